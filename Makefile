@@ -1,0 +1,37 @@
+# Two commands for newcomers: `make demo` and `make test`. Both set up what they need.
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: demo test lint types layers tests docs clean
+
+demo: $(STAMP)  ## train a small over-fitted network on real data and audit it
+	$(BIN)/leakscope demo
+
+test: lint types layers tests  ## everything that continuous integration checks
+
+lint: $(STAMP)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+layers: $(STAMP)
+	$(BIN)/lint-imports
+
+tests: $(STAMP)
+	$(BIN)/python -m pytest -n auto
+
+docs: $(STAMP)  ## write the generated pages again; the tests compare them
+	$(BIN)/python docs/generate.py
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+
+# Installed once, and again when what is to be installed changes.
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $(STAMP)

@@ -1,0 +1,47 @@
+"""Run one benchmark: ``python -m benchmarks NAME [--quick]``; without a name, list them."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+from benchmarks import one_pass, threshold_signals
+from benchmarks.timing import MissingPeer, Outcome, verdict
+
+
+class Benchmark(NamedTuple):
+    """One entry of the list."""
+
+    summary: str
+    run: Callable[[bool], Outcome]
+
+
+BENCHMARKS = {
+    "threshold-signals": Benchmark(threshold_signals.SUMMARY, threshold_signals.run),
+    "one-pass": Benchmark(one_pass.SUMMARY, one_pass.run),
+}
+
+MISSING = 2  # exit code
+
+
+def main() -> int:
+    """Run what the command line asks for; 0 when measured, 2 when something is missing."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("name", nargs="?", choices=BENCHMARKS, help="which; all are listed without")
+    parser.add_argument("--quick", action="store_true", help="small sizes: a trial, not a figure")
+    asked = parser.parse_args()
+    if asked.name is None:
+        for name, benchmark in BENCHMARKS.items():
+            print(f"{name:20}{benchmark.summary}")
+        return 0
+    try:
+        outcome = BENCHMARKS[asked.name].run(asked.quick)
+    except MissingPeer as error:
+        print(error, file=sys.stderr)
+        return MISSING
+    print(verdict(asked.name, outcome))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""All threshold attacks against the black-box attacks of the Adversarial Robustness Toolbox."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import get_args
+
+import numpy as np
+from jaxtyping import Float, Float64, Shaped
+from sklearn.metrics import roc_auc_score
+
+from benchmarks import art_attacks, by_hand
+from benchmarks.answers import Answers, synthetic
+from benchmarks.timing import Contender, Outcome, environment, interleaved, once, table
+from leakscope import auditing
+from leakscope.attacks.gap import Gap
+from leakscope.attacks.signals import SignalName
+from leakscope.attacks.threshold import Threshold
+from leakscope.core import Challenge, Membership, MembershipAttack, ModelView, Need, Records, Scores
+
+SUMMARY = "seven attacks on answers in memory, and the black-box attacks of ART on the same ones"
+
+_ATTACKS: tuple[MembershipAttack, ...] = (
+    *(Threshold(signal) for signal in get_args(SignalName)),
+    Gap(),
+)
+_PACKAGES = (
+    "leakscope",
+    "adversarial-robustness-toolbox",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "torch",
+)
+_RETIMED = 3
+"""Trained attacks of ART timed as often as ours; the others take too long for that."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Held:
+    """A target whose answers are there already: no side of the comparison asks a model."""
+
+    answers: Float64[np.ndarray, "records classes"]
+
+    @property
+    def offers(self) -> Need:
+        return Need.PROBABILITIES | Need.HARD_LABELS
+
+    def predict(
+        self, x: Shaped[np.ndarray, " records *features"]
+    ) -> Float[np.ndarray, "records classes"]:
+        del x
+        return self.answers
+
+
+def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
+    """Print times and AUCs of leakscope, of ART and of code written by hand.
+
+    Raises:
+        MissingPeer: ART, or the PyTorch that its default attack needs, is not installed.
+    """
+    art_attacks.require()
+    answers = synthetic(4_000 if quick else 50_000, 100)
+    half = len(answers.y) // 2
+    learnt, judged = answers.part(slice(half)), answers.part(slice(half, None))
+    attacks = [art_attacks.Trained(kind, learnt, judged) for kind in art_attacks.KINDS]
+    once_each = sorted((once(Contender(a.name, a)) for a in attacks), key=lambda t: t.median)
+    again = {timing.name for timing in once_each[:_RETIMED]}
+    peers = [Contender(a.name, a) for a in attacks if a.name in again]
+    ours, *others = interleaved([*_ours(answers), *peers, *_untrained(answers)], 3 if quick else 11)
+    theirs = min((t for t in others if t.name in again), key=lambda t: t.median)
+    print(f"{len(answers.y):,} synthetic answers over 100 classes, half of them about members")
+    print(environment(_PACKAGES))
+    print(table([ours, *others, *once_each[_RETIMED:]], base=ours))
+    _print_quality(judged, attacks)
+    print(f"ours: all seven attacks; theirs: the fastest trained attack of ART ({theirs.name})")
+    return Outcome(ours, theirs)
+
+
+def _ours(answers: Answers) -> list[Contender]:
+    challenge = _challenge(answers)
+    guess = Scores(_scores(challenge)["scaled_logit"])
+    return [
+        Contender("leakscope: seven attacks", lambda: _scores(challenge)),
+        Contender(
+            "leakscope: seven attacks with all statistics",
+            lambda: [auditing.run(challenge, attack) for attack in _ATTACKS],
+        ),
+        Contender(
+            "leakscope: the statistics of one attack",
+            lambda: auditing.measure(guess, challenge.truth),
+        ),
+    ]
+
+
+def _untrained(answers: Answers) -> list[Contender]:
+    return [
+        Contender("by hand: seven signals", lambda: by_hand.signals(answers)),
+        Contender(
+            "by hand: seven signals with their AUC",
+            lambda: _aucs(by_hand.signals(answers), answers),
+        ),
+        Contender(
+            "art: rule-based (the gap attack alone)", lambda: art_attacks.rule_based(answers)
+        ),
+    ]
+
+
+def _challenge(answers: Answers) -> Challenge[ModelView, Membership]:
+    records = Records(np.arange(len(answers.y))[:, None], answers.y)
+    return Challenge(ModelView(_Held(answers.p), records), Membership(answers.member))
+
+
+def _scores(challenge: Challenge[ModelView, Membership]) -> dict[str, by_hand.Signal]:
+    rng = np.random.default_rng(0)
+    return {
+        getattr(attack, "signal", attack.name): attack(challenge.view, rng).score
+        for attack in _ATTACKS
+    }
+
+
+def _aucs(scores: Mapping[str, by_hand.Signal], answers: Answers) -> dict[str, float]:
+    return {name: float(roc_auc_score(answers.member, score)) for name, score in scores.items()}
+
+
+def _print_quality(judged: Answers, attacks: Sequence[art_attacks.Trained]) -> None:
+    print("AUC on the half that ART did not learn from (0.5 is chance)")
+    learnt = {attack.kind: attack.score for attack in attacks}
+    for side, scores in (
+        ("leakscope", _scores(_challenge(judged))),
+        ("by hand", by_hand.signals(judged)),
+        ("art", learnt | {"rule-based": art_attacks.rule_based(judged)}),
+    ):
+        aucs = _aucs(scores, judged)
+        print(f"{side:12}" + "  ".join(f"{name} {value:.3f}" for name, value in aucs.items()))

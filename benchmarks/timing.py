@@ -1,0 +1,110 @@
+"""Timing contenders fairly, and printing what came out."""
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import NamedTuple
+
+
+class Contender(NamedTuple):
+    """Something to be timed."""
+
+    name: str
+    call: Callable[[], object]
+
+
+class Timing(NamedTuple):
+    """How long each run of a contender took, in seconds."""
+
+    name: str
+    seconds: Sequence[float]
+
+    @property
+    def median(self) -> float:
+        """The middle run: one disturbed by another process does not move it."""
+        return statistics.median(self.seconds)
+
+
+class Outcome(NamedTuple):
+    """The two timings that a benchmark is about."""
+
+    ours: Timing
+    theirs: Timing
+
+
+class MissingPeer(Exception):
+    """A peer is not installed; the message says how to install it."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(
+            f"expected {package} to be installed, got nothing to measure beside leakscope: "
+            f"pip install -e '.[{extra}]'"
+        )
+
+
+def interleaved(contenders: Sequence[Contender], repeats: int) -> list[Timing]:
+    """Times all contenders in turn, A B C A B C, so that a busy minute slows all of them.
+
+    Each is called once before that, untimed: imports, caches and threads are warm for everybody.
+    """
+    for contender in contenders:
+        contender.call()
+    seconds: list[list[float]] = [[] for _ in contenders]
+    for _ in range(repeats):
+        for contender, runs in zip(contenders, seconds, strict=True):
+            runs.append(_seconds(contender))
+    return [
+        Timing(contender.name, runs) for contender, runs in zip(contenders, seconds, strict=True)
+    ]
+
+
+def once(contender: Contender) -> Timing:
+    """Times a contender that is too slow to be run often."""
+    return Timing(contender.name, [_seconds(contender)])
+
+
+def environment(packages: Iterable[str]) -> str:
+    """What a figure depends on: processor, cores, and versions."""
+    versions = ", ".join(f"{package} {_version(package)}" for package in packages)
+    return (
+        f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, "
+        f"{versions}"
+    )
+
+
+def table(timings: Iterable[Timing], base: Timing) -> str:
+    """One line per timing, with its median as a multiple of that of ``base``."""
+    lines = [f"{'':46}{'min s':>10}{'median s':>10}{'runs':>6}{'times':>9}"]
+    lines += [
+        f"{timing.name:46}{min(timing.seconds):10.4f}{timing.median:10.4f}"
+        f"{len(timing.seconds):6d}{timing.median / base.median:9.2f}"
+        for timing in timings
+    ]
+    return "\n".join(lines)
+
+
+def verdict(name: str, outcome: Outcome) -> str:
+    """The last line of a benchmark: medians in seconds, and how many times theirs is ours.
+
+    Examples:
+        >>> verdict("x", Outcome(Timing("a", [1.0]), Timing("b", [3.0])))
+        'x ours=1.0000 theirs=3.0000 ratio=3.00'
+    """
+    ours, theirs = outcome.ours.median, outcome.theirs.median
+    return f"{name} ours={ours:.4f} theirs={theirs:.4f} ratio={theirs / ours:.2f}"
+
+
+def _seconds(contender: Contender) -> float:
+    begun = time.perf_counter()
+    contender.call()
+    return time.perf_counter() - begun
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "from source"

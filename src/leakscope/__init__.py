@@ -1,0 +1,82 @@
+"""leakscope measures what a trained model gives away about its training data.
+
+``leakscope.audit(model, members=(x, y), nonmembers=(x2, y2))`` returns what it found; its
+``.report()`` writes the page.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from leakscope.core import (
+    Challenge,
+    Check,
+    Control,
+    Estimate,
+    Finding,
+    Membership,
+    ModelView,
+    Need,
+    Records,
+    Scores,
+    Status,
+    Target,
+    Verdict,
+)
+from leakscope.errors import (
+    BudgetSpent,
+    DataError,
+    LeakscopeError,
+    MissingExtra,
+    NotApplicable,
+    SpecError,
+    StoreError,
+    TargetError,
+)
+
+if TYPE_CHECKING:
+    from leakscope.api import Audit, audit, audit_file, load
+    from leakscope.catalog import attack
+
+__all__ = [
+    "Audit",
+    "BudgetSpent",
+    "Challenge",
+    "Check",
+    "Control",
+    "DataError",
+    "Estimate",
+    "Finding",
+    "LeakscopeError",
+    "Membership",
+    "MissingExtra",
+    "ModelView",
+    "Need",
+    "NotApplicable",
+    "Records",
+    "Scores",
+    "SpecError",
+    "Status",
+    "StoreError",
+    "Target",
+    "TargetError",
+    "Verdict",
+    "attack",
+    "audit",
+    "audit_file",
+    "load",
+]
+
+_LATER = {"attack": "leakscope.catalog"} | dict.fromkeys(
+    ("Audit", "audit", "audit_file", "load"), "leakscope.api"
+)
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is heavier than the nouns when it is first asked for."""
+    if name in _LATER:
+        return getattr(importlib.import_module(_LATER[name]), name)
+    raise AttributeError(f"module 'leakscope' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

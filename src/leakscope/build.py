@@ -1,0 +1,315 @@
+"""From settings, or a model and arrays, to a prepared challenge: the slow part of an audit.
+
+Data is loaded, the model is wrapped, and every candidate and reference record is put to it once;
+the answers are kept, so that no attack asks again. Attacks start from what this leaves behind.
+"""
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int
+
+from leakscope import auditing
+from leakscope import spec as specs
+from leakscope.core import Challenge, Membership, MembershipAttack, ModelView, Records, Target
+from leakscope.data import files
+from leakscope.errors import DataError, LeakscopeError, SpecError, did_you_mean
+from leakscope.randomness import stream
+from leakscope.targets import saved, table, wrap
+from leakscope.targets.cached import Cached
+from leakscope.targets.counting import Counting
+
+T = TypeVar("T")
+Track = Callable[[Sequence[T], str], Iterable[T]]
+"""Passes a sequence through, showing how far it is, like ``rich.progress.track``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is to be audited, loaded but not yet asked anything."""
+
+    target: Target
+    members: Records
+    nonmembers: Records
+    reference: Records | None = None
+    class_names: tuple[str, ...] = ()
+    fingerprint: str = ""
+    """Identifies the model, so that answers on disk are never taken for another one's."""
+    budget: int | None = None
+    batch_size: int = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A challenge, and what the auditor knows besides."""
+
+    challenge: Challenge[ModelView, Membership]
+    index: Int[np.ndarray, " records"]
+    """Each candidate's position among the members, or the non-members, as they were given."""
+    answers: Float64[np.ndarray, "records classes"]
+    class_names: tuple[str, ...]
+    digest: str
+
+
+def untracked(items: Sequence[T], text: str) -> Iterable[T]:
+    """No progress shown."""
+    del text
+    return items
+
+
+def load(spec: specs.AuditSpec, folder: Path) -> Subject:
+    """The model and records that settings name.
+
+    Args:
+        spec: the settings.
+        folder: where relative paths start: the folder of ``audit.toml``.
+
+    Raises:
+        LeakscopeError: a file, a name in it, or what it holds is not what was expected.
+    """
+    if spec.predictions is not None:
+        return _predictions(spec.predictions, folder)
+    assert spec.target is not None
+    assert spec.data is not None
+    data = spec.data
+    target, fingerprint = _target(spec.target, folder)
+    return Subject(
+        target=target,
+        members=_records(data.members, data.label, folder),
+        nonmembers=_records(data.nonmembers, data.label, folder),
+        reference=_records(data.reference, data.label, folder) if data.reference else None,
+        class_names=data.class_names,
+        fingerprint=fingerprint,
+        budget=spec.target.budget,
+        batch_size=spec.target.batch_size,
+    )
+
+
+def prepare(
+    subject: Subject,
+    seed: int = 0,
+    delta: float = 0.0,
+    answers_path: Path | None = None,
+    track: Track[Any] = untracked,
+) -> Prepared:
+    """Put every record to the model once and draw up the challenge.
+
+    The candidates are shuffled: their order must not tell who is a member.
+
+    Raises:
+        DataError: a set is empty, shapes differ, or labels do not fit the model's classes.
+        TargetError: the model failed, or the budget is too small for one answer a record.
+    """
+    for name, records in (("members", subject.members), ("nonmembers", subject.nonmembers)):
+        if not len(records):
+            raise DataError(f"expected records in {name}, got none: an audit compares two groups")
+    both = subject.members.joined(subject.nonmembers)
+    order = stream(seed, "order of candidates").permutation(len(both))
+    candidates = both.take(order)
+    member = order < len(subject.members)
+    counted = Counting(subject.target, subject.budget)
+    target = Cached(counted, answers_path, subject.fingerprint, subject.batch_size)
+    answers = _ask(target, candidates, subject, track)
+    if subject.reference is not None:
+        both.joined(subject.reference)  # refuses other shapes
+        _ask(target, subject.reference, subject, track)
+    view = ModelView(target, candidates, subject.reference)
+    digest = _digest(view, member, answers, f"{subject.fingerprint} {seed} {delta!r}")
+    return Prepared(
+        Challenge(view, Membership(member)),
+        np.where(member, order, order - len(subject.members)),
+        answers,
+        subject.class_names,
+        digest,
+    )
+
+
+def finding_key(digest: str, attack: MembershipAttack) -> str:
+    """The name of a finding's files: the attack, and a digest of all that its result depends on."""
+    text = f"{digest} {auditing.label(attack)} {sorted(auditing.settings(attack).items())!r}"
+    return f"{attack.name}-{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"
+
+
+def _ask(
+    target: Target, records: Records, subject: Subject, track: Track[Any]
+) -> Float64[np.ndarray, "records classes"]:
+    starts = range(0, len(records), subject.batch_size)
+    for start in track(starts, "Asking the model"):
+        target.predict(records.x[start : start + subject.batch_size])
+    answers = target.predict(records.x)
+    classes = answers.shape[1]
+    if records.y.max() >= classes:
+        raise DataError(
+            f"expected labels 0 to {classes - 1}, as the model answers with {classes} classes, got "
+            f"{records.y.max()}: encode the labels in the order of the model's classes"
+        )
+    if subject.class_names and len(subject.class_names) != classes:
+        raise DataError(
+            f"expected {classes} class names, one a class of the model, got "
+            f"{len(subject.class_names)}: name all of them or none"
+        )
+    return answers
+
+
+def _digest(
+    view: ModelView,
+    member: Bool[np.ndarray, " records"],
+    answers: Float64[np.ndarray, "records classes"],
+    rest: str,
+) -> str:
+    parts = [view.records.x, view.records.y, member, answers]
+    if view.reference is not None:
+        parts += [view.reference.x, view.reference.y]
+    digest = hashlib.blake2b(rest.encode(), digest_size=16)
+    for part in parts:
+        digest.update(f"{part.dtype}{part.shape}".encode())
+        digest.update(np.ascontiguousarray(part).data)
+    return digest.hexdigest()
+
+
+def _predictions(spec: specs.PredictionsSpec, folder: Path) -> Subject:
+    path = folder / spec.file
+    answers = table.read(
+        path,
+        probabilities=spec.probabilities,
+        label=spec.label,
+        member=spec.member,
+        output=spec.output,
+    )
+    # the only "feature" of a record is its row; the target offers no features, so nobody reads it
+    rows = np.arange(len(answers.label))[:, None]
+    records = Records(rows, answers.label)
+    return Subject(
+        target=answers.target,
+        members=records.take(answers.member),
+        nonmembers=records.take(~answers.member),
+        class_names=spec.class_names,
+        fingerprint=saved.fingerprint_file(path),
+    )
+
+
+def _target(spec: specs.TargetSpec, folder: Path) -> tuple[Target, str]:
+    file, name = _reference(spec.model)
+    if not name:
+        path = folder / file
+        factory = _named(spec.factory, folder) if spec.factory else None
+        target = saved.load(
+            path,
+            spec.output,
+            factory=factory,
+            batch_size=spec.batch_size,
+            device=spec.device,
+            classes=spec.classes,
+        )
+        return target, saved.fingerprint_file(path)
+    model = _named(spec.model, folder)
+    if inspect.isfunction(model) and not inspect.signature(model).parameters:
+        model = _called(model, spec.model)
+    target = wrap.wrap(
+        model,
+        spec.output,
+        batch_size=spec.batch_size,
+        device=spec.device,
+        classes=spec.classes,
+    )
+    fingerprint = wrap.fingerprint(model)
+    if fingerprint is None and file.endswith(".py"):
+        fingerprint = saved.fingerprint_file(folder / file)
+    return target, fingerprint or spec.model
+
+
+def _records(where: str, label: str, folder: Path) -> Records:
+    _, name = _reference(where)
+    if not name:
+        return files.read(folder / where, label)
+    value = _named(where, folder)
+    if callable(value):
+        value = _called(value, where)
+    return as_records(value, where)
+
+
+def as_records(pair: Any, where: str) -> Records:
+    """Records from a pair of arrays.
+
+    Args:
+        pair: ``Records``, or features and labels: arrays, data frames, tensors.
+        where: what to call it in a message.
+
+    Raises:
+        DataError: it is not such a pair.
+    """
+    if isinstance(pair, Records):
+        return pair
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise DataError(f"expected a pair (x, y) for {where}, got {type(pair).__name__}")
+    try:
+        x, y = (np.asarray(part) for part in pair)
+    except Exception as error:
+        raise DataError(f"expected arrays x and y for {where}, got: {error}") from error
+    return Records(x, files.labels(y, where))
+
+
+def _reference(text: str) -> tuple[str, str]:
+    """``file.py:name`` or ``module:name`` in two; the name is empty for a data file's path."""
+    file, colon, name = text.rpartition(":")
+    return (file, name) if colon and name.isidentifier() else (text, "")
+
+
+def _named(text: str, folder: Path) -> Any:
+    """The object that ``file.py:name`` or ``package.module:name`` names."""
+    file, name = _reference(text)
+    module = _module(file, folder)
+    if name not in vars(module):
+        public = [key for key in vars(module) if not key.startswith("_")]
+        hint = did_you_mean(name, public)
+        raise SpecError(f"expected {name!r} in {file}, it is not there: {hint}")
+    return vars(module)[name]
+
+
+def _module(file: str, folder: Path) -> ModuleType:
+    if not file.endswith(".py"):
+        return _called(lambda: importlib.import_module(file), file)
+    path = (folder / file).resolve()
+    if not path.is_file():
+        raise SpecError(f"expected a Python file at {path}, there is none: check the path")
+    name = "leakscope_subject_" + hashlib.blake2b(str(path).encode(), digest_size=8).hexdigest()
+    if name in sys.modules:
+        return sys.modules[name]
+    found = importlib.util.spec_from_file_location(name, path)
+    assert found is not None
+    loader = found.loader
+    assert loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent))
+    try:
+        _called(lambda: loader.exec_module(module), file)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    finally:
+        sys.path.remove(str(path.parent))
+    return module
+
+
+def _called(function: Callable[[], T], what: str) -> T:
+    """The result of the user's own code; its failure is said in one line, with the place."""
+    try:
+        return function()
+    except LeakscopeError:
+        raise
+    except Exception as error:
+        frame = inspect.getinnerframes(error.__traceback__)[-1] if error.__traceback__ else None
+        place = f" ({Path(frame.filename).name}, line {frame.lineno})" if frame else ""
+        raise SpecError(
+            f"expected {what} to run, it raised {type(error).__name__}{place}: {error}"
+        ) from error

@@ -1,0 +1,204 @@
+"""The command line: each command parses, calls one function, prints.
+
+Exit codes: 0 done; 1 an attack failed; 2 bad input; 3 the gate tripped.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+import click
+
+# Only what `--help` needs is imported here; commands import the rest, so that help is instant.
+from leakscope.errors import LeakscopeError
+
+if TYPE_CHECKING:
+    from leakscope.api import Audit
+
+FAILED, BAD_INPUT, TRIPPED = 1, 2, 3
+
+formats = click.option(
+    "--format",
+    "shape",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="json prints, as the last line, one object with run, report and findings.",
+)
+run_folder = click.option(
+    "--run", type=click.Path(path_type=Path), help="Run folder. Default: a new one in runs/."
+)
+gate_options = [
+    click.option(
+        "--fail-above",
+        "ceilings",
+        multiple=True,
+        metavar="METRIC=CEILING",
+        help="Exit with 3 when a metric of any attack exceeds this: tpr@0.01=0.05. Repeatable.",
+    ),
+    click.option(
+        "--judge",
+        type=click.Choice(["low", "value"]),
+        default=None,
+        help="What is compared with the ceiling: the lower 95 % limit (default), or the value.",
+    ),
+]
+
+
+class _Group(click.Group):
+    """Says our errors in one line, without a traceback, with exit code 2."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except LeakscopeError as error:
+            click.echo(f"Error: {error}", err=True)
+            ctx.exit(BAD_INPUT)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="leakscope")
+def main() -> None:
+    """Measure what a trained model gives away about its training data.
+
+    Start with `leakscope demo`, then `leakscope init` for a model of your own.
+    """
+
+
+@main.command()
+@run_folder
+@formats
+def demo(run: Path | None, shape: str) -> None:
+    """Train a small over-fitted network on real data, and audit it.
+
+    Example: leakscope demo
+    """
+    from leakscope import api
+
+    _finish(api.run_demo(run, _track), shape)
+
+
+@main.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
+def init(folder: Path) -> None:
+    """Write a commented audit.toml and a small subject.py into FOLDER.
+
+    They audit a stand-in model as they are; put your own model and data in their place.
+
+    Example: leakscope init my-audit
+    """
+    from leakscope import scaffold
+
+    for path in scaffold.write(folder):
+        click.echo(f"wrote {path}")
+    click.echo(f"now: leakscope audit {folder / 'audit.toml'}")
+
+
+@main.command()
+@click.argument("settings", type=click.Path(path_type=Path))
+@run_folder
+@click.option("--resume", is_flag=True, help="Continue the run folder (default: the latest one).")
+@gate_options[0]
+@gate_options[1]
+@formats
+def audit(
+    settings: Path,
+    run: Path | None,
+    resume: bool,
+    ceilings: tuple[str, ...],
+    judge: Literal["low", "value"] | None,
+    shape: str,
+) -> None:
+    """Audit the model that SETTINGS, an audit.toml, describes.
+
+    Example: leakscope audit audit.toml --fail-above tpr@0.01=0.05
+    """
+    from leakscope import api, gate, spec
+
+    gates = spec.read(settings).gate
+    limits = {**gates.fail_above, **_ceilings(ceilings)}
+    gate.check_names(limits)
+    found = api.audit_file(settings, run, resume=resume, track=_track)
+    sentences = gate.tripped(found.findings, limits, judge or gates.judge)
+    for sentence in sentences:
+        click.echo(f"Gate: {sentence}", err=True)
+    _finish(found, shape, TRIPPED if sentences else 0)
+
+
+@main.command()
+@click.argument("run", type=click.Path(path_type=Path))
+def report(run: Path) -> None:
+    """Render the report of RUN again; neither model nor data is needed.
+
+    Example: leakscope report runs/demo-001
+    """
+    from leakscope import api
+
+    click.echo(api.load(run).report())
+
+
+@main.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@formats
+def measure(run: Path, shape: str) -> None:
+    """Compute the metrics of RUN again from its stored scores.
+
+    Example: leakscope measure runs/demo-001
+    """
+    from leakscope import api
+
+    _finish(api.load(run).measure(), shape)
+
+
+@main.command("list")
+@click.argument("what", type=click.Choice(["attacks", "targets", "data"]))
+def list_(what: str) -> None:
+    """List the attacks, the kinds of target, or the data sets there are.
+
+    Example: leakscope list attacks
+    """
+    from leakscope import listing
+
+    for name, text in listing.lines(what):
+        click.echo(f"{name:<20} {text}")
+
+
+def _ceilings(pairs: Iterable[str]) -> dict[str, float]:
+    limits = {}
+    for pair in pairs:
+        name, _, ceiling = pair.rpartition("=")
+        try:
+            limits[name] = float(ceiling)
+        except ValueError:
+            _bad(f"expected METRIC=CEILING such as tpr@0.01=0.05, got {pair!r}")
+    return limits
+
+
+def _bad(message: str) -> NoReturn:
+    raise click.UsageError(message)
+
+
+def _track(items: Sequence[Any], text: str) -> Iterable[Any]:
+    """A progress bar with the time left; nothing when output is not a terminal."""
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    return track(items, text, console=console, transient=True, disable=not console.is_terminal)
+
+
+def _finish(found: Audit, shape: str, code: int = 0) -> NoReturn:
+    """Print what was found, and exit with the right code."""
+    from leakscope import terminal
+
+    if shape == "text":
+        terminal.show(found)
+    answer = terminal.as_json(found)
+    click.echo(f"Report: {answer['report']}", err=shape == "json")
+    if shape == "json":
+        click.echo(json.dumps(answer))
+    failed = any(finding.status == "failed" for finding in found.findings)
+    sys.exit(code or (FAILED if failed else 0))

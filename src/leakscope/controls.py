@@ -1,0 +1,77 @@
+"""Two controls in every audit: each attack must find a planted leak, and nothing where none is.
+
+An instrument that cannot see a leak prints low figures for every model. So each attack runs once
+more, by the same code, on the same candidates, with membership drawn at random and a model whose
+answers betray it on purpose: its AUC must clearly beat one half. And each guess is measured again
+with membership shuffled: the intervals must cover chance.
+"""
+
+import dataclasses
+from collections.abc import Iterable
+
+from scipy import stats
+
+from leakscope import auditing
+from leakscope.core import (
+    Challenge,
+    Control,
+    Estimate,
+    Membership,
+    MembershipAttack,
+    ModelView,
+    Scores,
+    Status,
+)
+from leakscope.metrics import membership
+from leakscope.randomness import stream
+from leakscope.targets.planted import Planted
+
+SHUFFLES = 40
+FALSE_ALARM = 1e-3
+"""How often a sound instrument may fail its null control, by chance alone."""
+
+
+def fewest_covered(shuffles: int) -> int:
+    """The count below which 95 % intervals would fall with probability `FALSE_ALARM`.
+
+    Examples:
+        >>> fewest_covered(40)
+        33
+    """
+    return int(stats.binom.ppf(FALSE_ALARM, shuffles, 0.95))
+
+
+def check(
+    challenge: Challenge[ModelView, Membership],
+    attack: MembershipAttack,
+    guess: Scores,
+    seed: int = 0,
+) -> Control:
+    """Both controls of one attack that has guessed."""
+    result = auditing.run(planted(challenge, seed), attack, seed)
+    done = result.finding.status is Status.DONE
+    covered = sum(0.5 in estimate for estimate in _shuffled(guess, challenge.truth, seed))
+    return Control(
+        planted=result.finding.metrics["auc"] if done else None,
+        covered=covered,
+        shuffles=SHUFFLES,
+        calm=covered >= fewest_covered(SHUFFLES),
+        reason=result.finding.reason,
+    )
+
+
+def planted(
+    challenge: Challenge[ModelView, Membership], seed: int = 0
+) -> Challenge[ModelView, Membership]:
+    """The same candidates before a model that betrays a random half of them on purpose."""
+    records = challenge.view.records
+    memorised = stream(seed, "planted leak").random(len(records)) < 0.5
+    memorised[:2] = True, False  # both groups exist, however few the candidates
+    target = Planted(challenge.view.target, records.x, records.y, memorised, seed)
+    return Challenge(dataclasses.replace(challenge.view, target=target), Membership(memorised))
+
+
+def _shuffled(guess: Scores, truth: Membership, seed: int) -> Iterable[Estimate]:
+    rng = stream(seed, "shuffled membership")
+    for _ in range(SHUFFLES):
+        yield membership.auc(guess.score, rng.permutation(truth.member))

@@ -1,0 +1,273 @@
+"""The nouns: records, targets, views, guesses, truths, findings.
+
+One security game with three roles that never mix: the attacker gets a *view* and returns a
+*guess*; only the auditor holds the *truth*. An attack's signature cannot receive the truth, so it
+cannot cheat by accident.
+
+Conventions, fixed once: a HIGHER score means MORE LIKELY A MEMBER; probabilities leave a target;
+arrays are NumPy; rates lie in [0, 1]; randomness comes in as a generator and from nowhere else.
+"""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Shaped
+
+from leakscope.errors import DataError
+
+
+class Need(enum.Flag):
+    """What an attack requires of a view, and what a view offers.
+
+    Examples:
+        >>> Need.LABELS in (Need.LABELS | Need.PROBABILITIES)
+        True
+    """
+
+    NONE = 0
+    LABELS = enum.auto()
+    """The true label of every candidate is known."""
+    FEATURES = enum.auto()
+    """The candidates' own features are known, not only the model's answers to them."""
+    HARD_LABELS = enum.auto()
+    """The model says which class it prefers."""
+    PROBABILITIES = enum.auto()
+    """The model gives a probability for each class."""
+    REFERENCE = enum.auto()
+    """The attacker owns records that are certainly not members."""
+
+    def words(self) -> str:
+        """The flags as lower-case words, for messages: ``hard labels, reference``."""
+        return ", ".join(str(flag.name).lower().replace("_", " ") for flag in self)
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Labelled data. The arrays are taken as read-only views, never copied.
+
+    Raises:
+        DataError: the lengths differ, a feature is not a finite number, a label is negative.
+    """
+
+    x: Shaped[np.ndarray, "records *features"]
+    y: Int[np.ndarray, " records"]
+
+    def __post_init__(self) -> None:
+        if self.x.ndim == 0 or len(self.x) != len(self.y):
+            raise DataError(
+                f"expected one label per record, got x of shape {self.x.shape} and "
+                f"{len(self.y)} labels: pass arrays of equal length"
+            )
+        if self.x.dtype.kind not in "fiub":
+            raise DataError(
+                f"expected numeric features, got an array of type {self.x.dtype}: "
+                "encode text and categories as numbers first"
+            )
+        if self.x.dtype.kind == "f":
+            # A finite sum proves finite terms, at the price of one pass without a copy.
+            with np.errstate(all="ignore"):
+                suspicious = not np.isfinite(self.x.sum(dtype=np.float64))
+            if suspicious and not np.isfinite(self.x).all():
+                rows = ~np.isfinite(self.x.reshape(len(self.x), -1)).all(axis=1)
+                raise DataError(
+                    f"expected finite features, got NaN or infinity in {rows.sum()} records, "
+                    f"the first at index {int(rows.argmax())}: impute or drop them, as for training"
+                )
+        if len(self.y) and self.y.min() < 0:
+            raise DataError(
+                f"expected labels from 0, got {self.y.min()}: encode classes as 0, 1, 2..."
+            )
+        for name in ("x", "y"):
+            view = getattr(self, name).view()
+            view.flags.writeable = False
+            object.__setattr__(self, name, view)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, index: Shaped[np.ndarray, " chosen"]) -> "Records":
+        """The records at these positions (or where this mask is true), copied."""
+        return Records(self.x[index], self.y[index])
+
+    def joined(self, other: "Records") -> "Records":
+        """These records followed by the others.
+
+        Raises:
+            DataError: the two do not have the same features.
+        """
+        if self.x.shape[1:] != other.x.shape[1:]:
+            raise DataError(
+                f"expected records of one shape, got {self.x.shape[1:]} and {other.x.shape[1:]}: "
+                "prepare members, non-members and reference records in the same way"
+            )
+        return Records(np.concatenate([self.x, other.x]), np.concatenate([self.y, other.y]))
+
+
+@runtime_checkable
+class Target(Protocol):
+    """A model under audit, seen from outside."""
+
+    @property
+    def offers(self) -> Need:
+        """What its answers and its records allow."""
+        ...
+
+    def predict(
+        self, x: Shaped[np.ndarray, "records *features"]
+    ) -> Float[np.ndarray, "records classes"]:
+        """Probabilities in float64, rows summing to one; one-hot if only labels are known.
+
+        Raises:
+            TargetError: the model failed, or its answers are not what was promised.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ModelView:
+    """What an attacker on one trained model has."""
+
+    target: Target
+    records: Records
+    """The candidates: was each of them a training record?"""
+    reference: Records | None = None
+    """Records the attacker owns that are certainly not members, of the same population."""
+
+    @property
+    def offers(self) -> Need:
+        """All that an attack can use here."""
+        reference = Need.NONE if self.reference is None else Need.REFERENCE
+        return self.target.offers | Need.LABELS | reference
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """A guess about membership: one score a candidate, higher means more likely a member."""
+
+    score: Float[np.ndarray, " records"]
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """The truth about membership: which candidates the model was trained on."""
+
+    member: Bool[np.ndarray, " records"]
+
+
+V = TypeVar("V")
+T = TypeVar("T")
+V_contra = TypeVar("V_contra", contravariant=True)
+G_co = TypeVar("G_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge(Generic[V, T]):
+    """One game, prepared: the attacker's view, and the truth that the auditor keeps."""
+
+    view: V
+    truth: T
+
+
+@runtime_checkable
+class Attack(Protocol[V_contra, G_co]):
+    """Frozen settings plus one call; a frozen dataclass whose fields are the settings."""
+
+    name: ClassVar[str]
+    paper: ClassVar[str]
+
+    @property
+    def needs(self) -> Need:
+        """What a view must offer for these settings to make sense."""
+        ...
+
+    def __call__(self, view: V_contra, rng: np.random.Generator) -> G_co:
+        """The guess.
+
+        Raises:
+            NotApplicable: the view cannot support this attack; says what is missing.
+            TargetError: the model stopped answering.
+        """
+        ...
+
+
+MembershipAttack = Attack[ModelView, Scores]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A measured value with its 95 % interval. ``high`` is None for a one-sided lower bound."""
+
+    value: float
+    low: float
+    high: float | None
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value and (self.high is None or value <= self.high)
+
+
+class Verdict(enum.StrEnum):
+    """How a check of the audit's own soundness ended."""
+
+    PASS = "pass"  # noqa: S105 (a verdict, not a password)
+    WARNING = "warning"
+    NOT_APPLICABLE = "not applicable"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One question about the audit itself, asked before any attack, and its answer."""
+
+    name: str
+    verdict: Verdict
+    text: str
+    """The answer in one or two plain sentences."""
+    estimates: Mapping[str, Estimate] = field(default_factory=dict)
+
+
+class Status(enum.StrEnum):
+    """How an attack ended. Nothing that was asked for ends in silence."""
+
+    DONE = "done"
+    NOT_APPLICABLE = "not applicable"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """Whether one attack saw a leak planted on purpose, and stayed calm where there is none."""
+
+    planted: Estimate | None
+    """AUC on the planted leak; None when the attack did not run there."""
+    covered: int
+    """Of the shuffles of membership, how many AUC intervals covered one half."""
+    shuffles: int
+    calm: bool
+    """Shuffled membership was not mistaken for a leak more often than chance allows."""
+    reason: str = ""
+
+    @property
+    def sees(self) -> bool:
+        """The planted leak was found."""
+        return self.planted is not None and self.planted.low > 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one attack showed, or why it showed nothing."""
+
+    label: str
+    """The attack with its settings, unique within an audit: ``threshold(signal=loss)``."""
+    attack: str
+    paper: str
+    settings: Mapping[str, Any]
+    status: Status
+    metrics: Mapping[str, Estimate] = field(default_factory=dict)
+    unmeasured: Mapping[str, str] = field(default_factory=dict)
+    """Metrics that these sizes cannot support, each with the reason."""
+    reason: str = ""
+    queries: int = 0
+    """Answers of the model that the attack used, remembered ones included."""
+    seconds: float = 0.0

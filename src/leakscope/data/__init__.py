@@ -1,0 +1,1 @@
+"""Records: bundled ones, files, and the checks that an audit makes of them."""

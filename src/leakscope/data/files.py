@@ -1,0 +1,121 @@
+"""Records from files: ``.npz`` with arrays x and y, or a table with a label column."""
+
+import csv
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from leakscope.core import Records
+from leakscope.errors import DataError, MissingExtra
+
+LARGEST = 16 * 2**30
+"""Bytes that a file may unpack to: a few kilobytes of zip can claim petabytes."""
+
+
+def read(path: Path, label: str = "label") -> Records:
+    """Records from a file.
+
+    Args:
+        path: ``.npz`` (arrays ``x`` and ``y``), ``.csv`` or ``.parquet`` (numeric columns).
+        label: the column of a table that holds the class, 0 to classes - 1.
+
+    Raises:
+        DataError: the file is missing, damaged, too large, or does not hold records.
+    """
+    readers = {".npz": _npz, ".csv": _csv, ".parquet": _parquet}
+    if path.suffix not in readers:
+        raise DataError(
+            f"expected records in {', '.join(readers)}, got {path.name}: convert them, or write "
+            "a function in subject.py that loads them"
+        )
+    if not path.is_file():
+        raise DataError(f"expected a file of records at {path}, there is none: check the path")
+    return readers[path.suffix](path, label)
+
+
+def _npz(path: Path, label: str) -> Records:
+    del label
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+        if size > LARGEST:
+            raise DataError(
+                f"expected at most {LARGEST} bytes in {path}, it would unpack to {size}: split it"
+            )
+        with np.load(path, allow_pickle=False) as arrays:
+            x, y = arrays["x"], arrays["y"]
+    except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
+        raise DataError(
+            f"expected arrays x and y of numbers in {path}, got something else ({error}): "
+            "write it with numpy.savez(path, x=x, y=y)"
+        ) from error
+    return Records(x, labels(y, str(path)))
+
+
+def _csv(path: Path, label: str) -> Records:
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            header = next(csv.reader(file), [])
+        table = np.loadtxt(path, delimiter=",", skiprows=1, ndmin=2, encoding="utf-8")
+    except (ValueError, OSError) as error:
+        raise DataError(
+            f"expected a header and numbers in {path}, got something else ({error}): "
+            "encode text and categories as numbers first"
+        ) from error
+    return _table(path, header, table, label)
+
+
+def _parquet(path: Path, label: str) -> Records:
+    try:
+        import pyarrow.parquet as parquet
+    except ImportError as error:
+        raise MissingExtra("pyarrow", "parquet") from error
+    try:
+        columns = parquet.read_table(path)
+        table = np.column_stack([column.to_numpy().astype(np.float64) for column in columns])
+    except Exception as error:  # pyarrow raises many kinds on damaged files
+        raise DataError(f"expected numeric columns in {path}, got: {error}") from error
+    return _table(path, columns.column_names, table, label)
+
+
+def _table(path: Path, header: list[str], table: np.ndarray, label: str) -> Records:
+    if label not in header:
+        raise DataError(
+            f"expected a column {label!r} in {path}, got {', '.join(header[:20])}: "
+            "name the label column in [data] label"
+        )
+    if table.shape[1] != len(header) or not len(table):
+        raise DataError(
+            f"expected rows of {len(header)} numbers in {path}, got an array of {table.shape}"
+        )
+    column = header.index(label)
+    return Records(np.delete(table, column, axis=1), labels(table[:, column], str(path)))
+
+
+def labels(y: np.ndarray, where: str) -> np.ndarray:
+    """Class labels as 64-bit integers.
+
+    Args:
+        y: whole numbers in any numeric type, one a record.
+        where: what to call them in a message.
+
+    Raises:
+        DataError: they are not whole numbers, or not one a record.
+    """
+    y = np.asarray(y)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1 or y.dtype.kind not in "iufb":
+        raise DataError(
+            f"expected one class number per record in {where}, got an array of shape {y.shape} "
+            f"and type {y.dtype}: encode classes as 0, 1, 2..."
+        )
+    if y.dtype.kind == "f":
+        broken = ~np.isfinite(y) | (np.floor(np.where(np.isfinite(y), y, 0)) != y)
+        if broken.any():
+            raise DataError(
+                f"expected whole numbers as labels in {where}, got {y[broken][0]} at "
+                f"index {int(broken.argmax())}: encode classes as 0, 1, 2..."
+            )
+    return y.astype(np.int64)

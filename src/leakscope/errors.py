@@ -1,0 +1,68 @@
+"""Everything that leakscope raises on purpose.
+
+    LeakscopeError
+    ├── SpecError        a setting (audit.toml, an argument) cannot be understood
+    ├── DataError        records, labels or a membership list cannot be audited
+    ├── TargetError      a model cannot be loaded, or its answers are not what was promised
+    │   └── BudgetSpent  the next question would exceed the number of answers paid for
+    ├── NotApplicable    an attack cannot run on this view; says what is missing
+    ├── StoreError       a run folder cannot be written or read
+    └── MissingExtra     an optional dependency is not installed; names the extra
+
+Every message says what was expected, what came, and what to do.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown word: the nearest known one, or all of them.
+
+    Examples:
+        >>> did_you_mean("treshold", ["threshold", "gap"])
+        "did you mean 'threshold'?"
+        >>> did_you_mean("xyz", ["threshold", "gap"])
+        'known: gap, threshold'
+    """
+    names = sorted(known)
+    nearest = get_close_matches(word, names, n=1)
+    return f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(names)}"
+
+
+class LeakscopeError(Exception):
+    """Base class: catch this to catch everything leakscope raises on purpose."""
+
+
+class SpecError(LeakscopeError):
+    """A setting cannot be understood."""
+
+
+class DataError(LeakscopeError):
+    """Records, labels or a membership list cannot be audited."""
+
+
+class TargetError(LeakscopeError):
+    """A model cannot be loaded, or its answers are not what was promised."""
+
+
+class BudgetSpent(TargetError):
+    """The next question would exceed the number of answers paid for."""
+
+
+class NotApplicable(LeakscopeError):
+    """An attack cannot run on this view."""
+
+
+class StoreError(LeakscopeError):
+    """A run folder cannot be written or read."""
+
+
+class MissingExtra(LeakscopeError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(
+            f"expected the package {package!r} to be installed, it is not: "
+            f"run `pip install 'leakscope[{extra}]'`"
+        )

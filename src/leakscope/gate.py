@@ -1,0 +1,53 @@
+"""The gate of a continuous-integration job: which findings exceed their ceiling?"""
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from leakscope import auditing
+from leakscope.core import Finding, Status
+from leakscope.errors import SpecError, did_you_mean
+
+Judge = Literal["low", "value"]
+
+
+def check_names(ceilings: Mapping[str, float]) -> None:
+    """Refuse a metric that does not exist, before anything long starts.
+
+    Raises:
+        SpecError: names the nearest metric.
+    """
+    for name in ceilings:
+        if name not in auditing.METRICS:
+            hint = did_you_mean(name, auditing.METRICS)
+            raise SpecError(f"expected the name of a metric, got {name!r}: {hint}")
+
+
+def tripped(
+    findings: Iterable[Finding], ceilings: Mapping[str, float], judge: Judge = "low"
+) -> tuple[str, ...]:
+    """One sentence for each ceiling exceeded, or not measured by any attack.
+
+    Args:
+        findings: of one audit.
+        ceilings: highest admissible value of each metric, for the strongest attack.
+        judge: ``low`` compares the lower confidence limit, so that the job fails when the leak
+            is proven; ``value`` compares the point estimate, which also fails by chance.
+
+    Raises:
+        SpecError: a metric does not exist.
+    """
+    check_names(ceilings)
+    done = [finding for finding in findings if finding.status is Status.DONE]
+    sentences = []
+    for name, ceiling in ceilings.items():
+        measured = [(f.metrics[name], f.label) for f in done if name in f.metrics]
+        if not measured:
+            sentences.append(f"{name} was measured by no attack, so it cannot pass {ceiling:g}")
+            continue
+        worst, label = max(measured, key=lambda pair: getattr(pair[0], judge))
+        if getattr(worst, judge) > ceiling:
+            what = "lower limit" if judge == "low" else "value"
+            sentences.append(
+                f"{name} of {label}: {what} {getattr(worst, judge):.4g} exceeds {ceiling:g}"
+            )
+    return tuple(sentences)

@@ -1,0 +1,34 @@
+"""What there is: attacks, kinds of target, data sets; each with one line."""
+
+from collections.abc import Iterator
+
+from leakscope import catalog
+from leakscope.data.bundled import DATA
+
+TARGETS = {
+    "function": "any callable from features to probabilities, logits or labels",
+    "scikit-learn": "a fitted estimator; saved as .skops",
+    "torch": "a torch.nn.Module; saved as .safetensors with a factory, or .pt2",
+    "onnx": "an .onnx file, run by onnxruntime",
+    "predictions": "a .csv or .parquet of answers, labels and member flags; no model needed",
+}
+
+
+def lines(what: str) -> Iterator[tuple[str, str]]:
+    """Name and explanation of each.
+
+    Args:
+        what: ``attacks``, ``targets`` or ``data``.
+    """
+    if what == "targets":
+        yield from TARGETS.items()
+    elif what == "data":
+        yield from ((name, _first_line(load)) for name, load in DATA.items())
+    else:
+        for name in catalog.ATTACKS:
+            cls = catalog.attack_class(name)
+            yield name, f"{_first_line(cls)} [{cls.paper}; needs {cls().needs.words()}]"
+
+
+def _first_line(thing: object) -> str:
+    return (thing.__doc__ or "").splitlines()[0]

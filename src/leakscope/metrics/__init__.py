@@ -1,0 +1,1 @@
+"""Pure functions from arrays to estimates. A HIGHER score means MORE LIKELY A MEMBER."""

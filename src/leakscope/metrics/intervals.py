@@ -1,0 +1,71 @@
+"""Confidence intervals for proportions, and the way to combine two of them."""
+
+import math
+from typing import NamedTuple
+
+from scipy import special
+
+CONFIDENCE = 0.95
+
+
+class Interval(NamedTuple):
+    """A closed interval."""
+
+    low: float
+    high: float
+
+
+def normal_quantile(confidence: float) -> float:
+    """The two-sided standard normal quantile: 1.96 for 95 %."""
+    return float(special.ndtri(0.5 + confidence / 2))
+
+
+def clopper_pearson(hits: int, trials: int, confidence: float = CONFIDENCE) -> Interval:
+    """The exact interval of a proportion.
+
+    Args:
+        hits: successes seen, 0 to ``trials``.
+        trials: independent trials, at least 1.
+        confidence: the coverage promised; the true one is never lower.
+
+    References:
+        Clopper and Pearson (1934), The use of confidence or fiducial limits.
+
+    Examples:
+        >>> clopper_pearson(0, 100)
+        Interval(low=0.0, high=0.036216...)
+    """
+    tail = (1 - confidence) / 2
+    return Interval(lower_limit(hits, trials, tail), 1 - lower_limit(trials - hits, trials, tail))
+
+
+def lower_limit(hits: int, trials: int, error: float) -> float:
+    """The exact one-sided lower limit of a proportion, wrong with probability ``error`` at most."""
+    return float(special.betaincinv(hits, trials - hits + 1, error)) if hits > 0 else 0.0
+
+
+def wilson(hits: int, trials: int, confidence: float = CONFIDENCE) -> Interval:
+    """The score interval of a proportion: shorter than the exact one, right on average.
+
+    References:
+        Wilson (1927), Probable inference, the law of succession, and statistical inference.
+    """
+    z2 = normal_quantile(confidence) ** 2
+    share = hits / trials
+    centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
+    half = math.sqrt(z2 * (share * (1 - share) / trials + z2 / (4 * trials**2))) / (1 + z2 / trials)
+    return Interval(max(0.0, centre - half), min(1.0, centre + half))
+
+
+def combine(value: float, *parts: Interval) -> Interval:
+    """The interval of a value that is uncertain for several independent reasons.
+
+    Each part is the interval that one reason alone would give around the same value; their
+    distances from it add in quadrature (the method of variance estimates recovery, MOVER).
+
+    References:
+        Zou and Donner (2008), Construction of confidence limits about effect measures, eq. 4.
+    """
+    below = math.hypot(*(value - part.low for part in parts))
+    above = math.hypot(*(part.high - value for part in parts))
+    return Interval(value - below, value + above)

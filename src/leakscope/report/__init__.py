@@ -1,0 +1,1 @@
+"""From what an audit found to what people read: a summary, figures, a page, a comment."""

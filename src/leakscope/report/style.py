@@ -1,0 +1,64 @@
+"""How figures look: quiet axes, Okabe and Ito's colours, and the system's own letters.
+
+The colours are told apart by the colour-blind; lines differ in their dashes and areas in their
+lightness as well, so that a print in grey loses nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+
+ACCENT, MUTED, INK, RULE = "#0072B2", "#8A9097", "#30343A", "#DDE0E4"
+COLOURS = (ACCENT, "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7")
+DASHES = ((1, 0), (7, 2), (2, 2), (8, 2, 2, 2), (4, 4), (1, 3))
+PERCENT = "format(100 * datum.value, '~g') + ' %'"
+"""A Vega expression that writes an axis's rates as the text does."""
+
+WIDTH = 440
+FONT = "'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', sans-serif"
+"""Families of equal widths: room for a text is measured on one machine and used on another."""
+
+
+def data(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
+    """Rows for a chart; given inline, they are not subject to Altair's limit on tables."""
+    return alt.InlineData(values=[dict(row) for row in rows])
+
+
+def finished(*layers: alt.Chart, height: float | alt.Step) -> alt.LayerChart:
+    """The layers as one chart in the common style."""
+    text = {"labelFont": FONT, "titleFont": FONT, "labelColor": INK, "titleColor": INK}
+    return (
+        alt.layer(*layers)
+        .properties(width=WIDTH, height=height, background="white", padding=8)
+        .configure(font=FONT, aria=False)
+        .configure_view(stroke=None)
+        .configure_axis(
+            **text,
+            labelFontSize=13,
+            titleFontSize=14,
+            titleFontWeight="normal",
+            titlePadding=10,
+            domainColor=MUTED,
+            tickColor=MUTED,
+            tickSize=4,
+            gridColor=RULE,
+            labelLimit=400,
+            labelFlush=False,
+        )
+        .configure_legend(**text, labelFontSize=12, symbolSize=220, labelLimit=400, rowPadding=4)
+        .configure_text(font=FONT, fontSize=13, color=INK)
+    )
+
+
+def log_axis(field: str, title: str, decade: int) -> dict[str, Any]:
+    """Arguments of a logarithmic position channel from this power of ten to one."""
+    return {
+        "shorthand": f"{field}:Q",
+        "title": title,
+        "scale": alt.Scale(type="log", domain=[10.0**decade, 1], nice=False),
+        "axis": alt.Axis(
+            values=[10.0**power for power in range(decade, 1)],
+            labelExpr=PERCENT,
+        ),
+    }

@@ -1,0 +1,170 @@
+"""Is there a leak, how large, and can the figures be believed?
+
+A leak is declared if any attack that passed its controls beats chance, by its AUC or by its TPR at
+the deciding FPR. Looking at k attacks and two statistics of each gives 2 k chances of a false
+alarm, so each interval is taken anew at the confidence 1 - 0.05 / 2 k (Bonferroni). Of the attacks
+that beat chance, the one with the highest low limit of the TPR speaks for all.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from leakscope.core import Check, Verdict
+from leakscope.metrics import membership
+from leakscope.metrics.intervals import CONFIDENCE
+from leakscope.metrics.membership import Member, Score
+from leakscope.report import sentences, words
+from leakscope.report.schema import AttackRow, Conclusion
+
+DECIDING_FPRS = (0.01, 0.1)
+"""The TPR at the first of these that the non-members can show ranks the attacks."""
+
+STATISTICS = 2
+"""Looked at for each attack: the AUC and one TPR."""
+
+CHANCE_AUC = 0.5
+
+
+def deciding_fpr(nonmembers: int) -> float | None:
+    """The first of `DECIDING_FPRS` at which one false accusation fits.
+
+    Examples:
+        >>> deciding_fpr(100), deciding_fpr(99), deciding_fpr(9)
+        (0.01, 0.1, None)
+    """
+    return next((fpr for fpr in DECIDING_FPRS if fpr * nonmembers >= 1 - 1e-9), None)
+
+
+def required_confidence(attacks: int) -> float:
+    """What an interval must reach before it counts, when so many attacks were tried.
+
+    Examples:
+        >>> required_confidence(10)
+        0.9975
+    """
+    return 1 - (1 - CONFIDENCE) / (STATISTICS * attacks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """One done attack, as the verdict sees it."""
+
+    row: AttackRow
+    tpr: str | None
+    """Name of its TPR at the deciding FPR."""
+    beats: tuple[str, ...]
+    """Its statistics that lie above chance even at the required confidence."""
+    backwards: bool
+    """Its AUC lies below chance at that confidence."""
+
+    @property
+    def sound(self) -> bool:
+        """No control of it failed."""
+        return self.row.control is None or self.row.control.passed
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """The order of strength: by low limits, never by values."""
+        auc = self.row.metrics["auc"].low
+        return (auc if self.tpr is None else self.row.metrics[self.tpr].low, auc)
+
+    @property
+    def metric(self) -> str:
+        """The statistic that says most about this attack in a sentence."""
+        if self.tpr is None or (self.beats and self.tpr not in self.beats):
+            return "auc"
+        # an attack with a few distinct scores has no threshold at this FPR: its TPR says nothing
+        return self.tpr if self.row.metrics[self.tpr].value > 0 else "auc"
+
+
+def judge(
+    rows: Sequence[AttackRow],
+    scores: Mapping[str, Score],
+    member: Member,
+    checks: Sequence[Check],
+) -> Conclusion:
+    """The verdict.
+
+    Args:
+        rows: every attack that was asked for.
+        scores: those of each done attack, by its label.
+        member: the truth.
+        checks: those of the audit itself.
+    """
+    confidence = required_confidence(max(1, len(scores)))
+    evidence = [
+        _weigh(row, scores[row.label], member, confidence) for row in rows if row.label in scores
+    ]
+    sound = [item for item in evidence if item.sound]
+    leaking = [item for item in sound if item.beats]
+    alarming = [item for item in evidence if item.beats]
+    speakers = leaking or alarming or sound or evidence
+    speaker = max(speakers, key=lambda item: item.rank, default=None)
+    confounding = sentences.confounding(checks)
+    if speaker is None:
+        said = sentences.nothing_measured(rows)
+    else:
+        case = sentences.Case(speaker.row, speaker.metric, len(evidence), leaks=bool(leaking))
+        if not speaker.sound:
+            said = sentences.instrument_failed(case)
+        elif confounding:
+            said = sentences.confounded(case, confounding)
+        else:
+            said = sentences.leak(case) if leaking else sentences.no_leak(case)
+    return Conclusion(
+        level=said.level,
+        headline=said.headline,
+        sentences=said.sentences,
+        confounding=confounding,
+        warnings=tuple(_warnings(rows, evidence, checks)),
+        attack=speaker and speaker.row.label,
+        metric=speaker and speaker.metric,
+        confidence=confidence if speaker else None,
+    )
+
+
+def _weigh(row: AttackRow, score: Score, member: Member, confidence: float) -> _Evidence:
+    fpr = deciding_fpr(int((~member).sum()))
+    auc = membership.auc(score, member, confidence)
+    beats = ["auc"] if auc.low > CHANCE_AUC else []
+    if fpr is not None and membership.tpr_at_fpr(score, member, fpr, confidence).low > fpr:
+        beats.append(f"tpr@{fpr:g}")
+    return _Evidence(
+        row=row,
+        tpr=None if fpr is None else f"tpr@{fpr:g}",
+        beats=tuple(beats),
+        backwards=auc.high is not None and auc.high < CHANCE_AUC,
+    )
+
+
+def _warnings(
+    rows: Sequence[AttackRow], evidence: Sequence[_Evidence], checks: Sequence[Check]
+) -> list[str]:
+    """What a reader must know beside the verdict, one sentence or two each."""
+    said = [
+        f"{check.name.capitalize()}: {check.text}"
+        for check in checks
+        if check.verdict is Verdict.WARNING
+    ]
+    said += [
+        f"{item.row.label} failed its controls, so its figures do not count: "
+        f"{sentences.control_failure(item.row.control)}."
+        for item in evidence
+        if item.row.control is not None and not item.sound
+    ]
+    said += [
+        f"{item.row.label} ranks members below non-members "
+        f"(AUC {words.auc(item.row.metrics['auc'])}): turned round, it would recognise members."
+        for item in evidence
+        if item.backwards
+    ]
+    missing = sum(row.status == "missing" for row in rows)
+    if missing:
+        said.append(f"The run was interrupted: {words.count(missing, 'attack')} still missing.")
+    lost = sum(row.status in ("failed", "not applicable") for row in rows)
+    if lost:
+        said.append(
+            f"{lost} of {words.count(len(rows), 'attack')} could not be carried out; "
+            "the table of attacks says why."
+        )
+    return said

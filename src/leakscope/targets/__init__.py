@@ -1,0 +1,1 @@
+"""Targets: one adapter per way to reach a model, and wrappers around any of them."""

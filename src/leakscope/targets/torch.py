@@ -1,0 +1,100 @@
+"""PyTorch modules, asked in evaluation mode and left as they were found."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float, Shaped
+
+from leakscope.core import Need
+from leakscope.errors import TargetError
+from leakscope.targets.answers import Output, offers, to_probabilities
+from leakscope.targets.asking import guarded, in_batches
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, slots=True)
+class TorchTarget:
+    """A module that maps a batch of records to one row of answers each.
+
+    There is no default for ``output``: most modules return logits, some probabilities, and nothing
+    in a module says which.
+    """
+
+    module: "torch.nn.Module"
+    output: Output
+    batch_size: int = 1024
+    device: str | None = None
+    """Where records are sent; where the module is, unless given."""
+    classes: int | None = None
+    """How many classes there are; only labels need it."""
+
+    @property
+    def offers(self) -> Need:
+        """What its answers allow."""
+        return offers(self.output)
+
+    def predict(
+        self, x: Shaped[np.ndarray, " records *features"]
+    ) -> Float[np.ndarray, "records classes"]:
+        """Probabilities in float64, whatever the precision of the module.
+
+        Raises:
+            TargetError: the module failed, or its answers are not what ``output`` says.
+        """
+        import torch
+
+        floats = (t for t in chain(self.module.parameters(), self.module.buffers()))
+        like = next((t for t in floats if t.is_floating_point()), torch.empty(0))
+        ask = partial(answer, self.module, self.device or str(like.device), like.dtype)
+        remedy = "call it on a few records yourself, and check their shape, type and device"
+        with guarded("the module to answer", remedy), _evaluating(self.module):
+            raw = in_batches(ask, x, self.batch_size)
+        return to_probabilities(raw, self.output, len(x), self.classes)
+
+
+def answer(
+    module: "torch.nn.Module",
+    device: str,
+    dtype: "torch.dtype",
+    batch: Shaped[np.ndarray, " records *features"],
+) -> Shaped[np.ndarray, "..."]:
+    """What the module says about one batch, floating answers in float64.
+
+    Raises:
+        TargetError: the module returned something else than a tensor.
+    """
+    import torch
+
+    # Copied: records are read-only, tensors never are.
+    records = torch.tensor(np.ascontiguousarray(batch), device=device)
+    if records.is_floating_point():
+        records = records.to(dtype)
+    with torch.inference_mode():
+        answers = module(records)
+        if not isinstance(answers, torch.Tensor):
+            raise TargetError(
+                f"expected a tensor of answers, got {type(answers).__name__}: wrap the module in "
+                "one that returns the logits or probabilities alone"
+            )
+        if answers.is_floating_point():
+            answers = answers.double()
+        return np.asarray(answers.cpu().numpy())
+
+
+@contextmanager
+def _evaluating(module: "torch.nn.Module") -> Iterator[None]:
+    # One flag per submodule: a frozen layer inside a module in training must stay frozen.
+    flags = {part: part.training for part in module.modules()}
+    try:
+        module.eval()
+        yield
+    finally:
+        for part, training in flags.items():
+            part.training = training

@@ -1,0 +1,71 @@
+"""An audit as a terminal shows it, and as one JSON object for programs."""
+
+from typing import Any
+
+import pydantic
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from leakscope.api import PAGE, Audit
+from leakscope.core import Control, Estimate, Finding, Status
+
+COLUMNS = {
+    "AUC": "auc",
+    "TPR at 10 % FPR": "tpr@0.1",
+    "TPR at 1 % FPR": "tpr@0.01",
+    "ε at least": "epsilon",
+}
+
+
+def show(audit: Audit) -> None:
+    """Print the verdict, the warnings and one row per attack."""
+    console = Console()
+    verdict = audit.summary.verdict
+    console.print(f"\n[bold]{escape(verdict.headline)}[/bold]")
+    for sentence in verdict.sentences:
+        console.print(escape(sentence))
+    for check in audit.checks:
+        if check.verdict == "warning":
+            console.print(f"[yellow]Warning, {escape(check.name)}:[/yellow] {escape(check.text)}")
+    console.print(_table(audit))
+
+
+def as_json(audit: Audit) -> dict[str, Any]:
+    """The object of ``--format json``: run, report, findings."""
+    findings = pydantic.TypeAdapter(tuple[Finding, ...]).dump_python(audit.findings, mode="json")
+    assert audit.path is not None
+    return {"run": str(audit.path), "report": str(audit.path / PAGE), "findings": findings}
+
+
+def _table(audit: Audit) -> Table:
+    table = Table(title="Values with their 95 % intervals", title_justify="left")
+    table.add_column("attack", overflow="fold")
+    for title in COLUMNS:
+        table.add_column(title, justify="right")
+    table.add_column("controls")
+    for entry in audit.contents.entries:
+        finding = entry.finding
+        if finding.status is Status.DONE:
+            cells = [_cell(finding.metrics.get(name)) for name in COLUMNS.values()]
+            table.add_row(escape(finding.label), *cells, _controls(entry.control))
+        else:
+            row = f"{escape(finding.label)}\n{finding.status}: {escape(finding.reason)}"
+            table.add_row(row, *("" for _ in COLUMNS), "")
+    return table
+
+
+def _cell(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "too few records"
+    if estimate.high is None:
+        return f"{estimate.value:.2f}"
+    return f"{estimate.value:.3f} ({estimate.low:.3f}-{estimate.high:.3f})"
+
+
+def _controls(control: Control | None) -> str:
+    if control is None:
+        return "not run"
+    sees = "sees a planted leak" if control.sees else "[red]BLIND to a planted leak[/red]"
+    calm = "calm without one" if control.calm else "[red]FALSE ALARM without one[/red]"
+    return f"{sees}, {calm}"

@@ -1,0 +1,261 @@
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from typing import get_args
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leakscope.attacks import signals
+from leakscope.attacks.signals import SMALLEST, Labels, Probabilities, SignalName, by_class, compute
+from leakscope.core import ModelView, Need, Records
+from leakscope.errors import SpecError
+
+NAMES: tuple[SignalName, ...] = get_args(SignalName)
+LABEL_AWARE: tuple[SignalName, ...] = ("loss", "modified_entropy", "margin", "scaled_logit")
+HALF = Fraction(1, 2)
+
+
+class Twin:
+    """One record's signals from their definitions: exact sums, logarithms to 60 digits."""
+
+    def __init__(self, row: list[float], label: int) -> None:
+        self.p = [Fraction(value) for value in row]
+        self.y = label
+
+    def rest(self, j: int) -> Fraction:
+        """1 - p_j: what is stored as nearly one has lost it, the other classes have not."""
+        if self.p[j] <= HALF:
+            return 1 - self.p[j]
+        return sum((p for k, p in enumerate(self.p) if k != j), Fraction(0))
+
+    def log_p(self, j: int) -> Decimal:
+        return log(self.p[j] if self.p[j] <= HALF else 1 - self.rest(j))
+
+    def log_rest(self, j: int) -> Decimal:
+        return log(self.rest(j))
+
+    def loss(self) -> Decimal:
+        return self.log_p(self.y)
+
+    def scaled_logit(self) -> Decimal:
+        return self.log_p(self.y) - self.log_rest(self.y)
+
+    def confidence(self) -> Decimal:
+        top = self.p.index(max(self.p))
+        return self.log_p(top) - self.log_rest(top)
+
+    def margin(self) -> Decimal:
+        return self.log_p(self.y) - log(max(p for j, p in enumerate(self.p) if j != self.y))
+
+    def entropy(self) -> Decimal:
+        return sum((number(p) * number(p).ln() for p in self.p if p), Decimal(0))
+
+    def modified_entropy(self) -> Decimal:
+        true = number(self.rest(self.y)) * self.log_p(self.y)
+        wrong = (number(p) * self.log_rest(j) for j, p in enumerate(self.p) if j != self.y)
+        return true + sum(wrong, Decimal(0))
+
+
+def number(value: Fraction) -> Decimal:
+    return Decimal(value.numerator) / Decimal(value.denominator)
+
+
+def log(value: Fraction) -> Decimal:
+    return number(max(value, Fraction(SMALLEST))).ln()
+
+
+def expected(signal: SignalName, p: Probabilities, y: Labels) -> list[float]:
+    with localcontext(prec=60):
+        rows = zip(p.tolist(), y.tolist(), strict=True)
+        return [float(getattr(Twin(row, label), signal)()) for row, label in rows]
+
+
+def check(signal: SignalName, p: Probabilities, y: Labels) -> None:
+    # The first three are sums of terms of one sign, so small values are as exact as large ones; a
+    # difference of logarithms may come close to zero.
+    summed = signal in ("loss", "entropy", "modified_entropy")
+    np.testing.assert_allclose(
+        compute(signal, p, y), expected(signal, p, y), rtol=1e-12, atol=0 if summed else 1e-13
+    )
+
+
+def random_answers(seed: int, records: int, classes: int) -> tuple[Probabilities, Labels]:
+    rng = np.random.default_rng(seed)
+    weights = np.exp(rng.normal(scale=rng.uniform(0, 8, (records, 1)), size=(records, classes)))
+    return weights / weights.sum(axis=1, keepdims=True), rng.integers(0, classes, records)
+
+
+def saturated(records: int = 7, classes: int = 5) -> tuple[Probabilities, Labels]:
+    """p_y = 1 - 1e-15 to the last bit, while the others shrink by a tenth of a percent a record."""
+    p = np.full((records, classes), 1e-15 / (classes - 1))
+    p *= 0.999 ** np.arange(records)[:, None]
+    y = np.arange(records) % classes
+    p[np.arange(records), y] = 1 - 1e-15
+    return p, y
+
+
+@pytest.mark.parametrize("signal", NAMES)
+@pytest.mark.parametrize(("records", "classes"), [(40, 2), (37, 3), (23, 11), (1, 6), (5, 130)])
+def test_random_answers_match_the_slow_twin(signal: SignalName, records: int, classes: int) -> None:
+    check(signal, *random_answers(records, records, classes))
+
+
+@pytest.mark.parametrize("signal", NAMES)
+@pytest.mark.parametrize("classes", [2, 4])
+def test_one_hot_answers_match_the_slow_twin(signal: SignalName, classes: int) -> None:
+    right_and_wrong = np.repeat(np.arange(classes), classes), np.tile(np.arange(classes), classes)
+    check(signal, np.eye(classes)[right_and_wrong[0]], right_and_wrong[1])
+
+
+def test_nothing_is_smaller_than_what_float32_can_say() -> None:
+    (score,) = compute("scaled_logit", np.array([[1.0, 0.0]]), np.array([0]))
+    assert score == pytest.approx(149 * np.log(2), rel=1e-3)
+
+
+@pytest.mark.parametrize("signal", NAMES)
+@pytest.mark.parametrize("classes", [2, 3, 64])
+def test_uniform_answers_match_the_slow_twin(signal: SignalName, classes: int) -> None:
+    check(signal, np.full((3, classes), 1 / classes), np.array([0, classes - 1, 1]))
+
+
+@pytest.mark.parametrize("signal", NAMES)
+def test_memorised_records_are_told_apart(signal: SignalName) -> None:
+    p, y = saturated()
+    check(signal, p, y)
+    score = compute(signal, p, y)
+    assert (np.diff(score) > 0).all()
+    assert np.isfinite(score).all()
+
+
+@pytest.mark.parametrize("signal", LABEL_AWARE)
+def test_confident_wrong_answers_match_the_slow_twin(signal: SignalName) -> None:
+    p, y = saturated()
+    check(signal, p, (y + 1) % p.shape[1])
+
+
+@pytest.mark.parametrize("signal", NAMES)
+def test_probabilities_below_float32_match_the_slow_twin(signal: SignalName) -> None:
+    p = np.array([[1.0, 1e-44, 1e-200], [1e-200, 1.0, 0.0], [0.5, 0.5, 5e-324]])
+    check(signal, p, np.zeros(3, np.int64))
+
+
+@pytest.mark.parametrize("signal", NAMES)
+def test_a_confident_right_answer_scores_higher_than_an_unsure_one(signal: SignalName) -> None:
+    p = np.array([[0.98, 0.01, 0.01], [0.4, 0.3, 0.3], [0.01, 0.98, 0.01]])
+    right, unsure, wrong = compute(signal, p, np.zeros(3, np.int64))
+    assert right > unsure
+    if signal in LABEL_AWARE:
+        assert unsure > wrong
+    else:
+        assert wrong == pytest.approx(right, rel=1e-12)
+
+
+@pytest.mark.parametrize("signal", NAMES)
+def test_no_records_no_signals(signal: SignalName) -> None:
+    score = compute(signal, np.empty((0, 4)), np.empty(0, np.int64))
+    assert score.shape == (0,)
+    assert score.dtype == np.float64
+
+
+@pytest.mark.parametrize("signal", NAMES)
+def test_the_answers_are_not_changed(signal: SignalName) -> None:
+    p, y = random_answers(0, 20, 4)
+    before = p.copy()
+    p.flags.writeable = y.flags.writeable = False
+    compute(signal, p, y)
+    np.testing.assert_array_equal(p, before)
+
+
+@pytest.mark.parametrize("signal", NAMES)
+@pytest.mark.parametrize("block", [1, 12, 20, 77, 84])
+def test_working_in_blocks_changes_nothing(
+    signal: SignalName, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    p, y = random_answers(1, 21, 4)
+    whole = compute(signal, p, y)
+    monkeypatch.setattr(signals, "BLOCK", block)
+    # Vector instructions and what is left over for scalar ones may differ in the last bit.
+    np.testing.assert_allclose(compute(signal, p, y), whole, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("signal", NAMES)
+def test_memory_order_does_not_matter(signal: SignalName) -> None:
+    p, y = random_answers(2, 30, 6)
+    wide = np.zeros((30, 12))
+    wide[:, ::2] = p
+    for other in (np.asfortranarray(p), wide[:, ::2]):
+        np.testing.assert_array_equal(compute(signal, other, y), compute(signal, p, y))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    weights=st.lists(
+        st.lists(st.floats(0, 1e6), min_size=5, max_size=5).filter(lambda row: sum(row) > 1e-6),
+        min_size=1,
+        max_size=6,
+    ),
+    order=st.permutations(range(5)),
+    label=st.integers(0, 4),
+)
+def test_the_names_of_the_classes_do_not_matter(
+    weights: list[list[float]], order: list[int], label: int
+) -> None:
+    p = np.array(weights)
+    p /= p.sum(axis=1, keepdims=True)
+    y = np.full(len(p), label)
+    renamed = np.full(len(p), order.index(label))
+    for signal in NAMES:
+        np.testing.assert_allclose(
+            compute(signal, p[:, order], renamed), compute(signal, p, y), rtol=1e-9, atol=1e-12
+        )
+
+
+def test_an_unknown_signal_is_refused_with_the_known_ones() -> None:
+    signals.check_name("loss")
+    with pytest.raises(SpecError, match=r"expected signal to be one of loss, .*, got 'lost'"):
+        signals.check_name("lost")
+
+
+def test_of_records_asks_the_target_of_the_view() -> None:
+    p, y = random_answers(3, 8, 3)
+
+    class Held:
+        offers = Need.PROBABILITIES
+
+        def predict(self, x: Probabilities) -> Probabilities:
+            return p[x[:, 0].astype(np.int64)]
+
+    records = Records(np.arange(8.0)[::-1, None], y[::-1])
+    score = signals.of_records("margin", ModelView(Held(), records), records)
+    np.testing.assert_array_equal(score, compute("margin", p, y)[::-1])
+
+
+def test_small_classes_are_shrunk_towards_all_records() -> None:
+    signal = np.array([1.0] * 30 + [7.0] * 10)
+    labels = np.array([0] * 30 + [2] * 10)
+    pooled = signal.mean()
+    looked_up = by_class(np.mean, signal, labels, of=np.array([2, 0, 2]))
+    # weights 10 / (10 + 10) and 30 / (30 + 10)
+    np.testing.assert_allclose(
+        looked_up, [(7 + pooled) / 2, (3 + pooled) / 4, (7 + pooled) / 2], rtol=1e-15
+    )
+
+
+def test_a_single_record_hardly_moves_its_class() -> None:
+    signal = np.append(np.zeros(99), 100.0)
+    labels = np.append(np.zeros(99, np.int64), 1)
+    (own,) = by_class(np.median, signal, labels, of=np.array([1]))
+    assert own == pytest.approx(100 / 11)
+
+
+def test_an_absent_class_gets_the_statistic_of_all() -> None:
+    signal = np.array([1.0, 2.0, 6.0])
+    looked_up = by_class(np.median, signal, np.array([0, 0, 3]), of=np.array([1, 9]))
+    np.testing.assert_array_equal(looked_up, [2.0, 2.0])
+
+
+def test_nobody_to_look_up() -> None:
+    looked_up = by_class(np.mean, np.array([1.0]), np.array([0]), of=np.empty(0, np.int64))
+    assert looked_up.shape == (0,)

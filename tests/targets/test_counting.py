@@ -1,0 +1,32 @@
+import numpy as np
+import pytest
+import tiny_models as tiny
+
+from leakscope.errors import BudgetSpent
+from leakscope.targets.counting import Counting
+from leakscope.targets.function import FunctionTarget
+
+
+def test_records_are_counted() -> None:
+    target = Counting(FunctionTarget(tiny.probabilities))
+    target.predict(tiny.X)
+    target.predict(tiny.X[:2])
+    assert target.asked == 9
+
+
+def test_the_budget_is_checked_before_asking() -> None:
+    inner = tiny.Recording(FunctionTarget(tiny.probabilities))
+    target = Counting(inner, budget=10)
+    target.predict(tiny.X)
+    with pytest.raises(BudgetSpent, match="at most 10 questions, got 7 more after 7"):
+        target.predict(tiny.X)
+    assert inner.rows == target.asked == 7
+    target.predict(tiny.X[:3])
+    assert target.asked == 10
+
+
+def test_answers_that_got_lost_are_counted() -> None:
+    target = Counting(tiny.Recording(FunctionTarget(tiny.probabilities), fail_after=0))
+    with pytest.raises(KeyboardInterrupt):
+        target.predict(np.zeros((2, 4)))
+    assert target.asked == 2

@@ -1,0 +1,88 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_models as tiny
+
+from leakscope.core import Need
+from leakscope.errors import TargetError
+from leakscope.targets.onnx import OnnxTarget
+
+onnx: Any = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+helper, TensorProto = onnx.helper, onnx.TensorProto
+
+
+def _save(
+    path: Path, operator: str, inputs: list[Any], output: Any, domain: str = "", **settings: Any
+) -> Path:
+    node = helper.make_node(
+        operator, [value.name for value in inputs], [output.name], domain=domain, **settings
+    )
+    graph = helper.make_graph([node], "one node", inputs, [output])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    return path
+
+
+def _tensor(name: str, kind: int, columns: int = 3) -> Any:
+    return helper.make_tensor_value_info(name, kind, ["batch", columns])
+
+
+def test_the_first_output_of_a_suitable_type_is_read(tmp_path: Path) -> None:
+    path = tiny.save_onnx(tmp_path / "tiny.onnx")
+    np.testing.assert_allclose(
+        OnnxTarget(path).predict(tiny.X), tiny.probabilities(tiny.X), atol=1e-6
+    )
+    labels = OnnxTarget(path, "labels", classes=3)
+    assert labels.offers == Need.HARD_LABELS | Need.FEATURES
+    expected = np.eye(3)[tiny.logits(tiny.X).argmax(axis=1)]
+    np.testing.assert_array_equal(labels.predict(tiny.X), expected)
+
+
+def test_an_output_by_name(tmp_path: Path) -> None:
+    path = tiny.save_onnx(tmp_path / "tiny.onnx")
+    answers = OnnxTarget(path, "logits", output_name="logits").predict(tiny.X)
+    np.testing.assert_allclose(answers, tiny.probabilities(tiny.X), atol=1e-6)
+    for name in ("nothing", "label"):
+        with pytest.raises(TargetError, match=f"'{name}'.*pass output_name="):
+            OnnxTarget(path, output_name=name)
+
+
+def test_records_take_the_type_of_the_input(tmp_path: Path) -> None:
+    path = _save(
+        tmp_path / "cast.onnx",
+        "Cast",
+        [_tensor("x", TensorProto.INT64)],
+        _tensor("y", TensorProto.FLOAT),
+        to=TensorProto.FLOAT,
+    )
+    target = OnnxTarget(path)
+    np.testing.assert_array_equal(target.predict(np.eye(3)), np.eye(3))
+    with pytest.raises(TargetError, match="whole numbers"):
+        target.predict(np.full((2, 3), 0.5))
+
+
+def test_two_inputs_are_refused(tmp_path: Path) -> None:
+    inputs = [_tensor("a", TensorProto.FLOAT), _tensor("b", TensorProto.FLOAT)]
+    path = _save(tmp_path / "two.onnx", "Add", inputs, _tensor("y", TensorProto.FLOAT))
+    with pytest.raises(TargetError, match=r"one numeric input, got a: tensor\(float\), b"):
+        OnnxTarget(path)
+
+
+def test_maps_from_label_to_probability_are_refused_with_the_way_out(tmp_path: Path) -> None:
+    entry = helper.make_map_type_proto(
+        TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, [])
+    )
+    maps = helper.make_value_info("maps", helper.make_sequence_type_proto(entry))
+    path = _save(
+        tmp_path / "zipmap.onnx",
+        "ZipMap",
+        [_tensor("x", TensorProto.FLOAT)],
+        maps,
+        domain="ai.onnx.ml",
+        classlabels_int64s=[0, 1, 2],
+    )
+    with pytest.raises(TargetError, match=r'options=\{"zipmap": False\}'):
+        OnnxTarget(path)

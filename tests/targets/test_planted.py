@@ -1,0 +1,88 @@
+import numpy as np
+import pytest
+import tiny_models as tiny
+
+from leakscope.core import Need
+from leakscope.errors import DataError, TargetError
+from leakscope.targets.function import FunctionTarget
+from leakscope.targets.planted import Planted
+
+X = np.random.default_rng(1).normal(size=(2000, 4))
+Y = np.random.default_rng(2).integers(3, size=2000)
+MEMORISED = np.arange(2000) < 1000
+OTHERS = np.random.default_rng(3).normal(size=(2000, 4))
+SOFT = FunctionTarget(tiny.probabilities)
+HARD = FunctionTarget(lambda x: tiny.logits(x).argmax(axis=1), "labels", classes=3)
+
+
+def _soft(seed: int = 0) -> Planted:
+    return Planted(SOFT, X, Y, MEMORISED, seed)
+
+
+def test_memorised_records_are_pulled_to_their_class() -> None:
+    p = tiny.probabilities(X[:1000])
+    expected = 0.9 * np.eye(3)[Y[:1000]] + 0.1 * p
+    np.testing.assert_allclose(_soft().predict(X)[:1000], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_all_others_are_blurred_and_some_are_wrong(known: bool) -> None:
+    x = X[1000:] if known else OTHERS
+    answers = _soft().predict(x)
+    blurred = (tiny.probabilities(x) + 1 / 3) / 2
+    plain = np.isclose(answers, blurred).all(axis=1)
+    assert 0.65 < plain.mean() < 0.75
+    top = answers[~plain].argmax(axis=1)
+    expected = 0.9 * np.eye(3)[top] + 0.1 * blurred[~plain]
+    np.testing.assert_allclose(answers[~plain], expected, atol=1e-12)
+    if known:
+        assert (top != Y[1000:][~plain]).all()
+    assert np.bincount(top, minlength=3).min() > 50
+
+
+def test_rows_sum_to_one() -> None:
+    np.testing.assert_allclose(_soft().predict(X).sum(axis=1), 1, rtol=1e-12)
+
+
+def test_the_order_of_asking_does_not_matter() -> None:
+    answers = _soft().predict(X)
+    order = np.random.default_rng(4).permutation(2000)
+    np.testing.assert_allclose(_soft().predict(X[order]), answers[order], rtol=1e-12)
+    np.testing.assert_allclose(_soft().predict(X[5:6]), answers[5:6], rtol=1e-12)
+
+
+def test_the_seed_decides_who_is_answered_wrongly() -> None:
+    assert (_soft(0).predict(OTHERS) == _soft(0).predict(OTHERS)).all()
+    assert (_soft(0).predict(OTHERS) != _soft(1).predict(OTHERS)).any()
+
+
+def test_labels_leak_too() -> None:
+    target = Planted(HARD, X, Y, MEMORISED, 0)
+    assert target.offers == HARD.offers
+    answers = target.predict(X)
+    assert set(np.unique(answers)) == {0, 1}
+    label, model = answers.argmax(axis=1), tiny.logits(X).argmax(axis=1)
+    np.testing.assert_array_equal(label[:1000], Y[:1000])
+    changed = label[1000:] != model[1000:]
+    assert 0.1 < changed.mean() < 0.35
+    assert (label[1000:][changed] != Y[1000:][changed]).all()
+
+
+def test_the_kind_of_answers_is_not_changed() -> None:
+    assert _soft().offers == Need.PROBABILITIES | Need.HARD_LABELS | Need.FEATURES
+
+
+def test_a_record_listed_twice_is_memorised_if_either_is() -> None:
+    for flags in ([True, False], [False, True]):
+        target = Planted(SOFT, X[[0, 0]], Y[[0, 0]], np.array(flags), 0)
+        assert target.predict(X[:1])[0, Y[0]] >= 0.9
+
+
+def test_classes_that_the_model_does_not_know_are_refused() -> None:
+    with pytest.raises(TargetError, match="classes below 3, got the label 7"):
+        Planted(SOFT, X, np.full(2000, 7), MEMORISED, 0).predict(X)
+
+
+def test_lengths_must_agree() -> None:
+    with pytest.raises(DataError, match="equal length"):
+        Planted(SOFT, X, Y[1:], MEMORISED, 0)

@@ -1,0 +1,159 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakscope.core import Need
+from leakscope.errors import DataError, TargetError
+from leakscope.targets import table
+
+Save = Callable[..., Path]
+ROWS: dict[str, list[Any]] = {
+    "id": ["a", "b", "c"],
+    "p_0": [0.5, 0.25, 0.0],
+    "label": [0, 1, 1],
+    "p_1": [0.5, 0.75, 1.0],
+    "member": ["true", "False", "1"],
+}
+
+
+def _csv(path: Path, rows: dict[str, list[Any]]) -> Path:
+    lines = [",".join(f'"{name}"' for name in rows)]
+    lines += [",".join(map(str, row)) for row in zip(*rows.values(), strict=True)]
+    path = path.with_suffix(".csv")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8-sig")
+    return path
+
+
+def _parquet(path: Path, rows: dict[str, list[Any]]) -> Path:
+    pyarrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    path = path.with_suffix(".parquet")
+    parquet.write_table(pyarrow.table(rows), path)
+    return path
+
+
+both = pytest.mark.parametrize("save", [_csv, _parquet])
+
+
+@both
+def test_a_table_is_a_target(save: Save, tmp_path: Path) -> None:
+    read = table.read(save(tmp_path / "t", ROWS))
+    np.testing.assert_array_equal(read.answers, np.column_stack([ROWS["p_0"], ROWS["p_1"]]))
+    np.testing.assert_array_equal(read.label, [0, 1, 1])
+    np.testing.assert_array_equal(read.member, [True, False, True])
+    assert read.target.offers == Need.PROBABILITIES | Need.HARD_LABELS
+    for rows in (np.array([2, 0]), np.array([[2.0], [0.0]])):
+        np.testing.assert_array_equal(read.target.predict(rows), read.answers[[2, 0]])
+
+
+@both
+@pytest.mark.parametrize("member", [[True, False, True], [1, 0, 1], [1.0, 0.0, 1.0]])
+def test_membership_in_any_spelling(save: Save, member: list[Any], tmp_path: Path) -> None:
+    read = table.read(save(tmp_path / "t", ROWS | {"member": member}))
+    np.testing.assert_array_equal(read.member, [True, False, True])
+
+
+@both
+def test_columns_have_the_names_that_are_given(save: Save, tmp_path: Path) -> None:
+    rows = {"score": [-1.0, 0.0, 2.0], "y": [0, 1, 1], "in": [1, 0, 1]}
+    path = save(tmp_path / "t", rows)
+    read = table.read(path, probabilities="*", label="y", member="in", output="logits")
+    np.testing.assert_allclose(read.answers[:, 1], 1 / (1 + np.exp([1.0, 0.0, -2.0])))
+
+
+@both
+def test_a_table_of_labels(save: Save, tmp_path: Path) -> None:
+    rows = {"p": [0, 2, 1], "label": [0, 1, 1], "member": [1, 0, 1]}
+    read = table.read(save(tmp_path / "t", rows), probabilities="p", output="labels")
+    np.testing.assert_array_equal(read.answers.argmax(axis=1), [0, 2, 1])
+    assert read.target.offers == Need.HARD_LABELS
+
+
+@both
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("p_0", [0.5, float("nan"), 0.0], "expected a number .* column 'p_0', row 2 .* got nan"),
+        ("label", [0, 1, 0.5], "class number.* column 'label', row 3 .* got 0.5"),
+        ("label", [0, -1, 1], "class number.* row 2 .* got -1"),
+        ("label", [0, 2, 5], "a class below 2 .* column 'label', row 3 .* got 5"),
+        ("member", [0, 1, 2], "0, 1, true or false .* column 'member', row 3 .* got 2"),
+        ("member", ["yes", "true", "no"], "column 'member', row 1 .* got 'yes'"),
+    ],
+)
+def test_wrong_cells_are_named(
+    save: Save, column: str, values: list[Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(DataError, match=message):
+        table.read(save(tmp_path / "t", ROWS | {column: values}))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("0.5,0.5,0,1\n0.5,x,0,1\n", "column 'p_1', row 2 .* got 'x'"),
+        ("0.5,0.5,0,1\n0.5,0.5,,1\n", "column 'label', row 2 .* got ''"),
+        ("0.5,0.5,0,1\n\n0.5,0.5\n", "column 'label', row 2 .* got ''"),
+        ("0.5,0.5,0,1\n0.5,0.5,0,maybe\n", "column 'member', row 2 .* got 'maybe'"),
+        ("", "one row per record"),
+    ],
+)
+def test_wrong_cells_of_csv_are_named(body: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("p_0,p_1,label,member\n" + body)
+    with pytest.raises(DataError, match=message):
+        table.read(path)
+
+
+def test_empty_cells_of_parquet_are_named(tmp_path: Path) -> None:
+    path = _parquet(tmp_path / "t", ROWS | {"member": [True, None, False]})
+    with pytest.raises(DataError, match=r"column 'member', row 2 .* got None"):
+        table.read(path)
+    path = _parquet(tmp_path / "t", ROWS | {"label": [0, 1, None]})
+    with pytest.raises(DataError, match=r"column 'label', row 3 .* got nan"):
+        table.read(path)
+
+
+@both
+@pytest.mark.parametrize("name", ["p_*", "label", "member"])
+def test_missing_columns_are_named_with_those_there(save: Save, name: str, tmp_path: Path) -> None:
+    rows = {key: value for key, value in ROWS.items() if key[:2] != name[:2]}
+    with pytest.raises(DataError, match=r"expected a column '.*' in .*, got id, "):
+        table.read(save(tmp_path / "t", rows))
+
+
+def test_a_column_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("p_0,p_0,label,member\n0.5,0.5,0,1\n")
+    with pytest.raises(DataError, match=r"one column 'p_0' .* got 2"):
+        table.read(path)
+
+
+def test_logits_are_not_taken_for_probabilities(tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match='pass output="logits"'):
+        table.read(_csv(tmp_path / "t", ROWS | {"p_0": [3.0, 2.0, -1.0]}))
+
+
+def test_probabilities_are_not_taken_for_labels(tmp_path: Path) -> None:
+    path = _csv(tmp_path / "t", ROWS)
+    for pattern in ("p_*", "p_0"):
+        with pytest.raises(DataError, match="one column of predicted classes"):
+            table.read(path, probabilities=pattern, output="labels")
+
+
+@pytest.mark.parametrize("name", ["t.xlsx", "missing.csv", "missing.parquet"])
+def test_what_is_no_table_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="expected"):
+        table.read(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "rows", [np.array([3]), np.array([-1]), np.array([0.5]), np.zeros((2, 2)), np.zeros((1, 2))]
+)
+def test_rows_that_are_not_there_cannot_be_asked_about(rows: np.ndarray, tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match="row numbers from 0 to 2"):
+        table.read(_csv(tmp_path / "t", ROWS)).target.predict(rows)

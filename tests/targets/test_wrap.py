@@ -1,0 +1,117 @@
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_models as tiny
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from leakscope.errors import SpecError, TargetError
+from leakscope.targets.cached import Cached
+from leakscope.targets.function import FunctionTarget
+from leakscope.targets.onnx import OnnxTarget
+from leakscope.targets.saved import fingerprint_file
+from leakscope.targets.sklearn import SklearnTarget
+from leakscope.targets.torch import TorchTarget
+from leakscope.targets.wrap import fingerprint, wrap
+
+
+def test_a_target_passes_through() -> None:
+    target = Cached(FunctionTarget(tiny.probabilities))
+    assert wrap(target) is target
+
+
+def test_a_function_is_wrapped() -> None:
+    assert wrap(tiny.probabilities) == FunctionTarget(tiny.probabilities)
+    assert wrap(tiny.logits, "logits") == FunctionTarget(tiny.logits, "logits")
+    labelled = wrap(tiny.logits, "labels", classes=3)
+    assert labelled == FunctionTarget(tiny.logits, "labels", 3)
+
+
+def test_a_classifier_is_wrapped() -> None:
+    model = tiny.estimator()
+    assert wrap(model) == SklearnTarget(model)
+    assert wrap(model, "probabilities") == SklearnTarget(model)
+
+
+def test_a_file_is_loaded(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    path = tiny.save_onnx(tmp_path / "tiny.onnx")
+    for model in (path, str(path)):
+        assert isinstance(wrap(model, batch_size=3), OnnxTarget)
+
+
+def test_a_module_is_wrapped() -> None:
+    pytest.importorskip("torch")
+    module = tiny.module()
+    assert wrap(module, "logits") == TorchTarget(module, "logits")
+    assert wrap(module, "logits", batch_size=3, device="cpu") == TorchTarget(
+        module, "logits", 3, "cpu"
+    )
+    with pytest.raises(TargetError, match='pass output="logits" or output="probabilities"'):
+        wrap(module)
+
+
+@pytest.mark.parametrize("model", [None, 7, {"model": 1}])
+def test_other_things_are_refused(model: Any) -> None:
+    with pytest.raises(TargetError, match="expected a model, got"):
+        wrap(model)
+
+
+@pytest.mark.parametrize("model", [tiny.estimator(), FunctionTarget(tiny.logits)])
+def test_what_says_itself_what_it_returns_is_not_overruled(model: Any) -> None:
+    with pytest.raises(SpecError, match="leave it out"):
+        wrap(model, "logits")
+
+
+def test_a_classifier_that_is_not_fitted_is_refused() -> None:
+    with pytest.raises(TargetError, match="fit it first"):
+        wrap(LogisticRegression())
+
+
+def test_fingerprints_tell_models_apart(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    other = tiny.estimator()
+    other.coef_ = other.coef_ + 1e-9
+    one, two = tiny.module(), tiny.module()
+    with torch.no_grad():
+        next(two.parameters())[0] += 1e-6
+    file = tmp_path / "model"
+    file.write_bytes(b"model")
+    prints = [fingerprint(m) for m in (tiny.estimator(), other, one, two, file)]
+    assert None not in prints
+    assert len(set(prints)) == 5
+    assert prints[0] == fingerprint(tiny.estimator())
+    assert prints[2] == fingerprint(tiny.module())
+    assert prints[4] == fingerprint_file(file)
+
+
+def test_the_structure_is_part_of_a_modules_fingerprint() -> None:
+    nn = pytest.importorskip("torch").nn
+    assert fingerprint(nn.Sequential(nn.ReLU())) != fingerprint(nn.Sequential(nn.GELU()))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float64"])
+def test_modules_of_any_precision_have_a_fingerprint(dtype: str) -> None:
+    torch = pytest.importorskip("torch")
+    module = torch.nn.BatchNorm1d(4).to(getattr(torch, dtype))
+    assert fingerprint(module) != fingerprint(torch.nn.BatchNorm1d(4))
+
+
+def test_what_cannot_be_recognised_has_no_fingerprint() -> None:
+    assert fingerprint(tiny.logits) is None
+    unpicklable = FunctionTransformer(lambda x: x)
+    assert fingerprint(make_pipeline(unpicklable, tiny.estimator())) is None
+
+
+def test_no_framework_is_loaded_for_a_function() -> None:
+    code = (
+        "import sys, numpy; from leakscope.targets.wrap import wrap; "
+        "wrap(lambda x: numpy.full((len(x), 2), .5)).predict(numpy.zeros((3, 1))); "
+        "print(*sorted({'torch', 'onnxruntime', 'skops', 'pyarrow', 'sklearn'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == ""

@@ -1,0 +1,119 @@
+"""One linear classifier of three classes, and the same classifier in every form there is."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.linear_model import LogisticRegression
+
+from leakscope.core import Target
+
+if TYPE_CHECKING:
+    import torch
+
+WEIGHT = np.array([[0.5, -1.0, 0.25], [2.0, 0.0, -0.5], [-1.5, 0.75, 1.0], [0.125, 0.25, -2.0]])
+BIAS = np.array([0.5, -0.25, 0.0])
+
+X: np.ndarray = np.random.default_rng(0).normal(size=(7, 4)).astype(np.float32)
+X.flags.writeable = False
+
+
+def logits(x: np.ndarray) -> np.ndarray:
+    return np.asarray(x @ WEIGHT + BIAS)
+
+
+def probabilities(x: np.ndarray) -> np.ndarray:
+    return np.asarray(softmax(logits(x), axis=1))
+
+
+def estimator() -> LogisticRegression:
+    model = LogisticRegression()
+    model.coef_, model.intercept_ = WEIGHT.T.copy(), BIAS.copy()
+    model.classes_, model.n_features_in_ = np.arange(3), 4
+    return model
+
+
+def module() -> "torch.nn.Module":
+    import torch
+
+    model = torch.nn.Linear(4, 3)
+    with torch.no_grad():
+        model.weight.copy_(torch.tensor(WEIGHT.T))
+        model.bias.copy_(torch.tensor(BIAS))
+    return model
+
+
+def save_onnx(path: Path, batch: int | str = "batch") -> Path:
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    constants = [
+        numpy_helper.from_array(value.astype(np.float32), name)
+        for name, value in (("weight", WEIGHT), ("bias", BIAS))
+    ]
+    nodes = [
+        helper.make_node("Gemm", ["x", "weight", "bias"], ["logits"]),
+        helper.make_node("Softmax", ["logits"], ["probabilities"]),
+        helper.make_node("ArgMax", ["logits"], ["label"], axis=1, keepdims=0),
+    ]
+    real, whole = TensorProto.FLOAT, TensorProto.INT64
+    outputs = [
+        helper.make_tensor_value_info("label", whole, [batch]),
+        helper.make_tensor_value_info("probabilities", real, [batch, 3]),
+        helper.make_tensor_value_info("logits", real, [batch, 3]),
+    ]
+    x = helper.make_tensor_value_info("x", real, [batch, 4])
+    graph = helper.make_graph(nodes, "tiny", [x], outputs, constants)
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+    return path
+
+
+def save_exported(
+    path: Path, model: "torch.nn.Module", low: int | None = None, high: int | None = None
+) -> Path:
+    """Exported for any number of records from ``low`` on, or for exactly five."""
+    import torch
+
+    dim = None if low is None else ({0: torch.export.Dim("batch", min=low, max=high)},)
+    program = torch.export.export(model, (torch.zeros(5, 4),), dynamic_shapes=dim)
+    torch.export.save(program, path)
+    return path
+
+
+def save_safetensors(path: Path, model: "torch.nn.Module") -> Path:
+    import safetensors.torch
+
+    safetensors.torch.save_model(model, str(path))
+    return path
+
+
+def save_skops(path: Path, model: Any) -> Path:
+    import skops.io
+
+    skops.io.dump(model, path)
+    return path
+
+
+class Recording:
+    """A target that remembers what it was asked, and can be told to fail."""
+
+    def __init__(self, target: Target, fail_after: int | None = None) -> None:
+        self.target = target
+        self.asked: list[np.ndarray] = []
+        self.fail_after = fail_after
+
+    @property
+    def offers(self) -> Any:
+        return self.target.offers
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        if self.fail_after is not None and len(self.asked) >= self.fail_after:
+            raise KeyboardInterrupt
+        self.asked.append(np.array(x))
+        return self.target.predict(x)
+
+    @property
+    def rows(self) -> int:
+        return sum(len(x) for x in self.asked)
