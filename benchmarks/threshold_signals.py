@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks import art_attacks, by_hand
 from benchmarks.answers import Answers, synthetic
-from benchmarks.timing import Contender, Outcome, environment, interleaved, once, table
+from benchmarks.timing import Contender, Outcome, Timing, environment, interleaved, once, table
 from leakscope import auditing
 from leakscope.attacks.gap import Gap
 from leakscope.attacks.signals import SignalName
@@ -63,17 +63,23 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
     half = len(answers.y) // 2
     learnt, judged = answers.part(slice(half)), answers.part(slice(half, None))
     attacks = [art_attacks.Trained(kind, learnt, judged) for kind in art_attacks.KINDS]
-    once_each = sorted((once(Contender(a.name, a)) for a in attacks), key=lambda t: t.median)
-    again = {timing.name for timing in once_each[:_RETIMED]}
+    screened = sorted((once(Contender(a.name, a)) for a in attacks), key=lambda t: t.median)
+    again = {timing.name for timing in screened[:_RETIMED]}
     peers = [Contender(a.name, a) for a in attacks if a.name in again]
-    ours, *others = interleaved([*_ours(answers), *peers, *_untrained(answers)], 3 if quick else 11)
-    theirs = min((t for t in others if t.name in again), key=lambda t: t.median)
+    timings = interleaved([*_ours(answers), *_untrained(answers), *peers], 3 if quick else 7)
+    timings += screened[_RETIMED:]
     print(f"{len(answers.y):,} synthetic answers over 100 classes, half of them about members")
     print(environment(_PACKAGES))
-    print(table([ours, *others, *once_each[_RETIMED:]], base=ours))
-    _print_quality(judged, attacks)
-    print(f"ours: all seven attacks; theirs: the fastest trained attack of ART ({theirs.name})")
-    return Outcome(ours, theirs)
+    print(table(timings, base=timings[0]))
+    theirs = _fastest_peer(timings, _print_quality(judged, attacks))
+    print(f"ours: all seven attacks; theirs: {theirs.name}, the fastest to find half of the leak")
+    return Outcome(timings[0], theirs)
+
+
+def _fastest_peer(timings: Sequence[Timing], leaks: Mapping[str, float]) -> Timing:
+    """The fastest trained attack of ART among those that find at least half of what ours find."""
+    useful = [timing for timing in timings if leaks.get(timing.name, 0.0) >= 0.5]
+    return min(useful, key=lambda timing: timing.median)
 
 
 def _ours(answers: Answers) -> list[Contender]:
@@ -99,9 +105,7 @@ def _untrained(answers: Answers) -> list[Contender]:
             "by hand: seven signals with their AUC",
             lambda: _aucs(by_hand.signals(answers), answers),
         ),
-        Contender(
-            "art: rule-based (the gap attack alone)", lambda: art_attacks.rule_based(answers)
-        ),
+        Contender("art rule-based", lambda: art_attacks.rule_based(answers)),
     ]
 
 
@@ -122,13 +126,16 @@ def _aucs(scores: Mapping[str, by_hand.Signal], answers: Answers) -> dict[str, f
     return {name: float(roc_auc_score(answers.member, score)) for name, score in scores.items()}
 
 
-def _print_quality(judged: Answers, attacks: Sequence[art_attacks.Trained]) -> None:
+def _print_quality(judged: Answers, attacks: Sequence[art_attacks.Trained]) -> dict[str, float]:
+    """Print AUCs; how much of our best attack's leak, AUC - 1/2, each attack of ART finds."""
+    ours = _aucs(_scores(_challenge(judged)), judged)
+    theirs = _aucs({attack.name: attack.score for attack in attacks}, judged)
     print("AUC on the half that ART did not learn from (0.5 is chance)")
-    learnt = {attack.kind: attack.score for attack in attacks}
-    for side, scores in (
-        ("leakscope", _scores(_challenge(judged))),
-        ("by hand", by_hand.signals(judged)),
-        ("art", learnt | {"rule-based": art_attacks.rule_based(judged)}),
+    for side, aucs in (
+        ("leakscope", ours),
+        ("by hand", _aucs(by_hand.signals(judged), judged)),
+        ("art", theirs | _aucs({"rule-based": art_attacks.rule_based(judged)}, judged)),
     ):
-        aucs = _aucs(scores, judged)
-        print(f"{side:12}" + "  ".join(f"{name} {value:.3f}" for name, value in aucs.items()))
+        print(f"{side:12}" + "  ".join(f"{name} {auc:.3f}" for name, auc in aucs.items()))
+    best = max(ours.values())
+    return {name: (auc - 0.5) / (best - 0.5) for name, auc in theirs.items()}

@@ -75,7 +75,9 @@ def says_when_it_cannot_run(attack: MembershipAttack) -> None:
         offers = challenge.view.target.offers & ~flag
 
         reference = challenge.view.reference if flag is not Need.REFERENCE else None
-        view = dataclasses.replace(challenge.view, target=_Poorer(challenge.view.target, offers), reference=reference)
+        view = dataclasses.replace(
+            challenge.view, target=_Poorer(challenge.view.target, offers), reference=reference
+        )
         poor = dataclasses.replace(challenge, view=view)
         found = auditing.run(poor, attack).finding
         assert found.status is Status.NOT_APPLICABLE
@@ -186,4 +188,3 @@ class Jumpy:
             if worlds.silent(seed).view.records is view.records
         )
         return Scores(challenge.truth.member + 2 * rng.normal(size=len(view.records)))
-

@@ -13,6 +13,9 @@ from leakscope.errors import NotApplicable, SpecError
 FEWEST = 50
 """Reference records below which a regression on features says nothing."""
 
+MANY = 20_000
+"""Reference records from which on trees grow faster with several threads than with one."""
+
 Fit = Literal["gaussian", "quantile"]
 
 
@@ -78,6 +81,9 @@ class Quantile:
 
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
         """The surplus of each candidate's signal over what its features lead one to expect."""
+        # imported where it is used, like scikit-learn: naming an attack stays light
+        from threadpoolctl import threadpool_limits
+
         assert view.reference is not None
         if len(view.reference) < FEWEST:
             raise NotApplicable(
@@ -85,7 +91,9 @@ class Quantile:
                 f"{len(view.reference)}: give more records that were not in training"
             )
         known = signals.of_records(self.signal, view, view.reference)
-        norm = self._expected(view.reference, known, view.records, rng)
+        small = len(view.reference) < MANY
+        with threadpool_limits(1 if small else None):
+            norm = self._expected(view.reference, known, view.records, rng)
         return Scores(
             (signals.of_records(self.signal, view, view.records) - norm.centre) / norm.spread
         )
@@ -97,7 +105,6 @@ class Quantile:
         candidates: Records,
         rng: np.random.Generator,
     ) -> _Norm:
-        # scikit-learn is imported where it is used: `import leakscope` stays light
         from sklearn.ensemble import HistGradientBoostingRegressor
         from sklearn.model_selection import cross_val_predict
 

@@ -86,6 +86,7 @@ def _blind_scores(records: Records, member: Mask, seed: int) -> Float64[np.ndarr
     from sklearn.decomposition import PCA
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
+    from threadpoolctl import threadpool_limits
 
     x = np.asarray(records.x.reshape(len(records), -1), dtype=np.float64)
     if x.shape[1] > BLIND_COMPONENTS:
@@ -93,7 +94,8 @@ def _blind_scores(records: Records, member: Mask, seed: int) -> Float64[np.ndarr
     trees = HistGradientBoostingClassifier(max_iter=50, random_state=seed)
     folds = StratifiedKFold(5, shuffle=True, random_state=seed)
     features = np.column_stack([x, records.y])
-    chances = cross_val_predict(trees, features, member, cv=folds, method="predict_proba")
+    with threadpool_limits(1):  # for so few records threads cost more than they save
+        chances = cross_val_predict(trees, features, member, cv=folds, method="predict_proba")
     return np.asarray(chances[:, 1], dtype=np.float64)
 
 

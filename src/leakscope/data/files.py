@@ -1,13 +1,13 @@
 """Records from files: ``.npz`` with arrays x and y, or a table with a label column."""
 
-import csv
 import zipfile
 from pathlib import Path
 
 import numpy as np
 
 from leakscope.core import Records
-from leakscope.errors import DataError, MissingExtra
+from leakscope.data import columns
+from leakscope.errors import DataError
 
 LARGEST = 16 * 2**30
 """Bytes that a file may unpack to: a few kilobytes of zip can claim petabytes."""
@@ -23,7 +23,7 @@ def read(path: Path, label: str = "label") -> Records:
     Raises:
         DataError: the file is missing, damaged, too large, or does not hold records.
     """
-    readers = {".npz": _npz, ".csv": _csv, ".parquet": _parquet}
+    readers = {".npz": _npz, ".csv": _table, ".parquet": _table}
     if path.suffix not in readers:
         raise DataError(
             f"expected records in {', '.join(readers)}, got {path.name}: convert them, or write "
@@ -53,44 +53,20 @@ def _npz(path: Path, label: str) -> Records:
     return Records(x, labels(y, str(path)))
 
 
-def _csv(path: Path, label: str) -> Records:
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            header = next(csv.reader(file), [])
-        table = np.loadtxt(path, delimiter=",", skiprows=1, ndmin=2, encoding="utf-8")
-    except (ValueError, OSError) as error:
+def _table(path: Path, label: str) -> Records:
+    header = columns.header(path)
+    if header.count(label) != 1:
         raise DataError(
-            f"expected a header and numbers in {path}, got something else ({error}): "
-            "encode text and categories as numbers first"
-        ) from error
-    return _table(path, header, table, label)
-
-
-def _parquet(path: Path, label: str) -> Records:
-    try:
-        import pyarrow.parquet as parquet
-    except ImportError as error:
-        raise MissingExtra("pyarrow", "parquet") from error
-    try:
-        columns = parquet.read_table(path)
-        table = np.column_stack([column.to_numpy().astype(np.float64) for column in columns])
-    except Exception as error:  # pyarrow raises many kinds on damaged files
-        raise DataError(f"expected numeric columns in {path}, got: {error}") from error
-    return _table(path, columns.column_names, table, label)
-
-
-def _table(path: Path, header: list[str], table: np.ndarray, label: str) -> Records:
-    if label not in header:
-        raise DataError(
-            f"expected a column {label!r} in {path}, got {', '.join(header[:20])}: "
+            f"expected one column {label!r} in {path}, got {', '.join(header[:20])}: "
             "name the label column in [data] label"
         )
-    if table.shape[1] != len(header) or not len(table):
+    features = [name for name in header if name != label]
+    table = columns.read(path, [*features, label])
+    if not len(table) or not features:
         raise DataError(
-            f"expected rows of {len(header)} numbers in {path}, got an array of {table.shape}"
+            f"expected rows of features and a label in {path}, got an array of {table.shape}"
         )
-    column = header.index(label)
-    return Records(np.delete(table, column, axis=1), labels(table[:, column], str(path)))
+    return Records(table[:, :-1], labels(table[:, -1], str(path)))
 
 
 def labels(y: np.ndarray, where: str) -> np.ndarray:

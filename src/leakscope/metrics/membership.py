@@ -8,7 +8,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64, Shaped
+from jaxtyping import Bool, Float, Float64
 from scipy import special, stats
 from scipy.optimize import brentq
 
@@ -43,7 +43,7 @@ class Roc(NamedTuple):
 
 def split(
     score: Score, member: Member
-) -> tuple[Shaped[np.ndarray, " members"], Shaped[np.ndarray, " nonmembers"]]:
+) -> tuple[Float[np.ndarray, " members"], Float[np.ndarray, " nonmembers"]]:
     """The scores of members and of non-members.
 
     Raises:
@@ -229,7 +229,9 @@ def advantage(score: Score, member: Member, confidence: float = CONFIDENCE) -> E
     return Estimate(tpr - fpr, max(-1.0, low), min(1.0, high))
 
 
-def _best_threshold(inside: Score, outside: Score) -> float:
+def _best_threshold(
+    inside: Float[np.ndarray, " members"], outside: Float[np.ndarray, " nonmembers"]
+) -> float:
     curve = roc(
         np.concatenate([inside, outside]), np.arange(len(inside) + len(outside)) < len(inside)
     )

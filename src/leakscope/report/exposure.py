@@ -95,7 +95,9 @@ def exposed(
     outside = np.sort(score[~member])
     accused = len(outside) - np.searchsorted(outside, score[ranked], side="left")
     return tuple(
-        Exposed(int(index[at]), class_name(int(label[at]), names), _share(int(alarms), len(outside)))
+        Exposed(
+            int(index[at]), class_name(int(label[at]), names), _share(int(alarms), len(outside))
+        )
         for at, alarms in zip(ranked, accused, strict=True)
     )
 
@@ -107,7 +109,10 @@ def _share(hits: int, trials: int) -> Estimate:
 def by_class(
     score: Score, member: Member, label: Labels, names: Sequence[str]
 ) -> tuple[ClassRow, ...]:
-    """Each class's AUC, by falling value; classes that are too small come last."""
+    """Each class's AUC; classes that are too small come last.
+
+    Sorted by falling low limits: by values, small classes with lucky ones would come first.
+    """
     order = np.argsort(label, kind="stable")
     starts = np.flatnonzero(np.diff(label[order], prepend=-1))
     rows = [
@@ -115,7 +120,7 @@ def by_class(
         for group in np.split(order, starts[1:])
     ]
     return tuple(
-        sorted(rows, key=lambda row: (row.auc is None, 0 if row.auc is None else -row.auc.value))
+        sorted(rows, key=lambda row: (row.auc is None, 0 if row.auc is None else -row.auc.low))
     )
 
 

@@ -132,16 +132,18 @@ def _lines(points: Sequence[dict[str, Any]], groups: Sequence[str]) -> alt.Chart
     colours = [*style.COLOURS[: len(groups)], *[style.MUTED] * extra]
     dashes = [*style.DASHES[: len(groups)], *[(1, 0)] * extra]
     legend = alt.Legend(orient="bottom-right", title=None, symbolStrokeWidth=2.5)
-    return (
+    width = alt.when(alt.datum.rank == 0).then(alt.value(2.8)).otherwise(alt.value(1.4))
+    lines: alt.Chart = (
         alt.Chart(style.data(points))
         .mark_line(interpolate="step-after")
         .encode(
             color=alt.Color("group:N", legend=legend).scale(domain=groups, range=colours),
             strokeDash=alt.StrokeDash("group:N", legend=legend).scale(domain=groups, range=dashes),
-            strokeWidth=alt.when(alt.datum.rank == 0).then(alt.value(2.8)).otherwise(alt.value(1.4)),
+            strokeWidth=width,
             detail="name:N",
         )
     )
+    return lines
 
 
 def scores(summary: Summary) -> alt.LayerChart | None:
@@ -212,7 +214,9 @@ def attacks(summary: Summary) -> alt.LayerChart | None:
     fpr = deciding_fpr(summary.sizes.nonmembers)
     if fpr is None:
         return _whiskers(dots, CHANCE_AUC, _auc_axis(dots))
-    x = alt.X("value:Q", title=f"Members recognised at {words.percent(fpr)} FPR").scale(zero=True, nice=True)
+    x = alt.X("value:Q", title=f"Members recognised at {words.percent(fpr)} FPR").scale(
+        zero=True, nice=True
+    )
     return _whiskers(dots, fpr, x.axis(labelExpr=style.PERCENT, tickCount=6))
 
 

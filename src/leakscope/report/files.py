@@ -18,9 +18,7 @@ def write_all(contents: Contents) -> dict[str, bytes]:
         DataError: a stored score is not finite.
     """
     summary = summarise(contents)
-    drawn = {
-        name: figures.render(chart, "svg") for name, chart in figures.charts(summary).items()
-    }
+    drawn = {name: figures.render(chart, "svg") for name, chart in figures.charts(summary).items()}
     texts = {name: svg.decode() for name, svg in drawn.items()}
     files = {
         "report.html": page.render(summary, texts).encode(),

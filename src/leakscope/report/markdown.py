@@ -6,12 +6,14 @@ from leakscope.report import words
 from leakscope.report.schema import AttackRow, Summary
 
 _COLUMNS = ("auc", "tpr@0.01", "epsilon")
-_LONGEST = 300
+_LONGEST = 500
 """Characters of one text that somebody else wrote."""
 
 # As character references none of these means anything to Markdown or HTML. An underscore between
 # letters never does; a colon or full stop does within an address or an emoji's name only.
-_SPECIAL = re.compile(r"(?<![^\W_])_|_(?![^\W_])|[&<>`*\[\]|\\~$]|:(?=\S)|(?<=www)\.", re.IGNORECASE)
+_SPECIAL = re.compile(
+    r"(?<![^\W_])_|_(?![^\W_])|[&<>`*\[\]|\\~$]|:(?=\S)|(?<=www)\.", re.IGNORECASE
+)
 _SUMMONS = re.compile(r"([@#])(?=\w)")
 _WORD_JOINER = "\u2060"
 
@@ -20,16 +22,18 @@ def render(summary: Summary) -> str:
     """The comment in GitHub's Markdown; every text of the user's is made inert."""
     verdict = summary.verdict
     parts = []
-    if verdict.confounding and verdict.confounding not in verdict.sentences:
+    if verdict.confounding:
         parts.append(f"> **Warning.** {inert(verdict.confounding)}")
     parts += [
         f"### {verdict.headline}",
-        inert(" ".join(verdict.sentences)),
+        " ".join(inert(said) for said in verdict.sentences if said != verdict.confounding),
         f"Audit: {inert(summary.name)}. Verdict: **{verdict.level}**.",
         _table(summary),
     ]
     if verdict.warnings:
-        parts.append("**Warnings**\n\n" + "\n".join(f"- {inert(line)}" for line in verdict.warnings))
+        parts.append(
+            "**Warnings**\n\n" + "\n".join(f"- {inert(line)}" for line in verdict.warnings)
+        )
     parts.append(f"**Not measured:** {_left_out(summary)}")
     return "\n\n".join(parts) + "\n"
 

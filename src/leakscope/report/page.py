@@ -11,7 +11,6 @@ from markupsafe import Markup
 from leakscope.report import words
 from leakscope.report.figures import MOST_ROWS
 from leakscope.report.schema import Summary
-from leakscope.report.verdict import deciding_fpr
 
 GLANCE = ("auc", "tpr@0.01", "epsilon")
 """Metrics in the first table; all others stand in the second."""
@@ -30,22 +29,27 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
     names = dict.fromkeys(
         name for row in summary.attacks for name in (*row.metrics, *row.unmeasured)
     )
-    return _environment().get_template("page.html.j2").render(
-        summary=summary,
-        verdict=summary.verdict,
-        figures={name: Markup(svg) for name, svg in figures.items()},  # noqa: S704 - drawn by us
-        speaker=next((row for row in summary.attacks if row.label == summary.verdict.attack), None),
-        deciding_fpr=deciding_fpr(summary.sizes.nonmembers),
-        glance=GLANCE,
-        others=[name for name in names if name not in GLANCE],
-        most_rows=MOST_ROWS,
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            summary=summary,
+            verdict=summary.verdict,
+            figures={name: Markup(svg) for name, svg in figures.items()},  # noqa: S704 - drawn by us
+            speaker=next(
+                (row for row in summary.attacks if row.label == summary.verdict.attack), None
+            ),
+            glance=GLANCE,
+            others=[name for name in names if name not in GLANCE],
+            most_rows=MOST_ROWS,
+        )
     )
 
 
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("leakscope.report"),
-        autoescape=True,
+        autoescape=False,
         undefined=jinja2.StrictUndefined,
         finalize=_unbroken,
         trim_blocks=True,

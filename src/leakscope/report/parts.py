@@ -5,7 +5,7 @@ has these parts.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int
@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float64, Int
 from leakscope.core import Check, Control, Finding
 
 
+@runtime_checkable
 class Manifest(Protocol):
     """What was audited and how."""
 
@@ -92,6 +93,7 @@ class Manifest(Protocol):
         ...
 
 
+@runtime_checkable
 class Candidates(Protocol):
     """The truth and the labels."""
 
@@ -111,6 +113,7 @@ class Candidates(Protocol):
         ...
 
 
+@runtime_checkable
 class Entry(Protocol):
     """One attack's finding with what belongs to it."""
 
@@ -130,6 +133,7 @@ class Entry(Protocol):
         ...
 
 
+@runtime_checkable
 class Contents(Protocol):
     """A whole run."""
 

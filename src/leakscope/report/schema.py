@@ -12,9 +12,7 @@ from leakscope.core import Check, Estimate
 
 SCHEMA = 1
 
-Level = Literal[
-    "leak", "no leak found", "confounded", "instrument failed", "nothing measured"
-]
+Level = Literal["leak", "no leak found", "confounded", "instrument failed", "nothing measured"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +144,7 @@ class Exposure:
     exposed: tuple[Exposed, ...]
     """Most exposed first."""
     classes: tuple[ClassRow, ...]
-    """By falling AUC; classes that are too small come last."""
+    """By falling low limit of the AUC; classes that are too small come last."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,10 @@ _NOT_ONLY_MEMORY = (
 )
 
 
+CONFOUNDERS = ("blind baseline", "duplicates")
+"""Checks that, when they warn, make every figure mean something else."""
+
+
 class Said(NamedTuple):
     """A verdict's words."""
 
@@ -90,9 +94,9 @@ def no_leak(case: Case) -> Said:
     tried = "when one attack is" if case.attacks == 1 else f"when {case.attacks} attacks are"
     high = words.of_hundred(case.row.metrics[case.metric])[2]
     hidden = (
-        f"tells members from outsiders in {high} of every 100 cases"
+        f"tells members from outsiders in up to {high} of every 100 cases"
         if case.metric == "auc"
-        else f"recognises {high} of every 100 training records in this way"
+        else f"gives away up to {high} of every 100 training records in this way"
     )
     return Said(
         "no leak found",
@@ -114,7 +118,7 @@ def confounded(case: Case, confounding: str) -> Said:
     )
     return Said(
         "confounded",
-        "This audit also measures the difference between its two data sets",
+        "These figures do not measure the model alone",
         (confounding, f"{case.finding(case.strongest)}, {doubt}."),
     )
 
@@ -155,7 +159,7 @@ def control_failure(control: ControlRow) -> str:
         because = f" ({control.reason.rstrip('.')})" if control.reason else ""
         return f"could not be tried on a leak planted on purpose{because}"
     if not control.sees:
-        return f"did not find a leak planted on purpose (AUC {words.auc(control.planted)})"
+        return f"did not find a leak planted on purpose ({_auc(control.planted)})"
     return (
         "took chance for a leak: with membership shuffled, only "
         f"{control.covered} of {control.shuffles} intervals covered chance"
@@ -165,11 +169,13 @@ def control_failure(control: ControlRow) -> str:
 def confounding(checks: Sequence[Check]) -> str:
     """Why every figure means something else, in one sentence; empty if no check says so."""
     warned = {check.name: check for check in checks if check.verdict is Verdict.WARNING}
+    blind, duplicates = CONFOUNDERS
     reasons = []
-    if "blind baseline" in warned:
-        seen = warned["blind baseline"].estimates.get("auc")
-        reasons.append(f"a classifier that never saw the model tells them apart{_by(seen)}")
-    if "duplicates" in warned:
+    if blind in warned:
+        auc = warned[blind].estimates.get("auc")
+        seen = "" if auc is None else f" ({_auc(auc)})"
+        reasons.append(f"a classifier that never saw the model tells them apart{seen}")
+    if duplicates in warned:
         reasons.append(
             "copies of training records stand among the outsiders, which makes a leak look "
             "smaller than it is"
@@ -177,5 +183,6 @@ def confounding(checks: Sequence[Check]) -> str:
     return f"{_NOT_ONLY_MEMORY}: {'; and '.join(reasons)}." if reasons else ""
 
 
-def _by(auc: Estimate | None) -> str:
-    return "" if auc is None else f" (AUC {words.auc(auc)})"
+def _auc(estimate: Estimate) -> str:
+    high = estimate.value if estimate.high is None else estimate.high
+    return f"AUC {estimate.value:.3f}, 95 % interval {estimate.low:.3f} to {high:.3f}"

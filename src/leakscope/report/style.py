@@ -25,10 +25,10 @@ def data(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
     return alt.InlineData(values=[dict(row) for row in rows])
 
 
-def finished(*layers: alt.Chart, height: float | alt.Step) -> alt.LayerChart:
+def finished(*layers: alt.Chart, height: int | alt.Step) -> alt.LayerChart:
     """The layers as one chart in the common style."""
     text = {"labelFont": FONT, "titleFont": FONT, "labelColor": INK, "titleColor": INK}
-    return (
+    chart: alt.LayerChart = (
         alt.layer(*layers)
         .properties(width=WIDTH, height=height, background="white", padding=8)
         .configure(font=FONT, aria=False)
@@ -49,6 +49,7 @@ def finished(*layers: alt.Chart, height: float | alt.Step) -> alt.LayerChart:
         .configure_legend(**text, labelFontSize=12, symbolSize=220, labelLimit=400, rowPadding=4)
         .configure_text(font=FONT, fontSize=13, color=INK)
     )
+    return chart
 
 
 def log_axis(field: str, title: str, decade: int) -> dict[str, Any]:

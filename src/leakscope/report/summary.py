@@ -22,6 +22,8 @@ from leakscope.report.schema import (
 from leakscope.report.unmeasured import not_measured
 from leakscope.report.verdict import deciding_fpr, judge
 
+__all__ = ["Summary", "summarise"]
+
 
 def summarise(contents: Contents) -> Summary:
     """Everything that a report of this run says.
@@ -139,9 +141,7 @@ def _sizes(manifest: Manifest) -> Sizes:
     )
 
 
-def _exposure(
-    attack: str, score: Score, candidates: Candidates, manifest: Manifest
-) -> Exposure:
+def _exposure(attack: str, score: Score, candidates: Candidates, manifest: Manifest) -> Exposure:
     member, label = candidates.member, candidates.label
     names: Sequence[str] = [words.plain(name) for name in manifest.class_names]
     fpr = deciding_fpr(int(np.sum(~member)))

@@ -95,32 +95,43 @@ def judge(
     evidence = [
         _weigh(row, scores[row.label], member, confidence) for row in rows if row.label in scores
     ]
-    sound = [item for item in evidence if item.sound]
-    leaking = [item for item in sound if item.beats]
-    alarming = [item for item in evidence if item.beats]
-    speakers = leaking or alarming or sound or evidence
-    speaker = max(speakers, key=lambda item: item.rank, default=None)
+    speaker = _speaker(evidence)
     confounding = sentences.confounding(checks)
     if speaker is None:
         said = sentences.nothing_measured(rows)
     else:
-        case = sentences.Case(speaker.row, speaker.metric, len(evidence), leaks=bool(leaking))
-        if not speaker.sound:
-            said = sentences.instrument_failed(case)
-        elif confounding:
-            said = sentences.confounded(case, confounding)
-        else:
-            said = sentences.leak(case) if leaking else sentences.no_leak(case)
+        said = _say(speaker, len(evidence), confounding)
     return Conclusion(
         level=said.level,
         headline=said.headline,
         sentences=said.sentences,
         confounding=confounding,
-        warnings=tuple(_warnings(rows, evidence, checks)),
-        attack=speaker and speaker.row.label,
-        metric=speaker and speaker.metric,
-        confidence=confidence if speaker else None,
+        warnings=tuple(_warnings(rows, evidence, checks, speaker)),
+        attack=None if speaker is None else speaker.row.label,
+        metric=None if speaker is None else speaker.metric,
+        confidence=None if speaker is None else confidence,
     )
+
+
+def _speaker(evidence: Sequence[_Evidence]) -> _Evidence | None:
+    """The attack that carries the verdict.
+
+    A sound attack that beats chance comes first. Failing that, an unsound one that does: it
+    forbids to say that nothing was found. Failing both, a sound attack that found nothing.
+    """
+    sound = [item for item in evidence if item.sound]
+    leaking = [item for item in sound if item.beats]
+    alarming = [item for item in evidence if item.beats]
+    return max(leaking or alarming or sound or evidence, key=lambda item: item.rank, default=None)
+
+
+def _say(speaker: _Evidence, attacks: int, confounding: str) -> sentences.Said:
+    case = sentences.Case(speaker.row, speaker.metric, attacks, leaks=bool(speaker.beats))
+    if not speaker.sound:
+        return sentences.instrument_failed(case)
+    if confounding:
+        return sentences.confounded(case, confounding)
+    return sentences.leak(case) if case.leaks else sentences.no_leak(case)
 
 
 def _weigh(row: AttackRow, score: Score, member: Member, confidence: float) -> _Evidence:
@@ -138,19 +149,22 @@ def _weigh(row: AttackRow, score: Score, member: Member, confidence: float) -> _
 
 
 def _warnings(
-    rows: Sequence[AttackRow], evidence: Sequence[_Evidence], checks: Sequence[Check]
+    rows: Sequence[AttackRow],
+    evidence: Sequence[_Evidence],
+    checks: Sequence[Check],
+    speaker: _Evidence | None,
 ) -> list[str]:
-    """What a reader must know beside the verdict, one sentence or two each."""
+    """What a reader must know beside the verdict; what it says itself is not said twice."""
     said = [
         f"{check.name.capitalize()}: {check.text}"
         for check in checks
-        if check.verdict is Verdict.WARNING
+        if check.verdict is Verdict.WARNING and check.name not in sentences.CONFOUNDERS
     ]
     said += [
-        f"{item.row.label} failed its controls, so its figures do not count: "
+        f"The figures of {item.row.label} do not count, because it "
         f"{sentences.control_failure(item.row.control)}."
         for item in evidence
-        if item.row.control is not None and not item.sound
+        if item.row.control is not None and not item.sound and item is not speaker
     ]
     said += [
         f"{item.row.label} ranks members below non-members "

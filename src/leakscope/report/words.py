@@ -16,6 +16,7 @@ _SHARE = r"(\d+(?:\.\d+)?(?:e-?\d+)?)"
 _PARAMETER = re.compile(rf"(tpr|precision)@{_SHARE}(?::{_SHARE})?")
 _TITLES = {"auc": "AUC", "epsilon": "Epsilon bound"}
 _REPLACEMENT = "\ufffd"
+_DASH = "\u2013"
 
 
 def plain(text: str) -> str:
@@ -78,11 +79,11 @@ def of_hundred(estimate: Estimate) -> tuple[str, str, str]:
     if abs(estimate.value) < 0.01 or 0 < abs(estimate.low) < 0.01:
         digits = max(digits, 1)
     # adding zero turns the minus zero of a rounded small negative into zero
-    value, low, high = (
+    shown = [
         f"{round(100 * part, digits) + 0.0:.{digits}f}"
         for part in (estimate.value, estimate.low, high)
-    )
-    return value, low, high
+    ]
+    return shown[0], shown[1], shown[2]
 
 
 def rate(estimate: Estimate) -> str:
@@ -91,12 +92,14 @@ def rate(estimate: Estimate) -> str:
     Examples:
         >>> rate(Estimate(0.343, 0.281, 0.409))
         '34 % (28–41)'
-    """
+    """  # noqa: RUF002 - a dash, not a minus
     value, low, high = of_hundred(estimate)
     if estimate.high is None:
         return f"≥ {low} %"
     # a dash between two minus signs cannot be read
-    return f"{value} % ({low} to {high})" if "-" in low + high else f"{value} % ({low}–{high})"
+    return (
+        f"{value} % ({low} to {high})" if "-" in low + high else f"{value} % ({low}{_DASH}{high})"
+    )
 
 
 def auc(estimate: Estimate) -> str:
@@ -105,10 +108,10 @@ def auc(estimate: Estimate) -> str:
     Examples:
         >>> auc(Estimate(0.7123, 0.69, 0.7342))
         '0.712 (0.690–0.734)'
-    """
+    """  # noqa: RUF002 - a dash, not a minus
     if estimate.high is None:
         return f"≥ {estimate.low:.3f}"
-    return f"{estimate.value:.3f} ({estimate.low:.3f}–{estimate.high:.3f})"
+    return f"{estimate.value:.3f} ({estimate.low:.3f}{_DASH}{estimate.high:.3f})"
 
 
 def epsilon(estimate: Estimate) -> str:

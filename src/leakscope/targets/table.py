@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from leakscope.core import Need
+from leakscope.data import columns
 from leakscope.errors import DataError, TargetError
-from leakscope.targets import columns
 from leakscope.targets.answers import Output, offers, to_probabilities
 
 

@@ -1,11 +1,11 @@
 """Runs made in memory: scores drawn from known distributions, findings measured as ever."""
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pytest
 
 from leakscope import auditing
 from leakscope.core import (
@@ -18,12 +18,14 @@ from leakscope.core import (
     Status,
     Verdict,
 )
+from leakscope.report.files import write_all
+from leakscope.report.schema import Summary
+from leakscope.report.summary import summarise
 from leakscope.store import Candidates, Contents, Entry, Manifest
 
 SOUND = Control(Estimate(0.93, 0.91, 0.95), covered=38, shuffles=40, calm=True)
 BLIND = Control(Estimate(0.51, 0.47, 0.55), covered=38, shuffles=40, calm=True)
 NERVOUS = replace(SOUND, covered=12, calm=False)
-FORBIDDEN = r"\b(safe|safely|private|compliant|compliance|no risk|risk-free|harmless)\b"
 
 CHECKS = (
     Check(
@@ -69,8 +71,15 @@ class Bench:
         """A finished attack."""
         metrics, unmeasured = auditing.measure(Scores(score), Membership(self.member))
         finding = Finding(
-            name, name.partition("(")[0], "Author et al. 2024", settings, Status.DONE,
-            metrics, unmeasured, queries=len(score), seconds=1.234,
+            name,
+            name.partition("(")[0],
+            "Author et al. 2024",
+            settings,
+            Status.DONE,
+            metrics,
+            unmeasured,
+            queries=len(score),
+            seconds=1.234,
         )
         return Entry(finding, control, score)
 
@@ -176,8 +185,8 @@ def label_only() -> Contents:
 
 
 def tiny() -> Contents:
-    """Three members and four non-members."""
-    made = bench(members=3, nonmembers=4, classes=2, seed=6)
+    """Three members and three non-members."""
+    made = bench(members=3, nonmembers=3, classes=2, seed=6)
     return made.contents([made.done("threshold", made.shifted(1))])
 
 
@@ -223,12 +232,33 @@ def hostile() -> Contents:
 CASES: dict[str, Callable[[], Contents]] = {
     maker.__name__: maker
     for maker in (
-        leaky, tight, confounded, failed, empty, label_only, tiny, constant, many_classes, hostile,
+        leaky,
+        tight,
+        confounded,
+        failed,
+        empty,
+        label_only,
+        tiny,
+        constant,
+        many_classes,
+        hostile,
     )
 }
 
 
-@pytest.fixture(params=CASES)
-def contents(request: pytest.FixtureRequest) -> Contents:
-    """Each case in turn."""
-    return CASES[request.param]()
+@functools.cache
+def contents(case: str) -> Contents:
+    """The run of a case, made once: nothing changes it."""
+    return CASES[case]()
+
+
+@functools.cache
+def files(case: str) -> Mapping[str, bytes]:
+    """The report of a case, written once."""
+    return write_all(contents(case))
+
+
+@functools.cache
+def summary(case: str) -> Summary:
+    """The summary of a case."""
+    return summarise(contents(case))

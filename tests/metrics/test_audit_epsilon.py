@@ -1,0 +1,64 @@
+import math
+
+import numpy as np
+import pytest
+
+from leakscope.metrics.audit_epsilon import epsilon_lower_bound, group_sizes
+from leakscope.metrics.membership import Unmeasurable
+
+from . import naive
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5, 1e-3])
+@pytest.mark.parametrize("shift", [0.0, 0.5, 2.0, 50.0])
+@pytest.mark.parametrize("levels", [0, 5])
+def test_the_bound_agrees_with_the_naive_twin(delta: float, shift: float, levels: int) -> None:
+    rng = np.random.default_rng(3)
+    member = rng.random(1500) < 0.3
+    score = rng.normal(size=1500) + shift * member
+    score = np.round(score * levels) / levels if levels else score
+    bound = epsilon_lower_bound(score, member, delta)
+    assert bound.value == pytest.approx(naive.epsilon(score, member, delta), abs=1e-9)
+    assert bound.high is None
+
+
+def randomised_response(epsilon: float, records: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Each record's bit is published truthfully with odds e^epsilon: exactly epsilon-private."""
+    rng = np.random.default_rng(seed)
+    member = rng.random(records) < 0.5
+    truthful = rng.random(records) < math.exp(epsilon) / (1 + math.exp(epsilon))
+    return np.where(truthful, member, ~member) + 0.0, member
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0])
+def test_the_bound_holds_for_a_mechanism_of_known_epsilon(epsilon: float) -> None:
+    runs = 400
+    above = [
+        epsilon_lower_bound(*randomised_response(epsilon, 1000, seed)).value > epsilon
+        for seed in range(runs)
+    ]
+    # 5 % may fail; 400 runs of a bound that just keeps its promise fail more than 35 times in
+    # one test of a thousand (binomial)
+    assert sum(above) <= 35
+
+
+def test_the_bound_is_not_idle() -> None:
+    bounds = [epsilon_lower_bound(*randomised_response(2.0, 4000, s)).value for s in range(20)]
+    assert np.median(bounds) > 1.5
+
+
+def test_unequal_groups_do_not_pass_for_a_leak() -> None:
+    rng = np.random.default_rng(0)
+    member = np.arange(4000) < 400
+    assert epsilon_lower_bound(rng.normal(size=4000), member).value == 0.0
+
+
+def test_few_records_bound_nothing() -> None:
+    assert group_sizes(255) == []
+    with pytest.raises(Unmeasurable, match="at least 256"):
+        epsilon_lower_bound(np.arange(255.0), np.arange(255) % 2 == 0)
+
+
+def test_a_delta_weakens_the_bound() -> None:
+    score, member = randomised_response(3.0, 4000, 0)
+    assert epsilon_lower_bound(score, member, 1e-3).value < epsilon_lower_bound(score, member).value

@@ -1,0 +1,168 @@
+"""The summary: complete, consistent with the scores, and as documented."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pydantic
+import pytest
+
+from leakscope.core import Status
+from leakscope.errors import StoreError
+from leakscope.report import exposure
+from leakscope.report.schema import Summary
+from leakscope.report.summary import summarise
+
+from . import cases
+
+ADAPTER = pydantic.TypeAdapter(Summary)
+DOCS = Path(__file__).parents[2] / "docs" / "summary-schema.md"
+
+
+def test_every_attack_asked_for_has_a_row_in_order() -> None:
+    rows = cases.summary("leaky").attacks
+    assert [row.label for row in rows] == list(cases.contents("leaky").manifest.attacks)
+    assert [row.status for row in rows] == [
+        *["done"] * 3, "not applicable", "failed", "missing",
+    ]  # fmt: skip
+
+
+def test_a_finding_that_nobody_asked_for_is_kept() -> None:
+    contents = cases.contents("tight")
+    fewer = replace(contents.manifest, attacks=contents.manifest.attacks[:1])
+    rows = summarise(replace(contents, manifest=fewer)).attacks
+    assert [row.label for row in rows] == ["attack0", "attack1", "attack2"]
+
+
+@pytest.mark.parametrize("case", cases.CASES)
+def test_it_is_pure_and_survives_json(case: str) -> None:
+    again = summarise(cases.contents(case))
+    dumped = ADAPTER.dump_json(again)
+    assert dumped == ADAPTER.dump_json(cases.summary(case))
+    assert ADAPTER.dump_json(ADAPTER.validate_json(dumped)) == dumped
+    assert ADAPTER.validate_json(cases.files(case)["summary.json"]) is not None
+
+
+def test_scores_that_are_gone_are_an_error_that_says_so() -> None:
+    contents = cases.contents("tight")
+    gutted = replace(contents.entries[0], score=None)
+    with pytest.raises(StoreError, match="expected the scores of attack0"):
+        summarise(replace(contents, entries=(gutted, *contents.entries[1:])))
+
+
+@pytest.mark.parametrize("size", [20, 1000, 5000])
+@pytest.mark.parametrize("digits", [0, 1, 12])
+def test_a_curve_is_the_best_tpr_at_each_fpr_and_never_above(size: int, digits: int) -> None:
+    made = cases.bench(size, 2 * size)
+    score = np.round(made.shifted(1), digits)
+    curve = exposure.curve(score, made.member)
+    assert 1 <= len(curve.fpr) <= exposure.POINTS
+    assert np.all(np.diff(curve.fpr) > 0)
+    assert curve.fpr[-1] == curve.tpr[-1] == 1
+    inside, outside = score[made.member], score[~made.member]
+    thresholds = np.unique(score)
+    fpr = np.array([np.mean(outside >= edge) for edge in thresholds])
+    tpr = np.array([np.mean(inside >= edge) for edge in thresholds])
+    for at in range(0, len(curve.fpr), 7):
+        allowed = fpr <= curve.fpr[at] + 1e-12
+        assert curve.tpr[at] == pytest.approx(tpr[allowed].max(initial=0))
+        assert curve.low[at] <= curve.tpr[at] <= curve.high[at]
+
+
+def test_a_curve_of_few_corners_keeps_them_all() -> None:
+    member = np.array([True] * 4 + [False] * 4)
+    score = np.array([3.0, 2.0, 2.0, 0.0, 2.0, 1.0, 1.0, 0.0])
+    curve = exposure.curve(score, member)
+    assert curve.fpr == (0.25, 0.75, 1.0)
+    assert curve.tpr == (0.75, 0.75, 1.0)
+
+
+@pytest.mark.parametrize("case", [case for case in cases.CASES if case != "empty"])
+def test_histograms_hold_everybody(case: str) -> None:
+    shown = cases.summary(case).exposure
+    assert shown is not None
+    bins = shown.histogram
+    assert sum(bins.members) == pytest.approx(1)
+    assert sum(bins.nonmembers) == pytest.approx(1)
+    assert len(bins.edges) == len(bins.members) + 1 == len(bins.nonmembers) + 1
+    assert np.all(np.diff(bins.edges) > 0)
+
+
+def test_the_threshold_accuses_no_more_than_its_fpr() -> None:
+    made = cases.bench()
+    score = np.round(made.shifted(1), 1)
+    bins = exposure.histogram(score, made.member, fpr=0.01)
+    assert bins.threshold is not None
+    assert np.mean(score[~made.member] > bins.threshold) <= 0.01
+
+
+def test_exposed_members_are_the_highest_with_the_non_members_above_them() -> None:
+    contents = cases.contents("leaky")
+    score, member = contents.entries[0].score, contents.candidates.member
+    assert score is not None
+    shown = cases.summary("leaky").exposure
+    assert shown is not None
+    inside, outside = score[member], score[~member]
+    assert [record.index for record in shown.exposed] == np.argsort(-inside)[:20].tolist()
+    for record in shown.exposed:
+        assert record.fpr.value == np.mean(outside >= inside[record.index])
+        assert record.fpr.high is not None
+        assert record.fpr.high > record.fpr.value
+        assert re.fullmatch(r"kind \d", record.class_name)
+
+
+def test_classes_are_measured_if_large_enough_and_listed_if_not() -> None:
+    contents = cases.contents("many_classes")
+    member, label = contents.candidates.member, contents.candidates.label
+    shown = cases.summary("many_classes").exposure
+    assert shown is not None
+    assert {row.label for row in shown.classes} == set(label.tolist())
+    for row in shown.classes:
+        assert row.members == np.sum(member & (label == row.label))
+        assert row.nonmembers == np.sum(~member & (label == row.label))
+        assert (row.auc is not None) == (min(row.members, row.nonmembers) >= 5)
+    lows = [row.auc.low for row in shown.classes if row.auc is not None]
+    assert lows == sorted(lows, reverse=True)
+
+
+def test_each_thing_not_measured_has_its_reason() -> None:
+    made = cases.bench(members=40, nonmembers=40)
+    contents = made.contents(
+        [
+            made.done("one", made.shifted(1)),
+            made.done("two", made.shifted(1), control=None),
+            cases.lost("three", Status.FAILED, "It broke."),
+        ],
+        missing=["four"],
+    )
+    items = summarise(contents).not_measured
+    assert all(item.what and item.why for item in items)
+    by_kind = {kind: [item.what for item in items if item.kind == kind] for kind in _kinds(items)}
+    assert by_kind["attack"] == ["three", "four"]
+    assert by_kind["control"] == ["two"]
+    assert {"TPR at 1 % FPR", "TPR at 0.1 % FPR", "Epsilon bound"} <= set(by_kind["metric"])
+    assert "Attacks with shadow models (LiRA, RMIA)" in by_kind["scope"]
+
+
+def _kinds(items: tuple[object, ...]) -> set[str]:
+    return {str(getattr(item, "kind", "")) for item in items}
+
+
+def test_shadow_models_are_not_called_untried_when_they_were() -> None:
+    made = cases.bench()
+    items = summarise(made.contents([made.done("lira", made.shifted(1))])).not_measured
+    assert not any("shadow" in item.what for item in items)
+
+
+def test_the_documentation_names_every_field_and_no_other() -> None:
+    schema = ADAPTER.json_schema(mode="serialization")
+    parts = {"Summary": schema, **schema["$defs"]}
+    fields = {name: set(part["properties"]) for name, part in parts.items() if "properties" in part}
+    documented = {
+        heading: set(re.findall(r"^\| `(\w+)` \|", text, flags=re.MULTILINE))
+        for heading, text in re.findall(
+            r"^## (\w+)\n(.*?)(?=^## |\Z)", DOCS.read_text(), re.M | re.S
+        )
+    }
+    assert documented == fields

@@ -1,0 +1,39 @@
+import pytest
+
+from leakscope import gate
+from leakscope.core import Estimate, Finding, Status
+from leakscope.errors import SpecError
+
+
+def finding(label: str, status: Status = Status.DONE, **metrics: Estimate) -> Finding:
+    return Finding(
+        label, "a", "p", {}, status, {k.replace("_at_", "@0."): v for k, v in metrics.items()}
+    )
+
+
+FOUND = (
+    finding("weak", auc=Estimate(0.55, 0.45, 0.65), tpr_at_01=Estimate(0.02, 0.0, 0.06)),
+    finding("strong", auc=Estimate(0.7, 0.65, 0.75), tpr_at_01=Estimate(0.06, 0.03, 0.1)),
+    finding("broken", Status.FAILED),
+)
+
+
+def test_the_lower_limit_of_the_strongest_attack_decides() -> None:
+    assert gate.tripped(FOUND, {"auc": 0.65}) == ()
+    (sentence,) = gate.tripped(FOUND, {"auc": 0.6})
+    assert sentence == "auc of strong: lower limit 0.65 exceeds 0.6"
+
+
+def test_the_value_can_decide_instead() -> None:
+    assert gate.tripped(FOUND, {"tpr@0.01": 0.05}) == ()
+    assert len(gate.tripped(FOUND, {"tpr@0.01": 0.05}, "value")) == 1
+
+
+def test_what_was_not_measured_cannot_pass() -> None:
+    (sentence,) = gate.tripped(FOUND, {"epsilon": 8.0})
+    assert "measured by no attack" in sentence
+
+
+def test_an_unknown_metric_names_the_nearest() -> None:
+    with pytest.raises(SpecError, match=r"did you mean 'tpr@0\.01'"):
+        gate.tripped(FOUND, {"tpr@.01": 0.05})
