@@ -130,12 +130,13 @@ def _print_quality(judged: Answers, attacks: Sequence[art_attacks.Trained]) -> d
     """Print AUCs; how much of our best attack's leak, AUC - 1/2, each attack of ART finds."""
     ours = _aucs(_scores(_challenge(judged)), judged)
     theirs = _aucs({attack.name: attack.score for attack in attacks}, judged)
+    rule_based = {"art rule-based": art_attacks.rule_based(judged)}
     print("AUC on the half that ART did not learn from (0.5 is chance)")
     for side, aucs in (
         ("leakscope", ours),
         ("by hand", _aucs(by_hand.signals(judged), judged)),
-        ("art", theirs | _aucs({"rule-based": art_attacks.rule_based(judged)}, judged)),
+        ("", theirs | _aucs(rule_based, judged)),
     ):
-        print(f"{side:12}" + "  ".join(f"{name} {auc:.3f}" for name, auc in aucs.items()))
+        print(f"{side:11}" + "  ".join(f"{name} {auc:.3f}" for name, auc in aucs.items()))
     best = max(ours.values())
     return {name: (auc - 0.5) / (best - 0.5) for name, auc in theirs.items()}

@@ -48,13 +48,13 @@ class MissingPeer(Exception):
 def interleaved(contenders: Sequence[Contender], repeats: int) -> list[Timing]:
     """Times all contenders in turn, A B C A B C, so that a busy minute slows all of them.
 
-    Each is called once before that, untimed: imports, caches and threads are warm for everybody.
+    Each turn is two calls, of which the second is timed: imports, caches, threads and memory from
+    the operating system are then ready for everybody, whoever was on before.
     """
-    for contender in contenders:
-        contender.call()
     seconds: list[list[float]] = [[] for _ in contenders]
     for _ in range(repeats):
         for contender, runs in zip(contenders, seconds, strict=True):
+            contender.call()
             runs.append(_seconds(contender))
     return [
         Timing(contender.name, runs) for contender, runs in zip(contenders, seconds, strict=True)

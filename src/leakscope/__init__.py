@@ -34,7 +34,7 @@ from leakscope.errors import (
 )
 
 if TYPE_CHECKING:
-    from leakscope.api import Audit, audit, audit_file, load
+    from leakscope.api import Audit, audit, audit_file, audit_predictions, load
     from leakscope.catalog import attack
 
 __all__ = [
@@ -63,11 +63,12 @@ __all__ = [
     "attack",
     "audit",
     "audit_file",
+    "audit_predictions",
     "load",
 ]
 
 _LATER = {"attack": "leakscope.catalog"} | dict.fromkeys(
-    ("Audit", "audit", "audit_file", "load"), "leakscope.api"
+    ("Audit", "audit", "audit_file", "audit_predictions", "load"), "leakscope.api"
 )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from leakscope import auditing, build, catalog, controls, demo, spec
 from leakscope.core import Check, Finding, Membership, MembershipAttack, Need, Scores
@@ -194,6 +194,61 @@ def audit(
         subject,
         attacks=tuple(catalog.default() if attacks is None else attacks),
         settings={"output": output},
+        seed=seed,
+        delta=delta,
+        name=name,
+        run=None if run is None else _folder(Path(run), resume=resume),
+    )
+
+
+def audit_predictions(
+    path: str | Path,
+    *,
+    probabilities: str = "p_*",
+    label: str = "label",
+    member: str = "member",
+    output: Literal["probabilities", "logits"] = "probabilities",
+    attacks: Iterable[MembershipAttack] | None = None,
+    class_names: Iterable[str] = (),
+    seed: int = 0,
+    delta: float = 0.0,
+    name: str = "audit",
+    run: str | Path | None = None,
+    resume: bool = False,
+) -> Audit:
+    """Audit a table of a model's answers; neither the model nor the records are needed.
+
+    Attacks that read features do not apply, nor do the checks that compare them.
+
+    Args:
+        path: ``.csv`` or ``.parquet``, one row a record.
+        probabilities: pattern of the columns that hold the answers, in the order of classes.
+        label: the column with the true class, 0 to classes - 1.
+        member: the column that says whether the model was trained on the record.
+        output: what the answers are.
+        attacks: see `audit`, as for the others.
+        class_names: one per class.
+        seed: fixes every random choice.
+        delta: δ of the guarantee that the epsilon bound is to be compared with.
+        name: the title of the report.
+        run: write the run folder as the work goes on.
+        resume: continue that run folder.
+
+    Raises:
+        LeakscopeError: the table or a setting cannot be used; says what to do.
+    """
+    settings = spec.PredictionsSpec(
+        file=str(Path(path).resolve()),
+        probabilities=probabilities,
+        label=label,
+        member=member,
+        output=output,
+        class_names=tuple(class_names),
+    )
+    return perform(
+        build.predictions(settings, Path()),
+        attacks=tuple(catalog.default() if attacks is None else attacks),
+        settings={"predictions": settings.model_dump(mode="json") | {"file": Path(path).name}},
         seed=seed,
         delta=delta,
         name=name,

@@ -77,7 +77,7 @@ def load(spec: specs.AuditSpec, folder: Path) -> Subject:
         LeakscopeError: a file, a name in it, or what it holds is not what was expected.
     """
     if spec.predictions is not None:
-        return _predictions(spec.predictions, folder)
+        return predictions(spec.predictions, folder)
     assert spec.target is not None
     assert spec.data is not None
     data = spec.data
@@ -176,7 +176,13 @@ def _digest(
     return digest.hexdigest()
 
 
-def _predictions(spec: specs.PredictionsSpec, folder: Path) -> Subject:
+def predictions(spec: specs.PredictionsSpec, folder: Path) -> Subject:
+    """An exported table of answers as a subject.
+
+    Raises:
+        DataError: the file is not such a table.
+        TargetError: the answers in it are not what was said.
+    """
     path = folder / spec.file
     answers = table.read(
         path,

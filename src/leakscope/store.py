@@ -309,9 +309,16 @@ def _write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
 def _read_arrays(path: Path, *names: str) -> list[np.ndarray]:
     with _said(path):
         try:
-            with np.load(path, allow_pickle=False) as archive:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 arrays = [archive[name] for name in names]
-        except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        except (
+            TypeError,
+            AttributeError,
+            ValueError,
+            KeyError,
+            EOFError,
+            zipfile.BadZipFile,
+        ) as error:
             raise _damaged(path, error) from error
     if any(array.ndim != 1 for array in arrays):
         raise _damaged(path, ValueError("an array has more than one dimension"))

@@ -112,6 +112,14 @@ def test_exposed_members_are_the_highest_with_the_non_members_above_them() -> No
         assert re.fullmatch(r"kind \d", record.class_name)
 
 
+def test_non_members_that_tie_with_a_member_are_accused_with_it() -> None:
+    score = np.array([1.0, 1.0, 1.0, 0.0])
+    member = np.array([True, False, False, False])
+    index = np.array([0, 0, 1, 2])
+    (record,) = exposure.exposed(score, member, index, np.zeros(4, np.int64), ())
+    assert record.fpr.value == pytest.approx(2 / 3)
+
+
 def test_classes_are_measured_if_large_enough_and_listed_if_not() -> None:
     contents = cases.contents("many_classes")
     member, label = contents.candidates.member, contents.candidates.label

@@ -204,7 +204,8 @@ def saturation(subject: Subject) -> Check:
         "saturation",
         Verdict.WARNING,
         f"{share:.0%} of the answers read exactly one and cannot be ranked, which hides the most "
-        'memorised records: let the model give logits and say so with output = "logits".',
+        "memorised records. If the model has logits, let it give those, and say so with "
+        'output = "logits".',
     )
 
 

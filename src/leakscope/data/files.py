@@ -43,7 +43,7 @@ def _npz(path: Path, label: str) -> Records:
             raise DataError(
                 f"expected at most {LARGEST} bytes in {path}, it would unpack to {size}: split it"
             )
-        with np.load(path, allow_pickle=False) as arrays:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             x, y = arrays["x"], arrays["y"]
     except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
         raise DataError(

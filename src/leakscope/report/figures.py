@@ -53,10 +53,12 @@ def convert(svg: str, format: Literal["png", "pdf"]) -> bytes:  # noqa: A002 - a
 def strongest_first(summary: Summary) -> list[AttackRow]:
     """Done attacks by falling low limit, the one that carries the verdict before all others."""
     metric = _deciding_metric(summary)
-    done = [row for row in summary.attacks if row.status == "done"]
-    return sorted(
-        done, key=lambda row: (row.label != summary.verdict.attack, -row.metrics[metric].low)
-    )
+
+    def weakness(row: AttackRow) -> tuple[bool, float, float]:
+        speaks = row.label == summary.verdict.attack
+        return (not speaks, -row.metrics[metric].low, -row.metrics["auc"].low)
+
+    return sorted((row for row in summary.attacks if row.status == "done"), key=weakness)
 
 
 def _deciding_metric(summary: Summary) -> str:
@@ -168,6 +170,7 @@ def scores(summary: Summary) -> alt.LayerChart | None:
     y = (
         alt.Y("share:Q", title="Share of the group")
         .axis(labelExpr=style.PERCENT, tickCount=5)
+        .scale(nice=5)
         .stack(None)
     )
     areas = (

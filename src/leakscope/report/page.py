@@ -49,7 +49,7 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("leakscope.report"),
-        autoescape=False,
+        autoescape=True,
         undefined=jinja2.StrictUndefined,
         finalize=_unbroken,
         trim_blocks=True,

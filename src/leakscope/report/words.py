@@ -76,7 +76,7 @@ def of_hundred(estimate: Estimate) -> tuple[str, str, str]:
     high = estimate.value if estimate.high is None else estimate.high
     width = high - estimate.low
     digits = 0 if width >= 0.05 else 1 if width >= 0.005 else 2 if width >= 0.0005 else 3
-    if abs(estimate.value) < 0.01 or 0 < abs(estimate.low) < 0.01:
+    if abs(estimate.value) < 0.05 or 0 < abs(estimate.low) < 0.01:  # next to a chance of 1 %
         digits = max(digits, 1)
     # adding zero turns the minus zero of a rounded small negative into zero
     shown = [

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     import torch
 
 _WAY_OUT = {
-    ".pkl": "load it where you trust it and save it with skops.io.dump, or pass the model itself",
-    ".pt": "load it where you trust it and save it with torch.export.save as .pt2, or its "
-    "state_dict with safetensors.torch.save_file",
-    ".csv": "read a table of predictions with leakscope.targets.table.read",
+    ".pkl": "a pickle can run any code; load it where you trust it and save it with "
+    "skops.io.dump, or pass the model itself",
+    ".pt": "it is a pickle, which can run any code; load it where you trust it and save it with "
+    "torch.export.save as .pt2, or its state_dict with safetensors.torch.save_file",
+    ".csv": "a table of predictions goes to leakscope.audit_predictions, or into [predictions] of "
+    "audit.toml",
 }
 _WAY_OUT |= {
     ".pickle": _WAY_OUT[".pkl"],

@@ -1,0 +1,131 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+
+import leakscope
+from leakscope import api
+from leakscope.core import Records, Status
+
+from . import worlds
+
+ZEROS = np.zeros(9, int)
+FAST = (leakscope.attack("threshold"), leakscope.attack("gap"))
+
+
+def forest(records: Records) -> RandomForestClassifier:
+    return RandomForestClassifier(30, random_state=0).fit(records.x, records.y)
+
+
+@pytest.fixture(scope="module")
+def found() -> leakscope.Audit:
+    members, others = worlds.draw(200, 0), worlds.draw(200, 1)
+    return leakscope.audit(
+        forest(members), members=members, nonmembers=(others.x, others.y), attacks=FAST
+    )
+
+
+def test_the_same_findings_in_a_file_and_in_memory(found: leakscope.Audit, tmp_path: Path) -> None:
+    path = found.save(tmp_path / "run")
+    again = leakscope.load(path)
+    assert again.findings == found.findings
+    assert again.checks == found.checks
+    assert again.summary == found.summary
+    assert (path / "report.html").read_text() == found.report(tmp_path / "r.html").read_text()
+    assert again.report() == path / "report.html"
+
+
+def test_measuring_again_changes_nothing(found: leakscope.Audit, tmp_path: Path) -> None:
+    path = found.save(tmp_path / "run")
+    files = {file: file.read_bytes() for file in (path / "findings").iterdir()}
+    assert leakscope.load(path).measure().findings == found.findings
+    assert files == {file: file.read_bytes() for file in (path / "findings").iterdir()}
+
+
+def test_a_frame_has_a_row_for_each_metric(found: leakscope.Audit) -> None:
+    pytest.importorskip("pandas")
+    frame = found.to_frame()
+    assert list(frame.columns) == ["attack", "status", "metric", "value", "low", "high"]
+    assert len(frame) == sum(len(finding.metrics) for finding in found.findings)
+
+
+def test_a_frame_keeps_an_attack_that_did_not_run() -> None:
+    pytest.importorskip("pandas")
+    members, others = worlds.draw(50, 0), worlds.draw(50, 1)
+    attacks = (leakscope.attack("external"),)
+    audit = leakscope.audit(forest(members), members=members, nonmembers=others, attacks=attacks)
+    assert audit.findings[0].status is Status.NOT_APPLICABLE
+    assert audit.to_frame()["status"].tolist() == ["not applicable"]
+
+
+def test_a_notebook_shows_the_page_in_a_sandbox(found: leakscope.Audit) -> None:
+    shown = found._repr_html_()
+    assert shown.startswith("<iframe srcdoc=")
+    assert 'sandbox=""' in shown
+    assert "<h1" not in shown  # escaped, inside the attribute
+    assert found.summary.verdict.headline in repr(found)
+
+
+def test_the_same_seed_gives_the_same_findings(found: leakscope.Audit) -> None:
+    members, others = worlds.draw(200, 0), worlds.draw(200, 1)
+    model = forest(members)
+    pair = [
+        leakscope.audit(model, members=members, nonmembers=others, attacks=FAST, seed=3)
+        for _ in range(2)
+    ]
+    assert [f.metrics for f in pair[0].findings] == [f.metrics for f in pair[1].findings]
+    assert pair[0].contents.manifest.challenge == pair[1].contents.manifest.challenge
+    assert pair[0].contents.manifest.challenge != found.contents.manifest.challenge
+
+
+def test_the_index_names_the_record_as_the_user_gave_it() -> None:
+    members, others = worlds.draw(60, 0), worlds.draw(40, 1)
+    audit = leakscope.audit(forest(members), members=members, nonmembers=others, attacks=FAST)
+    candidates = audit.contents.candidates
+    for flag, given in ((True, members), (False, others)):
+        group = candidates.member == flag
+        assert sorted(candidates.index[group]) == list(range(len(given)))
+        np.testing.assert_array_equal(candidates.label[group], given.y[candidates.index[group]])
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"members": (np.zeros((0, 8)), np.zeros(0, int))}, leakscope.DataError, "got none"),
+        ({"nonmembers": "members"}, leakscope.DataError, "all exact copies"),
+        ({"members": (np.full((9, 8), np.nan), ZEROS)}, leakscope.DataError, "NaN"),
+        ({"members": (np.zeros((9, 7)), ZEROS)}, leakscope.DataError, "one shape"),
+        ({"members": (np.zeros((9, 8)), np.full(9, 7))}, leakscope.DataError, "3 classes"),
+        ({"members": (np.zeros((9, 8)), -np.ones(9, int))}, leakscope.DataError, "from 0"),
+        ({"members": np.zeros((9, 8))}, leakscope.DataError, r"a pair \(x, y\)"),
+        ({"members": (np.array([["a"]] * 9), ZEROS)}, leakscope.DataError, "numeric"),
+        ({"class_names": ("a", "b")}, leakscope.DataError, "expected 3 class names"),
+        ({"attacks": FAST + FAST}, leakscope.SpecError, "twice"),
+        ({"budget": 10}, leakscope.BudgetSpent, "10"),
+        ({"model": lambda x: np.ones((len(x), 3))}, leakscope.TargetError, "logits"),
+        ({"model": lambda x: np.full((len(x), 3), np.nan)}, leakscope.TargetError, "NaN or inf"),
+        ({"model": lambda x: x / "0"}, leakscope.TargetError, "TypeError|UFuncTypeError"),
+        ({"model": "model.pkl"}, leakscope.TargetError, "pickle"),
+        ({"model": 3}, leakscope.TargetError, "int"),
+    ],
+)
+def test_bad_input_is_explained(
+    change: dict[str, object], error: type[Exception], message: str
+) -> None:
+    members, others = worlds.draw(60, 0), worlds.draw(60, 1)
+    given: dict[str, object] = {
+        "model": forest(members), "members": members, "nonmembers": others, "attacks": FAST,
+    } | change  # fmt: skip
+    if given["nonmembers"] == "members":
+        given["nonmembers"] = members
+    with pytest.raises(error, match=message):
+        leakscope.audit(given.pop("model"), **given)  # type: ignore[arg-type]
+
+
+def test_run_folders_are_numbered(tmp_path: Path) -> None:
+    base = tmp_path / "runs" / "demo"
+    assert api.numbered(base).name == "demo-001"
+    (tmp_path / "runs" / "demo-001").mkdir(parents=True)
+    assert api.numbered(base).name == "demo-002"
+    assert api.numbered(base, latest=True).name == "demo-001"

@@ -1,0 +1,78 @@
+"""What users may rely on: the names, and that importing them is cheap."""
+
+import inspect
+import subprocess
+import sys
+
+import leakscope
+
+NAMES = [
+    "Audit",
+    "BudgetSpent",
+    "Challenge",
+    "Check",
+    "Control",
+    "DataError",
+    "Estimate",
+    "Finding",
+    "LeakscopeError",
+    "Membership",
+    "MissingExtra",
+    "ModelView",
+    "Need",
+    "NotApplicable",
+    "Records",
+    "Scores",
+    "SpecError",
+    "Status",
+    "StoreError",
+    "Target",
+    "TargetError",
+    "Verdict",
+    "attack",
+    "audit",
+    "audit_file",
+    "audit_predictions",
+    "load",
+]
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_the_public_names_are_these() -> None:
+    assert leakscope.__all__ == NAMES == sorted(NAMES)
+    for name in NAMES:
+        assert inspect.getdoc(getattr(leakscope, name)), name
+
+
+def test_importing_loads_no_framework() -> None:
+    heavy = [
+        "torch",
+        "sklearn",
+        "onnxruntime",
+        "flwr",
+        "pandas",
+        "pyarrow",
+        "altair",
+        "vl_convert",
+        "scipy",
+        "pydantic",
+    ]
+    code = f"import sys, leakscope; print([m for m in {heavy} if m in sys.modules])"
+    assert run(code).strip() == "[]"
+
+
+def test_help_loads_only_the_command_line() -> None:
+    code = (
+        "import sys\nfrom leakscope.cli import main\n"
+        "try: main(['--help'])\nexcept SystemExit: pass\n"
+        "print([m for m in ('numpy.linalg', 'sklearn', 'pydantic', 'rich') if m in sys.modules])"
+    )
+    assert run(code).splitlines()[-1] in ("[]", "['numpy.linalg']")
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    assert not hasattr(leakscope, "nonsense")
