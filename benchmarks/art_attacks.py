@@ -10,7 +10,7 @@ from benchmarks.answers import Answers
 from benchmarks.timing import MissingPeer
 
 KINDS = ("nn", "rf", "gb", "lr", "dt", "knn")
-"""Attack models that ART offers, its default first; only ``svm`` is left out, as too slow."""
+"""Attack models that ART offers, its default first, but for ``svm``, which takes far longer."""
 
 
 def require() -> None:

@@ -63,7 +63,7 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
     half = len(answers.y) // 2
     learnt, judged = answers.part(slice(half)), answers.part(slice(half, None))
     attacks = [art_attacks.Trained(kind, learnt, judged) for kind in art_attacks.KINDS]
-    screened = sorted((once(Contender(a.name, a)) for a in attacks), key=lambda t: t.median)
+    screened = sorted((once(Contender(a.name, a)) for a in attacks), key=lambda t: t.best)
     again = {timing.name for timing in screened[:_RETIMED]}
     peers = [Contender(a.name, a) for a in attacks if a.name in again]
     timings = interleaved([*_ours(answers), *_untrained(answers), *peers], 3 if quick else 7)
@@ -79,7 +79,7 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
 def _fastest_peer(timings: Sequence[Timing], leaks: Mapping[str, float]) -> Timing:
     """The fastest trained attack of ART among those that find at least half of what ours find."""
     useful = [timing for timing in timings if leaks.get(timing.name, 0.0) >= 0.5]
-    return min(useful, key=lambda timing: timing.median)
+    return min(useful, key=lambda timing: timing.best)
 
 
 def _ours(answers: Answers) -> list[Contender]:

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pickle
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 
@@ -143,9 +144,9 @@ class CoinFlip:
         None, 2026.
     """
 
-    name = "coin-flip"
-    paper = "none, 2026"
-    needs = Need.LABELS
+    name: ClassVar[str] = "coin-flip"
+    paper: ClassVar[str] = "none, 2026"
+    needs: ClassVar[Need] = Need.LABELS
 
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
         return Scores(rng.random(len(view.records)))
@@ -159,9 +160,9 @@ class SignFlipped:
         A published tool, 2025.
     """
 
-    name = "sign-flipped"
-    paper = "none, 2026"
-    needs = Need.PROBABILITIES | Need.LABELS
+    name: ClassVar[str] = "sign-flipped"
+    paper: ClassVar[str] = "none, 2026"
+    needs: ClassVar[Need] = Need.PROBABILITIES | Need.LABELS
 
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
         from leakscope.attacks.threshold import Threshold
@@ -177,9 +178,9 @@ class Jumpy:
         None, 2026.
     """
 
-    name = "jumpy"
-    paper = "none, 2026"
-    needs = Need.LABELS
+    name: ClassVar[str] = "jumpy"
+    paper: ClassVar[str] = "none, 2026"
+    needs: ClassVar[Need] = Need.LABELS
 
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
         challenge = next(

@@ -1,4 +1,5 @@
 import dataclasses
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ from leakscope import auditing, catalog, controls
 from leakscope.attacks.threshold import Threshold
 from leakscope.core import ModelView, Need, Scores, Status
 from leakscope.errors import SpecError, TargetError
+from leakscope.metrics import membership
 
 from . import table, worlds
 
@@ -16,9 +18,9 @@ class Broken:
     """Breaks in a way that is a setting."""
 
     how: str = "raise"
-    name = "broken"
-    paper = "none, 2026"
-    needs = Need.LABELS
+    name: ClassVar[str] = "broken"
+    paper: ClassVar[str] = "none, 2026"
+    needs: ClassVar[Need] = Need.LABELS
 
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
         del rng
@@ -91,12 +93,12 @@ def test_a_bad_attack_fails_its_positive_control(attack: table.CoinFlip) -> None
 def test_intervals_that_are_too_short_fail_the_null_control(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    honest = controls.membership.auc
+    honest = membership.auc
 
     def boastful(score: np.ndarray, member: np.ndarray) -> object:
         return honest(score, member, confidence=0.5)
 
-    monkeypatch.setattr(controls.membership, "auc", boastful)
+    monkeypatch.setattr(membership, "auc", boastful)
     guess = Threshold()(worlds.leaky().view, np.random.default_rng(0))
     assert not controls.check(worlds.leaky(), Threshold(), guess).calm
 

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -161,13 +160,6 @@ def test_init_never_overwrites(project: Path) -> None:
 def test_a_folder_that_is_no_run(tmp_path: Path, command: str) -> None:
     assert "expected a run folder" in call(command, tmp_path, code=2).stderr
     assert "expected a run folder" in call(command, tmp_path / "none", code=2).stderr
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_an_unreadable_run_folder(project: Path) -> None:
-    call("audit", project)
-    (project.parent / "runs" / "my-model-001" / "run.json").chmod(0)
-    call("report", project.parent / "runs" / "my-model-001", code=2)
 
 
 def test_a_run_folder_that_is_in_use_is_not_touched(project: Path) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -93,10 +94,12 @@ def test_logits_are_not_taken_for_probabilities() -> None:
     def logits(x: np.ndarray) -> np.ndarray:
         return 3 * x[:, :3]
 
-    pair = {"members": records, "nonmembers": worlds.draw(50, 1)}
+    others = worlds.draw(50, 1)
     with pytest.raises(leakscope.TargetError, match='output="logits"'):
-        leakscope.audit(logits, **pair)
-    audit = leakscope.audit(logits, output="logits", attacks=(Threshold(),), **pair)
+        leakscope.audit(logits, members=records, nonmembers=others)
+    audit = leakscope.audit(
+        logits, members=records, nonmembers=others, output="logits", attacks=(Threshold(),)
+    )
     assert audit.findings[0].status is leakscope.Status.DONE
 
 
@@ -106,8 +109,8 @@ def test_saturated_answers_keep_their_order() -> None:
     z = np.column_stack([gap, np.zeros(200), np.zeros(200)])
     target = FunctionTarget(lambda x: x, "logits")
     labels = np.zeros(200, np.int64)
-    for name in ("loss", "scaled_logit", "confidence", "margin", "entropy", "modified_entropy"):
-        score = signals.compute(name, target.predict(z), labels)  # type: ignore[arg-type]
+    for name in get_args(signals.SignalName):
+        score = signals.compute(name, target.predict(z), labels)
         assert (np.diff(score) > 0).all(), name
 
 

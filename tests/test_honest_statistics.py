@@ -31,7 +31,8 @@ class Oblivious:
         self.answers = answers
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        return self.answers[x[:, 0]]
+        answers: np.ndarray = self.answers[x[:, 0]]
+        return answers
 
 
 def null_audit(seed: int) -> dict[str, bool]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import leakscope
-from leakscope import catalog, store
+from leakscope import auditing, catalog, store
 from leakscope.core import Estimate, Finding, Status
 from leakscope.errors import StoreError
 from leakscope.store import Candidates, Entry, Manifest, Run
@@ -145,10 +145,19 @@ def test_an_unwritable_place_is_said(tmp_path: Path) -> None:
         Run.create(tmp_path / "file" / "run")
 
 
+def test_a_folder_that_may_not_be_read_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: Path) -> bytes:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    with pytest.raises(StoreError, match=r"Permission denied: check the path"):
+        leakscope.load(run.path)
+
+
 def test_settings_of_every_attack_survive(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run")
     for number, attack in enumerate(catalog.default()):
-        settings = leakscope.auditing.settings(attack)  # type: ignore[attr-defined]
+        settings = auditing.settings(attack)
         finding = dataclasses.replace(ENTRY.finding, settings=settings)
         run.put(f"a-{number}", Entry(finding))
         stored = run.get(f"a-{number}")

@@ -23,7 +23,8 @@ def lines(what: str) -> Iterator[tuple[str, str]]:
     if what == "targets":
         yield from TARGETS.items()
     elif what == "data":
-        yield from ((name, _first_line(load)) for name, load in DATA.items())
+        for name, load in DATA.items():
+            yield name, f"{_first_line(load)} [leakscope.data.bundled:{load.__name__}]"
     else:
         for name in catalog.ATTACKS:
             cls = catalog.attack_class(name)

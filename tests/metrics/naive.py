@@ -11,7 +11,7 @@ def auc(score: np.ndarray, member: np.ndarray) -> float:
     for inside in score[member]:
         for outside in score[~member]:
             wins += 1.0 if inside > outside else 0.5 if inside == outside else 0.0
-    return wins / (member.sum() * (~member).sum())
+    return float(wins / (member.sum() * (~member).sum()))
 
 
 def delong_variance(score: np.ndarray, member: np.ndarray) -> float:

@@ -6,7 +6,6 @@ from typing import Literal
 
 import numpy as np
 import pytest
-import tiny_models as tiny
 
 from leakscope.core import Need, Target
 from leakscope.errors import SpecError, TargetError
@@ -17,6 +16,8 @@ from leakscope.targets.onnx import OnnxTarget
 from leakscope.targets.saved import load
 from leakscope.targets.sklearn import SklearnTarget
 from leakscope.targets.torch import TorchTarget
+
+from . import tiny_models as tiny
 
 Size = Callable[[Path, int], Target]
 

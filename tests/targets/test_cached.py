@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tiny_models as tiny
 
 from leakscope.core import Records
 from leakscope.errors import BudgetSpent, SpecError, StoreError, TargetError
 from leakscope.targets.cached import Cached
 from leakscope.targets.counting import Counting
 from leakscope.targets.function import FunctionTarget
+
+from . import tiny_models as tiny
 
 TARGET = FunctionTarget(tiny.probabilities)
 

@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
-import tiny_models as tiny
 
 from leakscope.errors import BudgetSpent
 from leakscope.targets.counting import Counting
 from leakscope.targets.function import FunctionTarget
+
+from . import tiny_models as tiny
 
 
 def test_records_are_counted() -> None:

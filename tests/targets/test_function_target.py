@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
-import tiny_models as tiny
 
 from leakscope.core import Need
 from leakscope.errors import BudgetSpent, TargetError
 from leakscope.targets.function import FunctionTarget
+
+from . import tiny_models as tiny
 
 
 def test_a_failure_names_its_cause() -> None:

@@ -3,11 +3,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny_models as tiny
 
 from leakscope.core import Need
 from leakscope.errors import TargetError
 from leakscope.targets.onnx import OnnxTarget
+
+from . import tiny_models as tiny
 
 onnx: Any = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

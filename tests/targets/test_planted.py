@@ -1,11 +1,12 @@
 import numpy as np
 import pytest
-import tiny_models as tiny
 
 from leakscope.core import Need
 from leakscope.errors import DataError, TargetError
 from leakscope.targets.function import FunctionTarget
 from leakscope.targets.planted import Planted
+
+from . import tiny_models as tiny
 
 X = np.random.default_rng(1).normal(size=(2000, 4))
 Y = np.random.default_rng(2).integers(3, size=2000)

@@ -4,13 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tiny_models as tiny
 from sklearn.preprocessing import FunctionTransformer
 
+from leakscope.data import columns
 from leakscope.errors import DataError, TargetError
-from leakscope.targets import columns, table
+from leakscope.targets import table
 from leakscope.targets.saved import fingerprint_file, load
 from leakscope.targets.torch import TorchTarget
+
+from . import tiny_models as tiny
 
 SUFFIXES = (".onnx", ".pt2", ".safetensors", ".skops")
 
@@ -65,7 +67,7 @@ def test_a_pickle_in_the_disguise_of_a_table_is_not_opened(suffix: str, tmp_path
         (".joblib", "skops.io.dump"),
         (".pt", "torch.export.save"),
         (".pth", "safetensors.torch.save_file"),
-        (".csv", "leakscope.targets.table.read"),
+        (".csv", "leakscope.audit_predictions"),
         (".h5", "pass a function"),
         ("", "pass a function"),
     ],

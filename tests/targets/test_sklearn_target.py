@@ -3,7 +3,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import tiny_models as tiny
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import make_pipeline
@@ -13,6 +12,8 @@ from sklearn.svm import LinearSVC
 from leakscope.core import Need
 from leakscope.errors import TargetError
 from leakscope.targets.sklearn import SklearnTarget
+
+from . import tiny_models as tiny
 
 Y = np.array([0, 1, 0, 1, 1, 0, 1])
 

@@ -2,10 +2,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny_models as tiny
 
 from leakscope.errors import TargetError
 from leakscope.targets.torch import TorchTarget
+
+from . import tiny_models as tiny
 
 torch: Any = pytest.importorskip("torch")
 nn: Any = torch.nn

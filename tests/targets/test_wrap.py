@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tiny_models as tiny
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -17,6 +16,8 @@ from leakscope.targets.saved import fingerprint_file
 from leakscope.targets.sklearn import SklearnTarget
 from leakscope.targets.torch import TorchTarget
 from leakscope.targets.wrap import fingerprint, wrap
+
+from . import tiny_models as tiny
 
 
 def test_a_target_passes_through() -> None:

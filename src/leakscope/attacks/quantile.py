@@ -126,9 +126,7 @@ class Quantile:
         return _Norm(centre, np.maximum(spread, 0.01 * pooled))
 
 
-def _features(
-    reference: Records, candidates: Records, components: int, seed: int
-) -> _Features:
+def _features(reference: Records, candidates: Records, components: int, seed: int) -> _Features:
     """Flat features, reduced where there are many, with the label as one-hot columns."""
     flat = [np.asarray(r.x.reshape(len(r), -1), dtype=np.float64) for r in (reference, candidates)]
     if flat[0].shape[1] > components:

@@ -97,6 +97,11 @@ class AnswerFile:
         try:
             with closing(sqlite3.connect(self._path)) as db, db:
                 yield db
+        except sqlite3.OperationalError as error:  # a full disk, a lock, a missing permission
+            raise StoreError(
+                f"expected to read and write {self._path}, got {error}: free some space or check "
+                "its permissions, then continue; the answers in it are kept"
+            ) from error
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
