@@ -123,6 +123,44 @@ def test_bad_input_is_explained(
         leakscope.audit(given.pop("model"), **given)  # type: ignore[arg-type]
 
 
+class Paid:
+    """A service that counts what it is asked, and may change its mind."""
+
+    def __init__(self, version: float = 0.0) -> None:
+        self.version, self.asked = version, 0
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        self.asked += len(x)
+        z = np.exp(x[:, :3] + self.version)
+        z[:, 0] += self.version
+        return np.asarray(z / z.sum(axis=1, keepdims=True))
+
+
+def resumed(folder: Path, model: Paid, fingerprint: str | None) -> leakscope.Audit:
+    members, others = worlds.draw(60, 0), worlds.draw(60, 1)
+    return leakscope.audit(
+        model, members=members, nonmembers=others, attacks=FAST,
+        run=folder, resume=True, fingerprint=fingerprint,
+    )  # fmt: skip
+
+
+def test_answers_of_a_model_with_a_fingerprint_are_paid_for_once(tmp_path: Path) -> None:
+    first, second = Paid(), Paid()
+    found = resumed(tmp_path / "run", first, "v1")
+    assert first.asked == 120
+    assert resumed(tmp_path / "run", second, "v1").findings == found.findings
+    assert second.asked == 0
+    with pytest.raises(leakscope.StoreError, match="another model"):
+        resumed(tmp_path / "run", Paid(1.0), "v2")
+
+
+def test_a_changed_model_without_a_fingerprint_cannot_continue_a_run(tmp_path: Path) -> None:
+    found = resumed(tmp_path / "run", Paid(), None)
+    assert resumed(tmp_path / "run", Paid(), None).findings == found.findings
+    with pytest.raises(leakscope.StoreError, match="start a new run"):
+        resumed(tmp_path / "run", Paid(1.0), None)
+
+
 def test_run_folders_are_numbered(tmp_path: Path) -> None:
     base = tmp_path / "runs" / "demo"
     assert api.numbered(base).name == "demo-001"

@@ -142,6 +142,7 @@ def audit(
     seed: int = 0,
     delta: float = 0.0,
     budget: int | None = None,
+    fingerprint: str | None = None,
     name: str = "audit",
     run: str | Path | None = None,
     resume: bool = False,
@@ -162,6 +163,9 @@ def audit(
         seed: fixes every random choice.
         delta: δ of the guarantee that the epsilon bound is to be compared with.
         budget: highest number of answers to ask of the model.
+        fingerprint: identifies the model, such as its version. With it (torch modules,
+            scikit-learn estimators and files have one of their own) the run folder keeps the
+            model's answers, and a resumed run does not ask, or pay, for them again.
         name: the title of the report.
         run: write the run folder as the work goes on, so that it survives a crash.
         resume: continue that run folder instead of refusing to touch it.
@@ -187,7 +191,7 @@ def audit(
         nonmembers=build.as_records(nonmembers, "nonmembers"),
         reference=None if reference is None else build.as_records(reference, "reference"),
         class_names=tuple(class_names),
-        fingerprint=wrap.fingerprint(model) or "",
+        fingerprint=wrap.fingerprint(model) if fingerprint is None else fingerprint,
         budget=budget,
     )
     return perform(
@@ -342,7 +346,8 @@ def perform(
     is not computed again.
     """
     _check_distinct(attacks)
-    answers_path = run.path / "answers.sqlite" if run else None
+    # without a fingerprint nothing could tell these answers from those of a changed model
+    answers_path = run.path / "answers.sqlite" if run and subject.fingerprint else None
     prepared = build.prepare(subject, seed, delta, answers_path, track)
     manifest = _manifest(subject, prepared, attacks, settings, seed, delta, name)
     candidates = Candidates(

@@ -42,7 +42,7 @@ class Subject:
     nonmembers: Records
     reference: Records | None = None
     class_names: tuple[str, ...] = ()
-    fingerprint: str = ""
+    fingerprint: str | None = None
     """Identifies the model, so that answers on disk are never taken for another one's."""
     budget: int | None = None
     batch_size: int = 1024
@@ -117,7 +117,7 @@ def prepare(
     candidates = both.take(order)
     member = order < len(subject.members)
     counted = Counting(subject.target, subject.budget)
-    target = Cached(counted, answers_path, subject.fingerprint, subject.batch_size)
+    target = Cached(counted, answers_path, subject.fingerprint or "", subject.batch_size)
     answers = _ask(target, candidates, subject, track)
     if subject.reference is not None:
         both.joined(subject.reference)  # refuses other shapes
