@@ -11,6 +11,7 @@ import numpy as np
 from leakscope import auditing
 from leakscope.controls import fewest_covered
 from leakscope.core import MembershipAttack, ModelView, Need, Scores, Status, Target
+from leakscope.errors import NotApplicable
 from leakscope.metrics import membership
 
 from . import worlds
@@ -55,7 +56,7 @@ def leaves_the_view_alone(attack: MembershipAttack) -> None:
 def permutes_with_the_records(attack: MembershipAttack) -> None:
     view = worlds.leaky().view
     order = np.random.default_rng(1).permutation(len(view.records))
-    moved = dataclasses.replace(view, records=view.records.take(order))
+    moved = worlds.part(view, order)
     np.testing.assert_allclose(guess(attack, moved), guess(attack, view)[order], atol=1e-9)
 
 
@@ -73,11 +74,11 @@ class _Poorer:
 def says_when_it_cannot_run(attack: MembershipAttack) -> None:
     challenge = worlds.leaky()
     for flag in attack.needs & ~Need.LABELS:
-        offers = challenge.view.target.offers & ~flag
-
-        reference = challenge.view.reference if flag is not Need.REFERENCE else None
         view = dataclasses.replace(
-            challenge.view, target=_Poorer(challenge.view.target, offers), reference=reference
+            challenge.view,
+            target=_Poorer(challenge.view.target, challenge.view.target.offers & ~flag),
+            reference=None if flag is Need.REFERENCE else challenge.view.reference,
+            shadows=None if flag is Need.SHADOWS else challenge.view.shadows,
         )
         poor = dataclasses.replace(challenge, view=view)
         found = auditing.run(poor, attack).finding
@@ -99,15 +100,19 @@ def names_its_paper(attack: MembershipAttack) -> None:
 def gives_one_finite_score_a_record(attack: MembershipAttack) -> None:
     challenge = worlds.leaky()
     for count in (1, 2, 7):
-        few = challenge.view.records.take(np.arange(count))
-        view = dataclasses.replace(challenge.view, records=few)
-        score = guess(attack, view)
+        try:
+            score = guess(attack, worlds.part(challenge.view, np.arange(count)))
+        except NotApplicable as error:
+            assert "candidates" in str(error)  # noqa: PT017 (an attack may ask for more records)
+            assert count < 7
+            continue
         assert score.shape == (count,)
         assert np.isfinite(score).all()
 
 
 def scores_constant_answers_alike(attack: MembershipAttack) -> None:
-    """A model that says the same of every record gives nothing to rank by but the label."""
+    """A model that says the same of every record gives nothing to rank by but what is known
+    without it: the label, and what shadows say of the record."""
 
     class Constant:
         offers = Need.PROBABILITIES | Need.HARD_LABELS | Need.FEATURES
@@ -118,7 +123,7 @@ def scores_constant_answers_alike(attack: MembershipAttack) -> None:
     view = dataclasses.replace(worlds.leaky().view, target=Constant())
     score = guess(attack, view)
     assert np.isfinite(score).all()
-    if attack.needs & Need.PROBABILITIES:
+    if attack.needs & Need.PROBABILITIES and not attack.needs & Need.SHADOWS:
         np.testing.assert_allclose(score, score[0], atol=1e-9)
 
 

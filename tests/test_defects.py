@@ -12,7 +12,7 @@ import leakscope
 from leakscope import auditing, catalog
 from leakscope.attacks import signals
 from leakscope.attacks.threshold import Threshold
-from leakscope.core import Challenge, Membership, ModelView, Need, Records, Scores
+from leakscope.core import Challenge, Membership, ModelView, Need, Records, Scores, Shadows
 from leakscope.metrics import membership
 from leakscope.metrics.audit_epsilon import epsilon_lower_bound
 from leakscope.targets.cached import Cached
@@ -23,7 +23,7 @@ from . import worlds
 
 def test_no_score_has_an_inverted_sign() -> None:
     """A loss attack that printed .386 where .614 was true."""
-    for attack in catalog.default():
+    for attack in catalog.default(shadows=True):
         assert auditing.run(worlds.leaky(), attack).finding.metrics["auc"].value > 0.5
 
 
@@ -126,7 +126,7 @@ def test_a_score_does_not_depend_on_the_truth() -> None:
     """A standard deviation chosen by membership leaked the truth into the score."""
     challenge = worlds.leaky()
     flipped = Challenge(challenge.view, Membership(~challenge.truth.member))
-    for attack in catalog.default():
+    for attack in catalog.default(shadows=True):
         one, other = (auditing.run(game, attack).guess for game in (challenge, flipped))
         assert one is not None
         assert other is not None
@@ -197,6 +197,17 @@ def test_the_same_records_in_another_array_are_the_same_records() -> None:
     view = worlds.leaky().view
     copied = Records(view.records.x.copy(), view.records.y.copy())
     twin = dataclasses.replace(view, records=copied)
-    for attack in catalog.default():
+    for attack in catalog.default(shadows=True):
         one = attack(view, np.random.default_rng(0)).score
         np.testing.assert_array_equal(one, attack(twin, np.random.default_rng(0)).score)
+
+
+def test_offline_shadows_give_a_one_sided_score() -> None:
+    """An offline LiRA was two-sided, .840 where one-sided gave .909."""
+    view = worlds.leaky().view
+    assert view.shadows is not None
+    nobody = np.zeros_like(view.shadows.member)
+    shadows = Shadows(view.shadows.phi, nobody, view.shadows.reference_phi)
+    offline = dataclasses.replace(view, shadows=shadows, target=_Ladder(view))
+    score = catalog.attack("lira")(offline, np.random.default_rng(0)).score
+    assert score[0] > np.median(score[2:]) > score[1]

@@ -70,7 +70,7 @@ def test_attacks_are_built_with_their_settings(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("entry", "message"),
-    [('name = "lirra"', "known:"), ('signal = "loss"', "name ="), ("name = 3", "name =")],
+    [('name = "xyz"', "known:"), ('signal = "loss"', "name ="), ("name = 3", "name =")],
 )
 def test_an_attack_that_is_not_there(tmp_path: Path, entry: str, message: str) -> None:
     with pytest.raises(SpecError, match=message):
@@ -91,6 +91,8 @@ def test_every_commented_key_of_the_template_is_valid(tmp_path: Path) -> None:
     assert read.target.model_fields_set == set(spec.TargetSpec.model_fields)
     assert read.data is not None
     assert read.data.model_fields_set == set(spec.DataSpec.model_fields)
+    assert read.shadows is not None
+    assert read.shadows.model_fields_set == set(spec.ShadowsSpec.model_fields)
     assert read.gate.model_fields_set == set(spec.GateSpec.model_fields)
     alone = parse(tmp_path, "\n".join(lines[start:end]))
     assert alone.predictions is not None

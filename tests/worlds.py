@@ -1,15 +1,18 @@
 """Small worlds with a known truth: forests that memorised the members, or never saw them."""
 
+import dataclasses
 from functools import cache
 
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
-from leakscope.core import Challenge, Membership, ModelView, Need, Records
+from leakscope.attacks import signals
+from leakscope.core import Challenge, Membership, ModelView, Need, Records, Shadows
 from leakscope.targets.answers import to_probabilities
 from leakscope.targets.sklearn import SklearnTarget
 
 SIZE = 300
+SHADOWS = 6
 CLASSES = 3
 
 
@@ -28,7 +31,7 @@ class _Smooth:
 
     def __init__(self, trained_on: Records, seed: int) -> None:
         self.forest = SklearnTarget(
-            RandomForestClassifier(60, random_state=seed).fit(trained_on.x, trained_on.y)
+            RandomForestClassifier(40, random_state=seed).fit(trained_on.x, trained_on.y)
         )
 
     @property
@@ -41,11 +44,31 @@ class _Smooth:
         return to_probabilities(p / p.sum(axis=1, keepdims=True), "probabilities", len(x))
 
 
+def _shadows(candidates: Records, reference: Records, seed: int) -> Shadows:
+    halves = np.random.default_rng([seed, 3]).random((len(candidates), SHADOWS)) < 0.5
+    models = [_Smooth(candidates.take(half), seed + k) for k, half in enumerate(halves.T)]
+    of = [
+        np.stack([signals.compute("scaled_logit", m.predict(r.x), r.y) for m in models], axis=1)
+        for r in (candidates, reference)
+    ]
+    return Shadows(of[0], halves, of[1])
+
+
+def part(view: ModelView, chosen: np.ndarray) -> ModelView:
+    """The same view of some candidates, or of all in another order."""
+    assert view.shadows is not None
+    shadows = Shadows(
+        view.shadows.phi[chosen], view.shadows.member[chosen], view.shadows.reference_phi
+    )
+    return dataclasses.replace(view, records=view.records.take(chosen), shadows=shadows)
+
+
 def _challenge(seed: int, *, trained: bool) -> Challenge[ModelView, Membership]:
     candidates, reference = draw(2 * SIZE, seed), draw(SIZE, seed + 1000)
     member = np.random.default_rng([seed, 2]).permutation(2 * SIZE) < SIZE
     training = candidates.take(member) if trained else draw(SIZE, seed + 2000)
-    view = ModelView(_Smooth(training, seed), candidates, reference)
+    shadows = _shadows(candidates, reference, seed)
+    view = ModelView(_Smooth(training, seed), candidates, reference, shadows)
     return Challenge(view, Membership(member))
 
 

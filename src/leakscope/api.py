@@ -19,6 +19,7 @@ from leakscope.report import summary as summaries
 from leakscope.store import Candidates, Contents, Entry, Manifest, Run
 from leakscope.targets import wrap
 from leakscope.targets.answers import Output
+from leakscope.training.trainers import as_trainer, trainer_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -138,6 +139,8 @@ def audit(
     reference: Any = None,
     attacks: Iterable[MembershipAttack] | None = None,
     output: Output | None = None,
+    shadows: int = 0,
+    train: Any = None,
     class_names: Iterable[str] = (),
     seed: int = 0,
     delta: float = 0.0,
@@ -159,6 +162,10 @@ def audit(
         attacks: default: every attack that leakscope has.
         output: what the model answers: ``"probabilities"``, ``"logits"`` or ``"labels"``.
             Needed for a torch module; never guessed.
+        shadows: how many models like the target to train, each on a random half of the
+            candidates, for the attacks that compare the target with them; 16 is a good start.
+        train: how to train one: a scikit-learn estimator, or a function (x, y, seed) that
+            returns a trained model. By default, for a scikit-learn model, its own settings.
         class_names: one per class, for the report.
         seed: fixes every random choice.
         delta: δ of the guarantee that the epsilon bound is to be compared with.
@@ -185,6 +192,7 @@ def audit(
         >>> found.findings[0].metrics["auc"].low > 0.7
         True
     """
+    plan = _plan(model, output, shadows, train)
     subject = build.Subject(
         target=wrap.wrap(model, output),
         members=build.as_records(members, "members"),
@@ -193,11 +201,12 @@ def audit(
         class_names=tuple(class_names),
         fingerprint=wrap.fingerprint(model) if fingerprint is None else fingerprint,
         budget=budget,
+        shadows=plan,
     )
     return perform(
         subject,
-        attacks=tuple(catalog.default() if attacks is None else attacks),
-        settings={"output": output},
+        attacks=tuple(catalog.default(shadows=shadows > 0) if attacks is None else attacks),
+        settings={"output": output, "shadows": shadows},
         seed=seed,
         delta=delta,
         name=name,
@@ -355,6 +364,8 @@ def perform(
     )
     if run:
         run.begin(manifest, candidates)
+    if subject.shadows is not None:
+        prepared = build.train_shadows(prepared, subject.shadows, seed, run, track)
     entries = []
     for attack in track(attacks, "Attacking"):
         key = build.finding_key(prepared.digest, attack)
@@ -391,6 +402,18 @@ def _measured(entry: Entry, truth: Membership, delta: float) -> Entry:
         return entry
     metrics, unmeasured = auditing.measure(Scores(entry.score), truth, delta)
     return replace(entry, finding=replace(entry.finding, metrics=metrics, unmeasured=unmeasured))
+
+
+def _plan(model: Any, output: Output | None, shadows: int, train: Any) -> build.ShadowPlan | None:
+    if shadows == 0:
+        return None
+    if train is None and not hasattr(model, "get_params"):
+        raise SpecError(
+            "expected to be told how a shadow model is trained, got no train: pass a scikit-learn "
+            "estimator, or a function (x, y, seed) that returns a trained model"
+        )
+    how = model if train is None else train
+    return build.ShadowPlan(as_trainer(how, output), shadows, fingerprint=trainer_name(how))
 
 
 def _folder(path: Path, *, resume: bool) -> Run:

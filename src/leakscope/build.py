@@ -10,7 +10,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -20,13 +20,25 @@ from jaxtyping import Bool, Float64, Int
 
 from leakscope import auditing
 from leakscope import spec as specs
-from leakscope.core import Challenge, Membership, MembershipAttack, ModelView, Records, Target
+from leakscope.attacks import signals
+from leakscope.core import (
+    Challenge,
+    Membership,
+    MembershipAttack,
+    ModelView,
+    Records,
+    Shadows,
+    Target,
+    Trainer,
+)
 from leakscope.data import files
 from leakscope.errors import DataError, LeakscopeError, SpecError, did_you_mean
 from leakscope.randomness import stream
+from leakscope.store import Run
 from leakscope.targets import saved, table, wrap
 from leakscope.targets.cached import Cached
 from leakscope.targets.counting import Counting
+from leakscope.training.trainers import as_trainer
 
 T = TypeVar("T")
 Track = Callable[[Sequence[T], str], Iterable[T]]
@@ -46,6 +58,19 @@ class Subject:
     """Identifies the model, so that answers on disk are never taken for another one's."""
     budget: int | None = None
     batch_size: int = 1024
+    shadows: "ShadowPlan | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowPlan:
+    """How many models like the target to train, how, and on what."""
+
+    trainer: Trainer
+    models: int
+    pool: Records | None = None
+    """None: on random halves of the candidates (online). Else on random halves of these."""
+    fingerprint: str = ""
+    """Identifies the trainer, so that stored shadows are never taken for another one's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +116,7 @@ def load(spec: specs.AuditSpec, folder: Path) -> Subject:
         fingerprint=fingerprint,
         budget=spec.target.budget,
         batch_size=spec.target.batch_size,
+        shadows=_shadow_plan(spec, folder) if spec.shadows else None,
     )
 
 
@@ -123,7 +149,8 @@ def prepare(
         both.joined(subject.reference)  # refuses other shapes
         _ask(target, subject.reference, subject, track)
     view = ModelView(target, candidates, subject.reference)
-    digest = _digest(view, member, answers, f"{subject.fingerprint} {seed} {delta!r}")
+    settings = f"{subject.fingerprint} {seed} {delta!r} {_plan_digest(subject.shadows)}"
+    digest = _digest(view, member, answers, settings)
     return Prepared(
         Challenge(view, Membership(member)),
         np.where(member, order, order - len(subject.members)),
@@ -131,6 +158,69 @@ def prepare(
         subject.class_names,
         digest,
     )
+
+
+def train_shadows(
+    prepared: Prepared,
+    plan: ShadowPlan,
+    seed: int = 0,
+    run: Run | None = None,
+    track: Track[Any] = untracked,
+) -> Prepared:
+    """The same challenge with shadows in its view.
+
+    Each shadow learns a random half of the pool, drawn for it alone. With a run folder each one's
+    answers are stored as soon as it is trained, and what is stored already is not trained again.
+
+    Raises:
+        TargetError: a shadow could not be trained.
+        StoreError: its answers could not be stored.
+    """
+    view = prepared.challenge.view
+    pool = view.records if plan.pool is None else plan.pool
+    subsets = np.stack([_half(pool, seed, k) for k in range(plan.models)])
+    keys = [f"{prepared.digest[:16]}-{k:04d}" for k in range(plan.models)]
+    kept = {k: run.get_shadow(key) for k, key in enumerate(keys)} if run else {}
+    missing = [k for k in range(plan.models) if kept.get(k) is None]
+    seeds = [int(stream(seed, "shadow", k).integers(2**31)) for k in missing]
+    targets = iter(plan.trainer.many(pool, subsets[missing], seeds))
+    for k in track(missing, "Training shadows"):
+        fresh = _phi(next(targets), view)
+        if run:
+            run.put_shadow(keys[k], fresh)
+        kept[k] = fresh
+    columns = [column for k in range(plan.models) if (column := kept[k]) is not None]
+    offline = np.zeros((len(view.records), plan.models), np.bool_)
+    shadows = Shadows(
+        phi=np.stack([candidates for candidates, _ in columns], axis=1),
+        member=subsets.T if plan.pool is None else offline,
+        reference_phi=np.stack([reference for _, reference in columns], axis=1),
+    )
+    challenge = replace(prepared.challenge, view=replace(view, shadows=shadows))
+    return replace(prepared, challenge=challenge)
+
+
+def _half(pool: Records, seed: int, k: int) -> Bool[np.ndarray, " records"]:
+    return stream(seed, "shadow's half", k).random(len(pool)) < 0.5
+
+
+def _plan_digest(plan: ShadowPlan | None) -> str:
+    if plan is None:
+        return "no shadows"
+    pool = hashlib.blake2b(digest_size=16)
+    if plan.pool is not None:
+        pool.update(np.ascontiguousarray(plan.pool.x).data)
+        pool.update(np.ascontiguousarray(plan.pool.y).data)
+    return f"{plan.models} {plan.fingerprint} {pool.hexdigest()}"
+
+
+def _phi(target: Target, view: ModelView) -> tuple[np.ndarray, np.ndarray]:
+    """Scaled logits of the candidates, and of the reference records."""
+    groups = [view.records] if view.reference is None else [view.records, view.reference]
+    columns = [
+        signals.compute("scaled_logit", target.predict(group.x), group.y) for group in groups
+    ]
+    return columns[0], columns[1] if len(columns) > 1 else np.empty(0)
 
 
 def finding_key(digest: str, attack: MembershipAttack) -> str:
@@ -231,6 +321,21 @@ def _target(spec: specs.TargetSpec, folder: Path) -> tuple[Target, str]:
     if fingerprint is None and file.endswith(".py"):
         fingerprint = saved.fingerprint_file(folder / file)
     return target, fingerprint or spec.model
+
+
+def _shadow_plan(spec: specs.AuditSpec, folder: Path) -> ShadowPlan:
+    assert spec.shadows is not None
+    assert spec.target is not None
+    assert spec.data is not None
+    how = _named(spec.shadows.train, folder)
+    file, _ = _reference(spec.shadows.train)
+    pool = spec.shadows.pool
+    return ShadowPlan(
+        trainer=as_trainer(how, spec.target.output),
+        models=spec.shadows.models,
+        pool=_records(pool, spec.data.label, folder) if pool else None,
+        fingerprint=saved.fingerprint_file(folder / file) if file.endswith(".py") else file,
+    )
 
 
 def _records(where: str, label: str, folder: Path) -> Records:

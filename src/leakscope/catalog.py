@@ -14,6 +14,10 @@ ATTACKS = {
     "gap": "leakscope.attacks.gap:Gap",
     "external": "leakscope.attacks.external:External",
     "quantile": "leakscope.attacks.quantile:Quantile",
+    "calibrated": "leakscope.attacks.calibrated:Calibrated",
+    "lira": "leakscope.attacks.lira:LiRA",
+    "rmia": "leakscope.attacks.rmia:RMIA",
+    "shadow-stack": "leakscope.attacks.shadow_stack:ShadowStack",
 }
 
 
@@ -57,8 +61,15 @@ def attack(name: str, **settings: Any) -> MembershipAttack:
     return built
 
 
-def default() -> tuple[MembershipAttack, ...]:
-    """What runs when nothing is asked for: every attack, and each signal once."""
+SHADOW_ATTACKS = ("calibrated", "lira", "rmia", "shadow-stack")
+
+
+def default(*, shadows: bool = False) -> tuple[MembershipAttack, ...]:
+    """What runs when nothing is asked for: every attack, and each signal once.
+
+    Args:
+        shadows: whether shadow models are there for the attacks that need them.
+    """
     signals = ("loss", "scaled_logit", "confidence", "entropy", "modified_entropy", "margin")
     return (
         *(attack("threshold", signal=signal) for signal in signals),
@@ -66,4 +77,5 @@ def default() -> tuple[MembershipAttack, ...]:
         attack("gap"),
         attack("external", signal="scaled_logit", per_class=True),
         attack("quantile"),
+        *(attack(name) for name in SHADOW_ATTACKS if shadows),
     )

@@ -9,7 +9,7 @@ arrays are NumPy; rates lie in [0, 1]; randomness comes in as a generator and fr
 """
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
@@ -38,6 +38,8 @@ class Need(enum.Flag):
     """The model gives a probability for each class."""
     REFERENCE = enum.auto()
     """The attacker owns records that are certainly not members."""
+    SHADOWS = enum.auto()
+    """Models like the target were trained with and without the candidates."""
 
     def words(self) -> str:
         """The flags as lower-case words, for messages: ``hard labels, reference``."""
@@ -126,6 +128,49 @@ class Target(Protocol):
         ...
 
 
+@runtime_checkable
+class Trainer(Protocol):
+    """Trains models of the target's kind."""
+
+    def many(
+        self,
+        pool: Records,
+        subsets: Bool[np.ndarray, "models records"],
+        seeds: Sequence[int],
+    ) -> Iterator[Target]:
+        """One model a row of ``subsets``, in order, each trained on those records of the pool.
+
+        Args:
+            pool: the records to draw from.
+            subsets: which of them each model is trained on.
+            seeds: one a model, for its own randomness.
+
+        Raises:
+            TargetError: a model could not be trained.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Shadows:
+    """What models like the target say, each trained on its own random subset of the candidates.
+
+    All is in scaled logits φ = log p_y - log(1 - p_y), from which log p_y follows.
+    """
+
+    phi: Float[np.ndarray, "records models"]
+    """φ of each candidate under each shadow."""
+    member: Bool[np.ndarray, "records models"]
+    """Which candidates each shadow was trained on; nowhere true for offline shadows."""
+    reference_phi: Float[np.ndarray, "reference models"]
+    """φ of the reference records, on which no shadow was trained; no rows without any."""
+
+    @property
+    def online(self) -> bool:
+        """Whether some shadows were trained on candidates."""
+        return bool(self.member.any())
+
+
 @dataclass(frozen=True, slots=True)
 class ModelView:
     """What an attacker on one trained model has."""
@@ -135,12 +180,14 @@ class ModelView:
     """The candidates: was each of them a training record?"""
     reference: Records | None = None
     """Records the attacker owns that are certainly not members, of the same population."""
+    shadows: Shadows | None = None
 
     @property
     def offers(self) -> Need:
         """All that an attack can use here."""
         reference = Need.NONE if self.reference is None else Need.REFERENCE
-        return self.target.offers | Need.LABELS | reference
+        shadows = Need.NONE if self.shadows is None else Need.SHADOWS
+        return self.target.offers | Need.LABELS | reference | shadows
 
 
 @dataclass(frozen=True, slots=True)

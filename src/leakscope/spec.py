@@ -59,6 +59,16 @@ class PredictionsSpec(_Section):
     class_names: tuple[str, ...] = ()
 
 
+class ShadowsSpec(_Section):
+    """``[shadows]``: models like the target, for the attacks that compare it with others."""
+
+    models: Annotated[int, pydantic.Field(ge=1)] = 16
+    train: str
+    """``file.py:name``: a scikit-learn estimator, or a function (x, y, seed) -> trained model."""
+    pool: str | None = None
+    """Records to train them on, named as in ``[data]``. Without it: halves of the candidates."""
+
+
 class MetricsSpec(_Section):
     """``[metrics]``."""
 
@@ -81,6 +91,7 @@ class AuditSpec(_Section):
     target: TargetSpec | None = None
     data: DataSpec | None = None
     predictions: PredictionsSpec | None = None
+    shadows: ShadowsSpec | None = None
     attacks: tuple[dict[str, Any], ...] = ()
     """Empty: the default attacks."""
     metrics: MetricsSpec = MetricsSpec()
@@ -126,6 +137,10 @@ def parse(table: dict[str, Any], where: str) -> AuditSpec:
             f"{where}: expected [target] and [data], or [predictions] alone, got "
             f"{', '.join(f'[{name}]' for name in sorted(table) if isinstance(table[name], dict))}"
         )
+    if spec.shadows is not None and spec.target is None:
+        raise SpecError(
+            f"{where}: expected [target] and [data] beside [shadows], got [predictions]"
+        )
     return spec
 
 
@@ -145,6 +160,7 @@ def _section(path: tuple[str | int, ...]) -> type[pydantic.BaseModel]:
         "target": TargetSpec,
         "data": DataSpec,
         "predictions": PredictionsSpec,
+        "shadows": ShadowsSpec,
         "metrics": MetricsSpec,
         "gate": GateSpec,
     }
@@ -158,7 +174,7 @@ def attacks(spec: AuditSpec) -> tuple[MembershipAttack, ...]:
         SpecError: an attack or one of its settings does not exist, or an entry has no name.
     """
     if not spec.attacks:
-        return catalog.default()
+        return catalog.default(shadows=spec.shadows is not None)
     built = []
     for entry in spec.attacks:
         settings = dict(entry)

@@ -4,6 +4,7 @@
       run.json          schema version, settings, seed, environment, data, checks
       candidates.npz    member, label, index: one entry a candidate
       findings/KEY.json a finding with its controls; KEY.npz its scores; KEY.seconds its time
+      shadows/KEY.npz   what one shadow model says of the candidates and reference records
       answers.sqlite    the model's answers, so that none is asked for twice
       report.html, summary.json, summary.md, figures/
 
@@ -215,6 +216,29 @@ class Run:
         scores = base.with_suffix(".npz")
         score = _read_arrays(scores, "score")[0] if scores.exists() else None
         return Entry(replace(stored.finding, seconds=seconds), stored.control, score)
+
+    def put_shadow(self, key: str, phi: tuple[np.ndarray, np.ndarray]) -> None:
+        """Store a shadow's scaled logits of the candidates and of the reference records.
+
+        Raises:
+            StoreError: they cannot be written.
+        """
+        with _said(self.path):
+            (self.path / "shadows").mkdir(mode=0o700, exist_ok=True)
+        arrays = {"candidates": phi[0], "reference": phi[1]}
+        _write_arrays(self.path / "shadows" / f"{key}.npz", arrays)
+
+    def get_shadow(self, key: str) -> tuple[np.ndarray, np.ndarray] | None:
+        """What `put_shadow` stored, or None.
+
+        Raises:
+            StoreError: it is damaged.
+        """
+        path = self.path / "shadows" / f"{key}.npz"
+        if not path.exists():
+            return None
+        candidates, reference = _read_arrays(path, "candidates", "reference")
+        return candidates, reference
 
     def entries(self) -> dict[str, Entry]:
         """All stored findings by key.

@@ -1,0 +1,87 @@
+"""LiRA: a likelihood ratio between Gaussians of shadows with the record and without it."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
+
+import numpy as np
+from jaxtyping import Bool, Float64
+
+from leakscope.attacks import signals
+from leakscope.attacks.shadow_means import Column, in_out
+from leakscope.core import ModelView, Need, Scores, Shadows
+from leakscope.errors import SpecError
+
+ENOUGH = 16
+"""Shadows on each side from which on a variance per record beats one for all."""
+
+Variance = Literal["auto", "global", "record"]
+
+
+@dataclass(frozen=True, slots=True)
+class LiRA:
+    """The likelihood ratio attack, online or offline as the shadows are.
+
+    Online: the log density of φ under the Gaussian of shadows trained with the record, less that
+    under the Gaussian of the others. Offline, where no shadow was trained on candidates: the
+    standard deviations of φ above the others' mean, one-sided, so that an unusually low
+    confidence is no evidence of membership.
+
+    Args:
+        variance: ``global`` pools the residuals of all records; ``record`` takes each record's
+            own; ``auto`` takes the latter where every side has 16 shadows or more.
+
+    References:
+        Carlini et al. (2022), Membership inference attacks from first principles, algorithm 1 and
+        section IV (offline); the fixed variance is that of section VI.
+    """
+
+    variance: Variance = "auto"
+
+    name: ClassVar[str] = "lira"
+    paper: ClassVar[str] = "Carlini et al. 2022"
+
+    def __post_init__(self) -> None:
+        if self.variance not in get_args(Variance):
+            raise SpecError(
+                f"expected variance to be one of {', '.join(get_args(Variance))}, "
+                f"got {self.variance!r}"
+            )
+
+    @property
+    def needs(self) -> Need:
+        """The model's probabilities, and shadows."""
+        return Need.PROBABILITIES | Need.LABELS | Need.SHADOWS
+
+    def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
+        """The log likelihood ratio of each candidate; offline, its standard score."""
+        del rng
+        assert view.shadows is not None
+        phi = signals.of_records("scaled_logit", view, view.records)
+        means = in_out(view.shadows.phi, view.shadows.member)
+        outside = self._spread(view.shadows, means.outside, ~view.shadows.member)
+        if not view.shadows.online:
+            return Scores((phi - means.outside) / np.sqrt(outside))
+        inside = self._spread(view.shadows, means.inside, view.shadows.member)
+        return Scores(
+            _log_density(phi, means.inside, inside) - _log_density(phi, means.outside, outside)
+        )
+
+    def _spread(
+        self, shadows: Shadows, mean: Column, side: Bool[np.ndarray, "records models"]
+    ) -> Column:
+        """The variance of φ on one side, one a record."""
+        squares = np.where(side, (shadows.phi - mean[:, None]) ** 2, 0.0).sum(axis=1)
+        freedom = side.sum(axis=1) - 1
+        own = self.variance == "record" or (self.variance == "auto" and freedom.min() >= ENOUGH - 1)
+        known = np.maximum(freedom, 0)
+        pooled = float(squares.sum() / known.sum()) if known.sum() else 0.0
+        pooled = pooled or 1.0  # one shadow a side shows no spread: compare the means alone
+        if not own:
+            return np.full(len(mean), pooled)
+        floor = 1e-4 * pooled
+        return np.where(freedom > 0, np.maximum(squares / np.maximum(freedom, 1), floor), pooled)
+
+
+def _log_density(phi: Column, mean: Column, variance: Column) -> Float64[np.ndarray, " records"]:
+    density: Column = -0.5 * np.log(variance) - (phi - mean) ** 2 / (2 * variance)
+    return density

@@ -1,0 +1,141 @@
+"""Audits with shadow models, from the command line and from Python."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from sklearn.tree import DecisionTreeClassifier
+
+import leakscope
+from leakscope import build, catalog
+from leakscope.attacks.calibrated import Calibrated
+from leakscope.attacks.lira import LiRA
+from leakscope.attacks.rmia import RMIA
+from leakscope.cli import main
+from leakscope.core import ModelView, Shadows
+
+from . import naive_shadows, worlds
+
+SUBJECT = """
+import numpy as np
+from sklearn.tree import DecisionTreeClassifier
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(500, 6))
+y = np.where(rng.random(500) < 0.3, rng.integers(0, 3, 500), np.argmax(x[:, :3], axis=1))
+members, nonmembers = (x[:200], y[:200]), (x[200:400], y[200:400])
+reference, others = (x[400:], y[400:]), (x[300:], y[300:])
+estimator = DecisionTreeClassifier(min_samples_leaf=2, random_state=0)
+
+def model():
+    return estimator.fit(*members)
+
+def train(x, y, seed):
+    with open(__file__ + ".log", "a") as log:
+        log.write("x")
+    return DecisionTreeClassifier(min_samples_leaf=2, random_state=seed).fit(x, y)
+"""
+
+SETTINGS = """
+[target]
+model = "subject.py:model"
+[data]
+members = "subject.py:members"
+nonmembers = "subject.py:nonmembers"
+reference = "subject.py:reference"
+[shadows]
+models = 5
+train = "subject.py:{train}"
+"""
+
+
+def audit(folder: Path, train: str = "train", more: str = "", *flags: str) -> dict[str, object]:
+    (folder / "subject.py").write_text(SUBJECT)
+    (folder / "audit.toml").write_text(SETTINGS.format(train=train) + more)
+    arguments = ["audit", str(folder / "audit.toml"), "--run", str(folder / "run"), *flags]
+    done = CliRunner().invoke(main, [*arguments, "--format", "json"])
+    assert done.exit_code == 0, done.output
+    answer: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+@pytest.mark.parametrize("train", ["train", "estimator"])
+def test_an_audit_with_shadows(tmp_path: Path, train: str) -> None:
+    found = leakscope.load(str(audit(tmp_path, train)["run"]))
+    done = {f.attack for f in found.findings if f.status is leakscope.Status.DONE}
+    assert done == set(catalog.ATTACKS)
+    assert len(list((tmp_path / "run" / "shadows").iterdir())) == 5
+
+
+def test_shadows_are_trained_once_and_lost_ones_again(tmp_path: Path) -> None:
+    first = audit(tmp_path)
+    log = tmp_path / "subject.py.log"
+    assert log.read_text() == "x" * 5
+    for file in (tmp_path / "run" / "findings").glob("*.json"):
+        file.unlink()
+    next((tmp_path / "run" / "shadows").iterdir()).unlink()
+    again = audit(tmp_path, "train", "", "--resume")
+    assert log.read_text() == "x" * 6
+    strip = [[{**f, "seconds": 0} for f in run["findings"]] for run in (first, again)]  # type: ignore[attr-defined]
+    assert strip[0] == strip[1]
+
+
+def test_shadows_on_other_records_are_offline(tmp_path: Path) -> None:
+    audit(tmp_path, "train", 'pool = "subject.py:others"\n')
+    statuses = {f.attack: f for f in leakscope.load(tmp_path / "run").findings}
+    assert statuses["lira"].status is leakscope.Status.DONE
+    assert statuses["shadow-stack"].status is leakscope.Status.NOT_APPLICABLE
+    assert "trained on other records" in statuses["shadow-stack"].reason
+
+
+def test_a_scikit_learn_model_is_its_own_recipe() -> None:
+    members, others = worlds.draw(100, 0), worlds.draw(100, 1)
+    model = DecisionTreeClassifier(random_state=0).fit(members.x, members.y)
+    pair = {"members": members, "nonmembers": others}
+    found = leakscope.audit(model, **pair, shadows=4, attacks=(Calibrated(), LiRA()))  # type: ignore[arg-type]
+    assert {f.status for f in found.findings} == {leakscope.Status.DONE}
+    with pytest.raises(leakscope.SpecError, match="how a shadow model is trained"):
+        leakscope.audit(model.predict_proba, **pair, shadows=4)  # type: ignore[arg-type]
+
+
+def test_each_shadow_has_a_half_of_its_own() -> None:
+    pool = worlds.draw(2000, 0)
+    halves = np.stack([build._half(pool, 0, k) for k in range(20)])
+    assert abs(halves.mean() - 0.5) < 0.02
+    agree = np.array([[np.mean(a == b) for a in halves] for b in halves])
+    assert abs(agree[~np.eye(20, dtype=bool)].mean() - 0.5) < 0.01
+
+
+@pytest.mark.parametrize("variance", ["global", "record"])
+@pytest.mark.parametrize("online", [True, False])
+def test_attacks_agree_with_their_naive_twins(*, online: bool, variance: str) -> None:
+    view = worlds.leaky().view
+    assert view.shadows is not None
+    assert view.reference is not None
+    keep = np.flatnonzero((view.shadows.member.sum(1) > 1) & ((~view.shadows.member).sum(1) > 1))
+    view = worlds.part(view, keep)
+    assert view.shadows is not None
+    if not online:
+        nobody = np.zeros_like(view.shadows.member)
+        shadows = Shadows(view.shadows.phi, nobody, view.shadows.reference_phi)
+        view = ModelView(view.target, view.records, view.reference, shadows)
+    rng = np.random.default_rng(0)
+    lira = LiRA(variance=variance)(view, rng).score  # type: ignore[arg-type]
+    np.testing.assert_allclose(lira, naive_shadows.lira(view, variance), atol=1e-8)
+    others = len(worlds.leaky().view.reference or ())
+    shares = np.floor(RMIA()(view, rng).score * others) / others
+    np.testing.assert_allclose(shares, naive_shadows.rmia(view, 2.0, 0.3), atol=1e-12)
+
+
+def test_shadows_find_what_a_threshold_cannot() -> None:
+    """The ordering that must hold: comparing with shadows beats the plain signal."""
+    from leakscope import auditing
+
+    plain, compared = [], []
+    for seed in range(5):
+        challenge = worlds.leaky(seed)
+        plain.append(auditing.run(challenge, catalog.attack("threshold")).finding.metrics["auc"])
+        compared.append(auditing.run(challenge, Calibrated()).finding.metrics["auc"])
+    assert np.mean([e.value for e in compared]) > np.mean([e.value for e in plain])

@@ -1,0 +1,76 @@
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from leakscope.core import Trainer
+from leakscope.errors import SpecError, TargetError
+from leakscope.training.trainers import EstimatorTrainer, FunctionTrainer, as_trainer, trainer_name
+
+from .. import worlds
+
+POOL = worlds.draw(80, 0)
+HALVES = np.random.default_rng(0).random((3, 80)) < 0.5
+
+
+def tree(x: np.ndarray, y: np.ndarray, seed: int) -> DecisionTreeClassifier:
+    return DecisionTreeClassifier(random_state=seed).fit(x, y)
+
+
+@pytest.mark.parametrize(
+    "trainer", [EstimatorTrainer(DecisionTreeClassifier(), jobs=1), FunctionTrainer(tree)]
+)
+def test_each_model_learns_its_own_half(trainer: Trainer) -> None:
+    models = list(trainer.many(POOL, HALVES, [1, 2, 3]))
+    for model, half in zip(models, HALVES, strict=True):
+        right = model.predict(POOL.x).argmax(axis=1) == POOL.y
+        assert right[half].all()  # a full tree remembers all it saw
+        assert not right[~half].all()
+
+
+def test_both_ways_train_the_same_models() -> None:
+    one = EstimatorTrainer(DecisionTreeClassifier(), jobs=1).many(POOL, HALVES, [1, 2, 3])
+    other = FunctionTrainer(tree).many(POOL, HALVES, [1, 2, 3])
+    for left, right in zip(one, other, strict=True):
+        np.testing.assert_array_equal(left.predict(POOL.x), right.predict(POOL.x))
+
+
+def test_seeds_reach_into_pipelines() -> None:
+    pipeline = make_pipeline(StandardScaler(), DecisionTreeClassifier(max_features=1))
+    trainer = EstimatorTrainer(pipeline, jobs=1)
+    a, b = (next(trainer.many(POOL, HALVES[:1], [seed])).predict(POOL.x) for seed in (1, 2))
+    again = next(trainer.many(POOL, HALVES[:1], [1])).predict(POOL.x)
+    np.testing.assert_array_equal(a, again)
+    assert not np.array_equal(a, b)
+
+
+def test_a_failure_is_explained() -> None:
+    def broken(x: np.ndarray, y: np.ndarray, seed: int) -> Any:
+        raise ZeroDivisionError("by design")
+
+    with pytest.raises(TargetError, match="ZeroDivisionError: by design"):
+        list(FunctionTrainer(broken).many(POOL, HALVES, [1, 2, 3]))
+    with pytest.raises(TargetError, match="shadow model to train"):
+        list(EstimatorTrainer(LogisticRegression(C=-1), jobs=1).many(POOL, HALVES, [1, 2, 3]))
+
+
+def test_what_is_no_way_to_train_is_refused() -> None:
+    with pytest.raises(SpecError, match="got int"):
+        as_trainer(3)
+    assert isinstance(as_trainer(DecisionTreeClassifier()), EstimatorTrainer)
+    assert isinstance(as_trainer(tree), FunctionTrainer)
+    assert as_trainer(FunctionTrainer(tree)) == FunctionTrainer(tree)
+
+
+def test_trainers_that_differ_have_different_names() -> None:
+    names = {
+        trainer_name(DecisionTreeClassifier()),
+        trainer_name(DecisionTreeClassifier(max_depth=3)),
+        trainer_name(tree),
+        trainer_name(test_a_failure_is_explained),
+    }
+    assert len(names) == 4
