@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from sklearn.tree import DecisionTreeClassifier
 
 import leakscope
-from leakscope import build, catalog
+from leakscope import catalog, shadowing
 from leakscope.attacks.calibrated import Calibrated
 from leakscope.attacks.lira import LiRA
 from leakscope.attacks.rmia import RMIA
@@ -102,7 +102,7 @@ def test_a_scikit_learn_model_is_its_own_recipe() -> None:
 
 def test_each_shadow_has_a_half_of_its_own() -> None:
     pool = worlds.draw(2000, 0)
-    halves = np.stack([build._half(pool, 0, k) for k in range(20)])
+    halves = np.stack([shadowing._half(pool, 0, k) for k in range(20)])
     assert abs(halves.mean() - 0.5) < 0.02
     agree = np.array([[np.mean(a == b) for a in halves] for b in halves])
     assert abs(agree[~np.eye(20, dtype=bool)].mean() - 0.5) < 0.01

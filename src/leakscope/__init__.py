@@ -34,8 +34,9 @@ from leakscope.errors import (
 )
 
 if TYPE_CHECKING:
-    from leakscope.api import Audit, audit, audit_file, audit_predictions, load
+    from leakscope.api import audit, audit_file, audit_predictions
     from leakscope.catalog import attack
+    from leakscope.result import Audit, load
 
 __all__ = [
     "Audit",
@@ -67,9 +68,14 @@ __all__ = [
     "load",
 ]
 
-_LATER = {"attack": "leakscope.catalog"} | dict.fromkeys(
-    ("Audit", "audit", "audit_file", "audit_predictions", "load"), "leakscope.api"
-)
+_LATER = {
+    "Audit": "leakscope.result",
+    "attack": "leakscope.catalog",
+    "audit": "leakscope.api",
+    "audit_file": "leakscope.api",
+    "audit_predictions": "leakscope.api",
+    "load": "leakscope.result",
+}
 
 
 def __getattr__(name: str) -> Any:

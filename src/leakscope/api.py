@@ -1,134 +1,20 @@
-"""What Python users call, and what each command calls: audit, load, and the result."""
+"""What Python users call, and what each command calls."""
 
-import datetime as dt
-import html
-import os
-import platform
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from importlib.metadata import version
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from leakscope import auditing, build, catalog, controls, demo, spec
-from leakscope.core import Check, Finding, Membership, MembershipAttack, Need, Scores
-from leakscope.data import checks
-from leakscope.errors import MissingExtra, SpecError
-from leakscope.report import files as report_files
-from leakscope.report import summary as summaries
-from leakscope.store import Candidates, Contents, Entry, Manifest, Run
+from leakscope import build, catalog, demo, spec
+from leakscope.core import MembershipAttack
+from leakscope.errors import SpecError
+from leakscope.perform import check_distinct, perform
+from leakscope.progress import Track, untracked
+from leakscope.result import Audit
+from leakscope.shadowing import ShadowPlan
+from leakscope.store import Run
 from leakscope.targets import wrap
 from leakscope.targets.answers import Output
 from leakscope.training.trainers import as_trainer, trainer_name
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-PAGE = "report.html"
-
-
-@dataclass(frozen=True)
-class Audit:
-    """What an audit found. Shows itself in a notebook."""
-
-    contents: Contents
-    path: Path | None = None
-    """The run folder, if it has one."""
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """One finding per attack, in the order asked for."""
-        return tuple(entry.finding for entry in self.contents.entries)
-
-    @property
-    def checks(self) -> tuple[Check, ...]:
-        """The checks of the audit itself."""
-        return self.contents.manifest.checks
-
-    @property
-    def summary(self) -> summaries.Summary:
-        """All that the report shows."""
-        return summaries.summarise(self.contents)
-
-    def report(self, path: str | Path | None = None) -> Path:
-        """Write the page, one self-contained HTML file, and return its path.
-
-        Args:
-            path: default: the whole report in the run folder, if there is one, again; else
-                ``report.html``.
-
-        Raises:
-            StoreError: it cannot be written.
-        """
-        files = report_files.write_all(self.contents)
-        if path is None and self.path is not None:
-            _write_report(Run.open(self.path), files)
-            return self.path / PAGE
-        path = Path(path or PAGE)
-        return Run(path.parent).write(path.name, files[PAGE])
-
-    def measure(self) -> "Audit":
-        """Compute all metrics again from the stored scores; a run folder is brought up to date.
-
-        Raises:
-            StoreError: the run folder cannot be written.
-        """
-        contents = self.contents
-        truth = Membership(contents.candidates.member)
-        delta = contents.manifest.delta
-        entries = tuple(_measured(entry, truth, delta) for entry in contents.entries)
-        again = replace(self, contents=replace(contents, entries=entries))
-        if self.path is not None:
-            run = Run.open(self.path)
-            keys = {entry.finding.label: key for key, entry in run.entries().items()}
-            for entry in entries:
-                run.put(keys[entry.finding.label], entry)
-            again.report()
-        return again
-
-    def save(self, path: str | Path) -> Path:
-        """Write a run folder with findings, scores and report, and return its path.
-
-        Raises:
-            StoreError: the folder exists, or cannot be written.
-        """
-        run = Run.create(Path(path))
-        run.begin(self.contents.manifest, self.contents.candidates)
-        for number, entry in enumerate(self.contents.entries):
-            run.put(f"{entry.finding.attack}-{number:03d}", entry)
-        _write_report(run, report_files.write_all(self.contents))
-        return run.path
-
-    def to_frame(self) -> "pd.DataFrame":
-        """One row per attack and metric: attack, status, metric, value, low, high.
-
-        Raises:
-            MissingExtra: pandas is not installed.
-        """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingExtra("pandas", "pandas") from error
-        rows: list[tuple[str, str, str | None, float | None, float | None, float | None]] = []
-        for finding in self.findings:
-            start = (finding.label, finding.status.value)
-            rows += [
-                (*start, name, estimate.value, estimate.low, estimate.high)
-                for name, estimate in finding.metrics.items()
-            ] or [(*start, None, None, None, None)]
-        return pd.DataFrame(rows, columns=["attack", "status", "metric", "value", "low", "high"])
-
-    def _repr_html_(self) -> str:
-        # a frame of its own: the page's styles cannot reach the notebook, nor the notebook's it
-        page = html.escape(report_files.write_all(self.contents)[PAGE].decode(), quote=True)
-        return (
-            f'<iframe srcdoc="{page}" sandbox="" title="leakscope report" '
-            'style="width:100%;height:48em;border:0"></iframe>'
-        )
-
-    def __repr__(self) -> str:
-        verdict = self.summary.verdict
-        return "\n".join([f"<leakscope.Audit: {verdict.headline}>", *verdict.sentences])
 
 
 def audit(
@@ -274,7 +160,7 @@ def audit_file(
     run: str | Path | None = None,
     *,
     resume: bool = False,
-    track: build.Track[Any] = build.untracked,
+    track: Track[Any] = untracked,
 ) -> Audit:
     """Audit what an ``audit.toml`` describes.
 
@@ -291,7 +177,7 @@ def audit_file(
     path = Path(path)
     settings = spec.read(path)
     attacks = spec.attacks(settings)
-    _check_distinct(attacks)
+    check_distinct(attacks)
     subject = build.load(settings, path.parent)
     default = numbered(path.parent / "runs" / settings.name.replace(" ", "-"), latest=resume)
     return perform(
@@ -306,7 +192,7 @@ def audit_file(
     )
 
 
-def run_demo(run: str | Path | None = None, track: build.Track[Any] = build.untracked) -> Audit:
+def run_demo(run: str | Path | None = None, track: Track[Any] = untracked) -> Audit:
     """Train a small over-fitted network on scikit-learn's digits, and audit it.
 
     Args:
@@ -328,60 +214,6 @@ def run_demo(run: str | Path | None = None, track: build.Track[Any] = build.untr
     )
 
 
-def load(run: str | Path) -> Audit:
-    """The audit in a run folder; needs neither the model nor the data.
-
-    Raises:
-        StoreError: it is no run folder, damaged, or made by a newer leakscope.
-    """
-    path = Path(run)
-    return Audit(Run.open(path).contents(), path)
-
-
-def perform(
-    subject: build.Subject,
-    *,
-    attacks: tuple[MembershipAttack, ...],
-    settings: dict[str, Any],
-    seed: int,
-    delta: float,
-    name: str,
-    run: Run | None,
-    track: build.Track[Any] = build.untracked,
-) -> Audit:
-    """The path every audit takes: prepare, check, attack, store, report.
-
-    With a run folder, each finding is stored as soon as it is there, and what is stored already
-    is not computed again.
-    """
-    _check_distinct(attacks)
-    # without a fingerprint nothing could tell these answers from those of a changed model
-    answers_path = run.path / "answers.sqlite" if run and subject.fingerprint else None
-    prepared = build.prepare(subject, seed, delta, answers_path, track)
-    manifest = _manifest(subject, prepared, attacks, settings, seed, delta, name)
-    candidates = Candidates(
-        prepared.challenge.truth.member, prepared.challenge.view.records.y, prepared.index
-    )
-    if run:
-        run.begin(manifest, candidates)
-    if subject.shadows is not None:
-        prepared = build.train_shadows(prepared, subject.shadows, seed, run, track)
-    entries = []
-    for attack in track(attacks, "Attacking"):
-        key = build.finding_key(prepared.digest, attack)
-        entry = run.get(key) if run else None
-        if entry is None:
-            entry = _attack(prepared, attack, seed, delta)
-            if run:
-                run.put(key, entry)
-        entries.append(entry)
-    if run is None:
-        return Audit(Contents(manifest, candidates, tuple(entries)))
-    found = load(run.path)
-    found.report()
-    return found
-
-
 def numbered(base: Path, *, latest: bool = False) -> Path:
     """``base-001``, or the next number that is free; with ``latest`` the last one that is not."""
     number = 1
@@ -390,21 +222,7 @@ def numbered(base: Path, *, latest: bool = False) -> Path:
     return Path(f"{base}-{max(1, number - latest):03d}")
 
 
-def _attack(prepared: build.Prepared, attack: MembershipAttack, seed: int, delta: float) -> Entry:
-    finding, guess = auditing.run(prepared.challenge, attack, seed, delta)
-    if guess is None:
-        return Entry(finding)
-    return Entry(finding, controls.check(prepared.challenge, attack, guess, seed), guess.score)
-
-
-def _measured(entry: Entry, truth: Membership, delta: float) -> Entry:
-    if entry.score is None:
-        return entry
-    metrics, unmeasured = auditing.measure(Scores(entry.score), truth, delta)
-    return replace(entry, finding=replace(entry.finding, metrics=metrics, unmeasured=unmeasured))
-
-
-def _plan(model: Any, output: Output | None, shadows: int, train: Any) -> build.ShadowPlan | None:
+def _plan(model: Any, output: Output | None, shadows: int, train: Any) -> ShadowPlan | None:
     if shadows == 0:
         return None
     if train is None and not hasattr(model, "get_params"):
@@ -413,68 +231,8 @@ def _plan(model: Any, output: Output | None, shadows: int, train: Any) -> build.
             "estimator, or a function (x, y, seed) that returns a trained model"
         )
     how = model if train is None else train
-    return build.ShadowPlan(as_trainer(how, output), shadows, fingerprint=trainer_name(how))
+    return ShadowPlan(as_trainer(how, output), shadows, fingerprint=trainer_name(how))
 
 
 def _folder(path: Path, *, resume: bool) -> Run:
     return Run.open(path) if resume and (path / "findings").is_dir() else Run.create(path)
-
-
-def _check_distinct(attacks: Iterable[MembershipAttack]) -> None:
-    seen: set[str] = set()
-    for attack in attacks:
-        label = auditing.label(attack)
-        if label in seen:
-            raise SpecError(f"expected different attacks, got {label} twice: drop one")
-        seen.add(label)
-
-
-def _manifest(
-    subject: build.Subject,
-    prepared: build.Prepared,
-    attacks: Iterable[MembershipAttack],
-    settings: dict[str, Any],
-    seed: int,
-    delta: float,
-    name: str,
-) -> Manifest:
-    view, truth = prepared.challenge.view, prepared.challenge.truth
-    question = checks.Subject(
-        view.records,
-        truth.member,
-        view.reference,
-        prepared.answers,
-        features=Need.FEATURES in view.offers,
-    )
-    return Manifest(
-        name=name,
-        created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        challenge=prepared.digest,
-        seed=seed,
-        delta=delta,
-        members=len(subject.members),
-        nonmembers=len(subject.nonmembers),
-        reference=0 if subject.reference is None else len(subject.reference),
-        classes=prepared.answers.shape[1],
-        class_names=prepared.class_names,
-        attacks=tuple(auditing.label(attack) for attack in attacks),
-        settings=settings,
-        environment=_environment(),
-        checks=checks.check(question, seed),
-        leakscope=version("leakscope"),
-    )
-
-
-def _environment() -> dict[str, str]:
-    packages = {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
-    return {
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "cores": str(os.cpu_count()),
-        **packages,
-    }
-
-
-def _write_report(run: Run, files: Mapping[str, bytes]) -> None:
-    for name, content in files.items():
-        run.write(name, content)

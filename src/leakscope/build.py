@@ -5,44 +5,26 @@ the answers are kept, so that no attack asks again. Attacks start from what this
 """
 
 import hashlib
-import importlib
-import importlib.util
 import inspect
-import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 
-from leakscope import auditing
+from leakscope import auditing, objects
 from leakscope import spec as specs
-from leakscope.attacks import signals
-from leakscope.core import (
-    Challenge,
-    Membership,
-    MembershipAttack,
-    ModelView,
-    Records,
-    Shadows,
-    Target,
-    Trainer,
-)
+from leakscope.core import Challenge, Membership, MembershipAttack, ModelView, Records, Target
 from leakscope.data import files
-from leakscope.errors import DataError, LeakscopeError, SpecError, did_you_mean
+from leakscope.errors import DataError
+from leakscope.progress import Track, untracked
 from leakscope.randomness import stream
-from leakscope.store import Run
+from leakscope.shadowing import ShadowPlan, plan_digest
 from leakscope.targets import saved, table, wrap
 from leakscope.targets.cached import Cached
 from leakscope.targets.counting import Counting
 from leakscope.training.trainers import as_trainer
-
-T = TypeVar("T")
-Track = Callable[[Sequence[T], str], Iterable[T]]
-"""Passes a sequence through, showing how far it is, like ``rich.progress.track``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +40,7 @@ class Subject:
     """Identifies the model, so that answers on disk are never taken for another one's."""
     budget: int | None = None
     batch_size: int = 1024
-    shadows: "ShadowPlan | None" = None
-
-
-@dataclass(frozen=True, slots=True)
-class ShadowPlan:
-    """How many models like the target to train, how, and on what."""
-
-    trainer: Trainer
-    models: int
-    pool: Records | None = None
-    """None: on random halves of the candidates (online). Else on random halves of these."""
-    fingerprint: str = ""
-    """Identifies the trainer, so that stored shadows are never taken for another one's."""
+    shadows: ShadowPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +53,6 @@ class Prepared:
     answers: Float64[np.ndarray, "records classes"]
     class_names: tuple[str, ...]
     digest: str
-
-
-def untracked(items: Sequence[T], text: str) -> Iterable[T]:
-    """No progress shown."""
-    del text
-    return items
 
 
 def load(spec: specs.AuditSpec, folder: Path) -> Subject:
@@ -149,7 +113,7 @@ def prepare(
         both.joined(subject.reference)  # refuses other shapes
         _ask(target, subject.reference, subject, track)
     view = ModelView(target, candidates, subject.reference)
-    settings = f"{subject.fingerprint} {seed} {delta!r} {_plan_digest(subject.shadows)}"
+    settings = f"{subject.fingerprint} {seed} {delta!r} {plan_digest(subject.shadows)}"
     digest = _digest(view, member, answers, settings)
     return Prepared(
         Challenge(view, Membership(member)),
@@ -158,69 +122,6 @@ def prepare(
         subject.class_names,
         digest,
     )
-
-
-def train_shadows(
-    prepared: Prepared,
-    plan: ShadowPlan,
-    seed: int = 0,
-    run: Run | None = None,
-    track: Track[Any] = untracked,
-) -> Prepared:
-    """The same challenge with shadows in its view.
-
-    Each shadow learns a random half of the pool, drawn for it alone. With a run folder each one's
-    answers are stored as soon as it is trained, and what is stored already is not trained again.
-
-    Raises:
-        TargetError: a shadow could not be trained.
-        StoreError: its answers could not be stored.
-    """
-    view = prepared.challenge.view
-    pool = view.records if plan.pool is None else plan.pool
-    subsets = np.stack([_half(pool, seed, k) for k in range(plan.models)])
-    keys = [f"{prepared.digest[:16]}-{k:04d}" for k in range(plan.models)]
-    kept = {k: run.get_shadow(key) for k, key in enumerate(keys)} if run else {}
-    missing = [k for k in range(plan.models) if kept.get(k) is None]
-    seeds = [int(stream(seed, "shadow", k).integers(2**31)) for k in missing]
-    targets = iter(plan.trainer.many(pool, subsets[missing], seeds))
-    for k in track(missing, "Training shadows"):
-        fresh = _phi(next(targets), view)
-        if run:
-            run.put_shadow(keys[k], fresh)
-        kept[k] = fresh
-    columns = [column for k in range(plan.models) if (column := kept[k]) is not None]
-    offline = np.zeros((len(view.records), plan.models), np.bool_)
-    shadows = Shadows(
-        phi=np.stack([candidates for candidates, _ in columns], axis=1),
-        member=subsets.T if plan.pool is None else offline,
-        reference_phi=np.stack([reference for _, reference in columns], axis=1),
-    )
-    challenge = replace(prepared.challenge, view=replace(view, shadows=shadows))
-    return replace(prepared, challenge=challenge)
-
-
-def _half(pool: Records, seed: int, k: int) -> Bool[np.ndarray, " records"]:
-    return stream(seed, "shadow's half", k).random(len(pool)) < 0.5
-
-
-def _plan_digest(plan: ShadowPlan | None) -> str:
-    if plan is None:
-        return "no shadows"
-    pool = hashlib.blake2b(digest_size=16)
-    if plan.pool is not None:
-        pool.update(np.ascontiguousarray(plan.pool.x).data)
-        pool.update(np.ascontiguousarray(plan.pool.y).data)
-    return f"{plan.models} {plan.fingerprint} {pool.hexdigest()}"
-
-
-def _phi(target: Target, view: ModelView) -> tuple[np.ndarray, np.ndarray]:
-    """Scaled logits of the candidates, and of the reference records."""
-    groups = [view.records] if view.reference is None else [view.records, view.reference]
-    columns = [
-        signals.compute("scaled_logit", target.predict(group.x), group.y) for group in groups
-    ]
-    return columns[0], columns[1] if len(columns) > 1 else np.empty(0)
 
 
 def finding_key(digest: str, attack: MembershipAttack) -> str:
@@ -294,10 +195,10 @@ def predictions(spec: specs.PredictionsSpec, folder: Path) -> Subject:
 
 
 def _target(spec: specs.TargetSpec, folder: Path) -> tuple[Target, str]:
-    file, name = _reference(spec.model)
+    file, name = objects.split(spec.model)
     if not name:
         path = folder / file
-        factory = _named(spec.factory, folder) if spec.factory else None
+        factory = objects.named(spec.factory, folder) if spec.factory else None
         target = saved.load(
             path,
             spec.output,
@@ -307,9 +208,9 @@ def _target(spec: specs.TargetSpec, folder: Path) -> tuple[Target, str]:
             classes=spec.classes,
         )
         return target, saved.fingerprint_file(path)
-    model = _named(spec.model, folder)
+    model = objects.named(spec.model, folder)
     if inspect.isfunction(model) and not inspect.signature(model).parameters:
-        model = _called(model, spec.model)
+        model = objects.called(model, spec.model)
     target = wrap.wrap(
         model,
         spec.output,
@@ -327,8 +228,8 @@ def _shadow_plan(spec: specs.AuditSpec, folder: Path) -> ShadowPlan:
     assert spec.shadows is not None
     assert spec.target is not None
     assert spec.data is not None
-    how = _named(spec.shadows.train, folder)
-    file, _ = _reference(spec.shadows.train)
+    how = objects.named(spec.shadows.train, folder)
+    file, _ = objects.split(spec.shadows.train)
     pool = spec.shadows.pool
     return ShadowPlan(
         trainer=as_trainer(how, spec.target.output),
@@ -339,12 +240,12 @@ def _shadow_plan(spec: specs.AuditSpec, folder: Path) -> ShadowPlan:
 
 
 def _records(where: str, label: str, folder: Path) -> Records:
-    _, name = _reference(where)
+    _, name = objects.split(where)
     if not name:
         return files.read(folder / where, label)
-    value = _named(where, folder)
+    value = objects.named(where, folder)
     if callable(value):
-        value = _called(value, where)
+        value = objects.called(value, where)
     return as_records(value, where)
 
 
@@ -367,60 +268,3 @@ def as_records(pair: Any, where: str) -> Records:
     except Exception as error:
         raise DataError(f"expected arrays x and y for {where}, got: {error}") from error
     return Records(x, files.labels(y, where))
-
-
-def _reference(text: str) -> tuple[str, str]:
-    """``file.py:name`` or ``module:name`` in two; the name is empty for a data file's path."""
-    file, colon, name = text.rpartition(":")
-    return (file, name) if colon and name.isidentifier() else (text, "")
-
-
-def _named(text: str, folder: Path) -> Any:
-    """The object that ``file.py:name`` or ``package.module:name`` names."""
-    file, name = _reference(text)
-    module = _module(file, folder)
-    if name not in vars(module):
-        public = [key for key in vars(module) if not key.startswith("_")]
-        hint = did_you_mean(name, public)
-        raise SpecError(f"expected {name!r} in {file}, it is not there: {hint}")
-    return vars(module)[name]
-
-
-def _module(file: str, folder: Path) -> ModuleType:
-    if not file.endswith(".py"):
-        return _called(lambda: importlib.import_module(file), file)
-    path = (folder / file).resolve()
-    if not path.is_file():
-        raise SpecError(f"expected a Python file at {path}, there is none: check the path")
-    name = "leakscope_subject_" + hashlib.blake2b(str(path).encode(), digest_size=8).hexdigest()
-    if name in sys.modules:
-        return sys.modules[name]
-    found = importlib.util.spec_from_file_location(name, path)
-    assert found is not None
-    loader = found.loader
-    assert loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[name] = module
-    sys.path.insert(0, str(path.parent))
-    try:
-        _called(lambda: loader.exec_module(module), file)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    finally:
-        sys.path.remove(str(path.parent))
-    return module
-
-
-def _called(function: Callable[[], T], what: str) -> T:
-    """The result of the user's own code; its failure is said in one line, with the place."""
-    try:
-        return function()
-    except LeakscopeError:
-        raise
-    except Exception as error:
-        frame = inspect.getinnerframes(error.__traceback__)[-1] if error.__traceback__ else None
-        place = f" ({Path(frame.filename).name}, line {frame.lineno})" if frame else ""
-        raise SpecError(
-            f"expected {what} to run, it raised {type(error).__name__}{place}: {error}"
-        ) from error

@@ -17,7 +17,7 @@ import click
 from leakscope.errors import LeakscopeError
 
 if TYPE_CHECKING:
-    from leakscope.api import Audit
+    from leakscope.result import Audit
 
 FAILED, BAD_INPUT, TRIPPED = 1, 2, 3
 
@@ -135,9 +135,9 @@ def report(run: Path) -> None:
 
     Example: leakscope report runs/demo-001
     """
-    from leakscope import api
+    from leakscope.result import load
 
-    click.echo(api.load(run).report())
+    click.echo(load(run).report())
 
 
 @main.command()
@@ -148,9 +148,9 @@ def measure(run: Path, shape: str) -> None:
 
     Example: leakscope measure runs/demo-001
     """
-    from leakscope import api
+    from leakscope.result import load
 
-    _finish(api.load(run).measure(), shape)
+    _finish(load(run).measure(), shape)
 
 
 @main.command("list")

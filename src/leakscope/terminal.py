@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from leakscope.api import PAGE, Audit
 from leakscope.core import Control, Estimate, Finding, Status
+from leakscope.result import PAGE, Audit
 
 COLUMNS = {"AUC": "auc", "TPR at 1 % FPR": "tpr@0.01", "ε ≥": "epsilon"}
 

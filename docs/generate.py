@@ -1,0 +1,92 @@
+"""Write the generated pages: ``docs/cli.md``, from the commands themselves.
+
+``make docs`` runs it; ``tests/test_docs.py`` compares what it would write with what is there.
+"""
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from leakscope.cli import main
+
+HERE = Path(__file__).parent
+
+CLI_HEAD = """\
+# Commands
+
+<!-- Written by docs/generate.py from the commands: change those, then run `make docs`. -->
+
+Every command prints its help with `--help`. Messages about wrong input go to the standard error
+stream in one line that says what was expected, what came, and what to do.
+
+| exit code | meaning |
+| --- | --- |
+| 0 | done; a leak that was found is no failure of the command |
+| 1 | the audit is complete, and at least one attack failed with an error |
+| 2 | bad input: settings, data, a model or a run folder cannot be used |
+| 3 | the gate tripped: a metric exceeds its ceiling, or was measured by no attack |
+"""
+
+
+def pages() -> dict[Path, str]:
+    """The generated pages, by path."""
+    return {HERE / "cli.md": cli_page()}
+
+
+def cli_page() -> str:
+    """All commands with their arguments, options and examples."""
+    described = [_command(name, main.commands[name]) for name in sorted(main.commands)]
+    group = f"## leakscope\n\n{_text(main)}\n\n{_options(main)}"
+    return "\n".join([CLI_HEAD, group, *described])
+
+
+def _command(name: str, command: click.Command) -> str:
+    usage = ["leakscope", name, *_usage(command)]
+    text, _, example = _text(command).partition("Example: ")
+    return (
+        f"## leakscope {name}\n\n{text.strip()}\n\n"
+        f"```text\n{' '.join(usage)}\n```\n\n"
+        f"Example:\n\n```sh\n{example.strip()}\n```\n\n{_options(command)}"
+    )
+
+
+def _text(command: click.Command) -> str:
+    return inspect.cleandoc(command.help or "")
+
+
+def _usage(command: click.Command) -> Iterator[str]:
+    yield "[OPTIONS]"
+    for parameter in command.params:
+        if isinstance(parameter, click.Argument):
+            choices = getattr(parameter.type, "choices", None)
+            name = "|".join(choices) if choices else (parameter.name or "").upper()
+            yield name if parameter.required else f"[{name}]"
+
+
+def _options(command: click.Command) -> str:
+    rows = ["| option | meaning |", "| --- | --- |"]
+    rows += [_option(p) for p in command.params if isinstance(p, click.Option)]
+    rows.append("| `--help`, `-h` | Show the help and exit. |")
+    return "\n".join(rows) + "\n"
+
+
+def _option(option: click.Option) -> str:
+    names = ", ".join(f"`{name}{_value(option)}`" for name in option.opts)
+    default = option.default
+    shown = f" Default: `{default}`." if isinstance(default, str) else ""
+    return f"| {names} | {option.help or ''}{shown} |".replace("  ", " ")
+
+
+def _value(option: click.Option) -> str:
+    if option.is_flag:
+        return ""
+    if isinstance(option.type, click.Choice):
+        return f" {' or '.join(map(str, option.type.choices))}"
+    return f" {option.metavar or (option.name or '').upper()}"
+
+
+if __name__ == "__main__":
+    for page, content in pages().items():
+        page.write_text(content, encoding="utf-8")
