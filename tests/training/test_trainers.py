@@ -72,5 +72,9 @@ def test_trainers_that_differ_have_different_names() -> None:
         trainer_name(DecisionTreeClassifier(max_depth=3)),
         trainer_name(tree),
         trainer_name(test_a_failure_is_explained),
+        trainer_name(FunctionTrainer(tree)),
+        trainer_name(FunctionTrainer(tree, "logits")),
+        trainer_name(3),
     }
-    assert len(names) == 4
+    assert len(names) == 7
+    assert not any("0x" in name for name in names)  # an address would differ in the next process

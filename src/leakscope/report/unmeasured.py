@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
+from leakscope.catalog import SHADOW_ATTACKS
 from leakscope.report import words
 from leakscope.report.schema import AttackRow, NotMeasured
-
-_SHADOW_MODELS = frozenset({"lira", "rmia", "shadow"})
-"""Attacks that train models for comparison, by name."""
 
 _SCOPE = (
     (
@@ -64,7 +62,7 @@ def _controls(rows: Sequence[AttackRow]) -> Iterator[NotMeasured]:
 
 
 def _scope(rows: Sequence[AttackRow]) -> Iterator[NotMeasured]:
-    if not any(row.attack in _SHADOW_MODELS and row.status == "done" for row in rows):
+    if not any(row.attack in SHADOW_ATTACKS and row.status == "done" for row in rows):
         yield NotMeasured(
             "scope",
             "Attacks with shadow models (LiRA, RMIA)",

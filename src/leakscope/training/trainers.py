@@ -1,5 +1,6 @@
 """Trainers: whatever a user calls "how this model is trained", as one interface."""
 
+import dataclasses
 import inspect
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -107,6 +108,11 @@ def trainer_name(how: Any) -> str:
     """What tells one way to train from another, as far as Python can: settings, or source."""
     if hasattr(how, "get_params"):
         return f"{type(how).__qualname__} {sorted(how.get_params().items(), key=str)!r}"
+    if dataclasses.is_dataclass(how) and not isinstance(how, type):
+        fields = {f.name: trainer_name(getattr(how, f.name)) for f in dataclasses.fields(how)}
+        return f"{type(how).__qualname__} {fields}"
+    if how is None or isinstance(how, str | int | float):
+        return repr(how)
     try:
         return inspect.getsource(how)
     except (OSError, TypeError):
