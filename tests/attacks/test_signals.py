@@ -259,3 +259,15 @@ def test_an_absent_class_gets_the_statistic_of_all() -> None:
 def test_nobody_to_look_up() -> None:
     looked_up = by_class(np.mean, np.array([1.0]), np.array([0]), of=np.empty(0, np.int64))
     assert looked_up.shape == (0,)
+
+
+def test_saturated_signals_are_tamed_in_order_and_others_left_alone() -> None:
+    p = np.array([[0.5, 0.5], [0.9, 0.1], [1.0, 0.0], [0.0, 1.0]])
+    phi = signals.compute("scaled_logit", p, np.zeros(4, np.int64))
+    mine, other = signals.tamed(phi, np.array([[3.0], [-200.0]]))
+    np.testing.assert_array_equal(mine[:2], phi[:2])
+    assert mine[2] == -mine[3] == 3.0 + np.log(2)
+    np.testing.assert_allclose(other, [[3.0], [-3.0 - np.log(2)]])
+    assert (np.argsort(mine) == np.argsort(phi)).all()
+    (alone,) = signals.tamed(np.full(3, 500.0))
+    assert np.isfinite(alone).all()

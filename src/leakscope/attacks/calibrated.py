@@ -34,6 +34,8 @@ class Calibrated:
         """The surplus of each candidate."""
         del rng
         assert view.shadows is not None
-        means = in_out(view.shadows.phi, view.shadows.member)
-        phi = signals.of_records("scaled_logit", view, view.records)
+        phi, shadow_phi = signals.tamed(
+            signals.of_records("scaled_logit", view, view.records), view.shadows.phi
+        )
+        means = in_out(shadow_phi, view.shadows.member)
         return Scores(phi - (means.inside + means.outside) / 2)

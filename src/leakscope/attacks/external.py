@@ -48,8 +48,10 @@ class External:
         """Standard deviations above the mean of non-members."""
         del rng
         assert view.reference is not None
-        score = signals.of_records(self.signal, view, view.records)
-        reference = signals.of_records(self.signal, view, view.reference)
+        score, reference = signals.tamed(
+            signals.of_records(self.signal, view, view.records),
+            signals.of_records(self.signal, view, view.reference),
+        )
         classes = view.reference.y if self.per_class else np.zeros(len(reference), np.int64)
         of = view.records.y if self.per_class else np.zeros(len(score), np.int64)
         mean = signals.by_class(np.mean, reference, classes, of=of)

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Float64
 
 from leakscope.attacks import signals
-from leakscope.attacks.shadow_means import Column, in_out
-from leakscope.core import ModelView, Need, Scores, Shadows
+from leakscope.attacks.shadow_means import Column, Mask, Matrix, in_out
+from leakscope.core import ModelView, Need, Scores
 from leakscope.errors import SpecError
 
 ENOUGH = 16
@@ -56,21 +56,22 @@ class LiRA:
         """The log likelihood ratio of each candidate; offline, its standard score."""
         del rng
         assert view.shadows is not None
-        phi = signals.of_records("scaled_logit", view, view.records)
-        means = in_out(view.shadows.phi, view.shadows.member)
-        outside = self._spread(view.shadows, means.outside, ~view.shadows.member)
+        member = view.shadows.member
+        phi, shadow_phi = signals.tamed(
+            signals.of_records("scaled_logit", view, view.records), view.shadows.phi
+        )
+        means = in_out(shadow_phi, member)
+        outside = self._spread(shadow_phi, means.outside, ~member)
         if not view.shadows.online:
             return Scores((phi - means.outside) / np.sqrt(outside))
-        inside = self._spread(view.shadows, means.inside, view.shadows.member)
+        inside = self._spread(shadow_phi, means.inside, member)
         return Scores(
             _log_density(phi, means.inside, inside) - _log_density(phi, means.outside, outside)
         )
 
-    def _spread(
-        self, shadows: Shadows, mean: Column, side: Bool[np.ndarray, "records models"]
-    ) -> Column:
+    def _spread(self, phi: Matrix, mean: Column, side: Mask) -> Column:
         """The variance of φ on one side, one a record."""
-        squares = np.where(side, (shadows.phi - mean[:, None]) ** 2, 0.0).sum(axis=1)
+        squares = np.where(side, (phi - mean[:, None]) ** 2, 0.0).sum(axis=1)
         freedom = side.sum(axis=1) - 1
         own = self.variance == "record" or (self.variance == "auto" and freedom.min() >= ENOUGH - 1)
         known = np.maximum(freedom, 0)

@@ -90,13 +90,14 @@ class Quantile:
                 f"expected at least {FEWEST} reference records to regress on, got "
                 f"{len(view.reference)}: give more records that were not in training"
             )
-        known = signals.of_records(self.signal, view, view.reference)
+        score, known = signals.tamed(
+            signals.of_records(self.signal, view, view.records),
+            signals.of_records(self.signal, view, view.reference),
+        )
         small = len(view.reference) < MANY
         with threadpool_limits(1 if small else None):
             norm = self._expected(view.reference, known, view.records, rng)
-        return Scores(
-            (signals.of_records(self.signal, view, view.records) - norm.centre) / norm.spread
-        )
+        return Scores((score - norm.centre) / norm.spread)
 
     def _expected(
         self,

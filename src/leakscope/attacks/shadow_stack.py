@@ -63,8 +63,9 @@ class ShadowStack:
             raise NotApplicable(
                 f"expected {self.folds} or more candidates, one a fold, got {phi.shape[0]}"
             )
+        target_phi, phi = signals.tamed(signals.of_records("scaled_logit", view, view.records), phi)
         rows = [_features(phi[:, k], *_without(phi, member, k)) for k in range(phi.shape[1])]
-        target = _features(signals.of_records("scaled_logit", view, view.records), phi, member)
+        target = _features(target_phi, phi, member)
         seed = int(rng.integers(2**31))
         score = np.empty(len(target))
         # the fold follows from the record's own numbers, so it does not depend on their order

@@ -74,6 +74,20 @@ def compute(signal: SignalName, probabilities: Probabilities, labels: Labels) ->
     return score
 
 
+def tamed(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The same signals, with saturated ones just beyond the largest that is not saturated.
+
+    A probability of exactly zero stands for anything below what the model can express: below
+    half a vote for a forest, below `SMALLEST` for a network. Taken as `SMALLEST` it is an outlier
+    of a hundred nats that ruins every mean and variance; here it is log 2 nats beyond the rest.
+    The order of signals is kept. Arrays that are compared must be tamed together.
+    """
+    edge = -np.log(SMALLEST) - 0.1
+    sizes = np.concatenate([np.abs(array).ravel() for array in arrays])
+    limit = np.max(sizes, initial=0.0, where=sizes < edge) + np.log(2.0)
+    return tuple(np.where(np.abs(a) < edge, a, np.sign(a) * limit) for a in arrays)
+
+
 def by_class(
     statistic: Callable[[Signals], float],
     signal: Signals,

@@ -1,0 +1,223 @@
+"""The documentation says what the code does: commands, settings, keys, links, generated pages."""
+
+import dataclasses
+import doctest
+import inspect
+import json
+import re
+import runpy
+import shlex
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import click
+import pydantic
+import pytest
+
+import leakscope
+from leakscope import auditing, catalog, spec
+from leakscope.cli import main
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+ATTACKS = sorted(catalog.ATTACKS)
+
+SETTINGS = {
+    "target": '[target]\nmodel = "subject.py:model"\n',
+    "data": '[data]\nmembers = "m.npz"\nnonmembers = "n.npz"\n',
+}
+"""What completes a snippet of audit.toml that shows one section."""
+
+
+def named(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def blocks(path: Path, language: str) -> Iterator[str]:
+    text = path.read_text(encoding="utf-8")
+    return (found[1] for found in re.finditer(rf"^```{language}\n(.*?)^```", text, re.M | re.S))
+
+
+def snippets(language: str) -> list[Any]:
+    return [
+        pytest.param(block, id=named(page)) for page in PAGES for block in blocks(page, language)
+    ]
+
+
+class Row(NamedTuple):
+    key: str
+    default: str
+
+
+def rows(text: str) -> list[Row]:
+    """The rows of the tables whose columns are key, type, default and meaning."""
+    cells = [line.strip("|").split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    return [Row(cell[0].strip("` "), cell[2].strip()) for cell in cells if len(cell) >= 4]
+
+
+def test_generated_pages_are_up_to_date() -> None:
+    pages = runpy.run_path(str(DOCS / "generate.py"))["pages"]()
+    assert pages
+    for path, content in pages.items():
+        assert path.read_text(encoding="utf-8") == content, f"run `make docs`: {named(path)}"
+
+
+@pytest.mark.parametrize("name", sorted(main.commands))
+def test_each_command_has_help_and_an_example(name: str) -> None:
+    text = inspect.cleandoc(main.commands[name].help or "")
+    assert text.splitlines()[0].endswith(".")
+    assert re.search(rf"^Example: leakscope {name}\b", text, re.M)
+    options = [p for p in main.commands[name].params if isinstance(p, click.Option)]
+    assert all(option.help for option in options)
+
+
+@pytest.mark.parametrize("name", sorted(main.commands))
+def test_each_command_is_documented(name: str) -> None:
+    assert f"## leakscope {name}\n" in (DOCS / "cli.md").read_text(encoding="utf-8")
+    prose = [(ROOT / "README.md"), (DOCS / "tutorial.md")]
+    assert any(f"leakscope {name}" in page.read_text(encoding="utf-8") for page in prose)
+
+
+@pytest.mark.parametrize("block", snippets("sh"))
+def test_command_lines_in_the_documentation_are_valid(block: str) -> None:
+    for line in block.splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["leakscope"] and words[1:]:
+            command = main.commands[words[1]]
+            command.make_context(words[1], words[2:])  # raises on an unknown option
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_each_attack_has_a_page_that_names_its_settings(name: str) -> None:
+    page = (DOCS / "attacks" / f"{name}.md").read_text(encoding="utf-8")
+    assert page.startswith(f"# {name}\n")
+    table = (DOCS / "attacks" / "README.md").read_text(encoding="utf-8")
+    (row,) = re.findall(rf"^\| \[{name}\]\({name}\.md\) .*$", table, re.M)
+    for setting in auditing.settings(catalog.attack(name)):
+        assert f"`{setting}`" in page
+        assert f"`{setting}`" in row
+
+
+def test_the_default_attacks_are_those_that_the_pages_count() -> None:
+    assert len(catalog.default()) == 10
+    assert [a.name for a in catalog.default(shadows=True)[10:]] == list(catalog.SHADOW_ATTACKS)
+    signals = {getattr(a, "signal", None) for a in catalog.default() if a.name == "threshold"}
+    assert len(signals) == 6
+
+
+def sections(model: type[pydantic.BaseModel], path: str = "") -> Iterator[tuple[str, Row]]:
+    """Every key of the settings with its section and its default as TOML would write it."""
+    for key, field in model.model_fields.items():
+        kind = field.annotation
+        inner = [part for part in (kind, *getattr(kind, "__args__", ())) if _is_section(part)]
+        yield path, Row(key, _default(field))
+        if inner:
+            yield from sections(inner[0], key)
+
+
+def _is_section(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, pydantic.BaseModel)
+
+
+def _default(field: Any) -> str:
+    if field.is_required():
+        return "required"
+    if field.default is None:
+        return "none"
+    value = field.default
+    if isinstance(value, pydantic.BaseModel):
+        value = value.model_dump(exclude_defaults=True)
+    return f"`{json.dumps(value)}`"
+
+
+def test_audit_toml_is_documented_key_by_key_with_defaults() -> None:
+    text = (DOCS / "audit-toml.md").read_text(encoding="utf-8")
+    documented: dict[str, list[Row]] = {}
+    for chunk in text.split("\n## ")[1:]:
+        heading, _, body = chunk.partition("\n")
+        documented["" if heading == "Top level" else heading.strip("[]")] = rows(body)
+    wanted: dict[str, list[Row]] = {}
+    for section, row in sections(spec.AuditSpec):
+        wanted.setdefault(section, []).append(row)
+    assert {key: found for key, found in documented.items() if found} == wanted
+
+
+@pytest.mark.parametrize("block", snippets("toml"))
+def test_settings_in_the_documentation_are_valid(block: str) -> None:
+    table = tomllib.loads(block)
+    if "predictions" not in table:
+        for section, text in SETTINGS.items():
+            table = tomllib.loads(text) | table if section not in table else table
+    parsed = spec.parse(table, "the documentation")
+    assert spec.attacks(parsed)
+    assert set(parsed.gate.fail_above) <= set(auditing.METRICS)
+
+
+def test_each_metric_and_each_extra_is_documented() -> None:
+    page = (DOCS / "metrics.md").read_text(encoding="utf-8")
+    for name in auditing.METRICS:
+        assert f"`{name}`" in page
+    tutorial = (DOCS / "tutorial.md").read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for extra in project["optional-dependencies"]:
+        assert extra in ("dev", "benchmark") or f"| `{extra}` |" in tutorial
+
+
+def anchor(heading: str) -> str:
+    """The name that a heading's link has: lower case, hyphens for spaces, no punctuation."""
+    plain = re.sub(r"[^\w\- ]", "", heading.strip().lower())
+    return plain.replace(" ", "-")
+
+
+def prose(path: Path) -> str:
+    """A page without its code, where brackets mean something else."""
+    text = path.read_text(encoding="utf-8")
+    return re.sub(r"`[^`\n]*`", "``", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        file, _, fragment = unquote(link).partition("#")
+        target = (page.parent / file).resolve() if file else page
+        assert target.exists(), link
+        assert target.is_relative_to(ROOT), link
+        if fragment:
+            text = target.read_text(encoding="utf-8")
+            headings = re.findall(r"^#+ (.*)$", text, re.M)
+            assert fragment in map(anchor, headings), link
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    seen: set[Path] = set()
+    waiting = [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in seen:
+            continue
+        seen.add(page)
+        links = re.findall(r"\]\(([^)\s#]+\.md)", prose(page))
+        waiting += [(page.parent / link).resolve() for link in links if "://" not in link]
+    assert set(PAGES) <= seen
+
+
+@pytest.mark.parametrize("name", leakscope.__all__)
+def test_each_public_name_has_a_docstring(name: str) -> None:
+    thing = getattr(leakscope, name)
+    text = inspect.getdoc(thing) or ""
+    assert text.splitlines()[0].rstrip().endswith((".", ":")), text
+    if dataclasses.is_dataclass(thing):
+        assert not text.startswith(f"{name}("), "a docstring that dataclasses made up"
+
+
+def test_the_example_in_the_readme_runs() -> None:
+    flags = doctest.ELLIPSIS
+    tried = doctest.testfile(str(ROOT / "README.md"), module_relative=False, optionflags=flags)
+    assert tried.attempted
+    assert tried.failed == 0
