@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Float64
 from scipy import special, stats
-from scipy.optimize import brentq
 
 from leakscope.core import Estimate
 from leakscope.errors import DataError
@@ -87,19 +86,38 @@ def roc(score: Score, member: Member) -> Roc:
 def auc(score: Score, member: Member, confidence: float = CONFIDENCE) -> Estimate:
     """The chance that a random member scores above a random non-member, ties counting half.
 
-    The interval is DeLong's, taken on the logit scale so that it stays inside (0, 1). Where the
-    data show no variance at all (perfect separation, a constant score, one record in a group)
-    DeLong's interval would shrink to a point; Newcombe's is given instead.
+    The interval is DeLong's on the logit scale, which keeps it inside (0, 1), joined with the
+    same interval after one record at the highest score and one at the lowest have been added to
+    each group. DeLong's alone misses the truth in a quarter of cases when errors are few: all
+    members right and six of 800 non-members wrong shows no variance among members, yet the next
+    200 may hold an error. Added records are the remedy that Agresti and Caffo found for the
+    difference of two proportions, which the AUC of a two-valued score is; they alone would pull
+    an AUC near one too far inwards. With perfect separation only theirs is left.
 
     References:
         DeLong et al. (1988), with the ranks of Sun and Xu (2014), Fast implementation of DeLong's
-        algorithm; Newcombe (2006), Confidence intervals for an effect size measure, method 5.
+        algorithm; Agresti and Caffo (2000), Simple and effective confidence intervals for
+        proportions and differences of proportions.
 
     Examples:
         >>> auc(np.array([2.0, 1.0, 1.0, 0.0]), np.array([True, True, False, False])).value
         0.875
     """
     inside, outside = split(score, member)
+    value, own = _delong(inside, outside, confidence)
+    low, high = float(score.min()), float(score.max())
+    # a constant score has no ends; records beyond it keep its interval from being a point
+    ends = [low, high] if low < high else [low - 1.0, high + 1.0]
+    _, wider = _delong(np.append(inside, ends), np.append(outside, ends), confidence)
+    return Estimate(value, min(value, own.low, wider.low), max(value, own.high, wider.high))
+
+
+def _delong(
+    inside: Float[np.ndarray, " members"],
+    outside: Float[np.ndarray, " nonmembers"],
+    confidence: float,
+) -> tuple[float, Interval]:
+    """The AUC and DeLong's interval on the logit scale; a point where no variance shows."""
     m, n = len(inside), len(outside)
     ranks = stats.rankdata(np.concatenate([inside, outside]))
     above = (ranks[:m] - stats.rankdata(inside)) / n  # per member: share of non-members below it
@@ -107,27 +125,12 @@ def auc(score: Score, member: Member, confidence: float = CONFIDENCE) -> Estimat
     value = float(above.mean())
     variance = above.var(ddof=1) / m + below.var(ddof=1) / n if min(m, n) > 1 else 0.0
     if variance == 0 or value in (0.0, 1.0):
-        return Estimate(value, *_newcombe(value, m, n, confidence))
+        return value, Interval(value, value)
     spread = normal_quantile(confidence) * math.sqrt(variance) / (value * (1 - value))
     centre = special.logit(value)
-    return Estimate(
-        value, float(special.expit(centre - spread)), float(special.expit(centre + spread))
+    return value, Interval(
+        float(special.expit(centre - spread)), float(special.expit(centre + spread))
     )
-
-
-def _newcombe(value: float, m: int, n: int, confidence: float) -> Interval:
-    """The AUCs that a score test with Hanley and McNeil's variance would not reject."""
-    z2 = normal_quantile(confidence) ** 2
-    pairs = (m + n) / 2 - 1
-
-    def excess(a: float) -> float:
-        variance = a * (1 - a) * (1 + pairs * ((1 - a) / (2 - a) + a / (1 + a))) / (m * n)
-        return (a - value) ** 2 - z2 * variance
-
-    tiny = 1e-12
-    low = 0.0 if value <= tiny else float(brentq(excess, tiny, value - tiny / 2))
-    high = 1.0 if value >= 1 - tiny else float(brentq(excess, value + tiny / 2, 1 - tiny))
-    return Interval(low, high)
 
 
 def tpr_at_fpr(
