@@ -37,3 +37,9 @@ def test_what_was_not_measured_cannot_pass() -> None:
 def test_an_unknown_metric_names_the_nearest() -> None:
     with pytest.raises(SpecError, match=r"did you mean 'tpr@0\.01'"):
         gate.tripped(FOUND, {"tpr@.01": 0.05})
+
+
+def test_figures_of_a_failed_instrument_pass_no_ceiling() -> None:
+    (sentence,) = gate.tripped(FOUND, {"auc": 1.0}, sound=False)
+    assert "failed its own controls" in sentence
+    assert gate.tripped(FOUND, {}, sound=False) == ()

@@ -25,6 +25,8 @@ def audit(
     reference: Any = None,
     attacks: Iterable[MembershipAttack] | None = None,
     output: Output | None = None,
+    classes: int | None = None,
+    batch_size: int = 1024,
     shadows: int = 0,
     train: Any = None,
     class_names: Iterable[str] = (),
@@ -48,6 +50,8 @@ def audit(
         attacks: default: every attack that leakscope has.
         output: what the model answers: ``"probabilities"``, ``"logits"`` or ``"labels"``.
             Needed for a torch module; never guessed.
+        classes: how many classes there are; only ``output="labels"`` needs it.
+        batch_size: how many records to ask at a time; each batch's answers are kept.
         shadows: how many models like the target to train, each on a random half of the
             candidates, for the attacks that compare the target with them; 16 is a good start.
         train: how to train one: a scikit-learn estimator, or a function (x, y, seed) that
@@ -80,13 +84,14 @@ def audit(
     """
     plan = _plan(model, output, shadows, train)
     subject = build.Subject(
-        target=wrap.wrap(model, output),
+        target=wrap.wrap(model, output, batch_size=batch_size, classes=classes),
         members=build.as_records(members, "members"),
         nonmembers=build.as_records(nonmembers, "nonmembers"),
         reference=None if reference is None else build.as_records(reference, "reference"),
         class_names=tuple(class_names),
         fingerprint=wrap.fingerprint(model) if fingerprint is None else fingerprint,
         budget=budget,
+        batch_size=batch_size,
         shadows=plan,
     )
     return perform(

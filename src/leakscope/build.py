@@ -194,7 +194,7 @@ def predictions(spec: specs.PredictionsSpec, folder: Path) -> Subject:
     )
 
 
-def _target(spec: specs.TargetSpec, folder: Path) -> tuple[Target, str]:
+def _target(spec: specs.TargetSpec, folder: Path) -> tuple[Target, str | None]:
     file, name = objects.split(spec.model)
     if not name:
         path = folder / file
@@ -218,10 +218,11 @@ def _target(spec: specs.TargetSpec, folder: Path) -> tuple[Target, str]:
         device=spec.device,
         classes=spec.classes,
     )
+    # a function from an installed package has no fingerprint: its answers are not kept on disk
     fingerprint = wrap.fingerprint(model)
     if fingerprint is None and file.endswith(".py"):
         fingerprint = saved.fingerprint_file(folder / file)
-    return target, fingerprint or spec.model
+    return target, fingerprint
 
 
 def _shadow_plan(spec: specs.AuditSpec, folder: Path) -> ShadowPlan:

@@ -122,7 +122,8 @@ def audit(
     limits = {**gates.fail_above, **_ceilings(ceilings)}
     gate.check_names(limits)
     found = api.audit_file(settings, run, resume=resume, track=_track)
-    sentences = gate.tripped(found.findings, limits, judge or gates.judge)
+    sound = found.summary.verdict.level != "instrument failed"
+    sentences = gate.tripped(found.findings, limits, judge or gates.judge, sound=sound)
     for sentence in sentences:
         click.echo(f"Gate: {sentence}", err=True)
     _finish(found, shape, TRIPPED if sentences else 0)

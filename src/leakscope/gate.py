@@ -23,7 +23,11 @@ def check_names(ceilings: Mapping[str, float]) -> None:
 
 
 def tripped(
-    findings: Iterable[Finding], ceilings: Mapping[str, float], judge: Judge = "low"
+    findings: Iterable[Finding],
+    ceilings: Mapping[str, float],
+    judge: Judge = "low",
+    *,
+    sound: bool = True,
 ) -> tuple[str, ...]:
     """One sentence for each ceiling exceeded, or not measured by any attack.
 
@@ -32,6 +36,8 @@ def tripped(
         ceilings: highest admissible value of each metric, for the strongest attack.
         judge: ``low`` compares the lower confidence limit, so that the job fails when the leak
             is proven; ``value`` compares the point estimate, which also fails by chance.
+        sound: whether the audit's instrument passed its controls; figures that nobody can
+            believe pass no ceiling.
 
     Raises:
         SpecError: a metric does not exist.
@@ -39,6 +45,8 @@ def tripped(
     check_names(ceilings)
     done = [finding for finding in findings if finding.status is Status.DONE]
     sentences = []
+    if ceilings and not sound:
+        sentences.append("the audit failed its own controls, so its figures pass no ceiling")
     for name, ceiling in ceilings.items():
         measured = [(f.metrics[name], f.label) for f in done if name in f.metrics]
         if not measured:

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 from leakscope import auditing, build, controls, shadowing
-from leakscope.core import MembershipAttack, Need
+from leakscope.core import MembershipAttack, Need, Status
 from leakscope.data import checks
 from leakscope.errors import SpecError
 from leakscope.progress import Track, untracked
@@ -52,7 +52,9 @@ def perform(
     for attack in track(attacks, "Attacking"):
         key = build.finding_key(prepared.digest, attack)
         entry = run.get(key) if run else None
-        if entry is None:
+        if (
+            entry is None or entry.finding.status is Status.FAILED
+        ):  # it may have been a passing fault
             entry = _attack(prepared, attack, seed, delta)
             if run:
                 run.put(key, entry)

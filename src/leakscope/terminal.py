@@ -70,5 +70,5 @@ def _controls(control: Control | None) -> str:
     """Whether the planted leak was seen, and nothing was seen in shuffled membership."""
     if control is None:
         return "not run"
-    faults = ["[red]blind[/red]"] * (not control.sees) + ["[red]jumpy[/red]"] * (not control.calm)
+    faults = ["[red]blind[/red]"] * (not control.sees) + ["[red]nervous[/red]"] * (not control.calm)
     return ", ".join(faults) or "passed"

@@ -49,7 +49,7 @@ def epsilon(score: np.ndarray, member: np.ndarray, delta: float = 0.0) -> float:
             hits = sum(group)
             if delta:
                 excused = 0
-                while stats.binom.sf(excused, int(right.sum()), delta) > error / 9:
+                while right.sum() * delta / (excused + 1) > error / 9:  # Markov: P(count > excused)
                     excused += 1
                 hits -= excused
             if hits <= 0:

@@ -62,3 +62,16 @@ def test_few_records_bound_nothing() -> None:
 def test_a_delta_weakens_the_bound() -> None:
     score, member = randomised_response(3.0, 4000, 0)
     assert epsilon_lower_bound(score, member, 1e-3).value < epsilon_lower_bound(score, member).value
+
+
+def test_records_that_are_given_away_together_do_not_break_the_bound() -> None:
+    """(0, delta)-private: with probability delta a whole group of members is published."""
+    delta, runs, above = 0.005, 400, 0
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        member = rng.random(2000) < 0.5
+        score = rng.normal(size=2000)
+        if rng.random() < delta:
+            score[np.flatnonzero(member)[:62]] += 10
+        above += epsilon_lower_bound(score, member, delta).value > 0
+    assert above <= 35  # as above

@@ -7,6 +7,7 @@ import numpy as np
 
 from leakscope.attacks import signals
 from leakscope.core import ModelView, Need, Scores
+from leakscope.errors import SpecError
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class External:
 
     def __post_init__(self) -> None:
         signals.check_name(self.signal)
+        if self.floor <= 0:
+            raise SpecError(f"expected floor above 0, got {self.floor}")
 
     @property
     def needs(self) -> Need:

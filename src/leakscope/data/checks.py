@@ -213,9 +213,10 @@ def size(subject: Subject) -> Check:
     """What can so many records show?"""
     m, n = int(subject.member.sum()), int((~subject.member).sum())
     visible = intervals.normal_quantile(0.95) * np.sqrt((m + n + 1) / (12 * m * n))
+    below = f"an AUC below {0.5 + visible:.3f}" if visible < 0.5 else "no AUC at all"
     text = (
         f"{m} members and {n} non-members: the smallest false-positive rate that can be measured "
-        f"is {1 / n:.2g}, and an AUC below {0.5 + visible:.3f} cannot be told from chance."
+        f"is {1 / n:.2g}, and {below} can{'not' if visible < 0.5 else ''} be told from chance."
     )
     few = min(m, n) < 100
     return Check("size", Verdict.WARNING if few else Verdict.PASS, text)

@@ -3,7 +3,8 @@
 A leak is declared if any attack that passed its controls beats chance, by its AUC or by its TPR at
 the deciding FPR. Looking at k attacks and two statistics of each gives 2 k chances of a false
 alarm, so each interval is taken anew at the confidence 1 - 0.05 / 2 k (Bonferroni). Of the attacks
-that beat chance, the one with the highest low limit of the TPR speaks for all.
+that beat chance, the one with the highest low limit of the TPR speaks for all; if none does so by
+its TPR, the one with the highest low limit of the AUC.
 """
 
 from collections.abc import Mapping, Sequence
@@ -63,10 +64,9 @@ class _Evidence:
         return self.row.control is None or self.row.control.passed
 
     @property
-    def rank(self) -> tuple[float, float]:
-        """The order of strength: by low limits, never by values."""
-        auc = self.row.metrics["auc"].low
-        return (auc if self.tpr is None else self.row.metrics[self.tpr].low, auc)
+    def strength(self) -> float:
+        """The low limit of the statistic that speaks: attacks are ranked by it, not by values."""
+        return self.row.metrics[self.metric].low
 
     @property
     def metric(self) -> str:
@@ -122,7 +122,13 @@ def _speaker(evidence: Sequence[_Evidence]) -> _Evidence | None:
     sound = [item for item in evidence if item.sound]
     leaking = [item for item in sound if item.beats]
     alarming = [item for item in evidence if item.beats]
-    return max(leaking or alarming or sound or evidence, key=lambda item: item.rank, default=None)
+    return _strongest(leaking or alarming or sound or evidence)
+
+
+def _strongest(evidence: Sequence[_Evidence]) -> _Evidence | None:
+    """The best by TPR; where no TPR has anything to say, the best by AUC."""
+    by_tpr = [item for item in evidence if item.metric != "auc"]
+    return max(by_tpr or evidence, key=lambda item: item.strength, default=None)
 
 
 def _say(speaker: _Evidence, attacks: int, confounding: str) -> sentences.Said:
