@@ -1,0 +1,124 @@
+"""How one network is trained, as settings: what a fleet repeats for every model."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+from jaxtyping import Int64
+
+from leakscope.errors import SpecError, did_you_mean
+from leakscope.randomness import stream
+
+if TYPE_CHECKING:
+    import torch
+
+Optimiser = Literal["sgd", "adam", "adamw", "adamax", "adadelta"]
+Schedule = Literal["constant", "cosine"]
+Rows = Int64[np.ndarray, " rows"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Training of one classifier with cross-entropy, as PyTorch's optimisers define it.
+
+    Args:
+        network: makes an untrained module that maps records to logits, one a class; called once a
+            model, after PyTorch's random numbers were seeded for it.
+        optimiser: ``sgd``, ``adam``, ``adamw``, ``adamax`` or ``adadelta``.
+        lr: the learning rate at the first step.
+        momentum: of ``sgd``; the others have their own.
+        weight_decay: added to the gradient (by ``adamw``: taken off the weights).
+        epochs: how often each record is seen.
+        batch_size: records a step. The last batch of an epoch is smaller, but never one record,
+            of which batch normalisation knows no variance: that one joins the batch before.
+        schedule: ``constant``, or ``cosine``: down to zero over all steps (Loshchilov and Hutter
+            2017, eq. 5, without restarts).
+
+    Raises:
+        SpecError: there is no such optimiser or schedule, or a number makes no sense.
+    """
+
+    network: Callable[[], "torch.nn.Module"]
+    optimiser: Optimiser = "sgd"
+    lr: float = 0.1
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    epochs: int = 20
+    batch_size: int = 100
+    schedule: Schedule = "constant"
+
+    def __post_init__(self) -> None:
+        _check_word("optimiser", self.optimiser, get_args(Optimiser))
+        _check_word("schedule", self.schedule, get_args(Schedule))
+        _check(callable(self.network), "a function that makes a network", self.network)
+        _check(0 < self.lr < math.inf, "lr above 0", self.lr)
+        _check(0 <= self.momentum < 1, "momentum from 0 to below 1", self.momentum)
+        _check(0 <= self.weight_decay < math.inf, "weight_decay from 0", self.weight_decay)
+        _check(self.epochs >= 1, "epochs from 1", self.epochs)
+        _check(self.batch_size >= 1, "batch_size from 1", self.batch_size)
+        if self.momentum and self.optimiser != "sgd":
+            raise SpecError(
+                f"expected no momentum with {self.optimiser}, which has its own, got "
+                f'{self.momentum}: leave it out, or use optimiser="sgd"'
+            )
+
+    def batch_edges(self, records: int) -> list[int]:
+        """Where an epoch over so many records is cut into batches.
+
+        Examples:
+            >>> Recipe(list, batch_size=4).batch_edges(10)
+            [4, 8]
+            >>> Recipe(list, batch_size=4).batch_edges(9)
+            [4]
+        """
+        edges = list(range(self.batch_size, records, self.batch_size))
+        lonely = bool(edges) and self.batch_size > 1 and records - edges[-1] == 1
+        return edges[:-1] if lonely else edges
+
+    def steps(self, rows: Rows, seed: int) -> "Iterator[tuple[float, torch.Tensor]]":
+        """The learning rate and the batch of each step: all rows, shuffled anew in every epoch."""
+        import torch
+
+        order = torch.Generator().manual_seed(int(stream(seed, "batches").integers(2**63)))
+        records, edges = torch.from_numpy(rows), self.batch_edges(len(rows))
+        step, steps = 0, self.epochs * (len(edges) + 1)
+        for _ in range(self.epochs):
+            shuffled = records[torch.randperm(len(rows), generator=order)]
+            for batch in shuffled.tensor_split(edges):
+                yield self._rate(step / steps), batch
+                step += 1
+
+    def _rate(self, progress: float) -> float:
+        if self.schedule == "constant":
+            return self.lr
+        return self.lr * (1 + math.cos(math.pi * progress)) / 2
+
+    def over(self, params: "list[torch.Tensor]") -> "torch.optim.Optimizer":
+        """The optimiser of these parameters.
+
+        All of them work element by element: a stack of weights is trained as each one would be.
+        """
+        from torch import optim
+
+        lr, decay = self.lr, self.weight_decay
+        if self.optimiser == "sgd":
+            return optim.SGD(params, lr, self.momentum, weight_decay=decay, fused=True)
+        if self.optimiser == "adam":
+            return optim.Adam(params, lr, weight_decay=decay, fused=True)
+        if self.optimiser == "adamw":
+            return optim.AdamW(params, lr, weight_decay=decay, fused=True)
+        if self.optimiser == "adamax":
+            return optim.Adamax(params, lr, weight_decay=decay)
+        return optim.Adadelta(params, lr, weight_decay=decay)
+
+
+def _check(fine: bool, expected: str, got: object) -> None:  # noqa: FBT001 (a condition)
+    if not fine:
+        raise SpecError(f"expected {expected}, got {got!r}: change the recipe")
+
+
+def _check_word(what: str, word: str, known: tuple[str, ...]) -> None:
+    if word not in known:
+        raise SpecError(f"expected a known {what}, got {word!r}: {did_you_mean(word, known)}")

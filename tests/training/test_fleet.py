@@ -1,0 +1,382 @@
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import leakscope
+from leakscope.core import Records, Trainer
+from leakscope.errors import DataError, SpecError, TargetError
+from leakscope.randomness import stream
+from leakscope.targets.torch import TorchTarget
+from leakscope.training.fleet import Fleet, Way
+from leakscope.training.recipe import Optimiser, Recipe, Schedule
+from leakscope.training.trainers import as_trainer, trainer_name
+
+from .. import worlds
+
+WAYS: tuple[Way, ...] = ("one-by-one", "processes", "stacked")
+SIZES = (24, 25, 31, 33)  # of 8 a batch: even; one left over; other last batches; more steps
+SEEDS = (3, 1, 4, 15)
+Weights = list[dict[str, torch.Tensor]]
+
+
+class Viewing(nn.Module):
+    """A forward pass that views: it does not take images with channels last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(128, 3)
+        self.conv = nn.Conv2d(2, 2, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        answers: torch.Tensor = self.layer(self.conv(x).relu().view(len(x), -1))
+        return answers
+
+
+def linear() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(128, 8), nn.ReLU(), nn.Linear(8, 3))
+
+
+def conv1d() -> nn.Module:
+    return nn.Sequential(
+        nn.Flatten(2), nn.Conv1d(2, 3, 5, stride=4), nn.Flatten(), nn.Linear(45, 3)
+    )
+
+
+def conv2d() -> nn.Module:
+    pool = nn.Sequential(nn.MaxPool2d(2), nn.Conv2d(4, 4, 3), nn.Tanh(), nn.AvgPool2d(2))
+    return nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), pool, nn.Flatten(), nn.Linear(4, 3))
+
+
+def batch_norm() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 3))
+
+
+def layer_norm() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(128, 8), nn.LayerNorm(8), nn.Linear(8, 3))
+
+
+def group_norm() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(2, 4, 3), nn.GroupNorm(2, 4), nn.Flatten(), nn.Linear(144, 3))
+
+
+def dropout() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(128, 8), nn.Dropout(0.5), nn.Linear(8, 3))
+
+
+def embedding() -> nn.Module:
+    return nn.Sequential(nn.Embedding(10, 4), nn.Flatten(), nn.Linear(24, 3))
+
+
+def frozen() -> nn.Module:
+    module = linear()
+    next(module.parameters()).requires_grad_(False)
+    return module
+
+
+def broken() -> nn.Module:
+    raise ZeroDivisionError("by design")
+
+
+STACKABLE = (linear, conv1d, conv2d, batch_norm, layer_norm, group_norm, embedding, frozen, Viewing)
+CASES = [(network, way) for network in STACKABLE for way in WAYS]
+CASES += [(dropout, "one-by-one"), (dropout, "processes")]
+
+
+def pool_for(network: Callable[[], nn.Module]) -> Records:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 60)
+    if network is embedding:
+        return Records(rng.integers(0, 10, (60, 6)), y)
+    return Records(rng.normal(size=(60, 2, 8, 8)).astype(np.float32), y)
+
+
+def subsets() -> np.ndarray:
+    rng = np.random.default_rng(1)
+    return np.stack([rng.permutation(60) < size for size in SIZES])
+
+
+def trained(fleet: Fleet, pool: Records | None = None) -> Weights:
+    models = fleet.many(pool or pool_for(fleet.recipe.network), subsets(), SEEDS)
+    modules = [model.module for model in models if isinstance(model, TorchTarget)]
+    assert not any(module.training for module in modules)
+    return [module.state_dict() for module in modules]
+
+
+def by_hand(recipe: Recipe, pool: Records) -> Weights:
+    """The slow twin: what the PyTorch tutorial does, in the fleet's order of records."""
+    momentum = {"momentum": recipe.momentum} if recipe.optimiser == "sgd" else {}
+    names = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW", "adamax": "Adamax"}
+    make: Any = getattr(torch.optim, names.get(recipe.optimiser, "Adadelta"))
+    weights = []
+    for subset, seed in zip(subsets(), SEEDS, strict=True):
+        x, y = torch.tensor(pool.x[subset]), torch.tensor(pool.y[subset])
+        order = torch.Generator().manual_seed(int(stream(seed, "batches").integers(2**63)))
+        torch.manual_seed(seed)
+        module = recipe.network()
+        optimiser = make(
+            module.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay, **momentum
+        )
+        ends = [*range(recipe.batch_size, len(y) - 1, recipe.batch_size), len(y)]
+        cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, recipe.epochs * len(ends))
+        for _ in range(recipe.epochs):
+            shuffled = torch.randperm(len(y), generator=order)
+            for begin, end in zip([0, *ends], ends, strict=False):
+                rows = shuffled[begin:end]
+                optimiser.zero_grad()
+                loss = nn.functional.cross_entropy(module(x[rows]), y[rows])
+                torch.autograd.backward(loss)
+                optimiser.step()
+                if recipe.schedule == "cosine":
+                    cosine.step()
+        weights.append(module.state_dict())
+    return weights
+
+
+def assert_close(left: Weights, right: Weights) -> None:
+    for a, b in zip(left, right, strict=True):
+        assert a.keys() == b.keys()
+        for name in a:
+            torch.testing.assert_close(a[name], b[name], rtol=1e-4, atol=2e-5)
+
+
+def brief(network: Callable[[], nn.Module], lr: float = 0.05) -> Recipe:
+    return Recipe(network, lr=lr, momentum=0.9, weight_decay=1e-3, epochs=3, batch_size=8)
+
+
+@pytest.mark.parametrize(("network", "way"), CASES)
+def test_every_way_trains_what_the_tutorial_trains(
+    network: Callable[[], nn.Module], way: Way
+) -> None:
+    recipe = brief(network)
+    expected = by_hand(recipe, pool_for(network))
+    assert_close(trained(Fleet(recipe, way, workers=2)), expected)
+
+
+@pytest.mark.parametrize("way", ["one-by-one", "stacked"])
+@pytest.mark.parametrize(
+    ("optimiser", "schedule"),
+    [
+        ("sgd", "cosine"),
+        ("adam", "constant"),
+        ("adamw", "cosine"),
+        ("adamax", "constant"),
+        ("adadelta", "cosine"),
+    ],
+)
+def test_optimisers_and_schedules_are_those_of_pytorch(
+    optimiser: Optimiser, schedule: Schedule, way: Way
+) -> None:
+    recipe = Recipe(
+        linear, optimiser, lr=0.01, weight_decay=1e-2, epochs=2, batch_size=8, schedule=schedule
+    )
+    assert_close(trained(Fleet(recipe, way)), by_hand(recipe, pool_for(linear)))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_seed_is_the_whole_of_a_models_randomness(way: Way) -> None:
+    fleet = Fleet(brief(linear if way == "stacked" else dropout), way, workers=2)
+    pool = pool_for(linear)
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    first, again = trained(fleet), trained(fleet)
+    for a, b in zip(first, again, strict=True):
+        assert all(torch.equal(a[name], b[name]) for name in a)
+    assert torch.equal(torch.get_rng_state(), before)
+    same_half = np.repeat(subsets()[:1], 3, axis=0)
+    one, other, alike = [model.predict(pool.x) for model in fleet.many(pool, same_half, [1, 2, 1])]
+    assert not np.allclose(one, other)
+    np.testing.assert_allclose(one, alike, atol=1e-6)
+
+
+def test_the_choice_is_explained() -> None:
+    assert Fleet(brief(linear), workers=1).chosen == "one-by-one: there is one worker, this process"
+    assert Fleet(brief(linear), workers=2).chosen.startswith("processes: on a CPU 2 ")
+    assert Fleet(brief(linear), "stacked").chosen == "stacked: as asked for"
+    assert Fleet(brief(batch_norm), device="cuda").chosen.startswith("stacked: small models")
+    assert Fleet(brief(dropout), device="cuda").chosen.startswith("one-by-one: layer '2' (Dropout)")
+
+
+def test_automatic_is_one_of_the_ways() -> None:
+    recipe = brief(linear)
+    assert_close(trained(Fleet(recipe, workers=1)), trained(Fleet(recipe, "one-by-one")))
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Dropout(0.1),
+        nn.GRU(2, 2),
+        nn.MultiheadAttention(2, 1, dropout=0.1),
+        nn.BatchNorm1d(2, momentum=None),
+    ],
+)
+def test_what_cannot_be_stacked_is_refused_by_name(layer: nn.Module) -> None:
+    fleet = Fleet(brief(lambda: nn.Sequential(linear(), layer)), "stacked")
+    with pytest.raises(SpecError, match=rf"layer '1.*' \({type(layer).__name__}\)"):
+        trained(fleet, pool_for(linear))
+
+
+def test_randomness_hidden_in_a_forward_pass_stops_a_stack() -> None:
+    class Hidden(Viewing):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return nn.functional.dropout(super().forward(x), training=self.training)
+
+    with pytest.raises(TargetError, match="random"):
+        trained(Fleet(brief(Hidden), "stacked"))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_network_that_fails_is_explained(way: Way) -> None:
+    with pytest.raises(TargetError, match="ZeroDivisionError: by design"):
+        trained(Fleet(brief(broken), way, workers=2))
+    with pytest.raises(TargetError, match="shadow model to train, got RuntimeError"):
+        trained(Fleet(brief(lambda: nn.Linear(7, 3)), way, workers=2))
+    with pytest.raises(TargetError, match="by design"):
+        _ = Fleet(brief(broken)).chosen
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"lr": 0.0}, "lr above 0"),
+        ({"lr": float("nan")}, "lr above 0"),
+        ({"momentum": 1.0}, "momentum from 0"),
+        ({"weight_decay": -1.0}, "weight_decay from 0"),
+        ({"epochs": 0}, "epochs from 1"),
+        ({"batch_size": 0}, "batch_size from 1"),
+        ({"network": 3}, "function that makes a network"),
+        ({"optimiser": "adam", "momentum": 0.9}, "no momentum with adam"),
+    ],
+)
+def test_a_recipe_that_makes_no_sense_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        Recipe(**{"network": linear, **settings})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"workers": 0}, "workers from 1"),
+        ({"device": "abacus"}, "device of PyTorch"),
+        ({"way": "processes", "device": "cuda"}, 'device="cpu" with processes'),
+    ],
+)
+def test_a_fleet_that_makes_no_sense_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        Fleet(brief(linear), **settings)
+
+
+def test_unknown_words_are_refused_with_the_nearest_known_one() -> None:
+    # in a process of its own: here the tests' type checker would refuse them first
+    program = """
+from leakscope.errors import SpecError
+from leakscope.training.fleet import Fleet
+from leakscope.training.recipe import Recipe
+for wrong in (
+    lambda: Recipe(list, optimiser="adma"),
+    lambda: Recipe(list, schedule="linear"),
+    lambda: Fleet(Recipe(list), way="staked"),
+):
+    try:
+        wrong()
+    except SpecError as error:
+        print(error)
+"""
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout
+    assert said.splitlines() == [
+        "expected a known optimiser, got 'adma': did you mean 'adamax'?",
+        "expected a known schedule, got 'linear': known: constant, cosine",
+        "expected a known way to train a fleet, got 'staked': did you mean 'stacked'?",
+    ]
+
+
+def test_nothing_to_train_and_nothing_to_train_on() -> None:
+    fleet, pool = Fleet(brief(linear), "one-by-one"), pool_for(linear)
+    assert list(fleet.many(pool, subsets()[:0], [])) == []
+    with pytest.raises(DataError, match="an empty one"):
+        list(fleet.many(pool, np.zeros((1, 60), np.bool_), [1]))
+
+
+def test_images_are_kept_channels_last_where_the_network_can() -> None:
+    [model] = Fleet(brief(conv2d), "one-by-one").many(pool_for(conv2d), subsets()[:1], [1])
+    assert isinstance(model, TorchTarget)
+    weight = next(model.module.parameters())
+    assert weight.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_double_precision_records_are_trained_in_the_precision_of_the_network() -> None:
+    pool = pool_for(linear)
+    double = Records(pool.x.astype(np.float64), pool.y)
+    fleet = Fleet(brief(linear), "one-by-one")
+    assert_close(trained(fleet, double), trained(fleet, pool))
+
+
+def test_a_network_from_a_file_that_no_process_can_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "beside_the_settings.py"
+    path.write_text(
+        "from torch import nn\n"
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.layer = nn.Linear(128, 3)\n"
+        "    def forward(self, x):\n"
+        "        return self.layer(x.flatten(1))\n"
+    )
+    found = spec_from_file_location("subject_of_this_test", path)
+    assert found is not None
+    assert found.loader is not None
+    module = module_from_spec(found)
+    monkeypatch.setitem(sys.modules, found.name, module)
+    found.loader.exec_module(module)
+    pool = pool_for(linear)
+    here, there = (
+        trained(Fleet(brief(module.Net), way, workers=2), pool)
+        for way in ("one-by-one", "processes")
+    )
+    assert_close(here, there)
+
+
+def test_an_audit_with_shadows_from_a_fleet() -> None:
+    members, nonmembers = worlds.draw(80, 0), worlds.draw(80, 1)
+
+    def network() -> nn.Module:
+        return nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 3))
+
+    fleet = Fleet(Recipe(network, "adam", lr=0.01, epochs=40, batch_size=16), "one-by-one")
+    assert isinstance(fleet, Trainer)
+    assert as_trainer(fleet) is fleet
+    [target] = fleet.many(members, np.ones((1, 80), np.bool_), [0])
+    assert isinstance(target, TorchTarget)
+    audit = leakscope.audit(
+        target.module,
+        members=members,
+        nonmembers=nonmembers,
+        output="logits",
+        shadows=4,
+        train=fleet,
+    )
+    lira = next(finding for finding in audit.findings if finding.attack == "lira")
+    assert lira.metrics["auc"].low > 0.5
+
+
+def test_fleets_that_differ_have_different_names_and_equal_ones_the_same() -> None:
+    fleets = [
+        Fleet(brief(linear)),
+        Fleet(brief(conv2d)),
+        Fleet(brief(linear, lr=0.1)),
+        Fleet(brief(linear), "stacked"),
+    ]
+    names = [trainer_name(fleet) for fleet in fleets]
+    assert len(set(names)) == 4
+    assert trainer_name(Fleet(brief(linear))) == names[0]
+    assert "0x" not in "".join(names)  # an address in memory is another one in the next program
