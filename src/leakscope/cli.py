@@ -122,7 +122,7 @@ def audit(
     limits = {**gates.fail_above, **_ceilings(ceilings)}
     gate.check_names(limits)
     found = api.audit_file(settings, run, resume=resume, track=_track)
-    sound = found.summary.verdict.level != "instrument failed"
+    sound = not limits or found.summary.verdict.level != "instrument failed"
     sentences = gate.tripped(found.findings, limits, judge or gates.judge, sound=sound)
     for sentence in sentences:
         click.echo(f"Gate: {sentence}", err=True)

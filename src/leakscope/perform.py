@@ -52,9 +52,8 @@ def perform(
     for attack in track(attacks, "Attacking"):
         key = build.finding_key(prepared.digest, attack)
         entry = run.get(key) if run else None
-        if (
-            entry is None or entry.finding.status is Status.FAILED
-        ):  # it may have been a passing fault
+        # what failed may have been a passing fault, such as a model that did not answer
+        if entry is None or entry.finding.status is Status.FAILED:
             entry = _attack(prepared, attack, seed, delta)
             if run:
                 run.put(key, entry)
