@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from leakscope.errors import DataError
+from leakscope.errors import DataError, SpecError
 
 
 class Need(enum.Flag):
@@ -128,6 +128,23 @@ class Target(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """A differential-privacy guarantee, as it is claimed for a model."""
+
+    epsilon: float
+    delta: float
+    mechanism: str = ""
+    """What it rests on, in a few words: ``DP-SGD, noise multiplier 1.1, 500 steps``."""
+
+    def __post_init__(self) -> None:
+        if not (self.epsilon > 0 and 0 <= self.delta < 1):
+            raise SpecError(
+                f"expected epsilon above 0 and delta from 0 to below 1, got epsilon={self.epsilon} "
+                f"and delta={self.delta}: see what the accountant of the training said"
+            )
+
+
 @runtime_checkable
 class Trainer(Protocol):
     """Trains models of the target's kind."""
@@ -164,6 +181,8 @@ class Shadows:
     """Which candidates each shadow was trained on; nowhere true for offline shadows."""
     reference_phi: Float[np.ndarray, "reference models"]
     """φ of the reference records, on which no shadow was trained; no rows without any."""
+    augmented_phi: tuple[Float[np.ndarray, "records models"], ...] = ()
+    """φ of the candidates seen otherwise: one matrix for each of ``ModelView.augmented``."""
 
     @property
     def online(self) -> bool:
@@ -181,6 +200,8 @@ class ModelView:
     reference: Records | None = None
     """Records the attacker owns that are certainly not members, of the same population."""
     shadows: Shadows | None = None
+    augmented: tuple[Records, ...] = ()
+    """The candidates seen otherwise, such as mirrored: further queries, in the same order."""
 
     @property
     def offers(self) -> Need:
