@@ -1,0 +1,60 @@
+"""Real data for benchmarks, from the folder in ``LEAKSCOPE_DATA``."""
+
+import lzma
+import os
+from pathlib import Path
+
+import numpy as np
+
+from leakscope.core import Records
+
+
+class MissingData(Exception):
+    """The real data is not at hand."""
+
+
+def location_30() -> Records:
+    """5,010 users of a check-in service, 446 binary features, 30 classes (Shokri et al. 2017)."""
+    with np.load(_file("location30/location30.npz"), allow_pickle=False) as arrays:
+        return _bits(arrays["x_bits"], 446, arrays["y"])
+
+
+def retail_100() -> Records:
+    """52,306 baskets of a Belgian supermarket, 600 products, 100 classes by k-means."""
+    with np.load(_file("retail-baskets/retail100.npz"), allow_pickle=False) as arrays:
+        return _bits(arrays["x_bits"], 600, arrays["y"])
+
+
+def fashion_mnist() -> Records:
+    """70,000 grey images of clothes, standardised."""
+    with lzma.open(_file("fashion_mnist/x.npy.xz")) as file:
+        images = np.load(file, allow_pickle=False)
+    x = (images[:, None].astype(np.float32) / 255 - 0.286) / 0.353
+    y = np.load(_file("fashion_mnist/y.npy"), allow_pickle=False)
+    return Records(x, y.astype(np.int64))
+
+
+def cifar_10() -> Records:
+    """20,000 of CIFAR-10's 60,000 colour images, 2,000 a class, standardised."""
+    from PIL import Image
+
+    with Image.open(_file("cifar10/x_strip.png")) as strip:
+        images = np.asarray(strip).reshape(-1, 32, 32, 3)
+    with np.load(_file("cifar10/meta.npz"), allow_pickle=False) as arrays:
+        y = arrays["y"].astype(np.int64)
+    mean, deviation = np.float32([0.491, 0.482, 0.447]), np.float32([0.247, 0.243, 0.262])
+    x = (images.astype(np.float32) / 255 - mean) / deviation
+    return Records(np.ascontiguousarray(np.moveaxis(x, -1, 1)), y)
+
+
+def _bits(packed: np.ndarray, features: int, y: np.ndarray) -> Records:
+    x = np.unpackbits(packed, axis=1)[:, :features]
+    return Records(x.astype(np.float32), y.astype(np.int64))
+
+
+def _file(name: str) -> Path:
+    folder = os.environ.get("LEAKSCOPE_DATA")
+    path = Path(folder or "", name)
+    if folder is None or not path.is_file():
+        raise MissingData(f"expected {name} in the folder LEAKSCOPE_DATA, got {folder}: set it")
+    return path
