@@ -44,7 +44,7 @@ def begin(
             )
     if not shares:
         raise SpecError("expected at least one participant, got none: choose clients first")
-    said = {client: defence.announce() for client in sorted(shares)}
+    said = {client: defence.announce() for client in sorted(map(int, shares))}
     context = RoundContext(
         number,
         tuple(said),
