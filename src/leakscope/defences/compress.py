@@ -89,14 +89,16 @@ class Sign(UpdateDefence):
         """Signs times the mean magnitude of each tensor.
 
         Raises:
-            DataError: the update is empty, not of floating point, or not finite.
+            DataError: the update is empty, not of floating point, or not finite, or its type
+                cannot hold the scaled mean.
         """
         del context
         vectors.check(update, "the update")
-        return {name: self._signs(value) for name, value in update.items()}
+        return vectors.typed({name: self._signs(value) for name, value in update.items()}, update)
 
     def _signs(self, value: np.ndarray) -> np.ndarray:
-        if not value.size:
-            return value.copy()
-        mean = np.abs(value).mean(dtype=np.float64)
-        return np.asarray(np.sign(value) * (self.scale * mean), dtype=value.dtype)
+        largest = float(np.abs(value).max(initial=0.0))
+        if largest == 0:
+            return value
+        mean = largest * float((np.abs(value) / largest).mean(dtype=np.float64))  # cannot overflow
+        return np.asarray(np.sign(value, dtype=np.float64) * (self.scale * mean))

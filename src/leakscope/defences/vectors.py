@@ -80,14 +80,28 @@ def cut(
     return {name: parts[name].reshape(shape) for name, shape in shapes.items()}
 
 
+def typed(tensors: Update, like: Update) -> dict[str, np.ndarray]:
+    """These tensors in the floating-point types of an update.
+
+    Raises:
+        DataError: a number is too large for its type.
+    """
+    with np.errstate(over="ignore"):
+        narrow = {name: value.astype(like[name].dtype) for name, value in tensors.items()}
+    for name, value in narrow.items():
+        if not np.isfinite(value).all():
+            raise DataError(
+                f"expected {name!r} to stay in the range of {value.dtype}, got larger numbers: "
+                "clip the update, or convert it to a wider type first"
+            )
+    return narrow
+
+
 def cut_like(vector: Float[np.ndarray, " entries"], update: Update) -> dict[str, np.ndarray]:
     """What was flattened, as tensors of the shapes and types of this update.
 
     Raises:
         DataError: a number is too large for its type.
     """
-    tensors = cut(vector, {name: value.shape for name, value in update.items()})
-    with np.errstate(over="ignore"):
-        typed = {name: value.astype(update[name].dtype) for name, value in tensors.items()}
-    check(typed, "the changed update")
-    return typed
+    shapes = {name: value.shape for name, value in update.items()}
+    return typed(cut(vector, shapes), update)
