@@ -24,7 +24,10 @@ def begin(
     shares: Mapping[int, float],
     seed: int,
 ) -> dict[int, ClientContext]:
-    """Let every participant announce, and give each its context of the round.
+    """Let every participant announce, and give each its context of the round, in a simulation.
+
+    Where clients are programs of their own, each makes its context itself, with a seed that nobody
+    else knows: noise whose seed is known can be taken off again.
 
     Args:
         defence: the same for all of them.

@@ -146,23 +146,30 @@ class SecureSum(UpdateDefence):
                 f"{named(missing)}: masks do not cancel without them; start a new round "
                 "with fresh keys and without them"
             )
-        total = {
-            name: np.sum([sent[name] for sent in view.by_client.values()], axis=0, dtype=np.uint64)
-            for name in context.shapes
-        }
-        signed = {name: np.asarray(value).view(np.int64) for name, value in total.items()}
-        most = len(context.participants) * self.limit * 2.0**self.fraction_bits
-        for name, value in signed.items():
+        total = {name: np.zeros(shape, np.uint64) for name, shape in context.shapes.items()}
+        for sent in view.by_client.values():
+            for name, value in total.items():
+                value += sent[name]  # modulo 2^64, where the masks cancel
+        return UpdateSum(context.participants, self.decode(total, len(context.participants)))
+
+    def decode(self, total: Update, clients: int) -> dict[str, np.ndarray]:
+        """The sum of so many encoded updates in the units of the weights, without rounding.
+
+        Raises:
+            DataError: it is more than so many updates can sum up to.
+        """
+        most = clients * self.limit * 2.0**self.fraction_bits
+        decoded = {}
+        for name, value in total.items():
+            signed = value.view(np.int64)
             # Compared from both sides: the magnitude of the smallest int64 is no int64.
-            if not ((value >= -most) & (value <= most)).all():
+            if not ((signed >= -most) & (signed <= most)).all():
                 raise DataError(
-                    f"expected a sum within {len(context.participants)} times {self.limit}, got "
-                    f"more in {name!r}: a message was changed, or made with other keys"
+                    f"expected a sum within {clients} times {self.limit}, got more in {name!r}: "
+                    "a message was changed, or made with other keys"
                 )
-        return UpdateSum(
-            context.participants,
-            {name: np.ldexp(value, -self.fraction_bits) for name, value in signed.items()},
-        )
+            decoded[name] = np.asarray(np.ldexp(signed, -self.fraction_bits))
+        return decoded
 
 
 class OneTimeKey:
@@ -218,7 +225,10 @@ def pairwise_mask(context: ClientContext, entries: int) -> Masked:
         if other != context.client:
             stream = _stream(key, public, label, entries, f"client {other}")
             # One of the pair adds what the other takes off, modulo 2^64.
-            mask = mask + stream if context.client < other else mask - stream
+            if context.client < other:
+                mask += stream
+            else:
+                mask -= stream
     return mask
 
 
@@ -236,4 +246,6 @@ def _stream(key: "X25519PrivateKey", public: bytes, label: bytes, entries: int, 
     derived = HKDF(SHA256(), 32, salt=None, info=b"leakscope secure sum" + label).derive(shared)
     # The key serves one stream, so the nonce may be constant.
     cipher = Cipher(algorithms.ChaCha20(derived, bytes(16)), mode=None).encryptor()
-    return np.frombuffer(cipher.update(bytes(8 * entries)), dtype="<u8").astype(np.uint64)
+    return np.frombuffer(cipher.update(bytes(8 * entries)), dtype="<u8").astype(
+        np.uint64, copy=False
+    )
