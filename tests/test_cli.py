@@ -193,7 +193,7 @@ def test_a_table_of_predictions_needs_no_model(tmp_path: Path) -> None:
     assert "features" in by_name["quantile(signal=scaled_logit)"]["reason"]
 
 
-@pytest.mark.parametrize("what", ["attacks", "targets", "data"])
+@pytest.mark.parametrize("what", ["attacks", "defences", "targets", "data"])
 def test_lists(what: str) -> None:
     lines = call("list", what).stdout.splitlines()
     assert len(lines) >= 2

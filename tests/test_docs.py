@@ -102,6 +102,17 @@ def test_each_attack_has_a_page_that_names_its_settings(name: str) -> None:
         assert f"`{setting}`" in row
 
 
+@pytest.mark.parametrize("name", [name for name in catalog.UPDATE_DEFENCES if name != "none"])
+def test_each_update_defence_has_a_page_that_names_its_settings(name: str) -> None:
+    page = (DOCS / "defences" / f"{name}.md").read_text(encoding="utf-8")
+    assert page.startswith(f"# {name}\n")
+    table = (DOCS / "defences" / "README.md").read_text(encoding="utf-8")
+    (row,) = re.findall(rf"^\| \[{name}\]\({name}\.md\) .*$", table, re.M)
+    for setting in dataclasses.fields(catalog.defence_class(name)):
+        assert f"`{setting.name}`" in page
+        assert f"`{setting.name}`" in row
+
+
 def test_the_default_attacks_are_those_that_the_pages_count() -> None:
     assert len(catalog.default()) == 10
     assert [a.name for a in catalog.default(shadows=True)[10:]] == list(catalog.SHADOW_ATTACKS)

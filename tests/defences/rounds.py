@@ -1,0 +1,40 @@
+"""Small federated rounds for tests: models, updates, and one round through a defence."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from leakscope.core import ClientContext, ServerView, Update, UpdateDefence
+from leakscope.defences import exchange
+
+WEIGHTS: Update = {
+    "layer.weight": np.zeros((3, 4), np.float32),
+    "layer.bias": np.zeros(3, np.float32),
+    "temperature": np.zeros((), np.float64),
+    "nothing": np.zeros((0, 2), np.float32),
+}
+
+
+def update(seed: int, like: Update = WEIGHTS, size: float = 1.0) -> Update:
+    """A random update; entries are normal with this standard deviation."""
+    rng = np.random.default_rng(seed)
+    return {
+        name: np.asarray(rng.normal(0, size, value.shape), value.dtype)
+        for name, value in like.items()
+    }
+
+
+def begin(
+    defence: UpdateDefence, clients: int = 3, number: int = 1, seed: int = 0, like: Update = WEIGHTS
+) -> dict[int, ClientContext]:
+    return exchange.begin(defence, number, like, dict.fromkeys(range(clients), 1.0), seed)
+
+
+def play(
+    defence: UpdateDefence, updates: Mapping[int, Update], number: int = 1, seed: int = 0
+) -> ServerView:
+    """One round in which everybody sends."""
+    like = next(iter(updates.values()))
+    contexts = exchange.begin(defence, number, like, dict.fromkeys(updates, 1.0), seed)
+    messages = [exchange.send(defence, updates[client], contexts[client]) for client in updates]
+    return exchange.receive(defence, messages, next(iter(contexts.values())).round)
