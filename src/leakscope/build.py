@@ -6,6 +6,7 @@ the answers are kept, so that no attack asks again. Attacks start from what this
 
 import hashlib
 import inspect
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,13 @@ from jaxtyping import Bool, Float64, Int
 from leakscope import auditing, objects
 from leakscope import spec as specs
 from leakscope.core import Challenge, Membership, MembershipAttack, ModelView, Records, Target
-from leakscope.data import files
+from leakscope.data import augment, files
+from leakscope.data.augment import Change
 from leakscope.errors import DataError
 from leakscope.progress import Track, untracked
 from leakscope.randomness import stream
-from leakscope.shadowing import ShadowPlan, plan_digest
+from leakscope.shadowing.plan import ShadowPlan, identity
+from leakscope.shadowing.train import queries
 from leakscope.targets import saved, table, wrap
 from leakscope.targets.cached import Cached
 from leakscope.targets.counting import Counting
@@ -41,6 +44,8 @@ class Subject:
     budget: int | None = None
     batch_size: int = 1024
     shadows: ShadowPlan | None = None
+    augment: tuple[str | Change, ...] = ()
+    """Ways in which candidates are seen otherwise, for further queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,9 @@ class Prepared:
     answers: Float64[np.ndarray, "records classes"]
     class_names: tuple[str, ...]
     digest: str
+    """Of the model and the records, but not of what the model is compared with."""
+    compared: str = ""
+    """Identifies the shadows, and the ways in which candidates are seen."""
 
 
 def load(spec: specs.AuditSpec, folder: Path) -> Subject:
@@ -81,6 +89,7 @@ def load(spec: specs.AuditSpec, folder: Path) -> Subject:
         budget=spec.target.budget,
         batch_size=spec.target.batch_size,
         shadows=_shadow_plan(spec, folder) if spec.shadows else None,
+        augment=ways(spec.shadows.augment, folder) if spec.shadows else (),
     )
 
 
@@ -112,21 +121,32 @@ def prepare(
     if subject.reference is not None:
         both.joined(subject.reference)  # refuses other shapes
         _ask(target, subject.reference, subject, track)
-    view = ModelView(target, candidates, subject.reference)
-    settings = f"{subject.fingerprint} {seed} {delta!r} {plan_digest(subject.shadows)}"
-    digest = _digest(view, member, answers, settings)
+    augmented = augment.seen(candidates, subject.augment)
+    for records in augmented:
+        _ask(target, records, subject, track)
+    view = ModelView(target, candidates, subject.reference, augmented=augmented)
+    digest = _digest(view, member, answers, f"{subject.fingerprint} {seed} {delta!r}")
     return Prepared(
         Challenge(view, Membership(member)),
         np.where(member, order, order - len(subject.members)),
         answers,
         subject.class_names,
         digest,
+        compared(subject.shadows, view, seed),
     )
 
 
-def finding_key(digest: str, attack: MembershipAttack) -> str:
+def compared(plan: ShadowPlan | None, view: ModelView, seed: int) -> str:
+    """What tells the shadows of one audit from those of another, their number included."""
+    if plan is None:
+        return "no shadows"
+    return f"{plan.models} {len(view.augmented)} {identity(plan, queries(view), seed)}"
+
+
+def finding_key(prepared: Prepared, attack: MembershipAttack) -> str:
     """The name of a finding's files: the attack, and a digest of all that its result depends on."""
-    text = f"{digest} {auditing.label(attack)} {sorted(auditing.settings(attack).items())!r}"
+    settings = sorted(auditing.settings(attack).items())
+    text = f"{prepared.digest} {prepared.compared} {auditing.label(attack)} {settings!r}"
     return f"{attack.name}-{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"
 
 
@@ -231,13 +251,19 @@ def _shadow_plan(spec: specs.AuditSpec, folder: Path) -> ShadowPlan:
     assert spec.data is not None
     how = objects.named(spec.shadows.train, folder)
     file, _ = objects.split(spec.shadows.train)
+    content = saved.fingerprint_file(folder / file) if file.endswith(".py") else ""
     pool = spec.shadows.pool
     return ShadowPlan(
         trainer=as_trainer(how, spec.target.output),
         models=spec.shadows.models,
         pool=_records(pool, spec.data.label, folder) if pool else None,
-        fingerprint=saved.fingerprint_file(folder / file) if file.endswith(".py") else file,
+        fingerprint=f"{spec.shadows.train} {content} {spec.target.output}",
     )
+
+
+def ways(names: Iterable[str], folder: Path) -> tuple[str | Change, ...]:
+    """Ways to see candidates otherwise: names as they are, and functions of the user's."""
+    return tuple(objects.named(n, folder) if objects.split(n)[1] else n for n in names)
 
 
 def _records(where: str, label: str, folder: Path) -> Records:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 FAILED, BAD_INPUT, TRIPPED = 1, 2, 3
 
+_MEMORY = 24 * 3600.0
+"""Seconds over which speed is averaged: a model may take hours, and needs two to have a speed."""
+
 formats = click.option(
     "--format",
     "shape",
@@ -30,6 +33,12 @@ formats = click.option(
 )
 run_folder = click.option(
     "--run", type=click.Path(path_type=Path), help="Run folder. Default: a new one in runs/."
+)
+who_trains = click.option(
+    "--workers",
+    metavar="local|ray[:ADDRESS]",
+    default="local",
+    help="Who trains shadows: this machine, or a Ray cluster (ray:auto, ray:HOST:PORT).",
 )
 gate_options = [
     click.option(
@@ -101,6 +110,7 @@ def init(folder: Path) -> None:
 @click.argument("settings", type=click.Path(path_type=Path))
 @run_folder
 @click.option("--resume", is_flag=True, help="Continue the run folder (default: the latest one).")
+@who_trains
 @gate_options[0]
 @gate_options[1]
 @formats
@@ -108,6 +118,7 @@ def audit(
     settings: Path,
     run: Path | None,
     resume: bool,
+    workers: str,
     ceilings: tuple[str, ...],
     judge: Literal["low", "value"] | None,
     shape: str,
@@ -121,7 +132,7 @@ def audit(
     gates = spec.read(settings).gate
     limits = {**gates.fail_above, **_ceilings(ceilings)}
     gate.check_names(limits)
-    found = api.audit_file(settings, run, resume=resume, track=_track)
+    found = api.audit_file(settings, run, resume=resume, track=_track, workers=workers)
     sound = not limits or found.summary.verdict.level != "instrument failed"
     sentences = gate.tripped(found.findings, limits, judge or gates.judge, sound=sound)
     for sentence in sentences:
@@ -182,13 +193,23 @@ def _bad(message: str) -> NoReturn:
     raise click.UsageError(message)
 
 
-def _track(items: Sequence[Any], text: str) -> Iterable[Any]:
-    """A progress bar with the time left; nothing when output is not a terminal."""
+def _track(items: Sequence[Any], text: str, done: int = 0) -> Iterable[Any]:
+    """A progress bar with the time left; nothing when output is not a terminal.
+
+    What was done before stands in the bar, and not in the estimate of the time left.
+    """
     from rich.console import Console
-    from rich.progress import track
+    from rich.progress import Progress
 
     console = Console(stderr=True)
-    return track(items, text, console=console, transient=True, disable=not console.is_terminal)
+    bar = Progress(
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+        speed_estimate_period=_MEMORY,
+    )
+    with bar:
+        yield from bar.track(items, done + len(items), done, description=text)
 
 
 def _finish(found: Audit, shape: str, code: int = 0) -> NoReturn:

@@ -3,17 +3,19 @@
 import datetime as dt
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
-from leakscope import auditing, build, controls, shadowing
+from leakscope import auditing, build, controls
 from leakscope.core import MembershipAttack, Need, Status
 from leakscope.data import checks
 from leakscope.errors import SpecError
 from leakscope.progress import Track, untracked
 from leakscope.result import Audit, load
+from leakscope.shadowing import train
+from leakscope.shadowing.workers import Workers
 from leakscope.store import Candidates, Contents, Entry, Manifest, Run
 
 
@@ -27,6 +29,7 @@ def perform(
     name: str,
     run: Run | None,
     track: Track[Any] = untracked,
+    workers: Workers | None = None,
 ) -> Audit:
     """Audit a subject.
 
@@ -45,24 +48,36 @@ def perform(
         run.begin(manifest, candidates)
     if subject.shadows is not None:
         view = prepared.challenge.view
-        shadows = shadowing.train(view, subject.shadows, prepared.digest, seed, run, track)
+        folder = run.path if run else None
+        shadows = train.train(view, subject.shadows, seed, folder, track, workers)
         challenge = replace(prepared.challenge, view=replace(view, shadows=shadows))
         prepared = replace(prepared, challenge=challenge)
-    entries = []
+    entries = tuple(_entries(prepared, attacks, seed, delta, run, track))
+    if run is None:
+        return Audit(Contents(manifest, candidates, entries))
+    found = load(run.path)
+    found.report()
+    return found
+
+
+def _entries(
+    prepared: build.Prepared,
+    attacks: tuple[MembershipAttack, ...],
+    seed: int,
+    delta: float,
+    run: Run | None,
+    track: Track[Any],
+) -> Iterator[Entry]:
+    """What each attack shows; what is stored already is not computed again."""
     for attack in track(attacks, "Attacking"):
-        key = build.finding_key(prepared.digest, attack)
+        key = build.finding_key(prepared, attack)
         entry = run.get(key) if run else None
         # what failed may have been a passing fault, such as a model that did not answer
         if entry is None or entry.finding.status is Status.FAILED:
             entry = _attack(prepared, attack, seed, delta)
             if run:
                 run.put(key, entry)
-        entries.append(entry)
-    if run is None:
-        return Audit(Contents(manifest, candidates, tuple(entries)))
-    found = load(run.path)
-    found.report()
-    return found
+        yield entry
 
 
 def check_distinct(attacks: Iterable[MembershipAttack]) -> None:
@@ -89,7 +104,7 @@ def _attack(prepared: build.Prepared, attack: MembershipAttack, seed: int, delta
 def _manifest(
     subject: build.Subject,
     prepared: build.Prepared,
-    attacks: Iterable[MembershipAttack],
+    attacks: tuple[MembershipAttack, ...],
     settings: dict[str, Any],
     seed: int,
     delta: float,
@@ -115,6 +130,7 @@ def _manifest(
         classes=prepared.answers.shape[1],
         class_names=prepared.class_names,
         attacks=tuple(auditing.label(attack) for attack in attacks),
+        findings=tuple(build.finding_key(prepared, attack) for attack in attacks),
         settings=settings,
         environment=_environment(),
         checks=checks.check(question, seed),

@@ -86,8 +86,11 @@ class Audit:
         """
         run = Run.create(Path(path))
         run.begin(self.contents.manifest, self.contents.candidates)
-        for number, entry in enumerate(self.contents.entries):
-            run.put(f"{entry.finding.attack}-{number:03d}", entry)
+        keys = dict(
+            zip(self.contents.manifest.attacks, self.contents.manifest.findings, strict=True)
+        )
+        for entry in self.contents.entries:
+            run.put(keys[entry.finding.label], entry)
         _write_report(run, report_files.write_all(self.contents))
         return run.path
 

@@ -67,6 +67,8 @@ class ShadowsSpec(_Section):
     """``file.py:name``: a scikit-learn estimator, or a function (x, y, seed) -> trained model."""
     pool: str | None = None
     """Records to train them on, named as in ``[data]``. Without it: halves of the candidates."""
+    augment: tuple[str, ...] = ()
+    """Ways to see candidates otherwise: ``mirror`` and others, or ``file.py:name``."""
 
 
 class MetricsSpec(_Section):
