@@ -19,12 +19,13 @@ from leakscope import spec as specs
 from leakscope.core import Challenge, Membership, MembershipAttack, ModelView, Records, Target
 from leakscope.data import augment, files
 from leakscope.data.augment import Change
-from leakscope.errors import DataError
+from leakscope.errors import DataError, SpecError
 from leakscope.progress import Track, untracked
 from leakscope.randomness import stream
 from leakscope.shadowing.plan import ShadowPlan, identity
 from leakscope.shadowing.train import queries
 from leakscope.targets import saved, table, wrap
+from leakscope.targets.answers import Output
 from leakscope.targets.cached import Cached
 from leakscope.targets.counting import Counting
 from leakscope.training.trainers import as_trainer
@@ -75,20 +76,22 @@ def load(spec: specs.AuditSpec, folder: Path) -> Subject:
     """
     if spec.predictions is not None:
         return predictions(spec.predictions, folder)
-    assert spec.target is not None
-    assert spec.data is not None
+    if spec.target is None or spec.data is None:
+        raise SpecError("expected [target] and [data], got [leave_one_out]: use leave_one_out_file")
     data = spec.data
     target, fingerprint = _target(spec.target, folder)
     return Subject(
         target=target,
-        members=_records(data.members, data.label, folder),
-        nonmembers=_records(data.nonmembers, data.label, folder),
+        members=_records(str(data.members), data.label, folder),
+        nonmembers=_records(str(data.nonmembers), data.label, folder),
         reference=_records(data.reference, data.label, folder) if data.reference else None,
         class_names=data.class_names,
         fingerprint=fingerprint,
         budget=spec.target.budget,
         batch_size=spec.target.batch_size,
-        shadows=_shadow_plan(spec, folder) if spec.shadows else None,
+        shadows=_shadows(spec.shadows, spec.target.output, data.label, folder)
+        if spec.shadows
+        else None,
         augment=ways(spec.shadows.augment, folder) if spec.shadows else (),
     )
 
@@ -157,18 +160,31 @@ def _ask(
     for start in track(starts, "Asking the model"):
         target.predict(records.x[start : start + subject.batch_size])
     answers = target.predict(records.x)
+    check_classes(records, answers, subject.class_names)
+    return answers
+
+
+def check_classes(
+    records: Records,
+    answers: Float64[np.ndarray, "records classes"],
+    class_names: tuple[str, ...],
+) -> None:
+    """Refuse labels and names that are not those of the model's classes.
+
+    Raises:
+        DataError: a label is too high, or there are more or fewer names.
+    """
     classes = answers.shape[1]
     if records.y.max() >= classes:
         raise DataError(
             f"expected labels 0 to {classes - 1}, as the model answers with {classes} classes, got "
             f"{records.y.max()}: encode the labels in the order of the model's classes"
         )
-    if subject.class_names and len(subject.class_names) != classes:
+    if class_names and len(class_names) != classes:
         raise DataError(
             f"expected {classes} class names, one a class of the model, got "
-            f"{len(subject.class_names)}: name all of them or none"
+            f"{len(class_names)}: name all of them or none"
         )
-    return answers
 
 
 def _digest(
@@ -245,20 +261,34 @@ def _target(spec: specs.TargetSpec, folder: Path) -> tuple[Target, str | None]:
     return target, fingerprint
 
 
-def _shadow_plan(spec: specs.AuditSpec, folder: Path) -> ShadowPlan:
-    assert spec.shadows is not None
-    assert spec.target is not None
-    assert spec.data is not None
-    how = objects.named(spec.shadows.train, folder)
-    file, _ = objects.split(spec.shadows.train)
+def pool(data: specs.DataSpec, folder: Path) -> tuple[Records, Records | None]:
+    """All records, members or not, and reference records."""
+    if data.records is not None:
+        records = _records(data.records, data.label, folder)
+    else:
+        groups = (_records(str(w), data.label, folder) for w in (data.members, data.nonmembers))
+        records = next(groups).joined(next(groups))
+    reference = _records(data.reference, data.label, folder) if data.reference else None
+    if reference is not None:
+        records.joined(reference)  # refuses other shapes
+    return records, reference
+
+
+def shadow_plan(
+    train: str, models: int, output: Output | None, folder: Path, pool: Records | None = None
+) -> ShadowPlan:
+    """The plan of shadows that are trained as a name in a file says."""
+    how = objects.named(train, folder)
+    file, _ = objects.split(train)
     content = saved.fingerprint_file(folder / file) if file.endswith(".py") else ""
-    pool = spec.shadows.pool
-    return ShadowPlan(
-        trainer=as_trainer(how, spec.target.output),
-        models=spec.shadows.models,
-        pool=_records(pool, spec.data.label, folder) if pool else None,
-        fingerprint=f"{spec.shadows.train} {content} {spec.target.output}",
-    )
+    return ShadowPlan(as_trainer(how, output), models, pool, f"{train} {content} {output}")
+
+
+def _shadows(
+    spec: specs.ShadowsSpec, output: Output | None, label: str, folder: Path
+) -> ShadowPlan:
+    others = _records(spec.pool, label, folder) if spec.pool else None
+    return shadow_plan(spec.train, spec.models, output, folder, others)
 
 
 def ways(names: Iterable[str], folder: Path) -> tuple[str | Change, ...]:

@@ -17,6 +17,7 @@ import click
 from leakscope.errors import LeakscopeError
 
 if TYPE_CHECKING:
+    from leakscope.across import LeaveOneOut
     from leakscope.result import Audit
 
 FAILED, BAD_INPUT, TRIPPED = 1, 2, 3
@@ -128,13 +129,15 @@ def audit(
     Example: leakscope audit audit.toml --fail-above tpr@0.01=0.05
     """
     from leakscope import api, gate, spec
+    from leakscope.in_turn.perform import leave_one_out_file
 
-    gates = spec.read(settings).gate
-    limits = {**gates.fail_above, **_ceilings(ceilings)}
+    asked = spec.read(settings)
+    limits = {**asked.gate.fail_above, **_ceilings(ceilings)}
     gate.check_names(limits)
-    found = api.audit_file(settings, run, resume=resume, track=_track, workers=workers)
-    sound = not limits or found.summary.verdict.level != "instrument failed"
-    sentences = gate.tripped(found.findings, limits, judge or gates.judge, sound=sound)
+    audit_it = leave_one_out_file if asked.leave_one_out else api.audit_file
+    found = audit_it(settings, run, resume=resume, track=_track, workers=workers)
+    sound = not limits or found.sound
+    sentences = gate.tripped(found.findings, limits, judge or asked.gate.judge, sound=sound)
     for sentence in sentences:
         click.echo(f"Gate: {sentence}", err=True)
     _finish(found, shape, TRIPPED if sentences else 0)
@@ -145,11 +148,20 @@ def audit(
 def report(run: Path) -> None:
     """Render the report of RUN again; neither model nor data is needed.
 
+    Of a leave-one-out audit it prints the table again; its targets are runs of their own, in
+    RUN/targets.
+
     Example: leakscope report runs/demo-001
     """
+    from leakscope import across
     from leakscope.result import load
 
-    click.echo(load(run).report())
+    if not (run / across.NAME).exists():
+        click.echo(load(run).report())
+        return
+    found = across.load(run)
+    found.save()
+    click.echo(found.table())
 
 
 @main.command()
@@ -212,7 +224,7 @@ def _track(items: Sequence[Any], text: str, done: int = 0) -> Iterable[Any]:
         yield from bar.track(items, done + len(items), done, description=text)
 
 
-def _finish(found: Audit, shape: str, code: int = 0) -> NoReturn:
+def _finish(found: Audit | LeaveOneOut, shape: str, code: int = 0) -> NoReturn:
     """Print what was found, and exit with the right code."""
     from leakscope import terminal
 

@@ -38,6 +38,11 @@ class Audit:
         return self.contents.manifest.checks
 
     @property
+    def sound(self) -> bool:
+        """Whether the attack that decides passed its controls."""
+        return self.summary.verdict.level != "instrument failed"
+
+    @property
     def summary(self) -> summaries.Summary:
         """All that the report shows."""
         return summaries.summarise(self.contents)

@@ -31,14 +31,13 @@ class ShadowPlan:
         if self.models < 1:
             raise SpecError(f"expected shadows from 1, got {self.models}: train some, or ask none")
 
-    def subsets(self, candidates: Records, seed: int) -> Bool[np.ndarray, "models records"]:
-        """Which records of the pool each model is trained on: a half of its own, at random.
+    def subsets(self, pool: Records, seed: int) -> Bool[np.ndarray, "models records"]:
+        """Which records of this pool each model is trained on: a half of its own, at random.
 
         Model k's half depends on the seed and k alone: more models change none of the first.
         """
-        pool = len(candidates if self.pool is None else self.pool)
         return np.stack([
-            stream(seed, "shadow's half", k).random(pool) < 0.5 for k in range(self.models)
+            stream(seed, "shadow's half", k).random(len(pool)) < 0.5 for k in range(self.models)
         ])  # fmt: skip
 
     def seeds(self, seed: int) -> list[int]:

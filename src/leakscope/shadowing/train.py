@@ -46,19 +46,20 @@ def train(
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(ignore_cleanup_errors=True)))
-        work = prepare(view, plan, seed)
+        work = prepare(plan, queries(view), seed)
         key = identity(plan, work.queries, seed)
         matrix = rows((run or folder) / FOLDER, key, work, track, workers or Local())
     return shadows(view, plan, matrix, work.subsets)
 
 
-def prepare(view: ModelView, plan: ShadowPlan, seed: int, answered: int = 0) -> Work:
-    """What workers have to do; nothing is done yet."""
+def prepare(plan: ShadowPlan, queries: tuple[Records, ...], seed: int, answered: int = 0) -> Work:
+    """What workers have to do; nothing is done yet. The candidates are the first query."""
+    pool = queries[0] if plan.pool is None else plan.pool
     return Work(
         trainer=plan.trainer,
-        pool=view.records if plan.pool is None else plan.pool,
-        queries=queries(view),
-        subsets=plan.subsets(view.records, seed),
+        pool=pool,
+        queries=queries,
+        subsets=plan.subsets(pool, seed),
         seeds=plan.seeds(seed),
         answered=answered,
     )

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Bool, Float64
 
 from leakscope.attacks import signals
-from leakscope.core import Records, Trainer
-from leakscope.errors import SpecError
+from leakscope.core import Need, Records, Trainer
+from leakscope.errors import SpecError, TargetError
 from leakscope.shadowing.rows import Row
 
 
@@ -52,7 +52,7 @@ def wave(work: Work, models: Sequence[int]) -> Generator[Trained]:
     """Train some models here, and ask each; the one way in which it is done anywhere.
 
     Raises:
-        TargetError: one could not be trained.
+        TargetError: one could not be trained, or is to hand over answers that it does not give.
     """
     seeds = [work.seeds[k] for k in models]
     targets = work.trainer.many(work.pool, work.subsets[list(models)], seeds)
@@ -63,6 +63,8 @@ def wave(work: Work, models: Sequence[int]) -> Generator[Trained]:
             for answer, group in zip(answers, work.queries, strict=True)
         ]
         whole = np.concatenate(answers) if k < work.answered else None
+        if whole is not None and Need.PROBABILITIES not in target.offers:
+            raise TargetError("expected models that give probabilities, got labels: train others")
         yield Trained(k, np.concatenate(row), whole)
 
 
