@@ -142,14 +142,14 @@ def test_what_is_shown(found: leakscope.LeaveOneOut) -> None:
     table = found.table()
     assert "Means over 3 targets, each against 4 of the other 4 models, 160 records" in table
     assert [line.split(" |")[0] for line in table.splitlines()[4:]] == [
-        "| calibrated", "| threshold(signal=loss)", "| quantile",
+        "| calibrated", "| threshold(signal=loss)", "| quantile(signal=scaled_logit)",
     ]  # fmt: skip
     assert "calibrated" in found._repr_html_()
     assert "calibrated" in repr(found)
     pytest.importorskip("pandas")
     frame = found.to_frame()
     assert set(frame["target"]) == {-1, 0, 1, 2}
-    assert set(frame["attack"]) == {"calibrated", "threshold(signal=loss)", "quantile"}
+    assert set(frame["attack"]) == {finding.label for finding in found.findings}
 
 
 def test_fewer_shadows_are_those_that_follow() -> None:

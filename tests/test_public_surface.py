@@ -34,6 +34,7 @@ NAMES = [
     "audit",
     "audit_file",
     "audit_predictions",
+    "estimate",
     "leave_one_out",
     "load",
 ]

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from leakscope.across import LeaveOneOut
     from leakscope.api import audit, audit_file, audit_predictions
     from leakscope.catalog import attack
+    from leakscope.cost import estimate
     from leakscope.in_turn.perform import leave_one_out
     from leakscope.result import Audit, load
 
@@ -68,6 +69,7 @@ __all__ = [
     "audit",
     "audit_file",
     "audit_predictions",
+    "estimate",
     "leave_one_out",
     "load",
 ]
@@ -79,6 +81,7 @@ _LATER = {
     "audit": "leakscope.api",
     "audit_file": "leakscope.api",
     "audit_predictions": "leakscope.api",
+    "estimate": "leakscope.cost",
     "leave_one_out": "leakscope.in_turn.perform",
     "load": "leakscope.result",
 }

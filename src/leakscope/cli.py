@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -112,6 +113,11 @@ def init(folder: Path) -> None:
 @run_folder
 @click.option("--resume", is_flag=True, help="Continue the run folder (default: the latest one).")
 @who_trains
+@click.option(
+    "--estimate",
+    is_flag=True,
+    help="Say about how long shadows will take, after a short trial, and stop.",
+)
 @gate_options[0]
 @gate_options[1]
 @formats
@@ -120,6 +126,7 @@ def audit(
     run: Path | None,
     resume: bool,
     workers: str,
+    estimate: bool,
     ceilings: tuple[str, ...],
     judge: Literal["low", "value"] | None,
     shape: str,
@@ -128,10 +135,14 @@ def audit(
 
     Example: leakscope audit audit.toml --fail-above tpr@0.01=0.05
     """
-    from leakscope import api, gate, spec
+    from leakscope import api, cost, gate, spec
     from leakscope.in_turn.perform import leave_one_out_file
 
     asked = spec.read(settings)
+    if estimate:
+        about = cost.estimate_file(settings, workers)
+        click.echo(about if shape == "text" else json.dumps(asdict(about)))
+        return
     limits = {**asked.gate.fail_above, **_ceilings(ceilings)}
     gate.check_names(limits)
     audit_it = leave_one_out_file if asked.leave_one_out else api.audit_file

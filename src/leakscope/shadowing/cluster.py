@@ -44,6 +44,11 @@ class Cluster:
     def __post_init__(self) -> None:
         _ray()
 
+    def processors(self) -> int:
+        """How many models can be in training at once."""
+        with _connected(self.address) as ray:
+            return _processors(ray)
+
     def train(self, work: Work, models: Sequence[int]) -> Generator[Trained]:
         """These models, wave by wave as they finish.
 
@@ -54,7 +59,7 @@ class Cluster:
             return
         with _connected(self.address) as ray:
             task, shared = ray.remote(num_cpus=1, max_retries=RETRIES)(_wave), _sent(ray, work)
-            width = _width(work, len(models), int(ray.cluster_resources().get("CPU", 1)))
+            width = _width(work, len(models), _processors(ray))
             starts = range(0, len(models), width)
             waiting = [task.remote(shared, models[start : start + width]) for start in starts]
             while waiting:
@@ -66,6 +71,10 @@ def _wave(work: Work, models: Sequence[int]) -> list[Trained]:
     """On a worker: some models, one processor for all."""
     os.environ["LOKY_MAX_CPU_COUNT"] = "1"  # joblib's word for: start no processes beside this one
     return list(wave(work, models))
+
+
+def _processors(ray: Any) -> int:
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
 def _width(work: Work, models: int, processors: int) -> int:

@@ -39,6 +39,10 @@ class Trained(NamedTuple):
 class Workers(Protocol):
     """Whoever trains."""
 
+    def processors(self) -> int:
+        """How many models can be in training at once."""
+        ...
+
     def train(self, work: Work, models: Sequence[int]) -> Generator[Trained]:
         """These models, in any order, each as soon as it is there.
 
@@ -70,6 +74,12 @@ def wave(work: Work, models: Sequence[int]) -> Generator[Trained]:
 
 class Local:
     """This process, and whatever processes the trainer starts by itself."""
+
+    def processors(self) -> int:
+        """See `Workers`."""
+        import joblib
+
+        return int(joblib.cpu_count())
 
     def train(self, work: Work, models: Sequence[int]) -> Generator[Trained]:
         """See `Workers`."""
