@@ -1,7 +1,8 @@
 """An estimate before anything long starts."""
 
 import json
-import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -97,19 +98,14 @@ def test_seconds_are_those_of_the_trial_for_each_model(monkeypatch: pytest.Monke
 def test_memory_is_that_of_this_process_and_its_children() -> None:
     before = memory.peak()
     assert before is not None
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        block = np.ones(10**7)  # 80 MB
-        os.write(writer, bytes([int(block[0])]))
-        time.sleep(60)
-        os._exit(0)
-    try:
-        os.read(reader, 1)
+    code = "import numpy as np; block = np.ones(10**7); print(block[0], flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()  # it holds 80 MB now
         after = memory.peak()
-    finally:
-        os.kill(child, 9)
-        os.waitpid(child, 0)
+        child.kill()
     assert after is not None
     assert after - before > 75e6
     assert cost._bytes(after).endswith("B")
