@@ -16,6 +16,7 @@ NAMES = [
     "Estimate",
     "Finding",
     "LeakscopeError",
+    "LeaveOneOut",
     "Membership",
     "MissingExtra",
     "ModelView",
@@ -33,6 +34,8 @@ NAMES = [
     "audit",
     "audit_file",
     "audit_predictions",
+    "estimate",
+    "leave_one_out",
     "load",
 ]
 

@@ -97,3 +97,47 @@ def test_a_killed_audit_resumes_to_the_same_findings(
     if moment != "answers.sqlite":  # killed while asking, an answer may have come and not been kept
         bill = (folder / "bill.txt").read_text().splitlines()
         assert len(bill) == len(set(bill)) == 900
+
+
+SHADOWED = """
+from sklearn.tree import DecisionTreeClassifier
+
+def train(x, y, seed):
+    log = Path(__file__).parent / "trained.txt"
+    with open(log, "a") as trained:
+        trained.write(f"{seed}\\n")
+    if len(log.read_text().split()) == int(os.environ["KILL_AT"]):
+        os.kill(os.getpid(), 9)
+    return DecisionTreeClassifier(min_samples_leaf=2, random_state=seed).fit(x, y)
+"""
+
+SHADOWS = """
+[shadows]
+models = 6
+train = "subject.py:train"
+"""
+
+
+def test_a_kill_while_training_loses_the_model_in_training_alone(tmp_path: Path) -> None:
+    kept = []
+    for killed_at in (0, 4):
+        folder = lay_out(tmp_path / str(killed_at))
+        (folder / "subject.py").write_text(SUBJECT + SHADOWED)
+        (folder / "audit.toml").write_text(SETTINGS + SHADOWS)
+        started = subprocess.run(
+            command(folder),
+            check=False,
+            capture_output=True,
+            env=os.environ | {"KILL_AT": str(killed_at)},
+        )
+        if killed_at:
+            assert started.returncode == -signal.SIGKILL
+            again = os.environ | {"KILL_AT": "0"}
+            subprocess.run(command(folder, "--resume"), check=True, capture_output=True, env=again)
+        trained = (folder / "trained.txt").read_text().split()
+        assert len(trained) == 6 + (killed_at > 0)
+        assert len(set(trained)) == 6
+        (rows,) = (folder / "run" / "shadows").glob("*.npy")
+        scores = {name: data for name, data in findings(folder).items() if name.endswith(".npz")}
+        kept.append((rows.read_bytes(), sorted(scores.values())))
+    assert kept[0] == kept[1]

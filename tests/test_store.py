@@ -26,6 +26,7 @@ MANIFEST = Manifest(
     classes=2,
     class_names=(),
     attacks=("gap", "threshold(signal=loss)"),
+    findings=("gap-1", "threshold-1"),
     settings={"deep": {"er": [1, 2.5, None, "<script>"]}},
     environment={"python": "3"},
     checks=(),

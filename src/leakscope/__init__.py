@@ -34,8 +34,11 @@ from leakscope.errors import (
 )
 
 if TYPE_CHECKING:
+    from leakscope.across import LeaveOneOut
     from leakscope.api import audit, audit_file, audit_predictions
     from leakscope.catalog import attack
+    from leakscope.cost import estimate
+    from leakscope.in_turn.perform import leave_one_out
     from leakscope.result import Audit, load
 
 __all__ = [
@@ -48,6 +51,7 @@ __all__ = [
     "Estimate",
     "Finding",
     "LeakscopeError",
+    "LeaveOneOut",
     "Membership",
     "MissingExtra",
     "ModelView",
@@ -65,15 +69,20 @@ __all__ = [
     "audit",
     "audit_file",
     "audit_predictions",
+    "estimate",
+    "leave_one_out",
     "load",
 ]
 
 _LATER = {
     "Audit": "leakscope.result",
+    "LeaveOneOut": "leakscope.across",
     "attack": "leakscope.catalog",
     "audit": "leakscope.api",
     "audit_file": "leakscope.api",
     "audit_predictions": "leakscope.api",
+    "estimate": "leakscope.cost",
+    "leave_one_out": "leakscope.in_turn.perform",
     "load": "leakscope.result",
 }
 

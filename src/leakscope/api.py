@@ -10,7 +10,8 @@ from leakscope.errors import SpecError
 from leakscope.perform import check_distinct, perform
 from leakscope.progress import Track, untracked
 from leakscope.result import Audit
-from leakscope.shadowing import ShadowPlan
+from leakscope.shadowing import workers as working
+from leakscope.shadowing.plan import ShadowPlan
 from leakscope.store import Run
 from leakscope.targets import wrap
 from leakscope.targets.answers import Output
@@ -29,6 +30,8 @@ def audit(
     batch_size: int = 1024,
     shadows: int = 0,
     train: Any = None,
+    augment: Iterable[Any] = (),
+    workers: str = "local",
     class_names: Iterable[str] = (),
     seed: int = 0,
     delta: float = 0.0,
@@ -56,6 +59,12 @@ def audit(
             candidates, for the attacks that compare the target with them; 16 is a good start.
         train: how to train one: a scikit-learn estimator, or a function (x, y, seed) that
             returns a trained model. By default, for a scikit-learn model, its own settings.
+        augment: further ways to ask about a candidate that is an image, for attacks with shadows:
+            ``"mirror"``, ``"shift-up"``, ``"shift-down"``, ``"shift-left"``, ``"shift-right"``,
+            or a function from features to features of the same shape.
+        workers: who trains the shadows: ``"local"``, this process and those that it starts;
+            ``"ray"``, a Ray cluster of this machine's cores; ``"ray:auto"`` or
+            ``"ray:HOST:PORT"``, one that is there.
         class_names: one per class, for the report.
         seed: fixes every random choice.
         delta: δ of the guarantee that the epsilon bound is to be compared with.
@@ -82,7 +91,11 @@ def audit(
         >>> found.findings[0].metrics["auc"].low > 0.7
         True
     """
+    who = working.named(workers)
     plan = _plan(model, output, shadows, train)
+    ways = tuple(augment)
+    if ways and plan is None:
+        raise SpecError("expected shadows beside augment, got none: pass shadows=16")
     subject = build.Subject(
         target=wrap.wrap(model, output, batch_size=batch_size, classes=classes),
         members=build.as_records(members, "members"),
@@ -93,6 +106,7 @@ def audit(
         budget=budget,
         batch_size=batch_size,
         shadows=plan,
+        augment=ways,
     )
     return perform(
         subject,
@@ -102,6 +116,7 @@ def audit(
         delta=delta,
         name=name,
         run=None if run is None else _folder(Path(run), resume=resume),
+        workers=who,
     )
 
 
@@ -166,6 +181,7 @@ def audit_file(
     *,
     resume: bool = False,
     track: Track[Any] = untracked,
+    workers: str = "local",
 ) -> Audit:
     """Audit what an ``audit.toml`` describes.
 
@@ -175,10 +191,12 @@ def audit_file(
             the latest one with ``resume``.
         resume: continue the run folder.
         track: shows progress.
+        workers: see `audit`.
 
     Raises:
         LeakscopeError: see `audit`.
     """
+    who = working.named(workers)
     path = Path(path)
     settings = spec.read(path)
     attacks = spec.attacks(settings)
@@ -194,6 +212,7 @@ def audit_file(
         name=settings.name,
         run=_folder(default if run is None else Path(run), resume=resume),
         track=track,
+        workers=who,
     )
 
 

@@ -6,6 +6,7 @@ the answers are kept, so that no attack asks again. Attacks start from what this
 
 import hashlib
 import inspect
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,15 @@ from jaxtyping import Bool, Float64, Int
 from leakscope import auditing, objects
 from leakscope import spec as specs
 from leakscope.core import Challenge, Membership, MembershipAttack, ModelView, Records, Target
-from leakscope.data import files
-from leakscope.errors import DataError
+from leakscope.data import augment, files
+from leakscope.data.augment import Change
+from leakscope.errors import DataError, SpecError
 from leakscope.progress import Track, untracked
 from leakscope.randomness import stream
-from leakscope.shadowing import ShadowPlan, plan_digest
+from leakscope.shadowing.plan import ShadowPlan, identity
+from leakscope.shadowing.train import queries
 from leakscope.targets import saved, table, wrap
+from leakscope.targets.answers import Output
 from leakscope.targets.cached import Cached
 from leakscope.targets.counting import Counting
 from leakscope.training.trainers import as_trainer
@@ -41,6 +45,8 @@ class Subject:
     budget: int | None = None
     batch_size: int = 1024
     shadows: ShadowPlan | None = None
+    augment: tuple[str | Change, ...] = ()
+    """Ways in which candidates are seen otherwise, for further queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,9 @@ class Prepared:
     answers: Float64[np.ndarray, "records classes"]
     class_names: tuple[str, ...]
     digest: str
+    """Of the model and the records, but not of what the model is compared with."""
+    compared: str = ""
+    """Identifies the shadows, and the ways in which candidates are seen."""
 
 
 def load(spec: specs.AuditSpec, folder: Path) -> Subject:
@@ -67,20 +76,23 @@ def load(spec: specs.AuditSpec, folder: Path) -> Subject:
     """
     if spec.predictions is not None:
         return predictions(spec.predictions, folder)
-    assert spec.target is not None
-    assert spec.data is not None
+    if spec.target is None or spec.data is None:
+        raise SpecError("expected [target] and [data], got [leave_one_out]: use leave_one_out_file")
     data = spec.data
     target, fingerprint = _target(spec.target, folder)
     return Subject(
         target=target,
-        members=_records(data.members, data.label, folder),
-        nonmembers=_records(data.nonmembers, data.label, folder),
+        members=_records(str(data.members), data.label, folder),
+        nonmembers=_records(str(data.nonmembers), data.label, folder),
         reference=_records(data.reference, data.label, folder) if data.reference else None,
         class_names=data.class_names,
         fingerprint=fingerprint,
         budget=spec.target.budget,
         batch_size=spec.target.batch_size,
-        shadows=_shadow_plan(spec, folder) if spec.shadows else None,
+        shadows=_shadows(spec.shadows, spec.target.output, data.label, folder)
+        if spec.shadows
+        else None,
+        augment=ways(spec.shadows.augment, folder) if spec.shadows else (),
     )
 
 
@@ -112,21 +124,32 @@ def prepare(
     if subject.reference is not None:
         both.joined(subject.reference)  # refuses other shapes
         _ask(target, subject.reference, subject, track)
-    view = ModelView(target, candidates, subject.reference)
-    settings = f"{subject.fingerprint} {seed} {delta!r} {plan_digest(subject.shadows)}"
-    digest = _digest(view, member, answers, settings)
+    augmented = augment.seen(candidates, subject.augment)
+    for records in augmented:
+        _ask(target, records, subject, track)
+    view = ModelView(target, candidates, subject.reference, augmented=augmented)
+    digest = _digest(view, member, answers, f"{subject.fingerprint} {seed} {delta!r}")
     return Prepared(
         Challenge(view, Membership(member)),
         np.where(member, order, order - len(subject.members)),
         answers,
         subject.class_names,
         digest,
+        compared(subject.shadows, view, seed),
     )
 
 
-def finding_key(digest: str, attack: MembershipAttack) -> str:
+def compared(plan: ShadowPlan | None, view: ModelView, seed: int) -> str:
+    """What tells the shadows of one audit from those of another, their number included."""
+    if plan is None:
+        return "no shadows"
+    return f"{plan.models} {len(view.augmented)} {identity(plan, queries(view), seed)}"
+
+
+def finding_key(prepared: Prepared, attack: MembershipAttack) -> str:
     """The name of a finding's files: the attack, and a digest of all that its result depends on."""
-    text = f"{digest} {auditing.label(attack)} {sorted(auditing.settings(attack).items())!r}"
+    settings = sorted(auditing.settings(attack).items())
+    text = f"{prepared.digest} {prepared.compared} {auditing.label(attack)} {settings!r}"
     return f"{attack.name}-{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"
 
 
@@ -137,18 +160,31 @@ def _ask(
     for start in track(starts, "Asking the model"):
         target.predict(records.x[start : start + subject.batch_size])
     answers = target.predict(records.x)
+    check_classes(records, answers, subject.class_names)
+    return answers
+
+
+def check_classes(
+    records: Records,
+    answers: Float64[np.ndarray, "records classes"],
+    class_names: tuple[str, ...],
+) -> None:
+    """Refuse labels and names that are not those of the model's classes.
+
+    Raises:
+        DataError: a label is too high, or there are more or fewer names.
+    """
     classes = answers.shape[1]
     if records.y.max() >= classes:
         raise DataError(
             f"expected labels 0 to {classes - 1}, as the model answers with {classes} classes, got "
             f"{records.y.max()}: encode the labels in the order of the model's classes"
         )
-    if subject.class_names and len(subject.class_names) != classes:
+    if class_names and len(class_names) != classes:
         raise DataError(
             f"expected {classes} class names, one a class of the model, got "
-            f"{len(subject.class_names)}: name all of them or none"
+            f"{len(class_names)}: name all of them or none"
         )
-    return answers
 
 
 def _digest(
@@ -225,19 +261,39 @@ def _target(spec: specs.TargetSpec, folder: Path) -> tuple[Target, str | None]:
     return target, fingerprint
 
 
-def _shadow_plan(spec: specs.AuditSpec, folder: Path) -> ShadowPlan:
-    assert spec.shadows is not None
-    assert spec.target is not None
-    assert spec.data is not None
-    how = objects.named(spec.shadows.train, folder)
-    file, _ = objects.split(spec.shadows.train)
-    pool = spec.shadows.pool
-    return ShadowPlan(
-        trainer=as_trainer(how, spec.target.output),
-        models=spec.shadows.models,
-        pool=_records(pool, spec.data.label, folder) if pool else None,
-        fingerprint=saved.fingerprint_file(folder / file) if file.endswith(".py") else file,
-    )
+def pool(data: specs.DataSpec, folder: Path) -> tuple[Records, Records | None]:
+    """All records, members or not, and reference records."""
+    if data.records is not None:
+        records = _records(data.records, data.label, folder)
+    else:
+        groups = (_records(str(w), data.label, folder) for w in (data.members, data.nonmembers))
+        records = next(groups).joined(next(groups))
+    reference = _records(data.reference, data.label, folder) if data.reference else None
+    if reference is not None:
+        records.joined(reference)  # refuses other shapes
+    return records, reference
+
+
+def shadow_plan(
+    train: str, models: int, output: Output | None, folder: Path, pool: Records | None = None
+) -> ShadowPlan:
+    """The plan of shadows that are trained as a name in a file says."""
+    how = objects.named(train, folder)
+    file, _ = objects.split(train)
+    content = saved.fingerprint_file(folder / file) if file.endswith(".py") else ""
+    return ShadowPlan(as_trainer(how, output), models, pool, f"{train} {content} {output}")
+
+
+def _shadows(
+    spec: specs.ShadowsSpec, output: Output | None, label: str, folder: Path
+) -> ShadowPlan:
+    others = _records(spec.pool, label, folder) if spec.pool else None
+    return shadow_plan(spec.train, spec.models, output, folder, others)
+
+
+def ways(names: Iterable[str], folder: Path) -> tuple[str | Change, ...]:
+    """Ways to see candidates otherwise: names as they are, and functions of the user's."""
+    return tuple(objects.named(n, folder) if objects.split(n)[1] else n for n in names)
 
 
 def _records(where: str, label: str, folder: Path) -> Records:

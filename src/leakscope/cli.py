@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -17,9 +18,13 @@ import click
 from leakscope.errors import LeakscopeError
 
 if TYPE_CHECKING:
+    from leakscope.across import LeaveOneOut
     from leakscope.result import Audit
 
 FAILED, BAD_INPUT, TRIPPED = 1, 2, 3
+
+_MEMORY = 24 * 3600.0
+"""Seconds over which speed is averaged: a model may take hours, and needs two to have a speed."""
 
 formats = click.option(
     "--format",
@@ -30,6 +35,12 @@ formats = click.option(
 )
 run_folder = click.option(
     "--run", type=click.Path(path_type=Path), help="Run folder. Default: a new one in runs/."
+)
+who_trains = click.option(
+    "--workers",
+    metavar="local|ray[:ADDRESS]",
+    default="local",
+    help="Who trains shadows: this machine, or a Ray cluster (ray:auto, ray:HOST:PORT).",
 )
 gate_options = [
     click.option(
@@ -101,6 +112,12 @@ def init(folder: Path) -> None:
 @click.argument("settings", type=click.Path(path_type=Path))
 @run_folder
 @click.option("--resume", is_flag=True, help="Continue the run folder (default: the latest one).")
+@who_trains
+@click.option(
+    "--estimate",
+    is_flag=True,
+    help="Say about how long shadows will take, after a short trial, and stop.",
+)
 @gate_options[0]
 @gate_options[1]
 @formats
@@ -108,6 +125,8 @@ def audit(
     settings: Path,
     run: Path | None,
     resume: bool,
+    workers: str,
+    estimate: bool,
     ceilings: tuple[str, ...],
     judge: Literal["low", "value"] | None,
     shape: str,
@@ -116,14 +135,20 @@ def audit(
 
     Example: leakscope audit audit.toml --fail-above tpr@0.01=0.05
     """
-    from leakscope import api, gate, spec
+    from leakscope import api, cost, gate, spec
+    from leakscope.in_turn.perform import leave_one_out_file
 
-    gates = spec.read(settings).gate
-    limits = {**gates.fail_above, **_ceilings(ceilings)}
+    asked = spec.read(settings)
+    if estimate:
+        about = cost.estimate_file(settings, workers)
+        click.echo(about if shape == "text" else json.dumps(asdict(about)))
+        return
+    limits = {**asked.gate.fail_above, **_ceilings(ceilings)}
     gate.check_names(limits)
-    found = api.audit_file(settings, run, resume=resume, track=_track)
-    sound = not limits or found.summary.verdict.level != "instrument failed"
-    sentences = gate.tripped(found.findings, limits, judge or gates.judge, sound=sound)
+    audit_it = leave_one_out_file if asked.leave_one_out else api.audit_file
+    found = audit_it(settings, run, resume=resume, track=_track, workers=workers)
+    sound = not limits or found.sound
+    sentences = gate.tripped(found.findings, limits, judge or asked.gate.judge, sound=sound)
     for sentence in sentences:
         click.echo(f"Gate: {sentence}", err=True)
     _finish(found, shape, TRIPPED if sentences else 0)
@@ -134,11 +159,20 @@ def audit(
 def report(run: Path) -> None:
     """Render the report of RUN again; neither model nor data is needed.
 
+    Of a leave-one-out audit it prints the table again; its targets are runs of their own, in
+    RUN/targets.
+
     Example: leakscope report runs/demo-001
     """
+    from leakscope import across
     from leakscope.result import load
 
-    click.echo(load(run).report())
+    if not (run / across.NAME).exists():
+        click.echo(load(run).report())
+        return
+    found = across.load(run)
+    found.save()
+    click.echo(found.table())
 
 
 @main.command()
@@ -182,16 +216,26 @@ def _bad(message: str) -> NoReturn:
     raise click.UsageError(message)
 
 
-def _track(items: Sequence[Any], text: str) -> Iterable[Any]:
-    """A progress bar with the time left; nothing when output is not a terminal."""
+def _track(items: Sequence[Any], text: str, done: int = 0) -> Iterable[Any]:
+    """A progress bar with the time left; nothing when output is not a terminal.
+
+    What was done before stands in the bar, and not in the estimate of the time left.
+    """
     from rich.console import Console
-    from rich.progress import track
+    from rich.progress import Progress
 
     console = Console(stderr=True)
-    return track(items, text, console=console, transient=True, disable=not console.is_terminal)
+    bar = Progress(
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+        speed_estimate_period=_MEMORY,
+    )
+    with bar:
+        yield from bar.track(items, done + len(items), done, description=text)
 
 
-def _finish(found: Audit, shape: str, code: int = 0) -> NoReturn:
+def _finish(found: Audit | LeaveOneOut, shape: str, code: int = 0) -> NoReturn:
     """Print what was found, and exit with the right code."""
     from leakscope import terminal
 

@@ -14,6 +14,9 @@ from leakscope.errors import LeakscopeError, SpecError, did_you_mean
 
 T = TypeVar("T")
 
+SUBJECT_PREFIX = "leakscope_subject_"
+"""Of the names of modules that were files and can be imported by nobody else."""
+
 
 def split(text: str) -> tuple[str, str]:
     """``file.py:name`` or ``module:name`` in two; the name is empty for a data file's path."""
@@ -42,7 +45,7 @@ def _module(file: str, folder: Path) -> ModuleType:
     path = (folder / file).resolve()
     if not path.is_file():
         raise SpecError(f"expected a Python file at {path}, there is none: check the path")
-    name = "leakscope_subject_" + hashlib.blake2b(str(path).encode(), digest_size=8).hexdigest()
+    name = SUBJECT_PREFIX + hashlib.blake2b(str(path).encode(), digest_size=8).hexdigest()
     if name in sys.modules:
         return sys.modules[name]
     found = importlib.util.spec_from_file_location(name, path)

@@ -8,12 +8,14 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
-from leakscope import auditing, build, controls, shadowing
+from leakscope import auditing, build, controls
 from leakscope.core import MembershipAttack, Need, Status
 from leakscope.data import checks
 from leakscope.errors import SpecError
 from leakscope.progress import Track, untracked
 from leakscope.result import Audit, load
+from leakscope.shadowing import train
+from leakscope.shadowing.workers import Workers
 from leakscope.store import Candidates, Contents, Entry, Manifest, Run
 
 
@@ -27,6 +29,7 @@ def perform(
     name: str,
     run: Run | None,
     track: Track[Any] = untracked,
+    workers: Workers | None = None,
 ) -> Audit:
     """Audit a subject.
 
@@ -37,32 +40,58 @@ def perform(
     # without a fingerprint nothing could tell these answers from those of a changed model
     answers_path = run.path / "answers.sqlite" if run and subject.fingerprint else None
     prepared = build.prepare(subject, seed, delta, answers_path, track)
-    manifest = _manifest(subject, prepared, attacks, settings, seed, delta, name)
-    candidates = Candidates(
-        prepared.challenge.truth.member, prepared.challenge.view.records.y, prepared.index
-    )
-    if run:
-        run.begin(manifest, candidates)
+    contents = begun(prepared, attacks, settings, seed, delta, name, run)
     if subject.shadows is not None:
-        view = prepared.challenge.view
-        shadows = shadowing.train(view, subject.shadows, prepared.digest, seed, run, track)
+        view, folder = prepared.challenge.view, run.path if run else None
+        shadows = train.train(view, subject.shadows, seed, folder, track, workers)
         challenge = replace(prepared.challenge, view=replace(view, shadows=shadows))
         prepared = replace(prepared, challenge=challenge)
+    found = attacked(prepared, attacks, contents, run, track)
+    if run:
+        found.report()
+    return found
+
+
+def begun(
+    prepared: build.Prepared,
+    attacks: tuple[MembershipAttack, ...],
+    settings: dict[str, Any],
+    seed: int,
+    delta: float,
+    name: str,
+    run: Run | None,
+) -> Contents:
+    """A run without findings, in memory and in its folder.
+
+    Raises:
+        StoreError: the folder belongs to another challenge, or cannot be written.
+    """
+    manifest = _manifest(prepared, attacks, settings, seed, delta, name)
+    view, truth = prepared.challenge.view, prepared.challenge.truth
+    candidates = Candidates(truth.member, view.records.y, prepared.index)
+    if run:
+        run.begin(manifest, candidates)
+    return Contents(manifest, candidates, ())
+
+
+def attacked(
+    prepared: build.Prepared,
+    attacks: tuple[MembershipAttack, ...],
+    contents: Contents,
+    run: Run | None,
+    track: Track[Any] = untracked,
+) -> Audit:
+    """The run with its findings; what is stored already is not computed again."""
     entries = []
-    for attack in track(attacks, "Attacking"):
-        key = build.finding_key(prepared.digest, attack)
+    for attack, key in zip(track(attacks, "Attacking"), contents.manifest.findings, strict=True):
         entry = run.get(key) if run else None
         # what failed may have been a passing fault, such as a model that did not answer
         if entry is None or entry.finding.status is Status.FAILED:
-            entry = _attack(prepared, attack, seed, delta)
+            entry = _attack(prepared, attack, contents.manifest.seed, contents.manifest.delta)
             if run:
                 run.put(key, entry)
         entries.append(entry)
-    if run is None:
-        return Audit(Contents(manifest, candidates, tuple(entries)))
-    found = load(run.path)
-    found.report()
-    return found
+    return load(run.path) if run else Audit(replace(contents, entries=tuple(entries)))
 
 
 def check_distinct(attacks: Iterable[MembershipAttack]) -> None:
@@ -87,9 +116,8 @@ def _attack(prepared: build.Prepared, attack: MembershipAttack, seed: int, delta
 
 
 def _manifest(
-    subject: build.Subject,
     prepared: build.Prepared,
-    attacks: Iterable[MembershipAttack],
+    attacks: tuple[MembershipAttack, ...],
     settings: dict[str, Any],
     seed: int,
     delta: float,
@@ -109,12 +137,13 @@ def _manifest(
         challenge=prepared.digest,
         seed=seed,
         delta=delta,
-        members=len(subject.members),
-        nonmembers=len(subject.nonmembers),
-        reference=0 if subject.reference is None else len(subject.reference),
+        members=int(truth.member.sum()),
+        nonmembers=int((~truth.member).sum()),
+        reference=0 if view.reference is None else len(view.reference),
         classes=prepared.answers.shape[1],
         class_names=prepared.class_names,
         attacks=tuple(auditing.label(attack) for attack in attacks),
+        findings=tuple(build.finding_key(prepared, attack) for attack in attacks),
         settings=settings,
         environment=_environment(),
         checks=checks.check(question, seed),

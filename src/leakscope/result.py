@@ -38,6 +38,11 @@ class Audit:
         return self.contents.manifest.checks
 
     @property
+    def sound(self) -> bool:
+        """Whether the attack that decides passed its controls."""
+        return self.summary.verdict.level != "instrument failed"
+
+    @property
     def summary(self) -> summaries.Summary:
         """All that the report shows."""
         return summaries.summarise(self.contents)
@@ -86,8 +91,11 @@ class Audit:
         """
         run = Run.create(Path(path))
         run.begin(self.contents.manifest, self.contents.candidates)
-        for number, entry in enumerate(self.contents.entries):
-            run.put(f"{entry.finding.attack}-{number:03d}", entry)
+        keys = dict(
+            zip(self.contents.manifest.attacks, self.contents.manifest.findings, strict=True)
+        )
+        for entry in self.contents.entries:
+            run.put(keys[entry.finding.label], entry)
         _write_report(run, report_files.write_all(self.contents))
         return run.path
 

@@ -39,9 +39,11 @@ class TargetSpec(_Section):
 class DataSpec(_Section):
     """``[data]``: records the model was trained on, and records it never saw."""
 
-    members: str
+    members: str | None = None
     """``file.py:name`` (a pair x, y or a function that returns one) or a data file's path."""
-    nonmembers: str
+    nonmembers: str | None = None
+    records: str | None = None
+    """With ``[leave_one_out]``: all records in one; half of them are members of each target."""
     reference: str | None = None
     label: str = "label"
     """The column of a table that holds the class."""
@@ -67,6 +69,24 @@ class ShadowsSpec(_Section):
     """``file.py:name``: a scikit-learn estimator, or a function (x, y, seed) -> trained model."""
     pool: str | None = None
     """Records to train them on, named as in ``[data]``. Without it: halves of the candidates."""
+    augment: tuple[str, ...] = ()
+    """Ways to see candidates otherwise: ``mirror`` and others, or ``file.py:name``."""
+
+
+class LeaveOneOutSpec(_Section):
+    """``[leave_one_out]``: models to train and to audit against each other, without a target."""
+
+    models: Annotated[int, pydantic.Field(ge=3)] = 16
+    targets: Annotated[int, pydantic.Field(ge=2)] | None = None
+    """How many of them to audit. Without it: all."""
+    shadows: Annotated[int, pydantic.Field(ge=1)] | None = None
+    """How many of the others each is compared with. Without it: all."""
+    train: str
+    """As in ``[shadows]``."""
+    output: Literal["probabilities", "logits"] | None = None
+    """What a model answers that a function returned."""
+    augment: tuple[str, ...] = ()
+    """As in ``[shadows]``."""
 
 
 class MetricsSpec(_Section):
@@ -92,6 +112,7 @@ class AuditSpec(_Section):
     data: DataSpec | None = None
     predictions: PredictionsSpec | None = None
     shadows: ShadowsSpec | None = None
+    leave_one_out: LeaveOneOutSpec | None = None
     attacks: tuple[dict[str, Any], ...] = ()
     """Empty: the default attacks."""
     metrics: MetricsSpec = MetricsSpec()
@@ -132,16 +153,49 @@ def parse(table: dict[str, Any], where: str) -> AuditSpec:
         spec = AuditSpec.model_validate_json(pydantic.TypeAdapter(Any).dump_json(table))
     except pydantic.ValidationError as error:
         raise SpecError("\n".join(_explain(item, where) for item in error.errors())) from error
+    if spec.leave_one_out is not None:
+        _check_leave_one_out(spec, where)
+        return spec
     if (spec.predictions is None) == (spec.target is None or spec.data is None):
         raise SpecError(
             f"{where}: expected [target] and [data], or [predictions] alone, got "
             f"{', '.join(f'[{name}]' for name in sorted(table) if isinstance(table[name], dict))}"
         )
+    if spec.data is not None:
+        _check_keys(spec.data, where, wanted=("members", "nonmembers"), unwanted=("records",))
     if spec.shadows is not None and spec.target is None:
         raise SpecError(
             f"{where}: expected [target] and [data] beside [shadows], got [predictions]"
         )
     return spec
+
+
+def _check_leave_one_out(spec: AuditSpec, where: str) -> None:
+    others = [name for name in ("target", "predictions", "shadows") if getattr(spec, name)]
+    if others or spec.data is None:
+        raise SpecError(
+            f"{where}: expected [leave_one_out] and [data] alone, got "
+            f"{', '.join(f'[{name}]' for name in others) or 'no [data]'}: its models are the "
+            "targets, and each other's shadows"
+        )
+    if spec.data.records is None:
+        _check_keys(spec.data, where, wanted=("members", "nonmembers"), unwanted=())
+    else:
+        _check_keys(spec.data, where, wanted=(), unwanted=("members", "nonmembers"))
+
+
+def _check_keys(
+    data: DataSpec, where: str, wanted: tuple[str, ...], unwanted: tuple[str, ...]
+) -> None:
+    for key in wanted:
+        if getattr(data, key) is None:
+            raise SpecError(f"{where}: expected the key 'data.{key}', it is missing: add it")
+    for key in unwanted:
+        if getattr(data, key) is not None:
+            raise SpecError(
+                f"{where}: expected no key 'data.{key}', got {getattr(data, key)!r}: either "
+                "members and nonmembers, or with [leave_one_out] records alone"
+            )
 
 
 def _explain(item: Any, where: str) -> str:
@@ -161,6 +215,7 @@ def _section(path: tuple[str | int, ...]) -> type[pydantic.BaseModel]:
         "data": DataSpec,
         "predictions": PredictionsSpec,
         "shadows": ShadowsSpec,
+        "leave_one_out": LeaveOneOutSpec,
         "metrics": MetricsSpec,
         "gate": GateSpec,
     }
@@ -174,7 +229,7 @@ def attacks(spec: AuditSpec) -> tuple[MembershipAttack, ...]:
         SpecError: an attack or one of its settings does not exist, or an entry has no name.
     """
     if not spec.attacks:
-        return catalog.default(shadows=spec.shadows is not None)
+        return catalog.default(shadows=bool(spec.shadows or spec.leave_one_out))
     built = []
     for entry in spec.attacks:
         settings = dict(entry)

@@ -8,15 +8,20 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from leakscope import across
+from leakscope.across import LeaveOneOut
 from leakscope.core import Control, Estimate, Finding, Status
 from leakscope.result import PAGE, Audit
 
 COLUMNS = {"AUC": "auc", "TPR at 1 % FPR": "tpr@0.01", "ε ≥": "epsilon"}
 
 
-def show(audit: Audit) -> None:
-    """Print the verdict, the warnings and one row per attack."""
+def show(audit: Audit | LeaveOneOut) -> None:
+    """Print the verdict, the warnings and one row per attack; of several targets, the means."""
     console = Console()
+    if isinstance(audit, LeaveOneOut):
+        console.print(audit.table(), markup=False, soft_wrap=True)
+        return
     verdict = audit.summary.verdict
     console.print(f"\n[bold]{escape(verdict.headline)}[/bold]")
     for sentence in verdict.sentences:
@@ -27,11 +32,12 @@ def show(audit: Audit) -> None:
     console.print(_table(audit))
 
 
-def as_json(audit: Audit) -> dict[str, Any]:
+def as_json(audit: Audit | LeaveOneOut) -> dict[str, Any]:
     """The object of ``--format json``: run, report, findings."""
     findings = pydantic.TypeAdapter(tuple[Finding, ...]).dump_python(audit.findings, mode="json")
     assert audit.path is not None
-    return {"run": str(audit.path), "report": str(audit.path / PAGE), "findings": findings}
+    report = audit.path / (across.PAGE if isinstance(audit, LeaveOneOut) else PAGE)
+    return {"run": str(audit.path), "report": str(report), "findings": findings}
 
 
 def _table(audit: Audit) -> Table:

@@ -108,6 +108,7 @@ class Bench:
             classes=int(self.label.max()) + 1,
             class_names=tuple(class_names),
             attacks=(*(entry.finding.label for entry in entries), *missing),
+            findings=tuple(f"finding-{k}" for k in range(len(entries) + len(missing))),
             settings=dict(settings or {"seed": 7}),
             environment={"python": "3.11.9", "numpy": "2.2.0"},
             checks=tuple(checks),

@@ -1,6 +1,7 @@
 """Confidence intervals for proportions, and the way to combine two of them."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from scipy import special
@@ -55,6 +56,23 @@ def wilson(hits: int, trials: int, confidence: float = CONFIDENCE) -> Interval:
     centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
     half = math.sqrt(z2 * (share * (1 - share) / trials + z2 / (4 * trials**2))) / (1 + z2 / trials)
     return Interval(max(0.0, centre - half), min(1.0, centre + half))
+
+
+def mean(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+    """Student's interval of the mean of independent values, two or more, about normal.
+
+    References:
+        Student (1908), The probable error of a mean.
+
+    Examples:
+        >>> [round(limit, 3) for limit in mean([1.0, 2.0, 3.0])]
+        [-0.484, 4.484]
+    """
+    n = len(values)
+    centre = sum(values) / n
+    variance = sum((value - centre) ** 2 for value in values) / (n - 1)
+    half = float(special.stdtrit(n - 1, 0.5 + confidence / 2)) * math.sqrt(variance / n)
+    return Interval(centre - half, centre + half)
 
 
 def combine(value: float, *parts: Interval) -> Interval:

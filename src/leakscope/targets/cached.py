@@ -11,7 +11,7 @@ from leakscope.errors import SpecError, TargetError
 from leakscope.targets.answer_file import AnswerFile
 from leakscope.targets.rows import row_keys
 
-_RECENT = 4  # arrays recognised without hashing: candidates, reference records, and a half of each
+_RECENT = 10  # arrays recognised without hashing: candidates, these seen otherwise, reference ones
 
 
 @final

@@ -1,0 +1,169 @@
+"""What training shadows will cost, from a short trial."""
+
+import time
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from leakscope import build, spec
+from leakscope.core import Records
+from leakscope.data import augment as augmenting
+from leakscope.errors import SpecError
+from leakscope.in_turn.question import from_spec
+from leakscope.report import words
+from leakscope.shadowing import train as training
+from leakscope.shadowing import workers as working
+from leakscope.shadowing.memory import peak
+from leakscope.shadowing.plan import ShadowPlan
+from leakscope.shadowing.workers import Work, Workers
+from leakscope.targets.answers import Output
+from leakscope.training.trainers import as_trainer
+
+LIMIT = 60.0
+"""Seconds after which a trial trains no further model; the one in training is waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """About what it takes to train shadows and ask them; attacks come on top."""
+
+    models: int
+    """To be trained."""
+    trained: int
+    """Of them, in the trial."""
+    trial: float
+    """Seconds that the trial took, the start of workers included."""
+    seconds: float
+    """For all models, with as many workers."""
+    memory: int | None
+    """Bytes held by this process and those it started, at their peaks; None if the system does
+    not say."""
+    disk: int
+    """Bytes in the run folder for what the models say."""
+    queries: int
+    """Records that each model is asked about; in an ordinary audit the target is, too."""
+
+    def __str__(self) -> str:
+        memory = "memory unknown on this system" if self.memory is None else _bytes(self.memory)
+        return (
+            f"About {_span(self.seconds)} to train {words.count(self.models, 'model')} and to ask "
+            f"each about {words.count(self.queries, 'record')}.\n"
+            f"About {memory} of memory, and {_bytes(self.disk)} on disk.\n"
+            f"From a trial: {words.count(self.trained, 'model')} in {_span(self.trial)}, the start "
+            "of workers included. Attacks, and an audited model's own answers, come on top."
+        )
+
+
+def estimate(
+    train: Any,
+    *,
+    records: Any,
+    models: int = 16,
+    reference: Any = None,
+    output: Output | None = None,
+    augment: Iterable[Any] = (),
+    workers: str = "local",
+    seed: int = 0,
+) -> Cost:
+    """About what training shadows will cost: trains as many as there are workers, and asks them.
+
+    Args:
+        train: how to train one, as for `leakscope.audit`.
+        records: the candidates: members and non-members together.
+        models: how many are to be trained.
+        reference: further records that they are asked about.
+        output: what a model answers that a function returned.
+        augment: further ways to ask about a candidate.
+        workers: who trains.
+        seed: of the models.
+
+    Raises:
+        LeakscopeError: the records, the trainer or a setting cannot be used; says what to do.
+
+    Examples:
+        >>> import numpy as np
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> x, y = np.random.default_rng(0).normal(size=(200, 5)), np.arange(200) % 2
+        >>> cost = estimate(DecisionTreeClassifier(), records=(x, y), models=100)
+        >>> cost.models, cost.disk, cost.seconds > cost.trial
+        (100, 160000, True)
+    """
+    plan = ShadowPlan(as_trainer(train, output), models)
+    candidates = build.as_records(records, "records")
+    queries = _queries(
+        candidates,
+        tuple(augment),
+        None if reference is None else build.as_records(reference, "reference"),
+    )
+    return _trial(training.prepare(plan, queries, seed), working.named(workers))
+
+
+def estimate_file(path: str | Path, workers: str = "local") -> Cost:
+    """About what training the shadows that an ``audit.toml`` asks for will cost.
+
+    Args:
+        path: the settings.
+        workers: who trains.
+
+    Raises:
+        LeakscopeError: see `estimate`; or no models are to be trained.
+    """
+    path, who = Path(path), working.named(workers)
+    settings = spec.read(path)
+    if settings.leave_one_out is not None:
+        asked = from_spec(settings, path.parent)
+        queries, targets = asked.queries, asked.plan.targets
+        return _trial(training.prepare(asked.shadows, queries, settings.seed, targets), who)
+    if settings.shadows is None:
+        raise SpecError(
+            f"expected [shadows] or [leave_one_out] in {path}, got neither: without models to "
+            "train there is nothing to estimate"
+        )
+    subject = build.load(settings, path.parent)
+    assert subject.shadows is not None
+    candidates = subject.members.joined(subject.nonmembers)
+    queries = _queries(candidates, subject.augment, subject.reference)
+    return _trial(training.prepare(subject.shadows, queries, settings.seed), who)
+
+
+def _queries(
+    candidates: Records, ways: tuple[Any, ...], reference: Records | None
+) -> tuple[Records, ...]:
+    further = () if reference is None else (reference,)
+    return (candidates, *augmenting.seen(candidates, ways), *further)
+
+
+def _trial(work: Work, workers: Workers) -> Cost:
+    """Train as many models as can be trained at once, and go on from there."""
+    models = len(work.seeds)
+    begun, trained, kept = time.perf_counter(), 0, 0
+    with closing(workers.train(work, range(min(models, workers.processors())))) as arriving:
+        for arrived in arriving:
+            trained += 1
+            kept = max(kept, 0 if arrived.answers is None else arrived.answers.nbytes)
+            seconds = time.perf_counter() - begun
+            if seconds > LIMIT:
+                break
+        memory = peak()  # while workers are still there
+    queries = sum(map(len, work.queries))
+    return Cost(
+        models=models,
+        trained=trained,
+        trial=seconds,
+        seconds=seconds / trained * models,
+        memory=memory,
+        disk=models * queries * 8 + work.answered * kept,
+        queries=queries,
+    )
+
+
+def _span(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def _bytes(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{max(size / 1e6, 0.1):.1f} MB"

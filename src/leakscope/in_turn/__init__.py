@@ -1,0 +1,1 @@
+"""Leave-one-out: train models alike, and audit each in turn against the others."""

@@ -1,0 +1,117 @@
+"""What is to be trained, and who is compared with whom."""
+
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from leakscope import across, auditing, build, spec
+from leakscope.core import MembershipAttack, Records
+from leakscope.data import augment
+from leakscope.errors import SpecError
+from leakscope.perform import check_distinct
+from leakscope.shadowing.plan import ShadowPlan, identity
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is to be trained, and who is compared with whom."""
+
+    shadows: ShadowPlan
+    """All models, targets included."""
+    queries: tuple[Records, ...]
+    reference: bool
+    """Whether the last query is of reference records."""
+    plan: across.Plan
+    attacks: tuple[MembershipAttack, ...]
+    class_names: tuple[str, ...]
+    delta: float
+
+    def others(self, target: int) -> list[int]:
+        """The models that a target is compared with: those that follow it, as on a clock."""
+        models = self.plan.models
+        return sorted((target + 1 + j) % models for j in range(self.plan.shadows))
+
+
+def question(
+    records: Records,
+    reference: Records | None,
+    plan: ShadowPlan,
+    *,
+    ways: tuple[Any, ...],
+    targets: int | None,
+    shadows: int | None,
+    attacks: tuple[MembershipAttack, ...],
+    settings: dict[str, Any],
+    class_names: tuple[str, ...],
+    seed: int,
+    delta: float,
+    name: str,
+) -> Question:
+    """The question, if it can be asked.
+
+    Raises:
+        SpecError: there are too few models for it, or an attack stands there twice.
+        DataError: the records cannot be seen in these ways.
+    """
+    check_distinct(attacks)
+    targets = plan.models if targets is None else targets
+    shadows = plan.models - 1 if shadows is None else shadows
+    for what, number, least, most in (
+        ("models", plan.models, 3, plan.models),
+        ("targets", targets, 2, plan.models),
+        ("shadows", shadows, 1, plan.models - 1),
+    ):
+        if not least <= number <= most:
+            raise SpecError(
+                f"expected {what} from {least}{f' to {most}' if most >= least else ''}, got "
+                f"{number}, of {plan.models} models: an audit in turn needs several"
+            )
+    queries = (records, *augment.seen(records, ways))
+    queries += () if reference is None else (reference,)
+    return Question(
+        shadows=plan,
+        queries=queries,
+        reference=reference is not None,
+        plan=across.Plan(
+            name=name,
+            challenge=identity(plan, queries, seed),
+            models=plan.models,
+            targets=targets,
+            shadows=shadows,
+            seed=seed,
+            records=len(records),
+            attacks=tuple(map(auditing.label, attacks)),
+            settings=settings,
+            leakscope=version("leakscope"),
+        ),
+        attacks=attacks,
+        class_names=class_names,
+        delta=delta,
+    )
+
+
+def from_spec(settings: spec.AuditSpec, folder: Path) -> Question:
+    """The question that settings ask, with its records loaded.
+
+    Raises:
+        LeakscopeError: a file, a name in it, or what it holds is not what was expected.
+    """
+    asked, data = settings.leave_one_out, settings.data
+    if asked is None or data is None:
+        raise SpecError("expected [leave_one_out] and [data], got another audit")
+    records, reference = build.pool(data, folder)
+    return question(
+        records,
+        reference,
+        build.shadow_plan(asked.train, asked.models, asked.output, folder),
+        ways=build.ways(asked.augment, folder),
+        targets=asked.targets,
+        shadows=asked.shadows,
+        attacks=spec.attacks(settings),
+        settings=settings.model_dump(mode="json", exclude_defaults=True),
+        class_names=data.class_names,
+        seed=settings.seed,
+        delta=settings.metrics.delta,
+        name=settings.name,
+    )

@@ -1,0 +1,1 @@
+"""Shadow models: trained on random halves, here or on a cluster; what each says is kept."""
