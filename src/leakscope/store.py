@@ -15,12 +15,8 @@ time an attack took stands in a file of its own, so findings are the same, bit f
 often the work was interrupted. Folders and files are readable by their owner alone.
 """
 
-import contextlib
-import errno
-import os
 import tempfile
 import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,6 +25,8 @@ import numpy as np
 import pydantic
 from jaxtyping import Bool, Float64, Int
 
+from leakscope.atomic import said as _said
+from leakscope.atomic import write as _write
 from leakscope.core import Check, Control, Finding
 from leakscope.errors import StoreError
 
@@ -284,43 +282,11 @@ class Run:
             return (self.path / name).read_bytes()
 
 
-@contextlib.contextmanager
-def _said(path: Path) -> Iterator[None]:
-    """Say in our words what the operating system refuses."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StoreError(
-                f"expected room for {path}, the disk is full: free some space, then continue with "
-                "--resume; finished attacks are kept"
-            ) from error
-        raise StoreError(
-            f"expected access to {path}, got {error.strerror or error}: "
-            "check the path and its permissions"
-        ) from error
-
-
 def _damaged(path: Path, error: Exception) -> StoreError:
     return StoreError(
         f"expected {path} as leakscope wrote it, got something else "
         f"({str(error).splitlines()[0]}): restore it, or run the audit again"
     )
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write beside the place, then move: after a crash the file is whole or absent."""
-    with _said(path):
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")  # mode 0600
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
 
 
 def _write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:

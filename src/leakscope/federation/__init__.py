@@ -1,0 +1,1 @@
+"""Federations: simulated or recorded, and what their server sees of them."""
