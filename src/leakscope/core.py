@@ -232,7 +232,7 @@ class LocalTraining:
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class Received:
     """What the server got from one client in one round."""
 
     tensors: Tensors
@@ -248,9 +248,9 @@ class MaskedSum:
 
     clients: tuple[str, ...]
     tensors: Tensors
+    """What the clients would have sent, each weighted by its share of the records, summed."""
     records: int | None
-    """Each client's tensors were multiplied by its number of records, of which this is the sum;
-    None: by one."""
+    """All their records together; None if the server is not told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +264,7 @@ class Round:
     of their mean loss at the weights sent."""
     sent: Tensors
     """The global weights that went out to the clients."""
-    received: Mapping[str, Update]
+    received: Mapping[str, Received]
     """By client; nothing under secure aggregation."""
     masked: MaskedSum | None = None
     training: LocalTraining = field(default_factory=LocalTraining)

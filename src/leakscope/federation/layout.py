@@ -69,7 +69,7 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class Sender:
     """One client of a round."""
 
     client: Client
@@ -93,7 +93,7 @@ class Entry:
     number: Length
     size: Length
     sha256: Annotated[str, pydantic.Field(pattern=r"^[0-9a-f]{64}$")]
-    received: tuple[Received, ...] = ()
+    received: tuple[Sender, ...] = ()
     sum: Summed | None = None
     training: LocalTraining = field(default_factory=LocalTraining)
     metrics: Metrics = field(default_factory=dict)

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from leakscope import atomic
-from leakscope.core import MaskedSum, Records, Round, Rounds, Update, UpdateView
+from leakscope.core import MaskedSum, Received, Records, Round, Rounds, UpdateView
 from leakscope.errors import MissingExtra, SpecError, StoreError, did_you_mean
 from leakscope.federation import layout
 from leakscope.federation.layout import Entry, Header
@@ -210,7 +210,7 @@ def _round(path: Path, entry: Entry, header: Header) -> Round:
     _check(path, file, present, {f"{g}/{n}": s for g in groups for n, s in header.shapes.items()})
     stored = {group: _Stored(file, group, header.shapes) for group in groups}
     received = {
-        got.client: Update(stored[f"received/{got.client}"], got.records, got.guarantee)
+        got.client: Received(stored[f"received/{got.client}"], got.records, got.guarantee)
         for got in entry.received
     }
     summed = entry.sum

@@ -11,7 +11,7 @@ from leakscope import atomic
 from leakscope.core import Round, Tensors
 from leakscope.errors import DataError, MissingExtra, StoreError
 from leakscope.federation import layout
-from leakscope.federation.layout import Entry, Header, Received, Summed
+from leakscope.federation.layout import Entry, Header, Sender, Summed
 from leakscope.federation.transcript import Transcript
 
 
@@ -75,7 +75,7 @@ class Writer:
             number=seen.number,
             size=len(data),
             sha256=hashlib.sha256(data).hexdigest(),
-            received=tuple(Received(c, u.records, u.guarantee) for c, u in seen.received.items()),
+            received=tuple(Sender(c, u.records, u.guarantee) for c, u in seen.received.items()),
             sum=None if masked is None else Summed(masked.clients, masked.records),
             training=seen.training,
             metrics=layout.finite(seen.metrics),
