@@ -1,12 +1,13 @@
-"""Short name to class: the only registry. A new attack is its file and one line here."""
+"""Short name to class: the only registry. An attack or a defence is its file and one line here."""
 
 import dataclasses
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
 import pydantic
 
-from leakscope.core import MembershipAttack
+from leakscope.core import MembershipAttack, UpdateDefence
 from leakscope.errors import SpecError, did_you_mean
 
 ATTACKS = {
@@ -21,17 +22,31 @@ ATTACKS = {
 }
 
 
+UPDATE_DEFENCES = {
+    "none": "leakscope.core:UpdateDefence",
+    "local-noise": "leakscope.defences.local_noise:LocalNoise",
+    "secure-sum": "leakscope.defences.secure_sum:SecureSum",
+    "top-k": "leakscope.defences.compress:TopK",
+    "sign": "leakscope.defences.compress:Sign",
+}
+
+
 def attack_class(name: str) -> Any:
     """The class of an attack.
 
     Raises:
         SpecError: no attack has this name.
     """
-    if name not in ATTACKS:
-        hint = did_you_mean(name, ATTACKS)
-        raise SpecError(f"expected the name of an attack, got {name!r}: {hint}")
-    module, _, cls = ATTACKS[name].partition(":")
-    return getattr(importlib.import_module(module), cls)
+    return _class(ATTACKS, "an attack", name)
+
+
+def defence_class(name: str) -> Any:
+    """The class of an update defence.
+
+    Raises:
+        SpecError: no update defence has this name.
+    """
+    return _class(UPDATE_DEFENCES, "an update defence", name)
 
 
 def attack(name: str, **settings: Any) -> MembershipAttack:
@@ -44,21 +59,51 @@ def attack(name: str, **settings: Any) -> MembershipAttack:
     Raises:
         SpecError: no attack has this name, or it has no such setting, or not with such a value.
     """
-    cls = attack_class(name)
-    known = [field.name for field in dataclasses.fields(cls)]
+    built: MembershipAttack = _build(attack_class(name), name, settings)
+    return built
+
+
+def update_defence(name: str, **settings: Any) -> UpdateDefence:
+    """An update defence with these settings.
+
+    Examples:
+        >>> update_defence("top-k", share=0.5)
+        TopK(share=0.5)
+
+    Raises:
+        SpecError: no update defence has this name, or it has no such setting, or not with such a
+            value, or lacks one that has no default.
+    """
+    built: UpdateDefence = _build(defence_class(name), name, settings)
+    return built
+
+
+def _class(registry: Mapping[str, str], what: str, name: str) -> Any:
+    if name not in registry:
+        hint = did_you_mean(name, registry)
+        raise SpecError(f"expected the name of {what}, got {name!r}: {hint}")
+    module, _, cls = registry[name].partition(":")
+    return getattr(importlib.import_module(module), cls)
+
+
+def _build(cls: Any, name: str, settings: Mapping[str, Any]) -> Any:
+    fields = dataclasses.fields(cls)
+    known = [field.name for field in fields]
     for key in settings:
         if key not in known:
-            hint = did_you_mean(key, known)
+            hint = did_you_mean(key, known) if known else "it has none"
             raise SpecError(f"expected a setting of {name}, got {key!r}: {hint}")
+    for field in fields:
+        if field.default is dataclasses.MISSING and field.name not in settings:
+            raise SpecError(f"expected a value for {field.name} of {name}, got none: choose one")
     try:
-        built: MembershipAttack = pydantic.TypeAdapter(cls).validate_python(settings)
+        return pydantic.TypeAdapter(cls).validate_python(dict(settings))
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         raise SpecError(
             f"expected a valid value for {'.'.join(map(str, first['loc']))} of {name}, "
             f"got {first['input']!r}: {first['msg']}"
         ) from error
-    return built
 
 
 SHADOW_ATTACKS = ("calibrated", "lira", "rmia", "shadow-stack")

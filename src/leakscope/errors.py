@@ -2,7 +2,7 @@
 
     LeakscopeError
     ├── SpecError        a setting (audit.toml, an argument) cannot be understood
-    ├── DataError        records, labels or a membership list cannot be audited
+    ├── DataError        records, labels, a membership list or updates cannot be used
     ├── TargetError      a model cannot be loaded, or its answers are not what was promised
     │   └── BudgetSpent  the next question would exceed the number of answers paid for
     ├── NotApplicable    an attack cannot run on this view; says what is missing
@@ -39,7 +39,7 @@ class SpecError(LeakscopeError):
 
 
 class DataError(LeakscopeError):
-    """Records, labels or a membership list cannot be audited."""
+    """Records, labels, a membership list or updates cannot be used."""
 
 
 class TargetError(LeakscopeError):

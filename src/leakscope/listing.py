@@ -1,4 +1,4 @@
-"""What there is: attacks, kinds of target, data sets; each with one line."""
+"""What there is: attacks, update defences, kinds of target, data sets; each with one line."""
 
 from collections.abc import Iterator
 
@@ -18,13 +18,17 @@ def lines(what: str) -> Iterator[tuple[str, str]]:
     """Name and explanation of each.
 
     Args:
-        what: ``attacks``, ``targets`` or ``data``.
+        what: ``attacks``, ``defences``, ``targets`` or ``data``.
     """
     if what == "targets":
         yield from TARGETS.items()
     elif what == "data":
         for name, load in DATA.items():
             yield name, f"{_first_line(load)} [leakscope.data.bundled:{load.__name__}]"
+    elif what == "defences":
+        for name in catalog.UPDATE_DEFENCES:
+            cls = catalog.defence_class(name)
+            yield name, _first_line(cls) + (f" [{cls.paper}]" if cls.paper else "")
     else:
         for name in catalog.ATTACKS:
             cls = catalog.attack_class(name)
