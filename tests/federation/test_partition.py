@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from leakscope.core import Records
 from leakscope.errors import DataError, SpecError
-from leakscope.federation.partition import dirichlet, equal_sizes, exact, iid
-from leakscope.training.recipe import Rows
+from leakscope.federation.partition import Held, dirichlet, equal_sizes, exact, iid
 
 CLASSES = 5
 
@@ -18,11 +17,11 @@ def pool(per_class: int = 200) -> Records:
     return Records(np.zeros((len(y), 1)), y)
 
 
-def mixes(records: Records, clients: tuple[Rows, ...]) -> np.ndarray:
+def mixes(records: Records, clients: tuple[Held, ...]) -> np.ndarray:
     return np.stack([np.bincount(records.y[rows], minlength=CLASSES) for rows in clients])
 
 
-def distinct(clients: tuple[Rows, ...]) -> bool:
+def distinct(clients: tuple[Held, ...]) -> bool:
     every = np.concatenate(clients)
     return len(np.unique(every)) == len(every)
 
@@ -50,7 +49,7 @@ def test_exact_counts_are_exact() -> None:
 
 
 def test_the_seed_decides_and_nothing_else() -> None:
-    def drawn(seed: int) -> tuple[Rows, ...]:
+    def drawn(seed: int) -> tuple[Held, ...]:
         return (*iid(pool(), [9, 9], seed), *dirichlet(pool(), [9, 9], 1.0, seed))
 
     for one, again, other in zip(drawn(1), drawn(1), drawn(2), strict=True):

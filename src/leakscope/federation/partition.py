@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float64, Int
+from jaxtyping import Float64, Int, Int64
 
 from leakscope.core import Records
 from leakscope.errors import DataError, SpecError
 from leakscope.randomness import stream
-from leakscope.training.recipe import Rows
+
+Held = Int64[np.ndarray, "_"]
+"""The positions in the pool of what one client holds; each client has its own number of them."""
 
 
-def iid(pool: Records, sizes: Sequence[int], seed: int = 0) -> tuple[Rows, ...]:
+def iid(pool: Records, sizes: Sequence[int], seed: int = 0) -> tuple[Held, ...]:
     """Random records for each client, whatever their classes.
 
     Args:
@@ -36,7 +38,7 @@ def iid(pool: Records, sizes: Sequence[int], seed: int = 0) -> tuple[Rows, ...]:
     return tuple(np.sort(part) for part in np.split(order[: sum(sizes)], np.cumsum(sizes)[:-1]))
 
 
-def dirichlet(pool: Records, sizes: Sequence[int], alpha: float, seed: int = 0) -> tuple[Rows, ...]:
+def dirichlet(pool: Records, sizes: Sequence[int], alpha: float, seed: int = 0) -> tuple[Held, ...]:
     """Each client with a class mix of its own, drawn around that of the pool.
 
     The mix of a client is drawn from Dirichlet(alpha * classes * shares of the pool): for a large
@@ -74,7 +76,7 @@ def dirichlet(pool: Records, sizes: Sequence[int], alpha: float, seed: int = 0) 
 
 def exact(
     pool: Records, counts: Int[np.ndarray, "clients classes"], seed: int = 0
-) -> tuple[Rows, ...]:
+) -> tuple[Held, ...]:
     """So many records of each class for each client.
 
     Args:
@@ -95,7 +97,7 @@ def exact(
                 f"expected {many} records of class {label} in the pool, got {there[label]}: ask "
                 "for fewer, or enlarge the pool"
             )
-    shares: list[list[Rows]] = [[] for _ in counts]
+    shares: list[list[Held]] = [[] for _ in counts]
     for label in range(counts.shape[1]):
         rows = np.flatnonzero(pool.y == label)
         order = stream(seed, "who holds what", label).permutation(rows)
