@@ -10,10 +10,13 @@ from leakscope.core import Records, Tensors
 from leakscope.errors import SpecError
 from leakscope.federation.partition import Held
 from leakscope.randomness import stream
+from leakscope.targets.asking import guarded
 from leakscope.training.recipe import Recipe
 
 if TYPE_CHECKING:
     import torch
+
+_REMEDY = "make one network by hand and put a few records to it to see why"
 
 
 @runtime_checkable
@@ -42,7 +45,7 @@ def initial(recipe: Recipe, seed: int) -> dict[str, np.ndarray]:
     """The state of an untrained network of this seed."""
     import torch
 
-    with torch.random.fork_rng([]):
+    with torch.random.fork_rng([]), guarded("the recipe to make a network", _REMEDY):
         torch.manual_seed(int(stream(seed, "global model").integers(2**63)))
         return state(recipe.network())
 
@@ -105,7 +108,7 @@ def gradients(
     dtype = next(module.parameters()).dtype
     for mine, seed in zip(rows, seeds, strict=True):
         module.zero_grad()
-        with torch.random.fork_rng([]):
+        with torch.random.fork_rng([]), guarded("a client to compute its gradient", _REMEDY):
             torch.manual_seed(seed)
             for part in np.split(mine, range(recipe.batch_size, len(mine), recipe.batch_size)):
                 x, y = torch.tensor(pool.x[part]), torch.tensor(pool.y[part])
