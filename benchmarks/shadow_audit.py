@@ -157,9 +157,9 @@ def _audit(names: list[str] | None) -> None:
         attacks=None if names is None else [catalog.attack(name) for name in names],
     )
     print(
-        json.dumps({
-            finding.label: round(finding.metrics["auc"].value, 3) for finding in found.findings
-        })
+        json.dumps(
+            {finding.label: round(finding.metrics["auc"].value, 3) for finding in found.findings}
+        )
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -184,7 +185,7 @@ def _perceptron(*sizes: int) -> "nn.Module":
     from torch import nn
 
     layers: list[nn.Module] = []
-    for inputs, outputs in zip(sizes, sizes[1:], strict=False):
+    for inputs, outputs in pairwise(sizes):
         layers += [nn.Linear(inputs, outputs), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 
@@ -211,9 +212,7 @@ def _colour_images() -> "nn.Module":
 def _recipe(network: "Callable[[], nn.Module]", epochs: int, lr: float, batch: int) -> "Recipe":
     from leakscope.training.recipe import Recipe
 
-    return Recipe(
-        network, lr=lr, momentum=0.9, epochs=epochs, batch_size=batch, schedule="cosine"
-    )
+    return Recipe(network, lr=lr, momentum=0.9, epochs=epochs, batch_size=batch, schedule="cosine")
 
 
 TASKS = {

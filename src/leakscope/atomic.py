@@ -30,7 +30,7 @@ def said(path: Path) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StoreError(
                 f"expected room for {path}, the disk is full: free some space, then continue with "
-                "--resume; finished attacks are kept"
+                "--resume; what was finished is kept"
             ) from error
         raise StoreError(
             f"expected access to {path}, got {error.strerror or error}: "

@@ -6,7 +6,7 @@
     ├── TargetError      a model cannot be loaded, or its answers are not what was promised
     │   └── BudgetSpent  the next question would exceed the number of answers paid for
     ├── NotApplicable    an attack cannot run on this view; says what is missing
-    ├── StoreError       a run folder cannot be written or read
+    ├── StoreError       a run folder or a transcript cannot be written or read
     └── MissingExtra     an optional dependency is not installed; names the extra
 
 Every message says what was expected, what came, and what to do.
@@ -55,7 +55,7 @@ class NotApplicable(LeakscopeError):
 
 
 class StoreError(LeakscopeError):
-    """A run folder cannot be written or read."""
+    """A run folder or a transcript cannot be written or read."""
 
 
 class MissingExtra(LeakscopeError):
