@@ -12,6 +12,7 @@ model = "subject.py:model"
 members = "a.npz"
 nonmembers = "b.npz"
 """
+IN_TURN = "[leave_one_out]\ntrain = 't'\n"
 
 
 def parse(tmp_path: Path, text: str) -> spec.AuditSpec:
@@ -43,6 +44,13 @@ def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
         (MINIMAL + "[predictions]\nfile = 'p.csv'", r"\[predictions\] alone"),
         ("seed = ", "expected TOML"),
         ("attacks = 3\n" + MINIMAL, "attacks"),
+        (MINIMAL + "records = 'r'", "expected no key 'data.records'"),
+        (IN_TURN, r"\[leave_one_out\] and \[data\] alone, got no \[data\]"),
+        (IN_TURN + MINIMAL, r"alone, got \[target\]"),
+        (IN_TURN + "[data]\nmembers = 'm'", "'data.nonmembers', it is missing"),
+        (IN_TURN + "[data]\nmembers = 'm'\nrecords = 'r'", "expected no key 'data.members'"),
+        (IN_TURN + "targts = 3\n[data]\nrecords = 'r'", "did you mean 'targets'"),
+        (IN_TURN + "models = 2\n[data]\nrecords = 'r'", "leave_one_out.models"),
     ],
 )
 def test_a_mistake_is_explained(tmp_path: Path, text: str, message: str) -> None:
