@@ -6,7 +6,14 @@ from typing import ClassVar
 import numpy as np
 
 from leakscope.attacks import signals
-from leakscope.attacks.shadow_means import Column, in_out, log_probability
+from leakscope.attacks.shadow_answers import (
+    Column,
+    average,
+    blocks,
+    in_out,
+    log_probability,
+    of_target,
+)
 from leakscope.core import ModelView, Need, Scores
 from leakscope.errors import SpecError
 
@@ -55,10 +62,13 @@ class RMIA:
         del rng
         assert view.shadows is not None
         assert view.reference is not None
-        means = in_out(np.exp(log_probability(view.shadows.phi)), view.shadows.member)
+        means = in_out(
+            (np.exp(average([log_probability(phi) for phi in block.phi])), block.member)
+            for block in blocks(view.shadows)
+        )
         offline = self._offline(means.outside)
         expected = (means.inside + means.outside) / 2 if view.shadows.online else offline
-        ratio = self._ratio(signals.of_records("loss", view, view.records), expected)
+        ratio = self._ratio(average(of_target("loss", view)), expected)
         population = np.exp(log_probability(view.shadows.reference_phi)).mean(axis=1)
         others = np.sort(
             self._ratio(signals.of_records("loss", view, view.reference), self._offline(population))
