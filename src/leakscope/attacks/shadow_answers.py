@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Bool, Float64, Int
 
 from leakscope.attacks import signals
-from leakscope.core import ModelView, Shadows
+from leakscope.core import ModelView, PoolAnswers, Shadows
 from leakscope.errors import DataError
 
 Matrix = Float64[np.ndarray, "records models"]
@@ -43,11 +43,19 @@ class Answers:
     largest: float
     """The largest size of a φ that is not saturated, the target's and the shadows' together."""
 
-    def blocks(self) -> Iterator[Block]:
-        """The shadows' φ, some records at a time."""
-        for block in blocks(self.shadows):
+    def blocks(self, of: Shadows | PoolAnswers | None = None) -> Iterator[Block]:
+        """The shadows' φ of the candidates, or of their pool, some records at a time."""
+        for block in blocks(of or self.shadows):
             phi = tuple(signals.tamed_beyond(self.largest, matrix) for matrix in block.phi)
             yield block._replace(phi=phi)
+
+
+@dataclass(frozen=True, slots=True)
+class Lessons:
+    """Records whose part in each shadow's training the attacker knows, having trained it."""
+
+    shadows: Shadows | PoolAnswers
+    y: Int[np.ndarray, " records"]
 
 
 class InOut(NamedTuple):
@@ -66,8 +74,9 @@ def answers(view: ModelView) -> Answers:
     assert view.shadows is not None
     target = of_target("scaled_logit", view)
     largest = max(map(signals.largest_size, target))
-    for block in blocks(view.shadows):
-        largest = max(largest, *map(signals.largest_size, block.phi))
+    for shadows in filter(None, (view.shadows, view.shadows.pool)):
+        for block in blocks(shadows):
+            largest = max(largest, *map(signals.largest_size, block.phi))
     tame = tuple(signals.tamed_beyond(largest, column) for column in target)
     return Answers(tame, view.shadows, largest)
 
@@ -88,7 +97,22 @@ def of_target(signal: signals.SignalName, view: ModelView) -> tuple[Column, ...]
     return tuple(signals.of_records(signal, view, records) for records in ways)
 
 
-def blocks(shadows: Shadows) -> Iterator[Block]:
+def lessons(view: ModelView) -> Lessons | None:
+    """What shadows can teach: with the candidates, or offline with their pool, if it was asked."""
+    assert view.shadows is not None
+    if view.shadows.online:
+        return Lessons(view.shadows, view.records.y)
+    pool = view.shadows.pool
+    return None if pool is None else Lessons(pool, pool.y)
+
+
+def places(parts: Iterable[Block]) -> Int[np.ndarray, " records"]:
+    """Each record's rank by its mean φ, which does not depend on the order of the records."""
+    sums = np.concatenate([average(block.phi).sum(axis=1) for block in parts])
+    return np.argsort(np.argsort(sums, kind="stable"), kind="stable")
+
+
+def blocks(shadows: Shadows | PoolAnswers) -> Iterator[Block]:
     """The shadows' φ as it is, some records at a time."""
     matrices = (shadows.phi, *shadows.augmented_phi)
     records, models = shadows.phi.shape

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int
 
 from leakscope.attacks import stand_ins
-from leakscope.attacks.shadow_answers import Answers, answers, average
+from leakscope.attacks.shadow_answers import Answers, answers, average, places
 from leakscope.core import ModelView, Need, Scores
 from leakscope.errors import NotApplicable, SpecError
 
@@ -32,7 +32,7 @@ class _Lessons(NamedTuple):
 
     features: Features
     member: Bool[np.ndarray, " rows"]
-    rank: Ranks
+    place: Ranks
     """Of the record that a row is about."""
 
 
@@ -55,18 +55,16 @@ class ShadowStack:
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
         """The log odds of membership that the trees give each candidate."""
         self._refuse(view)
+        assert view.shadows is not None
         said = answers(view)
-        of = stand_ins.sums((average(block.phi), block.member) for block in said.blocks())
-        usual = stand_ins.norm(of)
-        # a record's place follows from its own numbers, so it does not depend on their order
-        rank = np.argsort(np.argsort(of.inside.phi + of.outside.phi, kind="stable"), kind="stable")
-        lessons = _lessons(said, of, usual, rank, self.folds)
-        turns = _turns(said, of, usual, rng)
+        place = places(said.blocks())
+        away = np.sort(rng.permutation(view.shadows.phi.shape[1])[:TURNS])
+        lessons, turns = _played(said, place, away, self.folds)
         seed = int(rng.integers(2**31))
-        score = np.empty(len(rank))
+        score = np.empty(len(place))
         for fold in range(self.folds):
-            here = rank % self.folds == fold
-            trees = _taught(lessons, lessons.rank % self.folds != fold, seed)
+            here = place % self.folds == fold
+            trees = _taught(lessons, lessons.place % self.folds != fold, seed)
             score[here] = np.mean([trees.decision_function(t[here]) for t in turns], axis=0)
         return Scores(score)
 
@@ -85,33 +83,33 @@ class ShadowStack:
             )
 
 
-def _lessons(said, of, usual, rank, folds) -> _Lessons:
-    """What every shadow shows in the target's place, of an equal share of the records each."""
+def _played(
+    said: Answers, place: Ranks, away: Ranks, folds: int
+) -> tuple[_Lessons, list[Features]]:
+    """Every shadow in the target's place, for an equal share of the records each; and the target
+    in its own, once for each shadow that is away."""
     records, models = said.shadows.phi.shape
     step = max(1, -(-records * models // LESSONS))
-    parts = []
-    for block in said.blocks():
-        phi, here = average(block.phi), of.part(block.rows)
-        place = rank[block.rows]
-        for k in range(models):
-            chosen = (place // folds + k) % step == 0
-            played, member = phi[chosen, k], block.member[chosen, k]
-            rows = stand_ins.features(played, played, member, here.part(chosen), usual)
-            parts.append((rows, member, place[chosen], place[chosen] * models + k))
-    features, member, ranks, order = (np.concatenate(part) for part in zip(*parts, strict=True))
-    order = np.argsort(order)  # whatever the order of the records, trees meet the same rows
-    return _Lessons(features[order], member[order], ranks[order])
-
-
-def _turns(said: Answers, of, usual, rng) -> list[Features]:
-    models = said.shadows.phi.shape[1]
-    away = np.sort(rng.permutation(models)[:TURNS])
-    phi = np.concatenate([average(block.phi)[:, away] for block in said.blocks()])
-    member = np.concatenate([block.member[:, away] for block in said.blocks()])
+    usual = stand_ins.norm(said.blocks())
     target = average(said.target)
-    return [
-        stand_ins.features(target, phi[:, k], member[:, k], of, usual) for k in range(len(away))
-    ]
+    lessons, turns = [], []
+    for block in said.blocks():
+        phi, here, rows = average(block.phi), place[block.rows], target[block.rows]
+        others = stand_ins.all_but_one(block)
+        for k in range(models):
+            chosen = (here // folds + k) % step == 0
+            seen = stand_ins.features(phi[chosen, k], others.column(k, chosen), usual)
+            order = here[chosen] * models + k
+            lessons.append((seen, block.member[chosen, k], here[chosen], order))
+        turns.append([
+            stand_ins.features(rows, others.column(k, slice(None)), usual) for k in away
+        ])  # fmt: skip
+    seen, member, places_, order = map(np.concatenate, zip(*lessons, strict=True))
+    order = np.argsort(order)  # whatever the order of the records, trees meet the same rows
+    return (
+        _Lessons(seen[order], member[order], places_[order]),
+        [np.concatenate(turn) for turn in zip(*turns, strict=True)],
+    )
 
 
 def _taught(lessons: _Lessons, chosen, seed: int):

@@ -5,60 +5,54 @@ membership off such rows can be learned. The target itself is then shown in the 
 all shadows but one, so that nothing changes but who plays.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Float64
 
-from leakscope.attacks.shadow_answers import Column, Mask, Matrix, log_probability
-
-Flags = Bool[np.ndarray, " records"]
+from leakscope.attacks.shadow_answers import Block, Column, Mask, Matrix, average, log_probability
 
 PRIOR = 4.0
 """Shadows' worth of belief in the common variance, against a record's own."""
 
-_SMALL = 1e-9  # sums from which one shadow is taken off again are no more exact than this
+_SMALL = 1e-9  # a mean probability below this is no different from it, for trees
 
 
 class Side(NamedTuple):
-    """Sums over the shadows that were trained on a record, or over those that were not."""
+    """Sums over shadows that were all trained on a record, or all not: one value for each
+    record and each shadow that is away, or one for each record if none is."""
 
-    count: Column
-    phi: Column
-    squares: Column
-    probability: Column
+    count: np.ndarray
+    phi: np.ndarray
+    squares: np.ndarray
+    probability: np.ndarray
 
-    def without(self, away: Column, here: Flags) -> "Side":
-        """The sums less one shadow, for the records where it stood on this side."""
-        return Side(
-            self.count - here,
-            self.phi - np.where(here, away, 0.0),
-            self.squares - np.where(here, away**2, 0.0),
-            self.probability - np.where(here, np.exp(log_probability(away)), 0.0),
-        )
+    def column(self, k: int, rows: np.ndarray | slice) -> "Side":
+        """The sums while shadow k is away."""
+        return Side(*(sums[rows, k] for sums in self))
 
     @property
-    def mean(self) -> Column:
-        """The mean φ; NaN for a record with no shadow on this side."""
+    def mean(self) -> np.ndarray:
+        """The mean φ; NaN where there is no shadow on this side."""
         return np.where(self.count > 0, self.phi / np.maximum(self.count, 1), np.nan)
 
     @property
-    def scatter(self) -> Column:
+    def scatter(self) -> np.ndarray:
         """The sum of squared distances from the mean φ."""
-        return np.maximum(self.squares - self.phi**2 / np.maximum(self.count, 1), 0.0)
+        distance = self.squares - self.phi**2 / np.maximum(self.count, 1)
+        return np.where(self.count > 1, np.maximum(distance, 0.0), 0.0)
 
 
-class Sums(NamedTuple):
-    """What all shadows say of each record, from which one of them can be taken off."""
+class Sides(NamedTuple):
+    """The shadows that were trained on a record, and the others."""
 
     inside: Side
     outside: Side
 
-    def part(self, rows: slice | np.ndarray) -> "Sums":
-        """The sums of some records."""
-        inside, outside = (Side(*(column[rows] for column in side)) for side in self)
-        return Sums(inside, outside)
+    def column(self, k: int, rows: np.ndarray | slice) -> "Sides":
+        """The sums while shadow k is away."""
+        return Sides(self.inside.column(k, rows), self.outside.column(k, rows))
 
 
 class Norm(NamedTuple):
@@ -71,47 +65,64 @@ class Norm(NamedTuple):
     outside: float
 
 
-def sums(parts: Iterable[tuple[Matrix, Mask]]) -> Sums:
-    """The sums over all shadows."""
-    sides = [(_side(phi, member), _side(phi, ~member)) for phi, member in parts]
-    inside, outside = (
-        Side(*map(np.concatenate, zip(*side, strict=True))) for side in zip(*sides, strict=True)
-    )
-    return Sums(inside, outside)
+def all_but_one(block: Block) -> Sides:
+    """Sums over all shadows but one, for each one that is away.
+
+    Each is the sum of those before and those after it, never that of all less the one: what is
+    left over by rounding would tell the trees which side the missing one was on.
+    """
+    return _sides(block, _before_and_after)
 
 
-def _side(phi: Matrix, mask: Mask) -> Side:
-    kept = np.where(mask, phi, 0.0)
-    probability = np.where(mask, np.exp(log_probability(phi)), 0.0)
-    count = mask.sum(axis=1).astype(np.float64)
-    return Side(count, kept.sum(axis=1), (kept**2).sum(axis=1), probability.sum(axis=1))
-
-
-def norm(of: Sums) -> Norm:
-    """What is usual among these records."""
-    gaps = of.inside.mean - of.outside.mean
-    known = gaps[~np.isnan(gaps)]
-    variances = []
-    for side in of:
-        freedom = np.maximum(side.count - 1, 0).sum()
-        variances.append(float(side.scatter.sum() / freedom) if freedom else 0.0)
+def norm(parts: Iterable[Block]) -> Norm:
+    """What is usual among these records, with no shadow away."""
+    gap = known = 0.0
+    scatter, freedom = np.zeros(2), np.zeros(2)
+    for block in parts:
+        sides = _sides(block, lambda values: values.sum(axis=1))
+        gaps = sides.inside.mean - sides.outside.mean
+        gap += float(np.nansum(gaps))
+        known += int((~np.isnan(gaps)).sum())
+        scatter += [side.scatter.sum() for side in sides]
+        freedom += [np.maximum(side.count - 1, 0).sum() for side in sides]
     # where no record shows any spread, distances are left as they are
-    return Norm(float(known.mean()) if len(known) else 0.0, *(v or 1.0 for v in variances))
+    inside, outside = np.where(scatter > 0, scatter / np.maximum(freedom, 1), 1.0)
+    return Norm(gap / max(known, 1), float(inside), float(outside))
+
+
+def _sides(block: Block, add: Callable[[Matrix], np.ndarray]) -> Sides:
+    phi = average(block.phi)
+    probability = np.exp(log_probability(phi))
+    return Sides(*(_side(phi, probability, mask, add) for mask in (block.member, ~block.member)))
+
+
+def _side(
+    phi: Matrix, probability: Matrix, mask: Mask, add: Callable[[Matrix], np.ndarray]
+) -> Side:
+    kept = np.where(mask, phi, 0.0)
+    return Side(
+        add(mask.astype(np.float64)), add(kept), add(kept**2), add(np.where(mask, probability, 0.0))
+    )
+
+
+def _before_and_after(values: Matrix) -> Matrix:
+    sums = np.zeros_like(values)
+    np.cumsum(values[:, :-1], axis=1, out=sums[:, 1:])
+    sums[:, :-1] += np.cumsum(values[:, :0:-1], axis=1)[:, ::-1]
+    return sums
 
 
 def features(
-    played: Column, away: Column, member: Flags, of: Sums, usual: Norm
+    played: Column, others: Sides, usual: Norm
 ) -> Float64[np.ndarray, "records features"]:
-    """What is known of each record when one model plays the target and one shadow is away.
+    """What is known of each record when one model plays the target before these shadows.
 
     Args:
         played: φ under the model in the target's place.
-        away: φ under the shadow that is away; for a stand-in, its own.
-        member: which records that shadow was trained on.
-        of: the sums over all shadows.
+        others: the sums over the shadows that it is compared with.
         usual: what is usual among all records.
     """
-    inside, outside = of.inside.without(away, member), of.outside.without(away, ~member)
+    inside, outside = others
     mean_in, mean_out = inside.mean, outside.mean
     mean_in, mean_out = (
         np.where(np.isnan(mean_in), mean_out + usual.gap, mean_in),
