@@ -14,6 +14,7 @@ ATTACKS = {
     "gap": "leakscope.attacks.gap:Gap",
     "external": "leakscope.attacks.external:External",
     "quantile": "leakscope.attacks.quantile:Quantile",
+    "shadow": "leakscope.attacks.shadow:Shadow",
     "calibrated": "leakscope.attacks.calibrated:Calibrated",
     "lira": "leakscope.attacks.lira:LiRA",
     "rmia": "leakscope.attacks.rmia:RMIA",
@@ -61,7 +62,7 @@ def attack(name: str, **settings: Any) -> MembershipAttack:
     return built
 
 
-SHADOW_ATTACKS = ("calibrated", "lira", "rmia", "shadow-stack")
+SHADOW_ATTACKS = ("shadow", "calibrated", "lira", "rmia", "shadow-stack")
 
 
 def default(*, shadows: bool = False) -> tuple[MembershipAttack, ...]:

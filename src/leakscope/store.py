@@ -23,7 +23,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pydantic
@@ -57,6 +57,8 @@ class Manifest:
     settings: dict[str, Any]
     environment: dict[str, str]
     checks: tuple[Check, ...]
+    shadows: Literal["none", "online", "offline"]
+    """Whether there were shadow models, and whether they were trained on the candidates."""
     leakscope: str
     schema: int = SCHEMA
 

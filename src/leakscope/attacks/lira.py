@@ -67,9 +67,12 @@ class LiRA:
         means = in_out((block.phi[way], block.member) for block in said.blocks())
         outside = self._spread(said, way, means.outside, side=False)
         if not said.shadows.online:
-            return (phi - means.outside) / np.sqrt(outside)
+            surplus: Column = (phi - means.outside) / np.sqrt(outside)
+            return surplus
         inside = self._spread(said, way, means.inside, side=True)
-        return _log_density(phi, means.inside, inside) - _log_density(phi, means.outside, outside)
+        ratio: Column = _log_density(phi, means.inside, inside)
+        ratio -= _log_density(phi, means.outside, outside)
+        return ratio
 
     def _spread(self, said: Answers, way: int, mean: Column, *, side: bool) -> Column:
         """The variance of φ over the shadows trained on a record, or over the others."""

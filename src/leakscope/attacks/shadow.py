@@ -119,7 +119,7 @@ def _rows(said: Answers, known: Lessons, folds: int) -> _Rows:
 
 
 def _pair(ways: tuple[np.ndarray, ...]) -> Matrix:
-    """log p_y and log(1 - p_y), each the mean over the ways of asking."""
+    """The logarithms of p_y and 1 - p_y, each the mean over the ways of asking."""
     return np.column_stack([
         average([log_probability(phi) for phi in ways]),
         average([log_probability(-phi) for phi in ways]),

@@ -45,7 +45,7 @@ class Answers:
 
     def blocks(self, of: Shadows | PoolAnswers | None = None) -> Iterator[Block]:
         """The shadows' φ of the candidates, or of their pool, some records at a time."""
-        for block in blocks(of or self.shadows):
+        for block in blocks(self.shadows if of is None else of):
             phi = tuple(signals.tamed_beyond(self.largest, matrix) for matrix in block.phi)
             yield block._replace(phi=phi)
 
@@ -74,7 +74,8 @@ def answers(view: ModelView) -> Answers:
     assert view.shadows is not None
     target = of_target("scaled_logit", view)
     largest = max(map(signals.largest_size, target))
-    for shadows in filter(None, (view.shadows, view.shadows.pool)):
+    pool = view.shadows.pool
+    for shadows in (view.shadows,) if pool is None else (view.shadows, pool):
         for block in blocks(shadows):
             largest = max(largest, *map(signals.largest_size, block.phi))
     tame = tuple(signals.tamed_beyond(largest, column) for column in target)

@@ -1,7 +1,7 @@
 """ShadowStack: learn from the shadows themselves what membership looks like."""
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int
@@ -38,6 +38,25 @@ class _Lessons(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShadowStack:
+    """Every shadow plays the target in turn; boosted trees learn to read its membership.
+
+    For a shadow in the target's part, the features of each record come from that shadow's answer
+    and from the other shadows; its label is whether that shadow was trained on it, which the
+    attacker knows, having trained it. Trees fitted on all shadows' rows then read the target.
+    The rows of a record never teach the trees that read this record (cross-fitting). The target
+    too is shown before all shadows but one, several times, and its log odds are averaged.
+
+    Shadows must be trained on subsets drawn independently of each other.
+
+    Args:
+        folds: parts of the candidates; each is read by trees fitted on the others.
+
+    References:
+        leakscope's own. The stand-in target is that of Shokri et al. (2017); features are those of
+        LiRA (Carlini et al. 2022), RMIA (Zarifzadeh et al. 2024) and difficulty calibration
+        (Watson et al. 2022), and a Student t ratio in place of LiRA's Gaussian one.
+    """
+
     folds: int = 3
 
     name: ClassVar[str] = "shadow-stack"
@@ -86,8 +105,10 @@ class ShadowStack:
 def _played(
     said: Answers, place: Ranks, away: Ranks, folds: int
 ) -> tuple[_Lessons, list[Features]]:
-    """Every shadow in the target's place, for an equal share of the records each; and the target
-    in its own, once for each shadow that is away."""
+    """Every shadow in the target's place for an equal share of the records each, and the target.
+
+    The target is shown once for each shadow that is away.
+    """
     records, models = said.shadows.phi.shape
     step = max(1, -(-records * models // LESSONS))
     usual = stand_ins.norm(said.blocks())
@@ -112,7 +133,8 @@ def _played(
     )
 
 
-def _taught(lessons: _Lessons, chosen, seed: int):
+def _taught(lessons: _Lessons, chosen: np.ndarray, seed: int) -> Any:
+    """Trees that were taught by these rows."""
     from sklearn.ensemble import HistGradientBoostingClassifier
     from threadpoolctl import threadpool_limits
 

@@ -20,10 +20,12 @@ _SMALL = 1e-9  # a mean probability below this is no different from it, for tree
 
 
 class Side(NamedTuple):
-    """Sums over shadows that were all trained on a record, or all not: one value for each
-    record and each shadow that is away, or one for each record if none is."""
+    """Sums over the shadows that were trained on a record, or over those that were not.
 
-    count: np.ndarray
+    One value for each record and each shadow that is away, or one for each record if none is.
+    """
+
+    models: np.ndarray
     phi: np.ndarray
     squares: np.ndarray
     probability: np.ndarray
@@ -35,13 +37,13 @@ class Side(NamedTuple):
     @property
     def mean(self) -> np.ndarray:
         """The mean φ; NaN where there is no shadow on this side."""
-        return np.where(self.count > 0, self.phi / np.maximum(self.count, 1), np.nan)
+        return np.where(self.models > 0, self.phi / np.maximum(self.models, 1), np.nan)
 
     @property
     def scatter(self) -> np.ndarray:
         """The sum of squared distances from the mean φ."""
-        distance = self.squares - self.phi**2 / np.maximum(self.count, 1)
-        return np.where(self.count > 1, np.maximum(distance, 0.0), 0.0)
+        distance = self.squares - self.phi**2 / np.maximum(self.models, 1)
+        return np.where(self.models > 1, np.maximum(distance, 0.0), 0.0)
 
 
 class Sides(NamedTuple):
@@ -84,7 +86,7 @@ def norm(parts: Iterable[Block]) -> Norm:
         gap += float(np.nansum(gaps))
         known += int((~np.isnan(gaps)).sum())
         scatter += [side.scatter.sum() for side in sides]
-        freedom += [np.maximum(side.count - 1, 0).sum() for side in sides]
+        freedom += [np.maximum(side.models - 1, 0).sum() for side in sides]
     # where no record shows any spread, distances are left as they are
     inside, outside = np.where(scatter > 0, scatter / np.maximum(freedom, 1), 1.0)
     return Norm(gap / max(known, 1), float(inside), float(outside))
@@ -112,9 +114,7 @@ def _before_and_after(values: Matrix) -> Matrix:
     return sums
 
 
-def features(
-    played: Column, others: Sides, usual: Norm
-) -> Float64[np.ndarray, "records features"]:
+def features(played: Column, others: Sides, usual: Norm) -> Float64[np.ndarray, "records features"]:
     """What is known of each record when one model plays the target before these shadows.
 
     Args:
@@ -130,10 +130,10 @@ def features(
     )
     var_in, var_out = _variance(inside, usual.inside), _variance(outside, usual.outside)
     log_p = log_probability(played)
-    p_in = inside.probability / np.maximum(inside.count, 1)
-    p_out = outside.probability / np.maximum(outside.count, 1)
+    p_in = inside.probability / np.maximum(inside.models, 1)
+    p_out = outside.probability / np.maximum(outside.models, 1)
     expected = np.where(
-        inside.count == 0, p_out, np.where(outside.count == 0, p_in, (p_in + p_out) / 2)
+        inside.models == 0, p_out, np.where(outside.models == 0, p_in, (p_in + p_out) / 2)
     )
     return np.column_stack([
         played,
@@ -144,8 +144,8 @@ def features(
         played - mean_out,
         log_p - np.log(np.maximum(expected, _SMALL)),
         _surplus(played, mean_in, usual.inside) - _surplus(played, mean_out, usual.outside),
-        _student(played, mean_in, var_in, inside.count)
-        - _student(played, mean_out, var_out, outside.count),
+        _student(played, mean_in, var_in, inside.models)
+        - _student(played, mean_out, var_out, outside.models),
         np.log(var_in),
         np.log(var_out),
     ])  # fmt: skip
@@ -153,7 +153,7 @@ def features(
 
 def _variance(side: Side, usual: float) -> Column:
     """Each record's variance, drawn to the usual one as by `PRIOR` further shadows."""
-    freedom = np.maximum(side.count - 1, 0)
+    freedom = np.maximum(side.models - 1, 0)
     return (side.scatter + PRIOR * usual) / (freedom + PRIOR)
 
 
@@ -162,10 +162,10 @@ def _surplus(phi: Column, mean: Column, variance: float) -> Column:
     return density
 
 
-def _student(phi: Column, mean: Column, variance: Column, count: Column) -> Column:
+def _student(phi: Column, mean: Column, variance: Column, models: Column) -> Column:
     """The log density of a further φ where the variance itself is uncertain, but a constant."""
-    freedom = np.maximum(count - 1, 0) + PRIOR
-    wide = variance * (1 + 1 / np.maximum(count, 1))
+    freedom = np.maximum(models - 1, 0) + PRIOR
+    wide = variance * (1 + 1 / np.maximum(models, 1))
     density: Column = -0.5 * np.log(wide) - (freedom + 1) / 2 * np.log1p(
         (phi - mean) ** 2 / (freedom * wide)
     )
