@@ -30,6 +30,7 @@ MANIFEST = Manifest(
     settings={"deep": {"er": [1, 2.5, None, "<script>"]}},
     environment={"python": "3"},
     checks=(),
+    shadows="none",
     leakscope="0",
 )
 CANDIDATES = Candidates(

@@ -15,6 +15,7 @@ ATTACKS = {
     "gap": "leakscope.attacks.gap:Gap",
     "external": "leakscope.attacks.external:External",
     "quantile": "leakscope.attacks.quantile:Quantile",
+    "shadow": "leakscope.attacks.shadow:Shadow",
     "calibrated": "leakscope.attacks.calibrated:Calibrated",
     "lira": "leakscope.attacks.lira:LiRA",
     "rmia": "leakscope.attacks.rmia:RMIA",
@@ -106,7 +107,7 @@ def _build(cls: Any, name: str, settings: Mapping[str, Any]) -> Any:
         ) from error
 
 
-SHADOW_ATTACKS = ("calibrated", "lira", "rmia", "shadow-stack")
+SHADOW_ATTACKS = ("shadow", "calibrated", "lira", "rmia", "shadow-stack")
 
 
 def default(*, shadows: bool = False) -> tuple[MembershipAttack, ...]:

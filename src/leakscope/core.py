@@ -289,11 +289,26 @@ class Shadows:
     """φ of the reference records, on which no shadow was trained; no rows without any."""
     augmented_phi: tuple[Float[np.ndarray, "records models"], ...] = ()
     """φ of the candidates seen otherwise: one matrix for each of ``ModelView.augmented``."""
+    pool: "PoolAnswers | None" = None
+    """What offline shadows say of the records they were trained on; None where nobody asked."""
 
     @property
     def online(self) -> bool:
         """Whether some shadows were trained on candidates."""
         return bool(self.member.any())
+
+
+@dataclass(frozen=True, slots=True)
+class PoolAnswers:
+    """What offline shadows say of records of their pool, where each knows its members."""
+
+    y: Int[np.ndarray, " pool"]
+    phi: Float[np.ndarray, "pool models"]
+    """φ of each record under each shadow, in the shadows' order."""
+    member: Bool[np.ndarray, "pool models"]
+    """Which of the records each shadow was trained on."""
+    augmented_phi: tuple[Float[np.ndarray, "pool models"], ...] = ()
+    """φ of the same records seen otherwise, as the candidates were."""
 
 
 @dataclass(frozen=True, slots=True)

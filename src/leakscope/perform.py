@@ -6,7 +6,7 @@ import platform
 from collections.abc import Iterable
 from dataclasses import replace
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Literal
 
 from leakscope import auditing, build, controls
 from leakscope.core import MembershipAttack, Need, Status
@@ -130,6 +130,7 @@ def _manifest(
         view.reference,
         prepared.answers,
         features=Need.FEATURES in view.offers,
+        pool=None if subject.shadows is None else subject.shadows.pool,
     )
     return Manifest(
         name=name,
@@ -147,8 +148,15 @@ def _manifest(
         settings=settings,
         environment=_environment(),
         checks=checks.check(question, seed),
+        shadows=_kind(subject),
         leakscope=version("leakscope"),
     )
+
+
+def _kind(subject: build.Subject) -> Literal["none", "online", "offline"]:
+    if subject.shadows is None:
+        return "none"
+    return "online" if subject.shadows.pool is None else "offline"
 
 
 def _environment() -> dict[str, str]:

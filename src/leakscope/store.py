@@ -18,7 +18,7 @@ often the work was interrupted. Folders and files are readable by their owner al
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pydantic
@@ -58,6 +58,8 @@ class Manifest:
     settings: dict[str, Any]
     environment: dict[str, str]
     checks: tuple[Check, ...]
+    shadows: Literal["none", "online", "offline"]
+    """Whether there were shadow models, and whether they were trained on the candidates."""
     leakscope: str
     schema: int = SCHEMA
 

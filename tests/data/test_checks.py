@@ -100,3 +100,18 @@ def test_few_records_are_called_few() -> None:
 def test_a_table_of_answers_has_no_features_to_check() -> None:
     found = verdicts(checks.check(subject()._replace(features=False)))
     assert found["blind baseline"] is found["duplicates"] is Verdict.NOT_APPLICABLE
+
+
+def test_candidates_in_the_pool_of_the_shadows_are_counted() -> None:
+    plain = subject()
+    inside, outside = np.flatnonzero(plain.member), np.flatnonzero(~plain.member)
+    other = subject(seed=1).records
+    assert checks.shadow_pool(plain, other).verdict is Verdict.PASS
+    pool = other.joined(plain.records.take(np.concatenate([inside[:7], outside[:2]])))
+    check = checks.shadow_pool(plain, pool)
+    assert check.verdict is Verdict.WARNING
+    assert "7 of 200 members and 2 of 200 non-members" in check.text
+    names = [check.name for check in checks.check(plain._replace(pool=pool))]
+    assert names.index("shadow pool") == names.index("duplicates") + 1
+    with pytest.raises(DataError, match="prepare it in the same way"):
+        checks.shadow_pool(plain, Records(pool.x[:, :3], pool.y))

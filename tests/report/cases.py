@@ -19,7 +19,7 @@ from leakscope.core import (
     Verdict,
 )
 from leakscope.report.files import write_all
-from leakscope.report.schema import Summary
+from leakscope.report.schema import Shadows, Summary
 from leakscope.report.summary import summarise
 from leakscope.store import Candidates, Contents, Entry, Manifest
 
@@ -92,6 +92,7 @@ class Bench:
         missing: Sequence[str] = (),
         name: str = "bench",
         settings: Mapping[str, Any] | None = None,
+        shadows: Shadows = "none",
     ) -> Contents:
         """The whole run."""
         inside = int(self.member.sum())
@@ -112,6 +113,7 @@ class Bench:
             settings=dict(settings or {"seed": 7}),
             environment={"python": "3.11.9", "numpy": "2.2.0"},
             checks=tuple(checks),
+            shadows=shadows,
             leakscope="0.1.0",
         )
         candidates = Candidates(self.member, self.label, index)
@@ -230,6 +232,12 @@ def hostile() -> Contents:
     )
 
 
+def shadowed() -> Contents:
+    """Compared with shadow models that were trained on the candidates."""
+    made = bench(seed=3)
+    return made.contents([made.done("lira", made.shifted(1.5))], shadows="online")
+
+
 CASES: dict[str, Callable[[], Contents]] = {
     maker.__name__: maker
     for maker in (
@@ -243,6 +251,7 @@ CASES: dict[str, Callable[[], Contents]] = {
         constant,
         many_classes,
         hostile,
+        shadowed,
     )
 }
 

@@ -9,7 +9,7 @@ from scipy import stats
 
 from leakscope.core import Check, Control, Estimate, Status
 from leakscope.report import words
-from leakscope.report.schema import Conclusion
+from leakscope.report.schema import Conclusion, Shadows
 from leakscope.report.summary import summarise
 from leakscope.store import Entry
 
@@ -26,6 +26,7 @@ LEVELS = {
     "constant": "no leak found",
     "many_classes": "leak",
     "hostile": "leak",
+    "shadowed": "leak",
 }
 
 
@@ -92,6 +93,20 @@ def test_a_confounder_comes_first_whatever_was_found(name: str, shift: float) ->
     assert verdict.level == "confounded"
     assert verdict.sentences[0] == verdict.confounding
     assert "measures the difference between its two data sets" in verdict.confounding
+
+
+@pytest.mark.parametrize(
+    ("shadows", "said"), [("online", "the candidates themselves"), ("offline", "other records")]
+)
+def test_what_shadows_suppose_of_the_attacker_is_said(shadows: Shadows, said: str) -> None:
+    made = cases.bench()
+    entries = [made.done("lira", made.shifted(1)), made.done("gap", made.shifted(1))]
+    supposed = summarise(made.contents(entries, shadows=shadows)).verdict.supposition
+    assert said in supposed
+    assert "knows how this model is trained" in supposed
+    lost = cases.lost("lira", Status.NOT_APPLICABLE, "no")
+    for others in ([entries[1], lost], [entries[1]]):
+        assert not summarise(made.contents(others, shadows=shadows)).verdict.supposition
 
 
 def test_other_checks_that_warn_do_not_confound_but_are_repeated() -> None:

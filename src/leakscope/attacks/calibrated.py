@@ -5,8 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from leakscope.attacks import signals
-from leakscope.attacks.shadow_means import in_out
+from leakscope.attacks.shadow_answers import answers, average, in_out
 from leakscope.core import ModelView, Need, Scores
 
 
@@ -14,7 +13,8 @@ from leakscope.core import ModelView, Need, Scores
 class Calibrated:
     """The target's scaled logit less the mean of the shadows' scaled logits.
 
-    No variance is estimated, which makes it the strongest simple rule with 1 to 4 shadows.
+    No variance is estimated, which makes it the strongest simple rule with 1 to 4 shadows. Where
+    the candidates were asked about in several ways, all logits are means over these.
 
     References:
         Watson et al. (2022), On the importance of difficulty calibration in membership inference
@@ -33,9 +33,6 @@ class Calibrated:
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
         """The surplus of each candidate."""
         del rng
-        assert view.shadows is not None
-        phi, shadow_phi = signals.tamed(
-            signals.of_records("scaled_logit", view, view.records), view.shadows.phi
-        )
-        means = in_out(shadow_phi, view.shadows.member)
-        return Scores(phi - (means.inside + means.outside) / 2)
+        said = answers(view)
+        means = in_out((average(block.phi), block.member) for block in said.blocks())
+        return Scores(average(said.target) - (means.inside + means.outside) / 2)

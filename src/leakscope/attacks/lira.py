@@ -6,8 +6,7 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 from jaxtyping import Float64
 
-from leakscope.attacks import signals
-from leakscope.attacks.shadow_means import Column, Mask, Matrix, in_out
+from leakscope.attacks.shadow_answers import Answers, Column, answers, in_out
 from leakscope.core import ModelView, Need, Scores
 from leakscope.errors import SpecError
 
@@ -24,7 +23,8 @@ class LiRA:
     Online: the log density of φ under the Gaussian of shadows trained with the record, less that
     under the Gaussian of the others. Offline, where no shadow was trained on candidates: the
     standard deviations of φ above the others' mean, one-sided, so that an unusually low
-    confidence is no evidence of membership.
+    confidence is no evidence of membership. Where the candidates were asked about in several
+    ways, the scores of all ways are added up, as for independent answers.
 
     Args:
         variance: ``global`` pools the residuals of all records; ``record`` takes each record's
@@ -32,7 +32,8 @@ class LiRA:
 
     References:
         Carlini et al. (2022), Membership inference attacks from first principles, algorithm 1 and
-        section IV (offline); the fixed variance is that of section VI.
+        section IV (offline); the fixed variance is that of section VI, as are several queries with
+        independent Gaussians.
     """
 
     variance: Variance = "auto"
@@ -55,24 +56,33 @@ class LiRA:
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
         """The log likelihood ratio of each candidate; offline, its standard score."""
         del rng
-        assert view.shadows is not None
-        member = view.shadows.member
-        phi, shadow_phi = signals.tamed(
-            signals.of_records("scaled_logit", view, view.records), view.shadows.phi
-        )
-        means = in_out(shadow_phi, member)
-        outside = self._spread(shadow_phi, means.outside, ~member)
-        if not view.shadows.online:
-            return Scores((phi - means.outside) / np.sqrt(outside))
-        inside = self._spread(shadow_phi, means.inside, member)
-        return Scores(
-            _log_density(phi, means.inside, inside) - _log_density(phi, means.outside, outside)
-        )
+        said = answers(view)
+        scores = [self._of_way(said, way) for way in range(len(said.target))]
+        # one way at a time and in place, which for a single way is its own score, bit for bit
+        return Scores(np.add.reduce(scores))
 
-    def _spread(self, phi: Matrix, mean: Column, side: Mask) -> Column:
-        """The variance of φ on one side, one a record."""
-        squares = np.where(side, (phi - mean[:, None]) ** 2, 0.0).sum(axis=1)
-        freedom = side.sum(axis=1) - 1
+    def _of_way(self, said: Answers, way: int) -> Column:
+        """The score by one way of asking."""
+        phi = said.target[way]
+        means = in_out((block.phi[way], block.member) for block in said.blocks())
+        outside = self._spread(said, way, means.outside, side=False)
+        if not said.shadows.online:
+            surplus: Column = (phi - means.outside) / np.sqrt(outside)
+            return surplus
+        inside = self._spread(said, way, means.inside, side=True)
+        ratio: Column = _log_density(phi, means.inside, inside)
+        ratio -= _log_density(phi, means.outside, outside)
+        return ratio
+
+    def _spread(self, said: Answers, way: int, mean: Column, *, side: bool) -> Column:
+        """The variance of φ over the shadows trained on a record, or over the others."""
+        squares, counts = np.empty_like(mean), np.empty_like(mean)
+        for block in said.blocks():
+            mask = block.member == side
+            distance = block.phi[way] - mean[block.rows, None]
+            squares[block.rows] = np.where(mask, distance**2, 0.0).sum(axis=1)
+            counts[block.rows] = mask.sum(axis=1)
+        freedom = counts - 1
         own = self.variance == "record" or (self.variance == "auto" and freedom.min() >= ENOUGH - 1)
         known = np.maximum(freedom, 0)
         pooled = float(squares.sum() / known.sum()) if known.sum() else 0.0

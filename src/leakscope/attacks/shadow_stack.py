@@ -1,20 +1,39 @@
 """ShadowStack: learn from the shadows themselves what membership looks like."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Bool, Float64, Int
 
-from leakscope.attacks import signals
-from leakscope.attacks.shadow_means import Column, Mask, Matrix, in_out, log_probability
+from leakscope.attacks import stand_ins
+from leakscope.attacks.shadow_answers import Answers, answers, average, places
 from leakscope.core import ModelView, Need, Scores
 from leakscope.errors import NotApplicable, SpecError
 
 FEWEST = 4
 """Shadows below which one that plays the target leaves too few to compare it with."""
 
+LESSONS = 300_000
+"""Rows that trees are taught with: beyond these, more take time and add nothing."""
+
+TURNS = 8
+"""Times that the target is shown, each time before all shadows but another one."""
+
+MANY = 20_000
+"""Rows from which on trees grow faster with several threads than with one."""
+
 Features = Float64[np.ndarray, "rows features"]
+Ranks = Int[np.ndarray, " rows"]
+
+
+class _Lessons(NamedTuple):
+    """Rows of stand-ins."""
+
+    features: Features
+    member: Bool[np.ndarray, " rows"]
+    place: Ranks
+    """Of the record that a row is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +43,10 @@ class ShadowStack:
     For a shadow in the target's part, the features of each record come from that shadow's answer
     and from the other shadows; its label is whether that shadow was trained on it, which the
     attacker knows, having trained it. Trees fitted on all shadows' rows then read the target.
-    The rows of a record never teach the trees that read this record (cross-fitting).
+    The rows of a record never teach the trees that read this record (cross-fitting). The target
+    too is shown before all shadows but one, several times, and its log odds are averaged.
+
+    Shadows must be trained on subsets drawn independently of each other.
 
     Args:
         folds: parts of the candidates; each is read by trees fitted on the others.
@@ -32,7 +54,7 @@ class ShadowStack:
     References:
         leakscope's own. The stand-in target is that of Shokri et al. (2017); features are those of
         LiRA (Carlini et al. 2022), RMIA (Zarifzadeh et al. 2024) and difficulty calibration
-        (Watson et al. 2022).
+        (Watson et al. 2022), and a Student t ratio in place of LiRA's Gaussian one.
     """
 
     folds: int = 3
@@ -51,68 +73,76 @@ class ShadowStack:
 
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
         """The log odds of membership that the trees give each candidate."""
+        self._refuse(view)
         assert view.shadows is not None
-        phi, member = view.shadows.phi, view.shadows.member
-        if phi.shape[1] < FEWEST or not view.shadows.online:
-            raise NotApplicable(
-                f"expected {FEWEST} or more shadows trained on random candidates, got "
-                f"{phi.shape[1]}{'' if view.shadows.online else ' trained on other records'}: "
-                "train more"
-            )
-        if phi.shape[0] < self.folds:
-            raise NotApplicable(
-                f"expected {self.folds} or more candidates, one a fold, got {phi.shape[0]}"
-            )
-        target_phi, phi = signals.tamed(signals.of_records("scaled_logit", view, view.records), phi)
-        rows = [_features(phi[:, k], *_without(phi, member, k)) for k in range(phi.shape[1])]
-        target = _features(target_phi, phi, member)
+        said = answers(view)
+        place = places(said.blocks())
+        away = np.sort(rng.permutation(view.shadows.phi.shape[1])[:TURNS])
+        lessons, turns = _played(said, place, away, self.folds)
         seed = int(rng.integers(2**31))
-        score = np.empty(len(target))
-        # the fold follows from the record's own numbers, so it does not depend on their order
-        fold = np.argsort(np.argsort(phi.sum(axis=1), kind="stable"), kind="stable") % self.folds
-        for part in range(self.folds):
-            here = fold == part
-            score[here] = _read(rows, member, ~here, target[here], seed)
+        score = np.empty(len(place))
+        for fold in range(self.folds):
+            here = place % self.folds == fold
+            trees = _taught(lessons, lessons.place % self.folds != fold, seed)
+            score[here] = np.mean([trees.decision_function(t[here]) for t in turns], axis=0)
         return Scores(score)
 
-
-def _without(
-    phi: Matrix, member: Mask, k: int
-) -> tuple[Float64[np.ndarray, "records others"], Bool[np.ndarray, "records others"]]:
-    return np.delete(phi, k, axis=1), np.delete(member, k, axis=1)
-
-
-def _features(played: Column, phi: Matrix, member: Mask) -> Features:
-    """What is known of each record when one model plays the target before these shadows."""
-    means = in_out(phi, member)
-    log_p = log_probability(played)
-    probabilities = np.exp(log_probability(phi))
-    return np.column_stack([
-        played,
-        log_p,
-        means.inside,
-        means.outside,
-        played - means.inside,
-        played - means.outside,
-        log_p - np.log(np.maximum(probabilities.mean(axis=1), signals.SMALLEST)),
-    ])  # fmt: skip
+    def _refuse(self, view: ModelView) -> None:
+        assert view.shadows is not None
+        records, models = view.shadows.phi.shape
+        if models < FEWEST or not view.shadows.online:
+            raise NotApplicable(
+                f"expected {FEWEST} or more shadows trained on random candidates, got "
+                f"{models}{'' if view.shadows.online else ' trained on other records'}: "
+                "train more"
+            )
+        if records < self.folds:
+            raise NotApplicable(
+                f"expected {self.folds} or more candidates, one a fold, got {records}"
+            )
 
 
-def _read(
-    rows: list[Features],
-    member: Mask,
-    teach: np.ndarray,
-    target: Float64[np.ndarray, "candidates features"],
-    seed: int,
-) -> Float64[np.ndarray, " candidates"]:
-    """Log odds by trees that were taught by these records of all shadows."""
+def _played(
+    said: Answers, place: Ranks, away: Ranks, folds: int
+) -> tuple[_Lessons, list[Features]]:
+    """Every shadow in the target's place for an equal share of the records each, and the target.
+
+    The target is shown once for each shadow that is away.
+    """
+    records, models = said.shadows.phi.shape
+    step = max(1, -(-records * models // LESSONS))
+    usual = stand_ins.norm(said.blocks())
+    target = average(said.target)
+    lessons, turns = [], []
+    for block in said.blocks():
+        phi, here, rows = average(block.phi), place[block.rows], target[block.rows]
+        others = stand_ins.all_but_one(block)
+        for k in range(models):
+            chosen = (here // folds + k) % step == 0
+            seen = stand_ins.features(phi[chosen, k], others.column(k, chosen), usual)
+            order = here[chosen] * models + k
+            lessons.append((seen, block.member[chosen, k], here[chosen], order))
+        turns.append([
+            stand_ins.features(rows, others.column(k, slice(None)), usual) for k in away
+        ])  # fmt: skip
+    seen, member, places_, order = map(np.concatenate, zip(*lessons, strict=True))
+    order = np.argsort(order)  # whatever the order of the records, trees meet the same rows
+    return (
+        _Lessons(seen[order], member[order], places_[order]),
+        [np.concatenate(turn) for turn in zip(*turns, strict=True)],
+    )
+
+
+def _taught(lessons: _Lessons, chosen: np.ndarray, seed: int) -> Any:
+    """Trees that were taught by these rows."""
     from sklearn.ensemble import HistGradientBoostingClassifier
+    from threadpoolctl import threadpool_limits
 
-    x = np.concatenate([features[teach] for features in rows])
-    y = np.concatenate([member[teach, k] for k in range(len(rows))])
+    x, y = lessons.features[chosen], lessons.member[chosen]
     if y.all() or not y.any():
         raise NotApplicable("expected shadows with and without the candidates, got one kind alone")
     trees = HistGradientBoostingClassifier(
         learning_rate=0.05, max_leaf_nodes=15, min_samples_leaf=50, random_state=seed
     )
-    return np.asarray(trees.fit(x, y).decision_function(target), dtype=np.float64)
+    with threadpool_limits(1 if len(y) < MANY else None):
+        return trees.fit(x, y)

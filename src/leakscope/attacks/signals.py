@@ -28,6 +28,8 @@ PSEUDO_COUNT = 10
 BLOCK = 2**16
 """Numbers worked on at a time: they and their temporaries stay in the processor's own cache."""
 
+_SATURATED = -np.log(SMALLEST) - 0.1  # the size from which a signal in nats says "beyond"
+
 _NOTHING = np.finfo(np.float64).tiny  # added to a zero, so that 0 log 0 is zero
 
 
@@ -82,10 +84,20 @@ def tamed(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     of a hundred nats that ruins every mean and variance; here it is log 2 nats beyond the rest.
     The order of signals is kept. Arrays that are compared must be tamed together.
     """
-    edge = -np.log(SMALLEST) - 0.1
-    sizes = np.concatenate([np.abs(array).ravel() for array in arrays])
-    limit = np.max(sizes, initial=0.0, where=sizes < edge) + np.log(2.0)
-    return tuple(np.where(np.abs(a) < edge, a, np.sign(a) * limit) for a in arrays)
+    largest = max(map(largest_size, arrays), default=0.0)
+    return tuple(tamed_beyond(largest, array) for array in arrays)
+
+
+def largest_size(array: np.ndarray) -> float:
+    """The largest size of a signal that is not saturated; 0 where there is none."""
+    sizes = np.abs(array)
+    return float(np.max(sizes, initial=0.0, where=sizes < _SATURATED))
+
+
+def tamed_beyond(largest: float, array: np.ndarray) -> np.ndarray:
+    """The same signals, with saturated ones log 2 nats beyond the largest of the others."""
+    limit = largest + np.log(2.0)
+    return np.where(np.abs(array) < _SATURATED, array, np.sign(array) * limit)
 
 
 def by_class(

@@ -34,6 +34,8 @@ class Subject(NamedTuple):
     answers: Float64[np.ndarray, "records classes"]
     features: bool
     """Whether ``records.x`` holds features (or only row numbers of a table of predictions)."""
+    pool: Records | None = None
+    """What offline shadow models are trained on, if there are any."""
 
 
 def check(subject: Subject, seed: int = 0) -> tuple[Check, ...]:
@@ -45,6 +47,7 @@ def check(subject: Subject, seed: int = 0) -> tuple[Check, ...]:
     return (
         blind_baseline(subject, seed),
         duplicates(subject),
+        *([] if subject.pool is None else [shadow_pool(subject, subject.pool)]),
         class_mix(subject),
         model_accuracy(subject),
         saturation(subject),
@@ -130,6 +133,35 @@ def duplicates(subject: Subject) -> Check:
     if bad:
         text += " Such copies make a leak look smaller than it is: remove them."
     return Check(name, Verdict.WARNING if bad else Verdict.PASS, text)
+
+
+def shadow_pool(subject: Subject, pool: Records) -> Check:
+    """Do candidates stand in the pool that offline shadow models are trained on?
+
+    Raises:
+        DataError: the pool has other features than the candidates.
+    """
+    name = "shadow pool"
+    if pool.x.shape[1:] != subject.records.x.shape[1:]:
+        raise DataError(
+            f"expected a pool with records of shape {subject.records.x.shape[1:]}, got "
+            f"{pool.x.shape[1:]}: prepare it in the same way as the candidates"
+        )
+    if not subject.features:
+        return Check(name, Verdict.NOT_APPLICABLE, "The features of the records are not known.")
+    taught = _row_keys(np.asarray(pool.x, dtype=subject.records.x.dtype))
+    known = np.isin(_row_keys(subject.records.x), taught)
+    inside, outside = int(known[subject.member].sum()), int(known[~subject.member].sum())
+    text = (
+        f"{inside} of {int(subject.member.sum())} members and {outside} of "
+        f"{int((~subject.member).sum())} non-members also stand in the pool of the shadow models."
+    )
+    if inside or outside:
+        text += (
+            " Shadows trained on them pass for shadows that never saw them, so LiRA, RMIA and "
+            "others make a leak look smaller than it is: take them out of the pool."
+        )
+    return Check(name, Verdict.WARNING if inside or outside else Verdict.PASS, text)
 
 
 def _row_keys(x: Shaped[np.ndarray, "records *features"]) -> Shaped[np.ndarray, " records"]:

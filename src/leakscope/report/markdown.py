@@ -34,6 +34,8 @@ def render(summary: Summary) -> str:
         parts.append(
             "**Warnings**\n\n" + "\n".join(f"- {inert(line)}" for line in verdict.warnings)
         )
+    if verdict.supposition:
+        parts.append(inert(verdict.supposition))
     parts.append(f"**Not measured:** {_left_out(summary)}")
     return "\n\n".join(parts) + "\n"
 

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int
 
 from leakscope.core import Check, Control, Finding
+from leakscope.report.schema import Shadows
 
 
 @runtime_checkable
@@ -85,6 +86,11 @@ class Manifest(Protocol):
     @property
     def checks(self) -> Sequence[Check]:
         """Questions about the audit itself."""
+        ...
+
+    @property
+    def shadows(self) -> Shadows:
+        """Whether there were shadow models, and whether they were trained on the candidates."""
         ...
 
     @property

@@ -14,6 +14,9 @@ SCHEMA = 1
 
 Level = Literal["leak", "no leak found", "confounded", "instrument failed", "nothing measured"]
 
+Shadows = Literal["none", "online", "offline"]
+"""Whether there were shadow models, and whether they were trained on the candidates."""
+
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
@@ -25,6 +28,8 @@ class Conclusion:
     """What was measured, with its interval, and what that does or does not mean."""
     confounding: str
     """Why figures measure more than the model's memory; empty if no check said so."""
+    supposition: str
+    """What attacks with shadow models suppose of the attacker; empty if none was done."""
     warnings: tuple[str, ...]
     attack: str | None
     """Label of the attack that carries the verdict."""

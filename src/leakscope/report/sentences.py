@@ -7,9 +7,10 @@ still hide, and that other attacks were not tried.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from leakscope.catalog import SHADOW_ATTACKS
 from leakscope.core import Check, Estimate, Verdict
 from leakscope.report import words
-from leakscope.report.schema import AttackRow, ControlRow, Level
+from leakscope.report.schema import AttackRow, ControlRow, Level, Shadows
 
 _NOT_ONLY_MEMORY = (
     "This audit also measures the difference between its two data sets, "
@@ -181,6 +182,22 @@ def confounding(checks: Sequence[Check]) -> str:
             "smaller than it is"
         )
     return f"{_NOT_ONLY_MEMORY}: {'; and '.join(reasons)}." if reasons else ""
+
+
+def supposition(rows: Sequence[AttackRow], shadows: Shadows) -> str:
+    """What attacks with shadow models suppose of the attacker, in one sentence; empty without."""
+    done = [row for row in rows if row.attack in SHADOW_ATTACKS and row.status == "done"]
+    if not done or shadows == "none":
+        return ""
+    owns = (
+        "holds the candidates themselves, about half of them members, without knowing which"
+        if shadows == "online"
+        else "owns other records like the candidates"
+    )
+    return (
+        "The attacks with shadow models suppose an attacker who knows how this model is trained "
+        f"and {owns}; one who has less may achieve less."
+    )
 
 
 def _auc(estimate: Estimate) -> str:

@@ -40,7 +40,7 @@ def summarise(contents: Contents) -> Summary:
     }
     rows = _rows(contents, scores)
     checks = tuple(_check(check) for check in manifest.checks)
-    verdict = judge(rows, scores, candidates.member, checks)
+    verdict = judge(rows, scores, candidates.member, checks, manifest.shadows)
     exposed = None
     if verdict.attack is not None:
         exposed = _exposure(verdict.attack, scores[verdict.attack], candidates, manifest)

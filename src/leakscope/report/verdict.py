@@ -15,7 +15,7 @@ from leakscope.metrics import membership
 from leakscope.metrics.intervals import CONFIDENCE
 from leakscope.metrics.membership import Member, Score
 from leakscope.report import sentences, words
-from leakscope.report.schema import AttackRow, Conclusion
+from leakscope.report.schema import AttackRow, Conclusion, Shadows
 
 DECIDING_FPRS = (0.01, 0.1)
 """The TPR at the first of these that the non-members can show ranks the attacks."""
@@ -82,6 +82,7 @@ def judge(
     scores: Mapping[str, Score],
     member: Member,
     checks: Sequence[Check],
+    shadows: Shadows = "none",
 ) -> Conclusion:
     """The verdict.
 
@@ -90,6 +91,7 @@ def judge(
         scores: those of each done attack, by its label.
         member: the truth.
         checks: those of the audit itself.
+        shadows: whether there were shadow models, and what they were trained on.
     """
     confidence = required_confidence(max(1, len(scores)))
     evidence = [
@@ -106,6 +108,7 @@ def judge(
         headline=said.headline,
         sentences=said.sentences,
         confounding=confounding,
+        supposition=sentences.supposition(rows, shadows),
         warnings=tuple(_warnings(rows, evidence, checks, speaker)),
         attack=None if speaker is None else speaker.row.label,
         metric=None if speaker is None else speaker.metric,
