@@ -1,8 +1,9 @@
 """Many small PyTorch models, trained fast and reproducibly: the engine of shadow attacks."""
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -13,14 +14,19 @@ from torch import nn
 from leakscope.core import Records, Target
 from leakscope.errors import DataError, LeakscopeError, SpecError, TargetError, did_you_mean
 from leakscope.targets.torch import TorchTarget
-from leakscope.training.loop import Job, fresh, one_by_one
+from leakscope.training import memory
+from leakscope.training.loop import Job, fresh
 from leakscope.training.network import obstacle
 from leakscope.training.pool import Arrays
-from leakscope.training.processes import in_processes
 from leakscope.training.recipe import Recipe
-from leakscope.training.stacked import stacked
+from leakscope.training.trial import fastest
+from leakscope.training.ways import Work, trained
 
 Way = Literal["auto", "processes", "stacked", "one-by-one"]
+_HOW = {"identity": False}
+"""Marks a setting that changes how fast models come, not which: `trainer_name` leaves it out."""
+
+_log = logging.getLogger("leakscope")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,25 +40,31 @@ class Fleet:
         recipe: how one model is trained.
         way: ``processes`` trains in single-threaded processes, one model after another in each;
             ``stacked`` all models as one computation; ``one-by-one`` in this process; ``auto``
-            chooses, see `chosen`.
-        workers: how many processes; one a core unless given.
+            chooses, see `settled`.
+        workers: how many processes, or threads in the other ways; one a core unless given.
         device: where models are trained, as PyTorch names it: ``cpu``, ``cuda``, ``cuda:1``.
+        at_once: how many models may be in memory at once; see `width` unless given.
+        why: the reason for the way; `settled` writes it.
 
     Raises:
         SpecError: there is no such way or device, or there are no workers.
     """
 
     recipe: Recipe
-    way: Way = "auto"
-    workers: int | None = None
-    device: str = "cpu"
+    way: Way = field(default="auto", metadata=_HOW)
+    workers: int | None = field(default=None, metadata=_HOW)
+    device: str = field(default="cpu", metadata=_HOW)
+    at_once: int | None = field(default=None, metadata=_HOW)
+    why: str = field(default="as asked for", metadata=_HOW, compare=False)
 
     def __post_init__(self) -> None:
         if self.way not in get_args(Way):
             hint = did_you_mean(self.way, get_args(Way))
             raise SpecError(f"expected a known way to train a fleet, got {self.way!r}: {hint}")
-        if self.workers is not None and self.workers < 1:
-            raise SpecError(f"expected workers from 1, got {self.workers}: leave it out")
+        for name in ("workers", "at_once"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise SpecError(f"expected {name} from 1, got {value}: leave it out")
         try:
             cpu = torch.device(self.device).type == "cpu"
         except RuntimeError as error:
@@ -65,13 +77,72 @@ class Fleet:
 
     @property
     def chosen(self) -> str:
-        """The way that will be taken, and why.
+        """The way that is taken, and why."""
+        if self.way == "auto":
+            return "auto: chosen by a short trial when the records are there"
+        return f"{self.way} ({self.workers or _cores()}): {self.why}"
+
+    def settled(self, pool: Records, subsets: Bool[np.ndarray, "models records"]) -> "Fleet":
+        """The same fleet with its way, workers and width fixed.
+
+        ``auto`` becomes the way that was fastest in a short trial of those that may pay, if the
+        device is a CPU; on an accelerator models are stacked where their layers allow it. A settled
+        fleet trains the same models again, bit for bit, on the same machine: keep its ``way``,
+        ``workers`` and ``at_once`` for what must be resumed, and settle once for what is called
+        often.
 
         Raises:
-            TargetError: the recipe makes no network.
+            SpecError: the network cannot be trained in the way that was asked for.
+            DataError: a subset is empty.
+            TargetError: the recipe makes no network, or one that could not be trained.
+        """
+        jobs = _jobs(subsets, range(len(subsets)), None)
+        with _explained():
+            return self._settled(pool, jobs)[0] if jobs else self
+
+    def width(self, pool: Records) -> int:
+        """How many models are in memory at once: ``at_once``, or as many as half of it takes.
+
+        Larger fleets run in waves of so many.
+
+        Raises:
+            TargetError: the recipe makes no network, or one that does not take these records.
         """
         with _explained():
-            return ": ".join(self._choice(fresh(self.recipe, 0)))
+            return self._work(pool, fresh(self.recipe, Job(np.arange(1), 0))).wave
+
+    def networks(
+        self,
+        pool: Records,
+        subsets: Bool[np.ndarray, "models records"],
+        seeds: Sequence[int],
+        start: Mapping[str, torch.Tensor] | None = None,
+    ) -> Iterator[nn.Module]:
+        """One trained network a row of ``subsets``, in order, as soon as it is there.
+
+        Calls with the same pool share what processes need: they are started, and the pool is
+        handed to them, once.
+
+        Args:
+            pool: the records to draw from.
+            subsets: which of them each network is trained on.
+            seeds: one a network, for its own randomness.
+            start: a state dictionary from which every network starts, as the clients of a
+                federated round do; each starts from first weights of its own unless given.
+
+        Raises:
+            SpecError: the network cannot be trained in the way that was asked for.
+            DataError: a subset is empty.
+            TargetError: the recipe makes no network, or one that could not be trained.
+        """
+        jobs = _jobs(subsets, seeds, start)
+        if not jobs:
+            return
+        with _explained():
+            fleet, work = self._settled(pool, jobs)
+            _log.info("training %d models, %s", len(jobs), fleet.chosen)
+            assert fleet.way != "auto"
+            yield from trained(work, fleet.way, fleet.workers or 1, jobs)
 
     def many(
         self,
@@ -79,55 +150,57 @@ class Fleet:
         subsets: Bool[np.ndarray, "models records"],
         seeds: Sequence[int],
     ) -> Iterator[Target]:
-        """One trained network a row of ``subsets``, in order, as soon as it is there.
+        """`networks` as targets.
 
         Raises:
             SpecError: the network cannot be trained in the way that was asked for.
             DataError: a subset is empty.
             TargetError: the recipe makes no network, or one that could not be trained.
         """
-        if not subsets.any(axis=1).all():
-            raise DataError("expected records in every subset, got an empty one: enlarge the pool")
-        jobs = [
-            Job(np.flatnonzero(subset), int(seed))
-            for subset, seed in zip(subsets, seeds, strict=True)
-        ]
-        if jobs:
-            with _explained():
-                for module in self._trained(pool, jobs):
-                    yield TorchTarget(module, "logits")
+        for module in self.networks(pool, subsets, seeds):
+            yield TorchTarget(module, "logits")
 
-    def _trained(self, pool: Records, jobs: Sequence[Job]) -> Iterator[nn.Module]:
-        network = fresh(self.recipe, jobs[0].seed)
-        way, _ = self._choice(network)
+    def _work(self, pool: Records, network: nn.Module) -> Work:
         data = Arrays.prepare(pool, network)
-        if way == "processes":
-            return in_processes(self.recipe, data, jobs, self._processes())
-        train = stacked if way == "stacked" else one_by_one
-        return train(self.recipe, data.tensors(self.device), jobs)
+        wave = self.at_once or memory.width(self.recipe, data.tensors(self.device))
+        return Work(self.recipe, pool, data, self.device, wave)
 
-    def _choice(self, network: nn.Module) -> tuple[Way, str]:
+    def _settled(self, pool: Records, jobs: Sequence[Job]) -> tuple["Fleet", Work]:
+        network = fresh(self.recipe, jobs[0])
         why_not = obstacle(network)
         if self.way == "stacked" and why_not:
             raise SpecError(
                 f"expected layers that can be stacked, but {why_not}: "
                 'use way="auto", or train without that layer'
             )
-        if self.way != "auto":
-            return self.way, "as asked for"
-        if torch.device(self.device).type != "cpu":
-            if why_not:
-                return "one-by-one", why_not
-            return "stacked", "small models leave an accelerator idle unless computed together"
-        processes = self._processes()
-        if processes == 1:
-            return "one-by-one", "there is one worker, this process"
-        return "processes", f"on a CPU {processes} single-threaded ones beat one stack of models"
+        work = self._work(pool, network)
+        way, workers, why = self.way, self.workers or _cores(), self.why
+        if way == "auto" and torch.device(self.device).type == "cpu":
+            way, workers, why = fastest(work, jobs, workers, stackable=why_not is None)
+        elif way == "auto" and why_not:
+            way, why = "one-by-one", why_not
+        elif way == "auto":
+            way, why = "stacked", "small models leave an accelerator idle unless computed together"
+        return replace(self, way=way, workers=workers, at_once=work.wave, why=why), work
 
-    def _processes(self) -> int:
-        import joblib
 
-        return int(self.workers or joblib.cpu_count())
+def _jobs(
+    subsets: Bool[np.ndarray, "models records"],
+    seeds: Sequence[int],
+    start: Mapping[str, torch.Tensor] | None,
+) -> list[Job]:
+    if not subsets.any(axis=1).all():
+        raise DataError("expected records in every subset, got an empty one: enlarge the pool")
+    return [
+        Job(np.flatnonzero(subset), int(seed), start)
+        for subset, seed in zip(subsets, seeds, strict=True)
+    ]
+
+
+def _cores() -> int:
+    import joblib
+
+    return int(joblib.cpu_count())
 
 
 @contextmanager

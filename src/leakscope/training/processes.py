@@ -2,48 +2,106 @@
 
 import ctypes
 import importlib.util
+import math
 import pickle
+import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from functools import partial
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.machinery import PathFinder
 from multiprocessing import current_process
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
+from time import monotonic
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Shaped
 from torch import nn
 
-from leakscope.training.loop import Job, fresh, train
+from leakscope.core import Records
+from leakscope.training.loop import Job, fresh, threads, train
 from leakscope.training.network import restore, state
 from leakscope.training.pool import Arrays
 from leakscope.training.recipe import Recipe
 
 
+class _Pool(NamedTuple):
+    """A pool as files, which processes map into their memory instead of getting a copy."""
+
+    known: "tuple[weakref.ref[np.ndarray], weakref.ref[np.ndarray]]"
+    """By its arrays."""
+    data: Arrays
+    forget: "weakref.finalize[[str], np.ndarray]"
+    """Removes the files; by itself once the records are gone."""
+
+
+class _Kept:
+    """What a call leaves for the next one, so that many short ones pay once."""
+
+    pool: _Pool | None = None
+    at_work: float = -math.inf  # when processes were last; joblib lets them wait for 300 s
+
+
+def awake() -> bool:
+    """Whether processes wait for work."""
+    return monotonic() - _Kept.at_work < 240
+
+
 def in_processes(
-    recipe: Recipe, data: Arrays, jobs: Sequence[Job], processes: int
+    recipe: Recipe, pool: Records, data: Arrays, jobs: Sequence[Job], workers: int
 ) -> Iterator[nn.Module]:
     """The models in order, as they are there."""
     from joblib import Parallel, delayed
 
-    packed = _packed(recipe)
-    parallel = Parallel(n_jobs=min(processes, len(jobs)), return_as="generator", batch_size=1)
-    # joblib shares arrays by itself too, but spends a second on waiting for its copy to be let go
-    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        x, y = _mapped(data.x, Path(folder, "x.npy")), _mapped(data.y, Path(folder, "y.npy"))
-        share = delayed(partial(_train_here, packed, Arrays(x, y, data.channels_last)))
-        for job, named in zip(jobs, parallel(share(job) for job in jobs), strict=True):
-            tensors = {name: torch.from_numpy(array) for name, array in named.items()}
-            yield restore(fresh(recipe, job.seed), tensors)
+    shared, packed = _on_disk(pool, data), _packed(recipe)
+    # joblib would share arrays by itself too, but waits a second for its copy to be let go
+    parallel = Parallel(
+        n_jobs=min(workers, len(jobs)), return_as="generator", batch_size=1, max_nbytes=None
+    )
+    given = [None if job.start is None else _arrays(job.start) for job in jobs]
+    calls = (
+        delayed(_train_here)(packed, shared, job._replace(start=None), start)
+        for job, start in zip(jobs, given, strict=True)
+    )
+    for job, named in zip(jobs, parallel(calls), strict=True):
+        _Kept.at_work = monotonic()
+        yield restore(fresh(recipe, job), _tensors(named))
+
+
+def _on_disk(pool: Records, data: Arrays) -> Arrays:
+    """The same data in files, which stay until another pool comes or this one is gone."""
+    last = _Kept.pool
+    if last and last.known[0]() is pool.x and last.known[1]() is pool.y and _alike(last.data, data):
+        return last.data
+    if last:
+        last.forget()
+    folder = mkdtemp()
+    forget = weakref.finalize(pool.x, shutil.rmtree, folder, ignore_errors=True)
+    x, y = (_mapped(a, Path(folder, f"{k}.npy")) for k, a in enumerate((data.x, data.y)))
+    known = weakref.ref(pool.x), weakref.ref(pool.y)
+    _Kept.pool = _Pool(known, Arrays(x, y, data.channels_last), forget)
+    return _Kept.pool.data
+
+
+def _alike(one: Arrays, other: Arrays) -> bool:
+    """Whether a pool was prepared in the same way; networks differ in precision and layers."""
+    return one.x.dtype == other.x.dtype and one.channels_last == other.channels_last
 
 
 def _mapped(array: Shaped[np.ndarray, "..."], path: Path) -> Shaped[np.ndarray, "..."]:
-    """The same array as a file in memory, which processes open instead of getting a copy."""
     np.save(path, array)
     mapped: np.ndarray = np.load(path, mmap_mode="r")
     return mapped
+
+
+def _arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
+    return {name: t.detach().cpu().contiguous().numpy() for name, t in tensors.items()}
+
+
+def _tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
 def _packed(recipe: Recipe) -> bytes:
@@ -64,17 +122,15 @@ def _packed(recipe: Recipe) -> bytes:
         pickler.unregister_pickle_by_value(module)
 
 
-def _train_here(packed: bytes, data: Arrays, job: Job) -> dict[str, np.ndarray]:
+def _train_here(
+    packed: bytes, data: Arrays, job: Job, start: dict[str, np.ndarray] | None
+) -> dict[str, np.ndarray]:
     """One model, in a process of its own: what training made of its state."""
     _keep_memory()
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        recipe = pickle.loads(packed)  # noqa: S301 (what this program has just packed)
-        module = train(recipe, data.tensors("cpu"), job)
-    finally:
-        torch.set_num_threads(threads)  # joblib calls this here when one process is enough
-    return {name: tensor.contiguous().numpy() for name, tensor in state(module).items()}
+    recipe = pickle.loads(packed)  # noqa: S301 (what this program has just packed)
+    with threads(1):  # joblib calls this in the caller's process when one process is enough
+        started = job if start is None else job._replace(start=_tensors(start))
+        return _arrays(state(train(recipe, data.tensors("cpu"), started)))
 
 
 def _keep_memory() -> None:
