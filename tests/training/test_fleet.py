@@ -197,11 +197,13 @@ def test_a_seed_is_the_whole_of_a_models_randomness(way: Way) -> None:
 
 
 def test_the_choice_is_explained() -> None:
-    assert Fleet(brief(linear), workers=1).chosen == "one-by-one: there is one worker, this process"
-    assert Fleet(brief(linear), workers=2).chosen.startswith("processes: on a CPU 2 ")
-    assert Fleet(brief(linear), "stacked").chosen == "stacked: as asked for"
-    assert Fleet(brief(batch_norm), device="cuda").chosen.startswith("stacked: small models")
-    assert Fleet(brief(dropout), device="cuda").chosen.startswith("one-by-one: layer '2' (Dropout)")
+    pool = pool_for(linear)
+    assert Fleet(brief(linear)).chosen.startswith("auto: ")
+    assert Fleet(brief(linear), "stacked", workers=2).chosen == "stacked (2): as asked for"
+    settled = Fleet(brief(linear)).settled(pool, subsets())
+    assert settled.chosen.startswith("one-by-one (1): ")
+    assert settled.chosen.endswith("s of work are too little to share")
+    assert Fleet(brief(linear)).settled(pool, subsets()[:0]) == Fleet(brief(linear))
 
 
 def test_automatic_is_one_of_the_ways() -> None:
@@ -240,7 +242,7 @@ def test_a_network_that_fails_is_explained(way: Way) -> None:
     with pytest.raises(TargetError, match="shadow model to train, got RuntimeError"):
         trained(Fleet(brief(lambda: nn.Linear(7, 3)), way, workers=2))
     with pytest.raises(TargetError, match="by design"):
-        _ = Fleet(brief(broken)).chosen
+        Fleet(brief(broken), way).width(pool_for(linear))
 
 
 @pytest.mark.parametrize(
@@ -265,6 +267,7 @@ def test_a_recipe_that_makes_no_sense_is_refused(settings: dict[str, Any], messa
     ("settings", "message"),
     [
         ({"workers": 0}, "workers from 1"),
+        ({"at_once": 0}, "at_once from 1"),
         ({"device": "abacus"}, "device of PyTorch"),
         ({"way": "processes", "device": "cuda"}, 'device="cpu" with processes'),
     ],
@@ -374,9 +377,9 @@ def test_fleets_that_differ_have_different_names_and_equal_ones_the_same() -> No
         Fleet(brief(linear)),
         Fleet(brief(conv2d)),
         Fleet(brief(linear, lr=0.1)),
-        Fleet(brief(linear), "stacked"),
     ]
     names = [trainer_name(fleet) for fleet in fleets]
-    assert len(set(names)) == 4
-    assert trainer_name(Fleet(brief(linear))) == names[0]
+    assert len(set(names)) == 3
+    same_models = Fleet(brief(linear), "stacked", workers=3, device="cuda", at_once=2, why="so")
+    assert trainer_name(same_models) == names[0]
     assert "0x" not in "".join(names)  # an address in memory is another one in the next program
