@@ -42,7 +42,8 @@ def cifar_10() -> Records:
         images = np.asarray(strip).reshape(-1, 32, 32, 3)
     with np.load(_file("cifar10/meta.npz"), allow_pickle=False) as arrays:
         y = arrays["y"].astype(np.int64)
-    mean, deviation = np.float32([0.491, 0.482, 0.447]), np.float32([0.247, 0.243, 0.262])
+    mean = np.array([0.491, 0.482, 0.447], np.float32)
+    deviation = np.array([0.247, 0.243, 0.262], np.float32)
     x = (images.astype(np.float32) / 255 - mean) / deviation
     return Records(np.ascontiguousarray(np.moveaxis(x, -1, 1)), y)
 

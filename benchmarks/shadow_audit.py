@@ -16,6 +16,7 @@ from benchmarks.timing import Outcome, Timing, environment, table
 from leakscope.core import Records
 
 if TYPE_CHECKING:
+    import torch
     from torch import nn
 
 SUMMARY = "a whole audit of Location-30 with 16 shadows, and a bare loop; CPU seconds"
@@ -110,7 +111,7 @@ def _trained(x: "torch.Tensor", y: "torch.Tensor", seed: int) -> "nn.Module":
     module = _network()
     optimiser = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
     for _ in range(_EPOCHS):
-        for batch in torch.randperm(len(y)).split(_BATCH):
+        for batch in torch.split(torch.randperm(len(y)), _BATCH):
             optimiser.zero_grad()
             torch.autograd.backward(torch.nn.functional.cross_entropy(module(x[batch]), y[batch]))
             optimiser.step()

@@ -167,7 +167,7 @@ def test_settings_are_documented_key_by_key_with_defaults(
 def test_settings_in_the_documentation_are_valid(block: str) -> None:
     table = tomllib.loads(block)
     if "clients" in table:
-        assert federate_spec.defence(federate_spec.parse(table, "the documentation"))
+        assert federate_spec.defence(federate_spec.parse(table, "the documentation")).name
         return
     if not {"predictions", "leave_one_out"} & table.keys():
         for section, text in SETTINGS.items():

@@ -15,6 +15,7 @@ from leakscope.errors import SpecError
 from leakscope.progress import Track, untracked
 from leakscope.result import Audit, load
 from leakscope.shadowing import train
+from leakscope.shadowing.plan import ShadowPlan
 from leakscope.shadowing.workers import Workers
 from leakscope.store import Candidates, Contents, Entry, Manifest, Run
 
@@ -40,7 +41,7 @@ def perform(
     # without a fingerprint nothing could tell these answers from those of a changed model
     answers_path = run.path / "answers.sqlite" if run and subject.fingerprint else None
     prepared = build.prepare(subject, seed, delta, answers_path, track)
-    contents = begun(prepared, attacks, settings, seed, delta, name, run)
+    contents = begun(prepared, subject.shadows, attacks, settings, seed, delta, name, run)
     if subject.shadows is not None:
         view, folder = prepared.challenge.view, run.path if run else None
         shadows = train.train(view, subject.shadows, seed, folder, track, workers)
@@ -54,6 +55,7 @@ def perform(
 
 def begun(
     prepared: build.Prepared,
+    shadows: ShadowPlan | None,
     attacks: tuple[MembershipAttack, ...],
     settings: dict[str, Any],
     seed: int,
@@ -66,7 +68,7 @@ def begun(
     Raises:
         StoreError: the folder belongs to another challenge, or cannot be written.
     """
-    manifest = _manifest(prepared, attacks, settings, seed, delta, name)
+    manifest = _manifest(prepared, shadows, attacks, settings, seed, delta, name)
     view, truth = prepared.challenge.view, prepared.challenge.truth
     candidates = Candidates(truth.member, view.records.y, prepared.index)
     if run:
@@ -117,6 +119,7 @@ def _attack(prepared: build.Prepared, attack: MembershipAttack, seed: int, delta
 
 def _manifest(
     prepared: build.Prepared,
+    shadows: ShadowPlan | None,
     attacks: tuple[MembershipAttack, ...],
     settings: dict[str, Any],
     seed: int,
@@ -130,7 +133,7 @@ def _manifest(
         view.reference,
         prepared.answers,
         features=Need.FEATURES in view.offers,
-        pool=None if subject.shadows is None else subject.shadows.pool,
+        pool=None if shadows is None else shadows.pool,
     )
     return Manifest(
         name=name,
@@ -148,15 +151,15 @@ def _manifest(
         settings=settings,
         environment=_environment(),
         checks=checks.check(question, seed),
-        shadows=_kind(subject),
+        shadows=_kind(shadows),
         leakscope=version("leakscope"),
     )
 
 
-def _kind(subject: build.Subject) -> Literal["none", "online", "offline"]:
-    if subject.shadows is None:
+def _kind(plan: ShadowPlan | None) -> Literal["none", "online", "offline"]:
+    if plan is None:
         return "none"
-    return "online" if subject.shadows.pool is None else "offline"
+    return "online" if plan.pool is None else "offline"
 
 
 def _environment() -> dict[str, str]:

@@ -154,7 +154,8 @@ def features(played: Column, others: Sides, usual: Norm) -> Float64[np.ndarray, 
 def _variance(side: Side, usual: float) -> Column:
     """Each record's variance, drawn to the usual one as by `PRIOR` further shadows."""
     freedom = np.maximum(side.models - 1, 0)
-    return (side.scatter + PRIOR * usual) / (freedom + PRIOR)
+    variance: Column = (side.scatter + PRIOR * usual) / (freedom + PRIOR)
+    return variance
 
 
 def _surplus(phi: Column, mean: Column, variance: float) -> Column:

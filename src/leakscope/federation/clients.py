@@ -1,6 +1,7 @@
 """What the clients of a round compute from the weights that they were sent."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -15,7 +16,10 @@ from leakscope.training.recipe import Recipe
 
 if TYPE_CHECKING:
     import torch
+    from torch import nn
 
+_START = 5.0
+"""Seconds of training after which processes are started, which takes about as long."""
 _REMEDY = "make one network by hand and put a few records to it to see why"
 
 
@@ -121,34 +125,33 @@ def gradients(
         }
 
 
-class OneByOne:
-    """One client after another, in this process."""
+class Gradual:
+    """The clients of a round: in this process at first, in several once that has taken long.
+
+    Each client is computed on one thread in either case, so its numbers are the same.
+
+    Args:
+        recipe: how a client trains.
+    """
 
     def __init__(self, recipe: Recipe) -> None:
-        self._recipe = recipe
+        from leakscope.training.fleet import Fleet
 
-    def networks(self, pool, subsets, seeds, start=None):  # type: ignore[no-untyped-def]
-        import torch
-        from torch.nn.functional import cross_entropy
+        self._here = Fleet(recipe, "one-by-one", workers=1)
+        self._beside = Fleet(recipe, "processes")
+        self._spent = 0.0
 
-        from leakscope.training.fleet import _Data, _seeded, _step
-
-        recipe = self._recipe
-        with torch.random.fork_rng([]):
-            data = _Data.prepare(pool, recipe.network()).tensors("cpu")
-        for subset, seed in zip(subsets, seeds, strict=True):
-            rows = np.flatnonzero(subset)
-            with _seeded(seed, data.x.device):
-                module = recipe.network()
-                if start is not None:
-                    module.load_state_dict(start, strict=False)
-                if data.channels_last:
-                    module.to(memory_format=torch.channels_last)
-                module.train()
-                optimiser = recipe.over([p for p in module.parameters() if p.requires_grad])
-                for rate, batch in recipe.steps(rows, seed):
-                    x, y = data.batch(batch)
-                    optimiser.zero_grad()
-                    torch.autograd.backward(cross_entropy(module(x), y))
-                    _step(optimiser, rate)
-            yield module.eval()
+    def networks(
+        self,
+        pool: Records,
+        subsets: Bool[np.ndarray, "models records"],
+        seeds: Sequence[int],
+        start: "Mapping[str, torch.Tensor] | None" = None,
+    ) -> "Iterator[nn.Module]":
+        """See `LocalTrainer`."""
+        if self._spent > _START and len(seeds) > 1:
+            yield from self._beside.networks(pool, subsets, seeds, start)
+            return
+        begun = perf_counter()
+        yield from self._here.networks(pool, subsets, seeds, start)
+        self._spent += perf_counter() - begun

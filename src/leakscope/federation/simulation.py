@@ -38,7 +38,7 @@ class Federation:
     """Clients with their records, and how they and their server learn together.
 
     Every random choice comes from a stream of its own under ``seed``, so a federation is the same,
-    bit for bit, whenever it runs with the same number of workers on the same machine.
+    bit for bit, whenever it runs on the same machine, however many processes train its clients.
 
     Args:
         pool: the records of all clients.
@@ -106,10 +106,11 @@ class Federation:
             LeakscopeError: a client could not train, or the defence refused.
         """
         weights = self._fresh() if sent is None else sent
+        trainer = self.trainer or clients.Gradual(self.recipe)
         turns = Counter(client for k in range(first) for client in self._participants(k))
         for number in itertools.count(first):
             turns.update(self._participants(number))
-            done = self._round(number, weights, turns)
+            done = self._round(number, weights, turns, trainer)
             yield done
             assert done.aggregated is not None
             weights = done.aggregated
@@ -151,9 +152,11 @@ class Federation:
             digest.update(np.ascontiguousarray(part).data)
         return digest.hexdigest()
 
-    def _round(self, number: int, sent: Tensors, turns: Mapping[int, int]) -> Round:
+    def _round(
+        self, number: int, sent: Tensors, turns: Mapping[int, int], trainer: LocalTrainer
+    ) -> Round:
         chosen = self._participants(number)
-        results = dict(zip(chosen, self._results(number, chosen, sent), strict=True))
+        results = dict(zip(chosen, self._results(number, chosen, sent, trainer), strict=True))
         sizes = {client: len(self.clients[client]) for client in chosen}
         received, masked = server.seen(self.defence, number, sent, results, sizes, turns, self.seed)
         mean = server.average(received.values()) if masked is None else masked.tensors
@@ -192,7 +195,7 @@ class Federation:
         return sorted(rng.choice(len(self.clients), many, replace=False).tolist())
 
     def _results(
-        self, number: int, chosen: Sequence[int], sent: Tensors
+        self, number: int, chosen: Sequence[int], sent: Tensors, trainer: LocalTrainer
     ) -> Iterator[dict[str, np.ndarray]]:
         """What each client comes to, before any defence."""
         rows = [self.clients[client] for client in chosen]
@@ -201,7 +204,6 @@ class Federation:
         if self.rule == "fedsgd":
             yield from clients.gradients(self.recipe, self.pool, rows, seeds, sent)
             return
-        trainer = self.trainer or clients.OneByOne(self.recipe)
         for after in clients.trained(trainer, self.pool, rows, seeds, sent):
             if self._kind == "weights":
                 yield after

@@ -216,7 +216,7 @@ def _target(
     name = f"{plan.name}, target {k} of {plan.targets}"
     settings = {"leave_one_out": {"target": k, "shadows": others}}
     run = _run(across.folder(path, k)) if stored else None
-    contents = begun(prepared, asked.attacks, settings, seed, asked.delta, name, run)
+    contents = begun(prepared, asked.shadows, asked.attacks, settings, seed, asked.delta, name, run)
     return attacked(prepared, asked.attacks, contents, run)
 
 

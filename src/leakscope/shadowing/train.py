@@ -13,6 +13,7 @@ from leakscope.core import ModelView, Records, Shadows
 from leakscope.progress import Track, untracked
 from leakscope.shadowing.plan import ShadowPlan, identity
 from leakscope.shadowing.rows import RowFile
+from leakscope.shadowing.settling import settled
 from leakscope.shadowing.workers import Local, Trained, Work, Workers
 
 FOLDER = "shadows"
@@ -93,6 +94,7 @@ def rows(
     """
     file = RowFile(folder, key, len(work.seeds), sum(map(len, work.queries)))
     models = sorted({*file.missing, *again})
+    work = settled(work, models, folder / f"{key}.way.json")
     with closing(workers.train(work, models)) as fresh:
         for _ in track(models, "Training shadows", len(work.seeds) - len(models)):
             trained = next(fresh)
