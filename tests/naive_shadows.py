@@ -5,20 +5,35 @@ import math
 import numpy as np
 from scipy import stats
 
-from leakscope.core import ModelView
+from leakscope.core import ModelView, Records
 
 
-def _phi(view: ModelView) -> list[float]:
-    p = view.target.predict(view.records.x)
+def _phi(view: ModelView, records: Records) -> list[float]:
+    p = view.target.predict(records.x)
     return [
         math.log(row[y]) - math.log(sum(row[j] for j in range(len(row)) if j != y))
-        for row, y in zip(p, view.records.y, strict=True)
+        for row, y in zip(p, records.y, strict=True)
+    ]
+
+
+def _ways(view: ModelView) -> list[tuple[Records, np.ndarray]]:
+    """Each way of asking: the records, and φ under each shadow."""
+    assert view.shadows is not None
+    return [
+        (view.records, view.shadows.phi),
+        *zip(view.augmented, view.shadows.augmented_phi, strict=True),
     ]
 
 
 def lira(view: ModelView, variance: str) -> list[float]:
+    """The sum over the ways of asking."""
+    scores = [_lira(view, variance, records, phi) for records, phi in _ways(view)]
+    return [sum(of_one) for of_one in zip(*scores, strict=True)]
+
+
+def _lira(view: ModelView, variance: str, records: Records, phi: np.ndarray) -> list[float]:
     assert view.shadows is not None
-    phi, member = view.shadows.phi, view.shadows.member
+    member = view.shadows.member
     sides = {side: [row[mask == side] for row, mask in zip(phi, member, strict=True)]
              for side in (True, False)}  # fmt: skip
     pooled = {}
@@ -27,7 +42,7 @@ def lira(view: ModelView, variance: str) -> list[float]:
         freedom = sum(len(row) - 1 for row in rows if len(row))
         pooled[side] = squares / freedom if freedom else math.nan
     scores = []
-    for i, observed in enumerate(_phi(view)):
+    for i, observed in enumerate(_phi(view, records)):
         density = {}
         for side in (True, False):
             row = sides[side][i]
@@ -43,11 +58,28 @@ def lira(view: ModelView, variance: str) -> list[float]:
     return scores
 
 
+def calibrated(view: ModelView) -> list[float]:
+    """Records in all shadows or in none are left out: NaN."""
+    assert view.shadows is not None
+    targets = [_phi(view, records) for records, _ in _ways(view)]
+    scores = []
+    for i, mask in enumerate(view.shadows.member):
+        if mask.all() or not mask.any():
+            scores.append(math.nan)
+            continue
+        surplus = []
+        for (_, phi), target in zip(_ways(view), targets, strict=True):
+            surplus.append(target[i] - (phi[i][mask].mean() + phi[i][~mask].mean()) / 2)
+        scores.append(sum(surplus) / len(surplus))
+    return scores
+
+
 def sigmoid(phi: np.ndarray) -> np.ndarray:
     return np.asarray(1 / (1 + np.exp(-phi)))
 
 
 def rmia(view: ModelView, gamma: float, a: float) -> list[float]:
+    """Each probability is the geometric mean over the ways of asking; population: one way."""
     assert view.shadows is not None
     assert view.reference is not None
     online = view.shadows.member.any()
@@ -55,14 +87,41 @@ def rmia(view: ModelView, gamma: float, a: float) -> list[float]:
     p = view.target.predict(view.reference.x)
     for row, y, phi in zip(p, view.reference.y, view.shadows.reference_phi, strict=True):
         others.append(row[y] / (((1 + a) * sigmoid(phi).mean() + 1 - a) / 2))
+    ways = _ways(view)
+    answers = [view.target.predict(records.x) for records, _ in ways]
     scores = []
-    p = view.target.predict(view.records.x)
-    for i, (row, y) in enumerate(zip(p, view.records.y, strict=True)):
-        q, mask = sigmoid(view.shadows.phi[i]), view.shadows.member[i]
+    for i, y in enumerate(view.records.y):
+        mask = view.shadows.member[i]
+        q = stats.gmean([sigmoid(phi[i]) for _, phi in ways], axis=0)
         if online:
             expected = (q[mask].mean() + q[~mask].mean()) / 2
         else:
             expected = ((1 + a) * q.mean() + 1 - a) / 2
-        ratio = row[y] / expected
+        ratio = stats.gmean([p[i][y] for p in answers]) / expected
         scores.append(float(np.mean([ratio / z > gamma for z in others])))
     return scores
+
+
+def factor(phi: np.ndarray, member: np.ndarray) -> float:
+    """RMIA's a, by a fit of a line through (1, 1)."""
+    x, y = [], []
+    for row, mask in zip(phi, member, strict=True):
+        if mask.any() and not mask.all():
+            x.append(1 - sigmoid(row[~mask]).mean())
+            y.append(1 - sigmoid(row[mask]).mean())
+    slope, *_ = np.linalg.lstsq(np.array(x)[:, None], np.array(y), rcond=None)
+    return float(slope[0])
+
+
+def others(phi: np.ndarray, member: np.ndarray, k: int, i: int) -> dict[str, float]:
+    """What the shadows other than k say of record i; it must be in some of them and not in all."""
+    row, mask = np.delete(phi[i], k), np.delete(member[i], k)
+    inside, outside = row[mask], row[~mask]
+    return {
+        "mean_in": inside.mean(),
+        "mean_out": outside.mean(),
+        "scatter_in": ((inside - inside.mean()) ** 2).sum(),
+        "scatter_out": ((outside - outside.mean()) ** 2).sum(),
+        "p_in": sigmoid(inside).mean(),
+        "p_out": sigmoid(outside).mean(),
+    }

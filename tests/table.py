@@ -29,11 +29,19 @@ def finds_a_leak(attack: MembershipAttack) -> None:
     assert found.metrics["auc"].low > 0.5
 
 
-def sees_nothing_where_nothing_leaks(attack: MembershipAttack) -> None:
+def finds_a_leak_in_two_ways(attack: MembershipAttack) -> None:
+    found = auditing.run(worlds.two_ways(worlds.leaky(), 0), attack).finding
+    assert found.status is Status.DONE, found.reason
+    assert found.metrics["auc"].low > 0.5
+
+
+def sees_nothing_where_nothing_leaks(attack: MembershipAttack, *, ways: int = 1) -> None:
     runs = 30
     covered = 0
     for seed in range(runs):
         challenge = worlds.silent(seed)
+        if ways == 2:
+            challenge = worlds.two_ways(challenge, seed)
         score = guess(attack, challenge.view, seed)
         covered += 0.5 in membership.auc(score, challenge.truth.member)
     assert covered >= fewest_covered(runs)

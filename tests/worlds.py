@@ -44,30 +44,64 @@ class _Smooth:
         return to_probabilities(p / p.sum(axis=1, keepdims=True), "probabilities", len(x))
 
 
-def _shadows(candidates: Records, reference: Records, seed: int) -> Shadows:
-    halves = np.random.default_rng([seed, 3]).random((len(candidates), SHADOWS)) < 0.5
-    models = [_Smooth(candidates.take(half), seed + k) for k, half in enumerate(halves.T)]
-    of = [
-        np.stack([signals.compute("scaled_logit", m.predict(r.x), r.y) for m in models], axis=1)
-        for r in (candidates, reference)
+def nudged(records: Records) -> Records:
+    """The same records seen otherwise: every feature a little larger."""
+    return Records(records.x + 0.05, records.y)
+
+
+@cache
+def _models(seed: int) -> list[_Smooth]:
+    """Shadows, each trained on its own random half of the candidates."""
+    candidates = draw(2 * SIZE, seed)
+    return [_Smooth(candidates.take(half), seed + k) for k, half in enumerate(_halves(seed).T)]
+
+
+def _halves(seed: int) -> np.ndarray:
+    return np.random.default_rng([seed, 3]).random((2 * SIZE, SHADOWS)) < 0.5
+
+
+def _phi(seed: int, records: Records) -> np.ndarray:
+    columns = [
+        signals.compute("scaled_logit", model.predict(records.x), records.y)
+        for model in _models(seed)
     ]
-    return Shadows(of[0], halves, of[1])
+    return np.stack(columns, axis=1)
 
 
 def part(view: ModelView, chosen: np.ndarray) -> ModelView:
     """The same view of some candidates, or of all in another order."""
     assert view.shadows is not None
-    shadows = Shadows(
-        view.shadows.phi[chosen], view.shadows.member[chosen], view.shadows.reference_phi
+    shadows = dataclasses.replace(
+        view.shadows,
+        phi=view.shadows.phi[chosen],
+        member=view.shadows.member[chosen],
+        augmented_phi=tuple(phi[chosen] for phi in view.shadows.augmented_phi),
     )
-    return dataclasses.replace(view, records=view.records.take(chosen), shadows=shadows)
+    return dataclasses.replace(
+        view,
+        records=view.records.take(chosen),
+        augmented=tuple(records.take(chosen) for records in view.augmented),
+        shadows=shadows,
+    )
+
+
+def two_ways(
+    challenge: Challenge[ModelView, Membership], seed: int
+) -> Challenge[ModelView, Membership]:
+    """The same challenge with every model asked about the candidates in a second way."""
+    view = challenge.view
+    assert view.shadows is not None
+    other = nudged(view.records)
+    shadows = dataclasses.replace(view.shadows, augmented_phi=(_phi(seed, other),))
+    view = dataclasses.replace(view, augmented=(other,), shadows=shadows)
+    return dataclasses.replace(challenge, view=view)
 
 
 def _challenge(seed: int, *, trained: bool) -> Challenge[ModelView, Membership]:
     candidates, reference = draw(2 * SIZE, seed), draw(SIZE, seed + 1000)
     member = np.random.default_rng([seed, 2]).permutation(2 * SIZE) < SIZE
     training = candidates.take(member) if trained else draw(SIZE, seed + 2000)
-    shadows = _shadows(candidates, reference, seed)
+    shadows = Shadows(_phi(seed, candidates), _halves(seed), _phi(seed, reference))
     view = ModelView(_Smooth(training, seed), candidates, reference, shadows)
     return Challenge(view, Membership(member))
 

@@ -9,6 +9,7 @@ with membership shuffled: the intervals must cover chance.
 import dataclasses
 from collections.abc import Iterable
 
+import numpy as np
 from scipy import stats
 
 from leakscope import auditing
@@ -70,7 +71,14 @@ def planted(
     records = challenge.view.records
     memorised = stream(seed, "planted leak").random(len(records)) < 0.5
     memorised[:2] = True, False  # both groups exist, however few the candidates
-    target = Planted(challenge.view.target, records.x, records.y, memorised, seed)
+    ways = (records, *challenge.view.augmented)
+    target = Planted(
+        challenge.view.target,
+        np.concatenate([way.x for way in ways]),
+        np.concatenate([way.y for way in ways]),
+        np.tile(memorised, len(ways)),
+        seed,
+    )
     return Challenge(dataclasses.replace(challenge.view, target=target), Membership(memorised))
 
 

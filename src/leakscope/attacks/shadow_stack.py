@@ -77,7 +77,7 @@ class ShadowStack:
         assert view.shadows is not None
         said = answers(view)
         place = places(said.blocks())
-        away = np.sort(rng.permutation(view.shadows.phi.shape[1])[:TURNS])
+        away = sorted(rng.permutation(view.shadows.phi.shape[1])[:TURNS].tolist())
         lessons, turns = _played(said, place, away, self.folds)
         seed = int(rng.integers(2**31))
         score = np.empty(len(place))
@@ -103,7 +103,7 @@ class ShadowStack:
 
 
 def _played(
-    said: Answers, place: Ranks, away: Ranks, folds: int
+    said: Answers, place: Ranks, away: list[int], folds: int
 ) -> tuple[_Lessons, list[Features]]:
     """Every shadow in the target's place for an equal share of the records each, and the target.
 

@@ -78,18 +78,21 @@ def all_but_one(block: Block) -> Sides:
 
 def norm(parts: Iterable[Block]) -> Norm:
     """What is usual among these records, with no shadow away."""
-    gap = known = 0.0
-    scatter, freedom = np.zeros(2), np.zeros(2)
+    columns = []
     for block in parts:
-        sides = _sides(block, lambda values: values.sum(axis=1))
-        gaps = sides.inside.mean - sides.outside.mean
-        gap += float(np.nansum(gaps))
-        known += int((~np.isnan(gaps)).sum())
-        scatter += [side.scatter.sum() for side in sides]
-        freedom += [np.maximum(side.models - 1, 0).sum() for side in sides]
-    # where no record shows any spread, distances are left as they are
-    inside, outside = np.where(scatter > 0, scatter / np.maximum(freedom, 1), 1.0)
-    return Norm(gap / max(known, 1), float(inside), float(outside))
+        inside, outside = _sides(block, lambda values: values.sum(axis=1))
+        free = [np.maximum(side.models - 1, 0) for side in (inside, outside)]
+        columns.append((inside.mean - outside.mean, inside.scatter, outside.scatter, *free))
+    # added up as whole columns: the sums must not depend on how the records were cut into blocks
+    gaps, *sums = map(np.concatenate, zip(*columns, strict=True))
+    scatter_in, scatter_out, free_in, free_out = (float(column.sum()) for column in sums)
+    known = gaps[~np.isnan(gaps)]
+    return Norm(
+        float(known.mean()) if len(known) else 0.0,
+        # where no record shows any spread, distances are left as they are
+        scatter_in / free_in if scatter_in else 1.0,
+        scatter_out / free_out if scatter_out else 1.0,
+    )
 
 
 def _sides(block: Block, add: Callable[[Matrix], np.ndarray]) -> Sides:

@@ -1,0 +1,321 @@
+"""What shadow attacks share: ways of asking, blocks, and nothing that gives a stand-in away."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from leakscope import auditing, catalog
+from leakscope.attacks import rmia, shadow_answers, stand_ins
+from leakscope.attacks.calibrated import Calibrated
+from leakscope.attacks.lira import LiRA
+from leakscope.attacks.rmia import RMIA
+from leakscope.attacks.shadow import Shadow
+from leakscope.attacks.shadow_stack import ShadowStack
+from leakscope.core import MembershipAttack, ModelView, PoolAnswers, Shadows
+from leakscope.errors import DataError, NotApplicable
+from leakscope.metrics import membership
+
+from .. import naive_shadows, table, worlds
+
+ATTACKS = tuple(catalog.attack(name) for name in catalog.SHADOW_ATTACKS)
+each = pytest.mark.parametrize("attack", ATTACKS, ids=auditing.label)
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def with_shadows(view: ModelView, **changes: object) -> ModelView:
+    assert view.shadows is not None
+    return dataclasses.replace(view, shadows=dataclasses.replace(view.shadows, **changes))  # type: ignore[arg-type]
+
+
+def offline(view: ModelView, pool: PoolAnswers | None = None) -> ModelView:
+    assert view.shadows is not None
+    return with_shadows(view, member=np.zeros_like(view.shadows.member), pool=pool)
+
+
+def pool_of(challenge_seed: int) -> PoolAnswers:
+    """The same shadows' answers about the records they were trained on, as an offline pool's."""
+    view = worlds.leaky(challenge_seed).view
+    assert view.shadows is not None
+    return PoolAnswers(view.records.y, view.shadows.phi, view.shadows.member)
+
+
+@each
+def test_a_leak_is_found_by_two_ways_of_asking(attack: MembershipAttack) -> None:
+    table.finds_a_leak_in_two_ways(attack)
+
+
+@each
+def test_nothing_is_seen_by_two_ways_of_asking_where_nothing_leaks(
+    attack: MembershipAttack,
+) -> None:
+    table.sees_nothing_where_nothing_leaks(attack, ways=2)
+
+
+@each
+def test_a_second_way_that_says_the_same_changes_no_order(attack: MembershipAttack) -> None:
+    view = worlds.leaky().view
+    assert view.shadows is not None
+    twice = dataclasses.replace(
+        with_shadows(view, augmented_phi=(view.shadows.phi,)), augmented=(view.records,)
+    )
+    once, again = attack(view, rng()).score, attack(twice, rng()).score
+    factor = 2 if isinstance(attack, LiRA) else 1  # sums the ways, the others average them
+    np.testing.assert_allclose(again, factor * once, rtol=1e-9, atol=1e-9)
+
+
+@each
+def test_shadows_asked_in_other_ways_than_the_target_are_refused(attack: MembershipAttack) -> None:
+    view = worlds.leaky().view
+    odd = dataclasses.replace(view, augmented=(view.records,))
+    with pytest.raises(DataError, match="further ways of asking"):
+        attack(odd, rng())
+
+
+@pytest.mark.parametrize("variance", ["global", "record"])
+@pytest.mark.parametrize("online", [True, False])
+def test_attacks_agree_with_their_naive_twins_in_two_ways(*, online: bool, variance: str) -> None:
+    view = worlds.two_ways(worlds.leaky(), 0).view
+    assert view.shadows is not None
+    assert view.reference is not None
+    counts = view.shadows.member.sum(1)
+    view = worlds.part(view, np.flatnonzero((counts > 1) & (counts < worlds.SHADOWS - 1)))
+    if not online:
+        view = offline(view)
+    lira = LiRA(variance=variance)(view, rng()).score  # type: ignore[arg-type]
+    np.testing.assert_allclose(lira, naive_shadows.lira(view, variance), atol=1e-8)
+    others = len(view.reference)
+    shares = np.floor(RMIA(a=0.3)(view, rng()).score * others) / others
+    np.testing.assert_allclose(shares, naive_shadows.rmia(view, 2.0, 0.3), atol=1e-12)
+    if online:
+        score = Calibrated()(view, rng()).score
+        np.testing.assert_allclose(score, naive_shadows.calibrated(view), atol=1e-9)
+
+
+@each
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_blocks_and_storage_change_nothing(
+    attack: MembershipAttack, order: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read-only mapped matrix, read a few records at a time, gives the same bits."""
+    view = worlds.two_ways(worlds.leaky(), 0).view
+    assert view.shadows is not None
+    whole = attack(view, rng()).score
+    mapped = []
+    for i, phi in enumerate((view.shadows.phi, *view.shadows.augmented_phi)):
+        # by rows a record, or, as when each model's answers are one row, by columns
+        np.save(tmp_path / f"{i}.npy", phi if order == "C" else np.ascontiguousarray(phi.T))
+        on_disk = np.load(tmp_path / f"{i}.npy", mmap_mode="r")
+        mapped.append(on_disk if order == "C" else on_disk.T)
+    monkeypatch.setattr(shadow_answers, "BLOCK", 2 * worlds.SHADOWS * 7)
+    far = with_shadows(view, phi=mapped[0], augmented_phi=tuple(mapped[1:]))
+    blocks = list(shadow_answers.blocks(far.shadows))  # type: ignore[arg-type]
+    assert {len(block.member) for block in blocks[:-1]} == {7}
+    np.testing.assert_array_equal(attack(far, rng()).score, whole)
+
+
+@each
+def test_half_precision_on_disk_is_computed_with_in_full(attack: MembershipAttack) -> None:
+    view = worlds.leaky().view
+    assert view.shadows is not None
+    single = view.shadows.phi.astype(np.float32)
+    short = attack(with_shadows(view, phi=single), rng()).score
+    np.testing.assert_array_equal(
+        short, attack(with_shadows(view, phi=single.astype(np.float64)), rng()).score
+    )
+
+
+def test_what_others_say_holds_no_trace_of_the_one_that_plays() -> None:
+    """Not even by rounding: trees would find it, and read it where the target plays."""
+    r = rng()
+    phi, member = r.normal(size=(500, 6)).round(1), r.random((500, 6)) < 0.5
+    for k in range(6):
+        other_phi, other_member = phi.copy(), member.copy()
+        other_phi[:, k], other_member[:, k] = 9 * r.normal(size=500), ~member[:, k]
+        sums = [
+            stand_ins.all_but_one(shadow_answers.Block(slice(0, 500), (p,), m)).column(
+                k, slice(None)
+            )
+            for p, m in ((phi, member), (other_phi, other_member))
+        ]
+        usual = stand_ins.Norm(1.0, 1.0, 1.0)
+        seen = [stand_ins.features(phi[:, k], of, usual) for of in sums]
+        np.testing.assert_array_equal(*seen)
+
+
+def test_sums_of_the_others_agree_with_their_naive_twin() -> None:
+    view = worlds.leaky().view
+    assert view.shadows is not None
+    phi, member = view.shadows.phi, view.shadows.member
+    sides = stand_ins.all_but_one(shadow_answers.Block(slice(0, len(phi)), (phi,), member))
+    compared = 0
+    for k in range(worlds.SHADOWS):
+        inside, outside = sides.column(k, slice(None))
+        for i in range(0, len(phi), 29):
+            if not 0 < np.delete(member[i], k).sum() < worlds.SHADOWS - 1:
+                continue
+            found = {
+                "mean_in": inside.mean[i],
+                "mean_out": outside.mean[i],
+                "scatter_in": inside.scatter[i],
+                "scatter_out": outside.scatter[i],
+                "p_in": inside.probability[i] / inside.models[i],
+                "p_out": outside.probability[i] / outside.models[i],
+            }
+            assert found == pytest.approx(naive_shadows.others(phi, member, k, i), abs=1e-9)
+            compared += 1
+    assert compared > 50
+
+
+def test_the_stack_learns_nothing_from_shadows_that_leak_nothing() -> None:
+    """Answers that do not depend on membership teach no rule, however many ties they have."""
+    covered = 0
+    runs = 20
+    for seed in range(runs):
+        r = np.random.default_rng(seed)
+        challenge = worlds.leaky(0)
+        assert challenge.view.shadows is not None
+        shape = challenge.view.shadows.phi.shape
+        votes = r.choice([-500.0, -1.0, 1.0, 500.0], size=shape)  # two of them saturated
+        view = with_shadows(challenge.view, phi=votes, member=r.random(shape) < 0.5)
+        stand_in = Told(votes[:, 0], view)
+        rest = with_shadows(
+            dataclasses.replace(view, target=stand_in),
+            phi=votes[:, 1:],
+            member=view.shadows.member[:, 1:],  # type: ignore[union-attr]
+            reference_phi=view.shadows.reference_phi[:, 1:],  # type: ignore[union-attr]
+        )
+        score = ShadowStack()(rest, np.random.default_rng(seed)).score
+        covered += 0.5 in membership.auc(score, view.shadows.member[:, 0])  # type: ignore[union-attr]
+    assert covered >= table.fewest_covered(runs)
+
+
+@dataclasses.dataclass(frozen=True)
+class Told:
+    """A target that says φ as told."""
+
+    phi: np.ndarray
+    view: ModelView
+
+    @property
+    def offers(self) -> object:
+        return self.view.target.offers
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        del x
+        p = 1 / (1 + np.exp(-np.clip(self.phi, -30, 30)))
+        answers = np.repeat(((1 - p) / (worlds.CLASSES - 1))[:, None], worlds.CLASSES, axis=1)
+        answers[np.arange(len(p)), self.view.records.y] = p
+        return np.asarray(answers / answers.sum(axis=1, keepdims=True))
+
+
+def test_rmias_factor_is_the_fit_of_its_naive_twin_and_blind_to_the_target() -> None:
+    view = worlds.leaky().view
+    assert view.shadows is not None
+    a = rmia.chosen_factor(view)
+    assert a == pytest.approx(naive_shadows.factor(view.shadows.phi, view.shadows.member), abs=0.02)
+    assert a == rmia.chosen_factor(worlds.leaky().view) != rmia.PAPERS_FACTOR
+    other = dataclasses.replace(view, target=worlds.leaky(1).view.target)
+    assert a == rmia.chosen_factor(other)
+    turned = np.random.default_rng(1).permutation(len(view.records))
+    assert a == pytest.approx(rmia.chosen_factor(worlds.part(view, turned)), abs=1e-12)
+
+
+def test_offline_the_factor_comes_from_the_pool_or_is_the_papers() -> None:
+    view = worlds.leaky().view
+    assert rmia.chosen_factor(offline(view)) == rmia.PAPERS_FACTOR
+    assert rmia.chosen_factor(offline(view, pool_of(1))) == rmia.chosen_factor(worlds.leaky(1).view)
+
+
+def test_a_chosen_factor_does_no_worse_than_the_papers_and_better_than_a_bad_one() -> None:
+    """Offline, on records of very different difficulty; each gain is over 20 worlds."""
+    gains: dict[float, list[float]] = {rmia.PAPERS_FACTOR: [], 1.0: []}
+    for seed in range(20):
+        view, member = _offline_world(seed)
+        chosen = stats.mannwhitneyu(*_groups(RMIA()(view, rng()).score, member)).statistic
+        for a, gained in gains.items():
+            fixed = stats.mannwhitneyu(*_groups(RMIA(a=a)(view, rng()).score, member)).statistic
+            gained.append((chosen - fixed) / (member.sum() * (~member).sum()))
+    error = {a: np.std(gained, ddof=1) / np.sqrt(20) for a, gained in gains.items()}
+    assert np.mean(gains[rmia.PAPERS_FACTOR]) > -2 * error[rmia.PAPERS_FACTOR]
+    assert np.mean(gains[1.0]) > 5 * error[1.0]
+
+
+def _groups(score: np.ndarray, member: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return score[member], score[~member]
+
+
+def _offline_world(seed: int) -> tuple[ModelView, np.ndarray]:
+    """φ is a record's own difficulty, plus 4 if trained on it, plus noise."""
+    r = np.random.default_rng(seed)
+    view = worlds.leaky().view
+    assert view.reference is not None
+    n, m, models = len(view.records), len(view.reference), 4
+
+    def phi(size: int, inside: np.ndarray) -> np.ndarray:
+        hard = 3 * np.random.default_rng([seed, size]).normal(size=(size, 1))
+        return np.asarray(hard + 4 * inside + r.normal(size=inside.shape))
+
+    member = r.random(n) < 0.5
+    taught = r.random((n, models)) < 0.5
+    nobody = np.zeros((n, models), np.bool_)
+    both = phi(n, np.column_stack([member, nobody]))
+    none = np.zeros((m, models + 1), np.bool_)
+    beyond = phi(m, none)
+    told = _By(np.concatenate([both[:, 0], beyond[:, 0]]), view)
+    pool = PoolAnswers(view.records.y, phi(n, taught), taught)
+    shadows = Shadows(both[:, 1:], nobody, beyond[:, 1:], pool=pool)
+    return dataclasses.replace(view, target=told, shadows=shadows), member
+
+
+@dataclasses.dataclass(frozen=True)
+class _By:
+    """A target that says one φ of each candidate, then of each reference record."""
+
+    phi: np.ndarray
+    view: ModelView
+
+    @property
+    def offers(self) -> object:
+        return self.view.target.offers
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        candidates, reference = self.view.records, self.view.reference
+        assert reference is not None
+        mine = len(x) == len(candidates)
+        phi = self.phi[: len(candidates)] if mine else self.phi[len(candidates) :]
+        asked = dataclasses.replace(self.view, records=candidates if mine else reference)
+        return Told(phi, asked).predict(x)
+
+
+def test_shadow_reads_the_class_and_not_the_record() -> None:
+    """Two candidates of one class with one answer have one score, within a fold's model."""
+    view = worlds.leaky().view
+    score = Shadow()(view, rng()).score
+    again = Shadow()(with_shadows(view, reference_phi=view.shadows.reference_phi + 1), rng()).score  # type: ignore[union-attr]
+    np.testing.assert_array_equal(score, again)
+    phi = shadow_answers.answers(view).target[0]
+    fold = shadow_answers.places(shadow_answers.answers(view).blocks()) % 3
+    for part in range(3):
+        for label in range(worlds.CLASSES):
+            here = (fold == part) & (view.records.y == label)
+            same, first = np.unique(phi[here], return_index=True)
+            assert len(same) > 5
+            # a rule of φ alone: interpolating it at the same φ gives the same score
+            rule = dict(zip(same, score[here][first], strict=True))
+            np.testing.assert_allclose(score[here], [rule[v] for v in phi[here]], atol=1e-12)
+
+
+def test_offline_shadow_learns_from_the_pool() -> None:
+    challenge = worlds.leaky()
+    with pytest.raises(NotApplicable, match="were not asked about these"):
+        Shadow()(offline(challenge.view), rng())
+    found = auditing.run(
+        dataclasses.replace(challenge, view=offline(challenge.view, pool_of(1))), Shadow()
+    ).finding
+    assert found.metrics["auc"].low > 0.5
