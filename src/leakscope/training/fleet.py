@@ -41,7 +41,8 @@ class Fleet:
         way: ``processes`` trains in single-threaded processes, one model after another in each;
             ``stacked`` all models as one computation; ``one-by-one`` in this process; ``auto``
             chooses, see `settled`.
-        workers: how many processes, or threads in the other ways; one a core unless given.
+        workers: how many processes, or threads in the other ways; by default one a core,
+            and as many threads as PyTorch has.
         device: where models are trained, as PyTorch names it: ``cpu``, ``cuda``, ``cuda:1``.
         at_once: how many models may be in memory at once; see `width` unless given.
         why: the reason for the way; `settled` writes it.
@@ -80,7 +81,7 @@ class Fleet:
         """The way that is taken, and why."""
         if self.way == "auto":
             return "auto: chosen by a short trial when the records are there"
-        return f"{self.way} ({self.workers or _cores()}): {self.why}"
+        return f"{self.way} ({self._workers()}): {self.why}"
 
     def settled(self, pool: Records, subsets: Bool[np.ndarray, "models records"]) -> "Fleet":
         """The same fleet with its way, workers and width fixed.
@@ -165,6 +166,12 @@ class Fleet:
         wave = self.at_once or memory.width(self.recipe, data.tensors(self.device))
         return Work(self.recipe, pool, data, self.device, wave)
 
+    def _workers(self) -> int:
+        import joblib
+
+        processes = self.way in ("auto", "processes")
+        return self.workers or (joblib.cpu_count() if processes else torch.get_num_threads())
+
     def _settled(self, pool: Records, jobs: Sequence[Job]) -> tuple["Fleet", Work]:
         network = fresh(self.recipe, jobs[0])
         why_not = obstacle(network)
@@ -174,14 +181,17 @@ class Fleet:
                 'use way="auto", or train without that layer'
             )
         work = self._work(pool, network)
-        way, workers, why = self.way, self.workers or _cores(), self.why
-        if way == "auto" and torch.device(self.device).type == "cpu":
-            way, workers, why = fastest(work, jobs, workers, stackable=why_not is None)
-        elif way == "auto" and why_not:
-            way, why = "one-by-one", why_not
-        elif way == "auto":
-            way, why = "stacked", "small models leave an accelerator idle unless computed together"
-        return replace(self, way=way, workers=workers, at_once=work.wave, why=why), work
+        fleet = replace(self, at_once=work.wave)
+        if self.way == "auto" and torch.device(self.device).type == "cpu":
+            threads = self.workers or torch.get_num_threads()
+            choice = fastest(work, jobs, self._workers(), threads, stackable=why_not is None)
+            return replace(fleet, way=choice.way, workers=choice.workers, why=choice.why), work
+        if self.way == "auto" and why_not:
+            fleet = replace(fleet, way="one-by-one", why=why_not)
+        elif self.way == "auto":
+            why = "small models leave an accelerator idle unless computed together"
+            fleet = replace(fleet, way="stacked", why=why)
+        return replace(fleet, workers=fleet._workers()), work
 
 
 def _jobs(
@@ -195,12 +205,6 @@ def _jobs(
         Job(np.flatnonzero(subset), int(seed), start)
         for subset, seed in zip(subsets, seeds, strict=True)
     ]
-
-
-def _cores() -> int:
-    import joblib
-
-    return int(joblib.cpu_count())
 
 
 @contextmanager

@@ -11,8 +11,8 @@ from leakscope.training.loop import Job
 from leakscope.training.processes import awake
 from leakscope.training.ways import Way, Work, trained
 
-_TIMED = 0.2
-"""Seconds for which a way is timed, or one step where that takes longer."""
+_TIMED = 0.15
+"""Seconds for which a way is timed, twice; or one step where that takes longer."""
 _WORTH = 1.0
 """Seconds of work from which on a trial pays."""
 _START = 5.0
@@ -31,13 +31,16 @@ class Choice(NamedTuple):
     why: str
 
 
-def fastest(work: Work, jobs: Sequence[Job], workers: int, *, stackable: bool) -> Choice:
+def fastest(
+    work: Work, jobs: Sequence[Job], processes: int, threads: int, *, stackable: bool
+) -> Choice:
     """Time a training step in each way that may pay.
 
     Args:
         work: what all models have in common.
         jobs: the models.
-        workers: processes or threads at most.
+        processes: how many at most.
+        threads: of the ways that stay in this process, at most.
         stackable: whether the network can be trained in a stack.
     """
     steps = sum(work.recipe.steps(len(work.recipe.parts(job.rows, job.seed)[0])) for job in jobs)
@@ -47,13 +50,13 @@ def fastest(work: Work, jobs: Sequence[Job], workers: int, *, stackable: bool) -
         return Choice("one-by-one", 1, f"{whole:.1g} s of work are too little to share")
     times: dict[tuple[Way, int], float] = {}
     times["one-by-one", 1] = alone = _step(work, "one-by-one", 1, jobs[:1])
-    if workers > 1:
-        times["one-by-one", workers] = _step(work, "one-by-one", workers, jobs[:1])
+    if threads > 1:
+        times["one-by-one", threads] = _step(work, "one-by-one", threads, jobs[:1])
     if stackable and len(jobs) > 1 and alone < _OVERHEAD:
-        times["stacked", workers] = _step(work, "stacked", workers, jobs[:_STACK])
-    together = min(workers, len(jobs))
+        times["stacked", threads] = _step(work, "stacked", threads, jobs[:_STACK])
+    together = min(processes, len(jobs))
     if together > 1 and (awake() or steps * alone * (1 - 1 / together) > _START):
-        times["processes", workers] = _step(work, "processes", workers, jobs[:together])
+        times["processes", processes] = _step(work, "processes", processes, jobs[:together])
     way, count = min(times, key=times.__getitem__)
     each = ", ".join(f"{_words(*key)} {1e3 * times[key]:.3g} ms" for key in sorted(times))
     return Choice(way, count, f"for one step of one model {each}")
@@ -67,11 +70,10 @@ def _step(work: Work, way: Way, workers: int, jobs: Sequence[Job]) -> float:
     """Seconds that a step of one model takes, where as many as these are trained."""
     _seconds(work, way, workers, jobs, 1)
     once = _seconds(work, way, workers, jobs, 1)
-    if once > _TIMED:
-        return once / len(jobs)
-    more = min(50, 1 + int(_TIMED / once))
-    # without what a model costs once; never below what a clock can tell
-    return max(_seconds(work, way, workers, jobs, 1 + more) - once, 1e-6) / more / len(jobs)
+    steps = max(1, min(100, int(_TIMED / once)))
+    # the better of two: other programs disturb
+    runs = [_seconds(work, way, workers, jobs, steps) for _ in range(2)] if steps > 1 else [once]
+    return min(runs) / steps / len(jobs)
 
 
 def _seconds(work: Work, way: Way, workers: int, jobs: Sequence[Job], steps: int) -> float:
