@@ -1,13 +1,12 @@
 """What runs at each client."""
 
-from digits.task import accuracy, load, network, train
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from leakscope.federation.flower import class_mix_guard  # added for leakscope
+from digits.task import accuracy, load, network, train
+from leakscope.federation.flower import Guardrail  # added for leakscope
 
-guard = class_mix_guard(limit=0.5)
-app = ClientApp(mods=[guard])
+app = ClientApp(mods=[Guardrail(limit=0.5)])  # added for leakscope: the mod
 
 
 @app.train()

@@ -1,10 +1,10 @@
 """What runs at the server."""
 
-from digits.task import network
 from flwr.app import ArrayRecord, ConfigRecord, Context
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
+from digits.task import network
 from leakscope.federation.flower import Recorder  # added for leakscope
 
 app = ServerApp()

@@ -118,7 +118,7 @@ class InProcessGrid(Grid):
         message_type: str,
         dst_node_id: int,
         group_id: str,
-        ttl: float | None = None,
+        ttl: float | int | None = None,
     ) -> Message:
         """A message; ``Message(...)`` does the same."""
         return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
@@ -139,7 +139,7 @@ class InProcessGrid(Grid):
         return [self._replies.pop(number) for number in message_ids if number in self._replies]
 
     def send_and_receive(
-        self, messages: Iterable[Message], *, timeout: float | None = None
+        self, messages: Iterable[Message], *, timeout: float | int | None = None
     ) -> Iterable[Message]:
         """Let the clients work, and return their replies in the order of the messages."""
         del timeout

@@ -158,7 +158,7 @@ class Recorder(Strategy):
             yield
         except Exception as error:
             self.error = error
-            log.exception("recording ends with %d rounds in %s", self._number, self.folder)
+            log.exception("recording ends with %d round(s) in %s", self._number, self.folder)
 
     def _begin(self, content: RecordDict) -> Writer:
         sent = records.tensors(content)
@@ -221,10 +221,14 @@ class Recorder(Strategy):
         if self._sent is None or self._writer is None or self.error is not None:
             return
         sent, training = self._sent
-        aggregated = None
+        aggregated: Tensors | None = None
         if arrays is not None:
-            aggregated = records.tensors(RecordDict({"arrays": arrays}))
-            _check(aggregated, self._writer.header)
+            made = records.tensors(RecordDict({"arrays": arrays}))
+            try:
+                _check(made, self._writer.header)
+                aggregated = made
+            except DataError as error:
+                log.warning("the new weights are left out of the transcript: %s", error)
         numbers = {k: v for k, v in (metrics or {}).items() if isinstance(v, int | float)}
         seen = Round(
             number=self._number,

@@ -68,10 +68,14 @@ def number_of_records(content: RecordDict, key: str) -> int | None:
 
 
 def config(content: RecordDict) -> dict[str, Any]:
-    """All settings in a message that JSON can hold; a later one of the same name wins."""
+    """All settings in a message that JSON can hold, but for the number that Flower adds to each."""
     each: list[ConfigRecord] = list(content.config_records.values())
     merged = {name: value for one in each for name, value in one.items()}
-    return {name: value for name, value in merged.items() if isinstance(value, str | int | float)}
+    return {
+        name: value
+        for name, value in merged.items()
+        if isinstance(value, str | int | float) and name != "server-round"
+    }
 
 
 def local_training(settings: Mapping[str, Any], otherwise: LocalTraining) -> LocalTraining:
