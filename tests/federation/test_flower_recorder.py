@@ -257,6 +257,7 @@ def test_weights_that_differ_between_clients_end_the_recording(tmp_path: Path) -
         def configure_train(
             self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
         ) -> Iterable[Message]:
+            del server_round, arrays
             for number, node in enumerate(grid.get_node_ids()):
                 own = toy.record(toy.weights(number))
                 yield Message(RecordDict({"arrays": own, "config": config}), node, "train")

@@ -1,6 +1,7 @@
 """A Flower app small enough for tests: a linear softmax model on synthetic records, in NumPy."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
@@ -8,7 +9,8 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg, Result, Strategy
 
-from leakscope.federation.flower import Guardrail
+if TYPE_CHECKING:
+    from leakscope.federation.flower import Guardrail
 
 CLASSES, FEATURES = 4, 6
 CONFIG = {"lr": 0.5, "epochs": 1, "batch-size": 8}
@@ -77,7 +79,7 @@ def evaluate(message: Message, context: Context) -> Message:
 
 
 def client_app(
-    guard: Guardrail | None = None, train: Callable[[Message, Context], Message] = fit
+    guard: "Guardrail | None" = None, train: Callable[[Message, Context], Message] = fit
 ) -> ClientApp:
     app = ClientApp(mods=[] if guard is None else [guard])
     app.train()(train)
