@@ -167,6 +167,58 @@ def list_(what: str) -> None:
         click.echo(f"{name:<20} {text}")
 
 
+@main.command()
+@click.argument("settings", type=click.Path(path_type=Path))
+@click.option(
+    "--run",
+    type=click.Path(path_type=Path),
+    help="Folder of the transcript. Default: a new one in runs/.",
+)
+@click.option("--resume", is_flag=True, help="Continue the transcript (default: the latest one).")
+def federate(settings: Path, run: Path | None, resume: bool) -> None:
+    """Simulate the federation that SETTINGS describes, and write what its server saw.
+
+    Example: leakscope federate federate.toml
+    """
+    from leakscope import federating
+
+    folder = federating.federate_file(settings, run, resume=resume, track=_track)
+    click.echo(f"Transcript: {folder}")
+
+
+@main.group()
+def transcript() -> None:
+    """Look at the transcript of a federated run.
+
+    Example: leakscope transcript inspect runs/federation-001
+    """
+
+
+@transcript.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "shape",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="json prints one object with rounds, clients and flags.",
+)
+def inspect(folder: Path, shape: str) -> None:
+    """Show the rounds and clients in FOLDER, their norms, and what looks odd.
+
+    Example: leakscope transcript inspect runs/federation-001
+    """
+    from leakscope import exhibit
+    from leakscope.federation.inspection import inspect
+    from leakscope.federation.transcript import Transcript
+
+    found = inspect(Transcript.open(folder), _track)
+    if shape == "json":
+        click.echo(exhibit.as_json(found))
+    else:
+        exhibit.show(found)
+
+
 def _ceilings(pairs: Iterable[str]) -> dict[str, float]:
     limits = {}
     for pair in pairs:

@@ -5,7 +5,7 @@ Reading is pure: no data is loaded and no code of the user's is run here.
 
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import pydantic
 
@@ -17,11 +17,13 @@ Judge = Literal["low", "value"]
 Ceiling = Annotated[float, pydantic.Field(ge=0)]
 
 
-class _Section(pydantic.BaseModel):
+class Section(pydantic.BaseModel):
+    """A table of settings: frozen, and with no other keys than these."""
+
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class TargetSpec(_Section):
+class TargetSpec(Section):
     """``[target]``: the model."""
 
     model: str
@@ -36,7 +38,7 @@ class TargetSpec(_Section):
     """Answers that may be asked of the model; those on disk cost nothing."""
 
 
-class DataSpec(_Section):
+class DataSpec(Section):
     """``[data]``: records the model was trained on, and records it never saw."""
 
     members: str
@@ -48,7 +50,7 @@ class DataSpec(_Section):
     class_names: tuple[str, ...] = ()
 
 
-class PredictionsSpec(_Section):
+class PredictionsSpec(Section):
     """``[predictions]``: an exported table of answers, in place of a model and its data."""
 
     file: str
@@ -59,7 +61,7 @@ class PredictionsSpec(_Section):
     class_names: tuple[str, ...] = ()
 
 
-class ShadowsSpec(_Section):
+class ShadowsSpec(Section):
     """``[shadows]``: models like the target, for the attacks that compare it with others."""
 
     models: Annotated[int, pydantic.Field(ge=1)] = 16
@@ -69,21 +71,21 @@ class ShadowsSpec(_Section):
     """Records to train them on, named as in ``[data]``. Without it: halves of the candidates."""
 
 
-class MetricsSpec(_Section):
+class MetricsSpec(Section):
     """``[metrics]``."""
 
     delta: Annotated[float, pydantic.Field(ge=0, lt=1)] = 0.0
     """δ of the guarantee that the epsilon bound is to be compared with."""
 
 
-class GateSpec(_Section):
+class GateSpec(Section):
     """``[gate]``: when a continuous-integration job should fail."""
 
     fail_above: dict[str, Ceiling] = {}
     judge: Judge = "low"
 
 
-class AuditSpec(_Section):
+class AuditSpec(Section):
     """A whole ``audit.toml``."""
 
     name: Annotated[str, pydantic.Field(pattern=r"^[\w][\w .-]{0,99}$")] = "audit"
@@ -105,8 +107,17 @@ def read(path: Path) -> AuditSpec:
         SpecError: the file is missing or not TOML, a key is unknown (the nearest valid key is
             named), a value is of the wrong kind, or a section is missing.
     """
+    return parse(table(path), where=str(path))
+
+
+def table(path: Path) -> dict[str, Any]:
+    """What a TOML file holds.
+
+    Raises:
+        SpecError: the file is missing, or not TOML.
+    """
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError(
             f"expected settings in {path}, it cannot be read ({error}): "
@@ -114,7 +125,6 @@ def read(path: Path) -> AuditSpec:
         ) from error
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"expected TOML in {path}, got something else: {error}") from error
-    return parse(table, where=str(path))
 
 
 def parse(table: dict[str, Any], where: str) -> AuditSpec:
@@ -127,11 +137,7 @@ def parse(table: dict[str, Any], where: str) -> AuditSpec:
     Raises:
         SpecError: see `read`.
     """
-    try:
-        # by way of JSON, where a list may stand for a tuple while other types stay strict
-        spec = AuditSpec.model_validate_json(pydantic.TypeAdapter(Any).dump_json(table))
-    except pydantic.ValidationError as error:
-        raise SpecError("\n".join(_explain(item, where) for item in error.errors())) from error
+    spec = validated(AuditSpec, table, where)
     if (spec.predictions is None) == (spec.target is None or spec.data is None):
         raise SpecError(
             f"{where}: expected [target] and [data], or [predictions] alone, got "
@@ -144,10 +150,27 @@ def parse(table: dict[str, Any], where: str) -> AuditSpec:
     return spec
 
 
-def _explain(item: Any, where: str) -> str:
+S = TypeVar("S", bound=Section)
+
+
+def validated(model: type[S], table: dict[str, Any], where: str) -> S:
+    """A table as settings of one kind.
+
+    Raises:
+        SpecError: a key is unknown or missing, or a value is of the wrong kind.
+    """
+    try:
+        # by way of JSON, where a list may stand for a tuple while other types stay strict
+        return model.model_validate_json(pydantic.TypeAdapter(Any).dump_json(table))
+    except pydantic.ValidationError as error:
+        said = (_explain(item, where, model) for item in error.errors())
+        raise SpecError("\n".join(said)) from error
+
+
+def _explain(item: Any, where: str, model: type[Section]) -> str:
     place = ".".join(map(str, item["loc"]))
     if item["type"] == "extra_forbidden":
-        section = _section(item["loc"][:-1])
+        section = _section(item["loc"][:-1], model)
         hint = did_you_mean(str(item["loc"][-1]), section.model_fields)
         return f"{where}: expected a known key, got {place!r}: {hint}"
     if item["type"] == "missing":
@@ -155,16 +178,13 @@ def _explain(item: Any, where: str) -> str:
     return f"{where}: expected a valid {place!r}, got {item['input']!r}: {item['msg']}"
 
 
-def _section(path: tuple[str | int, ...]) -> type[pydantic.BaseModel]:
-    sections: dict[str, type[pydantic.BaseModel]] = {
-        "target": TargetSpec,
-        "data": DataSpec,
-        "predictions": PredictionsSpec,
-        "shadows": ShadowsSpec,
-        "metrics": MetricsSpec,
-        "gate": GateSpec,
-    }
-    return sections[str(path[0])] if path else AuditSpec
+def _section(path: tuple[str | int, ...], model: type[Section]) -> type[Section]:
+    """The section at a place of the settings."""
+    for key in path:
+        kind = model.model_fields[str(key)].annotation
+        inner = (kind, *get_args(kind))
+        model = next(part for part in inner if isinstance(part, type) and issubclass(part, Section))
+    return model
 
 
 def attacks(spec: AuditSpec) -> tuple[MembershipAttack, ...]:

@@ -40,7 +40,8 @@ DTYPES: Final = {
 Client = Annotated[str, pydantic.Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 TensorName = Annotated[str, pydantic.Field(pattern=r"^[!-~]{1,200}$")]
 Length = Annotated[int, pydantic.Field(ge=0)]
-Word = Annotated[str, pydantic.Field(max_length=100)]
+Word = Annotated[str, pydantic.Field(pattern=r"^[^\x00-\x1f\x7f-\x9f]{0,100}$")]
+"""It is printed: no control character that a terminal would obey."""
 Metrics = Mapping[Word, float | None]
 T = TypeVar("T")
 

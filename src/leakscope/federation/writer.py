@@ -44,7 +44,7 @@ class Writer:
         return cls(folder, header)
 
     @classmethod
-    def resume(cls, folder: str | Path, header: Header) -> tuple["Writer", Transcript]:
+    def resume(cls, folder: str | Path, header: Header) -> "Writer":
         """Continue a transcript after its last whole round; what was half written goes.
 
         Raises:
@@ -60,7 +60,7 @@ class Writer:
         with atomic.said(Path(folder)):
             for leftover in Path(folder).glob(".writing-*"):
                 leftover.unlink(missing_ok=True)
-        return cls(Path(folder), header), there
+        return cls(Path(folder), header)
 
     def add(self, seen: Round) -> None:
         """Write one round; it counts from the moment its JSON is there.
