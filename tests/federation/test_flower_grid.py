@@ -36,7 +36,10 @@ def test_fedavg_is_the_weighted_mean_of_what_each_client_trains() -> None:
     for _ in range(3):
         each = [(toy.data(p), toy.trained(now, *toy.data(p), 0.5, 1, 8)) for p in range(3)]
         total = sum(len(y) for (_, y), _ in each)
-        now = {name: sum(after[name] * (len(y) / total) for (_, y), after in each) for name in now}
+        now = {
+            name: np.sum([after[name] * (len(y) / total) for (_, y), after in each], axis=0)
+            for name in now
+        }
     for name, value in result.arrays.items():
         # float32 sums of three terms in another order: some units in the last place
         np.testing.assert_allclose(value.numpy(), now[name], rtol=1e-5, atol=1e-7)
@@ -68,7 +71,11 @@ def test_clients_know_who_they_are_and_share_nothing() -> None:
         numbers: Any = message.content["list"]["numbers"]
         numbers.append(3)
         context.run_config["lr"] = 0.0
-        told = {**context.node_config, "length": len(numbers), "node": context.node_id}
+        told: dict[str, Any] = {
+            **context.node_config,
+            "length": len(numbers),
+            "node": context.node_id,
+        }
         return Message(RecordDict({"m": MetricRecord(told)}), reply_to=message)
 
     first, second, missing = talk(client, lr=0.5)

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.serverapp import Grid, ServerApp
 
 from leakscope.core import LocalTraining
@@ -34,12 +34,11 @@ class Fixed:
 
 def reply(guard: Guardrail | None, train: Any = toy.fit, kind: str = "train") -> Message:
     """What the server gets from partition 1."""
-    app, replies = ServerApp(), []
+    app = ServerApp()
+    replies: list[Message] = []
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        from flwr.app import ConfigRecord
-
         content = RecordDict(
             {"arrays": toy.record(toy.weights()), "config": ConfigRecord(dict(toy.CONFIG))}
         )

@@ -208,7 +208,8 @@ def test_a_reply_that_no_transcript_can_hold_is_left_out_alone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def change(content: RecordDict) -> None:
-        content["arrays"]["fc.bias"] = Array(np.zeros((1, toy.CLASSES), np.float32))  # broadcasts
+        bias = Array(np.zeros((1, toy.CLASSES), np.float32))  # broadcasts
+        content.array_records["arrays"]["fc.bias"] = bias
 
     ran(Recorder(FedAvg(), tmp_path / "t"), liar(change), rounds=1)
     seen = Transcript.open(tmp_path / "t").rounds[0]
@@ -218,8 +219,10 @@ def test_a_reply_that_no_transcript_can_hold_is_left_out_alone(
 
 def test_rubbish_in_the_place_of_an_array_is_left_out_and_never_unpickled(tmp_path: Path) -> None:
     def change(content: RecordDict) -> None:
-        good = content["arrays"]["fc.bias"]
-        content["arrays"]["fc.bias"] = Array(good.dtype, good.shape, good.stype, b"\x80\x04N.")
+        good = content.array_records["arrays"]["fc.bias"]
+        content.array_records["arrays"]["fc.bias"] = Array(
+            good.dtype, good.shape, good.stype, b"\x80\x04N."
+        )
 
     recorder = Recorder(FedAvg(), tmp_path / "t")
     with pytest.raises(ValueError, match="pickle"):
@@ -234,7 +237,7 @@ def test_a_claim_about_records_is_recorded_as_it_was_made(
     tmp_path: Path, claim: float, recorded: int | None
 ) -> None:
     def change(content: RecordDict) -> None:
-        content["metrics"]["num-examples"] = claim
+        content.metric_records["metrics"]["num-examples"] = claim
 
     ran(Recorder(FedAvg(), tmp_path / "t"), liar(change), rounds=1)
     assert Transcript.open(tmp_path / "t").rounds[0].received["4"].records == recorded

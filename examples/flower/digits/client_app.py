@@ -6,7 +6,7 @@ from flwr.clientapp import ClientApp
 from digits.task import accuracy, load, network, train
 from leakscope.federation.flower import Guardrail  # added for leakscope
 
-app = ClientApp(mods=[Guardrail(limit=0.5)])  # added for leakscope: the mod
+app = ClientApp(mods=[Guardrail(limit=0.2)])  # changed for leakscope
 
 
 @app.train()

@@ -50,12 +50,10 @@ def copied(content: RecordDict) -> RecordDict:
     """Records that can be changed without changing these; the bytes of arrays are shared."""
     copy = RecordDict()
     for name, one in content.items():
-        if isinstance(one, ArrayRecord):
-            copy[name] = ArrayRecord(dict(one))
-        else:
-            copy[name] = type(one)(
-                {k: list(v) if isinstance(v, list) else v for k, v in one.items()}
-            )
+        mine: dict[str, Any] = dict(one)
+        if not isinstance(one, ArrayRecord):
+            mine = {key: list(v) if isinstance(v, list) else v for key, v in mine.items()}
+        copy[name] = type(one)(mine)
     return copy
 
 
