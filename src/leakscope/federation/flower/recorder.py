@@ -80,6 +80,7 @@ class Recorder(Strategy):
 
         Raises:
             StoreError: the transcript cannot be begun.
+            DataError: there is something in the first weights that no transcript can hold.
         """
         self._planned = {"rounds": num_rounds}
         with self._listening():
@@ -95,6 +96,7 @@ class Recorder(Strategy):
 
         Raises:
             StoreError: the transcript cannot be begun.
+            DataError: there is something in the first weights that no transcript can hold.
         """
         messages = list(self._configure(server_round, arrays, config, grid))
         self._sent = None
