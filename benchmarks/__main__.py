@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
-from benchmarks import fleet, flower, one_pass, threshold_signals
+from benchmarks import federation, fleet, flower, one_pass, threshold_signals
 from benchmarks.timing import MissingPeer, Outcome, verdict
 
 
@@ -21,6 +21,7 @@ BENCHMARKS = {
     "one-pass": Benchmark(one_pass.SUMMARY, one_pass.run),
     "fleet": Benchmark(fleet.SUMMARY, fleet.run),
     "flower": Benchmark(flower.SUMMARY, flower.run),
+    "federation": Benchmark(federation.SUMMARY, federation.run),
 }
 
 MISSING = 2  # exit code

@@ -37,9 +37,19 @@ def pages() -> dict[Path, str]:
 
 def cli_page() -> str:
     """All commands with their arguments, options and examples."""
-    described = [_command(name, main.commands[name]) for name in sorted(main.commands)]
+    described = [
+        _command(name, command)
+        for top in sorted(main.commands)
+        for name, command in _with_subcommands(top, main.commands[top])
+    ]
     group = f"## leakscope\n\n{_text(main)}\n\n{_options(main)}"
     return "\n".join([CLI_HEAD, group, *described])
+
+
+def _with_subcommands(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    yield name, command
+    if isinstance(command, click.Group):
+        yield from ((f"{name} {sub}", command.commands[sub]) for sub in sorted(command.commands))
 
 
 def _command(name: str, command: click.Command) -> str:
@@ -58,6 +68,8 @@ def _text(command: click.Command) -> str:
 
 def _usage(command: click.Command) -> Iterator[str]:
     yield "[OPTIONS]"
+    if isinstance(command, click.Group):
+        yield "|".join(sorted(command.commands))
     for parameter in command.params:
         if isinstance(parameter, click.Argument):
             choices = getattr(parameter.type, "choices", None)

@@ -18,7 +18,7 @@ import pydantic
 import pytest
 
 import leakscope
-from leakscope import auditing, catalog, spec
+from leakscope import auditing, catalog, federate_spec, spec
 from leakscope.cli import main
 
 ROOT = Path(__file__).parents[1]
@@ -134,14 +134,20 @@ def _default(field: Any) -> str:
     return f"`{json.dumps(value)}`"
 
 
-def test_audit_toml_is_documented_key_by_key_with_defaults() -> None:
-    text = (DOCS / "audit-toml.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("page", "model"),
+    [("audit-toml.md", spec.AuditSpec), ("federate-toml.md", federate_spec.FederationSpec)],
+)
+def test_settings_are_documented_key_by_key_with_defaults(
+    page: str, model: type[pydantic.BaseModel]
+) -> None:
+    text = (DOCS / page).read_text(encoding="utf-8")
     documented: dict[str, list[Row]] = {}
     for chunk in text.split("\n## ")[1:]:
         heading, _, body = chunk.partition("\n")
         documented["" if heading == "Top level" else heading.strip("[]")] = rows(body)
     wanted: dict[str, list[Row]] = {}
-    for section, row in sections(spec.AuditSpec):
+    for section, row in sections(model):
         wanted.setdefault(section, []).append(row)
     assert {key: found for key, found in documented.items() if found} == wanted
 
@@ -149,6 +155,9 @@ def test_audit_toml_is_documented_key_by_key_with_defaults() -> None:
 @pytest.mark.parametrize("block", snippets("toml"))
 def test_settings_in_the_documentation_are_valid(block: str) -> None:
     table = tomllib.loads(block)
+    if "clients" in table:
+        assert federate_spec.defence(federate_spec.parse(table, "the documentation"))
+        return
     if "predictions" not in table:
         for section, text in SETTINGS.items():
             table = tomllib.loads(text) | table if section not in table else table

@@ -79,17 +79,30 @@ def read(path: Path) -> FederationSpec:
         SpecError: the file is missing or not TOML, a key is unknown (the nearest valid key is
             named), a value is of the wrong kind, or it is not clear who holds what.
     """
-    settings = spec.validated(FederationSpec, spec.table(path), str(path))
+    return parse(spec.table(path), str(path))
+
+
+def parse(table: dict[str, Any], where: str) -> FederationSpec:
+    """The settings in a table.
+
+    Args:
+        table: as read from TOML.
+        where: the file's name, for messages.
+
+    Raises:
+        SpecError: see `read`.
+    """
+    settings = spec.validated(FederationSpec, table, where)
     who = settings.clients
     given = [name for name in ("count", "sizes", "classes") if getattr(who, name)]
     if len(given) != 1 or (who.classes and who.alpha is not None):
         found = [*given, *(["alpha"] if who.alpha is not None else [])]
         raise SpecError(
-            f"{path}: expected one of count, sizes and classes in [clients], the last one without "
+            f"{where}: expected one of count, sizes and classes in [clients], the last one without "
             f"alpha, got {', '.join(found) or 'none'}: say once who holds what"
         )
     if who.classes and len({len(row) for row in who.classes}) != 1:
-        raise SpecError(f"{path}: expected as many classes for each client, got different numbers")
+        raise SpecError(f"{where}: expected as many classes for each client, got different numbers")
     return settings
 
 

@@ -75,7 +75,7 @@ def test_settings_become_a_transcript(settings: Path) -> None:
     rounds = Transcript.open(folder).rounds
     assert len(rounds) == 3
     assert [got.records for got in rounds[0].received.values()] == [22] * 4
-    assert rounds[-1].metrics["accuracy"] > 0.8  # 3 classes, far apart
+    assert rounds[-1].metrics["accuracy"] > 0.6  # of three classes, after three steps a client
     assert federated(settings).exit_code == 0
     assert (settings.parent / "runs" / "toy-002").is_dir()
 

@@ -1,0 +1,187 @@
+"""Rounds of federated averaging against the loop that a PyTorch user writes, client by client."""
+
+import copy
+import os
+from collections.abc import Iterator
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from benchmarks.timing import (
+    Contender,
+    MissingPeer,
+    Outcome,
+    Timing,
+    environment,
+    interleaved,
+    table,
+    verdict,
+)
+from leakscope.core import Records
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from leakscope.federation.simulation import Federation
+
+SUMMARY = "rounds of federated averaging with 10 and 100 clients, and a plain loop over the clients"
+
+
+class Workload(NamedTuple):
+    """A federation, and how many of its rounds are timed."""
+
+    name: str
+    federation: "Federation"
+    rounds: int
+
+
+def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
+    """Print rounds per second of both sides, for two networks and two numbers of clients.
+
+    Raises:
+        MissingPeer: PyTorch is not installed.
+    """
+    if find_spec("torch") is None:
+        raise MissingPeer("torch", "torch")
+    import torch
+
+    print(f"{environment(('leakscope', 'torch'))}; the loop on {torch.get_num_threads()} threads")
+    outcomes = [_compare(workload, quick) for workload in _workloads(quick)]
+    ours = Timing("all, ours", [sum(outcome.ours.best for outcome in outcomes)])
+    theirs = Timing("all, theirs", [sum(outcome.theirs.best for outcome in outcomes)])
+    print("last line: a round of each workload together, best runs")
+    return Outcome(ours, theirs)
+
+
+def _compare(workload: Workload, quick: bool) -> Outcome:  # noqa: FBT001 (as in run)
+    federation = workload.federation
+    sizes = [len(rows) for rows in federation.clients]
+    print(f"\n{workload.name}: {len(sizes)} clients of {sizes[0]} records, seconds a round")
+    with TemporaryDirectory() as folder:
+        played, loop, single = federation.rounds(), _loop(federation), _loop(federation)
+        written = _written(federation, Path(folder, "transcript"))
+        contenders = [
+            Contender("leakscope, in memory", lambda: _next(played, workload.rounds)),
+            Contender("leakscope, writing its transcript", lambda: _next(written, workload.rounds)),
+            Contender("plain loop", lambda: _next(loop, workload.rounds)),
+            Contender("plain loop, one thread", lambda: _single(single, workload.rounds)),
+        ]
+        timings = [
+            timing._replace(seconds=[s / workload.rounds for s in timing.seconds])
+            for timing in interleaved(contenders, 1 if quick else 3)
+        ]
+    print(table(timings, base=timings[0]))
+    for timing in timings:
+        print(f"rounds per second, {timing.name}: {1 / timing.best:.2f}")
+    outcome = Outcome(timings[0], min(timings[2:], key=lambda timing: timing.best))
+    print(verdict(f"federation-{workload.name}-{len(sizes)}", outcome))
+    return outcome
+
+
+def _next(rounds: Iterator[object], many: int) -> None:
+    for _ in islice(rounds, many):
+        pass
+
+
+def _written(federation: "Federation", folder: Path) -> Iterator[object]:
+    from leakscope.federation.writer import Writer
+
+    writer = Writer.begin(folder, federation.header)
+    for seen in federation.rounds():
+        writer.add(seen)
+        yield seen
+
+
+def _single(rounds: Iterator[object], many: int) -> None:
+    """On a busy machine threads that wait for each other can be slower than one."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        _next(rounds, many)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _loop(federation: "Federation") -> Iterator["dict[str, torch.Tensor]"]:
+    """Federated averaging as people write it: a DataLoader and a copy of the model per client."""
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    recipe, pool = federation.recipe, federation.pool
+    loaders = [
+        DataLoader(
+            TensorDataset(torch.tensor(pool.x[rows]), torch.tensor(pool.y[rows])),
+            batch_size=recipe.batch_size,
+            shuffle=True,
+        )
+        for rows in federation.clients
+    ]
+    shares = [len(rows) / sum(map(len, federation.clients)) for rows in federation.clients]
+    model = recipe.network()
+    while True:
+        states = []
+        for loader in loaders:
+            local = copy.deepcopy(model)
+            local.train()
+            optimiser = torch.optim.SGD(local.parameters(), lr=recipe.lr)
+            for _ in range(recipe.epochs):
+                for x, y in loader:
+                    optimiser.zero_grad()
+                    torch.autograd.backward(torch.nn.functional.cross_entropy(local(x), y))
+                    optimiser.step()
+            states.append(local.state_dict())
+        pairs = list(zip(shares, states, strict=True))
+        mean = {name: torch.stack([s * one[name] for s, one in pairs]).sum(0) for name in states[0]}
+        model.load_state_dict(mean)
+        yield mean
+
+
+def _workloads(quick: bool) -> Iterator[Workload]:  # noqa: FBT001 (as in run)
+    from leakscope.federation.partition import equal_sizes, iid
+    from leakscope.federation.simulation import Federation
+    from leakscope.training.recipe import Recipe
+
+    pool = _digits(1_000 if quick else 6_000)
+    for name, network, rounds in (("small-cnn", _small, 6), ("mnist-cnn", _mnist, 1)):
+        for clients in (10, 100):
+            recipe = Recipe(network, lr=0.05, epochs=1, batch_size=32)
+            held = iid(pool, equal_sizes(len(pool), clients))
+            federation = Federation(pool, held, recipe)
+            yield Workload(name, federation, 1 if quick else rounds)
+
+
+def _digits(records: int) -> Records:
+    """MNIST where it is at hand, else noise of its shape: the steps cost the same."""
+    path = Path(os.environ.get("LEAKSCOPE_DATA", ""), "mnist", "mnist.npz")
+    if "LEAKSCOPE_DATA" in os.environ and path.is_file():
+        with np.load(path, allow_pickle=False) as arrays:
+            x, y = arrays["x_train"][:records], arrays["y_train"][:records]
+        return Records((x[:, None] / 255).astype(np.float32), y.astype(np.int64))
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(records, 1, 28, 28)).astype(np.float32)
+    return Records(x, rng.integers(0, 10, records))
+
+
+def _small() -> "nn.Module":
+    from torch import nn
+
+    first = [nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+    second = [nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+    head = [nn.Flatten(), nn.Linear(16 * 7 * 7, 64), nn.ReLU(), nn.Linear(64, 10)]
+    return nn.Sequential(*first, *second, *head)
+
+
+def _mnist() -> "nn.Module":
+    """Two convolutions, a pooling and two dense layers: 1.2 million weights."""
+    from torch import nn
+
+    features = [nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2)]
+    head = [nn.Flatten(), nn.Linear(9216, 128), nn.ReLU(), nn.Linear(128, 10)]
+    return nn.Sequential(*features, *head)
