@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
-from benchmarks import federation, fleet, one_pass, threshold_signals
+from benchmarks import federation, fleet, flower, one_pass, threshold_signals
 from benchmarks.timing import MissingPeer, Outcome, verdict
 
 
@@ -20,6 +20,7 @@ BENCHMARKS = {
     "threshold-signals": Benchmark(threshold_signals.SUMMARY, threshold_signals.run),
     "one-pass": Benchmark(one_pass.SUMMARY, one_pass.run),
     "fleet": Benchmark(fleet.SUMMARY, fleet.run),
+    "flower": Benchmark(flower.SUMMARY, flower.run),
     "federation": Benchmark(federation.SUMMARY, federation.run),
 }
 

@@ -1,0 +1,17 @@
+"""leakscope in Flower: a recorder for servers, a guardrail for clients, federations in one process.
+
+The only part that imports ``flwr``.
+"""
+
+from importlib.util import find_spec
+
+from leakscope.errors import MissingExtra
+
+if find_spec("flwr") is None:
+    raise MissingExtra("flwr", "flower")
+
+from leakscope.federation.flower.grid import InProcessGrid, run_in_process
+from leakscope.federation.flower.guardrail import Guardrail
+from leakscope.federation.flower.recorder import Recorder
+
+__all__ = ["Guardrail", "InProcessGrid", "Recorder", "run_in_process"]

@@ -1,0 +1,210 @@
+"""The guardrail lets harmless updates pass, and deals with the others as its client chose."""
+
+import logging
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr")
+
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.serverapp import Grid, ServerApp
+
+from leakscope.core import LocalTraining
+from leakscope.defences.local_noise import LocalNoise
+from leakscope.errors import DataError, SpecError
+from leakscope.federation.class_mix import ClassMix
+from leakscope.federation.flower import Guardrail, run_in_process
+from leakscope.federation.outgoing import Outgoing
+from tests.federation import toy_flower as toy
+
+
+class Fixed:
+    """A test that always says the same, and notes what it was shown."""
+
+    def __init__(self, score: float) -> None:
+        self.score = score
+        self.shown: list[Outgoing] = []
+
+    def __call__(self, outgoing: Outgoing) -> float:
+        self.shown.append(outgoing)
+        return self.score
+
+
+def reply(guard: Guardrail | None, train: Any = toy.fit, kind: str = "train") -> Message:
+    """What the server gets from partition 1."""
+    app = ServerApp()
+    replies: list[Message] = []
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        content = RecordDict(
+            {"arrays": toy.record(toy.weights()), "config": ConfigRecord(dict(toy.CONFIG))}
+        )
+        node = list(grid.get_node_ids())[1]
+        replies.extend(grid.send_and_receive([Message(content, node, kind)]))
+
+    run_in_process(app, toy.client_app(guard, train), clients=2)
+    (only,) = replies
+    return only
+
+
+def same(one: Message, other: Message) -> bool:
+    metrics = one.content.metric_records, other.content.metric_records
+    return metrics[0] == metrics[1] and all(
+        toy.same(a, b)
+        for a, b in zip(
+            one.content.array_records.values(), other.content.array_records.values(), strict=True
+        )
+    )
+
+
+@pytest.mark.parametrize("above", ["warn", "refuse", LocalNoise(1.0, 1e-5, 1.0)])
+def test_an_update_up_to_the_limit_leaves_as_it_is(above: Any, caplog: Any) -> None:
+    guard = Guardrail(0.5, above, {"a": Fixed(0.5), "b": Fixed(0.0)})
+    assert same(reply(guard), reply(None))
+    assert not [r for r in caplog.records if r.name.startswith("leakscope")]
+
+
+def test_the_test_sees_the_change_and_what_the_server_knows() -> None:
+    test = Fixed(0.0)
+    reply(Guardrail(0.5, tests={"t": test}, training=LocalTraining(momentum=0.9)))
+    (shown,) = test.shown
+    after = toy.trained(toy.weights(), *toy.data(1), 0.5, 1, 8)
+    for name, value in toy.weights().items():
+        np.testing.assert_array_equal(shown.sent[name], value)
+        np.testing.assert_array_equal(shown.update[name], after[name] - value)
+    assert shown.records == 48
+    assert shown.training == LocalTraining(lr=0.5, momentum=0.9, epochs=1, batch_size=8)
+
+
+def test_a_warning_goes_to_the_clients_log_and_nowhere_else(caplog: Any) -> None:
+    with caplog.at_level(logging.WARNING, "leakscope"):
+        got = reply(Guardrail(0.4, "warn", {"class mix": Fixed(0.9)}))
+    assert same(got, reply(None))
+    assert "gives away class mix, score 0.9; limit 0.4" in caplog.text
+
+
+@pytest.mark.parametrize("score", [0.41, 1.0, float("nan")])
+def test_a_refusal_says_the_same_whatever_the_reason(score: float) -> None:
+    def broken(message: Message, context: Context) -> Message:
+        out = toy.fit(message, context)
+        out.content["arrays"] = ArrayRecord({"x": Array(np.zeros(2))})
+        return out
+
+    refused = reply(Guardrail(0.4, "refuse", {"secret name": Fixed(score)}))
+    untestable = reply(Guardrail(0.4, "refuse", {"secret name": Fixed(0.0)}), broken)
+    assert refused.has_error()
+    assert untestable.has_error()
+    assert refused.error == untestable.error
+    assert "secret" not in str(refused.error)
+
+
+def test_noise_of_the_promised_size_is_added_and_the_metrics_stay() -> None:
+    noise = LocalNoise(1.0, 1e-5, clip=1e-9)  # clipped to nothing, so that only noise is left
+    scale = LocalNoise(1.0, 1e-5, clip=1.0).scale
+    strong = LocalNoise(1.0, 1e-5, clip=1.0)
+    clean = reply(None)
+    quiet = reply(Guardrail(0.0, noise, {"t": Fixed(1.0)}))
+    for name, value in toy.arrays(quiet.content).items():
+        np.testing.assert_allclose(value, toy.weights()[name], atol=1e-6)
+    assert quiet.content["metrics"] == clean.content["metrics"]
+    seeds = iter(range(10**6))
+    drawn = []
+    guard = Guardrail(
+        0.0, strong, {"t": Fixed(1.0)}, generator=lambda: np.random.default_rng(next(seeds))
+    )
+    for _ in range(30):
+        got = toy.arrays(reply(guard).content)
+        assert got["fc.weight"].dtype == np.float32
+        drawn += [np.ravel(got[name] - value) for name, value in toy.weights().items()]
+    every = np.concatenate(drawn)
+    # 840 normal draws around a change of norm 1 over 28 entries: the standard deviation of their
+    # root mean square is scale / sqrt(2 * 840), and the change adds less than 1 % to it
+    assert abs(np.sqrt((every**2).mean()) - scale) < 5 * scale / np.sqrt(2 * 840)
+
+
+def test_counters_get_no_noise() -> None:
+    def train(message: Message, context: Context) -> Message:
+        arrays = toy.arrays(message.content)
+        metrics = toy.fit(message, context).content["metrics"]
+        content = RecordDict({"arrays": toy.record({**arrays, "fc.bias": np.array([7] * 4)})})
+        content["metrics"] = metrics
+        return Message(content, reply_to=message)
+
+    noise = LocalNoise(1.0, 1e-5, 1.0)
+    got = toy.arrays(reply(Guardrail(0.0, noise, {"t": Fixed(1.0)}), train).content)
+    assert got["fc.bias"].tolist() == [7] * 4
+    assert np.abs(got["fc.weight"] - toy.weights()["fc.weight"]).max() > 0.1
+
+
+def diverged(message: Message, context: Context) -> Message:
+    out = toy.fit(message, context)
+    broken = {name: np.full_like(v, np.nan) for name, v in toy.arrays(out.content).items()}
+    out.content["arrays"] = toy.record(broken)
+    return out
+
+
+def test_an_update_to_which_no_noise_can_be_added_is_refused() -> None:
+    noise = LocalNoise(1.0, 1e-5, 1.0)
+    assert reply(Guardrail(0.0, noise, {"t": Fixed(1.0)}), diverged).has_error()
+
+
+@pytest.mark.parametrize("error", [DataError("cannot tell"), ZeroDivisionError("oops")])
+def test_a_test_that_fails_lets_nothing_pass_but_with_a_warning(
+    error: Exception, caplog: Any
+) -> None:
+    def fails(outgoing: Outgoing) -> float:
+        raise error
+
+    assert reply(Guardrail(1.0, "refuse", {"t": fails})).has_error()
+    assert reply(Guardrail(1.0, LocalNoise(1.0, 1e-5, 1.0), {"t": fails})).has_error()
+    assert same(reply(Guardrail(1.0, "warn", {"t": fails})), reply(None))
+    assert str(error) in caplog.text
+
+
+def test_a_client_that_changes_the_message_in_place_does_not_fool_it() -> None:
+    test = Fixed(0.0)
+
+    def train(message: Message, context: Context) -> Message:
+        out = toy.fit(message, context)
+        message.content["arrays"] = out.content["arrays"]
+        return out
+
+    reply(Guardrail(0.5, tests={"t": test}), train)
+    assert np.abs(test.shown[0].update["fc.bias"]).max() > 0
+
+
+def test_evaluation_passes_untested() -> None:
+    test = Fixed(1.0)
+    assert reply(Guardrail(0.0, "refuse", {"t": test}), kind="evaluate").has_content()
+    assert not test.shown
+
+
+def test_by_default_the_class_mix_is_attacked_and_found_out() -> None:
+    """Client 1 has seven records of ten in one of four classes: by hand a score of 0.6."""
+    test, seen = ClassMix(), []
+
+    def noted(outgoing: Outgoing) -> float:
+        seen.append(test(outgoing))
+        return seen[-1]
+
+    reply(Guardrail(1.0, tests={"t": noted}))
+    labels = toy.data(1)[1]
+    shares = np.bincount(labels, minlength=toy.CLASSES) / len(labels)
+    truth = np.abs(shares - 0.25).sum() / 2 / 0.75
+    assert 0.2 < seen[0] < truth, "it learns while it trains, so that the guess is too even"
+    assert reply(Guardrail(seen[0] - 0.01, "refuse")).has_error()
+    assert reply(Guardrail(seen[0] + 0.01, "refuse")).has_content()
+
+
+@pytest.mark.parametrize("limit", [-0.1, 1.5, float("nan")])
+def test_a_limit_that_makes_no_sense_is_refused(limit: float) -> None:
+    with pytest.raises(SpecError, match="limit from 0 to 1"):
+        Guardrail(limit)
+
+
+def test_no_test_is_no_guardrail() -> None:
+    with pytest.raises(SpecError, match="and a test"):
+        Guardrail(0.5, tests={})
