@@ -127,7 +127,7 @@ def _client_app(federation: "Federation") -> "ClientApp":
         sent = message.content.array_records["arrays"]
         rows = federation.clients[who]
         (after,) = clients.trained(
-            clients.OneByOne(federation.recipe),
+            clients.Gradual(federation.recipe),
             federation.pool,
             [rows],
             [seed],
