@@ -11,10 +11,10 @@ from leakscope.attacks.shadow_answers import (
     InOut,
     average,
     blocks,
-    in_out,
     lessons,
     log_probability,
     of_target,
+    sides,
 )
 from leakscope.core import ModelView, Need, PoolAnswers, Scores, Shadows
 from leakscope.errors import SpecError
@@ -73,10 +73,7 @@ class RMIA:
         assert view.shadows is not None
         assert view.reference is not None
         a = chosen_factor(view) if self.a is None else self.a
-        means = _probabilities(view.shadows)
-        offline = _offline(means.outside, a)
-        expected = (means.inside + means.outside) / 2 if view.shadows.online else offline
-        ratio = _ratio(average(of_target("loss", view)), expected)
+        ratio = _ratio(average(of_target("loss", view)), _expected(view.shadows, a))
         population = np.exp(log_probability(view.shadows.reference_phi)).mean(axis=1)
         log_p = signals.of_records("loss", view, view.reference)
         others = np.sort(_ratio(log_p, _offline(population, a)))
@@ -94,13 +91,27 @@ def chosen_factor(view: ModelView) -> float:
     if known is None:
         return PAPERS_FACTOR
     means = _probabilities(known.shadows)
-    inside, outside = 1 - means.inside, 1 - means.outside
+    both = ~np.isnan(means.inside) & ~np.isnan(means.outside)
+    inside, outside = 1 - means.inside[both], 1 - means.outside[both]
     scale = float(outside @ outside)
     return float(np.clip(inside @ outside / scale, 0, 1)) if scale else PAPERS_FACTOR
 
 
+def _expected(shadows: Shadows, a: float) -> Column:
+    """The probability p(x) of a record that is as likely a member as not.
+
+    Where one of its halves was never seen, the line p_in = a p_out + 1 - a gives it from the other.
+    """
+    means = _probabilities(shadows)
+    from_outside = a * means.outside + 1 - a
+    from_inside = np.maximum(means.inside - 1 + a, 0) / max(a, signals.SMALLEST)
+    inside = np.where(np.isnan(means.inside), from_outside, means.inside)
+    outside = np.where(np.isnan(means.outside), from_inside, means.outside)
+    return (inside + outside) / 2
+
+
 def _probabilities(shadows: Shadows | PoolAnswers) -> InOut:
-    return in_out(
+    return sides(
         (np.exp(average([log_probability(phi) for phi in block.phi])), block.member)
         for block in blocks(shadows)
     )

@@ -145,14 +145,20 @@ def in_out(parts: Iterable[tuple[Matrix, Mask]]) -> InOut:
         >>> in_out([(values, np.array([[True, False], [True, False], [True, True]]))])
         InOut(inside=array([3., 5., 8.]), outside=array([1. , 2. , 5.5]))
     """
-    means = [(_masked_mean(v, member), _masked_mean(v, ~member)) for v, member in parts]
-    inside, outside = (np.concatenate(side) for side in zip(*means, strict=True))
+    inside, outside = sides(parts)
     both = ~np.isnan(inside) & ~np.isnan(outside)
     gap = float(np.mean(inside[both] - outside[both])) if both.any() else 0.0
     return InOut(
         np.where(np.isnan(inside), outside + gap, inside),
         np.where(np.isnan(outside), inside - gap, outside),
     )
+
+
+def sides(parts: Iterable[tuple[Matrix, Mask]]) -> InOut:
+    """The same means, NaN where a record is in all shadows or in none."""
+    means = [(_masked_mean(v, member), _masked_mean(v, ~member)) for v, member in parts]
+    inside, outside = (np.concatenate(side) for side in zip(*means, strict=True))
+    return InOut(inside, outside)
 
 
 def _masked_mean(values: Matrix, mask: Mask) -> Column:
