@@ -13,142 +13,36 @@ from torch import nn
 import leakscope
 from leakscope.core import Records, Trainer
 from leakscope.errors import DataError, SpecError, TargetError
-from leakscope.randomness import stream
 from leakscope.targets.torch import TorchTarget
 from leakscope.training.fleet import Fleet, Way
 from leakscope.training.recipe import Optimiser, Recipe, Schedule
 from leakscope.training.trainers import as_trainer, trainer_name
 
 from .. import worlds
-
-WAYS: tuple[Way, ...] = ("one-by-one", "processes", "stacked")
-SIZES = (24, 25, 31, 33)  # of 8 a batch: even; one left over; other last batches; more steps
-SEEDS = (3, 1, 4, 15)
-Weights = list[dict[str, torch.Tensor]]
-
-
-class Viewing(nn.Module):
-    """A forward pass that views: it does not take images with channels last."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Linear(128, 3)
-        self.conv = nn.Conv2d(2, 2, 3, padding=1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        answers: torch.Tensor = self.layer(self.conv(x).relu().view(len(x), -1))
-        return answers
-
-
-def linear() -> nn.Module:
-    return nn.Sequential(nn.Flatten(), nn.Linear(128, 8), nn.ReLU(), nn.Linear(8, 3))
-
-
-def conv1d() -> nn.Module:
-    return nn.Sequential(
-        nn.Flatten(2), nn.Conv1d(2, 3, 5, stride=4), nn.Flatten(), nn.Linear(45, 3)
-    )
-
-
-def conv2d() -> nn.Module:
-    pool = nn.Sequential(nn.MaxPool2d(2), nn.Conv2d(4, 4, 3), nn.Tanh(), nn.AvgPool2d(2))
-    return nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), pool, nn.Flatten(), nn.Linear(4, 3))
-
-
-def batch_norm() -> nn.Module:
-    return nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 3))
-
-
-def layer_norm() -> nn.Module:
-    return nn.Sequential(nn.Flatten(), nn.Linear(128, 8), nn.LayerNorm(8), nn.Linear(8, 3))
-
-
-def group_norm() -> nn.Module:
-    return nn.Sequential(nn.Conv2d(2, 4, 3), nn.GroupNorm(2, 4), nn.Flatten(), nn.Linear(144, 3))
-
-
-def dropout() -> nn.Module:
-    return nn.Sequential(nn.Flatten(), nn.Linear(128, 8), nn.Dropout(0.5), nn.Linear(8, 3))
-
-
-def embedding() -> nn.Module:
-    return nn.Sequential(nn.Embedding(10, 4), nn.Flatten(), nn.Linear(24, 3))
-
-
-def frozen() -> nn.Module:
-    module = linear()
-    next(module.parameters()).requires_grad_(False)
-    return module
-
-
-def broken() -> nn.Module:
-    raise ZeroDivisionError("by design")
-
+from .twin import (
+    WAYS,
+    Viewing,
+    assert_close,
+    batch_norm,
+    brief,
+    broken,
+    by_hand,
+    conv1d,
+    conv2d,
+    dropout,
+    embedding,
+    frozen,
+    group_norm,
+    layer_norm,
+    linear,
+    pool_for,
+    subsets,
+    trained,
+)
 
 STACKABLE = (linear, conv1d, conv2d, batch_norm, layer_norm, group_norm, embedding, frozen, Viewing)
 CASES = [(network, way) for network in STACKABLE for way in WAYS]
 CASES += [(dropout, "one-by-one"), (dropout, "processes")]
-
-
-def pool_for(network: Callable[[], nn.Module]) -> Records:
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 3, 60)
-    if network is embedding:
-        return Records(rng.integers(0, 10, (60, 6)), y)
-    return Records(rng.normal(size=(60, 2, 8, 8)).astype(np.float32), y)
-
-
-def subsets() -> np.ndarray:
-    rng = np.random.default_rng(1)
-    return np.stack([rng.permutation(60) < size for size in SIZES])
-
-
-def trained(fleet: Fleet, pool: Records | None = None) -> Weights:
-    models = fleet.many(pool or pool_for(fleet.recipe.network), subsets(), SEEDS)
-    modules = [model.module for model in models if isinstance(model, TorchTarget)]
-    assert not any(module.training for module in modules)
-    return [module.state_dict() for module in modules]
-
-
-def by_hand(recipe: Recipe, pool: Records) -> Weights:
-    """The slow twin: what the PyTorch tutorial does, in the fleet's order of records."""
-    momentum = {"momentum": recipe.momentum} if recipe.optimiser == "sgd" else {}
-    names = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW", "adamax": "Adamax"}
-    make: Any = getattr(torch.optim, names.get(recipe.optimiser, "Adadelta"))
-    weights = []
-    for subset, seed in zip(subsets(), SEEDS, strict=True):
-        x, y = torch.tensor(pool.x[subset]), torch.tensor(pool.y[subset])
-        order = torch.Generator().manual_seed(int(stream(seed, "batches").integers(2**63)))
-        torch.manual_seed(seed)
-        module = recipe.network()
-        optimiser = make(
-            module.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay, **momentum
-        )
-        ends = [*range(recipe.batch_size, len(y) - 1, recipe.batch_size), len(y)]
-        cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, recipe.epochs * len(ends))
-        for _ in range(recipe.epochs):
-            shuffled = torch.randperm(len(y), generator=order)
-            for begin, end in zip([0, *ends], ends, strict=False):
-                rows = shuffled[begin:end]
-                optimiser.zero_grad()
-                loss = nn.functional.cross_entropy(module(x[rows]), y[rows])
-                torch.autograd.backward(loss)
-                optimiser.step()
-                if recipe.schedule == "cosine":
-                    cosine.step()
-        weights.append(module.state_dict())
-    return weights
-
-
-def assert_close(left: Weights, right: Weights) -> None:
-    for a, b in zip(left, right, strict=True):
-        assert a.keys() == b.keys()
-        for name in a:
-            torch.testing.assert_close(a[name], b[name], rtol=1e-4, atol=2e-5)
-
-
-def brief(network: Callable[[], nn.Module], lr: float = 0.05) -> Recipe:
-    return Recipe(network, lr=lr, momentum=0.9, weight_decay=1e-3, epochs=3, batch_size=8)
 
 
 @pytest.mark.parametrize(("network", "way"), CASES)
@@ -197,11 +91,13 @@ def test_a_seed_is_the_whole_of_a_models_randomness(way: Way) -> None:
 
 
 def test_the_choice_is_explained() -> None:
-    assert Fleet(brief(linear), workers=1).chosen == "one-by-one: there is one worker, this process"
-    assert Fleet(brief(linear), workers=2).chosen.startswith("processes: on a CPU 2 ")
-    assert Fleet(brief(linear), "stacked").chosen == "stacked: as asked for"
-    assert Fleet(brief(batch_norm), device="cuda").chosen.startswith("stacked: small models")
-    assert Fleet(brief(dropout), device="cuda").chosen.startswith("one-by-one: layer '2' (Dropout)")
+    pool = pool_for(linear)
+    assert Fleet(brief(linear)).chosen.startswith("auto: ")
+    assert Fleet(brief(linear), "stacked", workers=2).chosen == "stacked (2): as asked for"
+    settled = Fleet(brief(linear)).settled(pool, subsets())
+    assert settled.chosen.startswith("one-by-one (1): ")
+    assert settled.chosen.endswith("s of work are too little to share")
+    assert Fleet(brief(linear)).settled(pool, subsets()[:0]) == Fleet(brief(linear))
 
 
 def test_automatic_is_one_of_the_ways() -> None:
@@ -240,7 +136,7 @@ def test_a_network_that_fails_is_explained(way: Way) -> None:
     with pytest.raises(TargetError, match="shadow model to train, got RuntimeError"):
         trained(Fleet(brief(lambda: nn.Linear(7, 3)), way, workers=2))
     with pytest.raises(TargetError, match="by design"):
-        _ = Fleet(brief(broken)).chosen
+        Fleet(brief(broken), way).width(pool_for(linear))
 
 
 @pytest.mark.parametrize(
@@ -265,6 +161,7 @@ def test_a_recipe_that_makes_no_sense_is_refused(settings: dict[str, Any], messa
     ("settings", "message"),
     [
         ({"workers": 0}, "workers from 1"),
+        ({"at_once": 0}, "at_once from 1"),
         ({"device": "abacus"}, "device of PyTorch"),
         ({"way": "processes", "device": "cuda"}, 'device="cpu" with processes'),
     ],
@@ -374,9 +271,9 @@ def test_fleets_that_differ_have_different_names_and_equal_ones_the_same() -> No
         Fleet(brief(linear)),
         Fleet(brief(conv2d)),
         Fleet(brief(linear, lr=0.1)),
-        Fleet(brief(linear), "stacked"),
     ]
     names = [trainer_name(fleet) for fleet in fleets]
-    assert len(set(names)) == 4
-    assert trainer_name(Fleet(brief(linear))) == names[0]
+    assert len(set(names)) == 3
+    same_models = Fleet(brief(linear), "stacked", workers=3, device="cuda", at_once=2, why="so")
+    assert trainer_name(same_models) == names[0]
     assert "0x" not in "".join(names)  # an address in memory is another one in the next program

@@ -1,5 +1,6 @@
 """What training many networks as one stack needs to know about a network."""
 
+from copy import deepcopy
 from functools import partial
 
 import torch
@@ -63,11 +64,26 @@ class Stack:
         self._params, self._buffers = stack_module_state(modules)
         self.trained = [p for p in self._params.values() if p.requires_grad]
         self._size = len(modules)
-        self._gradients = vmap(grad(partial(_loss, modules[0].train())))
+        self._gradients = vmap(grad(partial(_loss, deepcopy(modules[0]).train())))
 
     def of(self, k: int) -> dict[str, torch.Tensor]:
         """The state of one of them."""
         return {name: tensor[k].detach() for name, tensor in (self._params | self._buffers).items()}
+
+    def keep(self, positions: list[int], optimiser: torch.optim.Optimizer) -> None:
+        """Go on with some of the models alone, each with what the optimiser knows of it."""
+        for name, p in self._params.items():
+            rest = p.detach()[positions].requires_grad_(p.requires_grad)
+            if p in optimiser.state:
+                optimiser.state[rest] = {
+                    key: v[positions] if isinstance(v, torch.Tensor) and v.ndim else v
+                    for key, v in optimiser.state.pop(p).items()
+                }
+            self._params[name] = rest
+        self._buffers = {name: b[positions] for name, b in self._buffers.items()}
+        self.trained = [p for p in self._params.values() if p.requires_grad]
+        optimiser.param_groups[0]["params"] = self.trained
+        self._size = len(positions)
 
     def differentiate(self, members: list[int], x: torch.Tensor, y: torch.Tensor) -> None:
         """Set the gradients of some models, and update their buffers, each by its own batch.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from jaxtyping import Int64
 
-from leakscope.errors import SpecError, did_you_mean
+from leakscope.errors import DataError, SpecError, did_you_mean
 from leakscope.randomness import stream
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Optimiser = Literal["sgd", "adam", "adamw", "adamax", "adadelta"]
 Schedule = Literal["constant", "cosine"]
 Rows = Int64[np.ndarray, " rows"]
+Fitted = Int64[np.ndarray, " fitted"]
+HeldOut = Int64[np.ndarray, " held_out"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,10 @@ class Recipe:
             of which batch normalisation knows no variance: that one joins the batch before.
         schedule: ``constant``, or ``cosine``: down to zero over all steps (Loshchilov and Hutter
             2017, eq. 5, without restarts).
+        patience: stop a model once its loss on records held out for it was no better for so many
+            epochs in a row, and take the weights of its best epoch; by default all epochs are run.
+        held_out: with ``patience``: the share of a model's own records that is held out, drawn
+            from its seed. The model is not trained on them.
 
     Raises:
         SpecError: there is no such optimiser or schedule, or a number makes no sense.
@@ -48,6 +54,8 @@ class Recipe:
     epochs: int = 20
     batch_size: int = 100
     schedule: Schedule = "constant"
+    patience: int | None = None
+    held_out: float = 0.1
 
     def __post_init__(self) -> None:
         _check_word("optimiser", self.optimiser, get_args(Optimiser))
@@ -58,6 +66,8 @@ class Recipe:
         _check(0 <= self.weight_decay < math.inf, "weight_decay from 0", self.weight_decay)
         _check(self.epochs >= 1, "epochs from 1", self.epochs)
         _check(self.batch_size >= 1, "batch_size from 1", self.batch_size)
+        _check(self.patience is None or self.patience >= 1, "patience from 1", self.patience)
+        _check(0 < self.held_out < 1, "held_out above 0 and below 1", self.held_out)
         if self.momentum and self.optimiser != "sgd":
             raise SpecError(
                 f"expected no momentum with {self.optimiser}, which has its own, got "
@@ -77,18 +87,38 @@ class Recipe:
         lonely = bool(edges) and self.batch_size > 1 and records - edges[-1] == 1
         return edges[:-1] if lonely else edges
 
-    def steps(self, rows: Rows, seed: int) -> "Iterator[tuple[float, torch.Tensor]]":
-        """The learning rate and the batch of each step: all rows, shuffled anew in every epoch."""
+    def parts(self, rows: Rows, seed: int) -> tuple[Fitted, HeldOut]:
+        """The rows that a model is trained on, and those held out for it.
+
+        Raises:
+            DataError: no row is left for one of the two.
+        """
+        if self.patience is None:
+            return rows, rows[:0]
+        if len(rows) < 2:
+            raise DataError(
+                f"expected two records or more to hold one out, got {len(rows)}: "
+                "enlarge the pool, or leave patience out"
+            )
+        held_out = min(max(1, round(self.held_out * len(rows))), len(rows) - 1)
+        shuffled = stream(seed, "held out").permutation(rows)
+        return np.sort(shuffled[held_out:]), np.sort(shuffled[:held_out])
+
+    def steps(self, records: int) -> int:
+        """How many steps so many records are trained with, held-out ones not counted."""
+        return self.epochs * (len(self.batch_edges(records)) + 1)
+
+    def plan(self, rows: Rows, seed: int) -> "Iterator[list[tuple[float, torch.Tensor]]]":
+        """For each epoch, the learning rate and the batch of each step: all rows, shuffled anew."""
         import torch
 
         order = torch.Generator().manual_seed(int(stream(seed, "batches").integers(2**63)))
         records, edges = torch.from_numpy(rows), self.batch_edges(len(rows))
-        step, steps = 0, self.epochs * (len(edges) + 1)
-        for _ in range(self.epochs):
+        per_epoch, steps = len(edges) + 1, self.steps(len(rows))
+        for first in range(0, steps, per_epoch):
             shuffled = records[torch.randperm(len(rows), generator=order)]
-            for batch in shuffled.tensor_split(edges):
-                yield self._rate(step / steps), batch
-                step += 1
+            rates = (self._rate(step / steps) for step in range(first, first + per_epoch))
+            yield list(zip(rates, shuffled.tensor_split(edges), strict=True))
 
     def _rate(self, progress: float) -> float:
         if self.schedule == "constant":

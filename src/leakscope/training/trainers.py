@@ -109,7 +109,8 @@ def trainer_name(how: Any) -> str:
     if hasattr(how, "get_params"):
         return f"{type(how).__qualname__} {sorted(how.get_params().items(), key=str)!r}"
     if dataclasses.is_dataclass(how) and not isinstance(how, type):
-        fields = {f.name: trainer_name(getattr(how, f.name)) for f in dataclasses.fields(how)}
+        told = [f.name for f in dataclasses.fields(how) if f.metadata.get("identity", True)]
+        fields = {name: trainer_name(getattr(how, name)) for name in told}
         return f"{type(how).__qualname__} {fields}"
     if how is None or isinstance(how, str | int | float):
         return repr(how)

@@ -1,0 +1,102 @@
+"""One model's training."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from leakscope.training.chain import by_hand, dense_layers
+from leakscope.training.early import Best
+from leakscope.training.network import restore
+from leakscope.training.pool import Tensors, with_channels_last
+from leakscope.training.recipe import Recipe, Rows
+
+Step = Callable[[torch.Tensor, torch.Tensor, float], None]
+"""Learns one batch of features and labels at a learning rate."""
+
+
+class Job(NamedTuple):
+    """One model to train."""
+
+    rows: Rows
+    seed: int
+    start: Mapping[str, torch.Tensor] | None = None
+    """Where training starts; at the network's own first weights, unless given."""
+
+
+def train(recipe: Recipe, data: Tensors, job: Job) -> nn.Module:
+    """One model, in evaluation mode. The random numbers of the caller are left alone."""
+    fit, held_out = recipe.parts(job.rows, job.seed)
+    with seeded(job.seed, data.x.device):
+        module = started(recipe, job).to(data.x.device)
+        if data.channels_last:
+            with_channels_last(module)
+        best = Best(recipe.patience, data, torch.from_numpy(held_out)) if recipe.patience else None
+        with _stepping(recipe, module, data) as step:
+            for epoch in recipe.plan(fit, job.seed):
+                module.train()
+                for rate, rows in epoch:
+                    step(*data.batch(rows.to(data.x.device)), rate)
+                if best and not best.hopeful(module):
+                    break
+    return restore(module, best.state) if best else module.eval()
+
+
+def _stepping(recipe: Recipe, module: nn.Module, data: Tensors) -> AbstractContextManager[Step]:
+    layers = dense_layers(module, data)
+    return by_hand(recipe, module, layers) if layers else _by_autograd(recipe, module)
+
+
+@contextmanager
+def _by_autograd(recipe: Recipe, module: nn.Module) -> Iterator[Step]:
+    optimiser = recipe.over([p for p in module.parameters() if p.requires_grad])
+
+    def step(x: torch.Tensor, y: torch.Tensor, rate: float) -> None:
+        optimiser.zero_grad()
+        torch.autograd.backward(cross_entropy(module(x), y))
+        apply(optimiser, rate)
+
+    yield step
+
+
+def apply(optimiser: torch.optim.Optimizer, rate: float) -> None:
+    """Change the weights by their gradients, at this learning rate."""
+    for group in optimiser.param_groups:
+        group["lr"] = rate
+    optimiser.step()
+
+
+def fresh(recipe: Recipe, job: Job) -> nn.Module:
+    """The untrained model of one job, on the CPU."""
+    with seeded(job.seed, torch.device("cpu")):
+        return started(recipe, job)
+
+
+def started(recipe: Recipe, job: Job) -> nn.Module:
+    """The untrained model of one job, drawn from PyTorch's random numbers as they are."""
+    module = recipe.network()
+    if job.start is not None:
+        module.load_state_dict(job.start)
+    return module
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """PyTorch's random numbers from this seed; afterwards they go on where they were."""
+    with torch.random.fork_rng([] if device.type == "cpu" else [device]):
+        torch.manual_seed(seed)
+        yield
+
+
+@contextmanager
+def threads(number: int) -> Iterator[None]:
+    """PyTorch on so many threads; afterwards on as many as before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

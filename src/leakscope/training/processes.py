@@ -1,0 +1,145 @@
+"""Training in single-threaded processes, one a core."""
+
+import ctypes
+import importlib.util
+import math
+import pickle
+import shutil
+import sys
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.machinery import PathFinder
+from multiprocessing import current_process
+from pathlib import Path
+from tempfile import mkdtemp
+from time import monotonic
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Shaped
+from torch import nn
+
+from leakscope.core import Records
+from leakscope.training.loop import Job, fresh, threads, train
+from leakscope.training.network import restore, state
+from leakscope.training.pool import Arrays
+from leakscope.training.recipe import Recipe
+
+
+class _Pool(NamedTuple):
+    """A pool as files, which processes map into their memory instead of getting a copy."""
+
+    known: "tuple[weakref.ref[np.ndarray], weakref.ref[np.ndarray]]"
+    """By its arrays."""
+    data: Arrays
+    forget: "weakref.finalize[[str], np.ndarray]"
+    """Removes the files; by itself once the records are gone."""
+
+
+class _Kept:
+    """What a call leaves for the next one, so that many short ones pay once."""
+
+    pool: _Pool | None = None
+    at_work: float = -math.inf  # when processes were last; joblib lets them wait for 300 s
+
+
+def awake() -> bool:
+    """Whether processes wait for work."""
+    return monotonic() - _Kept.at_work < 240
+
+
+def in_processes(
+    recipe: Recipe, pool: Records, data: Arrays, jobs: Sequence[Job], workers: int
+) -> Iterator[nn.Module]:
+    """The models in order, as they are there."""
+    from joblib import Parallel, delayed
+
+    shared, packed = _on_disk(pool, data), _packed(recipe)
+    # joblib would share arrays by itself too, but waits a second for its copy to be let go
+    parallel = Parallel(
+        n_jobs=min(workers, len(jobs)), return_as="generator", batch_size=1, max_nbytes=None
+    )
+    given = [None if job.start is None else _arrays(job.start) for job in jobs]
+    calls = (
+        delayed(_train_here)(packed, shared, job._replace(start=None), start)
+        for job, start in zip(jobs, given, strict=True)
+    )
+    for job, named in zip(jobs, parallel(calls), strict=True):
+        _Kept.at_work = monotonic()
+        yield restore(fresh(recipe, job), _tensors(named))
+
+
+def _on_disk(pool: Records, data: Arrays) -> Arrays:
+    """The same data in files, which stay until another pool comes or this one is gone."""
+    last = _Kept.pool
+    if last and last.known[0]() is pool.x and last.known[1]() is pool.y and _alike(last.data, data):
+        return last.data
+    if last:
+        last.forget()
+    folder = mkdtemp()
+    forget = weakref.finalize(pool.x, shutil.rmtree, folder, ignore_errors=True)
+    x, y = (_mapped(a, Path(folder, f"{k}.npy")) for k, a in enumerate((data.x, data.y)))
+    known = weakref.ref(pool.x), weakref.ref(pool.y)
+    _Kept.pool = _Pool(known, Arrays(x, y, data.channels_last), forget)
+    return _Kept.pool.data
+
+
+def _alike(one: Arrays, other: Arrays) -> bool:
+    """Whether a pool was prepared in the same way; networks differ in precision and layers."""
+    return one.x.dtype == other.x.dtype and one.channels_last == other.channels_last
+
+
+def _mapped(array: Shaped[np.ndarray, "..."], path: Path) -> Shaped[np.ndarray, "..."]:
+    np.save(path, array)
+    mapped: np.ndarray = np.load(path, mmap_mode="r")
+    return mapped
+
+
+def _arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
+    return {name: t.detach().cpu().contiguous().numpy() for name, t in tensors.items()}
+
+
+def _tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+
+def _packed(recipe: Recipe) -> bytes:
+    """The recipe for another process, with the code of a module that it could not import there.
+
+    The Python file beside an ``audit.toml`` is such a module.
+    """
+    vendored = importlib.util.find_spec("cloudpickle") is None  # by joblib, before its 1.6
+    pickler = importlib.import_module("joblib.externals.cloudpickle" if vendored else "cloudpickle")
+    module = sys.modules.get(getattr(recipe.network, "__module__", None) or "__main__")
+    top = module.__name__.partition(".")[0] if module else "__main__"
+    if top == "__main__" or PathFinder.find_spec(top) or top in sys.builtin_module_names:
+        return bytes(pickler.dumps(recipe))
+    pickler.register_pickle_by_value(module)
+    try:
+        return bytes(pickler.dumps(recipe))
+    finally:
+        pickler.unregister_pickle_by_value(module)
+
+
+def _train_here(
+    packed: bytes, data: Arrays, job: Job, start: dict[str, np.ndarray] | None
+) -> dict[str, np.ndarray]:
+    """One model, in a process of its own: what training made of its state."""
+    _keep_memory()
+    recipe = pickle.loads(packed)  # noqa: S301 (what this program has just packed)
+    with threads(1):  # joblib calls this in the caller's process when one process is enough
+        started = job if start is None else job._replace(start=_tensors(start))
+        return _arrays(state(train(recipe, data.tensors("cpu"), started)))
+
+
+def _keep_memory() -> None:
+    """In a worker, let glibc keep what a training step frees, which the next one asks for again.
+
+    Else convolutions spend up to a third of their time on getting pages from the system.
+    """
+    if current_process().name != "MainProcess" and sys.platform == "linux":
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+        if mallopt:  # other C libraries have none
+            mallopt(-1, 2**30)  # M_TRIM_THRESHOLD of malloc.h
+            mallopt(-3, 2**25)  # M_MMAP_THRESHOLD, the largest it takes

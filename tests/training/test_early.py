@@ -1,0 +1,91 @@
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from leakscope.core import Records
+from leakscope.errors import DataError
+from leakscope.training.fleet import Fleet, Way
+from leakscope.training.network import Stack
+from leakscope.training.recipe import Optimiser, Recipe
+
+from .twin import (
+    WAYS,
+    assert_close,
+    batch_norm,
+    by_hand,
+    conv2d,
+    linear,
+    pool_for,
+    trained,
+)
+
+NOISE: dict[str, Any] = {"epochs": 12, "batch_size": 8, "held_out": 0.3, "patience": 2}
+"""Labels are noise: the loss on held-out records rises soon, for each model at another time."""
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("network", [linear, conv2d, batch_norm])
+def test_a_model_ends_with_the_weights_of_its_best_epoch(
+    network: Callable[[], nn.Module], way: Way
+) -> None:
+    # not Adam: it magnifies the rounding of a gradient that is nought, as of a bias before a norm
+    recipe = Recipe(network, lr=0.03, momentum=0.9, **NOISE)
+    assert_close(trained(Fleet(recipe, way, workers=2)), by_hand(recipe, pool_for(network)))
+
+
+@pytest.mark.parametrize(
+    ("optimiser", "settings"),
+    [("sgd", {"lr": 0.03, "momentum": 0.9}), ("sgd", {"lr": 0.3}), ("adadelta", {"lr": 1.0})],
+)
+def test_a_model_that_stops_leaves_its_stack(
+    optimiser: Optimiser, settings: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    keep = Stack.keep
+
+    def spy(stack: Stack, positions: list[int], over: torch.optim.Optimizer) -> None:
+        sizes.append(len(positions))
+        keep(stack, positions, over)
+
+    monkeypatch.setattr(Stack, "keep", spy)
+    recipe = Recipe(linear, optimiser, **{**NOISE, **settings})
+    expected = by_hand(recipe, pool_for(linear))
+    assert_close(trained(Fleet(recipe, "stacked")), expected)
+    assert sizes
+    assert max(sizes) < 2  # the stacks are pairs
+
+
+def test_epochs_that_get_better_are_all_run() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 60)
+    pool = Records((np.eye(3)[y] @ rng.normal(size=(3, 128))).astype(np.float32), y)
+    patient = Recipe(linear, lr=0.01, **NOISE)
+    rows = np.arange(60)
+    fit, held_out = patient.parts(rows, 1)
+    assert len(held_out) == 18
+    np.testing.assert_array_equal(np.sort(np.concatenate([fit, held_out])), rows)
+    only = np.isin(rows, fit)[None]
+    [stopping] = Fleet(patient, "one-by-one").networks(pool, np.ones((1, 60), np.bool_), [1])
+    [running] = Fleet(replace(patient, patience=None), "one-by-one").networks(pool, only, [1])
+    assert_close([stopping.state_dict()], [running.state_dict()])
+
+
+def test_a_loss_that_is_no_number_stops_a_model_too() -> None:
+    recipe = Recipe(linear, lr=1e30, **NOISE)
+    [module] = Fleet(recipe, "one-by-one").networks(
+        pool_for(linear), np.ones((1, 60), np.bool_), [1]
+    )
+    assert isinstance(module, nn.Module)
+
+
+def test_one_record_cannot_be_trained_on_and_held_out() -> None:
+    fleet = Fleet(Recipe(linear, patience=1), "one-by-one")
+    with pytest.raises(DataError, match="two records or more to hold one out, got 1"):
+        list(fleet.networks(pool_for(linear), np.arange(60)[None] < 1, [1]))
+    [module] = fleet.networks(pool_for(linear), np.arange(60)[None] < 2, [1])
+    assert not module.training
