@@ -1,6 +1,6 @@
 """What the clients of a round compute from the weights that they were sent."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -8,10 +8,9 @@ from jaxtyping import Bool
 
 from leakscope.core import Records, Tensors
 from leakscope.errors import SpecError
-from leakscope.federation.partition import Held
 from leakscope.randomness import stream
 from leakscope.targets.asking import guarded
-from leakscope.training.recipe import Recipe
+from leakscope.training.recipe import Held, Recipe
 
 if TYPE_CHECKING:
     import torch
@@ -72,24 +71,37 @@ def as_state(tensors: Tensors) -> "dict[str, torch.Tensor]":
     return {name: torch.tensor(array) for name, array in tensors.items()}
 
 
+Learn = Callable[[Tensors, Sequence[Held], Sequence[int]], Iterable[dict[str, np.ndarray]]]
+"""From the weights sent, each client's records and each one's seed to what each client found."""
+
+
 def trained(
     trainer: LocalTrainer,
     pool: Records,
+    whole: Tensors,
+    sent: Tensors,
     rows: Sequence[Held],
     seeds: Sequence[int],
-    sent: Tensors,
 ) -> Iterator[dict[str, np.ndarray]]:
-    """The weights of each client after its local training (FedAvg)."""
+    """The state of each client's network after its training with a trainer of the user's.
+
+    Args:
+        trainer: trains them.
+        pool: all records.
+        whole: a state dictionary with all that ``sent`` may lack.
+        sent: the global weights.
+        rows: the records of each client.
+        seeds: one a client.
+    """
     subsets = np.zeros((len(rows), len(pool)), np.bool_)
     for subset, mine in zip(subsets, rows, strict=True):
         subset[mine] = True
-    for module in trainer.networks(pool, subsets, seeds, as_state(sent)):
-        after = state(module)
-        yield {name: after[name] for name in sent}
+    start = as_state(dict(whole) | dict(sent))
+    return (state(module) for module in trainer.networks(pool, subsets, seeds, start))
 
 
 def gradients(
-    recipe: Recipe, pool: Records, rows: Sequence[Held], seeds: Sequence[int], sent: Tensors
+    recipe: Recipe, pool: Records, sent: Tensors, rows: Sequence[Held], seeds: Sequence[int]
 ) -> Iterator[dict[str, np.ndarray]]:
     """The gradient of each client's mean loss over all its records (FedSGD).
 
@@ -98,6 +110,8 @@ def gradients(
     """
     import torch
     from torch.nn.functional import cross_entropy
+
+    from leakscope.training.loop import seeded, threads
 
     module = module_of(recipe, sent).train()
     if buffers := [name for name, _ in module.named_buffers()]:
@@ -108,8 +122,7 @@ def gradients(
     dtype = next(module.parameters()).dtype
     for mine, seed in zip(rows, seeds, strict=True):
         module.zero_grad()
-        with torch.random.fork_rng([]), guarded("a client to compute its gradient", _REMEDY):
-            torch.manual_seed(seed)
+        with seeded(seed, torch.device("cpu")), threads(1), guarded("a gradient", _REMEDY):
             for part in np.split(mine, range(recipe.batch_size, len(mine), recipe.batch_size)):
                 x, y = torch.tensor(pool.x[part]), torch.tensor(pool.y[part])
                 answers = module(x.to(dtype) if x.is_floating_point() else x)
@@ -119,36 +132,3 @@ def gradients(
             name: np.zeros_like(array) if (grad := weights[name].grad) is None else grad.numpy()
             for name, array in sent.items()
         }
-
-
-class OneByOne:
-    """One client after another, in this process."""
-
-    def __init__(self, recipe: Recipe) -> None:
-        self._recipe = recipe
-
-    def networks(self, pool, subsets, seeds, start=None):  # type: ignore[no-untyped-def]
-        import torch
-        from torch.nn.functional import cross_entropy
-
-        from leakscope.training.fleet import _Data, _seeded, _step
-
-        recipe = self._recipe
-        with torch.random.fork_rng([]):
-            data = _Data.prepare(pool, recipe.network()).tensors("cpu")
-        for subset, seed in zip(subsets, seeds, strict=True):
-            rows = np.flatnonzero(subset)
-            with _seeded(seed, data.x.device):
-                module = recipe.network()
-                if start is not None:
-                    module.load_state_dict(start, strict=False)
-                if data.channels_last:
-                    module.to(memory_format=torch.channels_last)
-                module.train()
-                optimiser = recipe.over([p for p in module.parameters() if p.requires_grad])
-                for rate, batch in recipe.steps(rows, seed):
-                    x, y = data.batch(batch)
-                    optimiser.zero_grad()
-                    torch.autograd.backward(cross_entropy(module(x), y))
-                    _step(optimiser, rate)
-            yield module.eval()
