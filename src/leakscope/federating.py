@@ -10,11 +10,10 @@ from leakscope.api import numbered
 from leakscope.core import Records
 from leakscope.federate_spec import ClientsSpec, FederationSpec
 from leakscope.federation import partition
-from leakscope.federation.partition import Held
 from leakscope.federation.server import accuracy
 from leakscope.federation.simulation import Federation, simulate
 from leakscope.progress import Track, untracked
-from leakscope.training.recipe import Recipe
+from leakscope.training.recipe import Held, Recipe
 
 
 def federate_file(

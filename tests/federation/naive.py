@@ -1,7 +1,6 @@
 """Federated averaging as one would write it first: one client at a time."""
 
 import copy
-import itertools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -55,7 +54,7 @@ def local(pool: Records, rows: Rows, recipe: Recipe, weights: State, seed: int) 
         "adam": torch.optim.Adam,
     }[recipe.optimiser]
     optimiser = make(module.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay)
-    for _, batch in itertools.chain.from_iterable(recipe.plan(rows, seed)):
+    for _, batch in (step for epoch in recipe.plan(rows, seed) for step in epoch):
         optimiser.zero_grad()
         x, y = torch.tensor(pool.x[batch.numpy()]), torch.tensor(pool.y[batch.numpy()])
         torch.autograd.backward(cross_entropy(module(x), y))

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from leakscope.core import Records
 from leakscope.errors import DataError, SpecError
-from leakscope.federation.partition import Held, dirichlet, equal_sizes, exact, iid
+from leakscope.federation.partition import dirichlet, equal_sizes, exact, iid
+from leakscope.training.recipe import Held
 
 CLASSES = 5
 

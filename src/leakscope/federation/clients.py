@@ -1,7 +1,6 @@
 """What the clients of a round compute from the weights that they were sent."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from time import perf_counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -9,17 +8,13 @@ from jaxtyping import Bool
 
 from leakscope.core import Records, Tensors
 from leakscope.errors import SpecError
-from leakscope.federation.partition import Held
 from leakscope.randomness import stream
 from leakscope.targets.asking import guarded
-from leakscope.training.recipe import Recipe
+from leakscope.training.recipe import Held, Recipe
 
 if TYPE_CHECKING:
     import torch
-    from torch import nn
 
-_START = 5.0
-"""Seconds of training after which processes are started, which takes about as long."""
 _REMEDY = "make one network by hand and put a few records to it to see why"
 
 
@@ -76,24 +71,37 @@ def as_state(tensors: Tensors) -> "dict[str, torch.Tensor]":
     return {name: torch.tensor(array) for name, array in tensors.items()}
 
 
+Learn = Callable[[Tensors, Sequence[Held], Sequence[int]], Iterable[dict[str, np.ndarray]]]
+"""From the weights sent, each client's records and each one's seed to what each client found."""
+
+
 def trained(
     trainer: LocalTrainer,
     pool: Records,
+    whole: Tensors,
+    sent: Tensors,
     rows: Sequence[Held],
     seeds: Sequence[int],
-    sent: Tensors,
 ) -> Iterator[dict[str, np.ndarray]]:
-    """The weights of each client after its local training (FedAvg)."""
+    """The state of each client's network after its training with a trainer of the user's.
+
+    Args:
+        trainer: trains them.
+        pool: all records.
+        whole: a state dictionary with all that ``sent`` may lack.
+        sent: the global weights.
+        rows: the records of each client.
+        seeds: one a client.
+    """
     subsets = np.zeros((len(rows), len(pool)), np.bool_)
     for subset, mine in zip(subsets, rows, strict=True):
         subset[mine] = True
-    for module in trainer.networks(pool, subsets, seeds, as_state(sent)):
-        after = state(module)
-        yield {name: after[name] for name in sent}
+    start = as_state(dict(whole) | dict(sent))
+    return (state(module) for module in trainer.networks(pool, subsets, seeds, start))
 
 
 def gradients(
-    recipe: Recipe, pool: Records, rows: Sequence[Held], seeds: Sequence[int], sent: Tensors
+    recipe: Recipe, pool: Records, sent: Tensors, rows: Sequence[Held], seeds: Sequence[int]
 ) -> Iterator[dict[str, np.ndarray]]:
     """The gradient of each client's mean loss over all its records (FedSGD).
 
@@ -102,6 +110,8 @@ def gradients(
     """
     import torch
     from torch.nn.functional import cross_entropy
+
+    from leakscope.training.loop import seeded, threads
 
     module = module_of(recipe, sent).train()
     if buffers := [name for name, _ in module.named_buffers()]:
@@ -112,8 +122,7 @@ def gradients(
     dtype = next(module.parameters()).dtype
     for mine, seed in zip(rows, seeds, strict=True):
         module.zero_grad()
-        with torch.random.fork_rng([]), guarded("a client to compute its gradient", _REMEDY):
-            torch.manual_seed(seed)
+        with seeded(seed, torch.device("cpu")), threads(1), guarded("a gradient", _REMEDY):
             for part in np.split(mine, range(recipe.batch_size, len(mine), recipe.batch_size)):
                 x, y = torch.tensor(pool.x[part]), torch.tensor(pool.y[part])
                 answers = module(x.to(dtype) if x.is_floating_point() else x)
@@ -123,35 +132,3 @@ def gradients(
             name: np.zeros_like(array) if (grad := weights[name].grad) is None else grad.numpy()
             for name, array in sent.items()
         }
-
-
-class Gradual:
-    """The clients of a round: in this process at first, in several once that has taken long.
-
-    Each client is computed on one thread in either case, so its numbers are the same.
-
-    Args:
-        recipe: how a client trains.
-    """
-
-    def __init__(self, recipe: Recipe) -> None:
-        from leakscope.training.fleet import Fleet
-
-        self._here = Fleet(recipe, "one-by-one", workers=1)
-        self._beside = Fleet(recipe, "processes")
-        self._spent = 0.0
-
-    def networks(
-        self,
-        pool: Records,
-        subsets: Bool[np.ndarray, "models records"],
-        seeds: Sequence[int],
-        start: "Mapping[str, torch.Tensor] | None" = None,
-    ) -> "Iterator[nn.Module]":
-        """See `LocalTrainer`."""
-        if self._spent > _START and len(seeds) > 1:
-            yield from self._beside.networks(pool, subsets, seeds, start)
-            return
-        begun = perf_counter()
-        yield from self._here.networks(pool, subsets, seeds, start)
-        self._spent += perf_counter() - begun

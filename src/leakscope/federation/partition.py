@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float64, Int, Int64
+from jaxtyping import Float64, Int
 
 from leakscope.core import Records
 from leakscope.errors import DataError, SpecError
 from leakscope.randomness import stream
-
-Held = Int64[np.ndarray, "_"]
-"""The positions in the pool of what one client holds; each client has its own number of them."""
+from leakscope.training.recipe import Held
 
 
 def iid(pool: Records, sizes: Sequence[int], seed: int = 0) -> tuple[Held, ...]:

@@ -5,6 +5,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -19,15 +20,14 @@ from leakscope.core import (
 )
 from leakscope.errors import DataError, SpecError, did_you_mean
 from leakscope.federation import clients, server
-from leakscope.federation.clients import LocalTrainer
+from leakscope.federation.clients import Learn, LocalTrainer
 from leakscope.federation.layout import Header
-from leakscope.federation.partition import Held
 from leakscope.federation.server import Evaluate
 from leakscope.federation.transcript import Transcript
 from leakscope.federation.writer import Writer
 from leakscope.progress import Track, untracked
 from leakscope.randomness import stream
-from leakscope.training.recipe import Recipe
+from leakscope.training.recipe import Held, Recipe
 from leakscope.training.trainers import trainer_name
 
 Rule = Literal["fedavg", "fedsgd"]
@@ -38,7 +38,7 @@ class Federation:
     """Clients with their records, and how they and their server learn together.
 
     Every random choice comes from a stream of its own under ``seed``, so a federation is the same,
-    bit for bit, whenever it runs on the same machine, however many processes train its clients.
+    bit for bit, whenever it runs on the same machine.
 
     Args:
         pool: the records of all clients.
@@ -52,7 +52,8 @@ class Federation:
         participation: the share of clients that a round draws at random, at least one.
         defence: what changes updates on their way. With one clients send what their training
             changed, instead of their weights, and no counters.
-        trainer: trains the clients of a round, in the place of a fleet of the recipe.
+        trainer: trains the clients of a round, in the place of plain training by the recipe.
+        workers: processes at most, one a core unless given; they change nothing but the time.
         evaluate: measures the global model after each round: a module to named figures.
         seed: fixes every random choice.
         name: of the federation, for the transcript.
@@ -76,6 +77,7 @@ class Federation:
     evaluate: Evaluate | None = None
     seed: int = 0
     name: str = "federation"
+    workers: int | None = None
 
     def __post_init__(self) -> None:
         if self.rule not in get_args(Rule):
@@ -106,11 +108,11 @@ class Federation:
             LeakscopeError: a client could not train, or the defence refused.
         """
         weights = self._fresh() if sent is None else sent
-        trainer = self.trainer or clients.Gradual(self.recipe)
+        learn = self._learn()
         turns = Counter(client for k in range(first) for client in self._participants(k))
         for number in itertools.count(first):
             turns.update(self._participants(number))
-            done = self._round(number, weights, turns, trainer)
+            done = self._round(number, weights, learn, turns)
             yield done
             assert done.aggregated is not None
             weights = done.aggregated
@@ -152,12 +154,24 @@ class Federation:
             digest.update(np.ascontiguousarray(part).data)
         return digest.hexdigest()
 
-    def _round(
-        self, number: int, sent: Tensors, turns: Mapping[int, int], trainer: LocalTrainer
-    ) -> Round:
+    def _learn(self) -> Learn:
+        """How clients compute what they send."""
+        if self.rule == "fedsgd":
+            return partial(clients.gradients, self.recipe, self.pool)
+        if self.trainer is not None:
+            whole = clients.initial(self.recipe, self.seed)
+            return partial(clients.trained, self.trainer, self.pool, whole)
+        from leakscope.training.crew import Crew
+
+        return Crew(self.recipe, self.pool, self.workers).states
+
+    def _round(self, number: int, sent: Tensors, learn: Learn, turns: Mapping[int, int]) -> Round:
         chosen = self._participants(number)
-        results = dict(zip(chosen, self._results(number, chosen, sent, trainer), strict=True))
-        sizes = {client: len(self.clients[client]) for client in chosen}
+        rows = [self.clients[client] for client in chosen]
+        rngs = (stream(self.seed, "local training", number, client) for client in chosen)
+        found = learn(sent, rows, [int(rng.integers(2**31)) for rng in rngs])
+        results = {c: self._result(sent, one) for c, one in zip(chosen, found, strict=True)}
+        sizes = {client: len(held) for client, held in zip(chosen, rows, strict=True)}
         received, masked = server.seen(self.defence, number, sent, results, sizes, turns, self.seed)
         mean = server.average(received.values()) if masked is None else masked.tensors
         aggregated = self._aggregated(sent, mean)
@@ -194,21 +208,11 @@ class Federation:
         rng = stream(self.seed, "participants", number)
         return sorted(rng.choice(len(self.clients), many, replace=False).tolist())
 
-    def _results(
-        self, number: int, chosen: Sequence[int], sent: Tensors, trainer: LocalTrainer
-    ) -> Iterator[dict[str, np.ndarray]]:
-        """What each client comes to, before any defence."""
-        rows = [self.clients[client] for client in chosen]
-        rngs = (stream(self.seed, "local training", number, client) for client in chosen)
-        seeds = [int(rng.integers(2**31)) for rng in rngs]
-        if self.rule == "fedsgd":
-            yield from clients.gradients(self.recipe, self.pool, rows, seeds, sent)
-            return
-        for after in clients.trained(trainer, self.pool, rows, seeds, sent):
-            if self._kind == "weights":
-                yield after
-            else:
-                yield {name: after[name] - sent[name] for name in sent}
+    def _result(self, sent: Tensors, found: Tensors) -> dict[str, np.ndarray]:
+        """What a client sends, before any defence."""
+        if self._kind == "update":
+            return {name: found[name] - array for name, array in sent.items()}
+        return {name: found[name] for name in sent}
 
     def _aggregated(self, sent: Tensors, mean: Tensors) -> dict[str, np.ndarray]:
         if self._kind == "weights":

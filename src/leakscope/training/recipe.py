@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Optimiser = Literal["sgd", "adam", "adamw", "adamax", "adadelta"]
 Schedule = Literal["constant", "cosine"]
 Rows = Int64[np.ndarray, " rows"]
+Held = Int64[np.ndarray, "_"]
+"""Rows as well, where several arrays of them differ in length."""
 Fitted = Int64[np.ndarray, " fitted"]
 HeldOut = Int64[np.ndarray, " held_out"]
 

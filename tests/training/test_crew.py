@@ -1,0 +1,136 @@
+"""A crew trains from given starts as a fleet does, wherever it trains, and keeps nothing back."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from leakscope.core import Records
+from leakscope.errors import SpecError, TargetError
+from leakscope.training import crew as crews
+from leakscope.training.crew import Crew
+from leakscope.training.fleet import Fleet
+from leakscope.training.recipe import Held, Optimiser, Recipe
+
+State = dict[str, np.ndarray]
+
+
+def pool() -> Records:
+    rng = np.random.default_rng(0)
+    return Records(rng.normal(size=(120, 2, 8, 8)).astype(np.float32), rng.integers(0, 3, 120))
+
+
+def network() -> nn.Sequential:
+    features = [nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten()]
+    return nn.Sequential(*features, nn.Dropout(0.2), nn.Linear(144, 3))
+
+
+def broken() -> nn.Module:
+    raise ValueError("no layers left")
+
+
+def frozen() -> nn.Module:
+    module = network()
+    module[0].requires_grad_(False)
+    return module
+
+
+RECIPE = Recipe(network, lr=0.05, momentum=0.5, weight_decay=0.01, epochs=2, batch_size=16)
+ROWS: list[Held] = [np.arange(0, 50), np.arange(50, 57), np.arange(57, 120)]
+SEEDS = [3, 4, 5]
+
+
+def start(recipe: Recipe = RECIPE) -> State:
+    with torch.random.fork_rng([]):
+        torch.manual_seed(1)
+        return {name: t.numpy() for name, t in recipe.network().state_dict().items()}
+
+
+def trained(recipe: Recipe = RECIPE, workers: int | None = 1) -> list[State]:
+    return Crew(recipe, pool(), workers).states(start(recipe), ROWS, SEEDS)
+
+
+def identical(ours: list[State], theirs: list[State]) -> None:
+    for one, other in zip(ours, theirs, strict=True):
+        assert list(one) == list(other)
+        for name, array in one.items():
+            np.testing.assert_array_equal(array, other[name], err_msg=name)
+
+
+def fleet(recipe: Recipe) -> list[State]:
+    subsets = np.stack([np.isin(np.arange(120), rows) for rows in ROWS])
+    tensors = {name: torch.tensor(array) for name, array in start(recipe).items()}
+    modules = Fleet(recipe, "one-by-one", workers=1).networks(pool(), subsets, SEEDS, tensors)
+    return [{n: t.numpy() for n, t in m.state_dict().items()} for m in modules]
+
+
+def undropped() -> nn.Module:
+    module = network()
+    module[4] = nn.Identity()
+    return module
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "adam", "adamw", "adamax", "adadelta"])
+def test_a_crew_trains_as_a_fleet(optimiser: Optimiser) -> None:
+    momentum = 0.5 if optimiser == "sgd" else 0.0
+    recipe = replace(RECIPE, network=undropped, optimiser=optimiser, momentum=momentum, lr=0.01)
+    for one, other in zip(trained(recipe), fleet(recipe), strict=True):
+        for name, array in other.items():
+            # the same steps, with one vector in the place of some tensors: float32 rounding
+            np.testing.assert_allclose(one[name], array, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def test_what_is_frozen_stays() -> None:
+    recipe = replace(RECIPE, network=frozen)
+    for state in trained(recipe):
+        np.testing.assert_array_equal(state["0.weight"], start(recipe)["0.weight"])
+        assert not np.array_equal(state["5.weight"], start(recipe)["5.weight"])
+
+
+def test_nothing_is_left_of_the_training_before() -> None:
+    crew = Crew(RECIPE, pool(), 1)
+    first = crew.states(start(), ROWS, SEEDS)
+    crew.states({n: a + 1 for n, a in start().items()}, ROWS, [7, 8, 9])
+    identical(crew.states(start(), ROWS, SEEDS), first)
+    reverse = crew.states(start(), ROWS[::-1], SEEDS[::-1])
+    identical(reverse[::-1], first)
+
+
+def test_what_the_start_lacks_is_fresh() -> None:
+    weights = {n: a for n, a in start().items() if a.dtype.kind == "f"}
+    identical(Crew(RECIPE, pool(), 1).states(weights, ROWS, SEEDS), trained())
+
+
+def test_the_start_is_left_alone() -> None:
+    begun = start()
+    Crew(RECIPE, pool(), 1).states(begun, ROWS, SEEDS)
+    identical([begun], [start()])
+
+
+@pytest.mark.slow
+def test_other_processes_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crews, "_PATIENCE", -1.0)
+    two = Crew(RECIPE, pool(), 2)
+    identical(two.states(start(), ROWS, SEEDS), trained())
+    other = replace(RECIPE, lr=0.01)  # another crew, in the same processes
+    identical(Crew(other, pool(), 2).states(start(), ROWS, SEEDS), trained(other))
+    identical(two.states(start(), ROWS, SEEDS), trained())
+
+
+@pytest.mark.slow
+def test_a_failure_elsewhere_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crews, "_PATIENCE", -1.0)
+    few = Records(pool().x, pool().y * 2)  # class 4 of three
+    with pytest.raises(TargetError, match="expected a network to train, got IndexError"):
+        Crew(RECIPE, few, 2).states(start(), ROWS, SEEDS)
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    with pytest.raises(SpecError, match="workers from 1"):
+        Crew(RECIPE, pool(), 0)
+    with pytest.raises(SpecError, match="without patience"):
+        Crew(replace(RECIPE, patience=2), pool())
+    with pytest.raises(TargetError, match="make a network"):
+        Crew(Recipe(broken), pool())
