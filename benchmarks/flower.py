@@ -117,7 +117,9 @@ def _client_app(federation: "Federation") -> "ClientApp":
     from leakscope.federation import clients
     from leakscope.randomness import stream
 
-    app = ClientApp()
+    from leakscope.training.crew import Crew
+
+    app, crew = ClientApp(), Crew(federation.recipe, federation.pool, workers=1)
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
@@ -126,13 +128,8 @@ def _client_app(federation: "Federation") -> "ClientApp":
         seed = int(stream(federation.seed, "local training", number, who).integers(2**31))
         sent = message.content.array_records["arrays"]
         rows = federation.clients[who]
-        (after,) = clients.trained(
-            clients.Gradual(federation.recipe),
-            federation.pool,
-            [rows],
-            [seed],
-            {name: value.numpy() for name, value in sent.items()},
-        )
+        weights = {name: value.numpy() for name, value in sent.items()}
+        (after,) = crew.states(weights, [rows], [seed])
         metrics = MetricRecord({"num-examples": len(rows)})
         arrays = ArrayRecord(clients.as_state(after))
         return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)

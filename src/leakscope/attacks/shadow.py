@@ -143,4 +143,4 @@ def _fitted(teach: _Rows) -> Any:
 
     if teach.member.all() or not teach.member.any():
         raise NotApplicable("expected shadows with and without the candidates, got one kind alone")
-    return LogisticRegression(max_iter=1000).fit(teach.pair, teach.member)
+    return LogisticRegression(solver="newton-cholesky").fit(teach.pair, teach.member)

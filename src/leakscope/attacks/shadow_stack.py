@@ -73,6 +73,9 @@ class ShadowStack:
 
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
         """The log odds of membership that the trees give each candidate."""
+        # imported where it is used, like scikit-learn: naming an attack stays light
+        from threadpoolctl import threadpool_limits
+
         self._refuse(view)
         assert view.shadows is not None
         said = answers(view)
@@ -81,10 +84,11 @@ class ShadowStack:
         lessons, turns = _played(said, place, away, self.folds)
         seed = int(rng.integers(2**31))
         score = np.empty(len(place))
-        for fold in range(self.folds):
-            here = place % self.folds == fold
-            trees = _taught(lessons, lessons.place % self.folds != fold, seed)
-            score[here] = np.mean([trees.decision_function(t[here]) for t in turns], axis=0)
+        with threadpool_limits(1 if len(lessons.member) < MANY else None):
+            for fold in range(self.folds):
+                here = place % self.folds == fold
+                trees = _taught(lessons, lessons.place % self.folds != fold, seed)
+                score[here] = np.mean([trees.decision_function(t[here]) for t in turns], axis=0)
         return Scores(score)
 
     def _refuse(self, view: ModelView) -> None:
@@ -136,7 +140,6 @@ def _played(
 def _taught(lessons: _Lessons, chosen: np.ndarray, seed: int) -> Any:
     """Trees that were taught by these rows."""
     from sklearn.ensemble import HistGradientBoostingClassifier
-    from threadpoolctl import threadpool_limits
 
     x, y = lessons.features[chosen], lessons.member[chosen]
     if y.all() or not y.any():
@@ -144,5 +147,4 @@ def _taught(lessons: _Lessons, chosen: np.ndarray, seed: int) -> Any:
     trees = HistGradientBoostingClassifier(
         learning_rate=0.05, max_leaf_nodes=15, min_samples_leaf=50, random_state=seed
     )
-    with threadpool_limits(1 if len(y) < MANY else None):
-        return trees.fit(x, y)
+    return trees.fit(x, y)
