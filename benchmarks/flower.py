@@ -116,10 +116,10 @@ def _client_app(federation: "Federation") -> "ClientApp":
 
     from leakscope.federation import clients
     from leakscope.randomness import stream
-
     from leakscope.training.crew import Crew
 
-    app, crew = ClientApp(), Crew(federation.recipe, federation.pool, workers=1)
+    app = ClientApp()
+    crews: list[Crew] = []  # one a process that the app is sent to, made there
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
@@ -129,7 +129,9 @@ def _client_app(federation: "Federation") -> "ClientApp":
         sent = message.content.array_records["arrays"]
         rows = federation.clients[who]
         weights = {name: value.numpy() for name, value in sent.items()}
-        (after,) = crew.states(weights, [rows], [seed])
+        if not crews:
+            crews.append(Crew(federation.recipe, federation.pool, workers=1))
+        (after,) = crews[0].states(weights, [rows], [seed])
         metrics = MetricRecord({"num-examples": len(rows)})
         arrays = ArrayRecord(clients.as_state(after))
         return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)
