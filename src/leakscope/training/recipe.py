@@ -87,10 +87,11 @@ class Recipe:
         for _ in range(self.epochs):
             shuffled = records[torch.randperm(len(rows), generator=order)]
             for batch in shuffled.tensor_split(edges):
-                yield self._rate(step / steps), batch
+                yield self.rate(step / steps), batch
                 step += 1
 
-    def _rate(self, progress: float) -> float:
+    def rate(self, progress: float) -> float:
+        """The learning rate after this share of all steps."""
         if self.schedule == "constant":
             return self.lr
         return self.lr * (1 + math.cos(math.pi * progress)) / 2
