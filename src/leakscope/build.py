@@ -15,7 +15,15 @@ from jaxtyping import Bool, Float64, Int
 
 from leakscope import auditing, objects
 from leakscope import spec as specs
-from leakscope.core import Challenge, Membership, MembershipAttack, ModelView, Records, Target
+from leakscope.core import (
+    Challenge,
+    Guarantee,
+    Membership,
+    MembershipAttack,
+    ModelView,
+    Records,
+    Target,
+)
 from leakscope.data import files
 from leakscope.errors import DataError
 from leakscope.progress import Track, untracked
@@ -41,6 +49,8 @@ class Subject:
     budget: int | None = None
     batch_size: int = 1024
     shadows: ShadowPlan | None = None
+    guarantee: Guarantee | None = None
+    """What is claimed for the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +91,7 @@ def load(spec: specs.AuditSpec, folder: Path) -> Subject:
         budget=spec.target.budget,
         batch_size=spec.target.batch_size,
         shadows=_shadow_plan(spec, folder) if spec.shadows else None,
+        guarantee=_claimed(spec.target),
     )
 
 
@@ -191,6 +202,7 @@ def predictions(spec: specs.PredictionsSpec, folder: Path) -> Subject:
         nonmembers=records.take(~answers.member),
         class_names=spec.class_names,
         fingerprint=saved.fingerprint_file(path),
+        guarantee=_claimed(spec),
     )
 
 
@@ -223,6 +235,12 @@ def _target(spec: specs.TargetSpec, folder: Path) -> tuple[Target, str | None]:
     if fingerprint is None and file.endswith(".py"):
         fingerprint = saved.fingerprint_file(folder / file)
     return target, fingerprint
+
+
+def _claimed(spec: specs.TargetSpec | specs.PredictionsSpec) -> Guarantee | None:
+    if spec.epsilon is None or spec.delta is None:
+        return None
+    return Guarantee(spec.epsilon, spec.delta)
 
 
 def _shadow_plan(spec: specs.AuditSpec, folder: Path) -> ShadowPlan:

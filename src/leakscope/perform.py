@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 from leakscope import auditing, build, controls, shadowing
-from leakscope.core import MembershipAttack, Need, Status
+from leakscope.core import Claim, MembershipAttack, Need, Private, Status
 from leakscope.data import checks
 from leakscope.errors import SpecError
 from leakscope.progress import Track, untracked
@@ -23,7 +23,7 @@ def perform(
     attacks: tuple[MembershipAttack, ...],
     settings: dict[str, Any],
     seed: int,
-    delta: float,
+    delta: float | None,
     name: str,
     run: Run | None,
     track: Track[Any] = untracked,
@@ -31,13 +31,18 @@ def perform(
     """Audit a subject.
 
     With a run folder, each finding is stored as soon as it is there, and what is stored already
-    is not computed again.
+    is not computed again. The epsilon bound is taken at the δ given, else at that of the claim.
     """
     check_distinct(attacks)
+    claim = _claim(subject)
+    if delta is None:
+        delta = claim.guarantee.delta if claim else 0.0
     # without a fingerprint nothing could tell these answers from those of a changed model
     answers_path = run.path / "answers.sqlite" if run and subject.fingerprint else None
     prepared = build.prepare(subject, seed, delta, answers_path, track)
-    manifest = _manifest(subject, prepared, attacks, settings, seed, delta, name)
+    manifest = replace(
+        _manifest(subject, prepared, attacks, settings, seed, delta, name), claim=claim
+    )
     candidates = Candidates(
         prepared.challenge.truth.member, prepared.challenge.view.records.y, prepared.index
     )
@@ -77,6 +82,15 @@ def check_distinct(attacks: Iterable[MembershipAttack]) -> None:
         if label in seen:
             raise SpecError(f"expected different attacks, got {label} twice: drop one")
         seen.add(label)
+
+
+def _claim(subject: build.Subject) -> Claim | None:
+    """What was stated; failing that, what training shadows in the target's way promises."""
+    if subject.guarantee is not None:
+        return Claim(subject.guarantee)
+    trainer: object = subject.shadows.trainer if subject.shadows else None
+    promised = trainer.guarantee(len(subject.members)) if isinstance(trainer, Private) else None
+    return Claim(promised, derived=True) if promised else None
 
 
 def _attack(prepared: build.Prepared, attack: MembershipAttack, seed: int, delta: float) -> Entry:

@@ -29,8 +29,8 @@ import numpy as np
 import pydantic
 from jaxtyping import Bool, Float64, Int
 
-from leakscope.core import Check, Control, Finding
-from leakscope.errors import StoreError
+from leakscope.core import Check, Claim, Control, Finding
+from leakscope.errors import SpecError, StoreError
 
 SCHEMA = 1
 
@@ -59,6 +59,8 @@ class Manifest:
     checks: tuple[Check, ...]
     leakscope: str
     schema: int = SCHEMA
+    claim: Claim | None = None
+    """The guarantee that the measured ε is held against."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,5 +358,5 @@ def _to_json(value: T, kind: type[T]) -> str:
 def _from_json(raw: bytes, kind: type[T], path: Path) -> T:
     try:
         return pydantic.TypeAdapter(kind).validate_json(raw)
-    except pydantic.ValidationError as error:
+    except (pydantic.ValidationError, SpecError) as error:
         raise _damaged(path, error) from error

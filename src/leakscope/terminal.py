@@ -17,10 +17,14 @@ COLUMNS = {"AUC": "auc", "TPR at 1 % FPR": "tpr@0.01", "ε ≥": "epsilon"}
 def show(audit: Audit) -> None:
     """Print the verdict, the warnings and one row per attack."""
     console = Console()
-    verdict = audit.summary.verdict
+    summary = audit.summary
+    verdict, claim = summary.verdict, summary.claim
     console.print(f"\n[bold]{escape(verdict.headline)}[/bold]")
     for sentence in verdict.sentences:
         console.print(escape(sentence))
+    if claim is not None and claim.sentence not in verdict.sentences:
+        colour = "red" if claim.outcome == "contradicted" else "default"
+        console.print(f"[{colour}]Claim:[/{colour}] {escape(claim.sentence)}")
     for check in audit.checks:
         if check.verdict == "warning":
             console.print(f"[yellow]Warning, {escape(check.name)}:[/yellow] {escape(check.text)}")
