@@ -15,6 +15,7 @@ NAMES = [
     "DataError",
     "Estimate",
     "Finding",
+    "Guarantee",
     "LeakscopeError",
     "LeaveOneOut",
     "Membership",

@@ -1,11 +1,12 @@
 """What Python users call, and what each command calls."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from leakscope import build, catalog, demo, spec
-from leakscope.core import MembershipAttack
+from leakscope.core import Guarantee, MembershipAttack
 from leakscope.errors import SpecError
 from leakscope.perform import check_distinct, perform
 from leakscope.progress import Track, untracked
@@ -34,7 +35,8 @@ def audit(
     workers: str = "local",
     class_names: Iterable[str] = (),
     seed: int = 0,
-    delta: float = 0.0,
+    guarantee: Guarantee | None = None,
+    delta: float | None = None,
     budget: int | None = None,
     fingerprint: str | None = None,
     name: str = "audit",
@@ -67,7 +69,10 @@ def audit(
             ``"ray:HOST:PORT"``, one that is there.
         class_names: one per class, for the report.
         seed: fixes every random choice.
-        delta: δ of the guarantee that the epsilon bound is to be compared with.
+        guarantee: the differential privacy that is claimed for the model, to be held against what
+            is measured. By default what ``train`` promises for as many records as there are
+            members, if it promises anything, as `leakscope.defences.dp_sgd.DPSGD` does.
+        delta: δ of the epsilon bound. By default that of the guarantee, or 0.
         budget: highest number of answers to ask of the model.
         fingerprint: identifies the model, such as its version. With it (torch modules,
             scikit-learn estimators and files have one of their own) the run folder keeps the
@@ -107,6 +112,7 @@ def audit(
         batch_size=batch_size,
         shadows=plan,
         augment=ways,
+        guarantee=guarantee,
     )
     return perform(
         subject,
@@ -130,7 +136,8 @@ def audit_predictions(
     attacks: Iterable[MembershipAttack] | None = None,
     class_names: Iterable[str] = (),
     seed: int = 0,
-    delta: float = 0.0,
+    guarantee: Guarantee | None = None,
+    delta: float | None = None,
     name: str = "audit",
     run: str | Path | None = None,
     resume: bool = False,
@@ -148,7 +155,8 @@ def audit_predictions(
         attacks: see `audit`, as for the others.
         class_names: one per class.
         seed: fixes every random choice.
-        delta: δ of the guarantee that the epsilon bound is to be compared with.
+        guarantee: the differential privacy that is claimed for the model.
+        delta: δ of the epsilon bound. By default that of the guarantee, or 0.
         name: the title of the report.
         run: write the run folder as the work goes on.
         resume: continue that run folder.
@@ -165,7 +173,7 @@ def audit_predictions(
         class_names=tuple(class_names),
     )
     return perform(
-        build.predictions(settings, Path()),
+        replace(build.predictions(settings, Path()), guarantee=guarantee),
         attacks=tuple(catalog.default() if attacks is None else attacks),
         settings={"predictions": settings.model_dump(mode="json") | {"file": Path(path).name}},
         seed=seed,

@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 import pydantic
 
-from leakscope.errors import StoreError
+from leakscope.errors import SpecError, StoreError
 
 T = TypeVar("T")
 
@@ -114,5 +114,5 @@ def from_json(raw: bytes, kind: type[T], path: Path) -> T:
     """
     try:
         return pydantic.TypeAdapter(kind).validate_json(raw)
-    except pydantic.ValidationError as error:
+    except (pydantic.ValidationError, SpecError) as error:
         raise damaged(path, error) from error

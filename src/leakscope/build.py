@@ -16,7 +16,15 @@ from jaxtyping import Bool, Float64, Int
 
 from leakscope import auditing, objects
 from leakscope import spec as specs
-from leakscope.core import Challenge, Membership, MembershipAttack, ModelView, Records, Target
+from leakscope.core import (
+    Challenge,
+    Guarantee,
+    Membership,
+    MembershipAttack,
+    ModelView,
+    Records,
+    Target,
+)
 from leakscope.data import augment, files
 from leakscope.data.augment import Change
 from leakscope.errors import DataError, SpecError
@@ -47,6 +55,8 @@ class Subject:
     shadows: ShadowPlan | None = None
     augment: tuple[str | Change, ...] = ()
     """Ways in which candidates are seen otherwise, for further queries."""
+    guarantee: Guarantee | None = None
+    """What is claimed for the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +103,7 @@ def load(spec: specs.AuditSpec, folder: Path) -> Subject:
         if spec.shadows
         else None,
         augment=ways(spec.shadows.augment, folder) if spec.shadows else (),
+        guarantee=_claimed(spec.target),
     )
 
 
@@ -227,6 +238,7 @@ def predictions(spec: specs.PredictionsSpec, folder: Path) -> Subject:
         nonmembers=records.take(~answers.member),
         class_names=spec.class_names,
         fingerprint=saved.fingerprint_file(path),
+        guarantee=_claimed(spec),
     )
 
 
@@ -259,6 +271,12 @@ def _target(spec: specs.TargetSpec, folder: Path) -> tuple[Target, str | None]:
     if fingerprint is None and file.endswith(".py"):
         fingerprint = saved.fingerprint_file(folder / file)
     return target, fingerprint
+
+
+def _claimed(spec: specs.TargetSpec | specs.PredictionsSpec) -> Guarantee | None:
+    if spec.epsilon is None or spec.delta is None:
+        return None
+    return Guarantee(spec.epsilon, spec.delta)
 
 
 def pool(data: specs.DataSpec, folder: Path) -> tuple[Records, Records | None]:

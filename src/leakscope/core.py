@@ -9,6 +9,7 @@ arrays are NumPy; rates lie in [0, 1]; randomness comes in as a generator and fr
 """
 
 import enum
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
@@ -140,11 +141,21 @@ class Guarantee:
     """What it rests on, in a few words: ``DP-SGD, noise multiplier 1.1, 500 steps``."""
 
     def __post_init__(self) -> None:
-        if not (self.epsilon > 0 and 0 <= self.delta < 1):
+        if not (0 < self.epsilon < math.inf and 0 <= self.delta < 1):
             raise SpecError(
-                f"expected epsilon above 0 and delta from 0 to below 1, got epsilon={self.epsilon} "
-                f"and delta={self.delta}: see what the accountant of the training said"
+                f"expected epsilon above 0 and finite, and delta from 0 to below 1, got "
+                f"epsilon={self.epsilon} and delta={self.delta}: see what the accountant of the "
+                "training said"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The guarantee that an audit holds its measurements against."""
+
+    guarantee: Guarantee
+    derived: bool = False
+    """Nobody stated it: it is what the trainer of the shadow models promises."""
 
 
 @runtime_checkable
@@ -167,6 +178,15 @@ class Trainer(Protocol):
         Raises:
             TargetError: a model could not be trained.
         """
+        ...
+
+
+@runtime_checkable
+class Private(Protocol):
+    """What a trainer has besides, if its models come with a guarantee."""
+
+    def guarantee(self, n_records: int) -> Guarantee | None:
+        """What a model trained on so many records promises; None where that is nothing."""
         ...
 
 

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Any, Literal
 
 from leakscope import auditing, build, controls
-from leakscope.core import MembershipAttack, Need, Status
+from leakscope.core import Claim, MembershipAttack, Need, Private, Status
 from leakscope.data import checks
 from leakscope.errors import SpecError
 from leakscope.progress import Track, untracked
@@ -26,7 +26,7 @@ def perform(
     attacks: tuple[MembershipAttack, ...],
     settings: dict[str, Any],
     seed: int,
-    delta: float,
+    delta: float | None,
     name: str,
     run: Run | None,
     track: Track[Any] = untracked,
@@ -35,13 +35,16 @@ def perform(
     """Audit a subject.
 
     With a run folder, each finding is stored as soon as it is there, and what is stored already
-    is not computed again.
+    is not computed again. The epsilon bound is taken at the δ given, else at that of the claim.
     """
     check_distinct(attacks)
+    claim = _claim(subject)
+    if delta is None:
+        delta = claim.guarantee.delta if claim else 0.0
     # without a fingerprint nothing could tell these answers from those of a changed model
     answers_path = run.path / "answers.sqlite" if run and subject.fingerprint else None
     prepared = build.prepare(subject, seed, delta, answers_path, track)
-    contents = begun(prepared, subject.shadows, attacks, settings, seed, delta, name, run)
+    contents = begun(prepared, subject.shadows, claim, attacks, settings, seed, delta, name, run)
     if subject.shadows is not None:
         view, folder = prepared.challenge.view, run.path if run else None
         shadows = train.train(view, subject.shadows, seed, folder, track, workers)
@@ -56,6 +59,7 @@ def perform(
 def begun(
     prepared: build.Prepared,
     shadows: ShadowPlan | None,
+    claim: Claim | None,
     attacks: tuple[MembershipAttack, ...],
     settings: dict[str, Any],
     seed: int,
@@ -68,7 +72,9 @@ def begun(
     Raises:
         StoreError: the folder belongs to another challenge, or cannot be written.
     """
-    manifest = _manifest(prepared, shadows, attacks, settings, seed, delta, name)
+    manifest = replace(
+        _manifest(prepared, shadows, attacks, settings, seed, delta, name), claim=claim
+    )
     view, truth = prepared.challenge.view, prepared.challenge.truth
     candidates = Candidates(truth.member, view.records.y, prepared.index)
     if run:
@@ -108,6 +114,20 @@ def check_distinct(attacks: Iterable[MembershipAttack]) -> None:
         if label in seen:
             raise SpecError(f"expected different attacks, got {label} twice: drop one")
         seen.add(label)
+
+
+def _claim(subject: build.Subject) -> Claim | None:
+    """What was stated; failing that, what training shadows in the target's way promises."""
+    if subject.guarantee is not None:
+        return Claim(subject.guarantee)
+    return derived(subject.shadows, len(subject.members))
+
+
+def derived(plan: ShadowPlan | None, members: int) -> Claim | None:
+    """What training shadows in the target's way promises for so many records."""
+    trainer: object = plan.trainer if plan else None
+    promised = trainer.guarantee(members) if isinstance(trainer, Private) else None
+    return Claim(promised, derived=True) if promised else None
 
 
 def _attack(prepared: build.Prepared, attack: MembershipAttack, seed: int, delta: float) -> Entry:

@@ -15,6 +15,8 @@ from leakscope.errors import SpecError, did_you_mean
 
 Judge = Literal["low", "value"]
 Ceiling = Annotated[float, pydantic.Field(ge=0)]
+Epsilon = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
+Delta = Annotated[float, pydantic.Field(ge=0, lt=1)]
 
 
 class Section(pydantic.BaseModel):
@@ -36,6 +38,9 @@ class TargetSpec(Section):
     classes: Annotated[int, pydantic.Field(ge=2)] | None = None
     budget: Annotated[int, pydantic.Field(ge=1)] | None = None
     """Answers that may be asked of the model; those on disk cost nothing."""
+    epsilon: Epsilon | None = None
+    """The differential privacy that the model is said to have, at ``delta``."""
+    delta: Delta | None = None
 
 
 class DataSpec(Section):
@@ -61,6 +66,8 @@ class PredictionsSpec(Section):
     member: str = "member"
     output: Literal["probabilities", "logits"] = "probabilities"
     class_names: tuple[str, ...] = ()
+    epsilon: Epsilon | None = None
+    delta: Delta | None = None
 
 
 class ShadowsSpec(Section):
@@ -94,8 +101,8 @@ class LeaveOneOutSpec(Section):
 class MetricsSpec(Section):
     """``[metrics]``."""
 
-    delta: Annotated[float, pydantic.Field(ge=0, lt=1)] = 0.0
-    """δ of the guarantee that the epsilon bound is to be compared with."""
+    delta: Delta | None = None
+    """δ of the epsilon bound; None is the δ of the claim, or 0."""
 
 
 class GateSpec(Section):
@@ -172,6 +179,12 @@ def parse(table: dict[str, Any], where: str) -> AuditSpec:
     if spec.shadows is not None and spec.target is None:
         raise SpecError(
             f"{where}: expected [target] and [data] beside [shadows], got [predictions]"
+        )
+    audited = spec.target or spec.predictions
+    if audited is not None and (audited.epsilon is None) != (audited.delta is None):
+        raise SpecError(
+            f"{where}: expected epsilon and delta of the claim together, got one of them: say "
+            "delta = 0.0 if the claim has none"
         )
     return spec
 

@@ -25,7 +25,7 @@ import pydantic
 from jaxtyping import Bool, Float64, Int
 
 from leakscope import atomic
-from leakscope.core import Check, Control, Finding
+from leakscope.core import Check, Claim, Control, Finding
 from leakscope.errors import StoreError
 
 SCHEMA = 1
@@ -62,6 +62,8 @@ class Manifest:
     """Whether there were shadow models, and whether they were trained on the candidates."""
     leakscope: str
     schema: int = SCHEMA
+    claim: Claim | None = None
+    """The guarantee that the measured ε is held against."""
 
 
 @dataclass(frozen=True, slots=True)

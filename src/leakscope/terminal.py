@@ -22,10 +22,14 @@ def show(audit: Audit | LeaveOneOut) -> None:
     if isinstance(audit, LeaveOneOut):
         console.print(audit.table(), markup=False, soft_wrap=True)
         return
-    verdict = audit.summary.verdict
+    summary = audit.summary
+    verdict, claim = summary.verdict, summary.claim
     console.print(f"\n[bold]{escape(verdict.headline)}[/bold]")
     for sentence in verdict.sentences:
         console.print(escape(sentence))
+    if claim is not None and claim.sentence not in verdict.sentences:
+        colour = "red" if claim.outcome == "contradicted" else "default"
+        console.print(f"[{colour}]Claim:[/{colour}] {escape(claim.sentence)}")
     for check in audit.checks:
         if check.verdict == "warning":
             console.print(f"[yellow]Warning, {escape(check.name)}:[/yellow] {escape(check.text)}")

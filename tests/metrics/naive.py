@@ -49,7 +49,8 @@ def epsilon(score: np.ndarray, member: np.ndarray, delta: float = 0.0) -> float:
             hits = sum(group)
             if delta:
                 excused = 0
-                while right.sum() * delta / (excused + 1) > error / 9:  # Markov: P(count > excused)
+                # Markov: P(count > excused); a tenth of 5 %, half of it for each kind of record
+                while right.sum() * delta / (excused + 1) > 0.05 / 20:
                     excused += 1
                 hits -= excused
             if hits <= 0:

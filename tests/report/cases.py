@@ -10,9 +10,11 @@ import numpy as np
 from leakscope import auditing
 from leakscope.core import (
     Check,
+    Claim,
     Control,
     Estimate,
     Finding,
+    Guarantee,
     Membership,
     Scores,
     Status,
@@ -93,6 +95,7 @@ class Bench:
         name: str = "bench",
         settings: Mapping[str, Any] | None = None,
         shadows: Shadows = "none",
+        claim: Claim | None = None,
     ) -> Contents:
         """The whole run."""
         inside = int(self.member.sum())
@@ -115,6 +118,7 @@ class Bench:
             checks=tuple(checks),
             shadows=shadows,
             leakscope="0.1.0",
+            claim=claim,
         )
         candidates = Candidates(self.member, self.label, index)
         return Contents(manifest, candidates, tuple(entries), tuple(missing))
@@ -205,6 +209,20 @@ def many_classes() -> Contents:
     return made.contents([made.done("threshold", made.shifted(1))])
 
 
+def claimed() -> Contents:
+    """A claim that the figures do not contradict."""
+    made = bench(seed=10)
+    claim = Claim(Guarantee(8.0, 1e-5, "DP-SGD, 500 steps"), derived=True)
+    return made.contents([made.done("threshold", made.shifted(0.5))], claim=claim)
+
+
+def refuted() -> Contents:
+    """A claim that the figures contradict."""
+    made = bench(seed=11)
+    claim = Claim(Guarantee(0.1, 1e-5))
+    return made.contents([made.done("threshold", made.shifted(4))], claim=claim)
+
+
 HOSTILE = (
     "<script>alert(1)</script>",
     "${x}`; {{ 7*7 }} {% raw %} {#",
@@ -228,6 +246,7 @@ def hostile() -> Contents:
         class_names=HOSTILE,
         missing=[f"late {text}" for text in HOSTILE],
         name=HOSTILE[0],
+        claim=Claim(Guarantee(0.5, 0.0, HOSTILE[0])),
         settings={HOSTILE[0]: [HOSTILE[1], {"deep": HOSTILE[2]}]},
     )
 
@@ -250,6 +269,8 @@ CASES: dict[str, Callable[[], Contents]] = {
         tiny,
         constant,
         many_classes,
+        claimed,
+        refuted,
         hostile,
         shadowed,
     )

@@ -25,6 +25,8 @@ LEVELS = {
     "tiny": "no leak found",
     "constant": "no leak found",
     "many_classes": "leak",
+    "claimed": "leak",
+    "refuted": "leak",
     "hostile": "leak",
     "shadowed": "leak",
 }

@@ -15,7 +15,7 @@ from leakscope.across import LeaveOneOut
 from leakscope.api import numbered
 from leakscope.core import Challenge, Membership, MembershipAttack, ModelView
 from leakscope.in_turn.question import Question, from_spec, question
-from leakscope.perform import attacked, begun
+from leakscope.perform import attacked, begun, derived
 from leakscope.progress import Track, untracked
 from leakscope.randomness import stream
 from leakscope.result import Audit
@@ -47,7 +47,7 @@ def leave_one_out(
     workers: str = "local",
     class_names: Iterable[str] = (),
     seed: int = 0,
-    delta: float = 0.0,
+    delta: float | None = None,
     name: str = "leave-one-out",
     run: str | Path | None = None,
     resume: bool = False,
@@ -72,7 +72,7 @@ def leave_one_out(
         workers: who trains, as for `leakscope.audit`.
         class_names: one per class, for the reports.
         seed: fixes every random choice.
-        delta: δ of the guarantee that the epsilon bound is to be compared with.
+        delta: δ of the epsilon bound. By default that of the trainer's guarantee, or 0.
         name: the title.
         run: write a run folder as the work goes on, with one of each target in it.
         resume: continue that folder; with more models or targets, too.
@@ -216,7 +216,10 @@ def _target(
     name = f"{plan.name}, target {k} of {plan.targets}"
     settings = {"leave_one_out": {"target": k, "shadows": others}}
     run = _run(across.folder(path, k)) if stored else None
-    contents = begun(prepared, asked.shadows, asked.attacks, settings, seed, asked.delta, name, run)
+    claim = derived(asked.shadows, int(subsets[k].sum()))
+    contents = begun(
+        prepared, asked.shadows, claim, asked.attacks, settings, seed, asked.delta, name, run
+    )
     return attacked(prepared, asked.attacks, contents, run)
 
 

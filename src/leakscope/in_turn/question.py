@@ -9,7 +9,7 @@ from leakscope import across, auditing, build, spec
 from leakscope.core import MembershipAttack, Records
 from leakscope.data import augment
 from leakscope.errors import SpecError
-from leakscope.perform import check_distinct
+from leakscope.perform import check_distinct, derived
 from leakscope.shadowing.plan import ShadowPlan, identity
 
 
@@ -45,7 +45,7 @@ def question(
     settings: dict[str, Any],
     class_names: tuple[str, ...],
     seed: int,
-    delta: float,
+    delta: float | None,
     name: str,
 ) -> Question:
     """The question, if it can be asked.
@@ -67,6 +67,9 @@ def question(
                 f"expected {what} from {least}{f' to {most}' if most >= least else ''}, got "
                 f"{number}, of {plan.models} models: an audit in turn needs several"
             )
+    if delta is None:
+        claim = derived(plan, len(records) // 2)
+        delta = claim.guarantee.delta if claim else 0.0
     queries = (records, *augment.seen(records, ways))
     queries += () if reference is None else (reference,)
     return Question(

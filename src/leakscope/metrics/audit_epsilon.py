@@ -13,6 +13,8 @@ runs on models that leak nothing.
 """
 
 import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,7 +27,11 @@ SMALLEST_GROUP = 32
 
 
 def epsilon_lower_bound(
-    score: Score, member: Member, delta: float = 0.0, confidence: float = CONFIDENCE
+    score: Score,
+    member: Member,
+    delta: float = 0.0,
+    confidence: float = CONFIDENCE,
+    tries: int = 1,
 ) -> Estimate:
     """The largest ε that the scores refute, zero if they refute none.
 
@@ -34,6 +40,7 @@ def epsilon_lower_bound(
         member: drawn at random among the records, as in an honest audit.
         delta: the δ of the guarantee to be refuted; 0 bounds pure ε.
         confidence: the bound exceeds the true ε with probability ``1 - confidence`` at most.
+        tries: of how many attacks this is one, if their highest bound is to keep that promise.
 
     Returns:
         An estimate whose value is the bound itself and which has no upper end.
@@ -45,30 +52,41 @@ def epsilon_lower_bound(
     Raises:
         Unmeasurable: fewer than 256 records.
     """
-    inside, outside = split(score, member)
-    sizes = group_sizes(len(score))
-    if not sizes:
-        raise Unmeasurable(
-            f"{len(score)} records cannot bound epsilon: give at least {8 * SMALLEST_GROUP}"
-        )
-    error = (1 - confidence) / (2 * len(sizes))
-    if delta > 0:
-        error *= 0.9  # the tenth pays for the exceptions that delta permits
-    prior = len(inside) / len(outside)
-    descending, ascending = np.sort(score)[::-1], np.sort(score)
-    bounds = [0.0]
-    for size in sizes:
-        top = score >= descending[size - 1]  # all of a tie, or none
-        bounds.append(
-            _log_odds(top, member, error, _exceptions(len(inside), delta, error)) - math.log(prior)
-        )
-        bottom = score <= ascending[size - 1]
-        bounds.append(
-            _log_odds(bottom, ~member, error, _exceptions(len(outside), delta, error))
-            + math.log(prior)
-        )
-    bound = max(bounds)
+    bound = _bound(_groups(score, member), delta, 1 - confidence, tries)
     return Estimate(bound, bound, None)
+
+
+def add_or_remove_bound(
+    score: Score,
+    member: Member,
+    delta: float = 0.0,
+    confidence: float = CONFIDENCE,
+    tries: int = 1,
+) -> Estimate:
+    """The largest ε *for adding or removing one record* that the scores refute.
+
+    An audit has fixed numbers of members and non-members, so that a change of one membership
+    exchanges two records. A guarantee (ε, δ) for adding or removing one is worth
+    (2 ε, (1 + e^ε) δ) for that: what refutes the second refutes the first.
+
+    Args, Returns, Raises: see `epsilon_lower_bound`.
+
+    References:
+        Dwork and Roth (2014), The algorithmic foundations of differential privacy, theorem 2.2,
+        and its version with δ: Vadhan (2017), The complexity of differential privacy, lemma 2.2.
+    """
+    groups, error = _groups(score, member), 1 - confidence
+    refuted, open_ = 0.0, _bound(groups, delta, error, tries) / 2
+    if delta == 0:
+        return Estimate(open_, open_, None)
+    for _ in range(20):  # to a millionth: a higher ε allows more exceptions, so there is one place
+        middle = (refuted + open_) / 2
+        exchanged = min(1.0, (1 + math.exp(middle)) * delta)
+        if _bound(groups, exchanged, error, tries) > 2 * middle:
+            refuted = middle
+        else:
+            open_ = middle
+    return Estimate(refuted, refuted, None)
 
 
 def group_sizes(records: int) -> list[int]:
@@ -86,18 +104,55 @@ def group_sizes(records: int) -> list[int]:
     return sizes
 
 
-def _log_odds(group: Member, right: Member, error: float, exceptions: int) -> float:
-    """The log odds of being right in the group, at their lower limit."""
-    trials = int(group.sum())
-    hits = max(0, int((group & right).sum()) - exceptions)
-    share = lower_limit(hits, trials, error)
-    return math.log(share / (1 - share)) if share > 0 else -math.inf
+class _Group(NamedTuple):
+    """The records of the highest scores, or of the lowest."""
+
+    trials: int
+    hits: int
+    """How many are members (among the lowest: non-members)."""
+    kind: int
+    """How many members (non-members) there are in all."""
+    prior: float
+    """Their log odds before anybody looked."""
+
+
+def _groups(score: Score, member: Member) -> list[_Group]:
+    inside, outside = split(score, member)
+    sizes = group_sizes(len(score))
+    if not sizes:
+        raise Unmeasurable(
+            f"{len(score)} records cannot bound epsilon: give at least {8 * SMALLEST_GROUP}"
+        )
+    prior = math.log(len(inside) / len(outside))
+    descending, ascending = np.sort(score)[::-1], np.sort(score)
+    groups = []
+    for size in sizes:
+        top = score >= descending[size - 1]  # all of a tie, or none
+        groups.append(_Group(int(top.sum()), int((top & member).sum()), len(inside), prior))
+        bottom = score <= ascending[size - 1]
+        hits = int((bottom & ~member).sum())
+        groups.append(_Group(int(bottom.sum()), hits, len(outside), -prior))
+    return groups
+
+
+def _bound(groups: Sequence[_Group], delta: float, error: float, tries: int) -> float:
+    each = error / (tries * len(groups))
+    if delta > 0:
+        each *= 0.9  # the tenth pays for the exceptions that delta permits
+    bounds = [0.0]
+    for group in groups:
+        hits = max(0, group.hits - _exceptions(group.kind, delta, error / 10 / 2))
+        share = lower_limit(hits, group.trials, each)
+        if share > 0:
+            bounds.append(math.log(share / (1 - share)) - group.prior)
+    return max(bounds)
 
 
 def _exceptions(records: int, delta: float, error: float) -> int:
-    """How many records may escape the odds bound: a count exceeded with a tenth of the error.
+    """How many records may escape the odds bound: a count exceeded with this probability.
 
     Each may with probability delta, and all may do so together, so nothing but their mean is
-    known; the limit is Markov's.
+    known; the limit is Markov's. Who escapes is settled by what training gave out, whoever looks
+    at it: one limit holds for all groups and all attacks.
     """
-    return math.ceil(records * delta / (error / 9)) - 1 if delta > 0 else 0
+    return math.ceil(records * delta / error) - 1 if delta > 0 else 0

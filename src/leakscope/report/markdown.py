@@ -30,6 +30,8 @@ def render(summary: Summary) -> str:
         f"Audit: {inert(summary.name)}. Verdict: **{verdict.level}**.",
         _table(summary),
     ]
+    if summary.claim and summary.claim.outcome != "contradicted":
+        parts.append(f"**Claim:** {inert(summary.claim.sentence)}")  # else it is said already
     if verdict.warnings:
         parts.append(
             "**Warnings**\n\n" + "\n".join(f"- {inert(line)}" for line in verdict.warnings)

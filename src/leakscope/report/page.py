@@ -60,6 +60,7 @@ def _environment() -> jinja2.Environment:
         "count": words.count,
         "percent": words.percent,
         "rate": words.rate,
+        "rounded_down": words.rounded_down,
         "title_of": words.title,
         "pretty": _pretty,
     }

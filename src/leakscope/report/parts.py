@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 
-from leakscope.core import Check, Control, Finding
+from leakscope.core import Check, Claim, Control, Finding
 from leakscope.report.schema import Shadows
 
 
@@ -96,6 +96,11 @@ class Manifest(Protocol):
     @property
     def leakscope(self) -> str:
         """The version that measured."""
+        ...
+
+    @property
+    def claim(self) -> Claim | None:
+        """The guarantee that the measured ε is held against."""
         ...
 
 

@@ -14,6 +14,8 @@ SCHEMA = 1
 
 Level = Literal["leak", "no leak found", "confounded", "instrument failed", "nothing measured"]
 
+ClaimOutcome = Literal["consistent", "contradicted", "not measured"]
+
 Shadows = Literal["none", "online", "offline"]
 """Whether there were shadow models, and whether they were trained on the candidates."""
 
@@ -102,6 +104,11 @@ class AttackRow:
     seconds: float
     roc: Curve | None
 
+    @property
+    def sound(self) -> bool:
+        """No control of it failed."""
+        return self.control is None or self.control.passed
+
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
@@ -153,6 +160,27 @@ class Exposure:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimRow:
+    """The differential-privacy guarantee claimed for the model, beside what was measured."""
+
+    epsilon: float
+    """As claimed, at ``delta``, for adding or removing one record."""
+    delta: float
+    mechanism: str
+    """What the claim rests on; empty if nobody said."""
+    derived: bool
+    """Nobody stated it: it is what the trainer of the shadow models promises."""
+    outcome: ClaimOutcome
+    bound: Estimate | None
+    """The highest lower bound on that ε, at the same δ, of all attacks that passed their controls;
+    corrected for having chosen it."""
+    attack: str | None
+    """Label of the attack that shows it."""
+    sentence: str
+    """What this means."""
+
+
+@dataclass(frozen=True, slots=True)
 class NotMeasured:
     """Something that this audit does not say, and why."""
 
@@ -186,6 +214,8 @@ class Summary:
     """In the order in which they were asked for."""
     exposure: Exposure | None
     """None if no attack is done."""
+    claim: ClaimRow | None
+    """None if nobody claims anything."""
     checks: tuple[Check, ...]
     not_measured: tuple[NotMeasured, ...]
     reproduction: Reproduction

@@ -17,6 +17,11 @@ _NOT_ONLY_MEMORY = (
     "not only what the model remembers"
 )
 
+_DETECTED = (
+    "This shows that use of a record in training can be detected, not what else the record says; "
+    "attacks that were not tried may detect more."
+)
+
 
 CONFOUNDERS = ("blind baseline", "duplicates")
 """Checks that, when they warn, make every figure mean something else."""
@@ -84,10 +89,14 @@ def leak(case: Case) -> Said:
         "This model gives away whether records were in its training data",
         (
             f"{case.finding('someone who can query this model')}; {case.guessing}.",
-            "This shows that use of a record in training can be detected, not what else the record "
-            "says; attacks that were not tried may detect more.",
+            _DETECTED,
         ),
     )
+
+
+def broken_claim(sentence: str) -> Said:
+    """No rate shows a leak, but more is given away than a guarantee allows."""
+    return Said("leak", "This model gives away more than was claimed for it", (sentence, _DETECTED))
 
 
 def no_leak(case: Case) -> Said:

@@ -7,7 +7,8 @@ import numpy as np
 from leakscope.core import Check, Control, Finding, Status
 from leakscope.errors import StoreError
 from leakscope.metrics.membership import Member, Score
-from leakscope.report import exposure, words
+from leakscope.report import exposure, sentences, words
+from leakscope.report.claim import weigh
 from leakscope.report.parts import Candidates, Contents, Entry, Manifest
 from leakscope.report.schema import (
     SCHEMA,
@@ -40,7 +41,9 @@ def summarise(contents: Contents) -> Summary:
     }
     rows = _rows(contents, scores)
     checks = tuple(_check(check) for check in manifest.checks)
-    verdict = judge(rows, scores, candidates.member, checks, manifest.shadows)
+    confounding = sentences.confounding(checks)
+    claim = weigh(manifest.claim, rows, scores, candidates.member, confounding)
+    verdict = judge(rows, scores, candidates.member, checks, manifest.shadows, claim)
     exposed = None
     if verdict.attack is not None:
         exposed = _exposure(verdict.attack, scores[verdict.attack], candidates, manifest)
@@ -51,6 +54,7 @@ def summarise(contents: Contents) -> Summary:
         sizes=_sizes(manifest),
         attacks=rows,
         exposure=exposed,
+        claim=claim,
         checks=checks,
         not_measured=not_measured(rows),
         reproduction=_reproduction(manifest),

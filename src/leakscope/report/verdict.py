@@ -4,7 +4,7 @@ A leak is declared if any attack that passed its controls beats chance, by its A
 the deciding FPR. Looking at k attacks and two statistics of each gives 2 k chances of a false
 alarm, so each interval is taken anew at the confidence 1 - 0.05 / 2 k (Bonferroni). Of the attacks
 that beat chance, the one with the highest low limit of the TPR speaks for all; if none does so by
-its TPR, the one with the highest low limit of the AUC.
+its TPR, the one with the highest low limit of the AUC. A contradicted claim shows a leak too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from leakscope.metrics import membership
 from leakscope.metrics.intervals import CONFIDENCE
 from leakscope.metrics.membership import Member, Score
 from leakscope.report import sentences, words
-from leakscope.report.schema import AttackRow, Conclusion, Shadows
+from leakscope.report.schema import AttackRow, ClaimRow, Conclusion, Shadows
 
 DECIDING_FPRS = (0.01, 0.1)
 """The TPR at the first of these that the non-members can show ranks the attacks."""
@@ -61,7 +61,7 @@ class _Evidence:
     @property
     def sound(self) -> bool:
         """No control of it failed."""
-        return self.row.control is None or self.row.control.passed
+        return self.row.sound
 
     @property
     def strength(self) -> float:
@@ -83,6 +83,7 @@ def judge(
     member: Member,
     checks: Sequence[Check],
     shadows: Shadows = "none",
+    claim: ClaimRow | None = None,
 ) -> Conclusion:
     """The verdict.
 
@@ -92,6 +93,7 @@ def judge(
         member: the truth.
         checks: those of the audit itself.
         shadows: whether there were shadow models, and what they were trained on.
+        claim: what became of a claimed guarantee; to contradict one is to show a leak.
     """
     confidence = required_confidence(max(1, len(scores)))
     evidence = [
@@ -103,15 +105,21 @@ def judge(
         said = sentences.nothing_measured(rows)
     else:
         said = _say(speaker, len(evidence), confounding)
+    metric = None if speaker is None else speaker.metric
+    broken = claim.sentence if claim and claim.outcome == "contradicted" else ""
+    if claim and broken and said.level != "leak":
+        said, metric = sentences.broken_claim(broken), "epsilon"
+        speaker = next(item for item in evidence if item.row.label == claim.attack)
+    warnings = _warnings(rows, evidence, checks, speaker)
     return Conclusion(
         level=said.level,
         headline=said.headline,
         sentences=said.sentences,
         confounding=confounding,
         supposition=sentences.supposition(rows, shadows),
-        warnings=tuple(_warnings(rows, evidence, checks, speaker)),
+        warnings=(*([broken] if broken and broken not in said.sentences else []), *warnings),
         attack=None if speaker is None else speaker.row.label,
-        metric=None if speaker is None else speaker.metric,
+        metric=metric,
         confidence=None if speaker is None else confidence,
     )
 

@@ -125,6 +125,19 @@ def epsilon(estimate: Estimate) -> str:
     return f"≥ {math.floor(10 * estimate.low + 1e-9) / 10:.1f}"
 
 
+def rounded_down(bound: float) -> str:
+    """A lower bound to three digits: rounded up, it would claim more than was shown.
+
+    Examples:
+        >>> rounded_down(1.23999), rounded_down(0.00456789), rounded_down(0.0)
+        ('1.23', '0.00456', '0')
+    """
+    if bound <= 0:
+        return "0"
+    unit = 10.0 ** (math.floor(math.log10(bound)) - 2)
+    return f"{math.floor(bound / unit) * unit:.3g}"
+
+
 def measured(name: str, estimate: Estimate) -> str:
     """A metric's value with its interval, in the manner of that metric."""
     style = {"auc": auc, "epsilon": epsilon}.get(name, rate)

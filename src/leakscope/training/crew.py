@@ -16,8 +16,9 @@ from leakscope.core import Records
 from leakscope.errors import SpecError
 from leakscope.targets.asking import guarded
 from leakscope.training.loop import Job, fresh, threads
+from leakscope.training.packing import packed
 from leakscope.training.pool import Arrays
-from leakscope.training.processes import _keep_memory, _packed
+from leakscope.training.processes import keep_memory
 from leakscope.training.recipe import Held, Recipe
 from leakscope.training.replica import Replica
 
@@ -124,7 +125,7 @@ class Crew:
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
             for name, value in self._data._asdict().items():
                 np.save(Path(self._folder, name), np.asarray(value))
-            Path(self._folder, "recipe").write_bytes(_packed(self._recipe))
+            Path(self._folder, "recipe").write_bytes(packed(self._recipe, self._recipe.network))
         return self._folder
 
 
@@ -136,7 +137,7 @@ def _train_there(
     folder: str, start: dict[str, np.ndarray], tasks: Sequence[_Task]
 ) -> list[dict[str, np.ndarray]]:
     if folder not in _there:
-        _keep_memory()
+        keep_memory()
         torch.set_num_threads(1)
         _there.clear()
         _there[folder] = Replica(*_read(Path(folder)))

@@ -1,14 +1,12 @@
 """Training in single-threaded processes, one a core."""
 
 import ctypes
-import importlib.util
 import math
 import pickle
 import shutil
 import sys
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.machinery import PathFinder
 from multiprocessing import current_process
 from pathlib import Path
 from tempfile import mkdtemp
@@ -23,6 +21,7 @@ from torch import nn
 from leakscope.core import Records
 from leakscope.training.loop import Job, fresh, threads, train
 from leakscope.training.network import restore, state
+from leakscope.training.packing import packed
 from leakscope.training.pool import Arrays
 from leakscope.training.recipe import Recipe
 
@@ -55,14 +54,14 @@ def in_processes(
     """The models in order, as they are there."""
     from joblib import Parallel, delayed
 
-    shared, packed = _on_disk(pool, data), _packed(recipe)
+    shared, sent = _on_disk(pool, data), packed(recipe, recipe.network)
     # joblib would share arrays by itself too, but waits a second for its copy to be let go
     parallel = Parallel(
         n_jobs=min(workers, len(jobs)), return_as="generator", batch_size=1, max_nbytes=None
     )
     given = [None if job.start is None else _arrays(job.start) for job in jobs]
     calls = (
-        delayed(_train_here)(packed, shared, job._replace(start=None), start)
+        delayed(_train_here)(sent, shared, job._replace(start=None), start)
         for job, start in zip(jobs, given, strict=True)
     )
     for job, named in zip(jobs, parallel(calls), strict=True):
@@ -104,36 +103,18 @@ def _tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
-def _packed(recipe: Recipe) -> bytes:
-    """The recipe for another process, with the code of a module that it could not import there.
-
-    The Python file beside an ``audit.toml`` is such a module.
-    """
-    vendored = importlib.util.find_spec("cloudpickle") is None  # by joblib, before its 1.6
-    pickler = importlib.import_module("joblib.externals.cloudpickle" if vendored else "cloudpickle")
-    module = sys.modules.get(getattr(recipe.network, "__module__", None) or "__main__")
-    top = module.__name__.partition(".")[0] if module else "__main__"
-    if top == "__main__" or PathFinder.find_spec(top) or top in sys.builtin_module_names:
-        return bytes(pickler.dumps(recipe))
-    pickler.register_pickle_by_value(module)
-    try:
-        return bytes(pickler.dumps(recipe))
-    finally:
-        pickler.unregister_pickle_by_value(module)
-
-
 def _train_here(
-    packed: bytes, data: Arrays, job: Job, start: dict[str, np.ndarray] | None
+    sent: bytes, data: Arrays, job: Job, start: dict[str, np.ndarray] | None
 ) -> dict[str, np.ndarray]:
     """One model, in a process of its own: what training made of its state."""
-    _keep_memory()
-    recipe = pickle.loads(packed)  # noqa: S301 (what this program has just packed)
+    keep_memory()
+    recipe = pickle.loads(sent)  # noqa: S301 (what this program has just packed)
     with threads(1):  # joblib calls this in the caller's process when one process is enough
         started = job if start is None else job._replace(start=_tensors(start))
         return _arrays(state(train(recipe, data.tensors("cpu"), started)))
 
 
-def _keep_memory() -> None:
+def keep_memory() -> None:
     """In a worker, let glibc keep what a training step frees, which the next one asks for again.
 
     Else convolutions spend up to a third of their time on getting pages from the system.

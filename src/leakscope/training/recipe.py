@@ -119,10 +119,11 @@ class Recipe:
         per_epoch, steps = len(edges) + 1, self.steps(len(rows))
         for first in range(0, steps, per_epoch):
             shuffled = records[torch.randperm(len(rows), generator=order)]
-            rates = (self._rate(step / steps) for step in range(first, first + per_epoch))
+            rates = (self.rate(step / steps) for step in range(first, first + per_epoch))
             yield list(zip(rates, shuffled.tensor_split(edges), strict=True))
 
-    def _rate(self, progress: float) -> float:
+    def rate(self, progress: float) -> float:
+        """The learning rate after this share of all steps."""
         if self.schedule == "constant":
             return self.lr
         return self.lr * (1 + math.cos(math.pi * progress)) / 2

@@ -1,0 +1,160 @@
+"""A claimed guarantee beside what was measured."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from leakscope.core import Check, Claim, Control, Guarantee
+from leakscope.metrics.audit_epsilon import add_or_remove_bound
+from leakscope.report.schema import ClaimRow, Summary
+from leakscope.report.summary import summarise
+
+from . import cases
+
+DELTA = 1e-5
+
+
+def summary(
+    made: cases.Bench,
+    scores: Sequence[np.ndarray],
+    epsilon: float,
+    delta: float = DELTA,
+    controls: Sequence[Control] = (),
+    checks: Sequence[Check] = cases.CHECKS,
+) -> Summary:
+    controls = controls or [cases.SOUND] * len(scores)
+    entries = [
+        made.done(f"attack{k}", score, control)
+        for k, (score, control) in enumerate(zip(scores, controls, strict=True))
+    ]
+    claim = Claim(Guarantee(epsilon, delta))
+    return summarise(made.contents(entries, checks=checks, claim=claim))
+
+
+def row(found: Summary) -> ClaimRow:
+    assert found.claim is not None
+    return found.claim
+
+
+def test_nothing_is_said_where_nothing_is_claimed() -> None:
+    assert cases.summary("leaky").claim is None
+    assert "Claimed" not in cases.files("leaky")["report.html"].decode()
+
+
+def test_a_memory_contradicts_a_small_epsilon() -> None:
+    made = cases.bench()
+    found = row(summary(made, [made.shifted(4), made.shifted(0)], epsilon=0.1))
+    assert (found.outcome, found.attack) == ("contradicted", "attack0")
+    assert found.bound is not None
+    assert found.bound.low > 0.1
+    assert found.sentence.startswith(
+        "The claim of ε = 0.1 at δ = 1e-05 is false at 95 % confidence"
+    )
+    assert "or the training did not do what was claimed" in found.sentence
+
+
+def test_a_coin_flip_contradicts_nothing_and_proves_nothing() -> None:
+    made = cases.bench()
+    found = row(summary(made, [made.shifted(0)], epsilon=8.0))
+    assert found.outcome == "consistent"
+    assert "does not contradict" in found.sentence
+    assert "nor prove it" in found.sentence
+
+
+def test_a_contradiction_is_a_warning_and_a_leak() -> None:
+    made = cases.bench()
+    found = summary(made, [made.shifted(4)], epsilon=0.1)
+    assert found.verdict.level == "leak"
+    assert found.verdict.warnings[0] == row(found).sentence
+
+
+def tilted(made: cases.Bench) -> np.ndarray:
+    """Of the 62 highest scores 45 are members', and as many of the lowest: no AUC shows it."""
+    score = np.zeros(len(made.member))
+    for level, start in ((1.0, 0), (-1.0, 62)):
+        score[np.flatnonzero(made.member)[start : start + 45]] = level
+        score[np.flatnonzero(~made.member)[start : start + 17]] = level
+    return score
+
+
+def test_a_contradiction_without_another_leak_carries_the_verdict() -> None:
+    made = cases.bench()
+    noise = [made.shifted(0) for _ in range(2)]
+    found = summary(made, [tilted(made), *noise], epsilon=0.01, delta=0.0)
+    before = cases.summary("tight").verdict
+    assert before.level == "no leak found"
+    assert found.verdict.level == "leak"
+    assert found.verdict.headline == "This model gives away more than was claimed for it"
+    assert found.verdict.sentences[0] == row(found).sentence
+    assert (found.verdict.attack, found.verdict.metric) == ("attack0", "epsilon")
+    assert row(found).sentence not in found.verdict.warnings
+
+
+def test_an_unsound_attack_contradicts_nothing() -> None:
+    made = cases.bench()
+    scores = [made.shifted(4), made.shifted(0)]
+    found = row(summary(made, scores, 0.1, controls=[cases.BLIND, cases.SOUND]))
+    assert (found.outcome, found.attack) == ("consistent", "attack1")
+    alone = row(summary(made, scores[:1], 0.1, controls=[cases.NERVOUS]))
+    assert (alone.outcome, alone.bound) == ("not measured", None)
+    assert "no attack that passed its controls" in alone.sentence
+
+
+def test_confounded_figures_contradict_nothing() -> None:
+    made = cases.bench()
+    checks = cases.warned("blind baseline")
+    found = row(summary(made, [made.shifted(4)], 0.1, checks=checks))
+    assert found.outcome == "not measured"
+    assert "differ by themselves" in found.sentence
+
+
+def test_few_records_contradict_nothing() -> None:
+    made = cases.bench(100, 100)
+    found = row(summary(made, [made.shifted(4)], 0.1))
+    assert found.outcome == "not measured"
+    assert "at least 256" in found.sentence
+
+
+def test_the_bound_stands_at_the_claims_own_delta() -> None:
+    made = cases.bench()
+    score = made.shifted(4)
+    for delta in (0.0, 1e-5, 1e-3):
+        bound = row(summary(made, [score], 0.1, delta)).bound
+        assert bound == add_or_remove_bound(score, made.member, delta)
+
+
+def test_many_attacks_pay_for_the_choice_of_the_strongest() -> None:
+    made = cases.bench()
+    score = made.shifted(2)
+    alone = row(summary(made, [score], 1.0)).bound
+    chosen = row(summary(made, [score, *(made.shifted(0) for _ in range(9))], 1.0)).bound
+    assert alone is not None
+    assert chosen is not None
+    assert 0 < chosen.low < alone.low
+    assert chosen == add_or_remove_bound(score, made.member, DELTA, tries=10)
+
+
+@pytest.mark.slow
+def test_a_true_claim_is_rarely_contradicted_by_the_best_of_five_attacks() -> None:
+    """Each attack sees randomised response of its own, all of the claimed ε together."""
+    epsilon, wrong, runs = 1.0, 0, 200
+    for seed in range(runs):
+        made = cases.bench(500, 500, seed=seed)
+        scores = []
+        for _ in range(5):
+            truthful = made.rng.random(1000) < 1 / (1 + np.exp(-epsilon / 5))
+            scores.append(np.where(truthful, made.member, ~made.member) + made.rng.random(1000) / 2)
+        wrong += row(summary(made, scores, epsilon / 5, delta=0.0)).outcome == "contradicted"
+    assert wrong <= stats.binom(runs, 0.05).ppf(0.999)
+
+
+@pytest.mark.parametrize("case", ["claimed", "refuted"])
+def test_the_page_and_the_comment_say_it_once(case: str) -> None:
+    found = cases.summary(case).claim
+    assert found is not None
+    page = cases.files(case)["report.html"].decode().replace("\u202f%", " %")
+    assert page.count(found.sentence) == 1
+    assert cases.files(case)["summary.md"].decode().replace("&#43;", "+").count("δ = 1e-05") == 1
+    assert ("Nobody stated this claim" in page) == (case == "claimed")
