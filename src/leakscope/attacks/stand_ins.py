@@ -5,6 +5,7 @@ membership off such rows can be learned. The target itself is then shown in the 
 all shadows but one, so that nothing changes but who plays.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -83,12 +84,12 @@ def norm(parts: Iterable[Block]) -> Norm:
         inside, outside = _sides(block, lambda values: values.sum(axis=1))
         free = [np.maximum(side.models - 1, 0) for side in (inside, outside)]
         columns.append((inside.mean - outside.mean, inside.scatter, outside.scatter, *free))
-    # added up as whole columns: the sums must not depend on how the records were cut into blocks
+    # added up exactly: trees would turn rounding that hangs on the order of records into scores
     gaps, *sums = map(np.concatenate, zip(*columns, strict=True))
-    scatter_in, scatter_out, free_in, free_out = (float(column.sum()) for column in sums)
+    scatter_in, scatter_out, free_in, free_out = map(math.fsum, sums)
     known = gaps[~np.isnan(gaps)]
     return Norm(
-        float(known.mean()) if len(known) else 0.0,
+        math.fsum(known) / max(len(known), 1),
         # where no record shows any spread, distances are left as they are
         scatter_in / free_in if scatter_in else 1.0,
         scatter_out / free_out if scatter_out else 1.0,
