@@ -1,12 +1,14 @@
 """Many short trainings from the same start, again and again: what clients of a federation do."""
 
+import os
 import shutil
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from pickle import loads
 from tempfile import mkdtemp
-from time import perf_counter
+from threading import Thread
+from time import perf_counter, sleep
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -137,11 +139,25 @@ def _train_there(
     folder: str, start: dict[str, np.ndarray], tasks: Sequence[_Task]
 ) -> list[dict[str, np.ndarray]]:
     if folder not in _there:
-        keep_memory()
-        torch.set_num_threads(1)
+        if not _there:
+            _settle()
         _there.clear()
         _there[folder] = Replica(*_read(Path(folder)))
     return list(_trained(_there[folder], start, tasks))
+
+
+def _settle() -> None:
+    """Once in a process of its own."""
+    keep_memory()
+    torch.set_num_threads(1)
+    Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
+
+
+def _leave_with(parent: int) -> None:
+    """End when the parent was killed, instead of waiting for its work."""
+    while os.getppid() == parent:
+        sleep(1)
+    os._exit(0)
 
 
 def _read(folder: Path) -> tuple[Recipe, Any]:
