@@ -3,9 +3,19 @@
 import argparse
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
-from benchmarks import federation, fleet, flower, one_pass, threshold_signals
+from benchmarks import (
+    federation,
+    fleet,
+    flower,
+    one_pass,
+    shadow_audit,
+    shadow_quality,
+    threshold_signals,
+)
+from benchmarks.data import MissingData
 from benchmarks.timing import MissingPeer, Outcome, verdict
 
 
@@ -13,7 +23,8 @@ class Benchmark(NamedTuple):
     """One entry of the list."""
 
     summary: str
-    run: Callable[[bool], Outcome]
+    run: Callable[[bool], Outcome | None]
+    """None where quality is measured, and no peer's time."""
 
 
 BENCHMARKS = {
@@ -22,6 +33,13 @@ BENCHMARKS = {
     "fleet": Benchmark(fleet.SUMMARY, fleet.run),
     "flower": Benchmark(flower.SUMMARY, flower.run),
     "federation": Benchmark(federation.SUMMARY, federation.run),
+    "shadow-audit": Benchmark(shadow_audit.SUMMARY, shadow_audit.run),
+    **{
+        f"quality-{name}": Benchmark(
+            f"{shadow_quality.SUMMARY}: {name}", partial(shadow_quality.run, name=name)
+        )
+        for name in shadow_quality.TASKS
+    },
 }
 
 MISSING = 2  # exit code
@@ -35,14 +53,15 @@ def main() -> int:
     asked = parser.parse_args()
     if asked.name is None:
         for name, benchmark in BENCHMARKS.items():
-            print(f"{name:20}{benchmark.summary}")
+            print(f"{name:24}{benchmark.summary}")
         return 0
     try:
         outcome = BENCHMARKS[asked.name].run(asked.quick)
-    except MissingPeer as error:
+    except (MissingPeer, MissingData) as error:
         print(error, file=sys.stderr)
         return MISSING
-    print(verdict(asked.name, outcome))
+    if outcome is not None:
+        print(verdict(asked.name, outcome))
     return 0
 
 

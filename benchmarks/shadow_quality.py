@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from leakscope.training.recipe import Recipe
 
-SUMMARY = "attacks with 1 to 64 shadows on eight targets, real data: AUC and TPR at low FPR"
+SUMMARY = "what attacks find with 1 to 64 shadows, eight targets"
 
 TARGETS = 8
 SHADOWS = (1, 2, 4, 16, 64)
