@@ -9,6 +9,7 @@ from torch import nn
 
 from leakscope.training.pool import Tensors
 from leakscope.training.recipe import Recipe
+from leakscope.training.rewrite import hooked
 
 aten = torch.ops.aten
 
@@ -49,7 +50,7 @@ def dense_layers(module: nn.Module, data: Tensors) -> list[nn.Module] | None:
         bool(layers)
         and type(layers[0]) is type(layers[-1]) is nn.Linear
         and all(type(layer) is nn.Linear or type(layer) in _ACTIVATIONS for layer in layers)
-        and not any(_hooked(layer) for layer in module.modules())
+        and not any(hooked(layer) for layer in module.modules())
         and all(p.requires_grad and p.dtype == data.x.dtype for p in params)
         and len({id(p) for p in params}) == len(params)
     )
@@ -66,10 +67,6 @@ def _flattened(module: nn.Module) -> Iterator[nn.Module]:
 
 def _plain(layer: nn.Flatten) -> bool:
     return (layer.start_dim, layer.end_dim) == (1, -1)
-
-
-def _hooked(layer: nn.Module) -> bool:
-    return any(vars(layer)[name] for name in vars(layer) if name.endswith("_hooks"))
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from leakscope.training.early import Best
 from leakscope.training.network import restore
 from leakscope.training.pool import Tensors, with_channels_last
 from leakscope.training.recipe import Recipe, Rows
+from leakscope.training.rewrite import pooled_first
 
 Step = Callable[[torch.Tensor, torch.Tensor, float], None]
 """Learns one batch of features and labels at a learning rate."""
@@ -59,7 +60,8 @@ def _by_autograd(recipe: Recipe, module: nn.Module) -> Iterator[Step]:
         torch.autograd.backward(cross_entropy(module(x), y))
         apply(optimiser, rate)
 
-    yield step
+    with pooled_first(module):
+        yield step
 
 
 def apply(optimiser: torch.optim.Optimizer, rate: float) -> None:
