@@ -1,5 +1,6 @@
 """A crew trains from given starts as a fleet does, wherever it trains, and keeps nothing back."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -72,10 +73,20 @@ def undropped() -> nn.Module:
     return module
 
 
+def dense() -> nn.Sequential:
+    return nn.Sequential(nn.Flatten(), nn.Linear(128, 8), nn.ReLU(), nn.Linear(8, 3))
+
+
+def pooled() -> nn.Sequential:
+    features = [nn.Conv2d(2, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()]
+    return nn.Sequential(*features, nn.Linear(36, 3))
+
+
+@pytest.mark.parametrize("network", [undropped, dense, pooled])
 @pytest.mark.parametrize("optimiser", ["sgd", "adam", "adamw", "adamax", "adadelta"])
-def test_a_crew_trains_as_a_fleet(optimiser: Optimiser) -> None:
+def test_a_crew_trains_as_a_fleet(optimiser: Optimiser, network: Callable[[], nn.Module]) -> None:
     momentum = 0.5 if optimiser == "sgd" else 0.0
-    recipe = replace(RECIPE, network=undropped, optimiser=optimiser, momentum=momentum, lr=0.01)
+    recipe = replace(RECIPE, network=network, optimiser=optimiser, momentum=momentum, lr=0.01)
     for one, other in zip(trained(recipe), fleet(recipe), strict=True):
         for name, array in other.items():
             # the same steps, with one vector in the place of some tensors: float32 rounding
@@ -89,12 +100,14 @@ def test_what_is_frozen_stays() -> None:
         assert not np.array_equal(state["5.weight"], start(recipe)["5.weight"])
 
 
-def test_nothing_is_left_of_the_training_before() -> None:
-    crew = Crew(RECIPE, pool(), 1)
-    first = crew.states(start(), ROWS, SEEDS)
-    crew.states({n: a + 1 for n, a in start().items()}, ROWS, [7, 8, 9])
-    identical(crew.states(start(), ROWS, SEEDS), first)
-    reverse = crew.states(start(), ROWS[::-1], SEEDS[::-1])
+@pytest.mark.parametrize("network", [network, dense])
+def test_nothing_is_left_of_the_training_before(network: Callable[[], nn.Module]) -> None:
+    recipe = replace(RECIPE, network=network)
+    begun, crew = start(recipe), Crew(recipe, pool(), 1)
+    first = crew.states(begun, ROWS, SEEDS)
+    crew.states({n: a + 1 for n, a in begun.items()}, ROWS, [7, 8, 9])
+    identical(crew.states(begun, ROWS, SEEDS), first)
+    reverse = crew.states(begun, ROWS[::-1], SEEDS[::-1])
     identical(reverse[::-1], first)
 
 

@@ -4,6 +4,7 @@ import hashlib
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -256,6 +257,13 @@ def simulate(
     writer = begin(run, federation.header)
     there = Transcript.open(run).rounds
     play = federation.rounds(len(there), there[-1].aggregated if len(there) else None)
-    for _ in track(range(len(there), rounds), doing):
-        writer.add(next(play))
+    with ThreadPoolExecutor(1) as aside:  # a round is written while the next one is played
+        writing: Future[None] | None = None
+        for _ in track(range(len(there), rounds), doing):
+            seen = next(play)
+            if writing is not None:
+                writing.result()
+            writing = aside.submit(writer.add, seen)
+        if writing is not None:
+            writing.result()
     return Transcript.open(run)

@@ -1,6 +1,7 @@
 """One network that is trained again and again, each time from a given start."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -8,10 +9,12 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from leakscope.training.loop import apply, seeded
+from leakscope.training.chain import by_hand, dense_layers
+from leakscope.training.loop import Step, apply, seeded
 from leakscope.training.network import state
 from leakscope.training.pool import Tensors, with_channels_last
 from leakscope.training.recipe import Recipe, Rows
+from leakscope.training.rewrite import pooled_first
 
 
 class _Flat(NamedTuple):
@@ -38,10 +41,11 @@ class Replica:
         if data.channels_last:
             with_channels_last(self._module)
         self._fresh = {name: tensor.clone() for name, tensor in state(self._module).items()}
-        trained = [p for p in self._module.parameters() if p.requires_grad]
+        self._dense = dense_layers(self._module, data)
+        trained = [p for p in self._module.parameters() if p.requires_grad and not self._dense]
         kinds = dict.fromkeys(p.dtype for p in trained)
         self._flats = [_flattened([p for p in trained if p.dtype == kind]) for kind in kinds]
-        self._optimiser = recipe.over([flat.whole for flat in self._flats])
+        self._optimiser = recipe.over([flat.whole for flat in self._flats]) if trained else None
 
     def trained(
         self, start: Mapping[str, torch.Tensor], rows: Rows, seed: int
@@ -50,18 +54,29 @@ class Replica:
         with torch.no_grad():
             for name, tensor in state(self._module).items():
                 tensor.copy_(start.get(name, self._fresh[name]))
-        self._optimiser.state.clear()
-        with seeded(seed, self._data.x.device):
+        with seeded(seed, self._data.x.device), self._stepping() as step:
             for epoch in self._recipe.plan(rows, seed):
                 for rate, batch in epoch:
-                    self._step(*self._data.batch(batch), rate)
+                    step(*self._data.batch(batch), rate)
         named = self._module.state_dict().items()
         return {name: np.array(tensor.detach().numpy(), order="C") for name, tensor in named}
+
+    @contextmanager
+    def _stepping(self) -> Iterator[Step]:
+        if self._dense:
+            with by_hand(self._recipe, self._module, self._dense) as step:
+                yield step
+        else:
+            assert self._optimiser is not None
+            self._optimiser.state.clear()
+            with pooled_first(self._module):
+                yield self._step
 
     def _step(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> None:
         for flat in self._flats:
             flat.gradient.zero_()
         torch.autograd.backward(cross_entropy(self._module(x), y))
+        assert self._optimiser is not None
         apply(self._optimiser, rate)
 
 
