@@ -5,8 +5,8 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
-from benchmarks import fleet, one_pass, threshold_signals
-from benchmarks.timing import MissingPeer, Outcome, verdict
+from benchmarks import dp_sgd, fleet, one_pass, threshold_signals
+from benchmarks.timing import MissingData, MissingPeer, Outcome, verdict
 
 
 class Benchmark(NamedTuple):
@@ -20,6 +20,7 @@ BENCHMARKS = {
     "threshold-signals": Benchmark(threshold_signals.SUMMARY, threshold_signals.run),
     "one-pass": Benchmark(one_pass.SUMMARY, one_pass.run),
     "fleet": Benchmark(fleet.SUMMARY, fleet.run),
+    "dp-sgd": Benchmark(dp_sgd.SUMMARY, dp_sgd.run),
 }
 
 MISSING = 2  # exit code
@@ -37,7 +38,7 @@ def main() -> int:
         return 0
     try:
         outcome = BENCHMARKS[asked.name].run(asked.quick)
-    except MissingPeer as error:
+    except (MissingPeer, MissingData) as error:
         print(error, file=sys.stderr)
         return MISSING
     print(verdict(asked.name, outcome))

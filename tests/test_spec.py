@@ -13,6 +13,8 @@ members = "a.npz"
 nonmembers = "b.npz"
 """
 
+CLAIM = MINIMAL.replace('model"\n', 'model"\n{}\n')
+
 
 def parse(tmp_path: Path, text: str) -> spec.AuditSpec:
     (tmp_path / "audit.toml").write_text(text)
@@ -43,6 +45,11 @@ def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
         (MINIMAL + "[predictions]\nfile = 'p.csv'", r"\[predictions\] alone"),
         ("seed = ", "expected TOML"),
         ("attacks = 3\n" + MINIMAL, "attacks"),
+        (CLAIM.format("epsilon = 8.0"), "epsilon and delta of the claim together"),
+        (CLAIM.format("delta = 1e-5"), "epsilon and delta of the claim together"),
+        (CLAIM.format("epsilon = 0.0\ndelta = 1e-5"), "target.epsilon"),
+        (CLAIM.format("epsilon = 8.0\ndelta = 1.0"), "target.delta"),
+        ("[predictions]\nfile = 'p.csv'\nepsilon = 8.0", "of the claim together"),
     ],
 )
 def test_a_mistake_is_explained(tmp_path: Path, text: str, message: str) -> None:
