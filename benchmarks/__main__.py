@@ -7,6 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from benchmarks import (
+    dp_sgd,
     federation,
     fleet,
     flower,
@@ -15,8 +16,7 @@ from benchmarks import (
     shadow_quality,
     threshold_signals,
 )
-from benchmarks.data import MissingData
-from benchmarks.timing import MissingPeer, Outcome, verdict
+from benchmarks.timing import MissingData, MissingPeer, Outcome, verdict
 
 
 class Benchmark(NamedTuple):
@@ -40,6 +40,7 @@ BENCHMARKS = {
         )
         for name in shadow_quality.TASKS
     },
+    "dp-sgd": Benchmark(dp_sgd.SUMMARY, dp_sgd.run),
 }
 
 MISSING = 2  # exit code

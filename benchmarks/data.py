@@ -6,11 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.timing import MissingData
 from leakscope.core import Records
-
-
-class MissingData(Exception):
-    """The real data is not at hand."""
 
 
 def location_30() -> Records:
@@ -57,5 +54,5 @@ def _file(name: str) -> Path:
     folder = os.environ.get("LEAKSCOPE_DATA")
     path = Path(folder or "", name)
     if folder is None or not path.is_file():
-        raise MissingData(f"expected {name} in the folder LEAKSCOPE_DATA, got {folder}: set it")
+        raise MissingData(path)
     return path

@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -45,6 +46,15 @@ class MissingPeer(Exception):
         super().__init__(
             f"expected {package} to be installed, got nothing to measure beside leakscope: "
             f"pip install -e '.[{extra}]'"
+        )
+
+
+class MissingData(Exception):
+    """A data set is not there; the message says where it was looked for."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"expected a data set at {path}, got none: set LEAKSCOPE_DATA to the folder with them"
         )
 
 

@@ -14,6 +14,8 @@ nonmembers = "b.npz"
 """
 IN_TURN = "[leave_one_out]\ntrain = 't'\n"
 
+CLAIM = MINIMAL.replace('model"\n', 'model"\n{}\n')
+
 
 def parse(tmp_path: Path, text: str) -> spec.AuditSpec:
     (tmp_path / "audit.toml").write_text(text)
@@ -51,6 +53,11 @@ def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
         (IN_TURN + "[data]\nmembers = 'm'\nrecords = 'r'", "expected no key 'data.members'"),
         (IN_TURN + "targts = 3\n[data]\nrecords = 'r'", "did you mean 'targets'"),
         (IN_TURN + "models = 2\n[data]\nrecords = 'r'", "leave_one_out.models"),
+        (CLAIM.format("epsilon = 8.0"), "epsilon and delta of the claim together"),
+        (CLAIM.format("delta = 1e-5"), "epsilon and delta of the claim together"),
+        (CLAIM.format("epsilon = 0.0\ndelta = 1e-5"), "target.epsilon"),
+        (CLAIM.format("epsilon = 8.0\ndelta = 1.0"), "target.delta"),
+        ("[predictions]\nfile = 'p.csv'\nepsilon = 8.0", "of the claim together"),
     ],
 )
 def test_a_mistake_is_explained(tmp_path: Path, text: str, message: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import leakscope
 from leakscope import auditing, catalog, store
-from leakscope.core import Estimate, Finding, Status
+from leakscope.core import Claim, Estimate, Finding, Guarantee, Status
 from leakscope.errors import StoreError
 from leakscope.store import Candidates, Entry, Manifest, Run
 
@@ -100,6 +100,26 @@ def test_another_challenge_cannot_continue_a_run(run: Run) -> None:
     other = dataclasses.replace(MANIFEST, challenge="xyz")
     with pytest.raises(StoreError, match="start a new run"):
         run.begin(other, CANDIDATES)
+
+
+def test_a_claim_goes_in_and_out_and_older_folders_have_none(run: Run) -> None:
+    file = run.path / "run.json"
+    claimed = dataclasses.replace(MANIFEST, claim=Claim(Guarantee(8.0, 1e-5, "DP-SGD"), True))
+    run.begin(claimed, CANDIDATES)
+    assert run.manifest() == claimed
+    table = json.loads(file.read_text())
+    del table["claim"]  # as folders were before there were claims
+    file.write_text(json.dumps(table))
+    assert run.manifest() == MANIFEST
+
+
+@pytest.mark.parametrize("epsilon", [-1.0, 0.0, None, "x"])
+def test_a_claim_that_makes_no_sense_is_damage(run: Run, epsilon: object) -> None:
+    file = run.path / "run.json"
+    claim = {"guarantee": {"epsilon": epsilon, "delta": 0.1, "mechanism": ""}, "derived": False}
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"claim": claim}))
+    with pytest.raises(StoreError, match="as leakscope wrote it"):
+        leakscope.load(run.path)
 
 
 def test_a_newer_schema_is_refused(run: Run) -> None:

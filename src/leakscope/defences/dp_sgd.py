@@ -54,8 +54,9 @@ class DPSGD:
         noise_multiplier: how much noise; or
         epsilon: how much ε may be spent, from which the noise follows for each number of records.
         max_grad_norm: the norm that a record's gradient is clipped to.
-        clipping: ``per-record`` keeps every record's gradient; ``ghost`` takes their norms alone
-            where Opacus can, and a second backward pass: the same result with less memory.
+        clipping: ``ghost`` takes the norms of the records' gradients alone where Opacus can, and a
+            second backward pass; ``per-record`` keeps every gradient. The results are the same, but
+            the second way costs far more memory and time; layers that share weights need it.
         jobs: processes; -1 is one a core.
 
     References:
@@ -71,7 +72,7 @@ class DPSGD:
     noise_multiplier: float | None = None
     epsilon: float | None = None
     max_grad_norm: float = 1.0
-    clipping: Clipping = "per-record"
+    clipping: Clipping = "ghost"
     jobs: int = -1
 
     def __post_init__(self) -> None:
