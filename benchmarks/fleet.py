@@ -1,5 +1,6 @@
 """A fleet of small networks against the PyTorch tutorial's loop, one model after another."""
 
+import lzma
 import os
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -20,7 +21,10 @@ from benchmarks.timing import (
     table,
     verdict,
 )
-from leakscope.core import Records
+from leakscope.attacks import signals
+from leakscope.attacks.lira import LiRA
+from leakscope.core import Estimate, ModelView, Records, Shadows
+from leakscope.metrics.membership import auc
 
 if TYPE_CHECKING:
     from torch import nn
@@ -50,7 +54,11 @@ class Workload(NamedTuple):
 
 
 def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
-    """Print times and mean test accuracies of both sides, for a dense and a convolutional network.
+    """Print, for a dense and a convolutional network, how long both sides take and how they do.
+
+    Beside the times stands the least that the machine could take: the multiplications and
+    additions of training, at the rate of its matrix products. Beside the accuracies stands what
+    LiRA finds in one of the models with the others as shadows.
 
     Raises:
         MissingPeer: PyTorch is not installed.
@@ -59,35 +67,85 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
         raise MissingPeer("torch", "torch")
     import torch
 
-    print(
-        f"{environment(('leakscope', 'torch'))}; the tutorial on {torch.get_num_threads()} threads"
-    )
-    outcomes = [_compare(workload, quick) for workload in (_dense(quick), _images(quick))]
+    threads, rate = torch.get_num_threads(), _rate()
+    print(f"{environment(('leakscope', 'torch'))}; the tutorial on {threads} threads")
+    print(f"matrix products of float32 on all threads: {rate / 1e9:.0f} GFLOP/s")
+    outcomes = [_compare(workload, rate, quick) for workload in (_dense(quick), _images(quick))]
     ours = Timing("both, ours", [sum(outcome.ours.best for outcome in outcomes)])
     theirs = Timing("both, theirs", [sum(outcome.theirs.best for outcome in outcomes)])
     print("last line: both workloads together, best runs")
     return Outcome(ours, theirs)
 
 
-def _compare(workload: Workload, quick: bool) -> Outcome:  # noqa: FBT001 (as in run)
+def _compare(workload: Workload, rate: float, quick: bool) -> Outcome:  # noqa: FBT001 (as in run)
     from leakscope.training.fleet import Fleet
 
     trained: dict[str, Sequence[Target]] = {}
     fleet = Fleet(workload.recipe)
+    print(f"\n{workload.name}: {_MODELS} models, {len(workload.pool):,} records, {workload.data}")
+    cold = once(
+        Contender("leakscope: Fleet, cold, with its trial", lambda: _fleet(fleet, workload))
+    )
+    fleet = fleet.settled(workload.pool, workload.halves)
+    print(f"Fleet chose {fleet.chosen}")
     ours = Contender("leakscope: Fleet", lambda: trained.update(ours=_fleet(fleet, workload)))
     threaded = Contender("tutorial", lambda: trained.update(theirs=_tutorials(workload)))
     single = Contender("tutorial, one thread", lambda: _single_threaded(workload))
-    print(f"\n{workload.name}: {_MODELS} models, {len(workload.pool):,} records, {workload.data}")
-    print(f"Fleet chose {fleet.chosen}")
-    first = once(ours._replace(name="leakscope: Fleet, starting its processes"))
     timings = interleaved([ours, threaded, single], 1 if quick else 2)
     outcome = Outcome(timings[0], min(timings[1:], key=lambda timing: timing.best))
-    print(table([*timings, first], base=timings[0]))
+    print(table([*timings, cold], base=timings[0]))
+    limit = _operations(workload) / rate
+    print(f"the machine's limit: {limit:.2f} s; share of it that is reached:", end="")
+    print("".join(f" {limit / t.best:.0%} {t.name};" for t in timings))
     for side, models in trained.items():
-        print(f"mean test accuracy, {side}: {_accuracy(models, workload.test):.4f}")
+        leak = _leak(models, workload)
+        print(
+            f"{side}: mean test accuracy {_accuracy(models, workload.test):.4f}, "
+            f"AUC of LiRA {leak.value:.3f} [{leak.low:.3f}, {leak.high:.3f}]"
+        )
     print(f"theirs: {outcome.theirs.name}, the faster one")
     print(verdict(f"fleet-{workload.name}", outcome))
     return outcome
+
+
+def _rate() -> float:
+    """Floating-point operations a second of large matrix products, at their best."""
+    import torch
+
+    a = torch.rand(2048, 2048)
+    product = torch.mm(a, a)
+    multiply = Contender("", lambda: torch.mm(a, a, out=product))
+    return 2 * 2048**3 / min(once(multiply).best for _ in range(20))
+
+
+def _operations(workload: Workload) -> float:
+    """What the matrix products and convolutions of all the training take, counted by PyTorch."""
+    import torch
+    from torch import nn
+    from torch.utils.flop_counter import FlopCounterMode
+
+    recipe = workload.recipe
+    batch = workload.pool.take(np.arange(recipe.batch_size))
+    with FlopCounterMode(display=False) as counter:
+        logits = recipe.network()(torch.tensor(batch.x))
+        torch.autograd.backward(nn.functional.cross_entropy(logits, torch.tensor(batch.y)))
+    each = float(counter.get_total_flops()) / len(batch)
+    return each * int(workload.halves.sum()) * recipe.epochs
+
+
+def _leak(models: "Sequence[Target]", workload: Workload) -> Estimate:
+    """How well LiRA tells the records of the first model, with the others as its shadows."""
+    columns = [
+        signals.compute("scaled_logit", model.predict(workload.pool.x), workload.pool.y)
+        for model in models
+    ]
+    shadows = Shadows(
+        phi=np.stack(columns[1:], axis=1),
+        member=workload.halves[1:].T,
+        reference_phi=np.empty((0, _MODELS - 1)),
+    )
+    view = ModelView(models[0], workload.pool, shadows=shadows)
+    return auc(LiRA()(view, np.random.default_rng(0)).score, workload.halves[0])
 
 
 def _fleet(fleet: "Fleet", workload: Workload) -> "list[Target]":
@@ -140,23 +198,30 @@ def _accuracy(models: "Sequence[Target]", test: Records) -> float:
 def _dense(quick: bool) -> Workload:  # noqa: FBT001 (as in run)
     from leakscope.training.recipe import Recipe
 
-    records = 4_000 if quick else 20_000
-    folder = os.environ.get("LEAKSCOPE_DATA")
-    path = Path(folder or "") / "retail-baskets" / "retail100.npz"
-    real = folder is not None and path.is_file()
-    both = _baskets(path) if real else _synthetic_baskets(records + 5_000)
-    recipe = Recipe(_perceptron, lr=0.1, momentum=0.9, epochs=3, batch_size=100)
-    data = "Retail-100" if real else "synthetic baskets of the shape of Retail-100"
+    records = 2_000 if quick else 10_000
+    path = _real("retail-baskets/retail100.npz")
+    both = _baskets(path) if path else _synthetic_baskets(records + 5_000)
+    recipe = Recipe(_perceptron, lr=0.1, momentum=0.9, epochs=8, batch_size=100)
+    data = "Retail-100" if path else "synthetic baskets of the shape of Retail-100"
     return Workload("dense", data, recipe, *_split(both, records))
 
 
 def _images(quick: bool) -> Workload:  # noqa: FBT001 (as in run)
     from leakscope.training.recipe import Recipe
 
-    records = 1_000 if quick else 3_000
-    recipe = Recipe(_convolutional, lr=0.02, momentum=0.9, epochs=3, batch_size=64)
-    data = "synthetic images of the shape of Fashion-MNIST"
-    return Workload("cnn", data, recipe, *_split(_synthetic_images(records + 2_000), records))
+    records = 500 if quick else 2_000
+    path = _real("fashion_mnist/x.npy.xz")
+    both = _clothes(path) if path else _synthetic_images(records + 2_000)
+    recipe = Recipe(_convolutional, lr=0.05, momentum=0.9, epochs=12, batch_size=64)
+    data = "Fashion-MNIST" if path else "synthetic images of the shape of Fashion-MNIST"
+    return Workload("cnn", data, recipe, *_split(both, records))
+
+
+def _real(name: str) -> Path | None:
+    """A file of real data, where LEAKSCOPE_DATA says that there is some."""
+    folder = os.environ.get("LEAKSCOPE_DATA")
+    path = Path(folder or "", name)
+    return path if folder and path.is_file() else None
 
 
 def _split(both: Records, records: int) -> tuple[Records, Records]:
@@ -169,6 +234,14 @@ def _baskets(path: Path) -> Records:
     with np.load(path, allow_pickle=False) as arrays:
         bits = np.unpackbits(arrays["x_bits"], axis=1)[:, :600]
         return Records(bits.astype(np.float32), arrays["y"].astype(np.int64))
+
+
+def _clothes(path: Path) -> Records:
+    """The official training images, standardised."""
+    with lzma.open(path) as file:
+        images = np.lib.format.read_array(file, allow_pickle=False)[:60_000, None]
+    x = (images.astype(np.float32) / 255 - 0.286) / 0.353
+    return Records(x, np.load(path.parent / "y.npy", allow_pickle=False)[:60_000].astype(np.int64))
 
 
 def _synthetic_baskets(records: int) -> Records:
