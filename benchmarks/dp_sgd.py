@@ -10,6 +10,7 @@ from jaxtyping import Bool
 from scipy import stats
 
 import leakscope
+from benchmarks import data
 from benchmarks.timing import (
     Contender,
     MissingPeer,
