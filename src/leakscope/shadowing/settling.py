@@ -23,6 +23,11 @@ class Settling(Protocol):
         """The same trainer, its choices made."""
         ...
 
+    @property
+    def together(self) -> int:
+        """How many models are one computation; 1 where each stands for itself."""
+        ...
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Kept:
@@ -31,36 +36,43 @@ class _Kept:
     settings: dict[str, Any]
 
 
-def settled(work: Work, models: list[int], path: Path) -> Work:
-    """The work with its trainer settled, as it was when these models were begun.
+def settled(work: Work, missing: list[int], path: Path) -> tuple[Work, list[int]]:
+    """The work with its trainer settled as it was when these models were begun, and what to train.
 
     Two ways of training give the same models up to rounding, and one way gives them bit for bit:
-    what is resumed must not change it.
+    what is resumed must not change it. Models that are one computation are trained together again.
 
     Args:
         work: what to train.
-        models: which of them are still to come.
+        missing: the models still to come.
         path: of the file that keeps the choice.
 
     Raises:
         StoreError: the file is damaged, or cannot be read or written.
     """
-    if not models or not isinstance(work.trainer, Settling):
-        return work
+    if not missing or not isinstance(work.trainer, Settling):
+        return work, missing
     trainer: Any = work.trainer
     with atomic.said(path):
         raw = path.read_bytes() if path.exists() else None
-    if raw is not None:
-        kept = atomic.from_json(raw, _Kept, path).settings
-        return dataclasses.replace(work, trainer=dataclasses.replace(trainer, **kept))
-    chosen = trainer.settled(work.pool, work.subsets)
-    kept = {
-        field.name: getattr(chosen, field.name)
+    if raw is None:
+        kept = _Kept(_choices(trainer.settled(work.pool, work.subsets)))
+        atomic.write(path, atomic.to_json(kept, _Kept).encode())
+    else:
+        kept = atomic.from_json(raw, _Kept, path)
+    trainer = dataclasses.replace(trainer, **kept.settings)
+    waves = {k // trainer.together for k in missing}
+    models = [k for k in range(len(work.seeds)) if k // trainer.together in waves]
+    return dataclasses.replace(work, trainer=trainer), models
+
+
+def _choices(trainer: Any) -> dict[str, Any]:
+    choices = {
+        field.name: getattr(trainer, field.name)
         for field in dataclasses.fields(trainer)
         if not field.metadata.get("identity", True)
     }
     # single-threaded processes train the same models however many there are
-    if kept.get("way") == "processes":
-        del kept["workers"]
-    atomic.write(path, atomic.to_json(_Kept(kept), _Kept).encode())
-    return dataclasses.replace(work, trainer=dataclasses.replace(trainer, **kept))
+    if choices.get("way") == "processes":
+        del choices["workers"]
+    return choices

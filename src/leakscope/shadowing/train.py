@@ -94,7 +94,7 @@ def rows(
     """
     file = RowFile(folder, key, len(work.seeds), sum(map(len, work.queries)))
     models = sorted({*file.missing, *again})
-    work = settled(work, models, folder / f"{key}.way.json")
+    work, models = settled(work, models, folder / f"{key}.way.json")
     with closing(workers.train(work, models)) as fresh:
         for _ in track(models, "Training shadows", len(work.seeds) - len(models)):
             trained = next(fresh)

@@ -83,6 +83,11 @@ class Fleet:
             return "auto: chosen by a short trial when the records are there"
         return f"{self.way} ({self._workers()}): {self.why}"
 
+    @property
+    def together(self) -> int:
+        """How many models are one computation, whose rounding depends on all of them."""
+        return (self.at_once or 1) if self.way == "stacked" else 1
+
     def settled(self, pool: Records, subsets: Bool[np.ndarray, "models records"]) -> "Fleet":
         """The same fleet with its way, workers and width fixed.
 
