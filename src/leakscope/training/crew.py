@@ -1,5 +1,6 @@
 """Many short trainings from the same start, again and again: what clients of a federation do."""
 
+import itertools
 import os
 import shutil
 import weakref
@@ -103,21 +104,19 @@ class Crew:
     def _elsewhere(
         self, start: Mapping[str, np.ndarray], tasks: Sequence[_Task]
     ) -> list[dict[str, np.ndarray]]:
-        from joblib.externals.loky import get_reusable_executor
+        from joblib import Parallel, delayed
 
-        executor = get_reusable_executor(max_workers=self._processes, timeout=60)
         # the longest ones first, dealt out like cards
         order = sorted(range(len(tasks)), key=lambda k: -len(tasks[k].rows))
-        chunks = [order[k :: _CHUNKS * self._processes] for k in range(_CHUNKS * self._processes)]
+        dealt = (order[k :: _CHUNKS * self._processes] for k in range(_CHUNKS * self._processes))
+        chunks = [chunk for chunk in dealt if chunk]
         folder = self._shared()
-        futures = [
-            executor.submit(_train_there, folder, dict(start), [tasks[k] for k in chunk])
+        parallel = Parallel(n_jobs=self._processes, batch_size=1, max_nbytes=None)
+        found = parallel(
+            delayed(_train_there)(folder, dict(start), [tasks[k] for k in chunk])
             for chunk in chunks
-            if chunk
-        ]
-        done: dict[int, dict[str, np.ndarray]] = {}
-        for chunk, future in zip(filter(None, chunks), futures, strict=True):
-            done |= zip(chunk, future.result(), strict=True)
+        )
+        done = dict(zip(itertools.chain(*chunks), itertools.chain(*found), strict=True))
         return [done[k] for k in range(len(tasks))]
 
     def _shared(self) -> str:
