@@ -56,7 +56,12 @@ def fastest(
         times["stacked", threads] = _step(work, "stacked", threads, jobs[:_STACK])
     together = min(processes, len(jobs))
     if together > 1 and (awake() or steps * alone * (1 - 1 / together) > _START):
-        times["processes", processes] = _step(work, "processes", processes, jobs[:together])
+        # long enough that handing out the work, done once a model, does not count as its steps
+        many = max(1, min(2000, int(2 * _TIMED / alone)))
+        few = jobs[:together]
+        _seconds(work, "processes", processes, few, 1)
+        took = _seconds(work, "processes", processes, few, many)
+        times["processes", processes] = took / many / len(few)
     way, count = min(times, key=times.__getitem__)
     each = ", ".join(f"{_words(*key)} {1e3 * times[key]:.3g} ms" for key in sorted(times))
     return Choice(way, count, f"for one step of one model {each}")
