@@ -1,17 +1,16 @@
 """A fleet of small networks against the PyTorch tutorial's loop, one model after another."""
 
-import lzma
-import os
 from collections.abc import Sequence
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool
 
+from benchmarks import data
 from benchmarks.timing import (
     Contender,
+    MissingData,
     MissingPeer,
     Outcome,
     Timing,
@@ -199,49 +198,33 @@ def _dense(quick: bool) -> Workload:  # noqa: FBT001 (as in run)
     from leakscope.training.recipe import Recipe
 
     records = 2_000 if quick else 10_000
-    path = _real("retail-baskets/retail100.npz")
-    both = _baskets(path) if path else _synthetic_baskets(records + 5_000)
+    try:
+        both, name = data.retail_100(), "Retail-100"
+    except MissingData:
+        both = _synthetic_baskets(records + 5_000)
+        name = "synthetic baskets of the shape of Retail-100"
     recipe = Recipe(_perceptron, lr=0.1, momentum=0.9, epochs=8, batch_size=100)
-    data = "Retail-100" if path else "synthetic baskets of the shape of Retail-100"
-    return Workload("dense", data, recipe, *_split(both, records))
+    return Workload("dense", name, recipe, *_split(both, records))
 
 
 def _images(quick: bool) -> Workload:  # noqa: FBT001 (as in run)
     from leakscope.training.recipe import Recipe
 
     records = 500 if quick else 2_000
-    path = _real("fashion_mnist/x.npy.xz")
-    both = _clothes(path) if path else _synthetic_images(records + 2_000)
+    try:
+        # the official training images come first
+        both, name = data.fashion_mnist().take(np.arange(60_000)), "Fashion-MNIST"
+    except MissingData:
+        both = _synthetic_images(records + 2_000)
+        name = "synthetic images of the shape of Fashion-MNIST"
     recipe = Recipe(_convolutional, lr=0.05, momentum=0.9, epochs=12, batch_size=64)
-    data = "Fashion-MNIST" if path else "synthetic images of the shape of Fashion-MNIST"
-    return Workload("cnn", data, recipe, *_split(both, records))
-
-
-def _real(name: str) -> Path | None:
-    """A file of real data, where LEAKSCOPE_DATA says that there is some."""
-    folder = os.environ.get("LEAKSCOPE_DATA")
-    path = Path(folder or "", name)
-    return path if folder and path.is_file() else None
+    return Workload("cnn", name, recipe, *_split(both, records))
 
 
 def _split(both: Records, records: int) -> tuple[Records, Records]:
     """A pool, and up to 5,000 records that no model learns."""
     order = np.random.default_rng(1).permutation(len(both))
     return both.take(order[:records]), both.take(order[records : records + 5_000])
-
-
-def _baskets(path: Path) -> Records:
-    with np.load(path, allow_pickle=False) as arrays:
-        bits = np.unpackbits(arrays["x_bits"], axis=1)[:, :600]
-        return Records(bits.astype(np.float32), arrays["y"].astype(np.int64))
-
-
-def _clothes(path: Path) -> Records:
-    """The official training images, standardised."""
-    with lzma.open(path) as file:
-        images = np.lib.format.read_array(file, allow_pickle=False)[:60_000, None]
-    x = (images.astype(np.float32) / 255 - 0.286) / 0.353
-    return Records(x, np.load(path.parent / "y.npy", allow_pickle=False)[:60_000].astype(np.int64))
 
 
 def _synthetic_baskets(records: int) -> Records:

@@ -13,7 +13,8 @@ import numpy as np
 
 from benchmarks import data
 from benchmarks.timing import Outcome, Timing, environment, table
-from leakscope.core import Records
+from leakscope.core import Estimate, Records
+from leakscope.metrics import membership
 
 if TYPE_CHECKING:
     import torch
@@ -101,7 +102,7 @@ def _bare() -> None:
         for side in (inside, outside)
     ]
     score = np.nan_to_num(scores[0] - scores[1])
-    print(json.dumps({"lira": _auc(score, truth)}))
+    print(json.dumps({"lira": _said(membership.auc(score, truth))}))
 
 
 def _trained(x: "torch.Tensor", y: "torch.Tensor", seed: int) -> "nn.Module":
@@ -157,17 +158,11 @@ def _audit(names: list[str] | None) -> None:
         train=fleet,
         attacks=None if names is None else [catalog.attack(name) for name in names],
     )
-    print(
-        json.dumps(
-            {finding.label: round(finding.metrics["auc"].value, 3) for finding in found.findings}
-        )
-    )
+    print(json.dumps({finding.label: _said(finding.metrics["auc"]) for finding in found.findings}))
 
 
-def _auc(score: np.ndarray, truth: np.ndarray) -> float:
-    from leakscope.metrics import membership
-
-    return round(membership.auc(score, truth).value, 3)
+def _said(auc: Estimate) -> str:
+    return f"{auc.value:.3f} [{auc.low:.3f}, {auc.high:.3f}]"
 
 
 SIDES: dict[str, Callable[[], None]] = {

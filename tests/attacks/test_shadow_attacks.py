@@ -285,15 +285,8 @@ def _offline_world(seed: int) -> tuple[ModelView, np.ndarray]:
 
 
 @dataclasses.dataclass(frozen=True)
-class _By:
+class _By(Told):
     """A target that says one φ of each candidate, then of each reference record."""
-
-    phi: np.ndarray
-    view: ModelView
-
-    @property
-    def offers(self) -> Need:
-        return self.view.target.offers
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         candidates, reference = self.view.records, self.view.reference

@@ -4,7 +4,6 @@ import math
 import pickle
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
@@ -18,18 +17,24 @@ from leakscope.defences.accounting import epsilon_of, noise_for
 from leakscope.defences.per_record import check_network
 from leakscope.errors import (
     DataError,
-    LeakscopeError,
     SpecError,
-    TargetError,
     did_you_mean,
 )
 from leakscope.randomness import stream
+from leakscope.targets.asking import guarded
 from leakscope.targets.torch import TorchTarget
+from leakscope.training.loop import seeded, threads
 from leakscope.training.network import restore, state
 from leakscope.training.packing import packed
+from leakscope.training.pool import in_precision
 from leakscope.training.recipe import Recipe, Rows
 
 Clipping = Literal["per-record", "ghost"]
+
+
+_REMEDY = (
+    "make one network by hand, wrap it in opacus.GradSampleModule, and put a few records to it"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +146,9 @@ class DPSGD:
             raise DataError("expected records in every subset, got an empty one: enlarge the pool")
         if not len(seeds):
             return
-        with _explained():
+        with guarded("a private model to train", _REMEDY):
             network = _fresh(self.recipe, seeds[0])
-            x, y = _prepared(pool, network)
+            x, y = in_precision(pool, network)
             check_network(network, torch.tensor(x[:8]))
             here = packed(self, self.recipe.network)
             tasks = (
@@ -220,7 +225,7 @@ def _train(how: DPSGD, x: torch.Tensor, y: torch.Tensor, seed: int) -> nn.Module
     """One model on these records, from scratch. The caller's random numbers are left alone."""
     plan = how._plan(len(x))
     coins, noise = (_generator(seed, name) for name in ("poisson batches", "noise"))
-    with _seeded(seed), warnings.catch_warnings():
+    with seeded(seed, torch.device("cpu")), warnings.catch_warnings():
         # the first layer's input needs no gradient; its parameters get theirs all the same
         warnings.filterwarnings("ignore", "Full backward hook is firing", UserWarning)
         module = how.recipe.network().train()
@@ -240,52 +245,16 @@ def _train_here(
     seed: int,
 ) -> dict[str, np.ndarray]:
     """One model, in a process of its own: what training made of its state."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # the same bits whatever the number of cores
-    try:
+    with threads(1):  # the same bits whatever the number of cores
         how: DPSGD = pickle.loads(here)  # noqa: S301 (what this program has just packed)
         module = _train(how, torch.from_numpy(x[rows]), torch.from_numpy(y[rows]), seed)
-    finally:
-        torch.set_num_threads(threads)  # joblib calls this here when one process is enough
     return {name: tensor.contiguous().numpy() for name, tensor in state(module).items()}
 
 
-def _prepared(
-    pool: Records, network: nn.Module
-) -> tuple[Shaped[np.ndarray, "records *features"], Int64[np.ndarray, " records"]]:
-    """Floating features in the precision of the network, as when a target is asked."""
-    dtype = next((t.dtype for t in state(network).values() if t.is_floating_point()), None)
-    x = pool.x
-    if dtype is not None and x.dtype.kind == "f":
-        x = x.astype(torch.empty(0, dtype=dtype).numpy().dtype, copy=False)
-    return x, pool.y.astype(np.int64, copy=False)
-
-
 def _fresh(recipe: Recipe, seed: int) -> nn.Module:
-    with _seeded(seed):
+    with seeded(seed, torch.device("cpu")):
         return recipe.network()
 
 
 def _generator(seed: int, name: str) -> torch.Generator:
     return torch.Generator().manual_seed(int(stream(seed, name).integers(2**63)))
-
-
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    with torch.random.fork_rng([]):
-        torch.manual_seed(seed)
-        yield
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    """A failure of the user's network as one of ours."""
-    try:
-        yield
-    except LeakscopeError:
-        raise
-    except Exception as error:
-        raise TargetError(
-            f"expected a private model to train, got {type(error).__name__}: {error}: make one "
-            "network by hand, wrap it in opacus.GradSampleModule, and put a few records to it"
-        ) from error

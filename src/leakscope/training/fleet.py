@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
@@ -12,7 +11,8 @@ from jaxtyping import Bool
 from torch import nn
 
 from leakscope.core import Records, Target
-from leakscope.errors import DataError, LeakscopeError, SpecError, TargetError, did_you_mean
+from leakscope.errors import DataError, SpecError, did_you_mean
+from leakscope.targets.asking import guarded
 from leakscope.targets.torch import TorchTarget
 from leakscope.training import memory
 from leakscope.training.loop import Job, fresh
@@ -25,6 +25,8 @@ from leakscope.training.ways import Work, trained
 Way = Literal["auto", "processes", "stacked", "one-by-one"]
 _HOW = {"identity": False}
 """Marks a setting that changes how fast models come, not which: `trainer_name` leaves it out."""
+
+_REMEDY = "make one network by hand and put a few records to it to see why"
 
 _log = logging.getLogger("leakscope")
 
@@ -103,7 +105,7 @@ class Fleet:
             TargetError: the recipe makes no network, or one that could not be trained.
         """
         jobs = _jobs(subsets, range(len(subsets)), None)
-        with _explained():
+        with guarded("a shadow model to train", _REMEDY):
             return self._settled(pool, jobs)[0] if jobs else self
 
     def width(self, pool: Records) -> int:
@@ -114,7 +116,7 @@ class Fleet:
         Raises:
             TargetError: the recipe makes no network, or one that does not take these records.
         """
-        with _explained():
+        with guarded("a shadow model to train", _REMEDY):
             return self._work(pool, fresh(self.recipe, Job(np.arange(1), 0))).wave
 
     def networks(
@@ -144,7 +146,7 @@ class Fleet:
         jobs = _jobs(subsets, seeds, start)
         if not jobs:
             return
-        with _explained():
+        with guarded("a shadow model to train", _REMEDY):
             fleet, work = self._settled(pool, jobs)
             _log.info("training %d models, %s", len(jobs), fleet.chosen)
             assert fleet.way != "auto"
@@ -210,17 +212,3 @@ def _jobs(
         Job(np.flatnonzero(subset), int(seed), start)
         for subset, seed in zip(subsets, seeds, strict=True)
     ]
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    """A failure of the user's network as one of ours."""
-    try:
-        yield
-    except LeakscopeError:
-        raise
-    except Exception as error:
-        raise TargetError(
-            f"expected a shadow model to train, got {type(error).__name__}: {error}: "
-            "make one network by hand and put a few records to it to see why"
-        ) from error

@@ -36,14 +36,11 @@ class Arrays(NamedTuple):
 
     @classmethod
     def prepare(cls, pool: Records, network: nn.Module) -> "Arrays":
-        """Floating features in the precision of the network, as when a target is asked."""
-        dtype = next((t.dtype for t in state(network).values() if t.is_floating_point()), None)
-        x = pool.x
-        if dtype is not None and x.dtype.kind == "f":
-            x = x.astype(torch.empty(0, dtype=dtype).numpy().dtype, copy=False)
+        """As `in_precision`, images with their channels last where the network takes them."""
+        x, y = in_precision(pool, network)
         channels_last = _takes_channels_last(network, x)
         x = np.ascontiguousarray(np.moveaxis(x, 1, -1) if channels_last else x)
-        return cls(x, pool.y.astype(np.int64, copy=False), channels_last)
+        return cls(x, y, channels_last)
 
     def tensors(self, device: str) -> Tensors:
         """The same as tensors; on the CPU they are the same memory."""
@@ -51,6 +48,17 @@ class Arrays(NamedTuple):
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
             x, y = torch.from_numpy(self.x), torch.from_numpy(self.y)
         return Tensors(x.to(device), y.to(device), self.channels_last)
+
+
+def in_precision(
+    pool: Records, network: nn.Module
+) -> tuple[Shaped[np.ndarray, "records *features"], Int64[np.ndarray, " records"]]:
+    """Floating features in the precision of the network, as when a target is asked; labels."""
+    dtype = next((t.dtype for t in state(network).values() if t.is_floating_point()), None)
+    x = pool.x
+    if dtype is not None and x.dtype.kind == "f":
+        x = x.astype(torch.empty(0, dtype=dtype).numpy().dtype, copy=False)
+    return x, pool.y.astype(np.int64, copy=False)
 
 
 def _takes_channels_last(network: nn.Module, x: Shaped[np.ndarray, "..."]) -> bool:
