@@ -1,0 +1,75 @@
+"""The nouns: records, targets, views, guesses, truths, findings.
+
+One security game with three roles that never mix: the attacker gets a *view* and returns a
+*guess*; only the auditor holds the *truth*. An attack's signature cannot receive the truth, so it
+cannot cheat by accident.
+
+Conventions, fixed once: a HIGHER score means MORE LIKELY A MEMBER; probabilities leave a target;
+arrays are NumPy; rates lie in [0, 1]; randomness comes in as a generator and from nowhere else.
+"""
+
+from leakscope.core.findings import Check, Control, Estimate, Finding, Status, Verdict
+from leakscope.core.game import Attack, Challenge, Membership, MembershipAttack, Scores
+from leakscope.core.model_view import ModelView, PoolAnswers, Shadows
+from leakscope.core.records import Need, Records, Target
+from leakscope.core.rounds import (
+    LocalTraining,
+    MaskedSum,
+    Received,
+    Round,
+    Rounds,
+    Tensors,
+    UpdateKind,
+    UpdateView,
+)
+from leakscope.core.trainer import Claim, Guarantee, Private, Trainer
+from leakscope.core.wire import (
+    ClientContext,
+    ClientUpdates,
+    Message,
+    RoundContext,
+    ServerView,
+    Update,
+    UpdateDefence,
+    UpdateSum,
+)
+
+__all__ = [
+    "Attack",
+    "Challenge",
+    "Check",
+    "Claim",
+    "ClientContext",
+    "ClientUpdates",
+    "Control",
+    "Estimate",
+    "Finding",
+    "Guarantee",
+    "LocalTraining",
+    "MaskedSum",
+    "Membership",
+    "MembershipAttack",
+    "Message",
+    "ModelView",
+    "Need",
+    "PoolAnswers",
+    "Private",
+    "Received",
+    "Records",
+    "Round",
+    "RoundContext",
+    "Rounds",
+    "Scores",
+    "ServerView",
+    "Shadows",
+    "Status",
+    "Target",
+    "Tensors",
+    "Trainer",
+    "Update",
+    "UpdateDefence",
+    "UpdateKind",
+    "UpdateSum",
+    "UpdateView",
+    "Verdict",
+]

@@ -1,0 +1,83 @@
+"""What an audit brings to light."""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A measured value with its 95 % interval. ``high`` is None for a one-sided lower bound."""
+
+    value: float
+    low: float
+    high: float | None
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value and (self.high is None or value <= self.high)
+
+
+class Verdict(enum.StrEnum):
+    """How a check of the audit's own soundness ended."""
+
+    PASS = "pass"  # noqa: S105 (a verdict, not a password)
+    WARNING = "warning"
+    NOT_APPLICABLE = "not applicable"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One question about the audit itself, asked before any attack, and its answer."""
+
+    name: str
+    verdict: Verdict
+    text: str
+    """The answer in one or two plain sentences."""
+    estimates: Mapping[str, Estimate] = field(default_factory=dict)
+
+
+class Status(enum.StrEnum):
+    """How an attack ended. Nothing that was asked for ends in silence."""
+
+    DONE = "done"
+    NOT_APPLICABLE = "not applicable"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """Whether one attack saw a leak planted on purpose, and stayed calm where there is none."""
+
+    planted: Estimate | None
+    """AUC on the planted leak; None when the attack did not run there."""
+    covered: int
+    """Of the shuffles of membership, how many AUC intervals covered one half."""
+    shuffles: int
+    calm: bool
+    """Shuffled membership was not mistaken for a leak more often than chance allows."""
+    reason: str = ""
+
+    @property
+    def sees(self) -> bool:
+        """The planted leak was found."""
+        return self.planted is not None and self.planted.low > 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one attack showed, or why it showed nothing."""
+
+    label: str
+    """The attack with its settings, unique within an audit: ``threshold(signal=loss)``."""
+    attack: str
+    paper: str
+    settings: Mapping[str, Any]
+    status: Status
+    metrics: Mapping[str, Estimate] = field(default_factory=dict)
+    unmeasured: Mapping[str, str] = field(default_factory=dict)
+    """Metrics that these sizes cannot support, each with the reason."""
+    reason: str = ""
+    queries: int = 0
+    """Answers of the model that the attack used, remembered ones included."""
+    seconds: float = 0.0
