@@ -1,5 +1,6 @@
 """Claims of differential privacy, from the command line and from Python."""
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,3 +138,17 @@ def test_the_command_line_says_what_became_of_the_claim(
     assert said in " ".join(done.output.split())
     assert said in (tmp_path / "run" / "summary.md").read_text()
     assert said in (tmp_path / "run" / "report.html").read_text().replace("\u202f%", " %")
+
+
+@pytest.mark.parametrize(("epsilon", "code"), [(0.5, 3), (8.0, 0)])
+def test_a_gate_on_the_claim_fails_the_job_and_json_carries_it(
+    tmp_path: Path, epsilon: float, code: int
+) -> None:
+    (tmp_path / "subject.py").write_text(SUBJECT)
+    gate = "\n[gate]\nclaim = true\n"
+    (tmp_path / "audit.toml").write_text(SETTINGS.format(epsilon=epsilon) + gate)
+    arguments = ["audit", str(tmp_path / "audit.toml"), "--run", str(tmp_path / "run")]
+    done = CliRunner().invoke(main, [*arguments, "--format", "json"])
+    assert done.exit_code == code, done.output
+    claim = json.loads(done.stdout.splitlines()[-1])["claim"]
+    assert (claim["outcome"] == "contradicted") == (code == 3)

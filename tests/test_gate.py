@@ -1,8 +1,11 @@
+import dataclasses
+
 import pytest
 
 from leakscope import gate
 from leakscope.core import Estimate, Finding, Status
 from leakscope.errors import SpecError
+from leakscope.report.schema import ClaimRow
 
 
 def finding(label: str, status: Status = Status.DONE, **metrics: Estimate) -> Finding:
@@ -37,6 +40,27 @@ def test_what_was_not_measured_cannot_pass() -> None:
 def test_an_unknown_metric_names_the_nearest() -> None:
     with pytest.raises(SpecError, match=r"did you mean 'tpr@0\.01'"):
         gate.tripped(FOUND, {"tpr@.01": 0.05})
+
+
+CLAIM = ClaimRow(
+    1.0, 1e-5, "", False, "contradicted", Estimate(2.0, 1.5, None), "a", "It is false."
+)
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        (CLAIM, ("It is false.",)),
+        (dataclasses.replace(CLAIM, outcome="not measured"), ("It is false.",)),
+        (dataclasses.replace(CLAIM, outcome="consistent"), ()),
+    ],
+)
+def test_a_claim_passes_only_where_it_is_consistent(claim: ClaimRow, said: tuple[str, ...]) -> None:
+    assert gate.unproven(claim) == said
+
+
+def test_without_a_claim_none_can_hold() -> None:
+    assert "no ε is claimed" in gate.unproven(None)[0]
 
 
 def test_figures_of_a_failed_instrument_pass_no_ceiling() -> None:

@@ -31,7 +31,7 @@ formats = click.option(
     "shape",
     type=click.Choice(["text", "json"]),
     default="text",
-    help="json prints, as the last line, one object with run, report and findings.",
+    help="json prints, as the last line, one object with run, report, findings and the claim.",
 )
 run_folder = click.option(
     "--run", type=click.Path(path_type=Path), help="Run folder. Default: a new one in runs/."
@@ -137,6 +137,7 @@ def audit(
     """
     from leakscope import api, cost, gate, spec
     from leakscope.in_turn.perform import leave_one_out_file
+    from leakscope.result import Audit
 
     asked = spec.read(settings)
     if estimate:
@@ -149,6 +150,8 @@ def audit(
     found = audit_it(settings, run, resume=resume, track=_track, workers=workers)
     sound = not limits or found.sound
     sentences = gate.tripped(found.findings, limits, judge or asked.gate.judge, sound=sound)
+    if asked.gate.claim and isinstance(found, Audit):
+        sentences += gate.unproven(found.summary.claim)
     for sentence in sentences:
         click.echo(f"Gate: {sentence}", err=True)
     _finish(found, shape, TRIPPED if sentences else 0)

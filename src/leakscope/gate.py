@@ -1,4 +1,4 @@
-"""The gate of a continuous-integration job: which findings exceed their ceiling?"""
+"""The gate of a continuous-integration job: which findings exceed their ceiling, or the claim?"""
 
 from collections.abc import Iterable, Mapping
 from typing import Literal
@@ -6,6 +6,7 @@ from typing import Literal
 from leakscope import auditing
 from leakscope.core import Finding, Status
 from leakscope.errors import SpecError, did_you_mean
+from leakscope.report.schema import ClaimRow
 
 Judge = Literal["low", "value"]
 
@@ -20,6 +21,17 @@ def check_names(ceilings: Mapping[str, float]) -> None:
         if name not in auditing.METRICS:
             hint = did_you_mean(name, auditing.METRICS)
             raise SpecError(f"expected the name of a metric, got {name!r}: {hint}")
+
+
+def unproven(claim: ClaimRow | None) -> tuple[str, ...]:
+    """One sentence where a claimed guarantee was not held against figures, or did not hold.
+
+    Args:
+        claim: what became of it, as in a summary; None if nothing was claimed.
+    """
+    if claim is None:
+        return ("no ε is claimed, so no claim can hold: state epsilon and delta",)
+    return () if claim.outcome == "consistent" else (claim.sentence,)
 
 
 def tripped(

@@ -110,6 +110,8 @@ class GateSpec(Section):
 
     fail_above: dict[str, Ceiling] = {}
     judge: Judge = "low"
+    claim: bool = False
+    """Also fail unless the measurement is consistent with the claimed epsilon."""
 
 
 class AuditSpec(Section):
@@ -190,6 +192,11 @@ def parse(table: dict[str, Any], where: str) -> AuditSpec:
 
 
 def _check_leave_one_out(spec: AuditSpec, where: str) -> None:
+    if spec.gate.claim:
+        raise SpecError(
+            f"{where}: expected no gate.claim beside [leave_one_out], got true: a claim is about "
+            "one model, and here are many"
+        )
     others = [name for name in ("target", "predictions", "shadows") if getattr(spec, name)]
     if others or spec.data is None:
         raise SpecError(

@@ -11,6 +11,7 @@ from rich.table import Table
 from leakscope import across
 from leakscope.across import LeaveOneOut
 from leakscope.core import Control, Estimate, Finding, Status
+from leakscope.report.schema import ClaimRow
 from leakscope.result import PAGE, Audit
 
 COLUMNS = {"AUC": "auc", "TPR at 1 % FPR": "tpr@0.01", "ε ≥": "epsilon"}
@@ -37,11 +38,15 @@ def show(audit: Audit | LeaveOneOut) -> None:
 
 
 def as_json(audit: Audit | LeaveOneOut) -> dict[str, Any]:
-    """The object of ``--format json``: run, report, findings."""
+    """The object of ``--format json``: run, report, findings; of one target, what was claimed."""
     findings = pydantic.TypeAdapter(tuple[Finding, ...]).dump_python(audit.findings, mode="json")
     assert audit.path is not None
-    report = audit.path / (across.PAGE if isinstance(audit, LeaveOneOut) else PAGE)
-    return {"run": str(audit.path), "report": str(report), "findings": findings}
+    page = across.PAGE if isinstance(audit, LeaveOneOut) else PAGE
+    answer = {"run": str(audit.path), "report": str(audit.path / page), "findings": findings}
+    if isinstance(audit, Audit):
+        claim = pydantic.TypeAdapter(ClaimRow | None)
+        answer["claim"] = claim.dump_python(audit.summary.claim, mode="json")
+    return answer
 
 
 def _table(audit: Audit) -> Table:
