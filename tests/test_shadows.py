@@ -92,6 +92,7 @@ def test_shadows_on_other_records_are_offline(tmp_path: Path) -> None:
     audit(tmp_path, "train", 'pool = "subject.py:others"\n')
     statuses = {f.attack: f for f in leakscope.load(tmp_path / "run").findings}
     assert statuses["lira"].status is leakscope.Status.DONE
+    assert statuses["shadow"].status is leakscope.Status.DONE  # taught by the pool
     assert statuses["shadow-stack"].status is leakscope.Status.NOT_APPLICABLE
     assert "trained on other records" in statuses["shadow-stack"].reason
 

@@ -154,7 +154,7 @@ def compared(plan: ShadowPlan | None, view: ModelView, seed: int) -> str:
     """What tells the shadows of one audit from those of another, their number included."""
     if plan is None:
         return "no shadows"
-    return f"{plan.models} {len(view.augmented)} {identity(plan, queries(view), seed)}"
+    return f"{plan.models} {len(view.augmented)} {identity(plan, queries(view, plan), seed)}"
 
 
 def finding_key(prepared: Prepared, attack: MembershipAttack) -> str:
@@ -293,20 +293,37 @@ def pool(data: specs.DataSpec, folder: Path) -> tuple[Records, Records | None]:
 
 
 def shadow_plan(
-    train: str, models: int, output: Output | None, folder: Path, pool: Records | None = None
+    train: str,
+    models: int,
+    output: Output | None,
+    folder: Path,
+    pool: tuple[Records, ...] = (),
 ) -> ShadowPlan:
-    """The plan of shadows that are trained as a name in a file says."""
+    """The plan of shadows that are trained as a name in a file says.
+
+    Args:
+        train: the name.
+        models: how many.
+        output: what a model answers that a function returned.
+        folder: where relative paths start.
+        pool: of offline shadows: the records, and these seen otherwise.
+    """
     how = objects.named(train, folder)
     file, _ = objects.split(train)
     content = saved.fingerprint_file(folder / file) if file.endswith(".py") else ""
-    return ShadowPlan(as_trainer(how, output), models, pool, f"{train} {content} {output}")
+    fingerprint = f"{train} {content} {output}"
+    own, otherwise = (pool[0], pool[1:]) if pool else (None, ())
+    return ShadowPlan(as_trainer(how, output), models, own, otherwise, fingerprint)
 
 
 def _shadows(
     spec: specs.ShadowsSpec, output: Output | None, label: str, folder: Path
 ) -> ShadowPlan:
-    others = _records(spec.pool, label, folder) if spec.pool else None
-    return shadow_plan(spec.train, spec.models, output, folder, others)
+    pool: tuple[Records, ...] = ()
+    if spec.pool:
+        own = _records(spec.pool, label, folder)
+        pool = (own, *augment.seen(own, ways(spec.augment, folder)))
+    return shadow_plan(spec.train, spec.models, output, folder, pool)
 
 
 def ways(names: Iterable[str], folder: Path) -> tuple[str | Change, ...]:

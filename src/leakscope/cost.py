@@ -124,7 +124,8 @@ def estimate_file(path: str | Path, workers: str = "local") -> Cost:
     subject = build.load(settings, path.parent)
     assert subject.shadows is not None
     candidates = subject.members.joined(subject.nonmembers)
-    queries = _queries(candidates, subject.augment, subject.reference)
+    further = subject.shadows.own
+    queries = (*_queries(candidates, subject.augment, subject.reference), *further)
     return _trial(training.prepare(subject.shadows, queries, settings.seed), who)
 
 

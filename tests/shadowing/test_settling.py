@@ -41,7 +41,7 @@ class Choosy:
 
 def test_models_added_later_are_trained_in_the_way_of_the_first(tmp_path: Path) -> None:
     TRIALS.clear()
-    few, many = (ShadowPlan(Choosy(), models, None, "choosy") for models in (2, 5))
+    few, many = (ShadowPlan(Choosy(), models, fingerprint="choosy") for models in (2, 5))
     train(view(20), few, run=tmp_path)
     grown = train(view(20), many, run=tmp_path)
     assert len(TRIALS) == 1
@@ -51,7 +51,7 @@ def test_models_added_later_are_trained_in_the_way_of_the_first(tmp_path: Path) 
 
 def test_nothing_is_tried_when_all_models_are_there(tmp_path: Path) -> None:
     TRIALS.clear()
-    plan = ShadowPlan(Choosy(), 3, None, "choosy")
+    plan = ShadowPlan(Choosy(), 3, fingerprint="choosy")
     first, again = (train(view(20), plan, run=tmp_path) for _ in range(2))
     assert len(TRIALS) == 1
     np.testing.assert_array_equal(first.phi, again.phi)
@@ -60,9 +60,9 @@ def test_nothing_is_tried_when_all_models_are_there(tmp_path: Path) -> None:
 def test_models_that_are_one_computation_are_trained_together_again(tmp_path: Path) -> None:
     TRIALS.clear()
     asked = view(20)
-    few, many = (ShadowPlan(Choosy(together=3), models, None, "choosy") for models in (4, 5))
+    few, many = (ShadowPlan(Choosy(together=3), models, fingerprint="choosy") for models in (4, 5))
     train(asked, few, run=tmp_path)
-    work = prepare(many, queries(asked), 0)
+    work = prepare(many, queries(asked, many), 0)
     assert settled(work, [4], tmp_path / "way.json")[1] == [3, 4]
     assert settled(work, [1], tmp_path / "way.json")[1] == [0, 1, 2]
     assert settled(work, [], tmp_path / "way.json")[1] == []
@@ -72,7 +72,7 @@ def test_a_fleet_that_is_stacked_resumes_bit_for_bit(tmp_path: Path) -> None:
     """Models alone in a stack round otherwise than beside others."""
     asked = view(40)
     fleet = Fleet(Recipe(network, epochs=2, batch_size=8), way="stacked", at_once=2)
-    plans = [ShadowPlan(fleet, models, None, "fleet") for models in (3, 5)]
+    plans = [ShadowPlan(fleet, models, fingerprint="fleet") for models in (3, 5)]
     train(asked, plans[0], run=tmp_path / "grown")
     grown = train(asked, plans[1], run=tmp_path / "grown")
     whole = train(asked, plans[1], run=tmp_path / "whole")

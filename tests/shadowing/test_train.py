@@ -48,7 +48,7 @@ def view(records: int, *ways: Any, reference: int = 5) -> ModelView:
 
 
 def plan(models: int, pool: Records | None = None) -> ShadowPlan:
-    return ShadowPlan(FunctionTrainer(model), models, pool, "model")
+    return ShadowPlan(FunctionTrainer(model), models, pool, fingerprint="model")
 
 
 def same(a: Shadows, b: Shadows) -> None:
@@ -117,6 +117,23 @@ def test_offline_shadows_learn_no_candidate() -> None:
     shadows = train(view(30), plan(2, view(44).records))
     assert not shadows.online
     assert shadows.member.shape == shadows.phi.shape == (30, 2)
+
+
+def test_offline_shadows_are_asked_about_their_own_pool_too() -> None:
+    """What they say of it is what online shadows of that pool say, and who was in is known."""
+    pool = view(44)
+    mirrored = Records(-pool.records.x, pool.records.y)
+    offline = train(
+        view(30), dataclasses.replace(plan(3, pool.records), pool_otherwise=(mirrored,))
+    )
+    online = train(dataclasses.replace(pool, augmented=(mirrored,)), plan(3))
+    assert offline.pool is not None
+    assert online.pool is None
+    np.testing.assert_array_equal(offline.pool.y, pool.records.y)
+    np.testing.assert_array_equal(offline.pool.phi, online.phi)
+    np.testing.assert_array_equal(offline.pool.member, online.member)
+    np.testing.assert_array_equal(offline.pool.augmented_phi, online.augmented_phi)
+    assert not np.array_equal(offline.pool.phi, offline.pool.augmented_phi[0])
 
 
 def test_memory_stays_flat(tmp_path: Path) -> None:

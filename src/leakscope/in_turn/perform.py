@@ -99,7 +99,9 @@ def leave_one_out(
     asked = question(
         build.as_records(records, "records"),
         None if reference is None else build.as_records(reference, "reference"),
-        ShadowPlan(as_trainer(train, output), models, None, f"{trainer_name(train)} {output}"),
+        ShadowPlan(
+            as_trainer(train, output), models, fingerprint=f"{trainer_name(train)} {output}"
+        ),
         ways=tuple(augment),
         targets=targets,
         shadows=shadows,

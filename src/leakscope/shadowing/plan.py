@@ -24,12 +24,19 @@ class ShadowPlan:
     models: int
     pool: Records | None = None
     """None: on random halves of the candidates (online). Else on random halves of these."""
+    pool_otherwise: tuple[Records, ...] = ()
+    """The pool seen as candidates are seen otherwise."""
     fingerprint: str = ""
     """Identifies the trainer, so that stored shadows are never taken for another one's."""
 
     def __post_init__(self) -> None:
         if self.models < 1:
             raise SpecError(f"expected shadows from 1, got {self.models}: train some, or ask none")
+
+    @property
+    def own(self) -> tuple[Records, ...]:
+        """What offline shadows are asked about besides: there the attacker knows who is in."""
+        return () if self.pool is None else (self.pool, *self.pool_otherwise)
 
     def subsets(self, pool: Records, seed: int) -> Bool[np.ndarray, "models records"]:
         """Which records of this pool each model is trained on: a half of its own, at random.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float64
 
-from leakscope.core import ModelView, Records, Shadows
+from leakscope.core import ModelView, PoolAnswers, Records, Shadows
 from leakscope.progress import Track, untracked
 from leakscope.shadowing.plan import ShadowPlan, identity
 from leakscope.shadowing.rows import RowFile
@@ -47,7 +47,7 @@ def train(
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(ignore_cleanup_errors=True)))
-        work = prepare(plan, queries(view), seed)
+        work = prepare(plan, queries(view, plan), seed)
         key = identity(plan, work.queries, seed)
         matrix = rows((run or folder) / FOLDER, key, work, track, workers or Local())
     return shadows(view, plan, matrix, work.subsets)
@@ -66,10 +66,10 @@ def prepare(plan: ShadowPlan, queries: tuple[Records, ...], seed: int, answered:
     )
 
 
-def queries(view: ModelView) -> tuple[Records, ...]:
-    """What shadows are asked about: the candidates, these seen otherwise, reference records."""
+def queries(view: ModelView, plan: ShadowPlan) -> tuple[Records, ...]:
+    """What shadows are asked about: candidates, in every way; reference records; their own pool."""
     reference = () if view.reference is None else (view.reference,)
-    return (view.records, *view.augmented, *reference)
+    return (view.records, *view.augmented, *reference, *plan.own)
 
 
 def rows(
@@ -110,12 +110,12 @@ def shadows(
     subsets: Bool[np.ndarray, "models records"],
 ) -> Shadows:
     """The rows of `rows` as attacks get them: a matrix for each set of records, without a copy."""
-    size = len(view.records)
-    parts = np.split(matrix, np.cumsum([len(group) for group in queries(view)])[:-1], axis=1)
-    offline = np.broadcast_to(np.False_, (size, len(matrix)))
-    return Shadows(
-        phi=parts[0].T,
-        member=subsets.T if plan.pool is None else offline,
-        reference_phi=np.empty((0, len(matrix))) if view.reference is None else parts[-1].T,
-        augmented_phi=tuple(part.T for part in parts[1 : 1 + len(view.augmented)]),
-    )
+    sizes = [len(group) for group in queries(view, plan)]
+    phi = (part.T for part in np.split(matrix, np.cumsum(sizes)[:-1], axis=1))
+    candidates, *augmented = (next(phi) for _ in (view.records, *view.augmented))
+    reference = np.empty((0, len(matrix))) if view.reference is None else next(phi)
+    if plan.pool is None:
+        return Shadows(candidates, subsets.T, reference, tuple(augmented))
+    nowhere = np.broadcast_to(np.False_, candidates.shape)
+    pool = PoolAnswers(plan.pool.y, next(phi), subsets.T, tuple(phi))
+    return Shadows(candidates, nowhere, reference, tuple(augmented), pool)
