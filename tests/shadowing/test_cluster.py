@@ -3,7 +3,10 @@
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +14,7 @@ from leakscope.errors import MissingExtra, SpecError
 from leakscope.shadowing import workers
 
 SUBJECT = """
-import os, signal
+import os, signal, time
 from pathlib import Path
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
@@ -27,6 +30,7 @@ def model():
 def train(x, y, seed):
     with open(Path(__file__).parent / "log.txt", "a") as log:
         log.write(f"{seed} {os.getpid()}\\n")
+    time.sleep(float(os.environ.get("SLOW", 0)))
     calls = len((Path(__file__).parent / "log.txt").read_text().splitlines())
     if calls == 3 and "KILL" in os.environ or "KILL_ALL" in os.environ:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -87,6 +91,50 @@ def test_workers_that_always_die_are_an_error_in_our_words(tmp_path: Path) -> No
     assert done.returncode == 2
     assert "expected workers to train models, one after another died 4 times" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # files that Ray's own cluster leaves open
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_lost_machine_costs_its_waves_and_no_bit(tmp_path: Path) -> None:
+    """A cluster that was there before, of two nodes; one is lost while its worker trains."""
+    utils = pytest.importorskip("ray.cluster_utils")
+    here = audit(tmp_path / "here")
+    assert here.returncode == 0, here.stderr
+    noticed = {"health_check_period_ms": 500, "health_check_failure_threshold": 3}
+    os.environ["SLOW"] = "1"  # nodes start workers with the environment that they were born with
+    cluster = utils.Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": 1, "_system_config": noticed, "include_dashboard": False},
+    )
+    try:
+        node = cluster.add_node(num_cpus=1)
+        log = tmp_path / "there" / "log.txt"
+        losing = threading.Thread(target=_lose, args=(cluster, node, log))
+        losing.start()
+        there = audit(tmp_path / "there", "--workers", f"ray:{cluster.address}")
+        losing.join()
+    finally:
+        del os.environ["SLOW"]
+        cluster.shutdown()
+    assert there.returncode == 0, there.stderr
+    assert kept(tmp_path / "there") == kept(tmp_path / "here")
+    lines = log.read_text().splitlines()
+    assert len({line.split()[0] for line in lines}) == 6
+    assert len(lines) == 7  # the one in training on the lost machine was trained again
+
+
+def _lose(cluster: Any, node: Any, log: Path) -> None:
+    """The node, once both train: the head's worker outlives it."""
+    while not log.exists() or len({line.split()[1] for line in log.read_text().splitlines()}) < 2:
+        time.sleep(0.05)
+    cluster.remove_node(node, allow_graceful=False)
+
+
+def test_a_cluster_that_is_not_there_is_named() -> None:
+    pytest.importorskip("ray")
+    with pytest.raises(SpecError, match=r"expected a Ray cluster at 127\.0\.0\.1:1, got"):
+        workers.named("ray:127.0.0.1:1").processors()
 
 
 @pytest.mark.parametrize("name", ["", "local:2", "rays", "ray:", "dask"])

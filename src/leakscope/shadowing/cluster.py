@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import socket
 import sys
 import warnings
 from collections.abc import Generator, Iterator, Sequence
@@ -16,6 +17,9 @@ from leakscope.shadowing.workers import Trained, Work, wave
 
 RETRIES = 3
 """How often a wave whose worker died is given to another one."""
+
+PATIENCE = 10.0
+"""Seconds in which a cluster must answer."""
 
 
 @runtime_checkable
@@ -135,6 +139,7 @@ def _connected(address: str | None) -> Iterator[Any]:
     quiet = {"logging_level": "ERROR", "log_to_driver": False}
     here = {"num_cpus": os.cpu_count(), "include_dashboard": False}
     try:
+        _answering(address)
         with _unwarned():
             ray.init(**quiet, **({"address": address} if address else here))
     except Exception as error:
@@ -147,6 +152,18 @@ def _connected(address: str | None) -> Iterator[Any]:
     finally:
         with _unwarned():
             ray.shutdown()
+
+
+def _answering(address: str | None) -> None:
+    """Ray itself would ask a port where nobody listens for minutes.
+
+    Raises:
+        OSError: nobody does.
+        ValueError: the address has no port.
+    """
+    if address and address != "auto":
+        host, _, port = address.rpartition(":")
+        socket.create_connection((host, int(port)), timeout=PATIENCE).close()
 
 
 def _ray() -> Any:
