@@ -69,7 +69,7 @@ def test_an_estimate_trains_a_few_and_stops(tmp_path: Path, settings: str, model
     assert not (tmp_path / "runs").exists()
     answer = json.loads(estimate(tmp_path, settings, "--format", "json").stdout)
     assert answer["models"] == models
-    assert answer["trained"] == min(models, Local().processors())
+    assert answer["trained"] == min(models, 2 * Local().processors())
     # rows of 200 numbers, and for three targets 200 answers about three classes
     assert answer["disk"] == 8 * (200 * models + (3 * 600 if settings == IN_TURN else 0))
 
@@ -92,6 +92,19 @@ def test_seconds_are_those_of_the_trial_for_each_model(monkeypatch: pytest.Monke
     assert (about.trained, about.trial, about.seconds) == (2, 70.0, 280.0)  # the limit is a minute
     assert "About 5 min to train 8 models" in str(about)
     assert "2 models in 70 s" in str(about)
+
+
+def test_the_start_of_workers_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two at once: 5 s for the first, start included; then 2 s for two more."""
+    now = iter([0.0, 5.0, 5.0, 7.0, 7.0])
+    monkeypatch.setattr(time, "perf_counter", lambda: next(now))
+    monkeypatch.setattr(Local, "processors", lambda _: 2)
+
+    def train(x: np.ndarray, y: np.ndarray, seed: int) -> Any:
+        return lambda asked: np.full((len(asked), 2), 0.5)
+
+    about = leakscope.estimate(train, records=(np.ones((10, 1)), np.arange(10) % 2), models=100)
+    assert (about.trained, about.trial, about.seconds) == (4, 7.0, 5.0 + 98.0)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="/proc of Linux")

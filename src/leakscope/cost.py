@@ -1,9 +1,9 @@
 """What training shadows will cost, from a short trial."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ from leakscope.shadowing import train as training
 from leakscope.shadowing import workers as working
 from leakscope.shadowing.memory import peak
 from leakscope.shadowing.plan import ShadowPlan
-from leakscope.shadowing.workers import Work, Workers
+from leakscope.shadowing.settling import Settling
+from leakscope.shadowing.workers import Trained, Work, Workers
 from leakscope.targets.answers import Output
 from leakscope.training.trainers import as_trainer
 
@@ -137,27 +138,47 @@ def _queries(
 
 
 def _trial(work: Work, workers: Workers) -> Cost:
-    """Train as many models as can be trained at once, and go on from there."""
-    models = len(work.seeds)
-    begun, trained, kept = time.perf_counter(), 0, 0
-    with closing(workers.train(work, range(min(models, workers.processors())))) as arriving:
+    """Train as many models as can be trained at once, and as many again: these need no start."""
+    models, wave = len(work.seeds), workers.processors()
+    begun, kept = time.perf_counter(), 0
+    if isinstance(work.trainer, Settling):  # as it would be for all models, not for these few
+        work = replace(work, trainer=work.trainer.settled(work.pool, work.subsets))
+    ends: list[float] = []
+    with closing(_waves(work, workers, wave)) as arriving:
         for arrived in arriving:
-            trained += 1
+            ends.append(time.perf_counter() - begun)
             kept = max(kept, 0 if arrived.answers is None else arrived.answers.nbytes)
-            seconds = time.perf_counter() - begun
-            if seconds > LIMIT:
+            if ends[-1] > LIMIT:
                 break
         memory = peak()  # while workers are still there
     queries = sum(map(len, work.queries))
     return Cost(
         models=models,
-        trained=trained,
-        trial=seconds,
-        seconds=seconds / trained * models,
+        trained=len(ends),
+        trial=ends[-1],
+        seconds=_for_all(ends, wave, models),
         memory=memory,
         disk=models * queries * 8 + work.answered * kept,
         queries=queries,
     )
+
+
+def _waves(work: Work, workers: Workers, wave: int) -> Generator[Trained]:
+    models = len(work.seeds)
+    yield from workers.train(work, range(min(models, wave)))
+    if models > wave:
+        yield from workers.train(work, range(wave, min(models, 2 * wave)))
+
+
+def _for_all(ends: Sequence[float], wave: int, models: int) -> float:
+    """Seconds for all models, from those at which the first ones were there.
+
+    Where a second wave came, its pace is that of all the others, too.
+    """
+    if len(ends) <= wave:
+        return ends[-1] / len(ends) * models
+    first = ends[wave - 1]
+    return first + (ends[-1] - first) / (len(ends) - wave) * (models - wave)
 
 
 def _span(seconds: float) -> str:
