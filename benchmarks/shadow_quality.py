@@ -76,10 +76,10 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (the flag of the comman
         [_accuracy(target, world.pool.take(half)) for half in (learned, ~learned)]
         for target, learned in zip(world.targets, world.learned, strict=True)
     ]
-    trained, tested = np.mean(accuracies, axis=0)
+    trained, tested = (_across(side) for side in zip(*accuracies, strict=True))
     print(
         f"{task.name}: {len(world.targets)} targets, each on a random half of {len(world.pool):,} "
-        f"records; accuracy {trained:.3f} on these, {tested:.3f} on the other half; "
+        f"records; accuracy {trained} on these, {tested} on the other half; "
         f"{len(world.reference):,} reference records; mean over targets [95 % t-interval]\n"
     )
     print("| attack | shadows | " + " | ".join(METRICS) + " | null: AUC intervals over .5 |")

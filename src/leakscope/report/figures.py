@@ -23,6 +23,10 @@ MOST_ROWS = 30
 _LABEL = 46
 """Characters of a name that a figure has room for: the longest label of a default attack."""
 
+_WIDEST = 6.8
+"""Pixels that a letter of a row's name takes in the widest font that a reader may have instead of
+ours: DejaVu Sans, 13 pixels high."""
+
 
 def charts(summary: Summary) -> dict[str, alt.LayerChart]:
     """The figures that this summary supports, by name: roc, scores, attacks, classes."""
@@ -257,7 +261,10 @@ def _auc_axis(dots: Sequence[dict[str, Any]]) -> alt.X:
 def _whiskers(dots: Sequence[dict[str, Any]], chance: float, x: alt.X) -> alt.LayerChart:
     """A row each: name, interval, value; hollow dots failed a control; a dashed line is chance."""
     base = alt.Chart(style.data(dots))
-    y = alt.Y("name:N", title=None, sort=None).axis(domain=False, ticks=False, labelPadding=10)
+    room = math.ceil(_WIDEST * max(len(dot["name"]) for dot in dots))
+    y = alt.Y("name:N", title=None, sort=None).axis(
+        domain=False, ticks=False, labelPadding=10, minExtent=room
+    )
     intervals = (
         alt.Chart(style.data([{**dot, "value": dot["low"]} for dot in dots]))
         .mark_rule(color=style.ACCENT, strokeWidth=2)
