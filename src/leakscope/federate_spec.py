@@ -57,6 +57,17 @@ class TrainingSpec(Section):
     schedule: Schedule = "constant"
 
 
+class PrivacySpec(Section):
+    """``[privacy]``: clients train with DP-SGD; see `leakscope.defences.dp_sgd.DPSGD`."""
+
+    delta: float
+    epsilon: float | None = None
+    """What a client spends that takes part in every round; the noise follows."""
+    noise_multiplier: float | None = None
+    """Or the noise, and what is spent follows."""
+    max_grad_norm: float = 1.0
+
+
 class FederationSpec(Section):
     """A whole ``federate.toml``."""
 
@@ -68,6 +79,8 @@ class FederationSpec(Section):
     data: DataSpec
     clients: ClientsSpec
     training: TrainingSpec
+    privacy: PrivacySpec | None = None
+    """Without it clients train with no noise."""
     defences: tuple[dict[str, Any], ...] = ()
     """Update defences in the order in which an update passes them on its client."""
 

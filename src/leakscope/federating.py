@@ -10,6 +10,7 @@ from leakscope.api import numbered
 from leakscope.core import Records
 from leakscope.federate_spec import ClientsSpec, FederationSpec
 from leakscope.federation import partition
+from leakscope.federation.clients import LocalTrainer
 from leakscope.federation.server import accuracy
 from leakscope.federation.simulation import Federation, simulate
 from leakscope.progress import Track, untracked
@@ -64,6 +65,7 @@ def load(settings: FederationSpec, folder: Path) -> Federation:
     recipe = Recipe(
         objects.named(training.network, folder), **training.model_dump(exclude={"network"})
     )
+    trainer = _private(recipe, pool, settings)
     return Federation(
         pool,
         _dealt(pool, settings.clients, settings.seed),
@@ -71,10 +73,24 @@ def load(settings: FederationSpec, folder: Path) -> Federation:
         rule=settings.rule,
         participation=settings.participation,
         defence=defence,
+        trainer=trainer,
         evaluate=accuracy(test) if test is not None else None,
         seed=settings.seed,
         name=settings.name,
     )
+
+
+def _private(recipe: Recipe, pool: Records, settings: FederationSpec) -> LocalTrainer | None:
+    """What trains clients where the settings ask for privacy."""
+    if settings.privacy is None:
+        return None
+    from leakscope.defences.dp_sgd import DPSGD
+
+    # a noise that is given does not depend on the rounds, which may then grow
+    rounds = settings.rounds if settings.privacy.epsilon is not None else 1
+    trainer = DPSGD(recipe, rounds=rounds, **settings.privacy.model_dump())
+    trainer.check(pool)  # before a folder is begun
+    return trainer
 
 
 def _dealt(pool: Records, who: ClientsSpec, seed: int) -> tuple[Held, ...]:

@@ -66,6 +66,11 @@ class Trainer(Protocol):
 class Private(Protocol):
     """What a trainer has besides, if its models come with a guarantee."""
 
-    def guarantee(self, n_records: int) -> Guarantee | None:
-        """What a model trained on so many records promises; None where that is nothing."""
+    def guarantee(self, n_records: int, rounds: int = 1) -> Guarantee | None:
+        """What a model trained on so many records promises; None where that is nothing.
+
+        Args:
+            n_records: on which it was trained.
+            rounds: how many trainings on them, one after another, are promised for together.
+        """
         ...

@@ -4,6 +4,7 @@ The neighbouring relation is *add or remove one record*. Each record enters each
 its own (Poisson sampling), and the rate of the coins counts as public.
 """
 
+from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
@@ -21,6 +22,7 @@ _GRID = 1e-4
 """Step of the grid of privacy losses, which rounds against the claim."""
 
 
+@lru_cache(maxsize=10_000)
 def epsilon_of(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
     """The ε of DP-SGD at this δ; infinite if nothing is guaranteed.
 
@@ -52,6 +54,7 @@ def epsilon_of(noise_multiplier: float, rate: float, steps: int, delta: float) -
     return max(_GRID, min(float(renyi), float(losses.get_epsilon(delta))))
 
 
+@lru_cache(maxsize=10_000)
 def noise_for(epsilon: float, rate: float, steps: int, delta: float) -> float:
     """The noise multiplier that keeps ε at this δ; at most a hundredth more than the least one.
 
@@ -60,7 +63,7 @@ def noise_for(epsilon: float, rate: float, steps: int, delta: float) -> float:
         MissingExtra: dp-accounting is not installed.
     """
     accounting = _dp_accounting()
-    grid = max(_GRID, epsilon / 1000)
+    grid = max(_GRID, epsilon / 10_000)  # its error grows with the number of steps
     try:
         noise = accounting.calibrate_dp_mechanism(
             lambda: accounting.pld.PLDAccountant(value_discretization_interval=grid),

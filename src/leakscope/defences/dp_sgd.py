@@ -1,36 +1,28 @@
 """DP-SGD: training that promises, with a number, how little one record changes."""
 
 import math
-import pickle
-import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import get_args
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int64, Shaped
+from jaxtyping import Bool
 from torch import nn
 
 from leakscope.core import Guarantee, Records, Target
 from leakscope.defences.accounting import epsilon_of, noise_for
+from leakscope.defences.noisy_steps import Clipping, Plan, train_there
 from leakscope.defences.per_record import check_network
-from leakscope.errors import (
-    DataError,
-    SpecError,
-    did_you_mean,
-)
-from leakscope.randomness import stream
+from leakscope.errors import SpecError, did_you_mean
 from leakscope.targets.asking import guarded
 from leakscope.targets.torch import TorchTarget
-from leakscope.training.loop import seeded, threads
-from leakscope.training.network import restore, state
+from leakscope.training.loop import Job, assigned, fresh
+from leakscope.training.network import as_arrays, as_tensors, restore
 from leakscope.training.packing import packed
-from leakscope.training.pool import in_precision
-from leakscope.training.recipe import Recipe, Rows
-
-Clipping = Literal["per-record", "ghost"]
-
+from leakscope.training.pool import Arrays, in_precision
+from leakscope.training.processes import on_disk
+from leakscope.training.recipe import Recipe
 
 _REMEDY = (
     "make one network by hand, wrap it in opacus.GradSampleModule, and put a few records to it"
@@ -48,9 +40,10 @@ class DPSGD:
     size. What the recipe's optimiser makes of that (momentum, Adam, weight decay) costs no privacy.
 
     The guarantee is for *adding or removing one record*; exchanging one for another is worth 2 ε.
-    It covers one trained model, not the choice of settings by trying many on the same records. The
-    noise comes from PyTorch's pseudo-random generator and can be reproduced from the seed:
-    right for an audit, but not cryptographically random, as a published model should have it.
+    It covers one trained model, or a client's part in a federation, not the choice of settings by
+    trying many on the same records. The noise comes from PyTorch's pseudo-random generator and can
+    be reproduced from the seed: right for an audit, but not cryptographically random, as a
+    published model should have it.
 
     Args:
         recipe: network, optimiser, learning rate, schedule, epochs (how often each record is
@@ -62,7 +55,9 @@ class DPSGD:
         clipping: ``ghost`` takes the norms of the records' gradients alone where Opacus can, and a
             second backward pass; ``per-record`` keeps every gradient. The results are the same, but
             the second way costs far more memory and time; layers that share weights need it.
-        jobs: processes; -1 is one a core.
+        rounds: with ``epsilon``: how many trainings on the same records it is spent on together:
+            as many as a federation has rounds whose clients train in this way.
+        jobs: processes; -1 is one a core. They change nothing but the time.
 
     References:
         Abadi et al. (2016), Deep learning with differential privacy; Li, Tramèr, Liang and
@@ -78,7 +73,8 @@ class DPSGD:
     epsilon: float | None = None
     max_grad_norm: float = 1.0
     clipping: Clipping = "ghost"
-    jobs: int = -1
+    rounds: int = 1
+    jobs: int = field(default=-1, metadata={"identity": False})
 
     def __post_init__(self) -> None:
         if (self.noise_multiplier is None) == (self.epsilon is None):
@@ -95,44 +91,76 @@ class DPSGD:
             value = getattr(self, name)
             if value is not None and not 1e-6 <= value <= 1e6:
                 raise SpecError(f"expected {name} from 1e-6 to 1e6, got {value}")
+        if self.rounds < 1:
+            raise SpecError(f"expected rounds from 1, got {self.rounds}: one is a single training")
         if self.clipping not in get_args(Clipping):
             hint = did_you_mean(self.clipping, get_args(Clipping))
             raise SpecError(f"expected a known way of clipping, got {self.clipping!r}: {hint}")
         if self.jobs == 0 or self.jobs < -1:
             raise SpecError(f"expected jobs from 1, or -1 for one a core, got {self.jobs}")
 
-    def guarantee(self, n_records: int) -> Guarantee | None:
+    def guarantee(self, n_records: int, rounds: int = 1) -> Guarantee | None:
         """What a model trained on so many records promises; None where that is no finite ε.
 
         Neighbours differ by one record added or removed. The ε is that of the privacy-loss
         distribution (PLD) of dp-accounting, see `leakscope.defences.accounting.epsilon_of`.
 
+        Args:
+            n_records: on which it was trained.
+            rounds: how many trainings on them, one after another, are promised for together, each
+                from a start that the ones before may have led to: the rounds of a federation that
+                a client took part in. Their Poisson batches compose as those of one long training.
+
         Raises:
-            SpecError: there are no records, or no noise keeps the ε asked for.
+            SpecError: there are no records or rounds, or no noise keeps the ε asked for.
             MissingExtra: dp-accounting is not installed.
         """
+        if rounds < 1:
+            raise SpecError(f"expected one round or more, got {rounds}: count what was trained")
         plan = self._plan(n_records)
+        steps = rounds * plan.steps
         spent = self.epsilon
-        if spent is None:
-            spent = epsilon_of(plan.noise, plan.rate, plan.steps, self.delta)
+        if spent is None or rounds != self.rounds:
+            spent = epsilon_of(plan.noise, plan.rate, steps, self.delta)
         if not math.isfinite(spent):
             return None
         return Guarantee(
             spent,
             self.delta,
-            f"DP-SGD, {n_records} records, noise multiplier {plan.noise:.4g}, {plan.steps} Poisson "
+            f"DP-SGD, {n_records} records, noise multiplier {plan.noise:.4g}, {steps} Poisson "
             f"batches at rate {plan.rate:.4g}, add or remove one record (PLD)",
         )
 
-    def many(
+    def check(self, pool: Records) -> None:
+        """Refuse a network that cannot be trained privately on these records.
+
+        Raises:
+            SpecError: a layer, or the network, lets the records of a batch depend on each other.
+            TargetError: the recipe makes no network, or one that does not take these records.
+            MissingExtra: Opacus is not installed.
+        """
+        with guarded("a private model to train", _REMEDY):
+            network = fresh(self.recipe, Job(np.arange(1), 0))
+            x, _ = in_precision(pool.take(np.arange(min(8, len(pool)))), network)
+            check_network(network, torch.tensor(x))
+
+    def networks(
         self,
         pool: Records,
         subsets: Bool[np.ndarray, "models records"],
         seeds: Sequence[int],
-    ) -> Iterator[Target]:
+        start: Mapping[str, torch.Tensor] | None = None,
+    ) -> Iterator[nn.Module]:
         """One private network a row of ``subsets``, in order, as soon as it is there.
 
         With ``epsilon``, the noise is calibrated for each subset's own number of records.
+
+        Args:
+            pool: the records to draw from.
+            subsets: which of them each network is trained on.
+            seeds: one a network, for its own randomness.
+            start: a state dictionary from which every network starts, as the clients of a
+                federated round do; each starts from first weights of its own unless given.
 
         Raises:
             SpecError: the network cannot be trained privately, or no noise keeps the ε.
@@ -142,26 +170,46 @@ class DPSGD:
         """
         from joblib import Parallel, delayed
 
-        if not subsets.any(axis=1).all():
-            raise DataError("expected records in every subset, got an empty one: enlarge the pool")
-        if not len(seeds):
+        jobs = assigned(subsets, seeds, start)
+        if not jobs:
             return
+        self.check(pool)
         with guarded("a private model to train", _REMEDY):
-            network = _fresh(self.recipe, seeds[0])
-            x, y = in_precision(pool, network)
-            check_network(network, torch.tensor(x[:8]))
-            here = packed(self, self.recipe.network)
+            x, y = in_precision(pool, fresh(self.recipe, jobs[0]))
+            data, sent = Arrays(x, y, channels_last=False), packed(self.recipe, self.recipe.network)
+            workers = min(self.jobs, len(jobs)) if self.jobs > 0 else self.jobs
+            shared = data if workers == 1 else on_disk(pool, data)
+            given = None if start is None else as_arrays(start)
             tasks = (
-                delayed(_train_here)(here, x, y, np.flatnonzero(subset), int(seed))
-                for subset, seed in zip(subsets, seeds, strict=True)
+                delayed(train_there)(
+                    sent, self._plan(len(job.rows)), shared, job._replace(start=None), given
+                )
+                for job in jobs
             )
-            jobs = min(self.jobs, len(seeds)) if self.jobs > 0 else self.jobs
-            trained = Parallel(n_jobs=jobs, return_as="generator", batch_size=1)(tasks)
-            for seed, arrays in zip(seeds, trained, strict=True):
-                tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-                yield TorchTarget(restore(_fresh(self.recipe, seed), tensors), "logits")
+            parallel = Parallel(
+                n_jobs=workers, return_as="generator", batch_size=1, max_nbytes=None
+            )
+            for job, found in zip(jobs, parallel(tasks), strict=True):
+                yield restore(fresh(self.recipe, job), as_tensors(found))
 
-    def _plan(self, records: int) -> "_Plan":
+    def many(
+        self,
+        pool: Records,
+        subsets: Bool[np.ndarray, "models records"],
+        seeds: Sequence[int],
+    ) -> Iterator[Target]:
+        """`networks` as targets.
+
+        Raises:
+            SpecError: the network cannot be trained privately, or no noise keeps the ε.
+            DataError: a subset is empty.
+            TargetError: the recipe makes no network, or one that could not be trained.
+            MissingExtra: Opacus or dp-accounting is not installed.
+        """
+        for module in self.networks(pool, subsets, seeds):
+            yield TorchTarget(module, "logits")
+
+    def _plan(self, records: int) -> Plan:
         if records < 1:
             raise SpecError(f"expected at least one record to train on, got {records}")
         size = min(self.recipe.batch_size, records)
@@ -169,92 +217,5 @@ class DPSGD:
         noise = self.noise_multiplier
         if noise is None:
             assert self.epsilon is not None
-            noise = noise_for(self.epsilon, size / records, steps, self.delta)
-        return _Plan(size, size / records, steps, noise)
-
-
-class _Plan(NamedTuple):
-    """What the settings mean for a number of records."""
-
-    size: int
-    """Of a batch, on average."""
-    rate: float
-    steps: int
-    noise: float
-    """In multiples of the clipping norm."""
-
-
-class _Step:
-    """Opacus' module, optimiser and loss around one network, as one function of a batch."""
-
-    def __init__(self, how: DPSGD, plan: _Plan, module: nn.Module, noise: torch.Generator) -> None:
-        from opacus import grad_sample, optimizers
-        from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
-
-        inner = how.recipe.over([p for p in module.parameters() if p.requires_grad])
-        settings = {
-            "noise_multiplier": plan.noise,
-            "max_grad_norm": how.max_grad_norm,
-            "expected_batch_size": plan.size,  # what came by chance would be another sensitivity
-            "generator": noise,
-        }
-        self._loss = nn.CrossEntropyLoss()
-        if how.clipping == "ghost":
-            self._module = grad_sample.GradSampleModuleFastGradientClipping(
-                module, max_grad_norm=how.max_grad_norm
-            )
-            self._optimiser = optimizers.DPOptimizerFastGradientClipping(inner, **settings)
-            self._loss = DPLossFastGradientClipping(self._module, self._optimiser, self._loss)
-        else:
-            self._module = grad_sample.GradSampleModule(module)
-            self._optimiser = optimizers.DPOptimizer(inner, **settings)
-
-    def __call__(self, rate: float, x: torch.Tensor, y: torch.Tensor) -> None:
-        for group in self._optimiser.param_groups:
-            group["lr"] = rate
-        self._optimiser.zero_grad()
-        if len(x):
-            self._loss(self._module(x), y).backward()
-        else:  # nobody's gradient, but the noise of every step
-            for p in self._optimiser.params:
-                p.grad_sample, p.grad = p.new_zeros((0, *p.shape)), torch.zeros_like(p)
-        self._optimiser.step()
-
-
-def _train(how: DPSGD, x: torch.Tensor, y: torch.Tensor, seed: int) -> nn.Module:
-    """One model on these records, from scratch. The caller's random numbers are left alone."""
-    plan = how._plan(len(x))
-    coins, noise = (_generator(seed, name) for name in ("poisson batches", "noise"))
-    with seeded(seed, torch.device("cpu")), warnings.catch_warnings():
-        # the first layer's input needs no gradient; its parameters get theirs all the same
-        warnings.filterwarnings("ignore", "Full backward hook is firing", UserWarning)
-        module = how.recipe.network().train()
-        step = _Step(how, plan, module, noise)
-        for k in range(plan.steps):
-            # in double precision, as the accountant's rate is
-            batch = torch.rand(len(x), generator=coins, dtype=torch.float64) < plan.rate
-            step(how.recipe.rate(k / plan.steps), x[batch], y[batch])
-    return module.eval()
-
-
-def _train_here(
-    here: bytes,
-    x: Shaped[np.ndarray, "records *features"],
-    y: Int64[np.ndarray, " records"],
-    rows: Rows,
-    seed: int,
-) -> dict[str, np.ndarray]:
-    """One model, in a process of its own: what training made of its state."""
-    with threads(1):  # the same bits whatever the number of cores
-        how: DPSGD = pickle.loads(here)  # noqa: S301 (what this program has just packed)
-        module = _train(how, torch.from_numpy(x[rows]), torch.from_numpy(y[rows]), seed)
-    return {name: tensor.contiguous().numpy() for name, tensor in state(module).items()}
-
-
-def _fresh(recipe: Recipe, seed: int) -> nn.Module:
-    with seeded(seed, torch.device("cpu")):
-        return recipe.network()
-
-
-def _generator(seed: int, name: str) -> torch.Generator:
-    return torch.Generator().manual_seed(int(stream(seed, name).integers(2**63)))
+            noise = noise_for(self.epsilon, size / records, self.rounds * steps, self.delta)
+        return Plan(size, size / records, steps, noise, self.max_grad_norm, self.clipping)

@@ -29,8 +29,9 @@ def class_mix(change: Float[np.ndarray, " classes"], step: float) -> Float[np.nd
         DataError: there is only one class, the step is not above 0, or the change is not finite.
 
     References:
-        Zhao, Mopuri and Bilen (2020), iDLG: Improved deep leakage from gradients, equation 3, has
-        the gradient for one record; this is its mean over records and steps.
+        Zhao, Mopuri and Bilen (2020), iDLG: Improved deep leakage from gradients, where they
+        extract the label, have the gradient for one record; this is its mean over records and
+        steps.
 
     Examples:
         >>> class_mix(np.array([0.25, 0.05, -0.15, -0.15]), step=1.0).round(2).tolist()

@@ -5,7 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from leakscope.core import MaskedSum, Received, Records, Tensors, UpdateDefence, UpdateSum
+from leakscope.core import (
+    Guarantee,
+    MaskedSum,
+    Received,
+    Records,
+    Tensors,
+    UpdateDefence,
+    UpdateSum,
+)
 from leakscope.defences import exchange
 
 Evaluate = Callable[[Any], Mapping[str, float]]
@@ -18,7 +26,7 @@ def seen(
     sent: Tensors,
     results: Mapping[int, Tensors],
     sizes: Mapping[int, int],
-    turns: Mapping[int, int],
+    promised: Mapping[int, Guarantee | None],
     seed: int,
 ) -> tuple[dict[str, Received], MaskedSum | None]:
     """What arrives: something from each client, or a sum.
@@ -29,14 +37,15 @@ def seen(
         sent: the global weights.
         results: what each client has to send.
         sizes: how many records each has.
-        turns: how often each has sent something, this time included.
+        promised: the guarantee of all that each has sent, this time included.
         seed: of the federation.
 
     Raises:
         LeakscopeError: the defence refused.
     """
     if defence.name == "none":
-        return {str(client): Received(r, sizes[client]) for client, r in results.items()}, None
+        whole = {str(c): Received(r, sizes[c], promised[c]) for c, r in results.items()}
+        return whole, None
     total = sum(sizes.values())
     shares = {client: size / total for client, size in sizes.items()}
     contexts = exchange.begin(defence, number, sent, shares, seed)
@@ -47,7 +56,7 @@ def seen(
     if isinstance(view, UpdateSum):
         return {}, MaskedSum(tuple(map(str, view.clients)), view.total, total)
     return {
-        str(client): Received(update, sizes[client], defence.guarantee(turns[client]))
+        str(client): Received(update, sizes[client], promised[client])
         for client, update in view.by_client.items()
     }, None
 

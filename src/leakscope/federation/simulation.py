@@ -13,7 +13,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from leakscope.core import (
+    Guarantee,
     LocalTraining,
+    Private,
     Records,
     Round,
     Tensors,
@@ -53,14 +55,17 @@ class Federation:
         participation: the share of clients that a round draws at random, at least one.
         defence: what changes updates on their way. With one clients send what their training
             changed, instead of their weights, and no counters.
-        trainer: trains the clients of a round, in the place of plain training by the recipe.
+        trainer: trains the clients of a round, in the place of plain training by the recipe. If it
+            promises something, as `DPSGD` does, the transcript says what to each client, for all
+            the rounds it took part in.
         workers: processes at most, one a core unless given; they change nothing but the time.
         evaluate: measures the global model after each round: a module to named figures.
         seed: fixes every random choice.
         name: of the federation, for the transcript.
 
     Raises:
-        SpecError: there is no such rule, no client, or the participation makes no sense.
+        SpecError: there is no such rule, no client, ``fedsgd`` has a trainer, or the participation
+            makes no sense.
         DataError: a client has no records, or one that is not in the pool.
 
     References:
@@ -84,6 +89,11 @@ class Federation:
         if self.rule not in get_args(Rule):
             hint = did_you_mean(self.rule, get_args(Rule))
             raise SpecError(f"expected a known rule, got {self.rule!r}: {hint}")
+        if self.rule == "fedsgd" and self.trainer is not None:
+            raise SpecError(
+                'expected rule = "fedavg" for clients with a trainer, such as DP-SGD, got '
+                '"fedsgd", whose clients send one gradient of all their records and train nothing'
+            )
         if not 0 < self.participation <= 1:
             raise SpecError(
                 f"expected participation above 0 and up to 1, got {self.participation}: it is "
@@ -173,7 +183,10 @@ class Federation:
         found = learn(sent, rows, [int(rng.integers(2**31)) for rng in rngs])
         results = {c: self._result(sent, one) for c, one in zip(chosen, found, strict=True)}
         sizes = {client: len(held) for client, held in zip(chosen, rows, strict=True)}
-        received, masked = server.seen(self.defence, number, sent, results, sizes, turns, self.seed)
+        promised = {c: self._promised(size, turns[c]) for c, size in sizes.items()}
+        received, masked = server.seen(
+            self.defence, number, sent, results, sizes, promised, self.seed
+        )
         mean = server.average(received.values()) if masked is None else masked.tensors
         aggregated = self._aggregated(sent, mean)
         metrics: Mapping[str, float] = {}
@@ -189,6 +202,16 @@ class Federation:
             aggregated,
             metrics,
         )
+
+    def _promised(self, records: int, turns: int) -> Guarantee | None:
+        """To a client that has so many records, for all that it has sent in so many rounds.
+
+        What a defence promises hides the whole client; what a trainer does, one record. The latter
+        survives whatever a defence makes of the update, and does not depend on rounds sat out.
+        """
+        trained = self.trainer
+        at_home = trained.guarantee(records, turns) if isinstance(trained, Private) else None
+        return self.defence.guarantee(turns) or at_home
 
     @property
     def _training(self) -> LocalTraining:

@@ -11,11 +11,11 @@ from jaxtyping import Bool
 from torch import nn
 
 from leakscope.core import Records, Target
-from leakscope.errors import DataError, SpecError, did_you_mean
+from leakscope.errors import SpecError, did_you_mean
 from leakscope.targets.asking import guarded
 from leakscope.targets.torch import TorchTarget
 from leakscope.training import memory
-from leakscope.training.loop import Job, fresh
+from leakscope.training.loop import Job, assigned, fresh
 from leakscope.training.network import obstacle
 from leakscope.training.pool import Arrays
 from leakscope.training.recipe import Recipe
@@ -104,7 +104,7 @@ class Fleet:
             DataError: a subset is empty.
             TargetError: the recipe makes no network, or one that could not be trained.
         """
-        jobs = _jobs(subsets, range(len(subsets)), None)
+        jobs = assigned(subsets, range(len(subsets)))
         with guarded("a shadow model to train", _REMEDY):
             return self._settled(pool, jobs)[0] if jobs else self
 
@@ -143,7 +143,7 @@ class Fleet:
             DataError: a subset is empty.
             TargetError: the recipe makes no network, or one that could not be trained.
         """
-        jobs = _jobs(subsets, seeds, start)
+        jobs = assigned(subsets, seeds, start)
         if not jobs:
             return
         with guarded("a shadow model to train", _REMEDY):
@@ -199,16 +199,3 @@ class Fleet:
             why = "small models leave an accelerator idle unless computed together"
             fleet = replace(fleet, way="stacked", why=why)
         return replace(fleet, workers=fleet._workers()), work
-
-
-def _jobs(
-    subsets: Bool[np.ndarray, "models records"],
-    seeds: Sequence[int],
-    start: Mapping[str, torch.Tensor] | None,
-) -> list[Job]:
-    if not subsets.any(axis=1).all():
-        raise DataError("expected records in every subset, got an empty one: enlarge the pool")
-    return [
-        Job(np.flatnonzero(subset), int(seed), start)
-        for subset, seed in zip(subsets, seeds, strict=True)
-    ]

@@ -1,13 +1,16 @@
 """One model's training."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from jaxtyping import Bool
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+from leakscope.errors import DataError
 from leakscope.training.chain import by_hand, dense_layers
 from leakscope.training.early import Best
 from leakscope.training.network import restore
@@ -26,6 +29,24 @@ class Job(NamedTuple):
     seed: int
     start: Mapping[str, torch.Tensor] | None = None
     """Where training starts; at the network's own first weights, unless given."""
+
+
+def assigned(
+    subsets: Bool[np.ndarray, "models records"],
+    seeds: Sequence[int],
+    start: Mapping[str, torch.Tensor] | None = None,
+) -> list[Job]:
+    """One job a row of ``subsets``.
+
+    Raises:
+        DataError: a subset is empty.
+    """
+    if not subsets.any(axis=1).all():
+        raise DataError("expected records in every subset, got an empty one: enlarge the pool")
+    return [
+        Job(np.flatnonzero(subset), int(seed), start)
+        for subset, seed in zip(subsets, seeds, strict=True)
+    ]
 
 
 def train(recipe: Recipe, data: Tensors, job: Job) -> nn.Module:

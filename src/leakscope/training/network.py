@@ -1,8 +1,10 @@
 """What training many networks as one stack needs to know about a network."""
 
+from collections.abc import Mapping
 from copy import deepcopy
 from functools import partial
 
+import numpy as np
 import torch
 from torch import nn
 from torch.func import functional_call, grad, stack_module_state, vmap
@@ -51,6 +53,16 @@ def restore(module: nn.Module, tensors: dict[str, torch.Tensor]) -> nn.Module:
         for name, tensor in state(module).items():
             tensor.copy_(tensors[name])
     return module.eval()
+
+
+def as_arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
+    """Tensors by name on their way to another process."""
+    return {name: t.detach().cpu().contiguous().numpy() for name, t in tensors.items()}
+
+
+def as_tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
+    """What came from there, in the same memory."""
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
 class Stack:

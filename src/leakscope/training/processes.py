@@ -6,7 +6,7 @@ import pickle
 import shutil
 import sys
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from multiprocessing import current_process
 from pathlib import Path
 from tempfile import mkdtemp
@@ -14,13 +14,12 @@ from time import monotonic
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import Shaped
 from torch import nn
 
 from leakscope.core import Records
 from leakscope.training.loop import Job, fresh, threads, train
-from leakscope.training.network import restore, state
+from leakscope.training.network import as_arrays, as_tensors, restore, state
 from leakscope.training.packing import packed
 from leakscope.training.pool import Arrays
 from leakscope.training.recipe import Recipe
@@ -54,22 +53,22 @@ def in_processes(
     """The models in order, as they are there."""
     from joblib import Parallel, delayed
 
-    shared, sent = _on_disk(pool, data), packed(recipe, recipe.network)
+    shared, sent = on_disk(pool, data), packed(recipe, recipe.network)
     # joblib would share arrays by itself too, but waits a second for its copy to be let go
     parallel = Parallel(
         n_jobs=min(workers, len(jobs)), return_as="generator", batch_size=1, max_nbytes=None
     )
-    given = [None if job.start is None else _arrays(job.start) for job in jobs]
+    given = [None if job.start is None else as_arrays(job.start) for job in jobs]
     calls = (
         delayed(_train_here)(sent, shared, job._replace(start=None), start)
         for job, start in zip(jobs, given, strict=True)
     )
     for job, named in zip(jobs, parallel(calls), strict=True):
         _Kept.at_work = monotonic()
-        yield restore(fresh(recipe, job), _tensors(named))
+        yield restore(fresh(recipe, job), as_tensors(named))
 
 
-def _on_disk(pool: Records, data: Arrays) -> Arrays:
+def on_disk(pool: Records, data: Arrays) -> Arrays:
     """The same data in files, which stay until another pool comes or this one is gone."""
     last = _Kept.pool
     if last and last.known[0]() is pool.x and last.known[1]() is pool.y and _alike(last.data, data):
@@ -95,14 +94,6 @@ def _mapped(array: Shaped[np.ndarray, "..."], path: Path) -> Shaped[np.ndarray, 
     return mapped
 
 
-def _arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
-    return {name: t.detach().cpu().contiguous().numpy() for name, t in tensors.items()}
-
-
-def _tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
-    return {name: torch.from_numpy(array) for name, array in arrays.items()}
-
-
 def _train_here(
     sent: bytes, data: Arrays, job: Job, start: dict[str, np.ndarray] | None
 ) -> dict[str, np.ndarray]:
@@ -110,8 +101,8 @@ def _train_here(
     keep_memory()
     recipe = pickle.loads(sent)  # noqa: S301 (what this program has just packed)
     with threads(1):  # joblib calls this in the caller's process when one process is enough
-        started = job if start is None else job._replace(start=_tensors(start))
-        return _arrays(state(train(recipe, data.tensors("cpu"), started)))
+        started = job if start is None else job._replace(start=as_tensors(start))
+        return as_arrays(state(train(recipe, data.tensors("cpu"), started)))
 
 
 def keep_memory() -> None:
