@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from benchmarks import (
     dp_sgd,
+    federated_utility,
     federation,
     fleet,
     flower,
@@ -40,6 +41,7 @@ BENCHMARKS = {
         )
         for name in shadow_quality.TASKS
     },
+    "federated-utility": Benchmark(federated_utility.SUMMARY, federated_utility.run),
     "dp-sgd": Benchmark(dp_sgd.SUMMARY, dp_sgd.run),
 }
 

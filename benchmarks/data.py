@@ -2,6 +2,7 @@
 
 import lzma
 import os
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,22 @@ def cifar_10() -> Records:
     deviation = np.array([0.247, 0.243, 0.262], np.float32)
     x = (images.astype(np.float32) / 255 - mean) / deviation
     return Records(np.ascontiguousarray(np.moveaxis(x, -1, 1)), y)
+
+
+def soynam_families(families: int = 4) -> Records:
+    """Soybean lines of the SoyNAM project: 4,240 SNPs, -1, 0 or 1 each; the class is the family.
+
+    The largest families, those with the lowest numbers first where they are equal. Each crosses
+    the same parent with another one (Xavier et al. 2015, CRAN package SoyNAM).
+    """
+    with np.load(BytesIO(lzma.decompress(_file("soynam/soynam.npz.xz").read_bytes()))) as arrays:
+        packed, family, snps = arrays["packed"], arrays["family"], int(arrays["n_snps"])
+    codes = np.stack([packed >> 2 * k & 3 for k in range(4)], axis=-1).reshape(len(packed), -1)
+    there, sizes = np.unique(family, return_counts=True)
+    chosen = there[np.lexsort((there, -sizes))[:families]]
+    rows = np.flatnonzero(np.isin(family, chosen))
+    x = codes[rows, :snps].astype(np.float32) - 1
+    return Records(x, np.searchsorted(np.sort(chosen), family[rows]).astype(np.int64))
 
 
 def _bits(packed: np.ndarray, features: int, y: np.ndarray) -> Records:

@@ -323,3 +323,28 @@ def test_offline_shadow_learns_from_the_pool() -> None:
         dataclasses.replace(challenge, view=offline(challenge.view, pool_of(1))), Shadow()
     ).finding
     assert found.metrics["auc"].low > 0.5
+
+
+def two_sided(member: list[list[bool]]) -> ModelView:
+    """The leaky world with shadows trained on these of its first candidates."""
+    mask = np.array(member)
+    view = worlds.part(worlds.leaky().view, np.arange(len(mask)))
+    assert view.shadows is not None
+    models = slice(mask.shape[1])
+    reference = view.shadows.reference_phi[:, models]
+    return with_shadows(view, phi=view.shadows.phi[:, models], member=mask, reference_phi=reference)
+
+
+@pytest.mark.parametrize("member", [[[True], [False], [True]], [[True, True], [False, False]]])
+def test_lira_does_not_apply_where_no_candidate_has_shadows_on_both_sides(
+    member: list[list[bool]],
+) -> None:
+    view = two_sided(member)
+    with pytest.raises(NotApplicable, match="shadows on both sides of a candidate"):
+        LiRA()(view, rng())
+    assert LiRA()(offline(view), rng()).score.shape == (len(member),)
+
+
+def test_lira_applies_once_one_candidate_has_both_sides() -> None:
+    score = LiRA()(two_sided([[True, False], [False, False], [True, True]]), rng()).score
+    assert len(set(score.tolist())) == 3

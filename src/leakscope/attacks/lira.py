@@ -8,7 +8,7 @@ from jaxtyping import Float64
 
 from leakscope.attacks.shadow_answers import Answers, Column, answers, in_out
 from leakscope.core import ModelView, Need, Scores
-from leakscope.errors import SpecError
+from leakscope.errors import NotApplicable, SpecError
 
 ENOUGH = 16
 """Shadows on each side from which on a variance per record beats one for all."""
@@ -54,8 +54,13 @@ class LiRA:
         return Need.PROBABILITIES | Need.LABELS | Need.SHADOWS
 
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
-        """The log likelihood ratio of each candidate; offline, its standard score."""
+        """The log likelihood ratio of each candidate; offline, its standard score.
+
+        Raises:
+            NotApplicable: online, no candidate has shadows both trained on it and not.
+        """
         del rng
+        _refuse(view)
         said = answers(view)
         scores = [self._of_way(said, way) for way in range(len(said.target))]
         # one way at a time and in place, which for a single way is its own score, bit for bit
@@ -91,6 +96,17 @@ class LiRA:
             return np.full(len(mean), pooled)
         floor = 1e-4 * pooled
         return np.where(freedom > 0, np.maximum(squares / np.maximum(freedom, 1), floor), pooled)
+
+
+def _refuse(view: ModelView) -> None:
+    """Without a record that has both Gaussians, all ratios are the same constant."""
+    assert view.shadows is not None
+    member = view.shadows.member
+    if view.shadows.online and not (member.any(axis=1) & ~member.all(axis=1)).any():
+        raise NotApplicable(
+            "expected shadows on both sides of a candidate, trained on it and not, got one side "
+            f"alone with {member.shape[1]} in all: train more on random candidates"
+        )
 
 
 def _log_density(phi: Column, mean: Column, variance: Column) -> Float64[np.ndarray, " records"]:

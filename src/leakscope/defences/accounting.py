@@ -12,8 +12,8 @@ import numpy as np
 
 from leakscope.errors import MissingExtra, SpecError
 
-_ORDERS = range(2, 257)
-"""Of Rényi's divergence: whole ones, whose closed form always converges."""
+_ORDERS = (*range(2, 33), *range(36, 65, 4), *range(80, 257, 16))
+"""Of Rényi's divergence: whole ones, whose closed form always converges; it costs their sum."""
 
 _ENORMOUS = 1e4
 """Above this ε the looser accountant is enough: exact or not, it promises nothing."""

@@ -2,12 +2,9 @@
 
 import itertools
 import os
-import shutil
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from pickle import loads
-from tempfile import mkdtemp
 from threading import Thread
 from time import perf_counter, sleep
 from typing import Any, Final, NamedTuple
@@ -24,6 +21,7 @@ from leakscope.training.pool import Arrays
 from leakscope.training.processes import keep_memory
 from leakscope.training.recipe import Held, Recipe
 from leakscope.training.replica import Replica
+from leakscope.training.scratch import Scratch
 
 _PATIENCE: Final = 5.0
 """Seconds of training before processes are started: importing PyTorch takes them some."""
@@ -67,7 +65,7 @@ class Crew:
             self._data = Arrays.prepare(pool, fresh(recipe, Job(np.arange(1), 0)))
         self._recipe, self._workers = recipe, workers
         self._here: Replica | None = None
-        self._folder = ""
+        self._scratch: Scratch | None = None
         self._spent = 0.0
 
     def states(
@@ -121,13 +119,13 @@ class Crew:
 
     def _shared(self) -> str:
         """The folder from which processes read recipe and records, and which names this crew."""
-        if not self._folder:
-            self._folder = mkdtemp()
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        if self._scratch is None:
+            self._scratch = Scratch(self)
+            folder = self._scratch.path
             for name, value in self._data._asdict().items():
-                np.save(Path(self._folder, name), np.asarray(value))
-            Path(self._folder, "recipe").write_bytes(packed(self._recipe, self._recipe.network))
-        return self._folder
+                np.save(folder / name, np.asarray(value))
+            (folder / "recipe").write_bytes(packed(self._recipe, self._recipe.network))
+        return str(self._scratch.path)
 
 
 _there: dict[str, Replica] = {}

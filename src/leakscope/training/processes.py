@@ -3,13 +3,11 @@
 import ctypes
 import math
 import pickle
-import shutil
 import sys
 import weakref
 from collections.abc import Iterator, Sequence
 from multiprocessing import current_process
 from pathlib import Path
-from tempfile import mkdtemp
 from time import monotonic
 from typing import NamedTuple
 
@@ -23,6 +21,7 @@ from leakscope.training.network import as_arrays, as_tensors, restore, state
 from leakscope.training.packing import packed
 from leakscope.training.pool import Arrays
 from leakscope.training.recipe import Recipe
+from leakscope.training.scratch import Scratch
 
 
 class _Pool(NamedTuple):
@@ -31,8 +30,8 @@ class _Pool(NamedTuple):
     known: "tuple[weakref.ref[np.ndarray], weakref.ref[np.ndarray]]"
     """By its arrays."""
     data: Arrays
-    forget: "weakref.finalize[[str], np.ndarray]"
-    """Removes the files; by itself once the records are gone."""
+    scratch: Scratch
+    """Where the files are, which go once the records are gone."""
 
 
 class _Kept:
@@ -74,12 +73,11 @@ def on_disk(pool: Records, data: Arrays) -> Arrays:
     if last and last.known[0]() is pool.x and last.known[1]() is pool.y and _alike(last.data, data):
         return last.data
     if last:
-        last.forget()
-    folder = mkdtemp()
-    forget = weakref.finalize(pool.x, shutil.rmtree, folder, ignore_errors=True)
-    x, y = (_mapped(a, Path(folder, f"{k}.npy")) for k, a in enumerate((data.x, data.y)))
+        last.scratch.remove()
+    scratch = Scratch(pool.x)
+    x, y = (_mapped(a, scratch.path / f"{k}.npy") for k, a in enumerate((data.x, data.y)))
     known = weakref.ref(pool.x), weakref.ref(pool.y)
-    _Kept.pool = _Pool(known, Arrays(x, y, data.channels_last), forget)
+    _Kept.pool = _Pool(known, Arrays(x, y, data.channels_last), scratch)
     return _Kept.pool.data
 
 
