@@ -27,6 +27,9 @@ train, test = records(0), records(1)
 def network():
     return nn.Linear(3, 3)
 
+def mixing():
+    return nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 3))
+
 def broken():
     raise ValueError("no layers left")
 """
@@ -130,6 +133,37 @@ def test_defences_stand_in_the_order_in_which_they_are_passed(settings: Path) ->
     assert Transcript.open(settings.parent / "t").rounds[0].masked is not None
 
 
+PRIVACY = "[privacy]\ndelta = 1e-5\n"
+
+
+def spent(folder: Path) -> list[float]:
+    """ε of the first client, round by round."""
+    promised = [seen.received["0"].guarantee for seen in Transcript.open(folder).rounds]
+    return [guarantee.epsilon for guarantee in promised if guarantee is not None]
+
+
+def test_a_budget_is_for_the_whole_run_and_stands_in_the_transcript(settings: Path) -> None:
+    there = settings.parent / "t"
+    changed(settings, "[training]", f"{PRIVACY}epsilon = 6.0\n[training]")
+    assert federated(settings, "--run", there).exit_code == 0
+    course = spent(there)
+    assert course[0] < course[1] < course[2] == 6.0
+    assert "6" in inspected(there).output
+    changed(settings, "rounds = 3", "rounds = 4")  # another budget a round, so other noise
+    assert "different ones" in federated(settings, "--run", there, "--resume").output
+
+
+def test_with_a_given_noise_rounds_may_grow(settings: Path) -> None:
+    there = settings.parent / "t"
+    changed(settings, "[training]", f"{PRIVACY}noise_multiplier = 1.0\n[training]")
+    assert federated(settings, "--run", there).exit_code == 0
+    changed(settings, "rounds = 3", "rounds = 4")
+    assert federated(settings, "--run", there, "--resume").exit_code == 0
+    course = spent(there)
+    assert len(set(course)) == 4
+    assert course == sorted(course)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -146,6 +180,15 @@ def test_defences_stand_in_the_order_in_which_they_are_passed(settings: Path) ->
         ("lr = 1.0", "lr = -1.0", "lr above 0"),
         ("[training]", '[[defences]]\nname = "sumo"\n[training]', "expected the name of"),
         ("[training]", "[[defences]]\nepsilon = 1.0\n[training]", "leakscope list defences"),
+        ("[training]", f"{PRIVACY}[training]", "either noise_multiplier or epsilon, got neither"),
+        ("[training]", f"{PRIVACY}epsilon = 0.0\n[training]", "epsilon from 1e-6"),
+        ("[training]", f"{PRIVACY}epsilom = 1.0\n[training]", "did you mean 'epsilon'"),
+        ('network"\nlr = 1.0', f'mixing"\n{PRIVACY}epsilon = 1.0', "per_record.layer_norm"),
+        (
+            "rounds = 3",
+            'rounds = 3\nrule = "fedsgd"\nprivacy = {delta = 1e-5, epsilon = 1.0}',
+            'expected rule = "fedavg"',
+        ),
         ("subject.py:network", "subject.py:netwrok", "did you mean 'network'"),
         ("subject.py:network", "subject.py:broken", "no layers left"),
         ("subject.py:network", "subject.py:train", "a function that makes a network"),

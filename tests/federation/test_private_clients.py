@@ -110,6 +110,7 @@ def test_a_private_round_starts_from_the_weights_sent() -> None:
                 np.testing.assert_allclose(one.received[client].tensors[name], array, atol=5e-4)
 
 
+@pytest.mark.slow
 def test_processes_change_no_bit_and_no_identity(tmp_path: Path) -> None:
     one = simulate(federation(), 2, tmp_path / "one")
     two = simulate(federation(trainer=replace(NOISY, jobs=2)), 2, tmp_path / "two")
@@ -153,12 +154,6 @@ def test_what_a_defence_does_to_an_update_leaves_the_promise_standing() -> None:
     louder = simulate(federation(defence=noise), 1).rounds[0]
     assert louder.received["0"].guarantee == noise.guarantee(1)
     assert simulate(federation(defence=SecureSum()), 1).rounds[0].masked is not None
-
-
-def test_where_noise_promises_nothing_the_transcript_claims_nothing() -> None:
-    none = replace(NOISY, noise_multiplier=1e-6)
-    guarantee = simulate(federation(trainer=none), 1).rounds[0].received["0"].guarantee
-    assert guarantee is None or guarantee.epsilon > 1e4
 
 
 def test_batch_normalisation_is_refused_and_its_conversion_trained() -> None:
