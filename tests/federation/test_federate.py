@@ -142,6 +142,13 @@ def spent(folder: Path) -> list[float]:
     return [guarantee.epsilon for guarantee in promised if guarantee is not None]
 
 
+@pytest.fixture
+def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Importing PyTorch in others takes longer than these tests."""
+    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")
+
+
+@pytest.mark.usefixtures("one_process")
 def test_a_budget_is_for_the_whole_run_and_stands_in_the_transcript(settings: Path) -> None:
     there = settings.parent / "t"
     changed(settings, "[training]", f"{PRIVACY}epsilon = 6.0\n[training]")
@@ -153,6 +160,7 @@ def test_a_budget_is_for_the_whole_run_and_stands_in_the_transcript(settings: Pa
     assert "different ones" in federated(settings, "--run", there, "--resume").output
 
 
+@pytest.mark.usefixtures("one_process")
 def test_with_a_given_noise_rounds_may_grow(settings: Path) -> None:
     there = settings.parent / "t"
     changed(settings, "[training]", f"{PRIVACY}noise_multiplier = 1.0\n[training]")
