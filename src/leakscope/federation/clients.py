@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Bool
 
-from leakscope.core import Records, Tensors
+from leakscope.core import Guarantee, Private, Records, Tensors
 from leakscope.errors import SpecError
 from leakscope.randomness import stream
 from leakscope.targets.asking import guarded
@@ -98,6 +98,11 @@ def trained(
         subset[mine] = True
     start = as_state(dict(whole) | dict(sent))
     return (state(module) for module in trainer.networks(pool, subsets, seeds, start))
+
+
+def promised(trainer: object, records: int, rounds: int) -> Guarantee | None:
+    """What a trainer promises to a client that has so many records, if it promises anything."""
+    return trainer.guarantee(records, rounds) if isinstance(trainer, Private) else None
 
 
 def gradients(

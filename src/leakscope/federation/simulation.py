@@ -15,7 +15,6 @@ import numpy as np
 from leakscope.core import (
     Guarantee,
     LocalTraining,
-    Private,
     Records,
     Round,
     Tensors,
@@ -209,9 +208,7 @@ class Federation:
         What a defence promises hides the whole client; what a trainer does, one record. The latter
         survives whatever a defence makes of the update, and does not depend on rounds sat out.
         """
-        trained = self.trainer
-        at_home = trained.guarantee(records, turns) if isinstance(trained, Private) else None
-        return self.defence.guarantee(turns) or at_home
+        return self.defence.guarantee(turns) or clients.promised(self.trainer, records, turns)
 
     @property
     def _training(self) -> LocalTraining:
