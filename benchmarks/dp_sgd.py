@@ -76,7 +76,8 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
 def _times(
     recipe: "Recipe", pool: Records, member: Bool[np.ndarray, " records"], repeats: int
 ) -> Outcome:
-    from leakscope.defences.dp_sgd import DPSGD, Clipping
+    from leakscope.defences.dp_sgd import DPSGD
+    from leakscope.defences.noisy_steps import Clipping
     from leakscope.training.fleet import Fleet
 
     private = {

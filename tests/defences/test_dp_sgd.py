@@ -14,7 +14,8 @@ from torch import nn
 
 from leakscope.core import Private, Records, Target, Trainer
 from leakscope.defences.accounting import epsilon_of
-from leakscope.defences.dp_sgd import DPSGD, Clipping
+from leakscope.defences.dp_sgd import DPSGD
+from leakscope.defences.noisy_steps import Clipping
 from leakscope.defences.per_record import layer_norm
 from leakscope.errors import DataError, SpecError, TargetError
 from leakscope.metrics import membership
