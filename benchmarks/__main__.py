@@ -7,6 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from benchmarks import (
+    decaf,
     dp_sgd,
     federated_utility,
     federation,
@@ -43,6 +44,7 @@ BENCHMARKS = {
     },
     "federated-utility": Benchmark(federated_utility.SUMMARY, federated_utility.run),
     "dp-sgd": Benchmark(dp_sgd.SUMMARY, dp_sgd.run),
+    "decaf": Benchmark(decaf.SUMMARY, decaf.run),
 }
 
 MISSING = 2  # exit code

@@ -114,9 +114,9 @@ def _client_app(federation: "Federation") -> "ClientApp":
     from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
     from flwr.clientapp import ClientApp
 
-    from leakscope.federation import clients
     from leakscope.randomness import stream
     from leakscope.training.crew import Crew
+    from leakscope.training.network import as_state
 
     app = ClientApp()
     crews: list[Crew] = []  # one a process that the app is sent to, made there
@@ -133,7 +133,7 @@ def _client_app(federation: "Federation") -> "ClientApp":
             crews.append(Crew(federation.recipe, federation.pool, workers=1))
         (after,) = crews[0].states(weights, [rows], [seed])
         metrics = MetricRecord({"num-examples": len(rows)})
-        arrays = ArrayRecord(clients.as_state(after))
+        arrays = ArrayRecord(as_state(after))
         return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)
 
     return app
@@ -145,6 +145,7 @@ def _server_app(federation: "Federation", rounds: int, done: list[Run]) -> "Serv
     from flwr.serverapp.strategy import FedAvg
 
     from leakscope.federation import clients
+    from leakscope.training.network import as_state
 
     app = ServerApp()
 
@@ -158,7 +159,7 @@ def _server_app(federation: "Federation", rounds: int, done: list[Run]) -> "Serv
             ends.append(time.perf_counter())
 
         strategy = FedAvg(fraction_evaluate=0.0, min_available_nodes=CLIENTS)
-        fresh = clients.as_state(clients.initial(federation.recipe, federation.seed))
+        fresh = as_state(clients.initial(federation.recipe, federation.seed))
         first = ArrayRecord(fresh)
         result = strategy.start(grid, first, num_rounds=rounds, evaluate_fn=clock)
         weights = {name: value.numpy() for name, value in result.arrays.items()}

@@ -20,11 +20,12 @@ import pytest
 import leakscope
 from leakscope import auditing, catalog, federate_spec, spec
 from leakscope.cli import main
+from leakscope.metrics import composition
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
-ATTACKS = sorted(catalog.ATTACKS)
+ATTACKS = sorted({**catalog.ATTACKS, **catalog.UPDATE_ATTACKS})
 
 SETTINGS = {
     "target": '[target]\nmodel = "subject.py:model"\n',
@@ -97,7 +98,8 @@ def test_each_attack_has_a_page_that_names_its_settings(name: str) -> None:
     assert page.startswith(f"# {name}\n")
     table = (DOCS / "attacks" / "README.md").read_text(encoding="utf-8")
     (row,) = re.findall(rf"^\| \[{name}\]\({name}\.md\) .*$", table, re.M)
-    for setting in auditing.settings(catalog.attack(name)):
+    for field in dataclasses.fields(catalog.attack_class(name)):
+        setting = field.name
         assert f"`{setting}`" in page
         assert f"`{setting}`" in row
 
@@ -179,7 +181,7 @@ def test_settings_in_the_documentation_are_valid(block: str) -> None:
 
 def test_each_metric_and_each_extra_is_documented() -> None:
     page = (DOCS / "metrics.md").read_text(encoding="utf-8")
-    for name in auditing.METRICS:
+    for name in (*auditing.METRICS, *composition.METRICS):
         assert f"`{name}`" in page
     tutorial = (DOCS / "tutorial.md").read_text(encoding="utf-8")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

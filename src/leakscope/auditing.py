@@ -2,23 +2,28 @@
 
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from leakscope.core import (
+    Attack,
     Challenge,
+    CompositionAttack,
     Estimate,
     Finding,
+    Joint,
     Membership,
     MembershipAttack,
     ModelView,
+    Proportions,
     Scores,
     Status,
+    UpdateView,
 )
 from leakscope.errors import LeakscopeError, NotApplicable, SpecError
-from leakscope.metrics import membership
+from leakscope.metrics import composition, membership
 from leakscope.metrics.audit_epsilon import epsilon_lower_bound
 from leakscope.randomness import stream
 from leakscope.targets.counting import Counting
@@ -49,6 +54,10 @@ class Measured(NamedTuple):
     unmeasured: Mapping[str, str]
 
 
+Mixes = Sequence[Proportions]
+"""Class shares, one entry a client."""
+
+
 class Result(NamedTuple):
     """What an attack showed, and the guess that shows it (None if there is none)."""
 
@@ -56,8 +65,42 @@ class Result(NamedTuple):
     guess: Scores | None
 
 
-def measure(guess: Scores, truth: Membership, delta: float = 0.0) -> Measured:
+class MixResult(NamedTuple):
+    """What an attack on updates showed, and its guesses (None if there are none)."""
+
+    finding: Finding
+    guesses: Mixes | None
+
+
+def measure(guess: Scores | Mixes, truth: Membership | Mixes, delta: float = 0.0) -> Measured:
     """Every metric of a guess, each with its 95 % interval.
+
+    Args:
+        guess: about membership, or about the class shares of several clients.
+        truth: of the same kind.
+        delta: of the bound on ε.
+
+    Raises:
+        DataError: a score is not finite, or everybody is a member, or nobody; or shares are of
+            other classes.
+    """
+    if isinstance(guess, Scores) and isinstance(truth, Membership):
+        return _of_membership(guess, truth, delta)
+    assert not isinstance(guess, Scores)
+    assert not isinstance(truth, Membership)
+    return _of_composition(guess, truth)
+
+
+def _of_composition(guess: Mixes, truth: Mixes) -> Measured:
+    if len(truth) < 2:
+        why = f"needs two clients or more for an interval, there is {len(truth)}"
+        return Measured({}, dict.fromkeys(composition.METRICS, why))
+    nulls, unmeasured = composition.null_classes(guess, truth)
+    return Measured({**composition.distances(guess, truth), **nulls}, unmeasured)
+
+
+def _of_membership(guess: Scores, truth: Membership, delta: float) -> Measured:
+    """The metrics of membership.
 
     Names: ``auc``, ``tpr@FPR``, ``advantage``, ``balanced_accuracy``, ``precision@FPR:PRIOR``,
     ``epsilon`` (a lower bound at this δ).
@@ -91,7 +134,7 @@ def measure(guess: Scores, truth: Membership, delta: float = 0.0) -> Measured:
     return Measured(metrics, unmeasured)
 
 
-def settings(attack: MembershipAttack) -> dict[str, Any]:
+def settings(attack: Attack[Any, Any]) -> dict[str, Any]:
     """An attack's settings: the fields of its dataclass."""
     return {
         field.name: getattr(attack, field.name)
@@ -99,7 +142,7 @@ def settings(attack: MembershipAttack) -> dict[str, Any]:
     }
 
 
-def label(attack: MembershipAttack) -> str:
+def label(attack: Attack[Any, Any]) -> str:
     """The attack's name with the settings that tell it from others.
 
     Examples:
@@ -129,24 +172,12 @@ def run(
     begun = time.perf_counter()
     counting = Counting(challenge.view.target)
     view = dataclasses.replace(challenge.view, target=counting)
-    finding = Finding(
-        label=label(attack),
-        attack=attack.name,
-        paper=attack.paper,
-        settings=settings(attack),
-        status=Status.DONE,
-    )
+    finding = _begun(attack)
     try:
         guess = _guess(attack, view, stream(seed, "attack", finding.label))
         metrics, unmeasured = measure(guess, challenge.truth, delta)
-    except NotApplicable as error:
-        return Result(
-            dataclasses.replace(finding, status=Status.NOT_APPLICABLE, reason=str(error)), None
-        )
     except Exception as error:  # whatever breaks inside an attack is a finding, not the end
-        known = isinstance(error, LeakscopeError)
-        reason = str(error) if known else f"{type(error).__name__}: {error}"
-        return Result(dataclasses.replace(finding, status=Status.FAILED, reason=reason), None)
+        return Result(_ended(finding, error), None)
     return Result(
         dataclasses.replace(
             finding,
@@ -172,3 +203,65 @@ def _guess(attack: MembershipAttack, view: ModelView, rng: np.random.Generator) 
             f"expected {len(view.records)} scores, got an array of shape {guess.score.shape}"
         )
     return guess
+
+
+def run_on_updates(
+    challenge: Challenge[Sequence[UpdateView], Mixes | None],
+    attack: CompositionAttack,
+    seed: int = 0,
+) -> MixResult:
+    """One attack on several clients of one federation; without a truth there are guesses alone.
+
+    As with `run`, what cannot run or breaks is a finding that says why.
+    """
+    begun = time.perf_counter()
+    finding = _begun(attack)
+    try:
+        guesses = _guesses(attack, challenge.view, stream(seed, "attack", finding.label))
+        none = dict.fromkeys(composition.METRICS, "nobody said what the clients hold")
+        truth = challenge.truth
+        measured = Measured({}, none) if truth is None else measure(guesses, truth)
+    except Exception as error:  # as above
+        return MixResult(_ended(finding, error), None)
+    hows = dict.fromkeys(guess.how for guess in guesses if guess.how)
+    done = dataclasses.replace(
+        finding,
+        metrics=measured.metrics,
+        unmeasured=measured.unmeasured,
+        how="; or ".join(hows),
+        seconds=time.perf_counter() - begun,
+    )
+    return MixResult(done, guesses)
+
+
+def _guesses(
+    attack: CompositionAttack, views: Sequence[UpdateView], rng: np.random.Generator
+) -> Mixes:
+    for view in views:
+        if missing := attack.needs & ~view.offers:
+            raise NotApplicable(
+                f"needs {missing.words()}, which client {view.victim!r} does not show"
+            )
+    if isinstance(attack, Joint):
+        together: Mixes = attack.many(views, rng)
+        return together
+    return [attack(view, rng) for view in views]
+
+
+def _begun(attack: Attack[Any, Any]) -> Finding:
+    return Finding(
+        label=label(attack),
+        attack=attack.name,
+        paper=attack.paper,
+        settings=settings(attack),
+        status=Status.DONE,
+    )
+
+
+def _ended(finding: Finding, error: Exception) -> Finding:
+    """The finding of an attack that an error ended."""
+    if isinstance(error, NotApplicable):
+        return dataclasses.replace(finding, status=Status.NOT_APPLICABLE, reason=str(error))
+    known = isinstance(error, LeakscopeError)
+    reason = str(error) if known else f"{type(error).__name__}: {error}"
+    return dataclasses.replace(finding, status=Status.FAILED, reason=reason)

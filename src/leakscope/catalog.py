@@ -7,7 +7,7 @@ from typing import Any
 
 import pydantic
 
-from leakscope.core import MembershipAttack, UpdateDefence
+from leakscope.core import CompositionAttack, MembershipAttack, UpdateDefence
 from leakscope.errors import SpecError, did_you_mean
 
 ATTACKS = {
@@ -22,6 +22,11 @@ ATTACKS = {
     "shadow-stack": "leakscope.attacks.shadow_stack:ShadowStack",
 }
 
+UPDATE_ATTACKS = {
+    "decaf": "leakscope.attacks.decaf:Decaf",
+    "label-counts": "leakscope.attacks.label_counts:LabelCounts",
+}
+"""What attacks one client of a federation by its updates."""
 
 UPDATE_DEFENCES = {
     "none": "leakscope.core:UpdateDefence",
@@ -38,7 +43,7 @@ def attack_class(name: str) -> Any:
     Raises:
         SpecError: no attack has this name.
     """
-    return _class(ATTACKS, "an attack", name)
+    return _class(ATTACKS | UPDATE_ATTACKS, "an attack", name)
 
 
 def defence_class(name: str) -> Any:
@@ -51,7 +56,7 @@ def defence_class(name: str) -> Any:
 
 
 def attack(name: str, **settings: Any) -> MembershipAttack:
-    """An attack with these settings.
+    """A membership attack with these settings.
 
     Examples:
         >>> attack("threshold", signal="margin")
@@ -60,7 +65,23 @@ def attack(name: str, **settings: Any) -> MembershipAttack:
     Raises:
         SpecError: no attack has this name, or it has no such setting, or not with such a value.
     """
-    built: MembershipAttack = _build(attack_class(name), name, settings)
+    found = _class(ATTACKS, "a membership attack", name)
+    built: MembershipAttack = _build(found, name, settings)
+    return built
+
+
+def update_attack(name: str, **settings: Any) -> CompositionAttack:
+    """An attack on a client's updates with these settings.
+
+    Examples:
+        >>> update_attack("label-counts", method="llg")
+        LabelCounts(method='llg', rounds=3)
+
+    Raises:
+        SpecError: see `attack`.
+    """
+    found = _class(UPDATE_ATTACKS, "an attack on updates", name)
+    built: CompositionAttack = _build(found, name, settings)
     return built
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import click
 
 # Only what `--help` needs is imported here; commands import the rest, so that help is instant.
+from leakscope.cli_tables import reproduce
 from leakscope.errors import LeakscopeError
+from leakscope.progress import bar
 
 if TYPE_CHECKING:
     from leakscope.across import LeaveOneOut
     from leakscope.result import Audit
 
 FAILED, BAD_INPUT, TRIPPED = 1, 2, 3
-
-_MEMORY = 24 * 3600.0
-"""Seconds over which speed is averaged: a model may take hours, and needs two to have a speed."""
 
 formats = click.option(
     "--format",
@@ -79,6 +78,9 @@ def main() -> None:
     """
 
 
+main.add_command(reproduce)
+
+
 @main.command()
 @run_folder
 @formats
@@ -89,7 +91,7 @@ def demo(run: Path | None, shape: str) -> None:
     """
     from leakscope import api
 
-    _finish(api.run_demo(run, _track), shape)
+    _finish(api.run_demo(run, bar), shape)
 
 
 @main.command()
@@ -147,7 +149,7 @@ def audit(
     limits = {**asked.gate.fail_above, **_ceilings(ceilings)}
     gate.check_names(limits)
     audit_it = leave_one_out_file if asked.leave_one_out else api.audit_file
-    found = audit_it(settings, run, resume=resume, track=_track, workers=workers)
+    found = audit_it(settings, run, resume=resume, track=bar, workers=workers)
     sound = not limits or found.sound
     sentences = gate.tripped(found.findings, limits, judge or asked.gate.judge, sound=sound)
     if asked.gate.claim and isinstance(found, Audit):
@@ -219,7 +221,7 @@ def federate(settings: Path, run: Path | None, resume: bool) -> None:
     """
     from leakscope import federating
 
-    folder = federating.federate_file(settings, run, resume=resume, track=_track)
+    folder = federating.federate_file(settings, run, resume=resume, track=bar)
     click.echo(f"Transcript: {folder}")
 
 
@@ -249,7 +251,7 @@ def inspect(folder: Path, shape: str) -> None:
     from leakscope.federation.inspection import inspect
     from leakscope.federation.transcript import Transcript
 
-    found = inspect(Transcript.open(folder), _track)
+    found = inspect(Transcript.open(folder), bar)
     if shape == "json":
         click.echo(exhibit.as_json(found))
     else:
@@ -269,25 +271,6 @@ def _ceilings(pairs: Iterable[str]) -> dict[str, float]:
 
 def _bad(message: str) -> NoReturn:
     raise click.UsageError(message)
-
-
-def _track(items: Sequence[Any], text: str, done: int = 0) -> Iterable[Any]:
-    """A progress bar with the time left; nothing when output is not a terminal.
-
-    What was done before stands in the bar, and not in the estimate of the time left.
-    """
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    bar = Progress(
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-        speed_estimate_period=_MEMORY,
-    )
-    with bar:
-        yield from bar.track(items, done + len(items), done, description=text)
 
 
 def _finish(found: Audit | LeaveOneOut, shape: str, code: int = 0) -> NoReturn:

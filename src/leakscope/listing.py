@@ -30,9 +30,19 @@ def lines(what: str) -> Iterator[tuple[str, str]]:
             cls = catalog.defence_class(name)
             yield name, _first_line(cls) + (f" [{cls.paper}]" if cls.paper else "")
     else:
-        for name in catalog.ATTACKS:
+        for name in (*catalog.ATTACKS, *catalog.UPDATE_ATTACKS):
             cls = catalog.attack_class(name)
             yield name, f"{_first_line(cls)} [{cls.paper}; needs {cls().needs.words()}]"
+
+
+def tables() -> Iterator[tuple[str, str]]:
+    """Name, source and cost of each published table that can be measured again."""
+    from leakscope.experiments.table import TABLES, find
+
+    for name in TABLES:
+        table = find(name)
+        minutes = ", ".join(f"{size} {many} min" for size, many in table.minutes.items())
+        yield name, f"{table.title} [{table.source}; about {minutes} on one core]"
 
 
 def _first_line(thing: object) -> str:

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 import leakscope
-from leakscope import cli
+from leakscope import progress
 from leakscope.attacks import signals
 from leakscope.core import Finding, ModelView, Records, Shadows
 from leakscope.data import augment
@@ -209,7 +209,7 @@ def test_the_bar_starts_at_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None
     shown = io.StringIO()
     console = Console(file=shown, force_terminal=True, width=100)
     monkeypatch.setattr("rich.console.Console", lambda **_: console)
-    bar = iter(cli._track([10, 11, 12], "Training shadows", 5))
+    bar = iter(progress.bar([10, 11, 12], "Training shadows", 5))
     assert next(bar) == 10
     console.file.flush()
     assert list(bar) == [11, 12]

@@ -9,7 +9,16 @@ arrays are NumPy; rates lie in [0, 1]; randomness comes in as a generator and fr
 """
 
 from leakscope.core.findings import Check, Control, Estimate, Finding, Status, Verdict
-from leakscope.core.game import Attack, Challenge, Membership, MembershipAttack, Scores
+from leakscope.core.game import (
+    Attack,
+    Challenge,
+    CompositionAttack,
+    Joint,
+    Membership,
+    MembershipAttack,
+    Proportions,
+    Scores,
+)
 from leakscope.core.model_view import ModelView, PoolAnswers, Shadows
 from leakscope.core.records import Need, Records, Target
 from leakscope.core.rounds import (
@@ -41,10 +50,12 @@ __all__ = [
     "Claim",
     "ClientContext",
     "ClientUpdates",
+    "CompositionAttack",
     "Control",
     "Estimate",
     "Finding",
     "Guarantee",
+    "Joint",
     "LocalTraining",
     "MaskedSum",
     "Membership",
@@ -54,6 +65,7 @@ __all__ = [
     "Need",
     "PoolAnswers",
     "Private",
+    "Proportions",
     "Received",
     "Records",
     "Round",

@@ -78,6 +78,8 @@ class Finding:
     unmeasured: Mapping[str, str] = field(default_factory=dict)
     """Metrics that these sizes cannot support, each with the reason."""
     reason: str = ""
+    how: str = ""
+    """What the guess rests on, where the attack has a choice."""
     queries: int = 0
     """Answers of the model that the attack used, remembered ones included."""
     seconds: float = 0.0

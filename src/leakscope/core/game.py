@@ -1,13 +1,16 @@
 """The security game: guesses, truths, and the attacks between them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Float64, Int
 
 from leakscope.core.model_view import ModelView
 from leakscope.core.records import Need
+from leakscope.core.rounds import UpdateView
+from leakscope.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,46 @@ class Membership:
     """The truth about membership: which candidates the model was trained on."""
 
     member: Bool[np.ndarray, " records"]
+
+
+@dataclass(frozen=True, slots=True)
+class Proportions:
+    """What share of each class a client holds, and of which it has none: a guess, or the truth.
+
+    Raises:
+        DataError: the shares are not those of a whole.
+    """
+
+    share: Float64[np.ndarray, " classes"]
+    null: Bool[np.ndarray, " classes"]
+    """The classes of which there is no record."""
+    even: float | None = None
+    """Of a guess: how often a client with equally many records of each class looks at least as
+    uneven as this one, a p-value; None if that was not tested."""
+    how: str = ""
+    """Of a guess: what it rests on, where the attack has a choice."""
+
+    def __post_init__(self) -> None:
+        if not (self.share >= 0).all() or abs(self.share.sum() - 1) > 1e-6:
+            raise DataError(
+                f"expected shares from 0 that sum to 1, got {self.share.tolist()}: divide counts "
+                "by their sum"
+            )
+
+    @classmethod
+    def of(cls, counts: Int[np.ndarray, " classes"]) -> "Proportions":
+        """The truth about a client with so many records of each class.
+
+        Raises:
+            DataError: there are no records.
+
+        Examples:
+            >>> Proportions.of(np.array([3, 0, 1])).share.tolist()
+            [0.75, 0.0, 0.25]
+        """
+        if not counts.sum():
+            raise DataError("expected records of some class, got none: leave the client out")
+        return cls(counts / counts.sum(), counts == 0)
 
 
 V = TypeVar("V")
@@ -61,3 +104,13 @@ class Attack(Protocol[V_contra, G_co]):
 
 
 MembershipAttack = Attack[ModelView, Scores]
+CompositionAttack = Attack[UpdateView, Proportions]
+
+
+@runtime_checkable
+class Joint(Protocol[V_contra, G_co]):
+    """What an attack has besides, if several victims of one federation cost it less together."""
+
+    def many(self, views: Sequence[V_contra], rng: np.random.Generator) -> Sequence[G_co]:
+        """One guess a view, in order; that of a single view is what calling the attack gives."""
+        ...

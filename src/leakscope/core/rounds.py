@@ -131,6 +131,30 @@ class UpdateView:
     inputs: Shaped[np.ndarray, "items *features"] | None = None
     """What the server handed out to be trained on, where it does."""
 
+    @classmethod
+    def between(
+        cls,
+        sent: Tensors,
+        got: Tensors,
+        records: int,
+        training: LocalTraining,
+        network: Callable[[], Any] | None = None,
+        reference: Records | None = None,
+    ) -> "UpdateView":
+        """What two state dictionaries of one round show: the weights sent out, and those got back.
+
+        Args:
+            sent: the global weights.
+            got: the victim's new weights.
+            records: how many training records the victim says it has.
+            training: how clients train.
+            network: makes the module that the weights belong to.
+            reference: records the attacker owns, of the same population as the victim's.
+        """
+        received = {"victim": Received(got, records)}
+        only = Round(0, "weights", sent, received, training=training)
+        return cls("victim", (only,), network, reference)
+
     @property
     def offers(self) -> Need:
         """All that an attack can use here."""

@@ -54,23 +54,6 @@ def state(module: "torch.nn.Module") -> dict[str, np.ndarray]:
     return {name: t.detach().cpu().numpy() for name, t in module.state_dict().items()}
 
 
-def module_of(recipe: Recipe, tensors: Tensors) -> "torch.nn.Module":
-    """The network with these weights, in evaluation mode; what is not among them is fresh."""
-    import torch
-
-    with torch.random.fork_rng([]):
-        module = recipe.network()
-    module.load_state_dict(as_state(tensors), strict=False)
-    return module.eval()
-
-
-def as_state(tensors: Tensors) -> "dict[str, torch.Tensor]":
-    """A state dictionary of these arrays, as copies."""
-    import torch
-
-    return {name: torch.tensor(array) for name, array in tensors.items()}
-
-
 Learn = Callable[[Tensors, Sequence[Held], Sequence[int]], Iterable[dict[str, np.ndarray]]]
 """From the weights sent, each client's records and each one's seed to what each client found."""
 
@@ -96,6 +79,8 @@ def trained(
     subsets = np.zeros((len(rows), len(pool)), np.bool_)
     for subset, mine in zip(subsets, rows, strict=True):
         subset[mine] = True
+    from leakscope.training.network import as_state
+
     start = as_state(dict(whole) | dict(sent))
     return (state(module) for module in trainer.networks(pool, subsets, seeds, start))
 
@@ -117,8 +102,9 @@ def gradients(
     from torch.nn.functional import cross_entropy
 
     from leakscope.training.loop import seeded, threads
+    from leakscope.training.network import loaded
 
-    module = module_of(recipe, sent).train()
+    module = loaded(recipe.network, sent).train()
     if buffers := [name for name, _ in module.named_buffers()]:
         raise SpecError(
             f'expected a network without buffers for rule = "fedsgd", got {buffers[0]!r}: use '

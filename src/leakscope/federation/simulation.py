@@ -190,7 +190,9 @@ class Federation:
         aggregated = self._aggregated(sent, mean)
         metrics: Mapping[str, float] = {}
         if self.evaluate is not None:
-            metrics = self.evaluate(clients.module_of(self.recipe, aggregated))
+            from leakscope.training.network import loaded
+
+            metrics = self.evaluate(loaded(self.recipe.network, aggregated))
         return Round(
             number,
             self._kind,

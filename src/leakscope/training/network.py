@@ -1,6 +1,6 @@
 """What training many networks as one stack needs to know about a network."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import partial
 
@@ -63,6 +63,22 @@ def as_arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
 def as_tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
     """What came from there, in the same memory."""
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+
+def as_state(tensors: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
+    """A state dictionary of these arrays, as copies."""
+    return {name: torch.tensor(array) for name, array in tensors.items()}
+
+
+def loaded(network: Callable[[], nn.Module], tensors: Mapping[str, np.ndarray]) -> nn.Module:
+    """A network with these weights, in evaluation mode; what is not among them is fresh.
+
+    The random numbers of the caller are left alone.
+    """
+    with torch.random.fork_rng([]):
+        module = network()
+    module.load_state_dict(as_state(tensors), strict=False)
+    return module.eval()
 
 
 class Stack:

@@ -1,0 +1,113 @@
+"""Virtual clients in the rounds of real ones: what both show, and what that says of the latter."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Float64
+
+from leakscope.attacks import share_regression, virtual_clients
+from leakscope.attacks.share_regression import Fit
+from leakscope.attacks.stage import Stage
+from leakscope.attacks.virtual_clients import Cast
+from leakscope.core import Proportions, UpdateView
+from leakscope.randomness import stream
+from leakscope.training.recipe import Recipe
+
+
+class Rehearsal:
+    """Grows with each `add`; what was trained once is kept.
+
+    Args:
+        rounds: by number a round, and the positions of the victims that are attacked in it.
+        views: of the victims.
+        seed: fixes the virtual clients.
+    """
+
+    def __init__(
+        self,
+        rounds: Mapping[int, tuple[Stage, list[int]]],
+        views: Sequence[UpdateView],
+        seed: int,
+    ) -> None:
+        self._rounds, self._views, self._seed = rounds, views, seed
+        self._reference = next(iter(rounds.values()))[0].reference
+        self._sizes = sorted(
+            {stage.records(views[v].victim) for stage, victims in rounds.values() for v in victims}
+        )
+        self._cast: Cast | None = None
+        self._noise: dict[int, float] = {}
+        self._crews: dict[Recipe, object] = {}
+        self._shown: dict[int, list[np.ndarray]] = {number: [] for number in rounds}
+        self._victims = {
+            number: np.array(
+                [virtual_clients.features(stage, stage.seen(views[v].victim)) for v in victims]
+            )
+            for number, (stage, victims) in rounds.items()
+        }
+
+    def add(self, many: int, near: Float64[np.ndarray, "victims classes"] | None = None) -> None:
+        """Train more virtual clients, of all kinds or with mixes near these, in every round."""
+        before = 0 if self._cast is None else len(self._cast.rows)
+        rng = stream(self._seed, "mixes", before)
+        if near is None:
+            more = virtual_clients.draw(self._reference, self._sizes, many, rng)
+        else:
+            more = virtual_clients.draw_near(self._reference, self._sizes, near, many, rng)
+        for number, (stage, victims) in self._rounds.items():
+            crew = self._crew(stage)
+            if number not in self._noise:
+                names = [self._views[v].victim for v in victims]
+                self._noise[number] = virtual_clients.noise_in(
+                    stage, crew, more, names, self._seed % 2**31
+                )
+            noise = self._noise[number]
+            shown = virtual_clients.played(stage, crew, more, noise, self._seed, before)
+            self._shown[number].append(shown)
+        self._cast = more if self._cast is None else self._cast.joined(more)
+
+    def guesses(self, null_error: float) -> tuple[Proportions, ...]:
+        """What the victims hold, by all virtual clients so far.
+
+        Rounds count by the inverse of their mean squared error on virtual clients, each guessed
+        by the others.
+
+        Args:
+            null_error: how often a class that is there may be declared null.
+        """
+        assert self._cast is not None
+        shares = self._cast.shares
+        fits = {
+            number: share_regression.fit(np.concatenate(shown), shares, self._victims[number])
+            for number, shown in self._shown.items()
+        }
+        weights = {number: 1 / max(fit.error(shares), 1e-12) for number, fit in fits.items()}
+        return tuple(self._guess(k, fits, weights, null_error) for k in range(len(self._views)))
+
+    def _guess(
+        self,
+        victim: int,
+        fits: Mapping[int, Fit],
+        weights: Mapping[int, float],
+        null_error: float,
+    ) -> Proportions:
+        assert self._cast is not None
+        mine = [number for number, (_, who) in self._rounds.items() if victim in who]
+        places = {number: self._rounds[number][1].index(victim) for number in mine}
+        each = [weights[number] for number in mine]
+        raw = np.average([fits[n].guess[places[n]] for n in mine], axis=0, weights=each)
+        others = np.average([fits[n].left_out for n in mine], axis=0, weights=each)
+        null = share_regression.absent(raw[None], others, self._cast.counts > 0, null_error)[0]
+        p = share_regression.evenness(raw[None], others[self._cast.even])[0]
+        return Proportions(
+            share_regression.possible(raw, null),
+            null,
+            even=float(p),
+            how=f"{len(self._cast.rows)} virtual clients, rounds {', '.join(map(str, mine))}",
+        )
+
+    def _crew(self, stage: Stage) -> object:
+        from leakscope.training.crew import Crew
+
+        if stage.recipe not in self._crews:
+            self._crews[stage.recipe] = Crew(stage.recipe, stage.reference)
+        return self._crews[stage.recipe]

@@ -1,0 +1,117 @@
+"""From what virtual clients show to what real ones hold: regression, and how far it errs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float64
+from scipy.spatial.distance import cdist
+
+from leakscope.last_layer import on_simplex
+
+Features = Float64[np.ndarray, "virtual features"]
+Shares = Float64[np.ndarray, "virtual classes"]
+
+_WIDTHS = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Widths of the kernel tried, in median distances."""
+
+_RIDGES = tuple(10.0**k for k in range(-6, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Kernel ridge regression in one round."""
+
+    left_out: Shares
+    """Of each virtual client, guessed by the others."""
+    guess: Float64[np.ndarray, "victims classes"]
+
+    def error(self, shares: Shares) -> float:
+        """Mean squared error of guesses about virtual clients."""
+        return float(((self.left_out - shares) ** 2).mean())
+
+
+def fit(shown: Features, shares: Shares, victims: Float64[np.ndarray, "victims features"]) -> Fit:
+    """Shares from features with Gaussian kernels; width and ridge by leaving one out.
+
+    Leaving one client out of kernel ridge regression moves its residual in closed form.
+
+    Args:
+        shown: what virtual clients show.
+        shares: what they hold.
+        victims: what victims show.
+
+    References:
+        Rasmussen and Williams (2006), Gaussian processes for machine learning, equations 5.10
+        to 5.12.
+    """
+    centre, scale = shown.mean(axis=0), shown.std(axis=0)
+    scale = np.where(scale > 1e-12, scale, np.inf)  # what never changes tells nothing
+    inner, outer = (shown - centre) / scale, (victims - centre) / scale
+    squares, across = cdist(inner, inner, "sqeuclidean"), cdist(outer, inner, "sqeuclidean")
+    middle = float(np.median(squares)) or 1.0
+    mean = shares.mean(axis=0)
+    best, least = None, np.inf
+    for width in _WIDTHS:
+        rate = 0.5 / (width**2 * middle)
+        values, vectors = np.linalg.eigh(np.exp(-rate * squares))
+        turned = vectors.T @ (shares - mean)
+        for ridge in _RIDGES:
+            inverse = 1 / (np.maximum(values, 0) + ridge)
+            dual = vectors @ (inverse[:, None] * turned)
+            off = dual / ((vectors**2) @ inverse)[:, None]
+            error = float((off**2).mean())
+            if error < least:
+                least = error
+                best = Fit(shares - off, mean + np.exp(-rate * across) @ dual)
+    assert best is not None
+    return best
+
+
+def absent(
+    guess: Float64[np.ndarray, "victims classes"],
+    left_out: Shares,
+    held: Bool[np.ndarray, "virtual classes"],
+    error: float,
+) -> Bool[np.ndarray, "victims classes"]:
+    """The classes whose guessed share is lower than nearly all guesses about classes that are held.
+
+    Of virtual clients' classes with a record or more, at most a share of ``error`` has a guess
+    that low; a real client's class is declared null by mistake no more often, as far as its mix
+    and its records are like theirs.
+
+    References:
+        Vovk, Gammerman and Shafer (2005), Algorithmic learning in a random world, chapter 2: the
+        rank of a new score among exchangeable ones.
+    """
+    scores = np.sort(left_out[held])
+    allowed = int(error * (len(scores) + 1))
+    if not allowed:
+        return np.zeros(guess.shape, np.bool_)
+    low: np.ndarray = guess < scores[allowed - 1]
+    # a client holds some class: the one with the largest share
+    low[np.arange(len(guess)), guess.argmax(axis=1)] = False
+    return low
+
+
+def evenness(
+    guess: Float64[np.ndarray, "victims classes"], even: Float64[np.ndarray, "clients classes"]
+) -> Float64[np.ndarray, " victims"]:
+    """P-values of the hypothesis that a client holds equally many records of each class.
+
+    Args:
+        guess: about victims.
+        even: about virtual clients that do, each without itself.
+    """
+    spread = np.abs(even - 1 / even.shape[1]).sum(axis=1)
+    mine = np.abs(guess - 1 / guess.shape[1]).sum(axis=1)
+    p: np.ndarray = (1 + (spread >= mine[:, None]).sum(axis=1)) / (1 + len(spread))
+    return p
+
+
+def possible(
+    raw: Float64[np.ndarray, " classes"], null: Bool[np.ndarray, " classes"]
+) -> Float64[np.ndarray, " classes"]:
+    """The nearest shares to a guess, with none of the classes that are not there."""
+    shares = np.zeros(len(raw))
+    shares[~null] = on_simplex(np.eye(int((~null).sum())), raw[~null])
+    return shares

@@ -1,0 +1,188 @@
+"""Clients that the attacker invents: its own records in chosen mixes, trained as real ones are."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int
+
+from leakscope.attacks.stage import Sight, Stage
+from leakscope.core import Records, Tensors
+from leakscope.randomness import stream
+from leakscope.training.recipe import Held
+
+EVEN = 6
+"""One virtual client in so many has equally many records of each class."""
+
+_SPREADS = (1.0, 3.0, 10.0)
+"""Concentrations of the Dirichlet distributions that mixes are drawn from."""
+
+_NEAR = 40.0
+"""Concentration around a guess."""
+
+_MEDIAN_OF_SQUARES = 0.4549
+"""Median of the square of a standard normal number."""
+
+_TRIAL = 8
+"""Virtual clients whose changes noise is measured against."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Virtual clients: the same ones play in every round."""
+
+    counts: Int[np.ndarray, "clients classes"]
+    rows: tuple[Held, ...]
+    """Positions of their records among the attacker's; some are there more than once."""
+    even: Bool[np.ndarray, " clients"]
+    """Which of them have equally many records of each class by intention."""
+
+    @property
+    def shares(self) -> Float64[np.ndarray, "clients classes"]:
+        """What is to be guessed of them."""
+        shares: np.ndarray = self.counts / self.counts.sum(axis=1, keepdims=True)
+        return shares
+
+    def joined(self, other: "Cast") -> "Cast":
+        """These and the others."""
+        return Cast(
+            np.concatenate([self.counts, other.counts]),
+            self.rows + other.rows,
+            np.concatenate([self.even, other.even]),
+        )
+
+
+def draw(reference: Records, sizes: Sequence[int], many: int, rng: np.random.Generator) -> Cast:
+    """So many virtual clients with mixes of all kinds; one in `EVEN` has an even one.
+
+    Args:
+        reference: the attacker's records, of every class.
+        sizes: numbers of records to choose from for each.
+        many: how many.
+        rng: draws them.
+    """
+    classes = int(reference.y.max()) + 1
+    counts = []
+    for k in range(many):
+        size = int(rng.choice(np.asarray(sizes)))
+        if k % EVEN == 0:
+            counts.append(_even(size, classes, rng))
+            continue
+        there = classes if rng.random() < 0.5 else int(rng.integers(1, classes + 1))
+        mix = np.zeros(classes)
+        chosen = rng.permutation(classes)[:there]
+        mix[chosen] = rng.dirichlet(np.full(there, rng.choice(_SPREADS)))
+        counts.append(rng.multinomial(size, mix))
+    return _held(reference, np.array(counts), np.arange(many) % EVEN == 0, rng)
+
+
+def draw_near(
+    reference: Records,
+    sizes: Sequence[int],
+    guesses: Float64[np.ndarray, "victims classes"],
+    many: int,
+    rng: np.random.Generator,
+) -> Cast:
+    """So many virtual clients with mixes like those guessed, taken in turn."""
+    classes = guesses.shape[1]
+    counts = []
+    for k in range(many):
+        size = int(rng.choice(np.asarray(sizes)))
+        mix = guesses[k % len(guesses)]
+        # classes taken for absent come back as rare ones now and then: the guess may be wrong
+        floor = np.where(rng.random(classes) < 0.2, 0.02, 1e-4)
+        counts.append(rng.multinomial(size, rng.dirichlet(_NEAR * np.maximum(mix, floor))))
+    return _held(reference, np.array(counts), np.zeros(many, np.bool_), rng)
+
+
+def played(
+    stage: Stage, crew: Any, cast: Cast, noise: float, seed: int, first: int = 0
+) -> Float64[np.ndarray, "clients features"]:
+    """What virtual clients show in a round, one row each: see `features`.
+
+    Args:
+        stage: the round.
+        crew: a `leakscope.training.crew.Crew` of its recipe and records.
+        cast: the clients.
+        noise: standard deviation of what a defence adds to every number of an update.
+        seed: for their training; the same for the same round.
+        first: how many were drawn before them.
+    """
+    numbers = range(first, first + len(cast.rows))
+    each = [stream(seed, "virtual client", stage.round.number, k) for k in numbers]
+    seeds = [int(rng.integers(2**31)) for rng in each]
+    changes = stage.trained(crew, cast.rows, seeds)
+    sights = (
+        stage.sight(_noisy(change, noise, rng), len(rows))
+        for change, rng, rows in zip(changes, each, cast.rows, strict=True)
+    )
+    return np.array([features(stage, sight) for sight in sights])
+
+
+def features(stage: Stage, sight: Sight) -> Float64[np.ndarray, " features"]:
+    """What an update shows of each class, in a handful of numbers that do not grow with the steps.
+
+    Mean change of the last weights and biases, the share of weights that grew, what became of the
+    model's answers on all of the attacker's records and on those of the class itself, and how many
+    steps there were.
+    """
+    log = np.log(np.maximum(sight.answers, 1e-12))
+    log -= np.log(np.maximum(stage.before, 1e-12))
+    own, moved = np.diagonal(stage.by_class(sight.answers)), np.diagonal(stage.by_class(log))
+    mean = np.log(np.maximum(sight.answers.mean(axis=0), 1e-12))
+    parts = [sight.weight.sum(axis=1) / sight.steps, (sight.weight > 0).mean(axis=1)]
+    if sight.bias is not None:
+        parts.append(sight.bias / sight.steps)
+    return np.concatenate([*parts, log.mean(axis=0), moved, mean, own, [np.log(sight.steps)]])
+
+
+def noise_in(stage: Stage, crew: Any, cast: Cast, victims: Iterable[str], seed: int) -> float:
+    """Standard deviation of noise that victims' updates hold beyond what training explains.
+
+    The median of squares of all numbers of an update, beside that of virtual clients: noise moves
+    every weight, training mostly some. Below four times the largest of the virtual ones it is
+    taken for none.
+    """
+    changes = islice(stage.trained(crew, cast.rows[:_TRIAL], range(seed, seed + _TRIAL)), _TRIAL)
+    explained = [_median_square(change) for change in changes]
+    there = float(np.median([_median_square(stage.round.change(name)) for name in victims]))
+    if there <= 4 * max(explained):
+        return 0.0
+    return float(np.sqrt((there - np.median(explained)) / _MEDIAN_OF_SQUARES))
+
+
+def _median_square(change: Tensors) -> float:
+    floats = (a.ravel() for a in change.values() if a.dtype.kind == "f")
+    return float(np.median(np.concatenate(list(chain(floats))).astype(np.float64) ** 2))
+
+
+def _noisy(change: Tensors, noise: float, rng: np.random.Generator) -> Tensors:
+    if not noise:
+        return change
+    return {n: (a + rng.normal(0.0, noise, a.shape)).astype(a.dtype) for n, a in change.items()}
+
+
+def _even(size: int, classes: int, rng: np.random.Generator) -> Int[np.ndarray, " classes"]:
+    counts = np.full(classes, size // classes)
+    counts[rng.permutation(classes)[: size % classes]] += 1
+    return counts
+
+
+def _held(
+    reference: Records,
+    counts: Int[np.ndarray, "clients classes"],
+    even: Bool[np.ndarray, " clients"],
+    rng: np.random.Generator,
+) -> Cast:
+    own = [np.flatnonzero(reference.y == k) for k in range(counts.shape[1])]
+    rows = []
+    for row in counts:
+        # as rarely twice as the records allow, as those of a real client are never there twice
+        parts = [
+            rng.permutation(np.resize(rng.permutation(mine), many))
+            for mine, many in zip(own, row, strict=True)
+        ]
+        rows.append(np.concatenate(parts))
+    return Cast(counts, tuple(rows), even)

@@ -1,0 +1,1 @@
+"""Published tables, measured again: one file each, and what all of them need."""

@@ -1,0 +1,73 @@
+"""Real images for experiments, from the folder in ``LEAKSCOPE_DATA``."""
+
+import lzma
+import os
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Shaped
+
+from leakscope.core import Records
+from leakscope.errors import DataError, MissingExtra
+
+Name = Literal["mnist", "fashion_mnist", "cifar10", "fer2013", "ham10000"]
+
+_STRIPS = {"cifar10": ("x_strip.png", 32), "fer2013": ("x_strip.png", 48)}
+
+
+def images(name: Name, side: int | None = None) -> Records:
+    """All images of a set, standardised, channels first.
+
+    Args:
+        name: of the set's folder.
+        side: pixels of a side, by averaging squares of pixels; as they are unless given.
+
+    Raises:
+        DataError: they are not there, or cannot be made that small.
+    """
+    if name in ("mnist", "fashion_mnist"):
+        with lzma.open(_file(f"{name}/x.npy.xz")) as file:
+            x = np.load(file, allow_pickle=False)[:, None]
+        y = np.load(_file(f"{name}/y.npy"), allow_pickle=False)
+    else:
+        strip, pixels = _STRIPS.get(name, ("x28_strip.png", 28))
+        x = _strip(_file(f"{name}/{strip}"), pixels)
+        with np.load(_file(f"{name}/meta.npz"), allow_pickle=False) as arrays:
+            y = arrays["y"]
+    small = _pooled(x, side or x.shape[-1]).astype(np.float32)
+    axes = (0, 2, 3)
+    centred = small - small.mean(axis=axes, keepdims=True)
+    return Records(centred / small.std(axis=axes, keepdims=True), y.astype(np.int64))
+
+
+def _strip(path: Path, side: int) -> Shaped[np.ndarray, "images channels side side"]:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise MissingExtra("pillow", "benchmark") from error
+    with Image.open(path) as strip:
+        flat = np.asarray(strip)
+    return np.moveaxis(flat.reshape(-1, side, side, flat.shape[2] if flat.ndim == 3 else 1), -1, 1)
+
+
+def _pooled(
+    x: Shaped[np.ndarray, "images channels from from"], side: int
+) -> Shaped[np.ndarray, "images channels to to"]:
+    count, channels, pixels, _ = x.shape
+    if pixels % side:
+        raise DataError(f"expected a side that divides {pixels} pixels, got {side}: choose another")
+    part = pixels // side
+    split = x.reshape(count, channels, side, part, side, part)
+    pooled: np.ndarray = split.mean(axis=(3, 5), dtype=np.float32)
+    return pooled
+
+
+def _file(name: str) -> Path:
+    folder = os.environ.get("LEAKSCOPE_DATA")
+    path = Path(folder or "", name)
+    if folder is None or not path.is_file():
+        raise DataError(
+            f"expected a data set at {path}, got none: set LEAKSCOPE_DATA to the folder with them"
+        )
+    return path

@@ -1,0 +1,28 @@
+"""Decaf's table VI: users of FER-2013."""
+
+from leakscope.experiments.decaf_users import COLUMNS, DIFFERS, SEEDS, rows
+from leakscope.experiments.table import Table
+
+USERS = (
+    (14.29, 14.29, 14.29, 14.29, 14.29, 14.29, 14.29),
+    (19.23, 5.77, 15.38, 3.85, 26.92, 13.46, 15.38),
+    (5.17, 7.76, 13.79, 24.14, 12.07, 19.83, 17.24),
+    (29.2, 0, 7.3, 21.9, 8.76, 10.95, 21.9),
+    (0, 8.04, 33.93, 0, 26.79, 31.25, 0),
+    (27.4, 0, 47.95, 0, 24.66, 0, 0),
+    (0, 0, 0, 0, 0, 0, 100),
+)
+"""Per cent."""
+
+ALSO = "10,000 of the 35,887 faces, 240 a user, and fewer auxiliary ones of the rarest class."
+
+TABLE = Table(
+    title="Decaf: class shares of seven users of FER-2013",
+    source="Dai et al. 2024, table VI",
+    columns=COLUMNS,
+    rows=rows((0.1738, 0.0886, 0.0632), data="fer2013", users=USERS, records=240),
+    work="leakscope.experiments.decaf_users:measured",
+    seeds=SEEDS,
+    minutes={"small": 2, "medium": 60, "full": 150},
+    differs={size: f"{text} {ALSO}" for size, text in DIFFERS.items()},
+)

@@ -1,0 +1,28 @@
+"""Decaf's table VII: users of SkinCancer."""
+
+from leakscope.experiments.decaf_users import COLUMNS, DIFFERS, SEEDS, rows
+from leakscope.experiments.table import Table
+
+USERS = (
+    (14.29, 14.29, 14.29, 14.29, 14.29, 14.29, 14.29),
+    (15.2, 20.52, 11.85, 16, 12.16, 14.44, 9.88),
+    (10.26, 8.97, 16.67, 12.82, 14.1, 16.03, 21.15),
+    (20, 0, 38.46, 10.77, 7.69, 7.69, 15.38),
+    (9.09, 16.36, 0, 27.27, 0, 14.55, 32.73),
+    (0, 18.84, 20.29, 0, 43.48, 0, 17.39),
+    (0, 100, 0, 0, 0, 0, 0),
+)
+"""Per cent."""
+
+ALSO = "Images at 28 x 28 pixels, 100 a user, and some 30 auxiliary ones of the rarest classes."
+
+TABLE = Table(
+    title="Decaf: class shares of seven users of SkinCancer",
+    source="Dai et al. 2024, table VII",
+    columns=COLUMNS,
+    rows=rows((0.1538, 0.0716, 0.0471), data="ham10000", users=USERS, records=100),
+    work="leakscope.experiments.decaf_users:measured",
+    seeds=SEEDS,
+    minutes={"small": 2, "medium": 60, "full": 150},
+    differs={size: f"{text} {ALSO}" for size, text in DIFFERS.items()},
+)

@@ -1,0 +1,224 @@
+"""Decaf on small federations: what it finds, what it promises, and that it touches nothing."""
+
+import dataclasses
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakscope import catalog
+from leakscope.attacks.decaf import Decaf
+from leakscope.attacks.label_counts import LabelCounts
+from leakscope.core import LocalTraining, Proportions, Received, Round, UpdateView
+from leakscope.errors import NotApplicable, SpecError
+from leakscope.federation import Federation, exact, simulate
+from leakscope.metrics import composition
+from leakscope.training.recipe import Optimiser, Recipe
+
+from . import federations
+from .federations import COUNTS
+
+QUICK = Decaf(level="virtual", clients=48, rounds=1)
+
+
+def l1(guesses: tuple[Proportions, ...]) -> float:
+    return composition.distances(guesses, federations.truths())["l1"].value
+
+
+def guess(attack: Decaf, views: list[UpdateView], seed: int = 0) -> tuple[Proportions, ...]:
+    return attack.many(views, np.random.default_rng(seed))
+
+
+def test_each_level_beats_what_knows_only_the_null_classes() -> None:
+    views = federations.views(federations.played())
+    rng = np.random.default_rng(0)
+    floor = l1(tuple(LabelCounts("uniform")(view, rng) for view in views))
+    published = l1(guess(Decaf(faithful=True), views))
+    assert published < floor
+    assert l1(guess(Decaf(level="bias"), views)) < 0.7 * published
+    assert l1(guess(Decaf(level="virtual", clients=96), views)) < 0.5 * published
+
+
+def test_together_or_alone_a_client_is_guessed_the_same() -> None:
+    views = federations.views(federations.played())
+    together = guess(QUICK, views)[1]
+    alone = QUICK(views[1], np.random.default_rng(0))
+    # matrices of other sizes are multiplied in another order
+    np.testing.assert_allclose(alone.share, together.share, atol=1e-9)
+    assert alone.even == together.even
+
+
+def test_the_same_seed_gives_the_same_guess_and_the_view_stays_as_it_was() -> None:
+    views = federations.views(federations.played())
+    before = digest(views)
+    first = guess(QUICK, views, 7)
+    second = guess(QUICK, views, 7)
+    for one, other in zip(first, second, strict=True):
+        np.testing.assert_array_equal(one.share, other.share)
+    assert digest(views) == before
+
+
+def digest(views: list[UpdateView]) -> str:
+    found = hashlib.sha256()
+    for view in views:
+        for played in view.rounds:
+            for tensors in (played.sent, *(got.tensors for got in played.received.values())):
+                for array in tensors.values():
+                    found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
+
+
+@pytest.mark.parametrize("optimiser", ["adadelta", "adam"])
+def test_virtual_clients_read_any_optimiser(optimiser: Optimiser) -> None:
+    lr = 1.0 if optimiser == "adadelta" else 0.005
+    views = federations.views(federations.played(optimiser=optimiser, lr=lr))
+    rng = np.random.default_rng(0)
+    floor = l1(tuple(LabelCounts("uniform")(view, rng) for view in views))
+    assert l1(guess(QUICK, views)) < floor
+
+
+def test_classes_that_are_there_are_declared_null_no_more_often_than_stated() -> None:
+    """LayerNorm, LeakyReLU and weight decay: the published rule's premises are gone."""
+    wrong = held = 0
+    for seed in range(4):
+        transcript = federations.played(federations.leaky, weight_decay=0.01, rounds=1, seed=seed)
+        views = federations.views(transcript, federations.leaky)
+        attack = dataclasses.replace(QUICK, null_error=0.1)
+        for found, row in zip(guess(attack, views, seed), COUNTS, strict=True):
+            wrong += int((found.null & (row > 0)).sum())
+            held += int((row > 0).sum())
+    # 4 federations x 16 classes: three standard deviations above the stated rate
+    assert wrong / held < 0.1 + 3 * (0.1 * 0.9 / held) ** 0.5
+
+
+def test_a_balanced_client_is_not_called_uneven_more_often_than_stated() -> None:
+    counts = np.full((20, federations.CLASSES), 30)
+    pool = federations.records(600, 5)
+    recipe = Recipe(federations.relu, lr=0.05, epochs=1, batch_size=20)
+    federation = Federation(pool, exact(pool, counts), recipe, workers=1)
+    transcript = simulate(federation, 1)
+    views = [transcript.view(str(k), federations.relu, federations.reference()) for k in range(20)]
+    found = guess(dataclasses.replace(QUICK, clients=114), views)
+    p = np.array([one.even for one in found])
+    # at most 10 % of p-values up to 0.1: of 20 clients 2, and three standard deviations more
+    assert (p <= 0.1).sum() <= 2 + 3 * (20 * 0.1 * 0.9) ** 0.5
+    assert p.min() >= 1 / 20
+    uneven = guess(QUICK, federations.views(federations.played()))
+    assert uneven[3].even == pytest.approx(1 / 9)  # a single class, beside 8 even ones
+
+
+def test_noise_is_noticed_and_played_again() -> None:
+    rng = np.random.default_rng(3)
+    clean = federations.played(rounds=1).rounds[0]
+    received = {
+        name: dataclasses.replace(
+            got,
+            tensors={
+                n: (a + rng.normal(0, 0.05, a.shape)).astype(np.float32)
+                for n, a in got.tensors.items()
+            },
+        )
+        for name, got in clean.received.items()
+    }
+    noisy = dataclasses.replace(clean, received=received)
+    known = federations.reference()
+    views = [UpdateView(str(k), (noisy,), federations.relu, known) for k in range(len(COUNTS))]
+    attack = dataclasses.replace(QUICK, null_error=0.1)
+    wrong = [one.null & (row > 0) for one, row in zip(guess(attack, views), COUNTS, strict=True)]
+    assert np.sum(wrong) <= 0.1 * 16 + 3 * (16 * 0.1 * 0.9) ** 0.5
+
+
+def test_two_state_dictionaries_are_enough() -> None:
+    played = federations.played().rounds[0]
+    how = LocalTraining("sgd", 0.05, 0.0, 0.0, 1, 20)
+    view = UpdateView.between(
+        played.sent,
+        played.received["1"].tensors,
+        120,
+        how,
+        federations.relu,
+        federations.reference(),
+    )
+    found = Decaf(level="bias")(view, np.random.default_rng(0))
+    assert np.abs(found.share - COUNTS[1] / 120).sum() < 0.5
+
+
+def test_the_budget_chooses_the_level_and_the_guess_says_which() -> None:
+    views = federations.views(federations.played())
+    assert "48 virtual clients" in guess(QUICK, views)[0].how
+    poor = guess(Decaf(budget=1e-9), views)[0]
+    assert "balance of the biases" in poor.how
+    assert "0 s allowed" in poor.how
+    other = federations.views(federations.played(optimiser="adam", lr=0.005))
+    assert "published method" in guess(Decaf(budget=1e-9), other)[0].how
+    rich = guess(Decaf(clients=24, rounds=1), views)[0]
+    assert "40 virtual clients" in rich.how
+
+
+def test_the_attack_leaves_the_transcript_and_the_model_as_they_were(tmp_path: Path) -> None:
+    pool = federations.records(240, 100)
+    recipe = Recipe(federations.relu, lr=0.05, epochs=1, batch_size=20)
+    federation = Federation(pool, exact(pool, COUNTS), recipe, workers=1)
+
+    def files(folder: Path) -> dict[str, bytes]:
+        return {p.name: p.read_bytes() for p in folder.iterdir() if p.is_file()}
+
+    simulate(federation, 2, tmp_path / "alone")
+    simulate(federation, 1, tmp_path / "attacked")
+    from leakscope.federation import Transcript
+
+    half = Transcript.open(tmp_path / "attacked")
+    guess(dataclasses.replace(QUICK, clients=24), federations.views(half))
+    simulate(federation, 2, tmp_path / "attacked", resume=True)
+    assert files(tmp_path / "alone") == files(tmp_path / "attacked")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"training": LocalTraining("sgd", None)}, "learning rate"),
+        ({"received": {}}, "the server got nothing"),
+        ({"received": {"1": Received({}, None)}}, "number of records"),
+    ],
+)
+def test_what_is_missing_is_named(change: dict[str, Any], says: str) -> None:
+    played: Round = dataclasses.replace(federations.played().rounds[0], **change)
+    view = UpdateView("1", (played,), federations.relu, federations.reference())
+    with pytest.raises(NotApplicable, match=says):
+        Decaf(level="bias")(view, np.random.default_rng(0))
+
+
+def test_records_of_each_class_are_asked_for() -> None:
+    known = federations.reference()
+    some = known.take(known.y != 2)
+    (view, *_) = federations.views(federations.played(), known=some)
+    with pytest.raises(NotApplicable, match="class 2"):
+        Decaf(level="bias")(view, np.random.default_rng(0))
+    with pytest.raises(NotApplicable, match="network and reference"):
+        Decaf()(dataclasses.replace(view, network=None), np.random.default_rng(0))
+
+
+def test_biases_are_not_needed_but_by_their_balance() -> None:
+    transcript = federations.played(federations.without_bias)
+    views = federations.views(transcript, federations.without_bias)
+    with pytest.raises(NotApplicable, match="output biases"):
+        guess(Decaf(level="bias"), views)
+    assert l1(guess(QUICK, views)) < 0.5
+
+
+def test_settings_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(SpecError, match="level"):
+        catalog.update_attack("decaf", level="best")
+    with pytest.raises(SpecError, match="clients from 24"):
+        Decaf(clients=3)
+
+
+@pytest.mark.parametrize("method", ["llg", "ilrg", "rlu", "ranking", "uniform"])
+def test_each_baseline_knows_more_than_chance(method: str) -> None:
+    views = federations.views(federations.played())
+    rng = np.random.default_rng(0)
+    drawn = [l1(tuple(LabelCounts("random")(view, rng) for view in views)) for _ in range(20)]
+    found = l1(tuple(LabelCounts(method)(view, rng) for view in views))  # type: ignore[arg-type]
+    assert found < np.mean(drawn) - 2 * np.std(drawn) / 20**0.5

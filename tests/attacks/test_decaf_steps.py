@@ -1,0 +1,104 @@
+"""Decaf's steps against closed forms and slow twins."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import lsq_linear
+
+from leakscope.attacks import decaf_steps
+from leakscope.last_layer import LastLayer, on_simplex, shares_of_biases
+
+
+def bases(seed: int, classes: int = 4, inputs: int = 6) -> np.ndarray:
+    """One basis a class and the calibrator, about their sum, as in training."""
+    rng = np.random.default_rng(seed)
+    each = -rng.random((classes, classes, inputs)) / 4
+    each[np.arange(classes), np.arange(classes)] = rng.random((classes, inputs))
+    whole = each.sum(axis=0) + rng.normal(0, 0.05, (classes, inputs))
+    return np.concatenate([each, whole[None]])
+
+
+def test_the_change_is_the_negative_gradient() -> None:
+    sent, gradient = np.ones((2, 3)), np.arange(6.0).reshape(2, 3)
+    got = sent - 0.1 * gradient
+    np.testing.assert_allclose(decaf_steps.gradient_change(sent, got, 0.1), -gradient)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_plain_gradient_descent_never_shows_a_class_that_is_absent(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, y = rng.random((40, 6)), rng.choice([0, 2], 40)
+    weight = rng.normal(size=(4, 6))
+    sent = weight.copy()
+    for _ in range(5):
+        answers = np.exp(x @ weight.T)
+        answers /= answers.sum(axis=1, keepdims=True)
+        weight = weight - 0.1 * (answers - np.eye(4)[y]).T @ x / len(x)
+    change = decaf_steps.gradient_change(sent, weight, 0.1)
+    assert decaf_steps.null_classes(change)[[1, 3]].all()
+
+
+def test_a_threshold_hides_small_entries() -> None:
+    change = np.array([[0.0005, -1.0], [0.01, -1.0]])
+    assert decaf_steps.null_classes(change, 0.001).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("solver", ["nnls", "descent"])
+@pytest.mark.parametrize("seed", range(3))
+def test_scale_factors_that_built_a_change_are_found(seed: int, solver: decaf_steps.Solver) -> None:
+    known = bases(seed)
+    scales = np.array([0.5, 0.0, 1.2, 0.1, 0.3])
+    change = np.tensordot(scales, known, 1)
+    found = decaf_steps.decompose(change, known, solver)
+    assert decaf_steps.loss(change, known, found) < 1e-3 * float((change**2).mean())
+    if solver == "nnls":
+        np.testing.assert_allclose(found, scales, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_reduced_system_has_the_solution_of_the_whole_one(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    known, change = bases(seed), rng.normal(size=(4, 6))
+    whole = lsq_linear(known.reshape(5, -1).T, change.ravel(), (0, np.inf), tol=1e-12).x
+    np.testing.assert_allclose(decaf_steps.decompose(change, known), whole, atol=1e-5)
+    descended = decaf_steps.decompose(change, known, "descent")
+    exact = decaf_steps.loss(change, known, decaf_steps.decompose(change, known))
+    assert exact <= decaf_steps.loss(change, known, descended) + 1e-12
+
+
+def test_shares_count_the_calibrator_for_each_class() -> None:
+    np.testing.assert_allclose(
+        decaf_steps.shares(np.array([0.2, 0.0, 0.1])), [0.3 / 0.4, 0.1 / 0.4]
+    )
+    np.testing.assert_allclose(decaf_steps.shares(np.zeros(5)), np.full(4, 0.25))
+
+
+@given(st.integers(0, 10**6))
+def test_the_simplex_solution_is_the_best_of_many(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    matrix, right = rng.normal(size=(5, 3)), rng.normal(size=5)
+    found = on_simplex(matrix, right)
+    assert found.min() >= 0
+    assert abs(found.sum() - 1) < 1e-9
+    others = rng.dirichlet(np.full(3, 0.5), 300)
+    best = np.linalg.norm(matrix @ others.T - right[:, None], axis=0).min()
+    assert np.linalg.norm(matrix @ found - right) <= best + 1e-9
+
+
+@given(st.integers(0, 10**6))
+def test_one_step_of_any_model_gives_away_the_exact_shares(seed: int) -> None:
+    """Where each class is answered alike, the balance is an identity."""
+    rng = np.random.default_rng(seed)
+    answers, shares = rng.dirichlet(np.ones(4), 4), rng.dirichlet(np.ones(4))
+    shares[seed % 4] = 0
+    shares /= shares.sum()
+    change = 0.3 * (shares - answers.T @ shares)
+    null = np.arange(4) == seed % 4
+    found = shares_of_biases(change, 0.3, answers, null)
+    np.testing.assert_allclose(found, shares, atol=1e-6)
+    assert found[seed % 4] == 0
+
+
+def test_the_last_layer_may_lack_biases() -> None:
+    assert LastLayer.of({"a.weight": (3, 2), "norm.bias": (2,)}) == LastLayer("a.weight", None)
