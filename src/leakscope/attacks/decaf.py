@@ -38,8 +38,9 @@ class Decaf:
         rounds: at most so many are looked at, the first ones of each victim.
         budget: seconds of one core that training may take, estimated from the network's
             operations, so that the same attack makes the same choice on any machine.
-        null_error: how often a class that is there may be declared null by ``virtual`` and
-            ``refined``; the others follow the published rule, which promises nothing.
+        null_error: how often a class that is there, with less than an equal share, may be
+            declared null by ``virtual`` and ``refined``; the others follow the published rule,
+            which promises nothing.
         threshold: entries up to this are no sign of a class, for the published rule.
         solver: how the published method decomposes: exactly, or by its own descent.
 
@@ -53,7 +54,7 @@ class Decaf:
     clients: int = 240
     rounds: int = 3
     budget: float = 300.0
-    null_error: float = 0.02
+    null_error: float = 0.05
     threshold: float = 0.0
     solver: Solver = "nnls"
 

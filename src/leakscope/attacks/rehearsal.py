@@ -75,33 +75,34 @@ class Rehearsal:
             null_error: how often a class that is there may be declared null.
         """
         assert self._cast is not None
-        shares = self._cast.shares
-        fits = {
-            number: share_regression.fit(np.concatenate(shown), shares, self._victims[number])
+        shares, held = self._fits(self._cast.shares), self._fits(self._cast.held)
+        return tuple(self._guess(k, shares, held, null_error) for k in range(len(self._views)))
+
+    def _fits(self, holds: Float64[np.ndarray, "virtual classes"]) -> dict[int, Fit]:
+        """By round, the regression on what virtual clients hold."""
+        return {
+            number: share_regression.fit(np.concatenate(shown), holds, self._victims[number])
             for number, shown in self._shown.items()
         }
-        weights = {number: 1 / max(fit.error(shares), 1e-12) for number, fit in fits.items()}
-        return tuple(self._guess(k, fits, weights, null_error) for k in range(len(self._views)))
 
     def _guess(
         self,
         victim: int,
-        fits: Mapping[int, Fit],
-        weights: Mapping[int, float],
+        shares: Mapping[int, Fit],
+        held: Mapping[int, Fit],
         null_error: float,
     ) -> Proportions:
         assert self._cast is not None
         mine = [number for number, (_, who) in self._rounds.items() if victim in who]
-        places = {number: self._rounds[number][1].index(victim) for number in mine}
-        each = [weights[number] for number in mine]
-        raw = np.average([fits[n].guess[places[n]] for n in mine], axis=0, weights=each)
-        others = np.average([fits[n].left_out for n in mine], axis=0, weights=each)
-        null = share_regression.absent(raw[None], others, self._cast.counts > 0, null_error)[0]
-        p = share_regression.evenness(raw[None], others[self._cast.even])[0]
+        places = [self._rounds[number][1].index(victim) for number in mine]
+        raw, others = share_regression.together([shares[n] for n in mine], places)
+        sign, signs = share_regression.together([held[n] for n in mine], places)
+        null = share_regression.absent(sign, signs, self._cast.rare, null_error)
+        p = share_regression.evenness(raw, others[self._cast.even])
         return Proportions(
             share_regression.possible(raw, null),
             null,
-            even=float(p),
+            even=p,
             how=f"{len(self._cast.rows)} virtual clients, rounds {', '.join(map(str, mine))}",
         )
 

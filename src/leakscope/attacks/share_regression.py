@@ -1,5 +1,6 @@
 """From what virtual clients show to what real ones hold: regression, and how far it errs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,10 +25,8 @@ class Fit:
     left_out: Shares
     """Of each virtual client, guessed by the others."""
     guess: Float64[np.ndarray, "victims classes"]
-
-    def error(self, shares: Shares) -> float:
-        """Mean squared error of guesses about virtual clients."""
-        return float(((self.left_out - shares) ** 2).mean())
+    error: float
+    """Mean squared error of ``left_out``."""
 
 
 def fit(shown: Features, shares: Shares, victims: Float64[np.ndarray, "victims features"]) -> Fit:
@@ -62,50 +61,71 @@ def fit(shown: Features, shares: Shares, victims: Float64[np.ndarray, "victims f
             error = float((off**2).mean())
             if error < least:
                 least = error
-                best = Fit(shares - off, mean + np.exp(-rate * across) @ dual)
+                best = Fit(shares - off, mean + np.exp(-rate * across) @ dual, error)
     assert best is not None
     return best
 
 
-def absent(
-    guess: Float64[np.ndarray, "victims classes"],
-    left_out: Shares,
-    held: Bool[np.ndarray, "virtual classes"],
-    error: float,
-) -> Bool[np.ndarray, "victims classes"]:
-    """The classes whose guessed share is lower than nearly all guesses about classes that are held.
+def together(
+    fits: Sequence[Fit], places: Sequence[int]
+) -> tuple[Float64[np.ndarray, " classes"], Shares]:
+    """The guess of several rounds about one victim, and the same about virtual clients.
 
-    Of virtual clients' classes with a record or more, at most a share of ``error`` has a guess
-    that low; a real client's class is declared null by mistake no more often, as far as its mix
-    and its records are like theirs.
+    Rounds count by the inverse of their mean squared error.
+
+    Args:
+        fits: one a round.
+        places: where the victim stands among those of each round.
+    """
+    weights = [1 / max(fit.error, 1e-12) for fit in fits]
+    each = [fit.guess[place] for fit, place in zip(fits, places, strict=True)]
+    others = np.average([fit.left_out for fit in fits], axis=0, weights=weights)
+    return np.average(each, axis=0, weights=weights), others
+
+
+def absent(
+    sign: Float64[np.ndarray, " classes"],
+    signs: Shares,
+    rare: Bool[np.ndarray, "virtual classes"],
+    error: float,
+) -> Bool[np.ndarray, " classes"]:
+    """The classes that show fewer signs of being there than nearly all that are there, but rare.
+
+    Of such classes of virtual clients at most a share of ``error`` shows as few; a real client's
+    rare class is declared null by mistake no more often, as far as its mix and its records are
+    like theirs, and a common class less often.
+
+    Args:
+        sign: guessed presence of each class at the victim: about 1 where it is there.
+        signs: the same of virtual clients, each guessed by the others.
+        rare: which classes they hold with less than an equal share.
+        error: the share.
 
     References:
         Vovk, Gammerman and Shafer (2005), Algorithmic learning in a random world, chapter 2: the
         rank of a new score among exchangeable ones.
     """
-    scores = np.sort(left_out[held])
+    scores = np.sort(signs[rare])
     allowed = int(error * (len(scores) + 1))
     if not allowed:
-        return np.zeros(guess.shape, np.bool_)
-    low: np.ndarray = guess < scores[allowed - 1]
-    # a client holds some class: the one with the largest share
-    low[np.arange(len(guess)), guess.argmax(axis=1)] = False
+        return np.zeros(len(sign), np.bool_)
+    low: np.ndarray = sign < scores[allowed - 1]
+    low[sign.argmax()] = False  # a client holds some class
     return low
 
 
 def evenness(
-    guess: Float64[np.ndarray, "victims classes"], even: Float64[np.ndarray, "clients classes"]
-) -> Float64[np.ndarray, " victims"]:
-    """P-values of the hypothesis that a client holds equally many records of each class.
+    guess: Float64[np.ndarray, " classes"], even: Float64[np.ndarray, "clients classes"]
+) -> float:
+    """P-value of the hypothesis that a client holds equally many records of each class.
 
     Args:
-        guess: about victims.
+        guess: about the victim.
         even: about virtual clients that do, each without itself.
     """
     spread = np.abs(even - 1 / even.shape[1]).sum(axis=1)
-    mine = np.abs(guess - 1 / guess.shape[1]).sum(axis=1)
-    p: np.ndarray = (1 + (spread >= mine[:, None]).sum(axis=1)) / (1 + len(spread))
-    return p
+    mine = np.abs(guess - 1 / len(guess)).sum()
+    return float((1 + (spread >= mine).sum()) / (1 + len(spread)))
 
 
 def possible(

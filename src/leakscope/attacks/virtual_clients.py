@@ -45,6 +45,18 @@ class Cast:
         shares: np.ndarray = self.counts / self.counts.sum(axis=1, keepdims=True)
         return shares
 
+    @property
+    def held(self) -> Float64[np.ndarray, "clients classes"]:
+        """1 for each class of which there is a record, 0 for the others."""
+        held: np.ndarray = (self.counts > 0).astype(np.float64)
+        return held
+
+    @property
+    def rare(self) -> Bool[np.ndarray, "clients classes"]:
+        """Which classes are there, with less than an equal share."""
+        rare: np.ndarray = (self.counts > 0) & (self.shares < 1 / self.counts.shape[1])
+        return rare
+
     def joined(self, other: "Cast") -> "Cast":
         """These and the others."""
         return Cast(
@@ -124,15 +136,16 @@ def played(
 def features(stage: Stage, sight: Sight) -> Float64[np.ndarray, " features"]:
     """What an update shows of each class, in a handful of numbers that do not grow with the steps.
 
-    Mean change of the last weights and biases, the share of weights that grew, what became of the
-    model's answers on all of the attacker's records and on those of the class itself, and how many
-    steps there were.
+    Mean change of the last weights and biases, whether any weight grew and how many, what became
+    of the model's answers on all of the attacker's records and on those of the class itself, and
+    how many steps there were.
     """
     log = np.log(np.maximum(sight.answers, 1e-12))
     log -= np.log(np.maximum(stage.before, 1e-12))
     own, moved = np.diagonal(stage.by_class(sight.answers)), np.diagonal(stage.by_class(log))
     mean = np.log(np.maximum(sight.answers.mean(axis=0), 1e-12))
-    parts = [sight.weight.sum(axis=1) / sight.steps, (sight.weight > 0).mean(axis=1)]
+    grew = sight.weight > 0
+    parts = [sight.weight.sum(axis=1) / sight.steps, grew.mean(axis=1), grew.any(axis=1)]
     if sight.bias is not None:
         parts.append(sight.bias / sight.steps)
     return np.concatenate([*parts, log.mean(axis=0), moved, mean, own, [np.log(sight.steps)]])
@@ -179,10 +192,9 @@ def _held(
     own = [np.flatnonzero(reference.y == k) for k in range(counts.shape[1])]
     rows = []
     for row in counts:
-        # as rarely twice as the records allow, as those of a real client are never there twice
-        parts = [
-            rng.permutation(np.resize(rng.permutation(mine), many))
-            for mine, many in zip(own, row, strict=True)
-        ]
-        rows.append(np.concatenate(parts))
+        # A real client's records differ from the attacker's by two samples' luck, so each virtual
+        # one draws from a population of its own: the attacker's records, drawn with repetition.
+        populations = [rng.choice(mine, len(mine)) for mine in own]
+        parts = [rng.choice(them, many) for them, many in zip(populations, row, strict=True)]
+        rows.append(rng.permutation(np.concatenate(parts)))
     return Cast(counts, tuple(rows), even)
