@@ -171,11 +171,11 @@ def test_settings_in_the_documentation_are_valid(block: str) -> None:
     if "clients" in table:
         assert federate_spec.defence(federate_spec.parse(table, "the documentation")).name
         return
-    if not {"predictions", "leave_one_out"} & table.keys():
+    if not {"predictions", "leave_one_out", "updates"} & table.keys():
         for section, text in SETTINGS.items():
             table = tomllib.loads(text) | table if section not in table else table
     parsed = spec.parse(table, "the documentation")
-    assert spec.attacks(parsed)
+    assert spec.update_attacks(parsed) if parsed.updates else spec.attacks(parsed)
     assert set(parsed.gate.fail_above) <= set(auditing.METRICS)
 
 

@@ -121,7 +121,7 @@ def audit(
         seed=seed,
         delta=delta,
         name=name,
-        run=None if run is None else _folder(Path(run), resume=resume),
+        run=None if run is None else run_folder(Path(run), resume=resume),
         workers=who,
     )
 
@@ -179,7 +179,7 @@ def audit_predictions(
         seed=seed,
         delta=delta,
         name=name,
-        run=None if run is None else _folder(Path(run), resume=resume),
+        run=None if run is None else run_folder(Path(run), resume=resume),
     )
 
 
@@ -218,7 +218,7 @@ def audit_file(
         seed=settings.seed,
         delta=settings.metrics.delta,
         name=settings.name,
-        run=_folder(default if run is None else Path(run), resume=resume),
+        run=run_folder(default if run is None else Path(run), resume=resume),
         track=track,
         workers=who,
     )
@@ -266,5 +266,6 @@ def _plan(model: Any, output: Output | None, shadows: int, train: Any) -> Shadow
     return ShadowPlan(as_trainer(how, output), shadows, fingerprint=trainer_name(how))
 
 
-def _folder(path: Path, *, resume: bool) -> Run:
+def run_folder(path: Path, *, resume: bool) -> Run:
+    """A new run folder, or one to be continued."""
     return Run.open(path) if resume and (path / "findings").is_dir() else Run.create(path)

@@ -83,10 +83,23 @@ def read_arrays(path: Path, *names: str) -> list[np.ndarray]:
     Raises:
         StoreError: it cannot be read, or holds something else.
     """
+    arrays = read_all(path)
+    for name in names:
+        if name not in arrays:
+            raise damaged(path, KeyError(name))
+    return [arrays[name] for name in names]
+
+
+def read_all(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of an ``.npz`` file by name, each with one dimension.
+
+    Raises:
+        StoreError: it cannot be read, or holds something else.
+    """
     with said(path):
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                arrays = [archive[name] for name in names]
+                arrays = dict(archive.items())
         except (
             TypeError,
             AttributeError,
@@ -96,7 +109,7 @@ def read_arrays(path: Path, *names: str) -> list[np.ndarray]:
             zipfile.BadZipFile,
         ) as error:
             raise damaged(path, error) from error
-    if any(array.ndim != 1 for array in arrays):
+    if any(array.ndim != 1 for array in arrays.values()):
         raise damaged(path, ValueError("an array has more than one dimension"))
     return arrays
 

@@ -21,6 +21,7 @@ from leakscope.progress import bar
 
 if TYPE_CHECKING:
     from leakscope.across import LeaveOneOut
+    from leakscope.federated.result import FederatedAudit
     from leakscope.result import Audit
 
 FAILED, BAD_INPUT, TRIPPED = 1, 2, 3
@@ -133,7 +134,7 @@ def audit(
     judge: Literal["low", "value"] | None,
     shape: str,
 ) -> None:
-    """Audit the model that SETTINGS, an audit.toml, describes.
+    """Audit the model, or the federation's transcript, that SETTINGS, an audit.toml, describes.
 
     Example: leakscope audit audit.toml --fail-above tpr@0.01=0.05
     """
@@ -148,6 +149,10 @@ def audit(
         return
     limits = {**asked.gate.fail_above, **_ceilings(ceilings)}
     gate.check_names(limits)
+    if asked.updates:
+        from leakscope.federated.perform import federated_file
+
+        _finish(federated_file(settings, run, resume=resume, track=bar), shape)
     audit_it = leave_one_out_file if asked.leave_one_out else api.audit_file
     found = audit_it(settings, run, resume=resume, track=bar, workers=workers)
     sound = not limits or found.sound
@@ -170,8 +175,12 @@ def report(run: Path) -> None:
     Example: leakscope report runs/demo-001
     """
     from leakscope import across
+    from leakscope.federated import result as federated
     from leakscope.result import load
 
+    if (run / federated.NAME).exists():
+        click.echo(federated.load(run).report())
+        return
     if not (run / across.NAME).exists():
         click.echo(load(run).report())
         return
@@ -188,9 +197,11 @@ def measure(run: Path, shape: str) -> None:
 
     Example: leakscope measure runs/demo-001
     """
+    from leakscope.federated import result as federated
     from leakscope.result import load
 
-    _finish(load(run).measure(), shape)
+    whose = federated.load if (run / federated.NAME).exists() else load
+    _finish(whose(run).measure(), shape)
 
 
 @main.command("list")
@@ -273,7 +284,7 @@ def _bad(message: str) -> NoReturn:
     raise click.UsageError(message)
 
 
-def _finish(found: Audit | LeaveOneOut, shape: str, code: int = 0) -> NoReturn:
+def _finish(found: Audit | LeaveOneOut | FederatedAudit, shape: str, code: int = 0) -> NoReturn:
     """Print what was found, and exit with the right code."""
     from leakscope import terminal
 

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Any, Literal
 
 from leakscope import auditing, build, controls
-from leakscope.core import Claim, MembershipAttack, Need, Private, Status
+from leakscope.core import Attack, Claim, MembershipAttack, Need, Private, Status
 from leakscope.data import checks
 from leakscope.errors import SpecError
 from leakscope.progress import Track, untracked
@@ -102,7 +102,7 @@ def attacked(
     return load(run.path) if run else Audit(replace(contents, entries=tuple(entries)))
 
 
-def check_distinct(attacks: Iterable[MembershipAttack]) -> None:
+def check_distinct(attacks: Iterable[Attack[Any, Any]]) -> None:
     """Refuse to run one attack twice.
 
     Raises:
@@ -169,7 +169,7 @@ def _manifest(
         attacks=tuple(auditing.label(attack) for attack in attacks),
         findings=tuple(build.finding_key(prepared, attack) for attack in attacks),
         settings=settings,
-        environment=_environment(),
+        environment=environment(),
         checks=checks.check(question, seed),
         shadows=_kind(shadows),
         leakscope=version("leakscope"),
@@ -182,7 +182,8 @@ def _kind(plan: ShadowPlan | None) -> Literal["none", "online", "offline"]:
     return "online" if plan.pool is None else "offline"
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
+    """What a figure may depend on besides the settings."""
     packages = {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
     return {
         "python": platform.python_version(),

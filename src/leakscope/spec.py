@@ -4,13 +4,14 @@ Reading is pure: no data is loaded and no code of the user's is run here.
 """
 
 import tomllib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import pydantic
 
 from leakscope import catalog
-from leakscope.core import MembershipAttack
+from leakscope.core import CompositionAttack, MembershipAttack
 from leakscope.errors import SpecError, did_you_mean
 
 Judge = Literal["low", "value"]
@@ -98,6 +99,23 @@ class LeaveOneOutSpec(Section):
     """As in ``[shadows]``."""
 
 
+class UpdatesSpec(Section):
+    """``[updates]``: what the server of a federation saw of its clients, in place of a model."""
+
+    transcript: str
+    """Its folder."""
+    network: str
+    """``file.py:name``: a function that makes an untrained module."""
+    reference: str
+    """The attacker's records, some of each class, named as in ``[data]``."""
+    label: str = "label"
+    class_names: tuple[str, ...] = ()
+    clients: tuple[str, ...] = ()
+    """Whom to attack. Empty: everybody."""
+    counts: dict[str, tuple[Annotated[int, pydantic.Field(ge=0)], ...]] = {}
+    """The truth, where it is known: how many records of each class a client holds."""
+
+
 class MetricsSpec(Section):
     """``[metrics]``."""
 
@@ -124,6 +142,7 @@ class AuditSpec(Section):
     predictions: PredictionsSpec | None = None
     shadows: ShadowsSpec | None = None
     leave_one_out: LeaveOneOutSpec | None = None
+    updates: UpdatesSpec | None = None
     attacks: tuple[dict[str, Any], ...] = ()
     """Empty: the default attacks."""
     metrics: MetricsSpec = MetricsSpec()
@@ -168,6 +187,9 @@ def parse(table: dict[str, Any], where: str) -> AuditSpec:
         SpecError: see `read`.
     """
     spec = validated(AuditSpec, table, where)
+    if spec.updates is not None:
+        _check_updates(spec, where)
+        return spec
     if spec.leave_one_out is not None:
         _check_leave_one_out(spec, where)
         return spec
@@ -189,6 +211,19 @@ def parse(table: dict[str, Any], where: str) -> AuditSpec:
             "delta = 0.0 if the claim has none"
         )
     return spec
+
+
+def _check_updates(spec: AuditSpec, where: str) -> None:
+    others = ("target", "data", "predictions", "shadows", "leave_one_out")
+    if given := [name for name in others if getattr(spec, name)]:
+        raise SpecError(
+            f"{where}: expected [updates] alone, got [{given[0]}] beside it: a transcript is "
+            "audited without a model of its own"
+        )
+    if spec.gate.fail_above:
+        raise SpecError(
+            f"{where}: expected no [gate] beside [updates], got one: its metrics are of membership"
+        )
 
 
 def _check_leave_one_out(spec: AuditSpec, where: str) -> None:
@@ -224,6 +259,7 @@ def _check_keys(
             )
 
 
+A = TypeVar("A")
 S = TypeVar("S", bound=Section)
 
 
@@ -269,7 +305,21 @@ def attacks(spec: AuditSpec) -> tuple[MembershipAttack, ...]:
     """
     if not spec.attacks:
         return catalog.default(shadows=bool(spec.shadows or spec.leave_one_out))
-    built = []
+    return tuple(_asked(spec, catalog.attack))
+
+
+def update_attacks(spec: AuditSpec) -> tuple[CompositionAttack, ...]:
+    """The attacks on updates asked for, or the default ones: Decaf, and the floor beside it.
+
+    Raises:
+        SpecError: see `attacks`.
+    """
+    if not spec.attacks:
+        return catalog.update_attack("decaf"), catalog.update_attack("label-counts")
+    return tuple(_asked(spec, catalog.update_attack))
+
+
+def _asked(spec: AuditSpec, build: Callable[..., A]) -> Iterator[A]:
     for entry in spec.attacks:
         settings = dict(entry)
         name = settings.pop("name", None)
@@ -278,5 +328,4 @@ def attacks(spec: AuditSpec) -> tuple[MembershipAttack, ...]:
                 f'expected name = "..." in each [[attacks]], got {entry}: '
                 "see `leakscope list attacks`"
             )
-        built.append(catalog.attack(name, **settings))
-    return tuple(built)
+        yield build(name, **settings)

@@ -16,6 +16,7 @@ time an attack took stands in a file of its own, so findings are the same, bit f
 often the work was interrupted. Folders and files are readable by their owner alone.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -83,6 +84,8 @@ class Entry:
     finding: Finding
     control: Control | None = None
     score: Float64[np.ndarray, " records"] | None = None
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """The guess, where it is no scores: arrays of one dimension by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +207,9 @@ class Run:
             StoreError: it cannot be written.
         """
         base = self.path / "findings" / key
-        if entry.score is not None:
-            atomic.write_arrays(base.with_suffix(".npz"), {"score": entry.score})
+        arrays = dict(entry.arrays) if entry.score is None else {"score": entry.score}
+        if arrays:
+            atomic.write_arrays(base.with_suffix(".npz"), arrays)
         atomic.write(base.with_suffix(".seconds"), f"{entry.finding.seconds!r}\n".encode())
         stored = _Stored(replace(entry.finding, seconds=0.0), entry.control)
         atomic.write(base.with_suffix(".json"), atomic.to_json(stored, _Stored).encode())
@@ -227,8 +231,9 @@ class Run:
         except ValueError as error:
             raise atomic.damaged(seconds_file, error) from error
         scores = base.with_suffix(".npz")
-        score = atomic.read_arrays(scores, "score")[0] if scores.exists() else None
-        return Entry(replace(stored.finding, seconds=seconds), stored.control, score)
+        arrays = atomic.read_all(scores) if scores.exists() else {}
+        score = arrays.pop("score", None)
+        return Entry(replace(stored.finding, seconds=seconds), stored.control, score, arrays)
 
     def entries(self) -> dict[str, Entry]:
         """By key, the findings that are there of those asked for.

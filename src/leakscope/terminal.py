@@ -11,15 +11,20 @@ from rich.table import Table
 from leakscope import across
 from leakscope.across import LeaveOneOut
 from leakscope.core import Control, Estimate, Finding, Status
+from leakscope.federated.result import FederatedAudit
 from leakscope.report.schema import ClaimRow
 from leakscope.result import PAGE, Audit
 
 COLUMNS = {"AUC": "auc", "TPR at 1 % FPR": "tpr@0.01", "ε ≥": "epsilon"}
 
 
-def show(audit: Audit | LeaveOneOut) -> None:
+def show(audit: Audit | LeaveOneOut | FederatedAudit) -> None:
     """Print the verdict, the warnings and one row per attack; of several targets, the means."""
     console = Console()
+    if isinstance(audit, FederatedAudit):
+        for line in audit.lines():
+            console.print(line, markup=False, soft_wrap=True)
+        return
     if isinstance(audit, LeaveOneOut):
         console.print(audit.table(), markup=False, soft_wrap=True)
         return
@@ -37,7 +42,7 @@ def show(audit: Audit | LeaveOneOut) -> None:
     console.print(_table(audit))
 
 
-def as_json(audit: Audit | LeaveOneOut) -> dict[str, Any]:
+def as_json(audit: Audit | LeaveOneOut | FederatedAudit) -> dict[str, Any]:
     """The object of ``--format json``: run, report, findings; of one target, what was claimed."""
     findings = pydantic.TypeAdapter(tuple[Finding, ...]).dump_python(audit.findings, mode="json")
     assert audit.path is not None

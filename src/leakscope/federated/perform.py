@@ -1,0 +1,84 @@
+"""The path of an audit of a federation: question, attacks, store, report."""
+
+import datetime as dt
+import hashlib
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from leakscope import auditing, spec
+from leakscope.api import numbered, run_folder
+from leakscope.core import CompositionAttack, Status
+from leakscope.errors import SpecError
+from leakscope.federated import result
+from leakscope.federated.question import Question, question
+from leakscope.federated.result import FederatedAudit, Plan
+from leakscope.perform import check_distinct, environment
+from leakscope.progress import Track, untracked
+from leakscope.store import Entry, Run
+
+
+def federated_file(
+    path: str | Path,
+    run: str | Path | None = None,
+    *,
+    resume: bool = False,
+    track: Track[Any] = untracked,
+) -> FederatedAudit:
+    """Audit the transcript that an ``audit.toml`` with ``[updates]`` names.
+
+    Args:
+        path: the settings; relative paths in them start at its folder.
+        run: the run folder; by default the next free ``runs/NAME-001`` beside the settings, or
+            the latest one with ``resume``.
+        resume: continue the run folder.
+        track: shows progress.
+
+    Raises:
+        LeakscopeError: the transcript, the records or a setting cannot be used.
+    """
+    path = Path(path)
+    settings = spec.read(path)
+    if settings.updates is None:
+        raise SpecError(f"{path}: expected [updates], got none: use audit_file")
+    attacks = spec.update_attacks(settings)
+    check_distinct(attacks)
+    asked = question(settings.updates, path.parent)
+    default = numbered(path.parent / "runs" / settings.name.replace(" ", "-"), latest=resume)
+    folder = run_folder(default if run is None else Path(run), resume=resume)
+    plan = Plan(
+        name=settings.name,
+        created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        challenge=asked.digest,
+        seed=settings.seed,
+        federation=asked.federation,
+        clients=asked.clients,
+        counts=asked.counts,
+        class_names=asked.class_names,
+        attacks=tuple(auditing.label(attack) for attack in attacks),
+        findings=tuple(_key(asked, attack, settings.seed) for attack in attacks),
+        settings=settings.model_dump(mode="json", exclude_defaults=True),
+        environment=environment(),
+        leakscope=version("leakscope"),
+    )
+    result.begin(folder, plan)
+    for attack, key in zip(track(attacks, "Attacking"), plan.findings, strict=True):
+        _attack(folder, key, asked, attack, settings.seed)
+    found = result.load(folder.path)
+    found.report()
+    return found
+
+
+def _attack(run: Run, key: str, asked: Question, attack: CompositionAttack, seed: int) -> None:
+    """Attack, and store what came of it; what is stored already is left alone."""
+    before = run.get(key)
+    if before is not None and before.finding.status is not Status.FAILED:
+        return
+    finding, guesses = auditing.run_on_updates(asked.challenge, attack, seed)
+    run.put(key, Entry(finding, arrays={} if guesses is None else result.as_arrays(guesses)))
+
+
+def _key(asked: Question, attack: CompositionAttack, seed: int) -> str:
+    settings = sorted(auditing.settings(attack).items())
+    text = f"{asked.digest} {seed} {settings!r}"
+    return f"{attack.name}-{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"
