@@ -159,10 +159,8 @@ def test_the_budget_chooses_the_level_and_the_guess_says_which() -> None:
     views = federations.views(federations.played())
     assert "48 virtual clients" in guess(QUICK, views)[0].how
     poor = guess(Decaf(budget=1e-9), views)[0]
-    assert "balance of the biases" in poor.how
+    assert "published method" in poor.how
     assert "0 s allowed" in poor.how
-    other = federations.views(federations.played(optimiser="adam", lr=0.005))
-    assert "published method" in guess(Decaf(budget=1e-9), other)[0].how
     rich = guess(Decaf(clients=24, rounds=1), views)[0]
     assert "40 virtual clients" in rich.how
 

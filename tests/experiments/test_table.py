@@ -49,7 +49,11 @@ def test_figures_stand_beside_the_papers_with_intervals(tmp_path: Path) -> None:
     assert one.ours.low < 1 < (one.ours.high or 0)
     assert other.paper is None
     assert none.ours is None
+    assert none.reason == "0 values, of 2 needed"
     assert {cell.reason for cell in broken} == {"expected data, got none"}
+    # the second column is 0 twice: a rate with the interval that two trials support
+    assert other.ours is not None
+    assert other.ours.high == pytest.approx(1 - 0.025**0.5)
     text = (tmp_path / "run" / "table.md").read_text(encoding="utf-8")
     assert "/ 0.500" in text
     assert "Not measured: broken: expected data, got none" in text

@@ -7,12 +7,12 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 from jaxtyping import Float64
 
-from leakscope.attacks.decaf_levels import Rounds, by_biases, by_paper, check_balance
+from leakscope.attacks.decaf_levels import Rounds, by_biases, by_paper
 from leakscope.attacks.decaf_steps import Solver
 from leakscope.attacks.rehearsal import Rehearsal
 from leakscope.attacks.stage import rounds_of
 from leakscope.core import Need, Proportions, UpdateView
-from leakscope.errors import NotApplicable, SpecError
+from leakscope.errors import SpecError
 
 Level = Literal["auto", "bias", "virtual", "refined"]
 
@@ -33,7 +33,8 @@ class Decaf:
 
     Args:
         faithful: the published method, whatever the level.
-        level: ``auto`` takes the best that the budget allows; guesses say which.
+        level: ``auto`` takes ``refined``, else ``virtual``, else the published method, as the
+            budget allows; guesses say which.
         clients: virtual clients at first; ``refined`` adds two thirds of them.
         rounds: at most so many are looked at, the first ones of each victim.
         budget: seconds of one core that training may take, estimated from the network's
@@ -113,12 +114,7 @@ class Decaf:
             return "refined", why
         if seconds <= self.budget:
             return "virtual", why
-        try:
-            for stage in stages:
-                check_balance(stage)
-        except NotApplicable:
-            return "auto", why
-        return "bias", why
+        return "auto", why
 
     def _rehearsed(self, rehearsal: Rehearsal, *, refine: bool) -> tuple[Proportions, ...]:
         rehearsal.add(self.clients)

@@ -80,24 +80,16 @@ def by_biases(rounds: Rounds, views: Sequence[UpdateView]) -> tuple[Proportions,
     """
     found: list[list[RoundGuess]] = [[] for _ in views]
     for stage, victims in rounds.values():
-        check_balance(stage)
+        if stage.layer.bias is None or stage.recipe.optimiser != "sgd":
+            has = "no" if stage.layer.bias is None else "biases"
+            raise NotApplicable(
+                f"expected output biases and sgd, got {has} and {stage.recipe.optimiser}: use "
+                'level="virtual"'
+            )
         for victim in victims:
             sight = stage.seen(views[victim].victim)
             found[victim].append(_balanced(stage, sight))
     return tuple(combined(guesses, "the balance of the biases") for guesses in found)
-
-
-def check_balance(stage: Stage) -> None:
-    """Refuse rounds in which the biases keep no balance.
-
-    Raises:
-        NotApplicable: see `by_biases`.
-    """
-    if stage.layer.bias is None or stage.recipe.optimiser != "sgd":
-        raise NotApplicable(
-            f"expected output biases and sgd, got {'no' if stage.layer.bias is None else 'biases'} "
-            f'and {stage.recipe.optimiser}: use level="virtual"'
-        )
 
 
 def combined(guesses: Sequence[RoundGuess], how: str) -> Proportions:

@@ -48,14 +48,18 @@ ATTACKS: Mapping[str, Mapping[str, Any]] = {
     "random guess": {"name": "label-counts", "method": "random"},
 }
 
+_OPEN = (
+    "the third round alone is attacked; optimiser settings that the paper leaves open are "
+    "PyTorch's defaults, with batches of 64 and one local epoch."
+)
+
 DIFFERS: Mapping[Size, str] = {
     "small": "images averaged to about a quarter of their pixels, a smaller network, one seed, "
-    "virtual clients at half of their default number; optimiser settings that the paper leaves "
-    "open are PyTorch's defaults with batches of 64 and one local epoch.",
-    "medium": "whole images and the paper's kinds of layers, two seeds; numbers of channels, "
-    "batches of 64 and one local epoch are ours, as the paper leaves them open.",
-    "full": "whole images and the paper's kinds of layers, five seeds; numbers of channels, "
-    "batches of 64 and one local epoch are ours, as the paper leaves them open.",
+    f"virtual clients at half of their default number; {_OPEN}",
+    "medium": "whole images and the paper's kinds of layers with channels of ours, two seeds, "
+    f"virtual clients at half of their default number; {_OPEN}",
+    "full": "whole images and the paper's kinds of layers with channels of ours, five seeds, "
+    f"virtual clients at half of their default number; {_OPEN}",
 }
 
 SEEDS: Mapping[Size, int] = {"small": 1, "medium": 2, "full": 5}

@@ -205,10 +205,12 @@ def _cell(row: Row, column: str, pieces: Sequence[_Piece]) -> Cell:
     values = [value for piece in pieces for value in piece.values.get(column, [])]
     reason = next((piece.reason for piece in pieces if piece.reason), "")
     paper = row.paper.get(column)
-    if not values or reason:
-        return Cell(row.name, column, None, paper, reason or "no value")
+    if len(values) < 2 or reason:
+        return Cell(row.name, column, None, paper, reason or f"{len(values)} values, of 2 needed")
     mean = float(np.mean(values))
-    low, high = intervals.mean(values) if len(values) > 1 else (float("-inf"), float("inf"))
+    low, high = intervals.mean(values)
+    if low == high and mean in (0, 1):  # all right, or none: what so many can say of a rate
+        low, high = intervals.clopper_pearson(int(sum(values)), len(values))
     return Cell(row.name, column, Estimate(mean, low, high), paper)
 
 
