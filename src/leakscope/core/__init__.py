@@ -13,12 +13,16 @@ from leakscope.core.game import (
     Attack,
     Challenge,
     CompositionAttack,
+    InteractionAttack,
+    Interactions,
     Joint,
     Membership,
     MembershipAttack,
     Proportions,
+    Reconstruction,
     Scores,
 )
+from leakscope.core.learner import Affine, Learner, LinearisedLearner
 from leakscope.core.model_view import ModelView, PoolAnswers, Shadows
 from leakscope.core.records import Need, Records, Target
 from leakscope.core.rounds import (
@@ -44,6 +48,7 @@ from leakscope.core.wire import (
 )
 
 __all__ = [
+    "Affine",
     "Attack",
     "Challenge",
     "Check",
@@ -55,7 +60,11 @@ __all__ = [
     "Estimate",
     "Finding",
     "Guarantee",
+    "InteractionAttack",
+    "Interactions",
     "Joint",
+    "Learner",
+    "LinearisedLearner",
     "LocalTraining",
     "MaskedSum",
     "Membership",
@@ -67,6 +76,7 @@ __all__ = [
     "Private",
     "Proportions",
     "Received",
+    "Reconstruction",
     "Records",
     "Round",
     "RoundContext",

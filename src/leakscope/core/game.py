@@ -67,6 +67,34 @@ class Proportions:
         return cls(counts / counts.sum(), counts == 0)
 
 
+@dataclass(frozen=True, slots=True)
+class Reconstruction:
+    """A guess about interactions: which of the items handed out a user acted on."""
+
+    score: Float[np.ndarray, " items"]
+    """In [0, 1], higher means more likely acted on. It ranks; it is not a probability."""
+    decided: Bool[np.ndarray, " items"]
+    """The score rounded: what the attacker would say of each item."""
+    how: str = ""
+    """Which way was taken, and why; how far the answer is determined."""
+
+    def __post_init__(self) -> None:
+        inside = (self.score >= 0) & (self.score <= 1)
+        if self.score.shape != self.decided.shape or not inside.all():
+            raise DataError(
+                f"expected a score in [0, 1] and a decision for each item, got "
+                f"{np.sum(~inside)} of {self.score.size} scores outside and "
+                f"{self.decided.size} decisions: the attack that made them is broken"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Interactions:
+    """The truth about interactions: which of the items handed out the user acted on."""
+
+    acted: Bool[np.ndarray, " items"]
+
+
 V = TypeVar("V")
 T = TypeVar("T")
 V_contra = TypeVar("V_contra", contravariant=True)
@@ -105,6 +133,7 @@ class Attack(Protocol[V_contra, G_co]):
 
 MembershipAttack = Attack[ModelView, Scores]
 CompositionAttack = Attack[UpdateView, Proportions]
+InteractionAttack = Attack[UpdateView, Reconstruction]
 
 
 @runtime_checkable

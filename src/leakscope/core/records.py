@@ -33,6 +33,8 @@ class Need(enum.Flag):
     """Models like the target were trained with and without the candidates."""
     UPDATES = enum.auto()
     """What the victim itself sent to the server of a federation is known, not a sum with others."""
+    INPUTS = enum.auto()
+    """What the server handed out to be trained on is known."""
 
     def words(self) -> str:
         """The flags as lower-case words, for messages: ``hard labels, reference``."""

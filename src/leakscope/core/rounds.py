@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Shaped
 
+from leakscope.core.learner import Learner
 from leakscope.core.records import Need, Records
 from leakscope.core.trainer import Guarantee
 from leakscope.errors import NotApplicable
@@ -130,6 +131,8 @@ class UpdateView:
     """Records the attacker owns, of the same population as the victim's."""
     inputs: Shaped[np.ndarray, "items *features"] | None = None
     """What the server handed out to be trained on, where it does."""
+    learner: Learner | None = None
+    """How clients make updates of what they acted on, where the server knows."""
 
     @classmethod
     def between(
@@ -160,4 +163,5 @@ class UpdateView:
         """All that an attack can use here."""
         reference = Need.NONE if self.reference is None else Need.REFERENCE
         seen = any(self.victim in seen.received for seen in self.rounds)
-        return reference | (Need.UPDATES if seen else Need.NONE)
+        inputs = Need.NONE if self.inputs is None else Need.INPUTS
+        return reference | inputs | (Need.UPDATES if seen else Need.NONE)
