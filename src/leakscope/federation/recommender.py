@@ -1,0 +1,171 @@
+"""Federated neural collaborative filtering: private user embeddings, public item embeddings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from leakscope.errors import SpecError
+
+ITEMS = "items"
+"""The name of the item embeddings in what is sent and received."""
+
+_EPSILON = 1e-8
+"""Of Adam, inside the root and outside: without the one inside, the root has no derivative."""
+
+
+@dataclass(frozen=True, slots=True)
+class NeuralCF:
+    """Local training of FNCF: Adam on the whole batch of a user's items.
+
+    A network scores the concatenation of a user's and an item's embedding. Training changes the
+    user's embedding, which stays with the client, the embeddings of the items handed out, and the
+    network; the last two are sent. All users of a call are trained at once, each on its own copy.
+
+    Args:
+        width: of each embedding.
+        hidden: units of the hidden layers, each followed by a ReLU.
+        epochs: one step each.
+        lr: of Adam.
+        l1: weight of the mean distance of item embeddings to those that were sent, a defence
+            (Yuan et al. 2023); 0 is none.
+
+    Raises:
+        SpecError: a setting makes no sense.
+
+    References:
+        Perifanis and Efraimidis (2022), Federated neural collaborative filtering; Pham, Kulkarni
+        and Houmansadr (2024), RAIFLE, section V-A (the sizes); Yuan et al. (2023),
+        Interaction-level membership inference attack against federated recommender systems (l1).
+    """
+
+    width: int = 64
+    hidden: tuple[int, ...] = (128, 64, 32)
+    epochs: int = 20
+    lr: float = 0.001
+    l1: float = 0.0
+
+    def __post_init__(self) -> None:
+        if min(self.width, self.epochs, *self.hidden) < 1 or self.lr <= 0 or self.l1 < 0:
+            raise SpecError(f"expected sizes and a learning rate above 0, got {self}")
+
+    @property
+    def private(self) -> int:
+        """The user's embedding."""
+        return self.width
+
+    def network(self, generator: torch.Generator) -> dict[str, Tensor]:
+        """A fresh network, as PyTorch initialises linear layers."""
+        sizes = [2 * self.width, *self.hidden, 1]
+        made = {}
+        for layer, (wide, out) in enumerate(pairwise(sizes)):
+            bound = wide**-0.5
+            for name, shape in (("weight", (out, wide)), ("bias", (out,))):
+                uniform = torch.rand(shape, generator=generator)
+                made[f"{layer}.{name}"] = (2 * uniform - 1) * bound
+        return made
+
+    def update(
+        self,
+        sent: Mapping[str, Tensor],
+        items: Float[Tensor, "*users items width"],
+        interactions: Float[Tensor, "*users items"],
+        private: Float[Tensor, "*users width"] | None = None,
+        real: Bool[Tensor, "*users items"] | None = None,
+    ) -> dict[str, Tensor]:
+        """What training changes: the item embeddings as `ITEMS`, and the network.
+
+        Args:
+            sent: the network; item embeddings in it are not looked at.
+            items: embeddings of the items handed out, of one user or of several.
+            interactions: 1 where acted on.
+            private: the users' embeddings.
+            real: which items count; the others fill up the batch. All, where not given.
+        """
+        assert private is not None
+        many = items.ndim == 3
+        if not many:
+            items, interactions, private = items[None], interactions[None], private[None]
+            real = None if real is None else real[None]
+        counted = torch.ones_like(interactions) if real is None else real.to(items.dtype)
+        share = counted / counted.sum(1, keepdim=True)
+        network = {name: w for name, w in sent.items() if name != ITEMS}
+        start = [
+            private,
+            items,
+            *(w.expand(len(items), *w.shape).contiguous() for w in network.values()),
+        ]
+        changed = self._trained(start, interactions, share)
+        names = [ITEMS, *network]
+        return {
+            name: (after - before) if many else (after - before)[0]
+            for name, after, before in zip(names, changed[1:], start[1:], strict=True)
+        }
+
+    def _trained(
+        self,
+        start: list[Tensor],
+        interactions: Float[Tensor, "users items"],
+        share: Float[Tensor, "users items"],
+    ) -> list[Tensor]:
+        through = torch.is_grad_enabled() and any(t.requires_grad for t in [*start, interactions])
+        values = [t if t.requires_grad else t.detach().requires_grad_() for t in start]
+        first, second = ([torch.zeros_like(t) for t in start] for _ in range(2))
+        for step in range(1, self.epochs + 1):
+            with torch.enable_grad():
+                loss = self._loss(values, interactions, share, start[1])
+                grads = torch.autograd.grad(loss, values, create_graph=through)
+            with torch.set_grad_enabled(through):
+                first = [0.9 * m + 0.1 * g for m, g in zip(first, grads, strict=True)]
+                second = [0.999 * v + 0.001 * g * g for v, g in zip(second, grads, strict=True)]
+                values = [
+                    x
+                    - self.lr
+                    * (m / (1 - 0.9**step))
+                    / ((v / (1 - 0.999**step) + _EPSILON).sqrt() + _EPSILON)
+                    for x, m, v in zip(values, first, second, strict=True)
+                ]
+            if not through:
+                values = [t.detach().requires_grad_() for t in values]
+        return values if through else [t.detach() for t in values]
+
+    def _loss(
+        self,
+        values: list[Tensor],
+        interactions: Float[Tensor, "users items"],
+        share: Float[Tensor, "users items"],
+        before: Float[Tensor, "users items width"],
+    ) -> Float[Tensor, ""]:
+        """The sum over users of the mean loss of each."""
+        logit = self.score(values[0], values[1], values[2:])
+        entropy = binary_cross_entropy_with_logits(logit, interactions, reduction="none")
+        loss = (entropy * share).sum()
+        if self.l1:
+            moved = (values[1] - before.detach()).abs().mean(2)
+            loss = loss + self.l1 * (moved * share).sum()
+        return loss
+
+    def score(
+        self,
+        user: Float[Tensor, "users width"],
+        items: Float[Tensor, "users items width"],
+        network: list[Tensor],
+    ) -> Float[Tensor, "users items"]:
+        """What the network says of each item, as a logit.
+
+        Args:
+            user: embeddings.
+            items: embeddings of the items of each.
+            network: weights and biases in order, each with one more axis in front, for the users.
+        """
+        weight, bias = network[:2]
+        ours, theirs = weight[:, :, : self.width], weight[:, :, self.width :]
+        at = torch.bmm(ours, user[:, :, None])[:, :, 0] + bias  # the same for all items
+        x = torch.bmm(items, theirs.mT) + at[:, None]
+        for weight, bias in zip(network[2::2], network[3::2], strict=True):
+            x = torch.baddbmm(bias[:, None], x.relu(), weight.mT)
+        return x[:, :, 0]

@@ -1,0 +1,139 @@
+"""Users of a federated recommender, each with what it acted on, trained many at once."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+
+from leakscope.core import Challenge, Interactions, UpdateDefence, UpdateView
+from leakscope.data.interactions import InteractionLog
+from leakscope.errors import SpecError
+from leakscope.federation import handing_out
+from leakscope.federation.recommender import ITEMS, NeuralCF
+from leakscope.randomness import stream
+
+_ROWS = 4096
+"""Items of all users that are trained at once, fillers included: they fit a processor's cache."""
+
+
+class _Handed(NamedTuple):
+    """What one user was handed, and what it did with it."""
+
+    user: int
+    items: Int[np.ndarray, " items"]
+    acted: Bool[np.ndarray, " items"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recommending:
+    """One round of FNCF among users of a log, all of whom start from the same weights.
+
+    Args:
+        log: who acted on what.
+        learner: how users train.
+        negatives: for each item acted on, how many others are handed out, as far as there are any.
+        embeddings_only: updates hold the item embeddings alone, without the network.
+        seed: of embeddings, network, samples and defence.
+
+    Raises:
+        SpecError: there are no negatives.
+    """
+
+    log: InteractionLog
+    learner: NeuralCF
+    negatives: int = 4
+    embeddings_only: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.negatives < 1:
+            raise SpecError(f"expected one negative or more, got {self.negatives}")
+
+    def challenges(
+        self, users: Sequence[int], defence: UpdateDefence
+    ) -> Iterator[Challenge[UpdateView, Interactions]]:
+        """One challenge a user, in an order of their sizes; users who acted on all are left out."""
+        network = self.learner.network(_torch(self.seed, "network"))
+        table = torch.randn(
+            self.log.items, self.learner.width, generator=_torch(self.seed, "items")
+        )
+        each = self.log.of_each()
+        handed = [self._handed(user, each[user]) for user in users]
+        handed = [one for one in handed if not one.acted.all()]
+        handed.sort(key=lambda one: len(one.items))
+        for batch in _batches(handed):
+            yield from self._trained(batch, network, table, defence)
+
+    def _handed(self, user: int, acted: Int[np.ndarray, " acted"]) -> _Handed:
+        rng = stream(self.seed, "handed out", user)
+        others = np.setdiff1d(np.arange(self.log.items), acted)
+        count = min(self.negatives * len(acted), len(others))
+        items = np.concatenate([acted, rng.choice(others, count, replace=False)])
+        order = rng.permutation(len(items))
+        return _Handed(user, items[order], order < len(acted))
+
+    def _trained(
+        self,
+        batch: list[_Handed],
+        network: dict[str, torch.Tensor],
+        table: Float[torch.Tensor, "items width"],
+        defence: UpdateDefence,
+    ) -> Iterator[Challenge[UpdateView, Interactions]]:
+        index, label, real = _padded(batch)
+        own = torch.stack(
+            [torch.randn(self.learner.width, generator=_torch(self.seed, one.user))
+             for one in batch]
+        )  # fmt: skip
+        change = self.learner.update(network, table[index], label, own, real)
+        names = (ITEMS,) if self.embeddings_only else (ITEMS, *network)
+        for row, one in enumerate(batch):
+            update = {name: change[name][row] for name in names}
+            update[ITEMS] = update[ITEMS][: len(one.items)]
+            given = table[torch.from_numpy(one.items)]
+            yield handing_out.challenge(
+                {ITEMS: given, **network},
+                given.numpy(),
+                one.acted,
+                update,
+                self.learner,
+                defence,
+                int(stream(self.seed, "defence", one.user).integers(2**31)),
+            )
+
+
+def _padded(
+    batch: list[_Handed],
+) -> tuple[
+    Int[torch.Tensor, "users items"],
+    Float[torch.Tensor, "users items"],
+    Bool[torch.Tensor, "users items"],
+]:
+    """Item numbers and labels of all users, and which of them are no fillers."""
+    shape = len(batch), max(len(one.items) for one in batch)
+    index, label = torch.zeros(shape, dtype=torch.int64), torch.zeros(shape)
+    real = torch.zeros(shape, dtype=torch.bool)
+    for row, one in enumerate(batch):
+        many = len(one.items)
+        index[row, :many] = torch.from_numpy(one.items)
+        label[row, :many] = torch.from_numpy(one.acted).float()
+        real[row, :many] = True
+    return index, label, real
+
+
+def _batches(handed: list[_Handed]) -> Iterator[list[_Handed]]:
+    """Users of about the same size together."""
+    batch: list[_Handed] = []
+    for one in handed:
+        if batch and (len(batch) + 1) * len(one.items) > _ROWS:
+            yield batch
+            batch = []
+        batch.append(one)
+    if batch:
+        yield batch
+
+
+def _torch(seed: int, *path: str | int) -> torch.Generator:
+    return torch.Generator().manual_seed(int(stream(seed, "recommending", *path).integers(2**62)))

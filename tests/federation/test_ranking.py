@@ -1,0 +1,258 @@
+"""Rankers and recommenders against loops that follow the papers word by word."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leakscope.core import Learner, LinearisedLearner, UpdateDefence
+from leakscope.data import interactions, letor
+from leakscope.errors import SpecError
+from leakscope.federation import clicks, rankers
+from leakscope.federation.ranking import Pairwise, Pointwise, laplacian
+from leakscope.federation.recommender import ITEMS, NeuralCF
+from leakscope.federation.recommending import Recommending
+from leakscope.federation.searching import Searching
+
+
+def ranker(hidden: int, features: int = 3, seed: int = 0) -> dict[str, torch.Tensor]:
+    return rankers.ranker(features, hidden, torch.Generator().manual_seed(seed))
+
+
+def flat(tensors: dict[str, torch.Tensor]) -> np.ndarray:
+    return np.concatenate([tensors[name].detach().numpy().ravel() for name in sorted(tensors)])
+
+
+def log_probability(score: list[float]) -> float:
+    return sum(s - float(np.log(np.exp(score[k:]).sum())) for k, s in enumerate(score))
+
+
+def pair_by_pair(
+    weights: dict[str, torch.Tensor], x: torch.Tensor, clicked: list[float]
+) -> np.ndarray:
+    """The step of one query, as a sum over pairs with gradients by autograd."""
+    score = rankers.score(weights, x).tolist()
+    leaves = {name: w.clone().requires_grad_() for name, w in weights.items()}
+    values = rankers.score(leaves, x)
+    names = sorted(leaves)
+    gradient = [
+        np.concatenate(
+            [
+                g.numpy().ravel()
+                for g in torch.autograd.grad(v, [leaves[n] for n in names], retain_graph=True)
+            ]
+        )
+        for v in values
+    ]
+    total = np.zeros_like(gradient[0])
+    for i, j in itertools.permutations(range(len(x)), 2):
+        swapped = list(score)
+        swapped[i], swapped[j] = swapped[j], swapped[i]
+        p, other = np.exp(log_probability(score)), np.exp(log_probability(swapped))
+        a, b = np.exp(score[i]), np.exp(score[j])
+        weight = other / (p + other) * a * b / (a + b) ** 2
+        total += clicked[i] * (1 - clicked[j]) * weight * (gradient[i] - gradient[j])
+    return total
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 999), st.sampled_from([0, 2]), st.integers(2, 4))
+def test_a_step_of_fpdgd_is_the_sum_over_pairs(seed: int, hidden: int, many: int) -> None:
+    rng = np.random.default_rng(seed)
+    weights, x = ranker(hidden, seed=seed), torch.from_numpy(rng.normal(size=(many, 3)))
+    clicked = rng.random(many)  # degrees of interaction, not only 0 and 1
+    learner = Pairwise(np.zeros(many, np.int64), lr=0.3)
+    found = flat(learner.update(weights, x, torch.from_numpy(clicked)))
+    np.testing.assert_allclose(found, 0.3 * pair_by_pair(weights, x, clicked.tolist()), atol=1e-10)
+
+
+@pytest.mark.parametrize("hidden", [0, 4])
+@pytest.mark.parametrize(
+    "learner",
+    [Pairwise(np.array([1, 1, 0, 0, 0, 2, 2]), 0.5), Pointwise(3, 0.05), Pointwise(1, 0.05)],
+    ids=["pairwise", "pointwise", "one epoch"],
+)
+def test_at_its_own_interactions_the_affine_map_gives_the_update(
+    learner: LinearisedLearner, hidden: int
+) -> None:
+    rng = np.random.default_rng(0)
+    weights, x = ranker(hidden), torch.from_numpy(rng.normal(size=(7, 3)))
+    acted = torch.from_numpy(rng.random(7))
+    affine = learner.linearised(weights, x, acted)
+    found = affine.constant + affine.matrix @ acted.numpy()
+    np.testing.assert_allclose(found, flat(learner.update(weights, x, acted)), atol=1e-12)
+    elsewhere = learner.linearised(weights, x, 1 - acted)
+    same = [np.allclose(a, b) for a, b in zip(affine, elsewhere, strict=True)]
+    assert learner.exact == all(same)
+
+
+def test_fillers_change_no_pair() -> None:
+    score = torch.randn(5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    filled = torch.cat([score, torch.full((2,), -torch.inf, dtype=torch.float64)])
+    found = laplacian(filled)
+    torch.testing.assert_close(found[:5, :5], laplacian(score))
+    assert found[5:].abs().sum() == found[:, 5:].abs().sum() == 0
+    torch.testing.assert_close(found.sum(1), torch.zeros(7, dtype=torch.float64))
+
+
+def one_user(
+    learner: NeuralCF, sent: dict[str, torch.Tensor], own: torch.Tensor,
+    items: torch.Tensor, acted: torch.Tensor,
+) -> dict[str, torch.Tensor]:  # fmt: skip
+    """Local training with PyTorch's own layers, one user; Adam written out, with its inner ε."""
+    module = torch.nn.Sequential()
+    for layer in range(len(sent) // 2):
+        weight = sent[f"{layer}.weight"]
+        linear = torch.nn.Linear(weight.shape[1], weight.shape[0])
+        linear.weight.data, linear.bias.data = weight.clone(), sent[f"{layer}.bias"].clone()
+        module.extend([linear, torch.nn.ReLU()] if f"{layer + 1}.weight" in sent else [linear])
+    leaves = [own.clone(), items.clone(), *module.parameters()]
+    for leaf in leaves:
+        leaf.requires_grad_()
+    memory = [(torch.zeros_like(leaf), torch.zeros_like(leaf)) for leaf in leaves]
+    for step in range(1, learner.epochs + 1):
+        pairs = torch.cat([leaves[0].expand(len(items), -1), leaves[1]], 1)
+        p = module(pairs)[:, 0].sigmoid()
+        loss = torch.nn.functional.binary_cross_entropy(p, acted)
+        loss = loss + learner.l1 * (leaves[1] - items).abs().mean()
+        grads = torch.autograd.grad(loss, leaves)
+        with torch.no_grad():
+            for leaf, grad, (m, v) in zip(leaves, grads, memory, strict=True):
+                m.mul_(0.9).add_(0.1 * grad)
+                v.mul_(0.999).add_(0.001 * grad**2)
+                root = (v / (1 - 0.999**step) + 1e-8).sqrt() + 1e-8
+                leaf -= learner.lr * m / (1 - 0.9**step) / root
+    names = [f"{layer}.{kind}" for layer in range(len(sent) // 2) for kind in ("weight", "bias")]
+    change = {n: (leaf - sent[n]).detach() for n, leaf in zip(names, leaves[2:], strict=True)}
+    return {ITEMS: (leaves[1] - items).detach(), **change}
+
+
+@pytest.mark.parametrize("l1", [0.0, 1.0])
+def test_users_trained_together_are_those_trained_alone(l1: float) -> None:
+    learner = NeuralCF(width=4, hidden=(6, 5), epochs=4, l1=l1)
+    generator = torch.Generator().manual_seed(0)
+    sent = {name: w.double() for name, w in learner.network(generator).items()}
+    items = torch.randn(2, 5, 4, generator=generator, dtype=torch.float64)
+    acted = (torch.rand(2, 5, generator=generator) < 0.4).double()
+    own = torch.randn(2, 4, generator=generator, dtype=torch.float64)
+    real = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
+    found = learner.update(sent, items, acted, own, real)
+    for user, many in enumerate((5, 3)):
+        wanted = one_user(learner, sent, own[user], items[user, :many], acted[user, :many])
+        for name, value in wanted.items():
+            mine = found[name][user][:many] if name == ITEMS else found[name][user]
+            torch.testing.assert_close(mine, value, atol=1e-9, rtol=1e-6)
+    alone = learner.update(sent, items[0], acted[0], own[0])
+    torch.testing.assert_close(alone[ITEMS], found[ITEMS][0])
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [NeuralCF(width=3, hidden=(4,), epochs=3), Pairwise(np.array([0, 0, 1, 1])), Pointwise(2)],
+    ids=lambda learner: type(learner).__name__,
+)
+def test_each_learner_is_differentiable_in_the_interactions(learner: Learner) -> None:
+    generator = torch.Generator().manual_seed(1)
+    items = torch.randn(4, 3, generator=generator, dtype=torch.float64)
+    own = torch.randn(3, generator=generator, dtype=torch.float64) if learner.private else None
+    if isinstance(learner, NeuralCF):
+        sent = {name: w.double() for name, w in learner.network(generator).items()}
+    else:
+        sent = ranker(2)
+    acted = torch.rand(4, generator=generator, dtype=torch.float64).requires_grad_()
+
+    def total(a: torch.Tensor) -> Any:
+        change = learner.update(sent, items, a, own)
+        return sum((v**2).sum() for v in change.values())
+
+    (slope,) = torch.autograd.grad(total(acted), acted)
+    for k in range(4):
+        step = torch.zeros(4, dtype=torch.float64)
+        step[k] = 1e-5
+        with torch.no_grad():
+            numeric = (total(acted + step) - total(acted - step)) / 2e-5
+        assert float(slope[k]) == pytest.approx(float(numeric), rel=1e-4, abs=1e-9)
+
+
+def test_clicks_follow_the_model_and_are_mixed() -> None:
+    model = clicks.ClickModel((0.3, 0.8), (0.5, 1.0))
+    rng = np.random.default_rng(0)
+    grades = np.array([0, 1, 0])
+
+    def chance(pattern: tuple[bool, ...], place: int = 0) -> Any:
+        if place == 3:
+            return 1.0
+        click, stop = model.click[grades[place]], model.stop[grades[place]]
+        onward = chance(pattern, place + 1)
+        if not pattern[place]:
+            return (1 - click) * onward
+        return click * (stop * (not any(pattern[place + 1 :])) + (1 - stop) * onward)
+
+    mixed = [p for p in itertools.product([False, True], repeat=3) if any(p) and not all(p)]
+    drawn = [tuple(model.draw(grades, rng).tolist()) for _ in range(4000)]
+    assert set(drawn) <= set(mixed)
+    for pattern in mixed:
+        wanted = chance(pattern) / sum(map(chance, mixed))
+        assert drawn.count(pattern) / 4000 == pytest.approx(wanted, abs=0.03)
+    with pytest.raises(SpecError, match="none such"):
+        model.draw(np.array([0]), rng)
+    with pytest.raises(SpecError, match="4"):
+        clicks.published("navigational", 4)
+    with pytest.raises(SpecError, match="probabilities"):
+        clicks.ClickModel((0.5,), (1.5,))
+
+
+def test_users_of_a_log_become_challenges() -> None:
+    log = interactions.synthetic(12, 40, np.random.default_rng(0), mean=4.0)
+    world = Recommending(log, NeuralCF(width=4, hidden=(6,), epochs=2))
+    found = list(world.challenges(range(12), UpdateDefence()))
+    assert len(found) == 12
+    for challenge in found:
+        many = len(challenge.truth.acted)
+        assert challenge.view.inputs is not None
+        assert challenge.view.inputs.shape == (many, 4)
+        assert challenge.view.rounds[0].change("0")[ITEMS].shape == (many, 4)
+        assert many == 5 * challenge.truth.acted.sum() or many == 40
+    again = list(world.challenges(range(12), UpdateDefence()))
+    for one, other in zip(found, again, strict=True):
+        np.testing.assert_array_equal(
+            one.view.rounds[0].change("0")[ITEMS], other.view.rounds[0].change("0")[ITEMS]
+        )
+    only = Recommending(log, world.learner, embeddings_only=True)
+    assert set(next(only.challenges([3], UpdateDefence())).view.rounds[0].change("0")) == {ITEMS}
+
+
+def test_a_search_engine_learns_and_its_users_become_challenges() -> None:
+    queries = letor.synthetic(30, 6, np.random.default_rng(0))
+    world = Searching(queries, clicks.published("informational", 3), lr=0.5)
+    weights = ranker(0, 6)
+    found = world.challenge(weights, 3, UpdateDefence(), np.random.default_rng(1))
+    learner = found.view.learner
+    assert isinstance(learner, Pairwise)
+    for query in range(3):
+        part = found.truth.acted[learner.query == query]
+        assert part.any()
+        assert not part.all()
+    trained = world.train(weights, UpdateDefence(), np.random.default_rng(2), users=10)
+    assert flat(trained).shape == (6,)
+    assert np.abs(flat(trained) - flat(weights)).max() > 0
+    with pytest.raises(SpecError, match="1 to 30"):
+        world.challenge(weights, 31, UpdateDefence(), np.random.default_rng(1))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: NeuralCF(width=0),
+        lambda: NeuralCF(l1=-1.0),
+        lambda: Pairwise(np.zeros(2, np.int64), lr=0.0),
+        lambda: Pointwise(epochs=0),
+    ],
+)
+def test_senseless_settings_are_refused(make: object) -> None:
+    with pytest.raises(SpecError):
+        make()  # type: ignore[operator]
