@@ -25,7 +25,7 @@ from leakscope.metrics import composition
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
-ATTACKS = sorted({**catalog.ATTACKS, **catalog.UPDATE_ATTACKS})
+ATTACKS = sorted(catalog.ATTACKS | catalog.UPDATE_ATTACKS | catalog.INTERACTION_ATTACKS)
 
 SETTINGS = {
     "target": '[target]\nmodel = "subject.py:model"\n',

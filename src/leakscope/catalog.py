@@ -7,7 +7,7 @@ from typing import Any
 
 import pydantic
 
-from leakscope.core import CompositionAttack, MembershipAttack, UpdateDefence
+from leakscope.core import CompositionAttack, InteractionAttack, MembershipAttack, UpdateDefence
 from leakscope.errors import SpecError, did_you_mean
 
 ATTACKS = {
@@ -26,7 +26,14 @@ UPDATE_ATTACKS = {
     "decaf": "leakscope.attacks.decaf:Decaf",
     "label-counts": "leakscope.attacks.label_counts:LabelCounts",
 }
-"""What attacks one client of a federation by its updates."""
+"""What attacks one client of a federation by its updates, for the shares of its classes."""
+
+INTERACTION_ATTACKS = {
+    "raifle": "leakscope.attacks.raifle:RAIFLE",
+    "interaction-search": "leakscope.attacks.interaction_search:InteractionSearch",
+    "random-interactions": "leakscope.attacks.random_interactions:RandomInteractions",
+}
+"""What attacks one client by its updates, for what it did with the items it was handed."""
 
 UPDATE_DEFENCES = {
     "none": "leakscope.core:UpdateDefence",
@@ -43,7 +50,7 @@ def attack_class(name: str) -> Any:
     Raises:
         SpecError: no attack has this name.
     """
-    return _class(ATTACKS | UPDATE_ATTACKS, "an attack", name)
+    return _class(ATTACKS | UPDATE_ATTACKS | INTERACTION_ATTACKS, "an attack", name)
 
 
 def defence_class(name: str) -> Any:
@@ -82,6 +89,21 @@ def update_attack(name: str, **settings: Any) -> CompositionAttack:
     """
     found = _class(UPDATE_ATTACKS, "an attack on updates", name)
     built: CompositionAttack = _build(found, name, settings)
+    return built
+
+
+def interaction_attack(name: str, **settings: Any) -> InteractionAttack:
+    """An attack on interactions with these settings.
+
+    Examples:
+        >>> interaction_attack("random-interactions")
+        RandomInteractions()
+
+    Raises:
+        SpecError: see `attack`.
+    """
+    found = _class(INTERACTION_ATTACKS, "an attack on interactions", name)
+    built: InteractionAttack = _build(found, name, settings)
     return built
 
 

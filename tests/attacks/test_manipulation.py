@@ -1,0 +1,160 @@
+"""Shaped items: what they do to updates, how far they move, and who can tell."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from leakscope.attacks import manipulation
+from leakscope.attacks.interaction_search import InteractionSearch
+from leakscope.attacks.manipulation import Fingerprint, NoiseInjection
+from leakscope.attacks.raifle import RAIFLE
+from leakscope.attacks.random_interactions import RandomInteractions
+from leakscope.core import Interactions, LocalTraining, Received, Round, UpdateDefence, UpdateView
+from leakscope.data import interactions, letor
+from leakscope.defences import item_check
+from leakscope.defences.secure_sum import SecureSum
+from leakscope.errors import DataError, NotApplicable, SpecError
+from leakscope.federation import rankers, server
+from leakscope.federation.ranking import Pairwise, Pointwise
+from leakscope.federation.recommender import NeuralCF
+from leakscope.federation.recommending import Recommending
+from leakscope.metrics import interactions as metrics
+
+RNG = np.random.default_rng(0)
+
+
+def test_noise_has_its_scale_its_share_and_its_budget() -> None:
+    x = RNG.normal(5, 1, size=(300, 10))
+    free = NoiseInjection(0.1)(x, np.random.default_rng(0))
+    assert free.std() == pytest.approx(0.1, rel=0.05)
+    half = NoiseInjection(0.1, share=0.5)(x, np.random.default_rng(0))
+    assert (half == x).all(axis=0).sum() == 5
+    for budget in (0.0, 0.5, 3.0):
+        near = NoiseInjection(0.1, budget=budget)(x, np.random.default_rng(0))
+        assert np.linalg.norm(near - x, axis=1).max() <= budget + 1e-9
+    np.testing.assert_array_equal(NoiseInjection(0.1, share=0.0)(x, RNG), x)
+
+
+def test_the_scale_is_the_one_with_which_simulated_attacks_do_best() -> None:
+    like = NoiseInjection(share=0.5, budget=7.0)
+    found = manipulation.search_scale([0.01, 0.1, 1.0], lambda n: -abs(n.scale - 0.2), like)
+    assert found == NoiseInjection(0.1, 0.5, 7.0)
+    with pytest.raises(SpecError, match="got none"):
+        manipulation.search_scale([], lambda _: 0.0, like)
+
+
+def masked(
+    users: int, targets: int, hidden: int, features: int = 24
+) -> tuple[Round, list[np.ndarray], list[np.ndarray], dict[str, torch.Tensor], Fingerprint]:
+    """A secure sum of users who learn pointwise; the first of them are targets."""
+    weights = rankers.ranker(features, hidden, torch.Generator().manual_seed(1))
+    fingerprint = manipulation.shares(targets, features)
+    rng = np.random.default_rng(2)
+    handed, acted, results = [], [], {}
+    for user in range(users):
+        target = user if user < targets else None
+        x = fingerprint(rng.normal(size=(6, features)), target)
+        clicks = rng.permutation(np.arange(6) < 3)
+        change = Pointwise().update(weights, torch.from_numpy(x), torch.from_numpy(clicks).double())
+        handed.append(x)
+        acted.append(clicks)
+        results[user] = {name: value.numpy() for name, value in change.items()}
+    sent = {name: w.numpy() for name, w in weights.items()}
+    ones, promised = dict.fromkeys(range(users), 1), dict.fromkeys(range(users))
+    received, total = server.seen(SecureSum(limit=1e4), 0, sent, results, ones, promised, 0)
+    assert not received
+    summed = Round(0, "update", sent, received, total, LocalTraining(lr=0.01))
+    return summed, handed, acted, weights, fingerprint
+
+
+@pytest.mark.parametrize(("targets", "hidden"), [(1, 0), (1, 3), (2, 0), (3, 0), (2, 5)])
+def test_fingerprints_single_out_users_of_a_secure_sum(targets: int, hidden: int) -> None:
+    summed, handed, acted, _, fingerprint = masked(5, targets, hidden)
+    for target in range(targets):
+        seen = manipulation.singled_out(summed, 1 / 5, fingerprint, target, "t")
+        view = UpdateView("t", (seen,), inputs=handed[target], learner=Pointwise())
+        guess = RAIFLE()(view, np.random.default_rng(0))
+        assert metrics.of_user(guess, Interactions(acted[target])).f1 == 1.0
+    with pytest.raises(NotApplicable, match="with a secure sum"):
+        manipulation.singled_out(seen, 1 / 5, fingerprint, 0, "t")
+
+
+def test_a_fingerprint_tells_whether_an_item_was_retrieved() -> None:
+    weights = rankers.ranker(6, 4, torch.Generator().manual_seed(3))
+    for present in (True, False):
+        x = np.random.default_rng(4).normal(size=(8, 6))
+        x[:, 2] = 0.0
+        if present:
+            x[3, 2] = 1.0
+        clicks = torch.from_numpy(np.arange(8) % 2).double()
+        change = Pairwise(np.zeros(8, np.int64)).update(weights, torch.from_numpy(x), clicks)
+        update = change[rankers.HIDDEN].numpy()
+        assert manipulation.retrieved(update, 2) is present
+    quiet = np.random.default_rng(5)
+    alarms = [manipulation.retrieved(quiet.normal(size=(4, 6)), 2, 1.0) for _ in range(400)]
+    assert 0.02 < np.mean(alarms) < 0.09
+
+
+def lists(count: int, seed: int) -> list[np.ndarray]:
+    found = letor.synthetic(count, 12, np.random.default_rng(seed))
+    return [found.x[part] for part in found.of_each()]
+
+
+def test_a_client_tells_shaped_items_from_honest_ones() -> None:
+    check = item_check.learn(lists(400, 0))
+    rate = item_check.false_alarms(check, lists(400, 1))
+    assert rate.low < 0.05
+    assert rate.value < 0.12
+    noise, fingerprint = NoiseInjection(0.1), manipulation.shares(2, 12)
+    for one in lists(30, 2):
+        assert "deviations off" in " ".join(check(noise(one, RNG)))
+        assert "constant" in " ".join(check(fingerprint(one, 0)))
+    with pytest.raises(DataError, match="20 honest lists"):
+        item_check.learn(lists(5, 0))
+    with pytest.raises(DataError, match="12 features, got 3"):
+        check(np.zeros((4, 3)))
+    with pytest.raises(DataError, match="got none"):
+        item_check.false_alarms(check, [])
+
+
+def test_the_search_finds_some_and_the_coin_nothing() -> None:
+    log = interactions.synthetic(15, 60, np.random.default_rng(0), mean=6.0)
+    world = Recommending(log, NeuralCF(width=8, hidden=(16,), epochs=6))
+    games = list(world.challenges(range(15), UpdateDefence()))
+    figures = {
+        attack.name: metrics.over_users(
+            [
+                metrics.of_user(attack(game.view, np.random.default_rng(i)), game.truth).auc
+                for i, game in enumerate(games)
+            ]
+        )
+        for attack in (InteractionSearch(), RandomInteractions(), RAIFLE())
+    }
+    assert 0.5 in figures["random-interactions"]
+    assert figures["interaction-search"].low > 0.5
+    high = figures["interaction-search"].high
+    assert high is not None
+    assert figures["raifle"].value > high
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    for make in (
+        lambda: NoiseInjection(scale=0.0),
+        lambda: NoiseInjection(share=1.5),
+        lambda: NoiseInjection(budget=-1.0),
+        lambda: NoiseInjection(scale=math.nan),
+        lambda: Fingerprint(()),
+        lambda: Fingerprint((-1, -1)),
+        lambda: Fingerprint((0, -2)),
+        lambda: manipulation.shares(4, 3),
+        lambda: InteractionSearch(tries=0),
+        lambda: InteractionSearch(kept=1.0),
+    ):
+        with pytest.raises(SpecError):
+            make()
+    one = np.zeros((2, 3))
+    seen = Round(0, "update", {}, {"0": Received({"w": np.zeros(3)}, 2)})
+    with pytest.raises(NotApplicable, match="no learner"):
+        InteractionSearch()(UpdateView("0", (seen,), inputs=one), RNG)

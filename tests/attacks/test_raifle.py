@@ -1,0 +1,285 @@
+"""RAIFLE finds interactions where they are determined, and says so where they are not."""
+
+import dataclasses
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leakscope.attacks import raifle_linear, rounding
+from leakscope.attacks.raifle import RAIFLE
+from leakscope.attacks.raifle_match import match
+from leakscope.core import (
+    Challenge,
+    Interactions,
+    LocalTraining,
+    Need,
+    UpdateDefence,
+    UpdateView,
+)
+from leakscope.data import interactions, letor
+from leakscope.defences.local_noise import LocalNoise
+from leakscope.errors import DataError, NotApplicable, SpecError
+from leakscope.federation import clicks, handing_out, rankers
+from leakscope.federation.outgoing import Outgoing
+from leakscope.federation.own_interactions import OwnInteractions
+from leakscope.federation.ranking import Pairwise, Pointwise
+from leakscope.federation.recommender import NeuralCF
+from leakscope.federation.recommending import Recommending
+from leakscope.federation.searching import Searching
+from leakscope.metrics import interactions as metrics
+
+Game = Challenge[UpdateView, Interactions]
+NONE = UpdateDefence()
+
+
+def pointwise(
+    items: int,
+    features: int,
+    hidden: int,
+    seed: int,
+    epochs: int = 1,
+    defence: UpdateDefence = NONE,
+) -> Game:
+    rng = np.random.default_rng(seed)
+    weights = rankers.ranker(features, hidden, torch.Generator().manual_seed(seed))
+    x, acted = rng.normal(size=(items, features)), rng.permutation(np.arange(items) < items // 2)
+    learner = Pointwise(epochs, lr=0.01)
+    change = learner.update(weights, torch.from_numpy(x), torch.from_numpy(acted).double())
+    return handing_out.challenge(weights, x, acted, change, learner, defence, seed)
+
+
+@cache
+def recommended(l1: float = 0.0) -> tuple[Game, ...]:
+    log = interactions.synthetic(8, 60, np.random.default_rng(0), mean=6.0)
+    world = Recommending(log, NeuralCF(width=16, hidden=(32, 16), l1=l1))
+    return tuple(world.challenges(range(8), NONE))
+
+
+def searched(queries: int, hidden: int, seed: int, defence: UpdateDefence = NONE) -> Game:
+    """A user of a search engine that hands out noise."""
+    world = Searching(
+        letor.synthetic(30, 20, np.random.default_rng(0)),
+        clicks.published("informational", 3),
+        manipulate=lambda x, rng: rng.normal(0, 0.1, x.shape),
+    )
+    weights = rankers.ranker(20, hidden, torch.Generator().manual_seed(seed))
+    return world.challenge(weights, queries, defence, np.random.default_rng(seed))
+
+
+def attacked(game: Game, attack: RAIFLE | None = None, seed: int = 0) -> metrics.OfUser:
+    guess = (attack or RAIFLE())(game.view, np.random.default_rng(seed))
+    return metrics.of_user(guess, game.truth)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(2, 12), st.integers(0, 8), st.sampled_from([0, 3]), st.integers(0, 999))
+def test_theorem_1_full_rank_gives_the_exact_interactions(
+    items: int, spare: int, hidden: int, seed: int
+) -> None:
+    game = pointwise(items, items + spare, hidden, seed)
+    view = game.view
+    assert isinstance(view.learner, Pointwise)
+    assert view.inputs is not None
+    sent = {name: torch.from_numpy(np.array(w)) for name, w in view.rounds[0].sent.items()}
+    x = torch.from_numpy(view.inputs)
+    affine = view.learner.linearised(sent, x, torch.full((items,), 0.5, dtype=torch.float64))
+    change = view.rounds[0].change("0")
+    update = np.concatenate([change[name].ravel() for name in sorted(change)])
+
+    def objective(acted: np.ndarray) -> float:
+        simulated = view.learner.update(sent, x, torch.from_numpy(acted))  # type: ignore[union-attr]
+        return float(sum(((simulated[n].numpy() - change[n]) ** 2).sum() for n in change))
+
+    rng = np.random.default_rng(seed)
+    one, other = rng.normal(size=items), rng.normal(size=items)
+    for share in (0.25, 0.5):  # convex: theorem 1
+        between = objective(share * one + (1 - share) * other)
+        assert between <= share * objective(one) + (1 - share) * objective(other) + 1e-12
+    if np.linalg.matrix_rank(affine.matrix) < items:
+        return  # a hidden layer that is off for an item
+    found = raifle_linear.closed_form(affine, update)
+    if found.condition < 1e8:
+        np.testing.assert_allclose(found.value, game.truth.acted, atol=1e-6)
+        assert attacked(game).f1 == 1.0
+
+
+def test_rank_deficiency_is_said_instead_of_guessed() -> None:
+    game = pointwise(items=12, features=5, hidden=0, seed=0)
+    with pytest.raises(NotApplicable, match=r"rank 5 \(condition number"):
+        RAIFLE("closed-form")(game.view, np.random.default_rng(0))
+    guess = RAIFLE()(game.view, np.random.default_rng(0))
+    assert "rank 5 for 12 interactions, which do not determine them" in guess.how
+    assert "condition number" in guess.how
+
+
+def test_several_epochs_are_linearised() -> None:
+    game = pointwise(8, 10, 0, seed=1, epochs=4)
+    assert attacked(game).f1 == 1.0
+    with pytest.raises(NotApplicable, match="affine"):
+        RAIFLE("closed-form")(game.view, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("l1", [0.0, 0.25])  # 0.25 pulls each of 16 numbers as 1 does each of 64
+def test_embeddings_give_away_the_interactions_of_a_recommender(l1: float) -> None:
+    found = [attacked(game) for game in recommended(l1)]
+    assert np.mean([one.auc for one in found]) > 0.99
+    # shortened movements blur where the two groups part, not their order
+    assert np.mean([one.f1 for one in found]) > (0.9 if l1 else 0.95)
+
+
+@pytest.mark.parametrize("hidden", [0, 6])
+def test_clicks_come_back_from_a_search_engine_that_hands_out_noise(hidden: int) -> None:
+    found = [attacked(searched(2, hidden, seed)) for seed in range(4)]
+    assert np.mean([one.auc for one in found]) > 0.95
+
+
+def test_matching_finds_what_the_linear_system_finds() -> None:
+    game = searched(1, 4, seed=3)
+    assert attacked(game, RAIFLE("match", steps=60)).auc == attacked(game).auc == 1.0
+    assert attacked(game, RAIFLE("match", steps=60, optimiser="adam")).auc == 1.0
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_matching_a_recommender_comes_closer_with_each_step(joint: bool) -> None:
+    log = interactions.synthetic(1, 20, np.random.default_rng(0), mean=6.0)
+    learner = NeuralCF(width=4, hidden=(6,), epochs=3)
+    (game,) = Recommending(log, learner).challenges([0], NONE)
+    view = game.view
+    sent = {n: torch.from_numpy(np.array(w)) for n, w in view.rounds[0].sent.items()}
+    update = {n: torch.from_numpy(w) for n, w in view.rounds[0].change("0").items()}
+    losses = [
+        match(
+            learner,
+            sent,
+            sent["items"],
+            update,
+            optimiser="lbfgs",
+            steps=steps,
+            joint=joint,
+            rng=np.random.default_rng(0),
+        ).loss
+        for steps in (1, 4, 16)
+    ]
+    assert losses[0] > losses[1] > losses[2]
+    guess = RAIFLE("match", steps=2, joint=joint)(view, np.random.default_rng(0))
+    assert "lbfgs from a random start" in guess.how
+
+
+def test_the_way_is_chosen_by_the_view_and_said() -> None:
+    ways = {
+        "embedding": recommended()[0],
+        "closed form": pointwise(4, 6, 0, 0),
+        "posterior": searched(2, 0, 0),
+    }
+    for way, game in ways.items():
+        assert RAIFLE()(game.view, np.random.default_rng(0)).how.startswith(way)
+
+
+@pytest.mark.parametrize("kind", ["recommender", "search", "pointwise"])
+def test_an_update_without_signal_is_at_chance(kind: str) -> None:
+    """Noise of ε = 1: the interval over users covers one half."""
+    noise = LocalNoise(1.0, 1e-8, 0.05)
+    if kind == "recommender":
+        log = interactions.synthetic(25, 60, np.random.default_rng(1), mean=6.0)
+        world = Recommending(log, NeuralCF(width=8, hidden=(8,), epochs=2), embeddings_only=True)
+        games = list(world.challenges(range(25), noise))
+    elif kind == "search":
+        games = [searched(2, 0, seed, noise) for seed in range(25)]
+    else:
+        games = [pointwise(10, 12, 0, seed, defence=noise) for seed in range(25)]
+    assert 0.5 in metrics.over_users([attacked(game).auc for game in games])
+
+
+def test_same_seed_same_guess_and_the_view_stays_as_it_is() -> None:
+    game = searched(1, 0, 0)
+    assert game.view.inputs is not None
+    before = game.view.inputs.copy()
+    for attack in (RAIFLE(), RAIFLE("match", steps=5)):
+        one, other = (attack(game.view, np.random.default_rng(4)) for _ in range(2))
+        np.testing.assert_array_equal(one.score, other.score)
+    np.testing.assert_array_equal(game.view.inputs, before)
+
+
+def test_what_is_missing_is_said() -> None:
+    view = recommended()[0].view
+    rng = np.random.default_rng(0)
+    assert RAIFLE().needs == Need.UPDATES | Need.INPUTS
+    assert RAIFLE().needs in view.offers
+    assert Need.INPUTS not in dataclasses.replace(view, inputs=None).offers
+    with pytest.raises(NotApplicable, match="a linearised learner"):
+        RAIFLE("gauss-newton")(view, rng)
+    ranking = searched(1, 0, 0).view
+    with pytest.raises(NotApplicable, match="the view has none"):
+        RAIFLE()(dataclasses.replace(ranking, learner=None), rng)
+    with pytest.raises(NotApplicable, match="a row for each item"):
+        RAIFLE("embedding")(ranking, rng)
+    with pytest.raises(SpecError, match="one step or more"):
+        RAIFLE(steps=0)
+
+
+def test_a_misspelt_method_is_answered_with_the_nearest() -> None:
+    made: Any = object.__new__(RAIFLE)  # past the shape checker, which runs in tests alone
+    object.__setattr__(made, "method", "mach")
+    with pytest.raises(SpecError, match="did you mean 'match'"):
+        made.__post_init__()
+
+
+def test_a_descent_that_breaks_down_is_an_error() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Broken(Pairwise):
+        def update(self, *args: Any, **kwargs: Any) -> dict[str, torch.Tensor]:
+            return {n: v * torch.nan for n, v in super().update(*args, **kwargs).items()}
+
+    view = searched(1, 0, 0).view
+    assert isinstance(view.learner, Pairwise)
+    broken = dataclasses.replace(view, learner=Broken(view.learner.query))
+    with pytest.raises(DataError, match="a finite distance"):
+        RAIFLE("match", steps=2)(broken, np.random.default_rng(0))
+
+
+def test_a_client_can_attack_its_own_update() -> None:
+    game = searched(2, 0, 1)
+    view = game.view
+    assert view.inputs is not None
+    (seen,) = view.rounds
+    test = OwnInteractions(RAIFLE(), view.inputs, game.truth.acted, view.learner)
+
+    def score(update: dict[str, np.ndarray]) -> float:
+        return test(Outgoing(update, seen.sent, None, LocalTraining(lr=0.1)))
+
+    change = seen.change("0")
+    assert score(change) == 2 * attacked(game).auc - 1 > 0.9
+    noise = np.random.default_rng(0)
+    assert score({name: noise.normal(size=w.shape) for name, w in change.items()}) < 0.9
+    with pytest.raises(DataError, match="can be attacked"):
+        dataclasses.replace(test, learner=None)(Outgoing(change, seen.sent, None, LocalTraining()))
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=8))
+def test_the_threshold_splits_with_least_variance(values: list[int]) -> None:
+    score = np.array(values, float)
+    found = rounding.threshold(score)
+
+    def within(edge: float) -> float:
+        return sum(
+            float(((part - part.mean()) ** 2).sum())
+            for part in (score[score <= edge], score[score > edge])
+            if len(part)
+        )
+
+    assert within(found) <= min(within(edge) for edge in values) + 1e-9
+    inside = rounding.squashed(score, found)
+    assert ((inside >= 0) & (inside <= 1)).all()
+    np.testing.assert_array_equal(inside > 0.5, score > found)
+
+
+def test_a_pairwise_update_of_one_query_leaves_a_constant_open() -> None:
+    game = searched(1, 0, 0)
+    assert isinstance(game.view.learner, Pairwise)
+    assert "which do not determine them" in RAIFLE()(game.view, np.random.default_rng(0)).how
+    assert attacked(game).f1 == 1.0
