@@ -27,13 +27,13 @@ def images(name: Name, side: int | None = None) -> Records:
         DataError: they are not there, or cannot be made that small.
     """
     if name in ("mnist", "fashion_mnist"):
-        with lzma.open(_file(f"{name}/x.npy.xz")) as file:
-            x = np.load(file, allow_pickle=False)[:, None]
-        y = np.load(_file(f"{name}/y.npy"), allow_pickle=False)
+        with lzma.open(file(f"{name}/x.npy.xz")) as unpacked:
+            x = np.load(unpacked, allow_pickle=False)[:, None]
+        y = np.load(file(f"{name}/y.npy"), allow_pickle=False)
     else:
         strip, pixels = _STRIPS.get(name, ("x28_strip.png", 28))
-        x = _strip(_file(f"{name}/{strip}"), pixels)
-        with np.load(_file(f"{name}/meta.npz"), allow_pickle=False) as arrays:
+        x = _strip(file(f"{name}/{strip}"), pixels)
+        with np.load(file(f"{name}/meta.npz"), allow_pickle=False) as arrays:
             y = arrays["y"]
     small = _pooled(x, side or x.shape[-1]).astype(np.float32)
     axes = (0, 2, 3)
@@ -63,7 +63,12 @@ def _pooled(
     return pooled
 
 
-def _file(name: str) -> Path:
+def file(name: str) -> Path:
+    """A file of the folder.
+
+    Raises:
+        DataError: it is not there.
+    """
     folder = os.environ.get("LEAKSCOPE_DATA")
     path = Path(folder or "", name)
     if folder is None or not path.is_file():

@@ -31,6 +31,12 @@ TABLES = {
     "decaf-table5": "leakscope.experiments.decaf_table5",
     "decaf-table6": "leakscope.experiments.decaf_table6",
     "decaf-table7": "leakscope.experiments.decaf_table7",
+    "raifle-table5": "leakscope.experiments.raifle_table5",
+    "raifle-table6": "leakscope.experiments.raifle_table6",
+    "raifle-table7": "leakscope.experiments.raifle_table7",
+    "raifle-table9": "leakscope.experiments.raifle_table9",
+    "raifle-table10": "leakscope.experiments.raifle_table10",
+    "raifle-table11": "leakscope.experiments.raifle_table11",
 }
 """Name to module: the only list. A table is its file and one line here."""
 
