@@ -14,6 +14,7 @@ from benchmarks import (
     fleet,
     flower,
     one_pass,
+    raifle,
     shadow_audit,
     shadow_quality,
     threshold_signals,
@@ -43,6 +44,7 @@ BENCHMARKS = {
         for name in shadow_quality.TASKS
     },
     "federated-utility": Benchmark(federated_utility.SUMMARY, federated_utility.run),
+    "raifle": Benchmark(raifle.SUMMARY, raifle.run),
     "dp-sgd": Benchmark(dp_sgd.SUMMARY, dp_sgd.run),
     "decaf": Benchmark(decaf.SUMMARY, decaf.run),
 }

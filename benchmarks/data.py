@@ -13,22 +13,22 @@ from leakscope.core import Records
 
 def location_30() -> Records:
     """5,010 users of a check-in service, 446 binary features, 30 classes (Shokri et al. 2017)."""
-    with np.load(_file("location30/location30.npz"), allow_pickle=False) as arrays:
+    with np.load(file("location30/location30.npz"), allow_pickle=False) as arrays:
         return _bits(arrays["x_bits"], 446, arrays["y"])
 
 
 def retail_100() -> Records:
     """52,306 baskets of a Belgian supermarket, 600 products, 100 classes by k-means."""
-    with np.load(_file("retail-baskets/retail100.npz"), allow_pickle=False) as arrays:
+    with np.load(file("retail-baskets/retail100.npz"), allow_pickle=False) as arrays:
         return _bits(arrays["x_bits"], 600, arrays["y"])
 
 
 def fashion_mnist() -> Records:
     """70,000 grey images of clothes, standardised."""
-    with lzma.open(_file("fashion_mnist/x.npy.xz")) as file:
-        images = np.load(file, allow_pickle=False)
+    with lzma.open(file("fashion_mnist/x.npy.xz")) as unpacked:
+        images = np.load(unpacked, allow_pickle=False)
     x = (images[:, None].astype(np.float32) / 255 - 0.286) / 0.353
-    y = np.load(_file("fashion_mnist/y.npy"), allow_pickle=False)
+    y = np.load(file("fashion_mnist/y.npy"), allow_pickle=False)
     return Records(x, y.astype(np.int64))
 
 
@@ -36,9 +36,9 @@ def cifar_10() -> Records:
     """20,000 of CIFAR-10's 60,000 colour images, 2,000 a class, standardised."""
     from PIL import Image
 
-    with Image.open(_file("cifar10/x_strip.png")) as strip:
+    with Image.open(file("cifar10/x_strip.png")) as strip:
         images = np.asarray(strip).reshape(-1, 32, 32, 3)
-    with np.load(_file("cifar10/meta.npz"), allow_pickle=False) as arrays:
+    with np.load(file("cifar10/meta.npz"), allow_pickle=False) as arrays:
         y = arrays["y"].astype(np.int64)
     mean = np.array([0.491, 0.482, 0.447], np.float32)
     deviation = np.array([0.247, 0.243, 0.262], np.float32)
@@ -52,7 +52,7 @@ def soynam_families(families: int = 4) -> Records:
     The largest families, those with the lowest numbers first where they are equal. Each crosses
     the same parent with another one (Xavier et al. 2015, CRAN package SoyNAM).
     """
-    with np.load(BytesIO(lzma.decompress(_file("soynam/soynam.npz.xz").read_bytes()))) as arrays:
+    with np.load(BytesIO(lzma.decompress(file("soynam/soynam.npz.xz").read_bytes()))) as arrays:
         packed, family, snps = arrays["packed"], arrays["family"], int(arrays["n_snps"])
     codes = np.stack([packed >> 2 * k & 3 for k in range(4)], axis=-1).reshape(len(packed), -1)
     there, sizes = np.unique(family, return_counts=True)
@@ -67,7 +67,12 @@ def _bits(packed: np.ndarray, features: int, y: np.ndarray) -> Records:
     return Records(x.astype(np.float32), y.astype(np.int64))
 
 
-def _file(name: str) -> Path:
+def file(name: str) -> Path:
+    """A file of the folder.
+
+    Raises:
+        MissingData: it is not there.
+    """
     folder = os.environ.get("LEAKSCOPE_DATA")
     path = Path(folder or "", name)
     if folder is None or not path.is_file():
