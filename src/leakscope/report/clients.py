@@ -17,6 +17,15 @@ from leakscope.report.markdown import inert
 UNEVEN = 0.05
 """P-values up to this are called uneven."""
 
+_TITLES = {
+    "l1": "L1",
+    "l2": "L2",
+    "linf": "L∞",
+    "null_accuracy": "Null or not: right",
+    "null_precision": "Declared null: right",
+    "null_recall": "Null: declared",
+}
+
 _MOST = 3
 """Classes that a sentence names."""
 
@@ -114,6 +123,7 @@ def _figure(told: Told) -> alt.LayerChart | None:
     names = words.shortened([words.plain(name) for name in told.clients], 24)
     labels = words.shortened([told.class_name(k) for k in range(len(guesses[0].share))], 16)
     x = alt.X("class:N", title=None, sort=None).axis(labelAngle=-40, domain=False, ticks=False)
+    x = x.scale(domain=labels)  # in the order of the classes, whoever holds them
     y = alt.Y("client:N", title="client", sort=None).axis(domain=False, ticks=False)
     size = alt.Size("share:Q", legend=None).scale(domain=[0, 1], range=[0, 1400])
     layers = [
@@ -183,7 +193,7 @@ def _page(told: Told, svg: str | None) -> str:
         name=words.plain(told.name),
         created=words.plain(told.created),
         findings=words.plain_all([asdict(finding) for finding in told.findings]),
-        names=composition.METRICS,
+        titles=_TITLES,
         sentences=sentences(told),
         speaker=None if told.speaker is None else words.plain(told.findings[told.speaker].label),
         truth=told.truth is not None,
