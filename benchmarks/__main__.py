@@ -14,10 +14,12 @@ from benchmarks import (
     fleet,
     flower,
     one_pass,
+    packs,
     raifle,
     shadow_audit,
     shadow_quality,
     threshold_signals,
+    which_client,
 )
 from benchmarks.timing import MissingData, MissingPeer, Outcome, verdict
 
@@ -45,6 +47,13 @@ BENCHMARKS = {
     },
     "federated-utility": Benchmark(federated_utility.SUMMARY, federated_utility.run),
     "raifle": Benchmark(raifle.SUMMARY, raifle.run),
+    "which-client-packs": Benchmark(packs.SUMMARY, packs.run),
+    **{
+        f"which-client-{name}": Benchmark(
+            f"{which_client.SUMMARY}: {name}", partial(which_client.run, name=name)
+        )
+        for name in which_client.TASKS
+    },
     "dp-sgd": Benchmark(dp_sgd.SUMMARY, dp_sgd.run),
     "decaf": Benchmark(decaf.SUMMARY, decaf.run),
 }

@@ -116,8 +116,8 @@ def test_each_update_defence_has_a_page_that_names_its_settings(name: str) -> No
 
 
 def test_the_default_attacks_are_those_that_the_pages_count() -> None:
-    assert len(catalog.default()) == 10
-    assert [a.name for a in catalog.default(shadows=True)[10:]] == list(catalog.SHADOW_ATTACKS)
+    assert len(catalog.default()) == 11
+    assert [a.name for a in catalog.default(shadows=True)[11:]] == list(catalog.SHADOW_ATTACKS)
     signals = {getattr(a, "signal", None) for a in catalog.default() if a.name == "threshold"}
     assert len(signals) == 6
 

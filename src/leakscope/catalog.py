@@ -7,7 +7,13 @@ from typing import Any
 
 import pydantic
 
-from leakscope.core import CompositionAttack, InteractionAttack, MembershipAttack, UpdateDefence
+from leakscope.core import (
+    AssignmentAttack,
+    CompositionAttack,
+    InteractionAttack,
+    MembershipAttack,
+    UpdateDefence,
+)
 from leakscope.errors import SpecError, did_you_mean
 
 ATTACKS = {
@@ -15,6 +21,7 @@ ATTACKS = {
     "gap": "leakscope.attacks.gap:Gap",
     "external": "leakscope.attacks.external:External",
     "quantile": "leakscope.attacks.quantile:Quantile",
+    "cluster-lira": "leakscope.attacks.cluster_lira:ClusterLiRA",
     "shadow": "leakscope.attacks.shadow:Shadow",
     "calibrated": "leakscope.attacks.calibrated:Calibrated",
     "lira": "leakscope.attacks.lira:LiRA",
@@ -35,6 +42,15 @@ INTERACTION_ATTACKS = {
 }
 """What attacks one client by its updates, for what it did with the items it was handed."""
 
+FEDERATION_ATTACKS = {
+    "cluster-lira": "leakscope.attacks.cluster_lira:ClusterLiRA",
+    "stacking": "leakscope.attacks.stacking:Stacking",
+    "variance-lira": "leakscope.attacks.federated_baselines:VarianceLiRA",
+    "confidence-rule": "leakscope.attacks.federated_baselines:ConfidenceRule",
+    "nobody": "leakscope.attacks.federated_baselines:Nobody",
+}
+"""What says which client of a federation trained on a record."""
+
 UPDATE_DEFENCES = {
     "none": "leakscope.core:UpdateDefence",
     "local-noise": "leakscope.defences.local_noise:LocalNoise",
@@ -50,7 +66,8 @@ def attack_class(name: str) -> Any:
     Raises:
         SpecError: no attack has this name.
     """
-    return _class(ATTACKS | UPDATE_ATTACKS | INTERACTION_ATTACKS, "an attack", name)
+    registry = ATTACKS | UPDATE_ATTACKS | INTERACTION_ATTACKS | FEDERATION_ATTACKS
+    return _class(registry, "an attack", name)
 
 
 def defence_class(name: str) -> Any:
@@ -104,6 +121,21 @@ def interaction_attack(name: str, **settings: Any) -> InteractionAttack:
     """
     found = _class(INTERACTION_ATTACKS, "an attack on interactions", name)
     built: InteractionAttack = _build(found, name, settings)
+    return built
+
+
+def federation_attack(name: str, **settings: Any) -> AssignmentAttack:
+    """An attack on the clients of a federation with these settings.
+
+    Examples:
+        >>> federation_attack("nobody").name
+        'nobody'
+
+    Raises:
+        SpecError: see `attack`.
+    """
+    found = _class(FEDERATION_ATTACKS, "an attack on a federation's clients", name)
+    built: AssignmentAttack = _build(found, name, settings)
     return built
 
 
@@ -166,5 +198,6 @@ def default(*, shadows: bool = False) -> tuple[MembershipAttack, ...]:
         attack("gap"),
         attack("external", signal="scaled_logit", per_class=True),
         attack("quantile"),
+        attack("cluster-lira"),
         *(attack(name) for name in SHADOW_ATTACKS if shadows),
     )

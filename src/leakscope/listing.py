@@ -30,7 +30,12 @@ def lines(what: str) -> Iterator[tuple[str, str]]:
             cls = catalog.defence_class(name)
             yield name, _first_line(cls) + (f" [{cls.paper}]" if cls.paper else "")
     else:
-        for name in catalog.ATTACKS | catalog.UPDATE_ATTACKS | catalog.INTERACTION_ATTACKS:
+        for name in (
+            catalog.ATTACKS
+            | catalog.UPDATE_ATTACKS
+            | catalog.INTERACTION_ATTACKS
+            | catalog.FEDERATION_ATTACKS
+        ):
             cls = catalog.attack_class(name)
             yield name, f"{_first_line(cls)} [{cls.paper}; needs {cls().needs.words()}]"
 

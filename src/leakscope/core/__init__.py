@@ -8,8 +8,12 @@ Conventions, fixed once: a HIGHER score means MORE LIKELY A MEMBER; probabilitie
 arrays are NumPy; rates lie in [0, 1]; randomness comes in as a generator and from nowhere else.
 """
 
+from leakscope.core.federation_view import Collusion, FederationView
 from leakscope.core.findings import Check, Control, Estimate, Finding, Status, Verdict
 from leakscope.core.game import (
+    NOBODY,
+    Assignment,
+    AssignmentAttack,
     Attack,
     Challenge,
     CompositionAttack,
@@ -48,16 +52,21 @@ from leakscope.core.wire import (
 )
 
 __all__ = [
+    "NOBODY",
     "Affine",
+    "Assignment",
+    "AssignmentAttack",
     "Attack",
     "Challenge",
     "Check",
     "Claim",
     "ClientContext",
     "ClientUpdates",
+    "Collusion",
     "CompositionAttack",
     "Control",
     "Estimate",
+    "FederationView",
     "Finding",
     "Guarantee",
     "InteractionAttack",

@@ -7,6 +7,7 @@ from typing import ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int
 
+from leakscope.core.federation_view import FederationView
 from leakscope.core.model_view import ModelView
 from leakscope.core.records import Need
 from leakscope.core.rounds import UpdateView
@@ -143,3 +144,31 @@ class Joint(Protocol[V_contra, G_co]):
     def many(self, views: Sequence[V_contra], rng: np.random.Generator) -> Sequence[G_co]:
         """One guess a view, in order; that of a single view is what calling the attack gives."""
         ...
+
+
+NOBODY = -1
+"""In an `Assignment`: no client trained on this record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Which client trained on each record: an attacker's guess, or the truth.
+
+    Raises:
+        DataError: a client is neither `NOBODY` nor counted from 0.
+    """
+
+    client: Int[np.ndarray, " records"]
+    """From 0, or `NOBODY`."""
+    score: Float[np.ndarray, "records clients"] | None = None
+    """Of a guess: higher means more likely this client's; a posterior probability if the attack
+    says so."""
+
+    def __post_init__(self) -> None:
+        if len(self.client) and self.client.min() < NOBODY:
+            raise DataError(
+                f"expected clients from 0, or {NOBODY} for nobody, got {self.client.min()}"
+            )
+
+
+AssignmentAttack = Attack[FederationView, Assignment]

@@ -1,0 +1,167 @@
+"""Quality: which client of a federation trained on a record, on several data sets."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+
+from benchmarks import data
+from leakscope import catalog
+from leakscope.core import Estimate, Records, Trainer
+from leakscope.data import genomics
+from leakscope.defences.dp_sgd import DPSGD
+from leakscope.federation import apart
+from leakscope.metrics import assignment, intervals
+from leakscope.randomness import stream
+from leakscope.training.fleet import Fleet
+from leakscope.training.recipe import Recipe
+
+SUMMARY = "accuracy of assignment beside the best constant answer"
+
+ATTACKS: tuple[tuple[str, dict[str, str]], ...] = (
+    ("nobody", {}),
+    ("confidence-rule", {}),
+    ("variance-lira", {}),
+    ("stacking", {"protocol": "published"}),
+    ("stacking", {"protocol": "crossfit"}),
+    ("cluster-lira", {}),
+)
+
+
+class Task(NamedTuple):
+    """A federation to be replicated."""
+
+    pool: Callable[[np.random.Generator], Records]
+    trainer: Callable[[int], Trainer]
+    """From the number of columns."""
+    sizes: tuple[int, ...]
+
+
+NIST = (91, 119, 74, 29)
+
+
+def _drawn(load: Callable[[], Records], count: int, rng: np.random.Generator) -> Records:
+    records = load()
+    return records.take(np.sort(rng.choice(len(records), count, replace=False)))
+
+
+def _soynam(rng: np.random.Generator) -> Records:
+    """REAL genotypes, thinned; the classes are cut from the days to maturity."""
+    genotypes, traits = genomics.soynam(data.file("soynam/soynam.npz.xz"))
+    known = np.flatnonzero(np.isfinite(traits[:, 0]))
+    chosen = np.sort(rng.choice(known, 775, replace=False))
+    y = genomics.by_quantile(traits[chosen, 0], (0.22, 0.05, 0.67, 0.06))
+    return Records(genomics.one_hot(genotypes[chosen, ::16]), y)
+
+
+def _synthetic(rng: np.random.Generator) -> Records:
+    """SYNTHETIC genotypes, thinned."""
+    genotypes, y = genomics.synthetic(775, 265, rng)
+    return Records(genomics.one_hot(genotypes), y)
+
+
+class _Channel(nn.Module):
+    """One channel for the first convolution."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[:, None]
+
+
+def genome_cnn(columns: int, *, private: bool) -> nn.Module:
+    """The challenge's network: three convolutions, four dense layers, a norm on the logits.
+
+    Layer normalisation where training is private, batch normalisation where it is not.
+    """
+    length = (columns - 21) // 2  # after kernels of 10, 8 and 6, and pooling by 2
+    inner = nn.LayerNorm([6, length]) if private else nn.BatchNorm1d(6)
+    last = nn.LayerNorm(4) if private else nn.BatchNorm1d(4)
+    return nn.Sequential(
+        _Channel(), nn.Conv1d(1, 10, 10), nn.ReLU(), nn.Dropout(0.2),
+        nn.Conv1d(10, 8, 8), nn.Dropout(0.1), nn.Conv1d(8, 6, 6), nn.MaxPool1d(2), inner,
+        nn.Flatten(), nn.Linear(6 * length, 24), nn.Linear(24, 16), nn.Linear(16, 4), last,
+    )  # fmt: skip
+
+
+def _genome(columns: int, epsilon: float | None, epochs: int = 100) -> Trainer:
+    network = partial(genome_cnn, columns, private=epsilon is not None)
+    if epsilon is None:
+        recipe = Recipe(network, "adamax", lr=3e-3, weight_decay=1e-4, epochs=epochs, batch_size=51)
+        return Fleet(recipe, way="one-by-one", workers=1)
+    # the function moves with the number of weights: the rate of the full width, scaled
+    rate = 3e-3 * (125_766 / columns) ** 0.5
+    recipe = Recipe(network, lr=rate, weight_decay=1e-4, epochs=epochs, batch_size=29)
+    return DPSGD(recipe, 1e-5, epsilon=epsilon, max_grad_norm=2.0, jobs=1)
+
+
+def _mlp(columns: int, hidden: int, classes: int) -> nn.Module:
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(columns, hidden), nn.ReLU(), nn.Linear(hidden, classes)
+    )
+
+
+def _dense(columns: int, hidden: int, classes: int, epochs: int) -> Trainer:
+    recipe = Recipe(
+        partial(_mlp, columns, hidden, classes), "adam", lr=1e-3, epochs=epochs, batch_size=50
+    )
+    return Fleet(recipe, way="one-by-one", workers=1)
+
+
+TASKS = {
+    "location-30": Task(
+        partial(_drawn, data.location_30, 3000),
+        lambda columns: _dense(columns, 128, 30, 60),
+        (200, 200, 200, 120),
+    ),
+    "fashion-mnist": Task(
+        partial(_drawn, data.fashion_mnist, 3000),
+        lambda columns: _dense(columns, 128, 10, 60),
+        (200, 200, 200, 120),
+    ),
+    "soynam": Task(_soynam, lambda columns: _genome(columns, None), NIST),
+    "synthetic": Task(_synthetic, lambda columns: _genome(columns, None), NIST),
+    "soynam-200": Task(_soynam, lambda columns: _genome(columns, 200.0), NIST),
+    "soynam-10": Task(_soynam, lambda columns: _genome(columns, 10.0), NIST),
+}
+
+
+def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
+    """Print each attack's mean accuracy over five replicate federations."""
+    task = TASKS[name]
+    figures: dict[str, list[list[float]]] = {}
+    for seed in range(2 if quick else 5):
+        rng = stream(seed, "which client", name)
+        pool = task.pool(rng)
+        columns = int(np.prod(pool.x.shape[1:]))
+        game = apart.play(pool, task.trainer(columns), task.sizes, rng)
+        for attack, settings in ATTACKS:
+            found = measured(game, attack, settings, seed)
+            figures.setdefault(labelled(attack, settings), []).append([e.value for e in found])
+    view, truth = game.challenge.view, game.challenge.truth
+    own = view.collusion.records
+    print(
+        f"{name}: {seed + 1} federations of {len(task.sizes)} clients, {len(own)} candidates; "
+        f"chance {assignment.chance(own, len(task.sizes)):.3f}, "
+        f"best constant answer {assignment.best_constant(truth, own).value:.3f}"
+    )
+    print(f"{'':24}{'accuracy (95 % of the mean)':34}{'recall':>8}{'specificity':>13}")
+    for label, rows in figures.items():
+        accuracy, recall, specificity = np.mean(rows, axis=0)
+        low, high = intervals.mean([row[0] for row in rows])
+        shown = f"{accuracy:.3f} ({low:.3f} to {high:.3f})"
+        print(f"{label:24}{shown:34}{recall:8.3f}{specificity:13.3f}")
+
+
+def labelled(name: str, settings: dict[str, str]) -> str:
+    """An attack with its protocol."""
+    return " ".join((name, *settings.values()))
+
+
+def measured(game: apart.Apart, name: str, settings: dict[str, str], seed: int) -> list[Estimate]:
+    """Accuracy, recall of members, specificity of outsiders."""
+    attack = catalog.federation_attack(name, **settings)
+    guess = attack(game.challenge.view, stream(seed, "attack", name))
+    metrics = (assignment.accuracy, assignment.recall, assignment.specificity)
+    return [metric(guess, game.challenge.truth) for metric in metrics]

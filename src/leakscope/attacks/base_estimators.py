@@ -1,0 +1,143 @@
+"""Seven classifiers that tell suspects from known non-members by a model's answers.
+
+The settings are those of the published pipeline: its neural network, and scikit-learn's defaults
+for the others. Answers and one-hot labels are standardised on what a classifier is fitted to.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int
+
+from leakscope.errors import MissingExtra
+
+NAMES = ("nn", "rf", "dt", "gb", "knn", "svm", "lr")
+
+EPOCHS, BATCH, RATE = 100, 100, 0.03
+"""Of the neural network; the attack library's own rate is 0.0001."""
+
+NEIGHBOURS = 5
+
+Features = Float64[np.ndarray, "records features"]
+Scored = Float64[np.ndarray, "records estimators"]
+
+
+class Answers(NamedTuple):
+    """What a model says of some records, as logits, and their classes."""
+
+    logits: Features
+    y: Int[np.ndarray, " records"]
+
+    def take(self, chosen: np.ndarray) -> "Answers":
+        """Some of them."""
+        return Answers(self.logits[chosen], self.y[chosen])
+
+    @property
+    def with_labels(self) -> Features:
+        """Logits beside one-hot labels."""
+        return np.hstack([self.logits, self.one_hot])
+
+    @property
+    def one_hot(self) -> Features:
+        """A one at the true class."""
+        one_hot: Features = np.eye(self.logits.shape[1])[self.y]
+        return one_hot
+
+
+def fitted(
+    answers: Answers, suspect: Bool[np.ndarray, " records"], rng: np.random.Generator
+) -> Callable[[Answers], Scored]:
+    """The seven, fitted; what comes back gives each record the chance of being a suspect, by each.
+
+    Args:
+        answers: what a model says of suspects and of non-members.
+        suspect: which are which.
+        rng: for the network, the forest and the trees.
+    """
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    network = _network(answers, suspect, rng)
+    others = [
+        make_pipeline(StandardScaler(), estimator).fit(answers.with_labels, suspect)
+        for estimator in _estimators(suspect, rng)
+    ]
+
+    def score(asked: Answers) -> Scored:
+        columns = [estimator.predict_proba(asked.with_labels)[:, 1] for estimator in others]
+        return np.column_stack([network(asked), *columns])
+
+    return score
+
+
+def _estimators(suspect: Bool[np.ndarray, " records"], rng: np.random.Generator) -> list[Any]:
+    """In the order of `NAMES`, without the network."""
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.svm import SVC
+    from sklearn.tree import DecisionTreeClassifier
+
+    forest, tree, boosting = (int(seed) for seed in rng.integers(2**31, size=3))
+    fewest = int(min(suspect.sum(), (~suspect).sum()))
+    return [
+        RandomForestClassifier(random_state=forest),
+        DecisionTreeClassifier(random_state=tree),
+        GradientBoostingClassifier(random_state=boosting),
+        KNeighborsClassifier(min(NEIGHBOURS, len(suspect))),
+        # SVC(probability=True), which is about to go, was this with folds of its own
+        CalibratedClassifierCV(SVC(), ensemble=False, cv=min(5, fewest)),
+        LogisticRegression(),
+    ]
+
+
+def _network(
+    answers: Answers, suspect: Bool[np.ndarray, " records"], rng: np.random.Generator
+) -> Callable[[Answers], Float64[np.ndarray, " records"]]:
+    """Two branches, for logits and for labels, joined; trained by Adam on the cross-entropy."""
+    try:
+        import torch
+        from torch import nn
+    except ImportError as error:
+        raise MissingExtra("torch", "torch") from error
+
+    mean = answers.logits.mean(axis=0)
+    spread = answers.logits.std(axis=0)
+    spread[spread == 0] = 1.0
+
+    def tensors(asked: Answers) -> tuple[torch.Tensor, torch.Tensor]:
+        scaled = (asked.logits - mean) / spread
+        return torch.tensor(scaled, dtype=torch.float32), torch.tensor(
+            asked.one_hot, dtype=torch.float32
+        )
+
+    classes = answers.logits.shape[1]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(rng.integers(2**31)))
+        said = nn.Sequential(
+            nn.Linear(classes, 512), nn.ReLU(), nn.Linear(512, 100), nn.ReLU(),
+            nn.Linear(100, 64), nn.ReLU(),
+        )  # fmt: skip
+        true = nn.Sequential(nn.Linear(classes, 256), nn.ReLU(), nn.Linear(256, 64), nn.ReLU())
+        joined = nn.Linear(128, 1)
+        x, one_hot = tensors(answers)
+        wanted = torch.tensor(suspect, dtype=torch.float32)
+        parameters = [p for part in (said, true, joined) for p in part.parameters()]
+        adam = torch.optim.Adam(parameters, lr=RATE)
+        for _ in range(EPOCHS):
+            for rows in torch.split(torch.randperm(len(wanted)), BATCH):
+                out = joined(torch.cat([said(x[rows]), true(one_hot[rows])], dim=1))[:, 0]
+                loss = nn.functional.binary_cross_entropy_with_logits(out, wanted[rows])
+                adam.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                adam.step()
+
+    def score(asked: Answers) -> Float64[np.ndarray, " records"]:
+        with torch.no_grad():
+            x, one_hot = tensors(asked)
+            out = joined(torch.cat([said(x), true(one_hot)], dim=1))[:, 0]
+        return np.asarray(out.sigmoid().numpy(), dtype=np.float64)
+
+    return score

@@ -1,0 +1,147 @@
+"""How well a guess says which client trained on each record.
+
+Accuracy alone rewards saying "nobody": where most candidates are outsiders, that answer is hard to
+beat. So it stands beside the best constant answer, and the recall of members and the specificity
+of outsiders say where it comes from.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool
+from scipy import special
+
+from leakscope.core import NOBODY, Assignment, Estimate
+from leakscope.errors import DataError
+from leakscope.metrics.intervals import CONFIDENCE, wilson
+from leakscope.metrics.membership import Unmeasurable
+
+Known = Bool[np.ndarray, " records"]
+
+
+class ZTest(NamedTuple):
+    """A difference of two proportions in standard errors, and its two-sided p-value."""
+
+    z: float
+    p: float
+
+
+def accuracy(guess: Assignment, truth: Assignment, confidence: float = CONFIDENCE) -> Estimate:
+    """The share of records given to the right client, or rightly to nobody; Wilson's interval.
+
+    Examples:
+        >>> truth = Assignment(np.array([0, 1, -1, -1]))
+        >>> accuracy(Assignment(np.array([0, -1, -1, -1])), truth).value
+        0.75
+
+    Raises:
+        DataError: guess and truth differ in length.
+        Unmeasurable: there are no records.
+    """
+    return _share(_right(guess, truth), "records", confidence)
+
+
+def recall(guess: Assignment, truth: Assignment, confidence: float = CONFIDENCE) -> Estimate:
+    """Of the records that some client trained on, the share given to that very client.
+
+    Raises:
+        DataError: guess and truth differ in length.
+        Unmeasurable: no client trained on any.
+    """
+    members = truth.client != NOBODY
+    return _share(_right(guess, truth)[members], "members", confidence)
+
+
+def specificity(guess: Assignment, truth: Assignment, confidence: float = CONFIDENCE) -> Estimate:
+    """Of the records that no client trained on, the share given to nobody.
+
+    Raises:
+        DataError: guess and truth differ in length.
+        Unmeasurable: every record is some client's.
+    """
+    outsiders = truth.client == NOBODY
+    return _share(_right(guess, truth)[outsiders], "outsiders", confidence)
+
+
+def best_constant(truth: Assignment, known: Known, confidence: float = CONFIDENCE) -> Estimate:
+    """The accuracy of the best single answer for all records but those known to the attacker.
+
+    Which answer is best is read off the truth: no attack is given that much.
+
+    Args:
+        truth: who trained on each record.
+        known: records that the colluding client trained on; counted as right.
+        confidence: of the interval.
+
+    Raises:
+        Unmeasurable: there are no records.
+    """
+    _, counts = np.unique(truth.client[~known], return_counts=True)
+    best = int(known.sum()) + int(counts.max(initial=0))
+    return _share(np.arange(len(known)) < best, "records", confidence)
+
+
+def chance(known: Known, clients: int) -> float:
+    """The accuracy to expect of answers drawn evenly from nobody and the clients not yet known.
+
+    Args:
+        known: records that the colluding client trained on; counted as right.
+        clients: how many there are, the colluding one included.
+
+    Raises:
+        Unmeasurable: there are no records.
+    """
+    if not len(known):
+        raise Unmeasurable("expected records, got none: there is nothing to assign")
+    # nobody in place of the colluder: of the records not its own it knows that they are not
+    return float(known.mean() + (~known).mean() / clients)
+
+
+def two_proportions(hits: tuple[int, int], trials: tuple[int, int]) -> ZTest:
+    """The pooled z-test of two independent proportions, as the paper compares two leader boards.
+
+    It takes the two guesses for independent although they are about the same records.
+
+    References:
+        nist-stacking (arXiv 2604.12737), section 5, its comparison of accuracies.
+
+    Examples:
+        >>> round(two_proportions((39, 22), (73, 73)).z, 2)
+        2.85
+    """
+    first, second = hits[0] / trials[0], hits[1] / trials[1]
+    pooled = sum(hits) / sum(trials)
+    error = math.sqrt(pooled * (1 - pooled) * (1 / trials[0] + 1 / trials[1]))
+    if error == 0:
+        return ZTest(0.0, 1.0)
+    z = (first - second) / error
+    return ZTest(z, float(2 * special.ndtr(-abs(z))))
+
+
+def permutation_p(observed: float, permuted: Sequence[float]) -> float:
+    """The chance of a figure at least as high where nothing leaks, from permuted truths.
+
+    The observed figure counts as one of the permutations, so that p is never zero.
+
+    References:
+        Phipson and Smyth (2010), Permutation p-values should never be zero, section 4.
+    """
+    return (1 + sum(value >= observed for value in permuted)) / (1 + len(permuted))
+
+
+def _right(guess: Assignment, truth: Assignment) -> Bool[np.ndarray, " records"]:
+    if len(guess.client) != len(truth.client):
+        raise DataError(
+            f"expected an answer for each of {len(truth.client)} records, got {len(guess.client)}"
+        )
+    right: Bool[np.ndarray, " records"] = guess.client == truth.client
+    return right
+
+
+def _share(right: Bool[np.ndarray, " records"], what: str, confidence: float) -> Estimate:
+    if not len(right):
+        raise Unmeasurable(f"expected {what}, got none: there is no share to speak of")
+    hits = int(right.sum())
+    return Estimate(hits / len(right), *wilson(hits, len(right), confidence))

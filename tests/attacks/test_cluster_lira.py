@@ -1,0 +1,168 @@
+"""ClusterLiRA finds clusters wherever they lie, and is silent where there are none."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from leakscope.attacks import assignment, in_cluster
+from leakscope.attacks.cluster_lira import ClusterLiRA
+from leakscope.attacks.threshold import Threshold
+from leakscope.core import Assignment, ModelView, Records
+from leakscope.errors import DataError, NotApplicable, SpecError
+from leakscope.federation.apart import Apart
+from leakscope.metrics import assignment as metrics
+from leakscope.metrics import intervals, membership
+from tests import federations
+
+RNG = np.random.default_rng(0)
+NO_DP = [(name, "cnn") for name in ("rep0", "rep1", "rep2", "real0")]
+DP = [(name, tier) for name in ("rep0", "rep1", "rep2") for tier in ("dpcnn200", "dpcnn10")]
+
+
+def assigned(made: Apart) -> Assignment:
+    return ClusterLiRA()(made.challenge.view, RNG)
+
+
+@pytest.mark.parametrize("clients", [2, 3, 4])
+def test_gives_members_to_their_client(clients: int) -> None:
+    made = federations.made(0, clients=clients)
+    guess = assigned(made)
+    assert metrics.recall(guess, made.challenge.truth).value > 0.8
+    assert metrics.specificity(guess, made.challenge.truth).value > 0.8
+
+
+@pytest.mark.parametrize("classes", [2, 3, 12])
+def test_knows_any_number_of_classes(classes: int) -> None:
+    """A dozen classes leave five relevant records a class, and two classes one dimension."""
+    made = federations.made(1, classes=classes)
+    constant = metrics.best_constant(made.challenge.truth, made.challenge.view.collusion.records)
+    assert metrics.accuracy(assigned(made), made.challenge.truth).value > constant.value
+
+
+def test_is_silent_where_nothing_leaks() -> None:
+    """One client in twenty may look as if it leaked, so one federation of two in ten.
+
+    Of ten federations, more than four would then have a chance of 0.1 %.
+    """
+    heard = 0
+    for seed in range(10):
+        view = federations.made(seed, leak=0.0).challenge.view
+        score = ClusterLiRA()(view, RNG).score
+        assert score is not None
+        heard += bool(np.ptp(score[~view.collusion.records], axis=0).any())
+    assert heard <= 4
+
+
+def test_posteriors_are_shares_of_one_and_the_guess_is_the_likeliest() -> None:
+    made = federations.made(2)
+    guess = assigned(made)
+    assert guess.score is not None
+    nobody = 1 - guess.score.sum(axis=1)
+    assert (guess.score >= 0).all()
+    assert (nobody >= -1e-12).all()
+    table = np.column_stack([nobody, guess.score])
+    np.testing.assert_array_equal(table.argmax(axis=1) - 1, guess.client)
+    own = made.challenge.view.collusion
+    assert (guess.client[own.records] == own.client).all()
+    assert not (guess.client[~own.records] == own.client).any()
+
+
+def test_does_not_depend_on_the_order_of_candidates() -> None:
+    view = federations.made(3).challenge.view
+    order = np.random.default_rng(4).permutation(len(view.records))
+    moved = dataclasses.replace(
+        view,
+        records=view.records.take(order),
+        collusion=dataclasses.replace(view.collusion, records=view.collusion.records[order]),
+    )
+    np.testing.assert_array_equal(
+        ClusterLiRA()(moved, RNG).client, ClusterLiRA()(view, RNG).client[order]
+    )
+
+
+def test_sees_clusters_that_no_one_sided_score_can() -> None:
+    """Members lie at one point, and others on all sides of it."""
+    ours, loss = [], []
+    for seed in (5, 6, 7):
+        made = federations.made(seed)
+        for k, members in enumerate(made.relevant):
+            view = made.challenge.view
+            alone = ModelView(view.targets[k], view.relevant[k], view.external[k])
+            ours.append(membership.auc(ClusterLiRA()(alone, RNG).score, members).value)
+            loss.append(membership.auc(Threshold()(alone, RNG).score, members).value)
+    assert intervals.mean(np.subtract(ours, loss).tolist()).low > 0
+
+
+def test_one_cluster_is_found_where_it_is() -> None:
+    rng = np.random.default_rng(6)
+    z = np.concatenate([rng.normal(2, 0.1, (20, 2)), rng.normal(0, 2, (20, 2))])
+    nobodies = rng.normal(0, 2, (60, 2))
+    found = in_cluster.fit(
+        in_cluster.Population(z, np.zeros(40, np.int64)),
+        in_cluster.Population(nobodies, np.zeros(60, np.int64)),
+        in_cluster.Expected(0.5, 1 / 64),
+    )
+    np.testing.assert_allclose(found.inside[0].mean, [2, 2], atol=0.2)
+
+
+def test_densities_are_those_of_scipy() -> None:
+    from scipy import stats
+
+    rng = np.random.default_rng(7)
+    z, mean = rng.normal(size=(5, 3)), rng.normal(size=3)
+    half = rng.normal(size=(3, 3))
+    shape = in_cluster.Shape(mean, half @ half.T + np.eye(3))
+    constant = 1.5 * np.log(2 * np.pi)
+    gaussian = stats.multivariate_normal(mean, shape.scatter).logpdf(z)
+    student = stats.multivariate_t(mean, shape.scatter, df=int(in_cluster.FREEDOM)).logpdf(z)
+    np.testing.assert_allclose(shape.gaussian(z), gaussian + constant)
+    np.testing.assert_allclose(shape.student(z), student + constant)
+
+
+@pytest.mark.parametrize(("name", "tier"), NO_DP)
+def test_stand_in_packs_without_privacy(name: str, tier: str) -> None:
+    made = federations.pack(name, tier)
+    assert metrics.accuracy(assigned(made), made.challenge.truth).value >= 0.9
+
+
+@pytest.mark.parametrize(("name", "tier"), DP)
+def test_stand_in_packs_with_privacy(name: str, tier: str) -> None:
+    made = federations.pack(name, tier)
+    truth = made.challenge.truth
+    constant = metrics.best_constant(truth, made.challenge.view.collusion.records)
+    assert metrics.accuracy(assigned(made), truth).value >= constant.value - 0.03
+
+
+def test_refuses_settings_without_meaning() -> None:
+    for share in (0.0, 1.0):
+        with pytest.raises(SpecError, match="expected share"):
+            ClusterLiRA(share=share)
+    with pytest.raises(SpecError, match="expected dimensions"):
+        ClusterLiRA(dimensions=0)
+
+
+def test_says_what_is_missing() -> None:
+    view = federations.made(8).challenge.view
+    few = ModelView(view.targets[0], view.relevant[0], view.external[0].take(np.arange(7)))
+    with pytest.raises(NotApplicable, match="8 or more records"):
+        ClusterLiRA()(few, RNG)
+    alone = dataclasses.replace(
+        view, targets=view.targets[2:], relevant=view.relevant[2:], external=view.external[2:],
+        collusion=dataclasses.replace(view.collusion, client=0),
+    )  # fmt: skip
+    with pytest.raises(NotApplicable, match="beside the colluding one"):
+        assignment.others(alone)
+
+
+def test_a_view_that_does_not_fit_together_is_refused() -> None:
+    view = federations.made(9).challenge.view
+    with pytest.raises(DataError, match="relevant records for each of 3 clients, got 2"):
+        dataclasses.replace(view, relevant=view.relevant[:2])
+    with pytest.raises(DataError, match="from 0 to 2, got 3"):
+        dataclasses.replace(view, collusion=dataclasses.replace(view.collusion, client=3))
+    short = Records(view.records.x[:9], view.records.y[:9])
+    with pytest.raises(DataError, match="100 for 9 records"):
+        dataclasses.replace(view, records=short)
+    with pytest.raises(DataError, match="or -1 for nobody, got -2"):
+        Assignment(np.array([-2]))

@@ -1,0 +1,173 @@
+"""Published decisions come out again; what the published protocol sees is shown to be no leak."""
+
+import csv
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import special
+
+from leakscope import catalog
+from leakscope.attacks import assignment, federated_baselines, stacking
+from leakscope.attacks.stacking import Stacking
+from leakscope.attacks.threshold import Threshold
+from leakscope.core import NOBODY, ModelView
+from leakscope.errors import NotApplicable, SpecError
+from leakscope.metrics import assignment as metrics
+from leakscope.metrics import membership
+from tests import federations
+
+pytest.importorskip("xgboost")
+pytest.importorskip("torch")
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("tier", ["cnn", "dpcnn200", "dpcnn10"])
+def test_the_rule_reproduces_every_published_decision(tier: str) -> None:
+    path = federations.shared_file(
+        f"nist-soybean/published_outputs/{tier}_ensemble_detailed_submission.csv"
+    )
+    with path.open() as file:
+        rows = list(csv.DictReader(file))
+    score = np.array([[float(row[f"pred{k}"]) for k in range(1, 5)] for row in rows])
+    decision = np.array([int(row["prediction"]) for row in rows])
+    assert len(rows) == 73
+    guess = assignment.rule(score, np.arange(3)) + 1
+    guess[score[:, 3] == 1] = 4  # the colluding client knows its own
+    np.testing.assert_array_equal(guess, decision)
+
+
+def test_the_rule_by_hand() -> None:
+    score = np.array([[0.9, 0.1], [0.5, 0.5], [0.1, 0.2], [0.1, 0.8], [0.0, 0.0]])
+    guess = assignment.rule(score, np.arange(2), percentile=50.0, dominance=1.5)
+    np.testing.assert_array_equal(guess, [0, NOBODY, NOBODY, 1, NOBODY])
+
+
+def lessons() -> tuple[np.ndarray, np.ndarray]:
+    dice = np.random.default_rng(3)
+    x = dice.normal(size=(200, 8))
+    return x, x[:, 0] + 0.5 * dice.normal(size=200) > 1
+
+
+def adapted_to(weight: float) -> tuple[np.ndarray, np.ndarray, float]:
+    """Log odds before and after boosting on non-members with about this sum of p (1 - p)."""
+    x, member = lessons()
+    meta = stacking._boosted(x, member, seed=0)
+    p = stacking._predicted(meta, x)
+    order = np.argsort(p * (1 - p))
+    total = np.cumsum((p * (1 - p))[order])
+    known = order[: np.searchsorted(total, weight)]
+    adapted = stacking._boosted(x[known], np.zeros(len(known), bool), seed=1, onto=meta)
+    after = stacking._predicted(adapted, x)
+    return special.logit(p), special.logit(after), float((p * (1 - p))[known].sum())
+
+
+def test_boosting_on_certain_non_members_shifts_all_scores_alike() -> None:
+    """A split needs a sum of p (1 - p) of 1 on either side: below 2 no order can change."""
+    before, after, weight = adapted_to(1.8)
+    assert 1 < weight < 2
+    assert np.std(after - before) < 1e-5
+    assert np.mean(after - before) < -0.1
+
+
+def test_boosting_on_very_certain_non_members_changes_nothing() -> None:
+    """Below a sum of p (1 - p) of 1, XGBoost's least weight of a leaf, there is no leaf."""
+    before, after, weight = adapted_to(0.95)
+    assert 0.5 < weight < 1
+    np.testing.assert_allclose(after, before, atol=1e-5)
+
+
+def test_the_published_protocol_sees_leaks_that_are_not_there() -> None:
+    judged = [
+        Stacking("published").on_colluder(federations.made(seed, leak=0.0).challenge.view, rng())
+        for seed in range(3)
+    ]
+    low = [membership.auc(each.score, each.member).low for each in judged]
+    assert np.mean(low) > 0.5
+
+
+@pytest.mark.slow
+def test_crossfitting_does_not() -> None:
+    judged = Stacking().on_colluder(federations.made(0, leak=0.0).challenge.view, rng())
+    assert 0.5 in membership.auc(judged.score, judged.member)
+
+
+def test_gives_members_to_their_client_more_often_than_chance() -> None:
+    made = federations.made(0)
+    view, truth = made.challenge.view, made.challenge.truth
+    guess = Stacking("published")(view, rng())
+    own = view.collusion
+    assert metrics.accuracy(guess, truth).low > metrics.chance(own.records, len(view.targets))
+    assert (guess.client[own.records] == own.client).all()
+
+
+def test_repeats_itself() -> None:
+    view = federations.made(1).challenge.view
+    first, second = (Stacking("published")(view, rng()) for _ in range(2))
+    assert first.score is not None
+    assert second.score is not None
+    np.testing.assert_array_equal(first.score, second.score)
+
+
+def test_variance_lira_is_a_loss_threshold() -> None:
+    view = federations.made(2).challenge.view
+    guess = federated_baselines.VarianceLiRA()(view, rng())
+    assert guess.score is not None
+    loss = Threshold("loss")(ModelView(view.targets[0], view.records), rng()).score
+    order = np.argsort(loss)
+    assert (np.diff(guess.score[order, 0]) >= 0).all()
+
+
+def test_nobody_is_the_constant_answer() -> None:
+    made = federations.made(3)
+    guess = federated_baselines.Nobody()(made.challenge.view, rng())
+    best = metrics.best_constant(made.challenge.truth, made.challenge.view.collusion.records)
+    assert metrics.accuracy(guess, made.challenge.truth) == best
+
+
+def test_the_confidence_rule_by_hand() -> None:
+    view = federations.made(4).challenge.view
+    guess = federated_baselines.ConfidenceRule()(view, rng())
+    said = [target.predict(view.records.x) for target in view.targets[:2]]
+    norm = [t.predict(e.x) for t, e in zip(view.targets, view.external, strict=True)]
+    for i in np.flatnonzero(~view.collusion.records):
+        passing = {}
+        for k in range(2):
+            y, ey = view.records.y[i], view.external[k].y
+            loss = -np.log(norm[k][np.arange(len(ey)), ey]).mean()
+            if -np.log(said[k][i, y]) < loss and said[k][i].max() > norm[k].max(axis=1).mean():
+                passing[k] = said[k][i].max()
+        expected = max(passing, key=lambda k: passing[k]) if passing else NOBODY
+        assert guess.client[i] == expected
+
+
+def test_refuses_settings_without_meaning() -> None:
+    with pytest.raises(SpecError, match="expected a valid value for protocol"):
+        catalog.federation_attack("stacking", protocol="leaky")
+    with pytest.raises(SpecError, match="expected percentile"):
+        Stacking(percentile=101.0)
+    with pytest.raises(SpecError, match="expected dominance"):
+        Stacking(dominance=0.0)
+
+
+def test_says_when_records_are_too_few() -> None:
+    view = federations.made(5).challenge.view
+    few = (*view.external[:2], view.external[2].take(np.arange(9)))
+    with pytest.raises(NotApplicable, match="60 and 9 of client 2"):
+        Stacking()(dataclasses.replace(view, external=few), rng())
+
+
+@pytest.mark.parametrize("name", catalog.FEDERATION_ATTACKS)
+def test_each_is_in_the_catalogue_and_the_documentation_with_its_settings(name: str) -> None:
+    attack = catalog.federation_attack(name)
+    assert attack.name == name
+    assert "References:" in (type(attack).__doc__ or "")
+    table = (Path(__file__).parents[2] / "docs" / "attacks" / "README.md").read_text("utf-8")
+    rows = [line for line in table.splitlines() if line.startswith(f"| [{name}](")]
+    for setting in dataclasses.fields(catalog.attack_class(name)):
+        assert any(f"`{setting.name}`" in row for row in rows)
+    assert rows
