@@ -14,7 +14,6 @@ from benchmarks import (
     fleet,
     flower,
     one_pass,
-    packs,
     raifle,
     shadow_audit,
     shadow_quality,
@@ -47,7 +46,6 @@ BENCHMARKS = {
     },
     "federated-utility": Benchmark(federated_utility.SUMMARY, federated_utility.run),
     "raifle": Benchmark(raifle.SUMMARY, raifle.run),
-    "which-client-packs": Benchmark(packs.SUMMARY, packs.run),
     **{
         f"which-client-{name}": Benchmark(
             f"{which_client.SUMMARY}: {name}", partial(which_client.run, name=name)

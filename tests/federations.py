@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import packs
 from leakscope.core import (
     NOBODY,
     Assignment,
@@ -18,6 +17,7 @@ from leakscope.core import (
     Records,
     Target,
 )
+from leakscope.experiments import nist_packs
 from leakscope.federation.apart import Apart
 from leakscope.targets.answers import to_probabilities
 from leakscope.targets.table import TableTarget
@@ -36,7 +36,7 @@ def shared_file(name: str) -> Path:
 def pack(name: str, tier: str) -> Apart:
     """Answers and truth of one stand-in pack at one privacy tier."""
     shared_file(f"nist-soybean/logits_{name}.npz.xz")
-    return packs.pack(name, tier)
+    return nist_packs.pack(name, tier)
 
 
 def made(seed: int, *, leak: float = 1.0, clients: int = 3, classes: int = CLASSES) -> Apart:

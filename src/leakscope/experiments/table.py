@@ -31,6 +31,8 @@ TABLES = {
     "decaf-table5": "leakscope.experiments.decaf_table5",
     "decaf-table6": "leakscope.experiments.decaf_table6",
     "decaf-table7": "leakscope.experiments.decaf_table7",
+    "nist-table2": "leakscope.experiments.nist_table2",
+    "nist-table3": "leakscope.experiments.nist_table3",
     "raifle-table5": "leakscope.experiments.raifle_table5",
     "raifle-table6": "leakscope.experiments.raifle_table6",
     "raifle-table7": "leakscope.experiments.raifle_table7",

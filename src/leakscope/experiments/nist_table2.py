@@ -1,0 +1,39 @@
+"""nist-stacking's table 2: which client trained on each candidate?"""
+
+from typing import Any
+
+from leakscope.experiments.nist_packs import DIFFERS, SEEDS, TIERS
+from leakscope.experiments.table import Row, Table
+
+PAPER = {
+    "stacking published": (0.5342, 0.3836, 0.2466),
+    "confidence-rule": (0.3014, 0.2055, 0.2603),
+}
+
+ATTACKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "nobody (best constant answer)": ("nobody", {}),
+    "confidence-rule": ("confidence-rule", {}),
+    "variance-lira": ("variance-lira", {}),
+    "stacking published": ("stacking", {"protocol": "published"}),
+    "stacking crossfit": ("stacking", {"protocol": "crossfit"}),
+    "cluster-lira": ("cluster-lira", {}),
+}
+
+TABLE = Table(
+    title="Stacking: which client trained on each of 73 candidates",
+    source="nist-stacking 2026, table 2 (arXiv 2604.12737)",
+    columns=("accuracy", "recall", "specificity"),
+    rows=tuple(
+        Row(
+            f"{tier}: {label}",
+            {"tier": tier, "attack": attack, "settings": settings},
+            {"accuracy": PAPER[label][column]} if label in PAPER else {},
+        )
+        for column, tier in enumerate(TIERS)
+        for label, (attack, settings) in ATTACKS.items()
+    ),
+    work="leakscope.experiments.nist_packs:assigned",
+    seeds=SEEDS,
+    minutes={"small": 5, "medium": 5, "full": 5},
+    differs=dict.fromkeys(SEEDS, DIFFERS),
+)
