@@ -67,9 +67,23 @@ def test_two_equal_proportions_show_nothing() -> None:
     assert assignment.two_proportions((5, 5), (5, 5)) == (0.0, 1.0)
 
 
-def test_a_permutation_p_counts_the_figure_itself() -> None:
-    assert assignment.permutation_p(3.0, [1.0, 2.0, 3.0]) == 2 / 4
-    assert assignment.permutation_p(9.0, [1.0, 2.0, 3.0]) == 1 / 4
+def test_a_permutation_p_of_the_truth_is_small_and_of_a_constant_is_one() -> None:
+    owner = given_to(*[0, 1, 2, NOBODY] * 5)
+    known, rng = np.zeros(20, bool), np.random.default_rng(0)
+    assert assignment.permutation_p(owner, owner, known, rng) == 1 / 1000
+    nobody = given_to(*[NOBODY] * 20)
+    assert assignment.permutation_p(nobody, owner, known, rng) == 1.0
+    assert assignment.permutation_p(owner, owner, ~known, rng) == 1.0
+
+
+def test_a_permutation_p_is_uniform_where_the_guess_knows_nothing() -> None:
+    rng, found = np.random.default_rng(1), []
+    owner = given_to(*[0, 1, NOBODY, NOBODY] * 10)
+    for _ in range(200):
+        guess = given_to(*rng.permutation(owner.client).tolist())
+        found.append(assignment.permutation_p(guess, owner, np.zeros(40, bool), rng, times=99))
+    # at most the promised error: 5 % of 200 is 10, and 21 or more have a chance of 0.1 %
+    assert sum(p <= 0.05 for p in found) <= 20
 
 
 def test_says_when_there_is_nothing_to_measure() -> None:

@@ -80,18 +80,21 @@ def pack(name: str, tier: str) -> Apart:
 def assigned(
     seed: int, size: Size, *, tier: str, attack: str, settings: Mapping[str, Any]
 ) -> dict[str, list[float]]:
-    """Accuracy, recall of members and specificity of outsiders, one a pack."""
+    """Accuracy, recall of members, specificity of outsiders, and p of a permutation; one a pack."""
     del size
     code, names = TIERS[tier]
-    found: dict[str, list[float]] = {"accuracy": [], "recall": [], "specificity": []}
+    metrics = ("accuracy", "recall", "specificity")
+    found: dict[str, list[float]] = {name: [] for name in (*metrics, "p")}
     for name in names:
         game = pack(name, code)
         guess = catalog.federation_attack(attack, **settings)(
             game.challenge.view, stream(seed, "nist", name, attack)
         )
-        for metric in found:
-            values = getattr(assignment, metric)(guess, game.challenge.truth)
-            found[metric].append(values.value)
+        truth, known = game.challenge.truth, game.challenge.view.collusion.records
+        for metric in metrics:
+            found[metric].append(getattr(assignment, metric)(guess, truth).value)
+        rng = stream(seed, "nist", name, "permutations")
+        found["p"].append(assignment.permutation_p(guess, truth, known, rng))
     return found
 
 

@@ -22,7 +22,7 @@ ATTACKS: dict[str, tuple[str, dict[str, Any]]] = {
 TABLE = Table(
     title="Stacking: which client trained on each of 73 candidates",
     source="nist-stacking 2026, table 2 (arXiv 2604.12737)",
-    columns=("accuracy", "recall", "specificity"),
+    columns=("accuracy", "recall", "specificity", "p"),
     rows=tuple(
         Row(
             f"{tier}: {label}",

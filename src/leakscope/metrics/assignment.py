@@ -6,7 +6,6 @@ of outsiders say where it comes from.
 """
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -120,15 +119,29 @@ def two_proportions(hits: tuple[int, int], trials: tuple[int, int]) -> ZTest:
     return ZTest(z, float(2 * special.ndtr(-abs(z))))
 
 
-def permutation_p(observed: float, permuted: Sequence[float]) -> float:
-    """The chance of a figure at least as high where nothing leaks, from permuted truths.
+def permutation_p(
+    guess: Assignment,
+    truth: Assignment,
+    known: Known,
+    rng: np.random.Generator,
+    times: int = 999,
+) -> float:
+    """The chance of so high an accuracy where the guess knows nothing of the truth.
 
-    The observed figure counts as one of the permutations, so that p is never zero.
+    Owners are permuted among the records that the attacker does not know. No attack sees them, so
+    its guess stays what it was, and the test is of the whole of it. The figure itself counts as
+    one of the permutations, so that p is never zero.
 
     References:
         Phipson and Smyth (2010), Permutation p-values should never be zero, section 4.
+
+    Raises:
+        DataError: guess and truth differ in length.
     """
-    return (1 + sum(value >= observed for value in permuted)) / (1 + len(permuted))
+    hits = int(_right(guess, truth)[~known].sum())
+    guessed, owner = guess.client[~known], truth.client[~known]
+    drawn = [int((guessed == rng.permutation(owner)).sum()) for _ in range(times)]
+    return (1 + sum(count >= hits for count in drawn)) / (1 + times)
 
 
 def _right(guess: Assignment, truth: Assignment) -> Bool[np.ndarray, " records"]:
