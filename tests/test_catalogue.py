@@ -27,7 +27,7 @@ def test_property(attack: MembershipAttack, prove: table.Property) -> None:
 
 @pytest.mark.parametrize("name", catalog.ATTACKS)
 def test_each_attack_is_in_the_default_audit_and_has_a_page(name: str) -> None:
-    assert any(attack.name == name for attack in catalog.default(shadows=True))
+    assert any(attack.name == name for attack in catalog.default(shadows=True, partial=True))
     assert (Path(__file__).parents[1] / "docs" / "attacks" / f"{name}.md").is_file()
 
 

@@ -16,6 +16,7 @@ NAMES = [
     "Estimate",
     "Finding",
     "Guarantee",
+    "Known",
     "LeakscopeError",
     "LeaveOneOut",
     "Membership",

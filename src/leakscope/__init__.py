@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from leakscope.api import audit, audit_file, audit_predictions
     from leakscope.catalog import attack
     from leakscope.cost import estimate
+    from leakscope.data.masks import Known
     from leakscope.in_turn.perform import leave_one_out
     from leakscope.result import Audit, load
 
@@ -52,6 +53,7 @@ __all__ = [
     "Estimate",
     "Finding",
     "Guarantee",
+    "Known",
     "LeakscopeError",
     "LeaveOneOut",
     "Membership",
@@ -78,6 +80,7 @@ __all__ = [
 
 _LATER = {
     "Audit": "leakscope.result",
+    "Known": "leakscope.data.masks",
     "LeaveOneOut": "leakscope.across",
     "attack": "leakscope.catalog",
     "audit": "leakscope.api",

@@ -1,12 +1,13 @@
 """What Python users call, and what each command calls."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from leakscope import build, catalog, demo, spec
 from leakscope.core import Guarantee, MembershipAttack
+from leakscope.data.masks import Known
 from leakscope.errors import SpecError
 from leakscope.perform import check_distinct, perform
 from leakscope.progress import Track, untracked
@@ -32,6 +33,7 @@ def audit(
     shadows: int = 0,
     train: Any = None,
     augment: Iterable[Any] = (),
+    known: Known | None = None,
     workers: str = "local",
     class_names: Iterable[str] = (),
     seed: int = 0,
@@ -64,6 +66,8 @@ def audit(
         augment: further ways to ask about a candidate that is an image, for attacks with shadows:
             ``"mirror"``, ``"shift-up"``, ``"shift-down"``, ``"shift-left"``, ``"shift-right"``,
             or a function from features to features of the same shape.
+        known: what the attacker knows of each candidate, if not all; the rest is filled in from
+            ``reference``.
         workers: who trains the shadows: ``"local"``, this process and those that it starts;
             ``"ray"``, a Ray cluster of this machine's cores; ``"ray:auto"`` or
             ``"ray:HOST:PORT"``, one that is there.
@@ -113,11 +117,17 @@ def audit(
         shadows=plan,
         augment=ways,
         guarantee=guarantee,
+        known=known,
+        columns=_columns(members),
     )
+    usual = catalog.default(shadows=shadows > 0, partial=known is not None)
+    settings: dict[str, Any] = {"output": output, "shadows": shadows}
+    if known is not None:
+        settings["known"] = asdict(known)
     return perform(
         subject,
-        attacks=tuple(catalog.default(shadows=shadows > 0) if attacks is None else attacks),
-        settings={"output": output, "shadows": shadows},
+        attacks=tuple(usual if attacks is None else attacks),
+        settings=settings,
         seed=seed,
         delta=delta,
         name=name,
@@ -252,6 +262,12 @@ def numbered(base: Path, *, latest: bool = False) -> Path:
     while Path(f"{base}-{number:03d}").exists():
         number += 1
     return Path(f"{base}-{max(1, number - latest):03d}")
+
+
+def _columns(records: Any) -> tuple[str, ...]:
+    """The names of features, where they come as a data frame."""
+    pair = isinstance(records, tuple | list) and len(records) == 2
+    return tuple(map(str, getattr(records[0], "columns", ()))) if pair else ()
 
 
 def _plan(model: Any, output: Output | None, shadows: int, train: Any) -> ShadowPlan | None:

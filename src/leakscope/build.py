@@ -7,7 +7,7 @@ the answers are kept, so that no attack asks again. Attacks start from what this
 import hashlib
 import inspect
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,9 @@ from leakscope.core import (
     Records,
     Target,
 )
-from leakscope.data import augment, files
+from leakscope.data import augment, files, partial
 from leakscope.data.augment import Change
+from leakscope.data.masks import Known
 from leakscope.errors import DataError, SpecError
 from leakscope.progress import Track, untracked
 from leakscope.randomness import stream
@@ -57,6 +58,10 @@ class Subject:
     """Ways in which candidates are seen otherwise, for further queries."""
     guarantee: Guarantee | None = None
     """What is claimed for the model."""
+    known: Known | None = None
+    """What the attacker knows of each candidate; None is all."""
+    columns: tuple[str, ...] = ()
+    """Names of the features, if they have any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,10 @@ class Prepared:
     """Of the model and the records, but not of what the model is compared with."""
     compared: str = ""
     """Identifies the shadows, and the ways in which candidates are seen."""
+    whole: ModelView | None = None
+    """What only the auditor sees, where the attacker's view shows parts of the candidates."""
+    shadows: ShadowPlan | None = None
+    """As they are to be trained and asked."""
 
 
 def load(spec: specs.AuditSpec, folder: Path) -> Subject:
@@ -104,6 +113,8 @@ def load(spec: specs.AuditSpec, folder: Path) -> Subject:
         else None,
         augment=ways(spec.shadows.augment, folder) if spec.shadows else (),
         guarantee=_claimed(spec.target),
+        known=Known(**spec.known.model_dump()) if spec.known else None,
+        columns=_columns(str(data.members), data.label, folder) if spec.known else (),
     )
 
 
@@ -135,10 +146,9 @@ def prepare(
     if subject.reference is not None:
         both.joined(subject.reference)  # refuses other shapes
         _ask(target, subject.reference, subject, track)
-    augmented = augment.seen(candidates, subject.augment)
-    for records in augmented:
+    view, shadows = _view(target, candidates, subject, seed)
+    for records in (view.records, *view.augmented):
         _ask(target, records, subject, track)
-    view = ModelView(target, candidates, subject.reference, augmented=augmented)
     digest = _digest(view, member, answers, f"{subject.fingerprint} {seed} {delta!r}")
     return Prepared(
         Challenge(view, Membership(member)),
@@ -146,8 +156,49 @@ def prepare(
         answers,
         subject.class_names,
         digest,
-        compared(subject.shadows, view, seed),
+        compared(shadows, view, seed),
+        None if view.known is None else ModelView(target, candidates, subject.reference),
+        shadows,
     )
+
+
+def _view(
+    target: Target, candidates: Records, subject: Subject, seed: int
+) -> tuple[ModelView, ShadowPlan | None]:
+    """The candidates as the attacker sees them, and the shadows that are asked likewise.
+
+    Raises:
+        SpecError: what the attacker knows does not go with other settings.
+    """
+    plan = subject.shadows
+    if subject.known is None:
+        augmented = augment.seen(candidates, subject.augment)
+        return ModelView(target, candidates, subject.reference, augmented=augmented), plan
+    if subject.augment:
+        raise SpecError(
+            "expected no augment beside known features, got some: use completions, which are "
+            "further ways to ask about a candidate as well"
+        )
+    if plan is not None and plan.pool is None:
+        raise SpecError(
+            "expected a pool of records to train shadows on beside known features, got none: who "
+            "knows only parts of the candidates cannot train on them"
+        )
+    pool = None if plan is None else plan.pool
+    shown = partial.seen(candidates, subject.reference, pool, subject.known, subject.columns, seed)
+    first, *others = shown.candidates
+    view = ModelView(
+        target,
+        first,
+        shown.reference,
+        augmented=tuple(others),
+        known=shown.known,
+        own=subject.reference,
+    )
+    if plan is not None:
+        asked, *otherwise = shown.pool
+        plan = replace(plan, pool_asked=asked, pool_otherwise=tuple(otherwise))
+    return view, plan
 
 
 def compared(plan: ShadowPlan | None, view: ModelView, seed: int) -> str:
@@ -207,6 +258,8 @@ def _digest(
     parts = [view.records.x, view.records.y, member, answers]
     if view.reference is not None:
         parts += [view.reference.x, view.reference.y]
+    if view.known is not None:
+        parts.append(view.known)
     digest = hashlib.blake2b(rest.encode(), digest_size=16)
     for part in parts:
         digest.update(f"{part.dtype}{part.shape}".encode())
@@ -339,6 +392,11 @@ def _records(where: str, label: str, folder: Path) -> Records:
     if callable(value):
         value = objects.called(value, where)
     return as_records(value, where)
+
+
+def _columns(where: str, label: str, folder: Path) -> tuple[str, ...]:
+    """The names of features, where a file has them."""
+    return () if objects.split(where)[1] else files.features(folder / where, label)
 
 
 def as_records(pair: Any, where: str) -> Records:

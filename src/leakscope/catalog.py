@@ -27,6 +27,8 @@ ATTACKS = {
     "lira": "leakscope.attacks.lira:LiRA",
     "rmia": "leakscope.attacks.rmia:RMIA",
     "shadow-stack": "leakscope.attacks.shadow_stack:ShadowStack",
+    "gradient-norm": "leakscope.attacks.gradient_norm:GradientNorm",
+    "mrad": "leakscope.attacks.mrad:MRAD",
 }
 
 UPDATE_ATTACKS = {
@@ -183,13 +185,15 @@ def _build(cls: Any, name: str, settings: Mapping[str, Any]) -> Any:
 
 
 SHADOW_ATTACKS = ("shadow", "calibrated", "lira", "rmia", "shadow-stack")
+PARTIAL_ATTACKS = ("gradient-norm", "mrad")
 
 
-def default(*, shadows: bool = False) -> tuple[MembershipAttack, ...]:
+def default(*, shadows: bool = False, partial: bool = False) -> tuple[MembershipAttack, ...]:
     """What runs when nothing is asked for: every attack, and each signal once.
 
     Args:
         shadows: whether shadow models are there for the attacks that need them.
+        partial: whether only some features of the candidates are known.
     """
     signals = ("loss", "scaled_logit", "confidence", "entropy", "modified_entropy", "margin")
     return (
@@ -200,4 +204,5 @@ def default(*, shadows: bool = False) -> tuple[MembershipAttack, ...]:
         attack("quantile"),
         attack("cluster-lira"),
         *(attack(name) for name in SHADOW_ATTACKS if shadows),
+        *(attack(name) for name in PARTIAL_ATTACKS if partial),
     )

@@ -44,10 +44,10 @@ def perform(
     # without a fingerprint nothing could tell these answers from those of a changed model
     answers_path = run.path / "answers.sqlite" if run and subject.fingerprint else None
     prepared = build.prepare(subject, seed, delta, answers_path, track)
-    contents = begun(prepared, subject.shadows, claim, attacks, settings, seed, delta, name, run)
-    if subject.shadows is not None:
+    contents = begun(prepared, prepared.shadows, claim, attacks, settings, seed, delta, name, run)
+    if prepared.shadows is not None:
         view, folder = prepared.challenge.view, run.path if run else None
-        shadows = train.train(view, subject.shadows, seed, folder, track, workers)
+        shadows = train.train(view, prepared.shadows, seed, folder, track, workers)
         challenge = replace(prepared.challenge, view=replace(view, shadows=shadows))
         prepared = replace(prepared, challenge=challenge)
     found = attacked(prepared, attacks, contents, run, track)
@@ -146,7 +146,7 @@ def _manifest(
     delta: float,
     name: str,
 ) -> Manifest:
-    view, truth = prepared.challenge.view, prepared.challenge.truth
+    view, truth = prepared.whole or prepared.challenge.view, prepared.challenge.truth
     question = checks.Subject(
         view.records,
         truth.member,

@@ -116,6 +116,21 @@ class UpdatesSpec(Section):
     """The truth, where it is known: how many records of each class a client holds."""
 
 
+class KnownSpec(Section):
+    """``[known]``: an attacker who knows only some features of each candidate."""
+
+    columns: tuple[str, ...] = ()
+    """Names or patterns; numbers from 0, in quotes, where columns have no names."""
+    share: Annotated[float, pydantic.Field(ge=0, le=1)] | None = None
+    """In place of columns: how much of each candidate is known."""
+    pattern: Literal["random", "block", "rows"] = "random"
+    fill: Literal["gaussian", "neighbours", "mean", "zero"] = "gaussian"
+    """How the rest is filled in, by reference records."""
+    completions: Annotated[int, pydantic.Field(ge=1)] = 1
+    one_hot: tuple[str, ...] = ()
+    """Groups of columns of which exactly one is 1, each a pattern."""
+
+
 class MetricsSpec(Section):
     """``[metrics]``."""
 
@@ -143,6 +158,7 @@ class AuditSpec(Section):
     shadows: ShadowsSpec | None = None
     leave_one_out: LeaveOneOutSpec | None = None
     updates: UpdatesSpec | None = None
+    known: KnownSpec | None = None
     attacks: tuple[dict[str, Any], ...] = ()
     """Empty: the default attacks."""
     metrics: MetricsSpec = MetricsSpec()
@@ -190,6 +206,11 @@ def parse(table: dict[str, Any], where: str) -> AuditSpec:
     if spec.updates is not None:
         _check_updates(spec, where)
         return spec
+    if spec.known is not None and spec.target is None:
+        raise SpecError(
+            f"{where}: expected [target] and [data] beside [known], got no [target]: the model has "
+            "to be asked about records with filled-in features"
+        )
     if spec.leave_one_out is not None:
         _check_leave_one_out(spec, where)
         return spec
@@ -214,7 +235,7 @@ def parse(table: dict[str, Any], where: str) -> AuditSpec:
 
 
 def _check_updates(spec: AuditSpec, where: str) -> None:
-    others = ("target", "data", "predictions", "shadows", "leave_one_out")
+    others = ("target", "data", "predictions", "shadows", "leave_one_out", "known")
     if given := [name for name in others if getattr(spec, name)]:
         raise SpecError(
             f"{where}: expected [updates] alone, got [{given[0]}] beside it: a transcript is "
@@ -304,7 +325,9 @@ def attacks(spec: AuditSpec) -> tuple[MembershipAttack, ...]:
         SpecError: an attack or one of its settings does not exist, or an entry has no name.
     """
     if not spec.attacks:
-        return catalog.default(shadows=bool(spec.shadows or spec.leave_one_out))
+        return catalog.default(
+            shadows=bool(spec.shadows or spec.leave_one_out), partial=spec.known is not None
+        )
     return tuple(_asked(spec, catalog.attack))
 
 

@@ -27,8 +27,8 @@ from leakscope.core.game import (
     Scores,
 )
 from leakscope.core.learner import Affine, Learner, LinearisedLearner
-from leakscope.core.model_view import ModelView, PoolAnswers, Shadows
-from leakscope.core.records import Need, Records, Target
+from leakscope.core.model_view import ModelView, PoolAnswers, ShadowModel, Shadows
+from leakscope.core.records import LastLayer, Need, Records, Target, WhiteBox, opened
 from leakscope.core.rounds import (
     LocalTraining,
     MaskedSum,
@@ -72,6 +72,7 @@ __all__ = [
     "InteractionAttack",
     "Interactions",
     "Joint",
+    "LastLayer",
     "Learner",
     "LinearisedLearner",
     "LocalTraining",
@@ -92,6 +93,7 @@ __all__ = [
     "Rounds",
     "Scores",
     "ServerView",
+    "ShadowModel",
     "Shadows",
     "Status",
     "Target",
@@ -103,4 +105,6 @@ __all__ = [
     "UpdateSum",
     "UpdateView",
     "Verdict",
+    "WhiteBox",
+    "opened",
 ]

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from leakscope.core.records import Need, Records, Target
+from leakscope.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,17 @@ class PoolAnswers:
 
 
 @dataclass(frozen=True, slots=True)
+class ShadowModel:
+    """A model that the attacker trained, and records of which it knows the part in that."""
+
+    target: Target
+    records: Records
+    """Seen as the candidates are: with filled-in values where features are not known."""
+    member: Bool[np.ndarray, " rehearsed"]
+    known: Bool[np.ndarray, "rehearsed *features"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ModelView:
     """What an attacker on one trained model has."""
 
@@ -57,10 +69,28 @@ class ModelView:
     shadows: Shadows | None = None
     augmented: tuple[Records, ...] = ()
     """The candidates seen otherwise, such as mirrored: further queries, in the same order."""
+    known: Bool[np.ndarray, "records *features"] | None = None
+    """Which features of the candidates the attacker knows; None is all of them.
+
+    The values of the others are not in the view: in ``records`` and ``augmented`` stands what the
+    attacker fills in, see `leakscope.data.impute`.
+    """
+    own: Records | None = None
+    """The reference records whole, where ``reference`` shows them as the candidates are seen."""
+    shadow: ShadowModel | None = None
+    """One model like the target, for attacks that look into it, or rehearse on it."""
+
+    def __post_init__(self) -> None:
+        if self.known is not None and self.known.shape != self.records.x.shape:
+            raise DataError(
+                f"expected one flag for each feature of shape {self.records.x.shape}, got known of "
+                f"shape {self.known.shape}: broadcast it with numpy.broadcast_to"
+            )
 
     @property
     def offers(self) -> Need:
         """All that an attack can use here."""
         reference = Need.NONE if self.reference is None else Need.REFERENCE
         shadows = Need.NONE if self.shadows is None else Need.SHADOWS
-        return self.target.offers | Need.LABELS | reference | shadows
+        partial = Need.NONE if self.known is None else Need.PARTIAL
+        return self.target.offers | Need.LABELS | reference | shadows | partial

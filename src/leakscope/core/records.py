@@ -2,12 +2,12 @@
 
 import enum
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from leakscope.errors import DataError
+from leakscope.errors import DataError, NotApplicable
 
 
 class Need(enum.Flag):
@@ -35,6 +35,10 @@ class Need(enum.Flag):
     """What the victim itself sent to the server of a federation is known, not a sum with others."""
     INPUTS = enum.auto()
     """What the server handed out to be trained on is known."""
+    PARTIAL = enum.auto()
+    """Of each candidate it is said which features are known, and the others are not."""
+    AUTOGRAD = enum.auto()
+    """The model can be looked into: gradients, features before its last layer, and that layer."""
 
     def words(self) -> str:
         """The flags as lower-case words, for messages: ``hard labels, reference``."""
@@ -121,3 +125,46 @@ class Target(Protocol):
             TargetError: the model failed, or its answers are not what was promised.
         """
         ...
+
+
+class LastLayer(NamedTuple):
+    """What enters a model's last linear layer, and that layer's weights."""
+
+    features: Float[np.ndarray, "records hidden"]
+    weights: Float[np.ndarray, "classes hidden"]
+
+
+@runtime_checkable
+class WhiteBox(Target, Protocol):
+    """A target that can be looked into; it offers `Need.AUTOGRAD`."""
+
+    def gradient(
+        self, x: Shaped[np.ndarray, "records *features"], y: Int[np.ndarray, " records"]
+    ) -> Float[np.ndarray, "records *features"]:
+        """The gradient of each record's own cross-entropy by its features.
+
+        Raises:
+            TargetError: the model failed, or cannot be differentiated.
+        """
+        ...
+
+    def last_layer(self, x: Shaped[np.ndarray, "records *features"]) -> LastLayer:
+        """What enters the last linear layer, and its weights.
+
+        Raises:
+            TargetError: the model failed, or has no linear layer.
+        """
+        ...
+
+
+def opened(target: Target) -> WhiteBox:
+    """The target as one that can be looked into.
+
+    Raises:
+        NotApplicable: it cannot.
+    """
+    if Need.AUTOGRAD in target.offers and isinstance(target, WhiteBox):
+        return target
+    raise NotApplicable(
+        f"needs a model that can be looked into, got {type(target).__name__}: pass a torch module"
+    )

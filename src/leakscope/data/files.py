@@ -34,6 +34,13 @@ def read(path: Path, label: str = "label") -> Records:
     return readers[path.suffix](path, label)
 
 
+def features(path: Path, label: str = "label") -> tuple[str, ...]:
+    """The names of a table's columns but the label; none where the file has no names."""
+    if path.suffix not in (".csv", ".parquet"):
+        return ()
+    return tuple(name for name in columns.header(path) if name != label)
+
+
 def _npz(path: Path, label: str) -> Records:
     del label
     try:
@@ -60,9 +67,9 @@ def _table(path: Path, label: str) -> Records:
             f"expected one column {label!r} in {path}, got {', '.join(header[:20])}: "
             "name the label column in [data] label"
         )
-    features = [name for name in header if name != label]
-    table = columns.read(path, [*features, label])
-    if not len(table) or not features:
+    wanted = features(path, label)
+    table = columns.read(path, [*wanted, label])
+    if not len(table) or not wanted:
         raise DataError(
             f"expected rows of features and a label in {path}, got an array of {table.shape}"
         )

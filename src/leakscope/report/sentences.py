@@ -46,6 +46,8 @@ class Case(NamedTuple):
     """How many attacks were done."""
     leaks: bool
     """An attack that passed its controls beats chance."""
+    knows: str = ""
+    """What the attacker knows of each record; empty if all."""
 
     @property
     def strongest(self) -> str:
@@ -84,11 +86,12 @@ class Case(NamedTuple):
 
 def leak(case: Case) -> Said:
     """Somebody can tell members from non-members."""
+    only = f" and knows only {case.knows} of each record" if case.knows else ""
     return Said(
         "leak",
         "This model gives away whether records were in its training data",
         (
-            f"{case.finding('someone who can query this model')}; {case.guessing}.",
+            f"{case.finding(f'someone who can query this model{only}')}; {case.guessing}.",
             _DETECTED,
         ),
     )
@@ -193,20 +196,26 @@ def confounding(checks: Sequence[Check]) -> str:
     return f"{_NOT_ONLY_MEMORY}: {'; and '.join(reasons)}." if reasons else ""
 
 
-def supposition(rows: Sequence[AttackRow], shadows: Shadows) -> str:
-    """What attacks with shadow models suppose of the attacker, in one sentence; empty without."""
+def supposition(rows: Sequence[AttackRow], shadows: Shadows, knows: str = "") -> str:
+    """What is supposed of the attacker, in one or two sentences; empty where it is nothing much."""
     done = [row for row in rows if row.attack in SHADOW_ATTACKS and row.status == "done"]
-    if not done or shadows == "none":
-        return ""
-    owns = (
-        "holds the candidates themselves, about half of them members, without knowing which"
-        if shadows == "online"
-        else "owns other records like the candidates"
-    )
-    return (
-        "The attacks with shadow models suppose an attacker who knows how this model is trained "
-        f"and {owns}; one who has less may achieve less."
-    )
+    said = []
+    if knows:
+        said.append(
+            f"The attacker is supposed to know only {knows} of each record, and its class; one who "
+            "knows more may achieve more."
+        )
+    if done and shadows != "none":
+        owns = (
+            "holds the candidates themselves, about half of them members, without knowing which"
+            if shadows == "online"
+            else "owns other records like the candidates"
+        )
+        said.append(
+            "The attacks with shadow models suppose an attacker who knows how this model is "
+            f"trained and {owns}; one who has less may achieve less."
+        )
+    return " ".join(said)
 
 
 def _auc(estimate: Estimate) -> str:

@@ -43,7 +43,8 @@ def summarise(contents: Contents) -> Summary:
     checks = tuple(_check(check) for check in manifest.checks)
     confounding = sentences.confounding(checks)
     claim = weigh(manifest.claim, rows, scores, candidates.member, confounding)
-    verdict = judge(rows, scores, candidates.member, checks, manifest.shadows, claim)
+    knows = words.plain(words.known(manifest.settings.get("known")))
+    verdict = judge(rows, scores, candidates.member, checks, manifest.shadows, claim, knows)
     exposed = None
     if verdict.attack is not None:
         exposed = _exposure(verdict.attack, scores[verdict.attack], candidates, manifest)

@@ -84,6 +84,7 @@ def judge(
     checks: Sequence[Check],
     shadows: Shadows = "none",
     claim: ClaimRow | None = None,
+    knows: str = "",
 ) -> Conclusion:
     """The verdict.
 
@@ -94,6 +95,7 @@ def judge(
         checks: those of the audit itself.
         shadows: whether there were shadow models, and what they were trained on.
         claim: what became of a claimed guarantee; to contradict one is to show a leak.
+        knows: what the attacker knows of each record; empty if all.
     """
     confidence = required_confidence(max(1, len(scores)))
     evidence = [
@@ -104,7 +106,7 @@ def judge(
     if speaker is None:
         said = sentences.nothing_measured(rows)
     else:
-        said = _say(speaker, len(evidence), confounding)
+        said = _say(speaker, len(evidence), confounding, knows)
     metric = None if speaker is None else speaker.metric
     broken = claim.sentence if claim and claim.outcome == "contradicted" else ""
     if claim and broken and said.level != "leak":
@@ -116,7 +118,7 @@ def judge(
         headline=said.headline,
         sentences=said.sentences,
         confounding=confounding,
-        supposition=sentences.supposition(rows, shadows),
+        supposition=sentences.supposition(rows, shadows, knows),
         warnings=(*([broken] if broken and broken not in said.sentences else []), *warnings),
         attack=None if speaker is None else speaker.row.label,
         metric=metric,
@@ -142,8 +144,8 @@ def _strongest(evidence: Sequence[_Evidence]) -> _Evidence | None:
     return max(by_tpr or evidence, key=lambda item: item.strength, default=None)
 
 
-def _say(speaker: _Evidence, attacks: int, confounding: str) -> sentences.Said:
-    case = sentences.Case(speaker.row, speaker.metric, attacks, leaks=bool(speaker.beats))
+def _say(speaker: _Evidence, attacks: int, confounding: str, knows: str) -> sentences.Said:
+    case = sentences.Case(speaker.row, speaker.metric, attacks, bool(speaker.beats), knows)
     if not speaker.sound:
         return sentences.instrument_failed(case)
     if confounding:

@@ -167,3 +167,20 @@ def count(number: int, thing: str) -> str:
         ('1 attack', '12,000 records')
     """
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def known(settings: Any) -> str:
+    """What an attacker knows of each record, as a run's settings have it; empty if all.
+
+    Examples:
+        >>> known({"columns": ["age", "zip"]}), known({"share": 0.4}), known(None)
+        ('the columns age and zip', '40 % of the features', '')
+    """
+    if not isinstance(settings, dict):
+        return ""
+    columns = [str(column) for column in settings.get("columns") or ()]
+    if not columns:
+        return f"{100 * float(settings.get('share') or 0):g} % of the features"
+    *first, last = columns
+    listed = f"{', '.join(first)} and {last}" if first else last
+    return f"the column{'s' if first else ''} {listed}"

@@ -28,6 +28,8 @@ class ShadowPlan:
     """The pool seen as candidates are seen otherwise."""
     fingerprint: str = ""
     """Identifies the trainer, so that stored shadows are never taken for another one's."""
+    pool_asked: Records | None = None
+    """The pool as the shadows are asked about it: as it is, unless given."""
 
     def __post_init__(self) -> None:
         if self.models < 1:
@@ -36,7 +38,9 @@ class ShadowPlan:
     @property
     def own(self) -> tuple[Records, ...]:
         """What offline shadows are asked about besides: there the attacker knows who is in."""
-        return () if self.pool is None else (self.pool, *self.pool_otherwise)
+        if self.pool is None:
+            return ()
+        return (self.pool_asked or self.pool, *self.pool_otherwise)
 
     def subsets(self, pool: Records, seed: int) -> Bool[np.ndarray, "models records"]:
         """Which records of this pool each model is trained on: a half of its own, at random.

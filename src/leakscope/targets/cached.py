@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import final
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 
-from leakscope.core import Need, Target
+from leakscope.core import LastLayer, Need, Target, opened
 from leakscope.errors import SpecError, TargetError
 from leakscope.targets.answer_file import AnswerFile
 from leakscope.targets.rows import row_keys
@@ -75,6 +75,24 @@ class Cached:
             if len(self._recent) > _RECENT:
                 del self._recent[next(iter(self._recent))]
         return answers
+
+    def gradient(
+        self, x: Shaped[np.ndarray, "records *features"], y: Int[np.ndarray, " records"]
+    ) -> Float[np.ndarray, "records *features"]:
+        """The inner target's gradients, which are not kept.
+
+        Raises:
+            NotApplicable: the inner target cannot be looked into.
+        """
+        return opened(self._target).gradient(x, y)
+
+    def last_layer(self, x: Shaped[np.ndarray, "records *features"]) -> LastLayer:
+        """The inner target's last layer, which is not kept.
+
+        Raises:
+            NotApplicable: the inner target cannot be looked into.
+        """
+        return opened(self._target).last_layer(x)
 
     def _ask(self, x: Shaped[np.ndarray, " records *features"], keys: list[bytes]) -> None:
         new = {key: row for row, key in enumerate(keys) if key not in self._known}

@@ -3,9 +3,9 @@
 from typing import final
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 
-from leakscope.core import Need, Target
+from leakscope.core import LastLayer, Need, Target, opened
 from leakscope.errors import BudgetSpent
 
 
@@ -45,11 +45,38 @@ class Counting:
             BudgetSpent: these records would exceed the budget; none of them was asked about.
             TargetError: the inner target failed.
         """
-        if self._budget is not None and self._asked + len(x) > self._budget:
+        self._count(len(x))
+        return self._target.predict(x)
+
+    def gradient(
+        self, x: Shaped[np.ndarray, "records *features"], y: Int[np.ndarray, " records"]
+    ) -> Float[np.ndarray, "records *features"]:
+        """The inner target's gradients; each counts like an answer.
+
+        Raises:
+            BudgetSpent: see `predict`.
+            NotApplicable: the inner target cannot be looked into.
+        """
+        inner = opened(self._target)
+        self._count(len(x))
+        return inner.gradient(x, y)
+
+    def last_layer(self, x: Shaped[np.ndarray, "records *features"]) -> LastLayer:
+        """The inner target's last layer; each record counts like an answer.
+
+        Raises:
+            BudgetSpent: see `predict`.
+            NotApplicable: the inner target cannot be looked into.
+        """
+        inner = opened(self._target)
+        self._count(len(x))
+        return inner.last_layer(x)
+
+    def _count(self, records: int) -> None:
+        if self._budget is not None and self._asked + records > self._budget:
             raise BudgetSpent(
-                f"expected at most {self._budget} questions, got {len(x)} more after "
+                f"expected at most {self._budget} questions, got {records} more after "
                 f"{self._asked}: raise the budget or audit fewer records"
             )
         # Counted before asking: an answer that gets lost on its way was paid for all the same.
-        self._asked += len(x)
-        return self._target.predict(x)
+        self._asked += records

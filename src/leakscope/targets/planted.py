@@ -55,8 +55,8 @@ class Planted:
 
     @property
     def offers(self) -> Need:
-        """What the answers allow: the leak is in the answers, not in their kind."""
-        return self._target.offers
+        """What the answers allow: the leak is in them, and not inside the model."""
+        return self._target.offers & ~Need.AUTOGRAD
 
     def predict(
         self, x: Shaped[np.ndarray, " records *features"]

@@ -8,15 +8,17 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 
-from leakscope.core import Need
+from leakscope.core import LastLayer, Need
 from leakscope.errors import TargetError
 from leakscope.targets.answers import Output, offers, to_probabilities
 from leakscope.targets.asking import guarded, in_batches
 
 if TYPE_CHECKING:
     import torch
+
+_REMEDY = "call it on a few records yourself, and check their shape, type and device"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,9 @@ class TorchTarget:
 
     @property
     def offers(self) -> Need:
-        """What its answers allow."""
-        return offers(self.output)
+        """What its answers allow, and a look inside where they are not labels alone."""
+        inside = Need.NONE if self.output == "labels" else Need.AUTOGRAD
+        return offers(self.output) | inside
 
     def predict(
         self, x: Shaped[np.ndarray, " records *features"]
@@ -48,15 +51,57 @@ class TorchTarget:
         Raises:
             TargetError: the module failed, or its answers are not what ``output`` says.
         """
+        with guarded("the module to answer", _REMEDY), _evaluating(self.module):
+            raw = in_batches(partial(answer, self.module, *self._place()), x, self.batch_size)
+        return to_probabilities(raw, self.output, len(x), self.classes)
+
+    def gradient(
+        self, x: Shaped[np.ndarray, "records *features"], y: Int[np.ndarray, " records"]
+    ) -> Float[np.ndarray, "records *features"]:
+        """The gradient of each record's own cross-entropy by its features, in float64.
+
+        Raises:
+            TargetError: the module failed, or its answers cannot be differentiated.
+        """
+        from leakscope.targets import inside
+
+        place = self._place()
+        with guarded("the module to be differentiated", _REMEDY), _evaluating(self.module):
+            parts = [
+                inside.gradient(self.module, *place, self.output, x[start:end], y[start:end])
+                for start, end in self._batches(len(x))
+            ]
+        return np.concatenate(parts)
+
+    def last_layer(self, x: Shaped[np.ndarray, "records *features"]) -> LastLayer:
+        """What enters the module's last linear layer, and its weights, in float64.
+
+        Raises:
+            TargetError: the module failed, or has no linear layer.
+        """
+        from leakscope.targets import inside
+
+        place = self._place()
+        with guarded("the module to be looked into", _REMEDY), _evaluating(self.module):
+            parts = [
+                inside.last_layer(self.module, *place, x[start:end])
+                for start, end in self._batches(len(x))
+            ]
+        return LastLayer(np.concatenate([part.features for part in parts]), parts[0].weights)
+
+    def _place(self) -> "tuple[str, torch.dtype]":
+        """Where records are sent, and what floating ones become."""
         import torch
 
         floats = (t for t in chain(self.module.parameters(), self.module.buffers()))
         like = next((t for t in floats if t.is_floating_point()), torch.empty(0))
-        ask = partial(answer, self.module, self.device or str(like.device), like.dtype)
-        remedy = "call it on a few records yourself, and check their shape, type and device"
-        with guarded("the module to answer", remedy), _evaluating(self.module):
-            raw = in_batches(ask, x, self.batch_size)
-        return to_probabilities(raw, self.output, len(x), self.classes)
+        return self.device or str(like.device), like.dtype
+
+    def _batches(self, records: int) -> list[tuple[int, int]]:
+        if not records:
+            raise TargetError("expected at least one record, got none: ask about one or more")
+        size = self.batch_size
+        return [(start, min(start + size, records)) for start in range(0, records, size)]
 
 
 def answer(

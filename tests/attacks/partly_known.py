@@ -1,0 +1,66 @@
+"""A small world of which only parts are known: an over-fitted network on correlated features."""
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from leakscope.core import Challenge, Membership, ModelView, Records, ShadowModel, Target
+from leakscope.data import partial
+from leakscope.data.masks import Known
+from leakscope.targets.torch import TorchTarget
+
+SIZE = 150
+
+
+def draw(count: int, seed: int) -> Records:
+    """Twelve features with four causes; a third of the labels only memory can fit."""
+    random = np.random.default_rng([seed, 7])
+    mix = np.random.default_rng(8).normal(size=(4, 12))
+    causes = random.normal(size=(count, 4))
+    x = causes @ mix + 0.3 * random.normal(size=(count, 12))
+    y = causes[:, :3].argmax(axis=1)
+    noisy = random.random(count) < 0.33
+    y[noisy] = random.integers(0, 3, noisy.sum())
+    return Records(x.astype(np.float32), y.astype(np.int64))
+
+
+@cache
+def trained(seed: int, members: int = SIZE) -> Target:
+    """A network that learned the first records of `draw` with this seed by heart."""
+    import torch
+    from torch import nn
+
+    records = draw(2 * SIZE, seed).take(np.arange(members))
+    with torch.random.fork_rng([]):
+        torch.manual_seed(seed)
+        module = nn.Sequential(nn.Linear(12, 64), nn.ReLU(), nn.Linear(64, 3))
+    optimiser = torch.optim.Adam(module.parameters(), 0.02)
+    x, y = torch.tensor(records.x), torch.tensor(records.y)
+    for _ in range(250):
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(module(x), y).backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+    return TorchTarget(module.eval(), "logits")
+
+
+def challenge(
+    known: Known, seed: int = 0, *, learned: bool = True
+) -> Challenge[ModelView, Membership]:
+    """Half of the candidates were learned, or none."""
+    candidates, own = draw(2 * SIZE, seed), draw(400, seed + 1000)
+    target = trained(seed if learned else seed + 500)
+    shown = partial.seen(candidates, own, None, known, (), seed)
+    view = ModelView(target, shown.candidates[0], shown.reference, known=shown.known, own=own)
+    return Challenge(view, Membership(np.arange(2 * SIZE) < SIZE))
+
+
+def with_shadow(view: ModelView, known: Known, seed: int = 0) -> ModelView:
+    """The same view with one shadow."""
+    theirs = draw(2 * SIZE, seed + 2000)
+    shown = partial.seen(theirs, view.own, None, known, (), seed + 1)
+    shadow: Any = ShadowModel(
+        trained(seed + 2000), shown.candidates[0], np.arange(2 * SIZE) < SIZE, shown.known
+    )
+    return replace(view, shadow=shadow)

@@ -1,0 +1,139 @@
+"""An audit in which the attacker knows only some features of each candidate."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+
+import leakscope
+from leakscope import auditing, build, spec
+from leakscope.attacks.lira import LiRA
+from leakscope.attacks.threshold import Threshold
+from leakscope.core import Records, Status
+from leakscope.data.masks import Known
+from leakscope.errors import DataError, SpecError
+from leakscope.shadowing import train
+from leakscope.shadowing.plan import ShadowPlan
+from leakscope.targets.sklearn import SklearnTarget
+from leakscope.training.trainers import EstimatorTrainer
+
+from .attacks import partly_known as world
+
+FOREST = RandomForestClassifier(30, random_state=0)
+MEMBERS, NONMEMBERS, OWN, POOL = (world.draw(150, seed) for seed in range(4))
+TARGET = SklearnTarget(RandomForestClassifier(30, random_state=0).fit(MEMBERS.x, MEMBERS.y))
+
+
+def prepared(known: Known | None, **extra: Any) -> build.Prepared:
+    return build.prepare(build.Subject(TARGET, MEMBERS, NONMEMBERS, OWN, known=known, **extra))
+
+
+def test_hidden_values_reach_no_part_of_the_view() -> None:
+    """Other values in their place, and the attacker sees the very same."""
+    known = Known(columns=tuple("012345"), completions=2)
+    seen = prepared(known).challenge.view
+    mask = np.arange(12) < 6
+    inside, outside = (
+        Records(np.where(mask, part.x, -77.0).astype(part.x.dtype), part.y)
+        for part in (MEMBERS, NONMEMBERS)
+    )
+    changed = build.prepare(build.Subject(TARGET, inside, outside, OWN, known=known)).challenge.view
+    for mine, theirs in zip(
+        (seen.records, *seen.augmented), (changed.records, *changed.augmented), strict=True
+    ):
+        np.testing.assert_array_equal(mine.x, theirs.x)
+        assert not (mine.x == -77.0).any()
+
+
+def test_with_nothing_hidden_it_is_the_ordinary_audit() -> None:
+    plan = ShadowPlan(EstimatorTrainer(FOREST, 1), 2, POOL)
+    audits = [
+        leakscope.audit(
+            TARGET,
+            members=MEMBERS,
+            nonmembers=NONMEMBERS,
+            reference=OWN,
+            known=known,
+            attacks=(Threshold(), Threshold(per_class=True)),
+        )
+        for known in (None, Known(share=1.0))
+    ]
+    assert [f.metrics for f in audits[0].findings] == [f.metrics for f in audits[1].findings]
+    views = [prepared(known, shadows=plan) for known in (None, Known(share=1.0))]
+    assert views[0].compared == views[1].compared
+
+
+def test_shadows_are_asked_about_filled_in_records() -> None:
+    plan = ShadowPlan(EstimatorTrainer(FOREST, 1), 4, POOL)
+    ready = prepared(Known(share=0.6, completions=2), shadows=plan)
+    view = ready.challenge.view
+    assert ready.shadows is not None
+    shadows = train.train(view, ready.shadows)
+    assert shadows.pool is not None
+    assert len(shadows.augmented_phi) == len(shadows.pool.augmented_phi) == 1
+    whole = replace(ready.challenge, view=replace(view, shadows=shadows))
+    found = auditing.run(whole, LiRA()).finding
+    assert found.status is Status.DONE, found.reason
+    assert found.metrics["auc"].low > 0.5
+
+
+def test_who_knows_parts_cannot_train_on_the_candidates() -> None:
+    plan = ShadowPlan(EstimatorTrainer(FOREST, 1), 4)
+    with pytest.raises(SpecError, match="expected a pool"):
+        prepared(Known(share=0.6), shadows=plan)
+
+
+def test_other_ways_of_asking_and_parts_do_not_go_together() -> None:
+    with pytest.raises(SpecError, match="no augment"):
+        prepared(Known(share=0.6), augment=("mirror",))
+
+
+def test_filling_in_needs_reference_records() -> None:
+    subject = build.Subject(TARGET, MEMBERS, NONMEMBERS, known=Known(share=0.6))
+    with pytest.raises(DataError, match="reference records"):
+        build.prepare(subject)
+
+
+def write(folder: Path, known: str) -> Path:
+    names = [f"f{k}" for k in range(12)]
+    header = ",".join([*names, "label"])
+    for name, part in (("m", MEMBERS), ("n", NONMEMBERS), ("r", OWN)):
+        table = np.column_stack([part.x, part.y])
+        np.savetxt(folder / f"{name}.csv", table, delimiter=",", header=header, comments="")
+    (folder / "subject.py").write_text(
+        "import numpy as np\n"
+        "from sklearn.ensemble import RandomForestClassifier\n"
+        "m = np.loadtxt(__file__.replace('subject.py', 'm.csv'), delimiter=',', skiprows=1)\n"
+        "model = RandomForestClassifier(30, random_state=0).fit(m[:, :-1], m[:, -1].astype(int))\n"
+    )
+    path = folder / "audit.toml"
+    path.write_text(
+        '[target]\nmodel = "subject.py:model"\n'
+        '[data]\nmembers = "m.csv"\nnonmembers = "n.csv"\nreference = "r.csv"\n'
+        f"[known]\n{known}\n"
+    )
+    return path
+
+
+def test_an_audit_says_what_somebody_tells_who_knows_these_columns(tmp_path: Path) -> None:
+    columns = ", ".join(f'"f{k}"' for k in range(10))
+    found = leakscope.audit_file(write(tmp_path, f"columns = [{columns}]"))
+    labels = [finding.label for finding in found.findings]
+    assert {"gradient-norm", "mrad"} < set(labels)
+    verdict = found.summary.verdict
+    known = "only the columns f0, f1, f2, f3, f4, f5, f6, f7, f8 and f9 of each record"
+    assert verdict.level == "leak"
+    assert f"someone who can query this model and knows {known} tells" in verdict.sentences[0]
+    assert verdict.supposition.startswith(f"The attacker is supposed to know {known}")
+
+
+def test_settings_of_what_is_known_are_checked(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="columns or a share"):
+        leakscope.audit_file(write(tmp_path, "completions = 2"))
+    with pytest.raises(SpecError, match="did you mean 'columns'"):
+        spec.read(write(tmp_path, 'colums = ["f0"]'))
+    with pytest.raises(DataError, match="did you mean 'f1'"):
+        leakscope.audit_file(write(tmp_path, 'columns = ["f1x"]'))
