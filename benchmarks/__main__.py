@@ -14,6 +14,7 @@ from benchmarks import (
     fleet,
     flower,
     one_pass,
+    partial_knowledge,
     raifle,
     shadow_audit,
     shadow_quality,
@@ -52,6 +53,7 @@ BENCHMARKS = {
         )
         for name in which_client.TASKS
     },
+    "partial": Benchmark(partial_knowledge.SUMMARY, partial_knowledge.run),
     "dp-sgd": Benchmark(dp_sgd.SUMMARY, dp_sgd.run),
     "decaf": Benchmark(decaf.SUMMARY, decaf.run),
 }

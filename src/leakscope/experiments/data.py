@@ -1,4 +1,4 @@
-"""Real images for experiments, from the folder in ``LEAKSCOPE_DATA``."""
+"""Real data for experiments, from the folder in ``LEAKSCOPE_DATA``."""
 
 import lzma
 import os
@@ -39,6 +39,17 @@ def images(name: Name, side: int | None = None) -> Records:
     axes = (0, 2, 3)
     centred = small - small.mean(axis=axes, keepdims=True)
     return Records(centred / small.std(axis=axes, keepdims=True), y.astype(np.int64))
+
+
+def location_30() -> Records:
+    """5,010 users of a check-in service, 446 binary features, 30 classes (Shokri et al. 2017).
+
+    Raises:
+        DataError: they are not there.
+    """
+    with np.load(_file("location30/location30.npz"), allow_pickle=False) as arrays:
+        bits = np.unpackbits(arrays["x_bits"], axis=1)[:, :446]
+        return Records(bits.astype(np.float32), arrays["y"].astype(np.int64))
 
 
 def _strip(path: Path, side: int) -> Shaped[np.ndarray, "images channels side side"]:

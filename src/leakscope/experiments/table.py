@@ -39,6 +39,8 @@ TABLES = {
     "raifle-table9": "leakscope.experiments.raifle_table9",
     "raifle-table10": "leakscope.experiments.raifle_table10",
     "raifle-table11": "leakscope.experiments.raifle_table11",
+    "mrad-fashion-mnist": "leakscope.experiments.mrad_fashion_mnist",
+    "mrad-location30": "leakscope.experiments.mrad_location30",
 }
 """Name to module: the only list. A table is its file and one line here."""
 

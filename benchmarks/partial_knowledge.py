@@ -1,0 +1,69 @@
+"""Rebuilding unknown features: all candidates in one batch, against one candidate at a time."""
+
+import numpy as np
+from jaxtyping import Float64
+
+from benchmarks.timing import Contender, Outcome, environment, interleaved, table
+from leakscope.attacks.reconstruct import Access, Descent
+from leakscope.core import Target
+from leakscope.data import masks
+from leakscope.randomness import stream
+
+SUMMARY = "stage 1 of MRAD for 1,000 candidates: one batch, and one by one"
+
+
+def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
+    """Both ways, by gradients and by questions; the verdict is about gradients."""
+    records = 50 if quick else 1_000
+    print(environment(("leakscope", "torch")))
+    print(
+        f"{records:,} synthetic records of 784 features, half of them unknown; a perceptron of 256 "
+        "and 64; one step\n"
+    )
+    outcomes: dict[Access, Outcome] = {}
+    # questions take seconds, which one run measures well enough
+    times: tuple[tuple[Access, int], ...] = (("gradients", 1 if quick else 5), ("answers", 1))
+    for access, repeats in times:
+        outcomes[access] = _timed(access, records, repeats)
+        ours, theirs = outcomes[access]
+        asked = Descent(1000.0, 1, access=access).questions(1)
+        print(f"{access}: {asked} a record; {1e3 * ours.best / records:.3f} ms a record in a batch")
+        print(table((ours, theirs), ours), "\n")
+    return outcomes["gradients"]
+
+
+def _timed(access: Access, records: int, repeats: int) -> Outcome:
+    rng = stream(0, "synthetic records")
+    x = rng.random((records, 784)).astype(np.float32)
+    y = rng.integers(0, 10, records)
+    known = masks.random_features(x.shape, 0.5, rng)
+    target, descent = _target(), Descent(1000.0, 1, access=access)
+
+    def together() -> Float64[np.ndarray, "records features"]:
+        return descent(target, x, y, known, stream(0, "directions"))
+
+    def one_by_one() -> Float64[np.ndarray, "records features"]:
+        draws = stream(0, "directions")
+        rows = [slice(k, k + 1) for k in range(records)]
+        return np.concatenate([descent(target, x[r], y[r], known[r], draws) for r in rows])
+
+    # The same work: what differs is the order in which floating-point sums are taken. A step of
+    # 1000 enlarges float32's rounding of gradients, of about 1e-7, to 1e-4; an estimated one is
+    # divided by 0.01 besides, so that answers rounded to 1e-7 give 1e-2.
+    worst = float(np.abs(together() - one_by_one()).max())
+    print(f"{access}: largest difference between the two {worst:.1e}")
+    ours, theirs = interleaved(
+        [Contender(f"{access}, one batch", together), Contender("one by one", one_by_one)], repeats
+    )
+    return Outcome(ours, theirs)
+
+
+def _target() -> Target:
+    import torch
+    from torch import nn
+
+    from leakscope.targets.torch import TorchTarget
+
+    torch.manual_seed(0)
+    layers = [nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 64), nn.ReLU(), nn.Linear(64, 10)]
+    return TorchTarget(nn.Sequential(*layers), "logits", batch_size=8192)
