@@ -9,6 +9,7 @@ import pytest
 from leakscope.core import Records
 from leakscope.experiments import mrad_records
 from leakscope.experiments.mrad_records import COLUMNS, measured, rows
+from leakscope.experiments.table import Row
 from leakscope.training.recipe import Recipe
 
 pytest.importorskip("torch")
@@ -34,7 +35,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("row", rows("location30"), ids=lambda row: row.name)
-def test_every_row_gives_an_auc_for_each_share(row: mrad_records.Row) -> None:
+def test_every_row_gives_an_auc_for_each_share(row: Row) -> None:
     found = measured(0, "small", **row.settings)
     assert tuple(found) == COLUMNS
     for (auc,) in found.values():

@@ -111,7 +111,7 @@ def snapped(x: Flat, known: Mask, one_hot: Groups) -> Flat:
     x = x.copy()
     for group in one_hot:
         values, fixed = x[:, group], known[:, group]
-        taken: np.ndarray = (fixed & (values > 0.5)).any(axis=1)
+        taken = np.asarray((fixed & (values > 0.5)).any(axis=1))
         best = np.where(fixed, -np.inf, values).argmax(axis=1)
         chosen = np.eye(len(group))[best] * ~taken[:, None]
         x[:, group] = np.where(fixed, values, chosen)

@@ -12,7 +12,7 @@ TABLE = Table(
     rows=rows("location30"),
     work="leakscope.experiments.mrad_records:measured",
     seeds=SEEDS,
-    minutes={"small": 15, "medium": 40, "full": 120},
+    minutes={"small": 6, "medium": 10, "full": 30},
     differs={
         "small": f"{_DIFFERS} 8 shadows, 3 seeds.",
         "medium": f"{_DIFFERS} 16 shadows, 5 seeds.",
