@@ -47,7 +47,7 @@ def location_30() -> Records:
     Raises:
         DataError: they are not there.
     """
-    with np.load(_file("location30/location30.npz"), allow_pickle=False) as arrays:
+    with np.load(file("location30/location30.npz"), allow_pickle=False) as arrays:
         bits = np.unpackbits(arrays["x_bits"], axis=1)[:, :446]
         return Records(bits.astype(np.float32), arrays["y"].astype(np.int64))
 

@@ -12,7 +12,7 @@ TABLE = Table(
     rows=rows("fashion_mnist"),
     work="leakscope.experiments.mrad_records:measured",
     seeds=SEEDS,
-    minutes={"small": 10, "medium": 25, "full": 90},
+    minutes={"small": 3, "medium": 5, "full": 15},
     differs={
         "small": f"{_DIFFERS} 8 shadows, 3 seeds.",
         "medium": f"{_DIFFERS} 16 shadows, 5 seeds.",
