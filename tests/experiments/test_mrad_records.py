@@ -8,7 +8,7 @@ import pytest
 
 from leakscope.core import Records
 from leakscope.experiments import mrad_records
-from leakscope.experiments.mrad_records import COLUMNS, measured, rows
+from leakscope.experiments.mrad_records import COLUMNS, measured, rows, rows_of_images
 from leakscope.experiments.table import Row
 from leakscope.training.recipe import Recipe
 
@@ -34,7 +34,9 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         remembered.cache_clear()
 
 
-@pytest.mark.parametrize("row", rows("location30"), ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    "row", rows("location30") + rows_of_images("location30"), ids=lambda row: row.name
+)
 def test_every_row_gives_an_auc_for_each_share(row: Row) -> None:
     found = measured(0, "small", **row.settings)
     assert tuple(found) == COLUMNS
