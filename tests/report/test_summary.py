@@ -163,6 +163,13 @@ def test_shadow_models_are_not_called_untried_when_they_were() -> None:
     assert not any("shadow" in item.what for item in items)
 
 
+@pytest.mark.parametrize(("attack", "said"), [("lira", True), ("gradient-norm", False)])
+def test_looks_inside_are_not_called_untried_when_there_were_some(attack: str, said: bool) -> None:
+    made = cases.bench()
+    items = summarise(made.contents([made.done(attack, made.shifted(1))])).not_measured
+    assert any(item.what == "White-box attacks" for item in items) == said
+
+
 def test_the_documentation_names_every_field_and_no_other() -> None:
     schema = ADAPTER.json_schema(mode="serialization")
     parts = {"Summary": schema, **schema["$defs"]}

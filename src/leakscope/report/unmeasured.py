@@ -6,12 +6,12 @@ from leakscope.catalog import SHADOW_ATTACKS
 from leakscope.report import words
 from leakscope.report.schema import AttackRow, NotMeasured
 
+_WHITE_BOX = (
+    "White-box attacks",
+    "Nobody looked at weights, gradients or what happens inside the model; an attacker who "
+    "has them can do more.",
+)
 _SCOPE = (
-    (
-        "White-box attacks",
-        "Nobody looked at weights, gradients or what happens inside the model; an attacker who "
-        "has them can do more.",
-    ),
     (
         "Attacks on single chosen records",
         "Figures are averages over all candidates. A record that is unlike all others can be far "
@@ -69,5 +69,10 @@ def _scope(rows: Sequence[AttackRow]) -> Iterator[NotMeasured]:
             "They train further models for comparison and are often the strongest at low "
             "false-positive rates.",
         )
-    for what, why in _SCOPE:
+    inside = any(
+        row.attack == "gradient-norm" or row.settings.get("access") == "gradients"
+        for row in rows
+        if row.status == "done"
+    )
+    for what, why in _SCOPE if inside else (_WHITE_BOX, *_SCOPE):
         yield NotMeasured("scope", what, why)
