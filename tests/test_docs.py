@@ -18,7 +18,7 @@ import pydantic
 import pytest
 
 import leakscope
-from leakscope import auditing, catalog, federate_spec, spec
+from leakscope import auditing, catalog, federate_spec, sections, spec
 from leakscope.cli import main
 from leakscope.metrics import composition
 
@@ -122,14 +122,14 @@ def test_the_default_attacks_are_those_that_the_pages_count() -> None:
     assert len(signals) == 6
 
 
-def sections(model: type[pydantic.BaseModel], path: str = "") -> Iterator[tuple[str, Row]]:
+def keys(model: type[pydantic.BaseModel], path: str = "") -> Iterator[tuple[str, Row]]:
     """Every key of the settings with its section and its default as TOML would write it."""
     for key, field in model.model_fields.items():
         kind = field.annotation
         inner = [part for part in (kind, *getattr(kind, "__args__", ())) if _is_section(part)]
         yield path, Row(key, _default(field))
         if inner:
-            yield from sections(inner[0], key)
+            yield from keys(inner[0], key)
 
 
 def _is_section(kind: Any) -> bool:
@@ -149,7 +149,7 @@ def _default(field: Any) -> str:
 
 @pytest.mark.parametrize(
     ("page", "model"),
-    [("audit-toml.md", spec.AuditSpec), ("federate-toml.md", federate_spec.FederationSpec)],
+    [("audit-toml.md", sections.AuditSpec), ("federate-toml.md", federate_spec.FederationSpec)],
 )
 def test_settings_are_documented_key_by_key_with_defaults(
     page: str, model: type[pydantic.BaseModel]
@@ -160,7 +160,7 @@ def test_settings_are_documented_key_by_key_with_defaults(
         heading, _, body = chunk.partition("\n")
         documented["" if heading == "Top level" else heading.strip("[]")] = rows(body)
     wanted: dict[str, list[Row]] = {}
-    for section, row in sections(model):
+    for section, row in keys(model):
         wanted.setdefault(section, []).append(row)
     assert {key: found for key, found in documented.items() if found} == wanted
 

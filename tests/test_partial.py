@@ -9,7 +9,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import leakscope
-from leakscope import auditing, build, spec
+from leakscope import auditing, build, loading, spec
 from leakscope.attacks.lira import LiRA
 from leakscope.attacks.threshold import Threshold
 from leakscope.core import Records, Status
@@ -28,7 +28,7 @@ TARGET = SklearnTarget(RandomForestClassifier(30, random_state=0).fit(MEMBERS.x,
 
 
 def prepared(known: Known | None, **extra: Any) -> build.Prepared:
-    return build.prepare(build.Subject(TARGET, MEMBERS, NONMEMBERS, OWN, known=known, **extra))
+    return build.prepare(loading.Subject(TARGET, MEMBERS, NONMEMBERS, OWN, known=known, **extra))
 
 
 def test_hidden_values_reach_no_part_of_the_view() -> None:
@@ -40,7 +40,9 @@ def test_hidden_values_reach_no_part_of_the_view() -> None:
         Records(np.where(mask, part.x, -77.0).astype(part.x.dtype), part.y)
         for part in (MEMBERS, NONMEMBERS)
     )
-    changed = build.prepare(build.Subject(TARGET, inside, outside, OWN, known=known)).challenge.view
+    changed = build.prepare(
+        loading.Subject(TARGET, inside, outside, OWN, known=known)
+    ).challenge.view
     for mine, theirs in zip(
         (seen.records, *seen.augmented), (changed.records, *changed.augmented), strict=True
     ):
@@ -92,7 +94,7 @@ def test_other_ways_of_asking_and_parts_do_not_go_together() -> None:
 
 
 def test_filling_in_needs_reference_records() -> None:
-    subject = build.Subject(TARGET, MEMBERS, NONMEMBERS, known=Known(share=0.6))
+    subject = loading.Subject(TARGET, MEMBERS, NONMEMBERS, known=Known(share=0.6))
     with pytest.raises(DataError, match="reference records"):
         build.prepare(subject)
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from leakscope import catalog, scaffold, spec
+from leakscope import catalog, scaffold, sections, spec
 from leakscope.errors import SpecError
 
 MINIMAL = """
@@ -17,7 +17,7 @@ IN_TURN = "[leave_one_out]\ntrain = 't'\n"
 CLAIM = MINIMAL.replace('model"\n', 'model"\n{}\n')
 
 
-def parse(tmp_path: Path, text: str) -> spec.AuditSpec:
+def parse(tmp_path: Path, text: str) -> sections.AuditSpec:
     (tmp_path / "audit.toml").write_text(text)
     return spec.read(tmp_path / "audit.toml")
 
@@ -103,13 +103,13 @@ def test_every_commented_key_of_the_template_is_valid(tmp_path: Path) -> None:
     start, end = lines.index("[predictions]"), lines.index("[[attacks]]")
     read = parse(tmp_path, "\n".join(lines[:start] + lines[end:]))
     assert read.target is not None
-    assert read.target.model_fields_set == set(spec.TargetSpec.model_fields)
+    assert read.target.model_fields_set == set(sections.TargetSpec.model_fields)
     assert read.data is not None
-    assert read.data.model_fields_set == set(spec.DataSpec.model_fields) - {"records"}
+    assert read.data.model_fields_set == set(sections.DataSpec.model_fields) - {"records"}
     assert read.shadows is not None
-    assert read.shadows.model_fields_set == set(spec.ShadowsSpec.model_fields)
-    assert read.gate.model_fields_set == set(spec.GateSpec.model_fields)
+    assert read.shadows.model_fields_set == set(sections.ShadowsSpec.model_fields)
+    assert read.gate.model_fields_set == set(sections.GateSpec.model_fields)
     alone = parse(tmp_path, "\n".join(lines[start:end]))
     assert alone.predictions is not None
-    missing = set(spec.PredictionsSpec.model_fields) - alone.predictions.model_fields_set
+    missing = set(sections.PredictionsSpec.model_fields) - alone.predictions.model_fields_set
     assert missing == {"class_names"}  # explained under [data] already

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from leakscope import build, catalog, demo, spec
+from leakscope import catalog, demo, loading, sections, spec
 from leakscope.core import Guarantee, MembershipAttack
 from leakscope.data.masks import Known
 from leakscope.errors import SpecError
@@ -105,11 +105,11 @@ def audit(
     ways = tuple(augment)
     if ways and plan is None:
         raise SpecError("expected shadows beside augment, got none: pass shadows=16")
-    subject = build.Subject(
+    subject = loading.Subject(
         target=wrap.wrap(model, output, batch_size=batch_size, classes=classes),
-        members=build.as_records(members, "members"),
-        nonmembers=build.as_records(nonmembers, "nonmembers"),
-        reference=None if reference is None else build.as_records(reference, "reference"),
+        members=loading.as_records(members, "members"),
+        nonmembers=loading.as_records(nonmembers, "nonmembers"),
+        reference=None if reference is None else loading.as_records(reference, "reference"),
         class_names=tuple(class_names),
         fingerprint=wrap.fingerprint(model) if fingerprint is None else fingerprint,
         budget=budget,
@@ -174,7 +174,7 @@ def audit_predictions(
     Raises:
         LeakscopeError: the table or a setting cannot be used; says what to do.
     """
-    settings = spec.PredictionsSpec(
+    settings = sections.PredictionsSpec(
         file=str(Path(path).resolve()),
         probabilities=probabilities,
         label=label,
@@ -183,7 +183,7 @@ def audit_predictions(
         class_names=tuple(class_names),
     )
     return perform(
-        replace(build.predictions(settings, Path()), guarantee=guarantee),
+        replace(loading.predictions(settings, Path()), guarantee=guarantee),
         attacks=tuple(catalog.default() if attacks is None else attacks),
         settings={"predictions": settings.model_dump(mode="json") | {"file": Path(path).name}},
         seed=seed,
@@ -219,7 +219,7 @@ def audit_file(
     settings = spec.read(path)
     attacks = spec.attacks(settings)
     check_distinct(attacks)
-    subject = build.load(settings, path.parent)
+    subject = loading.load(settings, path.parent)
     default = numbered(path.parent / "runs" / settings.name.replace(" ", "-"), latest=resume)
     return perform(
         subject,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from leakscope import build, spec
+from leakscope import loading, spec
 from leakscope.core import Records
 from leakscope.data import augment as augmenting
 from leakscope.errors import SpecError
@@ -92,11 +92,11 @@ def estimate(
         (100, 160000, True)
     """
     plan = ShadowPlan(as_trainer(train, output), models)
-    candidates = build.as_records(records, "records")
+    candidates = loading.as_records(records, "records")
     queries = _queries(
         candidates,
         tuple(augment),
-        None if reference is None else build.as_records(reference, "reference"),
+        None if reference is None else loading.as_records(reference, "reference"),
     )
     return _trial(training.prepare(plan, queries, seed), working.named(workers))
 
@@ -122,7 +122,7 @@ def estimate_file(path: str | Path, workers: str = "local") -> Cost:
             f"expected [shadows] or [leave_one_out] in {path}, got neither: without models to "
             "train there is nothing to estimate"
         )
-    subject = build.load(settings, path.parent)
+    subject = loading.load(settings, path.parent)
     assert subject.shadows is not None
     candidates = subject.members.joined(subject.nonmembers)
     further = subject.shadows.own

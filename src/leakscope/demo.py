@@ -4,8 +4,8 @@ import warnings
 
 import numpy as np
 
-from leakscope.build import Subject
 from leakscope.data import bundled
+from leakscope.loading import Subject
 from leakscope.randomness import stream
 from leakscope.targets.sklearn import SklearnTarget
 

@@ -12,7 +12,7 @@ from leakscope import catalog, spec
 from leakscope.core import UpdateDefence
 from leakscope.defences.compose import chain
 from leakscope.errors import SpecError
-from leakscope.spec import Section
+from leakscope.sections import Section
 from leakscope.training.recipe import Optimiser, Schedule
 
 Count = Annotated[int, pydantic.Field(ge=1)]

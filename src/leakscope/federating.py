@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from leakscope import build, federate_spec, objects
+from leakscope import federate_spec, loading, objects
 from leakscope.api import numbered
 from leakscope.core import Records
 from leakscope.federate_spec import ClientsSpec, FederationSpec
@@ -60,8 +60,8 @@ def load(settings: FederationSpec, folder: Path) -> Federation:
     """
     data, training = settings.data, settings.training
     defence = federate_spec.defence(settings)
-    pool = build._records(data.train, data.label, folder)
-    test = build._records(data.test, data.label, folder) if data.test else None
+    pool = loading.records_of(data.train, data.label, folder)
+    test = loading.records_of(data.test, data.label, folder) if data.test else None
     recipe = Recipe(
         objects.named(training.network, folder), **training.model_dump(exclude={"network"})
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, Literal
 
-from leakscope import auditing, build, controls
+from leakscope import auditing, build, controls, loading
 from leakscope.core import Attack, Claim, MembershipAttack, Need, Private, Status
 from leakscope.data import checks
 from leakscope.errors import SpecError
@@ -21,7 +21,7 @@ from leakscope.store import Candidates, Contents, Entry, Manifest, Run
 
 
 def perform(
-    subject: build.Subject,
+    subject: loading.Subject,
     *,
     attacks: tuple[MembershipAttack, ...],
     settings: dict[str, Any],
@@ -116,7 +116,7 @@ def check_distinct(attacks: Iterable[Attack[Any, Any]]) -> None:
         seen.add(label)
 
 
-def _claim(subject: build.Subject) -> Claim | None:
+def _claim(subject: loading.Subject) -> Claim | None:
     """What was stated; failing that, what training shadows in the target's way promises."""
     if subject.guarantee is not None:
         return Claim(subject.guarantee)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from leakscope import build, objects
+from leakscope import loading, objects
 from leakscope.core import Challenge, Proportions, UpdateView
 from leakscope.errors import SpecError, did_you_mean
 from leakscope.federation import Transcript
-from leakscope.spec import UpdatesSpec
+from leakscope.sections import UpdatesSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def question(spec: UpdatesSpec, folder: Path) -> Question:
             are not those of all clients.
     """
     transcript = Transcript.open(folder / spec.transcript)
-    reference = build._records(spec.reference, spec.label, folder)
+    reference = loading.records_of(spec.reference, spec.label, folder)
     network = objects.named(spec.network, folder)
     everybody = _everybody(transcript)
     clients = spec.clients or everybody

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float64
 
-from leakscope import across, atomic, build, catalog, spec
+from leakscope import across, atomic, build, catalog, loading, spec
 from leakscope.across import LeaveOneOut
 from leakscope.api import numbered
 from leakscope.core import Challenge, Membership, MembershipAttack, ModelView
@@ -97,8 +97,8 @@ def leave_one_out(
     """
     who = working.named(workers)
     asked = question(
-        build.as_records(records, "records"),
-        None if reference is None else build.as_records(reference, "reference"),
+        loading.as_records(records, "records"),
+        None if reference is None else loading.as_records(reference, "reference"),
         ShadowPlan(
             as_trainer(train, output), models, fingerprint=f"{trainer_name(train)} {output}"
         ),

@@ -5,7 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from leakscope import across, auditing, build, spec
+from leakscope import across, auditing, loading, sections, spec
 from leakscope.core import MembershipAttack, Records
 from leakscope.data import augment
 from leakscope.errors import SpecError
@@ -94,7 +94,7 @@ def question(
     )
 
 
-def from_spec(settings: spec.AuditSpec, folder: Path) -> Question:
+def from_spec(settings: sections.AuditSpec, folder: Path) -> Question:
     """The question that settings ask, with its records loaded.
 
     Raises:
@@ -103,12 +103,12 @@ def from_spec(settings: spec.AuditSpec, folder: Path) -> Question:
     asked, data = settings.leave_one_out, settings.data
     if asked is None or data is None:
         raise SpecError("expected [leave_one_out] and [data], got another audit")
-    records, reference = build.pool(data, folder)
+    records, reference = loading.pool(data, folder)
     return question(
         records,
         reference,
-        build.shadow_plan(asked.train, asked.models, asked.output, folder),
-        ways=build.ways(asked.augment, folder),
+        loading.shadow_plan(asked.train, asked.models, asked.output, folder),
+        ways=loading.ways(asked.augment, folder),
         targets=asked.targets,
         shadows=asked.shadows,
         attacks=spec.attacks(settings),
