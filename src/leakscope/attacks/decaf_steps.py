@@ -1,4 +1,4 @@
-"""Decaf's steps as functions on arrays: change, null classes, decomposition, shares."""
+"""Decaf's steps as functions on arrays: null classes, decomposition, shares."""
 
 from typing import Literal
 
@@ -8,26 +8,16 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import nnls
 
 Change = Float[np.ndarray, "classes inputs"]
-"""What training did to the weights of the last layer, per unit of the learning rate."""
+"""What training did to the weights of the last layer, new less sent, per unit of learning rate.
+
+References:
+    Dai et al. (2024), Decaf, equation 4, with the sign for which a class that is there grows.
+"""
 
 Solver = Literal["nnls", "descent"]
 
 _RIDGE = 1e-12
 """Of the largest diagonal entry: keeps the reduced system definite."""
-
-
-def gradient_change(
-    sent: Float[np.ndarray, "classes inputs"], got: Float[np.ndarray, "classes inputs"], lr: float
-) -> Float64[np.ndarray, "classes inputs"]:
-    """The sum of the negative gradients that led from one matrix of weights to another.
-
-    The sign is that for which a class that is there shows positive entries.
-
-    References:
-        Dai et al. (2024), Decaf, equation 4.
-    """
-    change: np.ndarray = (got.astype(np.float64) - sent) / lr
-    return change
 
 
 def null_classes(change: Change, threshold: float = 0.0) -> Bool[np.ndarray, " classes"]:

@@ -1,14 +1,15 @@
 """Virtual clients in the rounds of real ones: what both show, and what that says of the latter."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float64
 
 from leakscope.attacks import share_regression, virtual_clients
-from leakscope.attacks.share_regression import Fit
+from leakscope.attacks.share_regression import Fit, Kinds, Shares
 from leakscope.attacks.stage import Stage
-from leakscope.attacks.virtual_clients import Cast
+from leakscope.attacks.virtual_clients import Cast, Shown
 from leakscope.core import Proportions, UpdateView
 from leakscope.randomness import stream
 from leakscope.training.recipe import Recipe
@@ -37,9 +38,9 @@ class Rehearsal:
         self._cast: Cast | None = None
         self._noise: dict[int, float] = {}
         self._crews: dict[Recipe, object] = {}
-        self._shown: dict[int, list[np.ndarray]] = {number: [] for number in rounds}
+        self._shown: dict[int, list[Shown]] = {number: [] for number in rounds}
         self._victims = {
-            number: np.array(
+            number: virtual_clients.joined(
                 [virtual_clients.features(stage, stage.seen(views[v].victim)) for v in victims]
             )
             for number, (stage, victims) in rounds.items()
@@ -75,34 +76,41 @@ class Rehearsal:
             null_error: how often a class that is there may be declared null.
         """
         assert self._cast is not None
-        shares, held = self._fits(self._cast.shares), self._fits(self._cast.held)
-        return tuple(self._guess(k, shares, held, null_error) for k in range(len(self._views)))
+        shown = {number: virtual_clients.joined(rows) for number, rows in self._shown.items()}
+        fits = _Fits(
+            self._fits(shown, self._cast.shares, whole=True),
+            self._fits(shown, self._cast.shares),
+            self._fits(shown, self._cast.held),
+        )
+        return tuple(self._guess(k, fits, null_error) for k in range(len(self._views)))
 
-    def _fits(self, holds: Float64[np.ndarray, "virtual classes"]) -> dict[int, Fit]:
-        """By round, the regression on what virtual clients hold."""
+    def _fits(
+        self, shown: Mapping[int, Shown], holds: Shares, *, whole: bool = False
+    ) -> dict[int, Fit]:
+        """By round, the regression of what virtual clients hold; on all that they show, or less."""
+
+        def seen(one: Shown) -> Kinds:
+            return one.tensors + one.classes if whole else one.classes
+
         return {
-            number: share_regression.fit(np.concatenate(shown), holds, self._victims[number])
-            for number, shown in self._shown.items()
+            number: share_regression.fit(seen(rows), holds, seen(self._victims[number]))
+            for number, rows in shown.items()
         }
 
-    def _guess(
-        self,
-        victim: int,
-        shares: Mapping[int, Fit],
-        held: Mapping[int, Fit],
-        null_error: float,
-    ) -> Proportions:
+    def _guess(self, victim: int, fits: "_Fits", null_error: float) -> Proportions:
         assert self._cast is not None
         mine = [number for number, (_, who) in self._rounds.items() if victim in who]
         places = [self._rounds[number][1].index(victim) for number in mine]
-        raw, others = share_regression.together([shares[n] for n in mine], places)
-        sign, signs = share_regression.together([held[n] for n in mine], places)
-        null = share_regression.absent(sign, signs, self._cast.rare, null_error)
-        p = share_regression.evenness(raw, others[self._cast.even])
+
+        def together(by_round: Mapping[int, Fit]) -> tuple[Float64[np.ndarray, " classes"], Shares]:
+            return share_regression.together([by_round[n] for n in mine], places)
+
+        null = share_regression.absent(*together(fits.held), self._cast.rare, null_error)
+        coarse, others = together(fits.coarse)
         return Proportions(
-            share_regression.possible(raw, null),
+            share_regression.possible(together(fits.shares)[0], null),
             null,
-            even=p,
+            even=share_regression.evenness(coarse, others[self._cast.even]),
             how=f"{len(self._cast.rows)} virtual clients, rounds {', '.join(map(str, mine))}",
         )
 
@@ -112,3 +120,14 @@ class Rehearsal:
         if stage.recipe not in self._crews:
             self._crews[stage.recipe] = Crew(stage.recipe, stage.reference)
         return self._crews[stage.recipe]
+
+
+class _Fits(NamedTuple):
+    """Regressions by round."""
+
+    shares: Mapping[int, Fit]
+    """On all that virtual clients show."""
+    coarse: Mapping[int, Fit]
+    """On what does not tell records apart, so that virtual clients left out err as victims do."""
+    held: Mapping[int, Fit]
+    """Likewise, of which classes are there."""

@@ -9,11 +9,12 @@ from scipy.spatial.distance import cdist
 
 from leakscope.last_layer import on_simplex
 
-Features = Float64[np.ndarray, "virtual features"]
+Kinds = tuple[Float64[np.ndarray, "_ _"], ...]
+"""What clients show: one matrix a kind, one row a client."""
 Shares = Float64[np.ndarray, "virtual classes"]
 
 _WIDTHS = (0.5, 1.0, 2.0, 4.0, 8.0)
-"""Widths of the kernel tried, in median distances."""
+"""Widths of the kernel tried, in root mean squared distances."""
 
 _RIDGES = tuple(10.0**k for k in range(-6, 1))
 
@@ -29,10 +30,12 @@ class Fit:
     """Mean squared error of ``left_out``."""
 
 
-def fit(shown: Features, shares: Shares, victims: Float64[np.ndarray, "victims features"]) -> Fit:
+def fit(shown: Kinds, shares: Shares, victims: Kinds) -> Fit:
     """Shares from features with Gaussian kernels; width and ridge by leaving one out.
 
-    Leaving one client out of kernel ridge regression moves its residual in closed form.
+    Each kind of features counts alike: squared distances are sums over kinds, each divided by its
+    mean between virtual clients. Leaving one client out of kernel ridge regression moves its
+    residual in closed form.
 
     Args:
         shown: what virtual clients show.
@@ -43,11 +46,8 @@ def fit(shown: Features, shares: Shares, victims: Float64[np.ndarray, "victims f
         Rasmussen and Williams (2006), Gaussian processes for machine learning, equations 5.10
         to 5.12.
     """
-    centre, scale = shown.mean(axis=0), shown.std(axis=0)
-    scale = np.where(scale > 1e-12, scale, np.inf)  # what never changes tells nothing
-    inner, outer = (shown - centre) / scale, (victims - centre) / scale
-    squares, across = cdist(inner, inner, "sqeuclidean"), cdist(outer, inner, "sqeuclidean")
-    middle = float(np.median(squares)) or 1.0
+    squares, across = _distances(shown, victims)
+    middle = float(squares.mean()) or 1.0
     mean = shares.mean(axis=0)
     best, least = None, np.inf
     for width in _WIDTHS:
@@ -64,6 +64,19 @@ def fit(shown: Features, shares: Shares, victims: Float64[np.ndarray, "victims f
                 best = Fit(shares - off, mean + np.exp(-rate * across) @ dual, error)
     assert best is not None
     return best
+
+
+def _distances(
+    shown: Kinds, victims: Kinds
+) -> tuple[Float64[np.ndarray, "virtual virtual"], Float64[np.ndarray, "victims virtual"]]:
+    """Squared, between virtual clients, and from victims to them."""
+    squares, across = np.zeros((len(shown[0]),) * 2), np.zeros((len(victims[0]), len(shown[0])))
+    for inner, outer in zip(shown, victims, strict=True):
+        between = cdist(inner, inner, "sqeuclidean")
+        if between.any():  # what never changes tells nothing
+            squares += between / between.mean()
+            across += cdist(outer, inner, "sqeuclidean") / between.mean()
+    return squares, across
 
 
 def together(

@@ -28,6 +28,8 @@ class Sight(NamedTuple):
     """What the client's model says of the attacker's records."""
     steps: int
     """How many the client took."""
+    change: Tensors
+    """Of all weights, as it arrived."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class Stage:
         lr, layer = self.recipe.lr, self.layer
         bias = None if layer.bias is None else change[layer.bias].astype(np.float64) / lr
         weight = change[layer.weight].astype(np.float64) / lr
-        return Sight(weight, bias, self._ask(state), self.recipe.steps(records))
+        return Sight(weight, bias, self._ask(state), self.recipe.steps(records), change)
 
     def trained(
         self, crew: Any, rows: Sequence[Held], seeds: Sequence[int]

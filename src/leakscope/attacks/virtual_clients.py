@@ -1,13 +1,15 @@
 """Clients that the attacker invents: its own records in chosen mixes, trained as real ones are."""
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int
+from jaxtyping import Bool, Float64, Int, Int8
 
+from leakscope.attacks.share_regression import Kinds
 from leakscope.attacks.stage import Sight, Stage
 from leakscope.core import Records, Tensors
 from leakscope.randomness import stream
@@ -25,8 +27,23 @@ _NEAR = 40.0
 _MEDIAN_OF_SQUARES = 0.4549
 """Median of the square of a standard normal number."""
 
+_WIDTH = 512
+"""Numbers that a sketch of a tensor has: squared distances err by about 1 in 16."""
+
 _TRIAL = 8
 """Virtual clients whose changes noise is measured against."""
+
+
+class Shown(NamedTuple):
+    """What clients show in a round, one row a client."""
+
+    tensors: Kinds
+    """The mean change a step of every tensor, wide ones sketched. It says most, but also which
+    records a client has: virtual clients that share some tell each other's mix too well."""
+    classes: Kinds
+    """In a few numbers a class: mean change of the last weights and biases, how many weights grew
+    and whether any did, what became of the model's answers on all of the attacker's records and
+    on those of the class itself; and how many steps there were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +126,8 @@ def draw_near(
     return _held(reference, np.array(counts), np.zeros(many, np.bool_), rng)
 
 
-def played(
-    stage: Stage, crew: Any, cast: Cast, noise: float, seed: int, first: int = 0
-) -> Float64[np.ndarray, "clients features"]:
-    """What virtual clients show in a round, one row each: see `features`.
+def played(stage: Stage, crew: Any, cast: Cast, noise: float, seed: int, first: int = 0) -> Shown:
+    """What virtual clients show in a round.
 
     Args:
         stage: the round.
@@ -130,25 +145,56 @@ def played(
         stage.sight(_noisy(change, noise, rng), len(rows))
         for change, rng, rows in zip(changes, each, cast.rows, strict=True)
     )
-    return np.array([features(stage, sight) for sight in sights])
+    return joined([features(stage, sight) for sight in sights])
 
 
-def features(stage: Stage, sight: Sight) -> Float64[np.ndarray, " features"]:
-    """What an update shows of each class, in a handful of numbers that do not grow with the steps.
-
-    Mean change of the last weights and biases, whether any weight grew and how many, what became
-    of the model's answers on all of the attacker's records and on those of the class itself, and
-    how many steps there were.
-    """
+def features(stage: Stage, sight: Sight) -> Shown:
+    """What an update shows, as one row, in numbers that do not grow with the steps."""
+    changes = (a for a in sight.change.values() if a.dtype.kind == "f")
+    moved = [_sketched(a.ravel().astype(np.float64) / sight.steps) for a in changes]
     log = np.log(np.maximum(sight.answers, 1e-12))
     log -= np.log(np.maximum(stage.before, 1e-12))
-    own, moved = np.diagonal(stage.by_class(sight.answers)), np.diagonal(stage.by_class(log))
     mean = np.log(np.maximum(sight.answers.mean(axis=0), 1e-12))
+    own, risen = np.diagonal(stage.by_class(sight.answers)), np.diagonal(stage.by_class(log))
     grew = sight.weight > 0
-    parts = [sight.weight.sum(axis=1) / sight.steps, grew.mean(axis=1), grew.any(axis=1)]
+    signs = np.concatenate([grew.mean(axis=1), grew.any(axis=1)])
+    classes = [sight.weight.sum(axis=1) / sight.steps, signs, log.mean(axis=0), risen, mean, own]
     if sight.bias is not None:
-        parts.append(sight.bias / sight.steps)
-    return np.concatenate([*parts, log.mean(axis=0), moved, mean, own, [np.log(sight.steps)]])
+        classes.append(sight.bias / sight.steps)
+    classes.append(np.log([float(sight.steps)]))
+    return Shown(tuple(a[None] for a in moved), tuple(a[None] for a in classes))
+
+
+def joined(shown: Sequence[Shown]) -> Shown:
+    """The rows of all of them."""
+    tensors, classes = (
+        tuple(np.concatenate(rows) for rows in zip(*kinds, strict=True))
+        for kinds in zip(*shown, strict=True)
+    )
+    return Shown(tensors, classes)
+
+
+def _sketched(numbers: Float64[np.ndarray, " _"]) -> Float64[np.ndarray, " _"]:
+    """Sums of numbers with random signs, which keep distances in expectation.
+
+    References:
+        Charikar, Chen and Farach-Colton (2002), Finding frequent items in data streams: the count
+        sketch, here with the numbers dealt out in turn.
+    """
+    if len(numbers) <= _WIDTH:
+        return numbers
+    signed = np.zeros(-(-len(numbers) // _WIDTH) * _WIDTH)
+    signed[: len(numbers)] = numbers * _signs(len(numbers))
+    sums: np.ndarray = signed.reshape(-1, _WIDTH).sum(axis=0)
+    return sums
+
+
+@functools.lru_cache(maxsize=32)
+def _signs(many: int) -> Int8[np.ndarray, " _"]:
+    """The same ones for every client; no secret, and no part of the attack's randomness."""
+    bits = np.random.default_rng(many).integers(0, 2, many, dtype=np.int8)
+    signs: np.ndarray = 2 * bits - 1
+    return signs
 
 
 def noise_in(stage: Stage, crew: Any, cast: Cast, victims: Iterable[str], seed: int) -> float:

@@ -17,7 +17,7 @@ _STRIPS = {"cifar10": ("x_strip.png", 32), "fer2013": ("x_strip.png", 48)}
 
 
 def images(name: Name, side: int | None = None) -> Records:
-    """All images of a set, standardised, channels first.
+    """All images of a set, pixels from 0 to 1, channels first.
 
     Args:
         name: of the set's folder.
@@ -36,9 +36,7 @@ def images(name: Name, side: int | None = None) -> Records:
         with np.load(file(f"{name}/meta.npz"), allow_pickle=False) as arrays:
             y = arrays["y"]
     small = _pooled(x, side or x.shape[-1]).astype(np.float32)
-    axes = (0, 2, 3)
-    centred = small - small.mean(axis=axes, keepdims=True)
-    return Records(centred / small.std(axis=axes, keepdims=True), y.astype(np.int64))
+    return Records(small / np.float32(255), y.astype(np.int64))
 
 
 def location_30() -> Records:
