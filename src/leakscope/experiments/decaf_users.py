@@ -49,8 +49,9 @@ ATTACKS: Mapping[str, Mapping[str, Any]] = {
 }
 
 _OPEN = (
-    "the third round alone is attacked; optimiser settings that the paper leaves open are "
-    "PyTorch's defaults, with batches of 64 and one local epoch."
+    "the third round alone is attacked; pixels are from 0 to 1, of which the paper says nothing; "
+    "optimiser settings that it leaves open are PyTorch's defaults, with batches of 64 and one "
+    "local epoch."
 )
 
 DIFFERS: Mapping[Size, str] = {
