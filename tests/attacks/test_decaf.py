@@ -41,6 +41,21 @@ def test_each_level_beats_what_knows_only_the_null_classes() -> None:
     assert l1(guess(Decaf(level="virtual", clients=96), views)) < 0.5 * published
 
 
+def test_without_its_steps_the_published_method_errs_where_they_help() -> None:
+    views = federations.views(federations.played())
+    lacking = [k for k, row in enumerate(COUNTS) if (row == 0).any()]
+    published = guess(Decaf(faithful=True), views)
+    everywhere = guess(Decaf(faithful=True, without="null removal"), views)
+    assert any(everywhere[k].share[COUNTS[k] == 0].any() for k in lacking)
+    assert not any(published[k].share[COUNTS[k] == 0].any() for k in lacking)
+    alone = guess(Decaf(faithful=True, without="calibrator"), views)
+    for one, other in zip(alone, published, strict=True):
+        np.testing.assert_array_equal(one.null, other.null)
+    assert any(
+        (one.share != other.share).any() for one, other in zip(alone, published, strict=True)
+    )
+
+
 def test_together_or_alone_a_client_is_guessed_the_same() -> None:
     views = federations.views(federations.played())
     together = guess(QUICK, views)[1]
@@ -219,6 +234,8 @@ def test_biases_are_not_needed_but_by_their_balance() -> None:
 def test_settings_that_make_no_sense_are_refused() -> None:
     with pytest.raises(SpecError, match="level"):
         catalog.update_attack("decaf", level="best")
+    with pytest.raises(SpecError, match="without"):
+        catalog.update_attack("decaf", without="everything")
     with pytest.raises(SpecError, match="clients from 24"):
         Decaf(clients=3)
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 from jaxtyping import Float64
 
-from leakscope.attacks.decaf_levels import Rounds, by_biases, by_paper
+from leakscope.attacks.decaf_levels import Rounds, Step, by_biases, by_paper
 from leakscope.attacks.decaf_steps import Solver
 from leakscope.attacks.rehearsal import Rehearsal
 from leakscope.attacks.stage import rounds_of
@@ -44,6 +44,7 @@ class Decaf:
             which promises nothing.
         threshold: entries up to this are no sign of a class, for the published rule.
         solver: how the published method decomposes: exactly, or by its own descent.
+        without: the published method without this step, as in its own ablations.
 
     References:
         Dai et al. (2024), Decaf: Data distribution decompose attack against federated learning,
@@ -58,13 +59,14 @@ class Decaf:
     null_error: float = 0.05
     threshold: float = 0.0
     solver: Solver = "nnls"
+    without: Step = "none"
 
     name: ClassVar[str] = "decaf"
     paper: ClassVar[str] = "Dai et al. 2024"
     needs: ClassVar[Need] = Need.UPDATES | Need.REFERENCE
 
     def __post_init__(self) -> None:
-        for name, kind in (("level", Level), ("solver", Solver)):
+        for name, kind in (("level", Level), ("solver", Solver), ("without", Step)):
             if getattr(self, name) not in get_args(kind):
                 raise SpecError(
                     f"expected {name} to be one of {', '.join(get_args(kind))}, got "
@@ -92,10 +94,10 @@ class Decaf:
         rounds = rounds_of(views, self.rounds)
         seed = int(rng.integers(2**63))
         if self.faithful:
-            return by_paper(rounds, views, self.solver, self.threshold, seed)
+            return self._published(rounds, views, seed)
         level, why = self._chosen(rounds, views)
         if level == "auto":
-            found = by_paper(rounds, views, self.solver, self.threshold, seed)
+            found = self._published(rounds, views, seed)
         elif level == "bias":
             found = by_biases(rounds, views)
         else:
@@ -115,6 +117,11 @@ class Decaf:
         if seconds <= self.budget:
             return "virtual", why
         return "auto", why
+
+    def _published(
+        self, rounds: Rounds, views: Sequence[UpdateView], seed: int
+    ) -> tuple[Proportions, ...]:
+        return by_paper(rounds, views, self.solver, self.threshold, seed, without=self.without)
 
     def _rehearsed(self, rehearsal: Rehearsal, *, refine: bool) -> tuple[Proportions, ...]:
         rehearsal.add(self.clients)

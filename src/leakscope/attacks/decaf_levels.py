@@ -1,7 +1,7 @@
 """Decaf's two cheap levels: the paper's own method, and the balance of the biases."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float64
@@ -15,6 +15,10 @@ from leakscope.randomness import stream
 
 Rounds = Mapping[int, tuple[Stage, list[int]]]
 """By number: a round, and the positions of the victims that are attacked in it."""
+
+
+Step = Literal["none", "null removal", "calibrator"]
+"""A step of the published method that can be left out."""
 
 
 class RoundGuess(NamedTuple):
@@ -32,8 +36,7 @@ def by_paper(
     threshold: float,
     seed: int,
     *,
-    remove_null: bool = True,
-    calibrate: bool = True,
+    without: Step = "none",
 ) -> tuple[Proportions, ...]:
     """The published method; all rounds count alike.
 
@@ -43,8 +46,8 @@ def by_paper(
         solver: see `decompose`.
         threshold: see `null_classes`.
         seed: for the training of bases.
-        remove_null: the paper's ablation leaves it out.
-        calibrate: likewise: without it the bases of single classes stand alone.
+        without: this step: all classes are taken for present, or the bases of single classes
+            stand alone.
 
     References:
         Dai et al. (2024), Decaf, algorithms 1 and 2; tables XIV and XV for the ablations.
@@ -60,10 +63,10 @@ def by_paper(
                     f"expected a positive entry in the last layer's change of client "
                     f"{views[victim].victim!r}, got none above {threshold}: lower the threshold"
                 )
-            there = np.flatnonzero(~null if remove_null else np.ones_like(null))
+            there = np.flatnonzero(np.ones_like(null) if without == "null removal" else ~null)
             alone = [bases.of(stage.reference.y == k, int(k)) for k in there]
             both = bases.of(np.isin(stage.reference.y, there), *there.tolist())
-            calibrator = both if calibrate else np.zeros_like(both)
+            calibrator = np.zeros_like(both) if without == "calibrator" else both
             share = np.zeros(stage.classes)
             share[there] = shares(decompose(change, np.array([*alone, calibrator]), solver))
             found[victim].append(RoundGuess(share, null))

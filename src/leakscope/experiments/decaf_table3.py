@@ -1,13 +1,13 @@
 """Decaf's table III: users of MNIST."""
 
-from leakscope.experiments.decaf_users import COLUMNS, DIFFERS, SEEDS, TEN, rows
+from leakscope.experiments.decaf_users import COLUMNS, DIFFERS, MNIST, SEEDS, TEN, rows
 from leakscope.experiments.table import Table
 
 TABLE = Table(
     title="Decaf: class shares of ten users of MNIST",
     source="Dai et al. 2024, table III",
     columns=COLUMNS,
-    rows=rows((0.1849, 0.0790, 0.0510), data="mnist", users=TEN, records=1200),
+    rows=rows(MNIST, data="mnist", users=TEN, records=1200),
     work="leakscope.experiments.decaf_users:measured",
     seeds=SEEDS,
     minutes={"small": 2, "medium": 60, "full": 150},

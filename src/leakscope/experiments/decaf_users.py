@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Int
 
 from leakscope import auditing, catalog
+from leakscope.attacks.decaf_levels import Step
 from leakscope.core import Challenge, Proportions, Records, UpdateView
 from leakscope.errors import NotApplicable
 from leakscope.experiments.data import Name, images
@@ -34,6 +35,9 @@ TEN = (
     (0, 0, 0, 0, 0, 0, 0, 120, 0, 0),
 )
 """Mixes of the users of tables III, IV, XIV and XV, in parts of 120."""
+
+MNIST = (0.1849, 0.0790, 0.0510)
+"""The paper's mean L1, L2 and L∞ over the users of table III."""
 
 COLUMNS = ("L1", "L2", "L∞", "null classes right")
 
@@ -85,6 +89,33 @@ def rows(published: Sequence[float], **federation: Any) -> tuple[Row, ...]:
         for optimiser in _RATES
         for name, attack in ATTACKS.items()
         if (optimiser, name) != ("adadelta", "leakscope, biases")  # sgd's alone
+    )
+
+
+def ablation(step: Step, published: Sequence[float]) -> tuple[Row, ...]:
+    """The published method without a step and with it, against the users of table III.
+
+    Args:
+        step: that is left out.
+        published: the paper's mean L1, L2 and L∞ over users without it.
+    """
+    without = PUBLISHED_RULE | {"without": step}
+    shown = {f"without {step}": without, "the paper's method": PUBLISHED_RULE}
+    papers = {f"without {step}": published, "the paper's method": MNIST}
+    return tuple(
+        Row(
+            f"{name}, {optimiser}",
+            {
+                "attack": attack,
+                "optimiser": optimiser,
+                "data": "mnist",
+                "users": TEN,
+                "records": 1200,
+            },
+            dict(zip(COLUMNS[:3], papers[name], strict=True)) if optimiser == "adadelta" else {},
+        )
+        for optimiser in _RATES
+        for name, attack in shown.items()
     )
 
 
