@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from benchmarks import (
     decaf,
+    decaf_curve,
     dp_sgd,
     federated_utility,
     federation,
@@ -56,6 +57,7 @@ BENCHMARKS = {
     "partial": Benchmark(partial_knowledge.SUMMARY, partial_knowledge.run),
     "dp-sgd": Benchmark(dp_sgd.SUMMARY, dp_sgd.run),
     "decaf": Benchmark(decaf.SUMMARY, decaf.run),
+    "decaf-curve": Benchmark(decaf_curve.SUMMARY, decaf_curve.run),
 }
 
 MISSING = 2  # exit code

@@ -14,7 +14,10 @@ USERS = (
 )
 """Per cent."""
 
-ALSO = "10,000 of the 35,887 faces, 240 a user, and fewer auxiliary ones of the rarest class."
+ALSO = (
+    "10,000 of the 35,887 faces, 240 a user, and fewer auxiliary ones of the rarest class; "
+    "copies of a face may be on both sides."
+)
 
 TABLE = Table(
     title="Decaf: class shares of seven users of FER-2013",

@@ -14,7 +14,10 @@ USERS = (
 )
 """Per cent."""
 
-ALSO = "Images at 28 x 28 pixels, 100 a user, and some 30 auxiliary ones of the rarest classes."
+ALSO = (
+    "Images at 28 x 28 pixels, 100 a user, and some 30 auxiliary ones of the rarest classes; "
+    "images of one lesion may be on both sides."
+)
 
 TABLE = Table(
     title="Decaf: class shares of seven users of SkinCancer",
