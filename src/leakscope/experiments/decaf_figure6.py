@@ -4,6 +4,7 @@ from leakscope.experiments.decaf_users import (
     BEST,
     COLUMNS,
     DIFFERS,
+    LARGEST,
     MNIST,
     PUBLISHED_RULE,
     SEEDS,
@@ -19,6 +20,7 @@ TABLE = Table(
     source="Dai et al. 2024, figure 6, by its text least at about round 3; beside that round stand "
     "the figures of table III, of one of the first rounds",
     columns=COLUMNS,
+    largest=LARGEST,
     rows=tuple(
         Row(
             f"{name}, round {number}",

@@ -1,6 +1,6 @@
 """Decaf's table V: users of CIFAR-10."""
 
-from leakscope.experiments.decaf_users import COLUMNS, DIFFERS, SEEDS, rows
+from leakscope.experiments.decaf_users import COLUMNS, DIFFERS, LARGEST, SEEDS, rows
 from leakscope.experiments.table import Table
 
 USERS = (
@@ -23,6 +23,7 @@ TABLE = Table(
     title="Decaf: class shares of ten users of CIFAR-10",
     source="Dai et al. 2024, table V",
     columns=COLUMNS,
+    largest=LARGEST,
     rows=rows((0.1918, 0.0965, 0.0743), data="cifar10", users=USERS, records=1000),
     work="leakscope.experiments.decaf_users:measured",
     seeds=SEEDS,

@@ -1,6 +1,6 @@
 """Decaf's table VI: users of FER-2013."""
 
-from leakscope.experiments.decaf_users import COLUMNS, DIFFERS, SEEDS, rows
+from leakscope.experiments.decaf_users import COLUMNS, DIFFERS, LARGEST, SEEDS, rows
 from leakscope.experiments.table import Table
 
 USERS = (
@@ -23,6 +23,7 @@ TABLE = Table(
     title="Decaf: class shares of seven users of FER-2013",
     source="Dai et al. 2024, table VI",
     columns=COLUMNS,
+    largest=LARGEST,
     rows=rows((0.1738, 0.0886, 0.0632), data="fer2013", users=USERS, records=240),
     work="leakscope.experiments.decaf_users:measured",
     seeds=SEEDS,

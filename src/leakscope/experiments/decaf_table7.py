@@ -1,6 +1,6 @@
 """Decaf's table VII: users of SkinCancer."""
 
-from leakscope.experiments.decaf_users import COLUMNS, DIFFERS, SEEDS, rows
+from leakscope.experiments.decaf_users import COLUMNS, DIFFERS, LARGEST, SEEDS, rows
 from leakscope.experiments.table import Table
 
 USERS = (
@@ -23,6 +23,7 @@ TABLE = Table(
     title="Decaf: class shares of seven users of SkinCancer",
     source="Dai et al. 2024, table VII",
     columns=COLUMNS,
+    largest=LARGEST,
     rows=rows((0.1538, 0.0716, 0.0471), data="ham10000", users=USERS, records=100),
     work="leakscope.experiments.decaf_users:measured",
     seeds=SEEDS,

@@ -76,6 +76,8 @@ class Table:
     """About how long it takes one core."""
     differs: Mapping[Size, str]
     """What is not as in the paper."""
+    largest: Mapping[str, float] = field(default_factory=dict)
+    """Of columns whose values may exceed 1. None is below 0: no interval goes beyond."""
 
 
 class Cell(NamedTuple):
@@ -170,7 +172,9 @@ def reproduce(name: str, size: Size, folder: Path, track: Track[Any] = untracked
     for row, seed in track(pieces, f"Measuring {name}"):
         found[row.name].append(_piece(table, row, seed, size, folder))
     cells = tuple(
-        _cell(row, column, found[row.name]) for row in table.rows for column in table.columns
+        _cell(row, column, found[row.name], table.largest.get(column, 1.0))
+        for row in table.rows
+        for column in table.columns
     )
     done = Done(name, size, table, cells)
     atomic.write(folder / "table.md", done.markdown().encode())
@@ -214,7 +218,7 @@ def _piece(table: Table, row: Row, seed: int, size: Size, folder: Path) -> _Piec
     return done
 
 
-def _cell(row: Row, column: str, pieces: Sequence[_Piece]) -> Cell:
+def _cell(row: Row, column: str, pieces: Sequence[_Piece], largest: float) -> Cell:
     values = [value for piece in pieces for value in piece.values.get(column, [])]
     reason = next((piece.reason for piece in pieces if piece.reason), "")
     paper = row.paper.get(column)
@@ -224,7 +228,7 @@ def _cell(row: Row, column: str, pieces: Sequence[_Piece]) -> Cell:
     low, high = intervals.mean(values)
     if low == high and mean in (0, 1):  # all right, or none: what so many can say of a rate
         low, high = intervals.clopper_pearson(int(sum(values)), len(values))
-    return Cell(row.name, column, Estimate(mean, low, high), paper)
+    return Cell(row.name, column, Estimate(mean, max(0.0, low), min(largest, high)), paper)
 
 
 def _shown(cell: Cell) -> str:
