@@ -23,6 +23,14 @@ def retail_100() -> Records:
         return _bits(arrays["x_bits"], 600, arrays["y"])
 
 
+def mnist() -> Records:
+    """Images of digits, of shape (1, 28, 28), from 0 to 1."""
+    with lzma.open(file("mnist/x.npy.xz")) as stream:
+        images = np.lib.format.read_array(stream, allow_pickle=False)[:, None]
+    y = np.load(file("mnist/y.npy"), allow_pickle=False)
+    return Records((images / 255).astype(np.float32), y.astype(np.int64))
+
+
 def fashion_mnist() -> Records:
     """70,000 grey images of clothes, standardised."""
     with lzma.open(file("fashion_mnist/x.npy.xz")) as unpacked:

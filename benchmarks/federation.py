@@ -1,8 +1,6 @@
 """Rounds of federated averaging against the loop that a PyTorch user writes, client by client."""
 
 import copy
-import lzma
-import os
 from collections.abc import Iterator
 from importlib.util import find_spec
 from itertools import islice
@@ -13,8 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from benchmarks import data
 from benchmarks.timing import (
     Contender,
+    MissingData,
     MissingPeer,
     Outcome,
     Timing,
@@ -38,6 +38,7 @@ class Workload(NamedTuple):
     """A federation, and how many of its rounds are timed."""
 
     name: str
+    data: str
     federation: "Federation"
     rounds: int
 
@@ -63,7 +64,10 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
 def _compare(workload: Workload, quick: bool) -> Outcome:  # noqa: FBT001 (as in run)
     federation = workload.federation
     sizes = [len(rows) for rows in federation.clients]
-    print(f"\n{workload.name}: {len(sizes)} clients of {sizes[0]} records, seconds a round")
+    print(
+        f"\n{workload.name}, {workload.data}: {len(sizes)} clients of {sizes[0]} records, seconds "
+        "a round"
+    )
     with TemporaryDirectory() as folder:
         played, loop, single = federation.rounds(), _loop(federation), _loop(federation)
         written = _written(federation, Path(folder, "transcript"))
@@ -160,26 +164,23 @@ def _workloads(quick: bool) -> Iterator[Workload]:  # noqa: FBT001 (as in run)
     from leakscope.federation.simulation import Federation
     from leakscope.training.recipe import Recipe
 
-    pool = _digits(1_000 if quick else 6_000)
+    pool, source = _digits(1_000 if quick else 6_000)
     for name, network, rounds in (("small-cnn", _small, 3), ("mnist-cnn", _mnist, 1)):
         for clients in (10, 100):
             recipe = Recipe(network, lr=0.05, epochs=1, batch_size=32)
             held = iid(pool, equal_sizes(len(pool), clients))
             federation = Federation(pool, held, recipe)
-            yield Workload(name, federation, 1 if quick else rounds)
+            yield Workload(name, source, federation, 1 if quick else rounds)
 
 
-def _digits(records: int) -> Records:
+def _digits(records: int) -> tuple[Records, str]:
     """MNIST where it is at hand, else noise of its shape: the steps cost the same."""
-    folder = Path(os.environ.get("LEAKSCOPE_DATA", "nowhere"), "mnist")
-    if folder.is_dir():
-        with lzma.open(folder / "x.npy.xz") as file:
-            x = np.load(file, allow_pickle=False)[:records, None]
-        y = np.load(folder / "y.npy", allow_pickle=False)[:records]
-        return Records((x / 255).astype(np.float32), y.astype(np.int64))
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(records, 1, 28, 28)).astype(np.float32)
-    return Records(x, rng.integers(0, 10, records))
+    try:
+        return data.mnist().take(np.arange(records)), "MNIST"
+    except MissingData:
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=(records, 1, 28, 28)).astype(np.float32)
+        return Records(x, rng.integers(0, 10, records)), "synthetic noise of the shape of MNIST"
 
 
 def _small() -> "nn.Module":
