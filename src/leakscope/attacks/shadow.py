@@ -12,12 +12,14 @@ from leakscope.attacks.shadow_answers import (
     Matrix,
     answers,
     average,
+    check_folds,
     lessons,
     log_probability,
     places,
+    refuse_few,
 )
 from leakscope.core import ModelView, Need, Scores
-from leakscope.errors import NotApplicable, SpecError
+from leakscope.errors import NotApplicable
 
 FEWEST = 200
 """Rows a class needs for a model of its own; smaller ones share the model of all classes."""
@@ -51,8 +53,7 @@ class Shadow:
     paper: ClassVar[str] = "Shokri et al. 2017"
 
     def __post_init__(self) -> None:
-        if self.folds < 2:
-            raise SpecError(f"expected folds of 2 or more, got {self.folds}")
+        check_folds(self.folds)
 
     @property
     def needs(self) -> Need:
@@ -69,10 +70,8 @@ class Shadow:
                 "expected shadows whose members are known, got shadows trained on other records "
                 "that were not asked about these: train them on random candidates"
             )
-        if view.shadows.online and len(view.records) < self.folds:
-            raise NotApplicable(
-                f"expected {self.folds} or more candidates, one a fold, got {len(view.records)}"
-            )
+        if view.shadows.online:
+            refuse_few(len(view.records), self.folds)
         said = answers(view)
         target = _pair(said.target)
         rows = _rows(said, known, self.folds)

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float64, Int
 
 from leakscope.attacks import signals
 from leakscope.core import ModelView, PoolAnswers, Shadows
-from leakscope.errors import DataError
+from leakscope.errors import DataError, NotApplicable, SpecError
 
 Matrix = Float64[np.ndarray, "records models"]
 Mask = Bool[np.ndarray, "records models"]
@@ -105,6 +105,26 @@ def lessons(view: ModelView) -> Lessons | None:
         return Lessons(view.shadows, view.records.y)
     pool = view.shadows.pool
     return None if pool is None else Lessons(pool, pool.y)
+
+
+def check_folds(folds: int) -> None:
+    """Refuse parts of the candidates of which none could be read by what others taught.
+
+    Raises:
+        SpecError: there are fewer than two.
+    """
+    if folds < 2:
+        raise SpecError(f"expected folds of 2 or more, got {folds}")
+
+
+def refuse_few(records: int, folds: int) -> None:
+    """Refuse to cut fewer candidates than there are parts.
+
+    Raises:
+        NotApplicable: a part would be empty.
+    """
+    if records < folds:
+        raise NotApplicable(f"expected {folds} or more candidates, one a fold, got {records}")
 
 
 def places(parts: Iterable[Block]) -> Int[np.ndarray, " records"]:

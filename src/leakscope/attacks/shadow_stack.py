@@ -7,9 +7,16 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int
 
 from leakscope.attacks import stand_ins
-from leakscope.attacks.shadow_answers import Answers, answers, average, places
+from leakscope.attacks.shadow_answers import (
+    Answers,
+    answers,
+    average,
+    check_folds,
+    places,
+    refuse_few,
+)
 from leakscope.core import ModelView, Need, Scores
-from leakscope.errors import NotApplicable, SpecError
+from leakscope.errors import NotApplicable
 
 FEWEST = 4
 """Shadows below which one that plays the target leaves too few to compare it with."""
@@ -63,8 +70,7 @@ class ShadowStack:
     paper: ClassVar[str] = "leakscope 2026"
 
     def __post_init__(self) -> None:
-        if self.folds < 2:
-            raise SpecError(f"expected folds of 2 or more, got {self.folds}")
+        check_folds(self.folds)
 
     @property
     def needs(self) -> Need:
@@ -100,10 +106,7 @@ class ShadowStack:
                 f"{models}{'' if view.shadows.online else ' trained on other records'}: "
                 "train more"
             )
-        if records < self.folds:
-            raise NotApplicable(
-                f"expected {self.folds} or more candidates, one a fold, got {records}"
-            )
+        refuse_few(records, self.folds)
 
 
 def _played(
