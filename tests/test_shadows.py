@@ -13,6 +13,8 @@ from leakscope import catalog
 from leakscope.attacks.calibrated import Calibrated
 from leakscope.attacks.lira import LiRA
 from leakscope.attacks.rmia import RMIA
+from leakscope.attacks.shadow import Shadow
+from leakscope.attacks.shadow_stack import ShadowStack
 from leakscope.cli import main
 from leakscope.core import ModelView, Shadows
 from leakscope.shadowing.plan import ShadowPlan
@@ -105,6 +107,24 @@ def test_a_scikit_learn_model_is_its_own_recipe() -> None:
     assert {f.status for f in found.findings} == {leakscope.Status.DONE}
     with pytest.raises(leakscope.SpecError, match="how a shadow model is trained"):
         leakscope.audit(model.predict_proba, **pair, shadows=4)  # type: ignore[arg-type]
+
+
+def test_python_can_train_shadows_on_other_records_too() -> None:
+    members, others, pool = (worlds.draw(100, seed) for seed in range(3))
+    model = DecisionTreeClassifier(random_state=0).fit(members.x, members.y)
+    found = leakscope.audit(
+        model,
+        members=members,
+        nonmembers=others,
+        shadows=4,
+        pool=(pool.x, pool.y),
+        attacks=(Shadow(), ShadowStack()),
+    )
+    shadow, stack = found.findings
+    assert shadow.status is leakscope.Status.DONE
+    assert "trained on other records" in stack.reason
+    with pytest.raises(leakscope.SpecError, match="shadows beside pool"):
+        leakscope.audit(model, members=members, nonmembers=others, pool=pool)
 
 
 def test_each_shadow_has_a_half_of_its_own() -> None:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from leakscope import catalog, demo, loading, sections, spec
 from leakscope.core import Guarantee, MembershipAttack
+from leakscope.data import augment as augmenting
 from leakscope.data.masks import Known
 from leakscope.errors import SpecError
 from leakscope.perform import check_distinct, perform
@@ -32,6 +33,7 @@ def audit(
     batch_size: int = 1024,
     shadows: int = 0,
     train: Any = None,
+    pool: Any = None,
     augment: Iterable[Any] = (),
     known: Known | None = None,
     workers: str = "local",
@@ -63,6 +65,8 @@ def audit(
             candidates, for the attacks that compare the target with them; 16 is a good start.
         train: how to train one: a scikit-learn estimator, or a function (x, y, seed) that
             returns a trained model. By default, for a scikit-learn model, its own settings.
+        pool: records to train the shadows on instead, for an attacker who cannot train on the
+            candidates: a pair (x, y) or ``leakscope.Records``, none of them a candidate.
         augment: further ways to ask about a candidate that is an image, for attacks with shadows:
             ``"mirror"``, ``"shift-up"``, ``"shift-down"``, ``"shift-left"``, ``"shift-right"``,
             or a function from features to features of the same shape.
@@ -101,10 +105,13 @@ def audit(
         True
     """
     who = working.named(workers)
-    plan = _plan(model, output, shadows, train)
-    ways = tuple(augment)
-    if ways and plan is None:
-        raise SpecError("expected shadows beside augment, got none: pass shadows=16")
+    plan, ways = _plan(model, output, shadows, train), tuple(augment)
+    if plan is None and (ways or pool is not None):
+        given = "augment" if ways else "pool"
+        raise SpecError(f"expected shadows beside {given}, got none: pass shadows=16")
+    if plan is not None and pool is not None:
+        own = loading.as_records(pool, "pool")
+        plan = replace(plan, pool=own, pool_otherwise=augmenting.seen(own, ways))
     subject = loading.Subject(
         target=wrap.wrap(model, output, batch_size=batch_size, classes=classes),
         members=loading.as_records(members, "members"),
