@@ -1,6 +1,7 @@
 """Filling in what is not known of a record, by records that the attacker owns."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Shaped
@@ -19,6 +20,17 @@ Groups = tuple[tuple[int, ...], ...]
 Flat = Float64[np.ndarray, "records features"]
 Own = Float64[np.ndarray, "own features"]
 Mask = Bool[np.ndarray, "records features"]
+
+
+class _Asked(NamedTuple):
+    """What is to be filled in, from which own records, in how many ways."""
+
+    x: Flat
+    known: Mask
+    y: Int[np.ndarray, " records"]
+    own: Own
+    own_y: Int[np.ndarray, " own"]
+    ways: int
 
 
 def hide(records: Records, known: Bool[np.ndarray, "records *features"]) -> Records:
@@ -69,7 +81,8 @@ def complete(
             f'{0 if own is None else len(own)}: give more, or use fill = "zero"'
         )
     x, mask, theirs = (_flat(part) for part in (hidden.x, known, own.x))
-    found = _FILLS[fill](x, mask.astype(np.bool_), hidden.y, theirs, own.y, count, rng)
+    asked = _Asked(x, mask.astype(np.bool_), hidden.y, theirs, own.y, count)
+    found = _FILLS[fill](asked, rng)
     low, high = theirs.min(axis=0), theirs.max(axis=0)
     ways = []
     for values in found:
@@ -118,31 +131,16 @@ def snapped(x: Flat, known: Mask, one_hot: Groups) -> Flat:
     return x
 
 
-def _means(
-    x: Flat,
-    known: Mask,
-    y: Int[np.ndarray, " records"],
-    own: Own,
-    own_y: Int[np.ndarray, " own"],
-    count: int,
-    rng: np.random.Generator,
-) -> list[Flat]:
-    del x, known, count, rng
-    return [_class_means(own, own_y, y)]
+def _means(asked: _Asked, rng: np.random.Generator) -> list[Flat]:
+    del rng
+    return [_class_means(asked.own, asked.own_y, asked.y)]
 
 
-def _gaussian(
-    x: Flat,
-    known: Mask,
-    y: Int[np.ndarray, " records"],
-    own: Own,
-    own_y: Int[np.ndarray, " own"],
-    count: int,
-    rng: np.random.Generator,
-) -> list[Flat]:
+def _gaussian(asked: _Asked, rng: np.random.Generator) -> list[Flat]:
     from scipy.linalg import cho_factor, cho_solve
     from sklearn.covariance import ledoit_wolf
 
+    x, known, y, own, own_y, count = asked
     centre = _class_means(own, own_y, y)
     covariance, _ = ledoit_wolf(own - _class_means(own, own_y, own_y), assume_centered=True)
     # features that never vary would make the system singular
@@ -169,16 +167,9 @@ def _gaussian(
     return list(filled)
 
 
-def _neighbours(
-    x: Flat,
-    known: Mask,
-    y: Int[np.ndarray, " records"],
-    own: Own,
-    own_y: Int[np.ndarray, " own"],
-    count: int,
-    rng: np.random.Generator,
-) -> list[Flat]:
+def _neighbours(asked: _Asked, rng: np.random.Generator) -> list[Flat]:
     del rng
+    x, known, y, own, own_y, count = asked
     spread = own.std(axis=0)
     scale = np.where(spread > 0, spread, 1.0)
     near = own / scale
@@ -193,7 +184,7 @@ def _neighbours(
     return [own[nearest[:, k % wanted]] for k in range(count)]
 
 
-_FILLS: dict[str, Callable[..., list[np.ndarray]]] = {
+_FILLS: dict[str, Callable[[_Asked, np.random.Generator], list[np.ndarray]]] = {
     "mean": _means,
     "gaussian": _gaussian,
     "neighbours": _neighbours,
