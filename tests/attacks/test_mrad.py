@@ -85,6 +85,16 @@ def test_estimated_gradients_come_near_the_true_ones(two_sided: bool) -> None:
     assert target.asked == descent.questions(3) == 3 * (40_000 if two_sided else 20_001)
 
 
+def test_what_is_estimated_of_a_record_does_not_depend_on_the_others() -> None:
+    target, x = FunctionTarget(logistic), rng().normal(size=(7, 4))
+    known, y = rng().random((7, 4)) < 0.5, np.ones(7, np.int64)
+    descent = Descent(1.0, 1, access="answers", directions=9)
+    together = descent(target, x, y, known, rng())
+    for k in (6, 2):
+        alone = descent(target, x[[k]], y[[k]], known[[k]], rng())[0]
+        np.testing.assert_allclose(alone, together[k], rtol=1e-12)
+
+
 def test_a_budget_is_never_exceeded() -> None:
     challenge = world.challenge(HALF)
     attack = MRAD(access="answers", directions=10, budget=100)

@@ -21,8 +21,8 @@ Limits = tuple[float, float]
 Points = Float64[np.ndarray, "records *features"]
 Gradient = Callable[[Points], Points]
 
-BLOCK = 2**22
-"""Numbers of perturbed records that are held, and asked about, at a time: 32 MiB."""
+BLOCK = 2**20
+"""Numbers of perturbed records that are held, and asked about, at a time: what caches hold."""
 
 _MOMENTUM = 0.9
 _ADAM = (0.9, 0.999, 1e-8)
@@ -114,32 +114,32 @@ class Descent:
         dtype: np.dtype,
         rng: np.random.Generator,
     ) -> Points:
-        """(1 / m) Σ [loss(x + εu) - loss(x)] / ε u, over m Gaussian u of unknown features."""
-        found = np.empty_like(at)
-        rows = max(1, BLOCK // (self.directions * (1 + self.two_sided) * at[0].size))
+        """(1 / m) Σ [loss(x + εu) - loss(x)] / ε u, over m Gaussian u of unknown features.
+
+        All records share the m directions of a step, as far as each lacks their features: what is
+        estimated of one does not depend on which others are asked about, or in what order.
+        """
+        exact = np.float32 if dtype == np.float32 else np.float64
+        points = at.reshape(len(at), -1).astype(exact)
+        hidden = ~known.reshape(points.shape)
+        u = rng.standard_normal((self.directions, points.shape[1]), dtype=exact)
+        ahead, behind = (self.epsilon, -self.epsilon) if self.two_sided else (self.epsilon, 0.0)
+
+        def loss(here: np.ndarray, labels: np.ndarray) -> np.ndarray:
+            asked = here.reshape(-1, *at.shape[1:]).astype(dtype, copy=False)
+            every = np.repeat(labels, len(asked) // len(labels))
+            return -signals.compute("loss", target.predict(asked), every).reshape(len(labels), -1)
+
+        found = np.empty(points.shape)
+        rows = max(1, BLOCK // u.size)
         for start in range(0, len(at), rows):
             part = slice(start, start + rows)
-            size = len(at[part])
-            shape = (size, self.directions, *at.shape[1:])
-            u = rng.normal(size=shape) * ~known[part, None]
-            here = at[part, None]
-            sides = [here + self.epsilon * u]
-            sides.append(here - self.epsilon * u if self.two_sided else here)
-            asked = np.concatenate([side.reshape(-1, *at.shape[1:]) for side in sides])
-            labels = np.concatenate([
-                np.repeat(y[part], side.shape[1]) for side in sides
-            ])  # fmt: skip
-            loss = -signals.compute("loss", target.predict(asked.astype(dtype)), labels)
-            ahead, behind = np.split(loss, [size * self.directions])
-            rise = ahead.reshape(size, -1) - behind.reshape(size, -1)
-            slope = rise / (self.epsilon * (1 + self.two_sided))
-            found[part] = (
-                np.einsum("rd,rdf->rf", slope, u.reshape(size, self.directions, -1)).reshape(
-                    found[part].shape
-                )
-                / self.directions
-            )
-        return found
+            here = points[part, None]
+            towards = u * hidden[part, None]
+            rise = loss(here + ahead * towards, y[part])
+            rise -= loss(here + behind * towards if self.two_sided else here, y[part])
+            found[part] = rise @ u * hidden[part]
+        return (found / ((ahead - behind) * self.directions)).reshape(at.shape)
 
 
 def _mover(optimiser: Optimiser) -> Callable[[Points, int], Points]:

@@ -52,12 +52,14 @@ def in_batches(
     answers = []
     for start in range(0, len(x), size):
         batch = x[start : start + size]
-        padding = np.repeat(batch[-1:], max(0, least - len(batch)), axis=0)
-        answer = ask(np.concatenate([batch, padding]))
-        if answer.ndim == 0 or len(answer) != len(batch) + len(padding):
+        padded = batch
+        if len(batch) < least:
+            padded = np.concatenate([batch, np.repeat(batch[-1:], least - len(batch), axis=0)])
+        answer = ask(padded)
+        if answer.ndim == 0 or len(answer) != len(padded):
             raise TargetError(
-                f"expected one answer for each of {len(batch) + len(padding)} records, got an "
-                f"array of shape {answer.shape}: return one row per record, in the order asked"
+                f"expected one answer for each of {len(padded)} records, got an array of shape "
+                f"{answer.shape}: return one row per record, in the order asked"
             )
         answers.append(answer[: len(batch)])
     return np.concatenate(answers)
