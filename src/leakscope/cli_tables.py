@@ -15,46 +15,65 @@ from leakscope.progress import bar
 @click.option(
     "--size",
     type=click.Choice(["small", "medium", "full"]),
-    default="small",
-    help="How much is computed; each table says what differs from the paper.",
+    help="How much is computed; each table says what differs from the paper. Default: small. "
+    "Without TABLE: all tables.",
 )
-@click.option("--run", type=click.Path(path_type=Path), help="Folder. Default: a new one in runs/.")
+@click.option(
+    "--run",
+    type=click.Path(path_type=Path),
+    help="Folder. Default: a new one in runs/. Without TABLE: what takes the place of runs/.",
+)
 @click.option("--resume", is_flag=True, help="Continue the folder (default: the latest one).")
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    help="How many work at once. Default: one a core.",
+)
 @click.option(
     "--format",
     "shape",
     type=click.Choice(["text", "json"]),
     default="text",
-    help="json prints, as the last line, one object with table and cells.",
+    help="json prints, as the last line, one object with table and cells; of all tables, one each.",
 )
 def reproduce(
     table: str | None,
-    size: Literal["small", "medium", "full"],
+    size: Literal["small", "medium", "full"] | None,
     run: Path | None,
     resume: bool,  # noqa: FBT001 (a flag of the command line)
+    processes: int | None,
     shape: str,
 ) -> None:
-    """Measure a published TABLE again, beside the paper's figures; without one, list them.
+    """Measure a published TABLE again, beside the paper's figures.
 
-    Data sets are read from the folder in LEAKSCOPE_DATA.
+    Without TABLE, list them, or measure all of a --size. Data sets are read from the folder in
+    LEAKSCOPE_DATA.
 
     Example: leakscope reproduce decaf-table3 --size small
     """
-    from leakscope import listing
     from leakscope.api import numbered
-    from leakscope.experiments import table as tables
+    from leakscope.experiments import page, terminal
+    from leakscope.experiments.crew import Crew, cores
+    from leakscope.experiments.reproducing import reproduce
+    from leakscope.experiments.table import TABLES, find
     from leakscope.store import new_folder
 
-    if table is None:
-        for name, text in listing.tables():
-            click.echo(f"{name:<20} {text}")
+    if table is None and size is None:
+        terminal.show_all()
         return
-    tables.find(table)
-    folder = run or numbered(Path("runs") / f"{table}-{size}", latest=resume)
-    if not (resume and (folder / "cells").is_dir()):
-        new_folder(folder)
-    done = tables.reproduce(table, size, folder, bar)
-    click.echo(done.markdown())
-    click.echo(f"Table: {folder / 'table.md'}", err=shape == "json")
-    if shape == "json":
-        click.echo(done.as_json())
+    names, size = [table] if table else list(TABLES), size or "small"
+    find(names[0])
+    runs = (run.parent if table else run) if run else Path("runs")
+    with Crew(processes or cores()) as crew:
+        for name in names:
+            latest = numbered(runs / f"{name}-{size}", latest=resume)
+            folder = run if run and table else latest
+            if not (resume and (folder / "cells").is_dir()):
+                new_folder(folder)
+            outcome = reproduce(name, size, folder, bar, crew)
+            click.echo(f"Table: {folder / 'table.md'}", err=True)
+            click.echo(f"Page of all tables: {page.write(runs)}", err=True)
+            if shape == "json":
+                click.echo(outcome.as_json())
+            else:
+                terminal.show(outcome)

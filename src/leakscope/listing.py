@@ -40,15 +40,5 @@ def lines(what: str) -> Iterator[tuple[str, str]]:
             yield name, f"{_first_line(cls)} [{cls.paper}; needs {cls().needs.words()}]"
 
 
-def tables() -> Iterator[tuple[str, str]]:
-    """Name, source and cost of each published table that can be measured again."""
-    from leakscope.experiments.table import TABLES, find
-
-    for name in TABLES:
-        table = find(name)
-        minutes = ", ".join(f"{size} {many} min" for size, many in table.minutes.items())
-        yield name, f"{table.title} [{table.source}; about {minutes} on one core]"
-
-
 def _first_line(thing: object) -> str:
     return (thing.__doc__ or "").splitlines()[0]

@@ -39,7 +39,7 @@ def charts(summary: Summary) -> dict[str, alt.LayerChart]:
     return {name: chart for name, chart in found.items() if chart is not None}
 
 
-def render(chart: alt.LayerChart | alt.FacetChart, format: Format) -> bytes:  # noqa: A002 - the user's word for it
+def render(chart: alt.LayerChart | alt.FacetChart | alt.HConcatChart, format: Format) -> bytes:  # noqa: A002 - the user's word for it
     """The chart as a file: SVG, PNG at twice the size, or PDF."""
     # the version that wrote the chart must compile it
     version = "_".join(alt.SCHEMA_VERSION.split(".")[:2])

@@ -30,7 +30,7 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
         name for row in summary.attacks for name in (*row.metrics, *row.unmeasured)
     )
     return (
-        _environment()
+        environment()
         .get_template("page.html.j2")
         .render(
             summary=summary,
@@ -46,8 +46,9 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
     )
 
 
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
+def environment() -> jinja2.Environment:
+    """Templates in which every value is escaped, and a missing one is an error."""
+    made = jinja2.Environment(
         loader=jinja2.PackageLoader("leakscope.report"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -55,7 +56,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
+    made.filters |= {
         "auc": words.auc,
         "count": words.count,
         "percent": words.percent,
@@ -64,8 +65,8 @@ def _environment() -> jinja2.Environment:
         "title_of": words.title,
         "pretty": _pretty,
     }
-    environment.globals["measured"] = words.measured
-    return environment
+    made.globals["measured"] = words.measured
+    return made
 
 
 def _unbroken(value: Any) -> Any:

@@ -29,12 +29,20 @@ def data(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
 
 def finished(*layers: alt.Chart, height: int | alt.Step) -> alt.LayerChart:
     """The layers as one chart in the common style."""
+    chart: alt.LayerChart = configured(
+        alt.layer(*layers).properties(width=WIDTH, height=height, padding=_MARGIN)
+    )
+    return chart
+
+
+def configured(chart: Any) -> Any:
+    """A chart of any kind in the common style."""
     text = {"labelFont": FONT, "titleFont": FONT, "labelColor": INK, "titleColor": INK}
-    chart: alt.LayerChart = (
-        alt.layer(*layers)
-        .properties(width=WIDTH, height=height, background="white", padding=_MARGIN)
+    return (
+        chart.properties(background="white")
         .configure(font=FONT, aria=False)
         .configure_view(stroke=None)
+        .configure_title(font=FONT, fontSize=14, fontWeight="normal", color=INK)
         .configure_axis(
             **text,
             labelFontSize=13,
@@ -51,7 +59,6 @@ def finished(*layers: alt.Chart, height: int | alt.Step) -> alt.LayerChart:
         .configure_legend(**text, labelFontSize=12, symbolSize=220, labelLimit=400, rowPadding=4)
         .configure_text(font=FONT, fontSize=13, color=INK)
     )
-    return chart
 
 
 def log_axis(field: str, title: str, decade: int) -> dict[str, Any]:

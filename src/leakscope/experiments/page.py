@@ -1,0 +1,81 @@
+"""One HTML page of all tables measured so far: no script, nothing loaded, every value escaped."""
+
+from pathlib import Path
+from typing import NamedTuple, get_args
+
+from markupsafe import Markup
+
+from leakscope import atomic
+from leakscope.errors import StoreError
+from leakscope.experiments import figures
+from leakscope.experiments.outcome import NAME, Outcome, interval, read
+from leakscope.experiments.table import TABLES, Size
+from leakscope.report.figures import render
+from leakscope.report.page import environment
+
+PAGE = "tables.html"
+
+
+class Found(NamedTuple):
+    """What a folder of run folders holds."""
+
+    outcomes: tuple[Outcome, ...]
+    """One a table, as `leakscope reproduce` lists them."""
+    unread: tuple[str, ...]
+    """Why runs were left out."""
+
+
+def gather(runs: Path) -> Found:
+    """Of each table the largest run, and of several the last."""
+    best: dict[str, Outcome] = {}
+    unread = []
+    for path in sorted(runs.glob(f"*/{NAME}")):
+        try:
+            found = read(path)
+        except StoreError as error:
+            unread.append(str(error))
+            continue
+        if found.table not in best or _rank(found) > _rank(best[found.table]):
+            best[found.table] = found
+    order = [*TABLES, *sorted(best)]
+    return Found(tuple(best[name] for name in dict.fromkeys(order) if name in best), tuple(unread))
+
+
+def _rank(outcome: Outcome) -> tuple[int, str]:
+    return get_args(Size).index(outcome.size), outcome.made.date
+
+
+def write(runs: Path) -> Path:
+    """Write the page of all tables beside their run folders; it tells where it is.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    path = runs / PAGE
+    atomic.write(path, page(gather(runs)).encode())
+    return path
+
+
+def page(found: Found) -> str:
+    """The page."""
+    whole = figures.overview(found.outcomes)
+    charts = {outcome.table: figures.beside(outcome) for outcome in found.outcomes}
+    return (
+        environment()
+        .get_template("tables.html.j2")
+        .render(
+            outcomes=found.outcomes,
+            unread=found.unread,
+            missing=[name for name in TABLES if name not in charts],
+            overview=None if whole is None else Markup(render(whole, "svg").decode()),  # noqa: S704 (drawn by us)
+            figures={
+                name: Markup(render(chart, "svg").decode())  # noqa: S704 (drawn by us)
+                for name, chart in charts.items()
+                if chart is not None
+            },
+            interval=interval,
+            both=[
+                c for outcome in found.outcomes for c in outcome.cells if c.difference is not None
+            ],
+        )
+    )

@@ -1,0 +1,95 @@
+"""One row with one seed: the piece of work that is stored, and never done twice."""
+
+import hashlib
+import importlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from leakscope import atomic
+from leakscope.errors import LeakscopeError, StoreError
+from leakscope.experiments.table import Size, Table
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one row is with one seed."""
+
+    row: str
+    seed: int
+    values: dict[str, list[float]]
+    reason: str
+    seconds: float
+    """Of the processor."""
+
+
+class Work(NamedTuple):
+    """All that a process needs to know to do one piece."""
+
+    work: str
+    row: str
+    settings: Mapping[str, Any]
+    seed: int
+    size: Size
+    folder: Path
+
+
+def works(table: Table, size: Size, folder: Path) -> list[Work]:
+    """All pieces of a table, such that neighbours share what is costly to prepare."""
+    return [
+        Work(table.work, row.name, dict(row.settings), seed, size, folder)
+        for seed in range(table.seeds[size])
+        for row in table.rows
+    ]
+
+
+def done(work: Work) -> Piece:
+    """The piece from its file, or measured now and put there.
+
+    Raises:
+        StoreError: the file cannot be written, or is damaged.
+    """
+    path = work.folder / "cells" / f"{_key(work)}.json"
+    if path.exists():
+        with atomic.said(path):
+            return atomic.from_json(path.read_bytes(), Piece, path)
+    piece = _measured(work)
+    if not piece.reason:  # what failed may have been a passing fault, such as data not there
+        atomic.write(path, atomic.to_json(piece, Piece).encode())
+    return piece
+
+
+def _measured(work: Work) -> Piece:
+    module, _, function = work.work.partition(":")
+    begun = time.process_time()
+    values: Mapping[str, Sequence[float]] = {}
+    reason = ""
+    try:
+        measure = getattr(importlib.import_module(module), function)
+        values = measure(work.seed, work.size, **work.settings)
+    except StoreError:
+        raise
+    except LeakscopeError as error:
+        reason = str(error)
+    plain = {name: [float(value) for value in each] for name, each in values.items()}
+    return Piece(work.row, work.seed, plain, reason, time.process_time() - begun)
+
+
+def _key(work: Work) -> str:
+    """A digest of all that the values depend on."""
+    code = _code(work.work.partition(":")[0])
+    about = [work.work, work.settings, work.seed, work.size, version("leakscope"), code]
+    text = json.dumps(about, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+@cache
+def _code(module: str) -> str:
+    """A digest of the file that measures, which holds the settings of each size."""
+    file = importlib.import_module(module).__file__
+    return hashlib.blake2b(Path(str(file)).read_bytes(), digest_size=8).hexdigest()

@@ -1,0 +1,113 @@
+"""Each piece of work once, our figure beside the paper's, nothing dropped."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from leakscope.cli import main
+from leakscope.core import Estimate
+from leakscope.experiments import table as tables
+from leakscope.experiments.outcome import read
+from leakscope.experiments.reproducing import reproduce
+
+from . import trial
+from .trial import calls
+
+
+@pytest.fixture(autouse=True)
+def _known() -> Iterator[None]:
+    """Two tables alone, of one file; in the end all are there again, in their order."""
+    calls.clear()
+    listed = dict(tables.TABLES)
+    tables.TABLES.clear()
+    tables.TABLES.update(trial=trial.__name__, second=trial.__name__)
+    yield
+    tables.TABLES.clear()
+    tables.TABLES.update(listed)
+
+
+def test_figures_stand_beside_the_papers_with_intervals(tmp_path: Path) -> None:
+    done = reproduce("trial", "small", tmp_path / "run")
+    one, other, none, *broken = done.cells
+    assert isinstance(one.ours, Estimate)
+    assert (one.ours.value, one.paper, one.difference) == (1.0, 0.5, 0.5)  # of 0, 1, 1 and 2
+    assert one.covers
+    assert one.ours.low == 0.0  # Student's, from -0.299, cut at what can be
+    assert one.ours.high == pytest.approx(2.2992, abs=1e-3)
+    assert (other.paper, other.difference, other.covers) == (None, None, False)
+    assert none.ours is None
+    assert none.reason == "0 values, of 2 needed"
+    assert {cell.reason for cell in broken} == {"expected data, got none"}
+    # the second column is 0 twice: a rate with the interval that two trials support
+    assert other.ours is not None
+    assert other.ours.high == pytest.approx(1 - 0.025**0.5)
+    text = (tmp_path / "run" / "table.md").read_text(encoding="utf-8")
+    assert "| 1.000 (0.000 to 2.299); paper 0.500, +0.500 |" in text
+    assert "Not measured: broken: expected data, got none" in text
+    assert "What differs: everything" in text
+
+
+def test_what_was_written_can_be_read_and_says_how_it_was_made(tmp_path: Path) -> None:
+    done = reproduce("trial", "small", tmp_path)
+    assert read(tmp_path / "table.json") == done
+    assert done.made.command == "leakscope reproduce trial --size small"
+    assert done.made.processes == 1 <= done.made.cores
+    assert done.made.date.endswith("+00:00")
+    assert done.made.cpu_seconds >= 0
+
+
+def test_what_is_there_is_not_measured_again_and_what_failed_is(tmp_path: Path) -> None:
+    first = reproduce("trial", "small", tmp_path / "run")
+    assert len(calls) == 4
+    second = reproduce("trial", "small", tmp_path / "run")
+    assert len(calls) == 6  # the two of the broken row
+    assert second.cells == first.cells
+    reproduce("trial", "full", tmp_path / "run")
+    assert len(calls) == 12  # another size is other work
+
+
+def test_the_command_prints_json_last_and_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = ["reproduce", "trial", "--processes", "1"]
+    said = CliRunner().invoke(main, [*command, "--format", "json"])
+    answer: dict[str, Any] = json.loads(said.stdout.splitlines()[-1])
+    assert set(answer) == {"table", "cells"}
+    assert answer["table"] == "trial"
+    assert answer["cells"][0] == {
+        "row": "low",
+        "column": "one",
+        "ours": 1.0,
+        "low": 0.0,
+        "high": pytest.approx(1 + 1.2992, abs=1e-3),  # Student's, of 4 values of variance 2/3
+        "paper": 0.5,
+    }
+    assert (tmp_path / "runs" / "trial-small-001" / "table.json").is_file()
+    again = CliRunner().invoke(main, [*command, "--resume"])
+    assert again.exit_code == 0
+    assert "0.000 to 2.299" in again.stdout
+    assert "+0.500" in again.stdout
+    assert not (tmp_path / "runs" / "trial-small-002").exists()
+    assert len(calls) == 6
+
+
+def test_without_table_the_command_lists_and_with_a_size_it_measures_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    listed = CliRunner().invoke(main, ["reproduce"])
+    assert "trial" in listed.stdout
+    assert "all of them" in listed.stdout
+    assert calls == []
+    said = CliRunner().invoke(
+        main, ["reproduce", "--size", "small", "--processes", "1", "--format", "json"]
+    )
+    assert [json.loads(line)["table"] for line in said.stdout.splitlines()] == ["trial", "second"]
+    page = (tmp_path / "runs" / "tables.html").read_text(encoding="utf-8")
+    assert 'id="trial"' in page
+    assert 'id="second"' in page
