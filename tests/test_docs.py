@@ -18,7 +18,7 @@ import pydantic
 import pytest
 
 import leakscope
-from leakscope import auditing, catalog, federate_spec, sections, spec
+from leakscope import auditing, catalog, federate_spec, gate, sections, spec
 from leakscope.cli import main
 from leakscope.metrics import composition
 
@@ -171,12 +171,12 @@ def test_settings_in_the_documentation_are_valid(block: str) -> None:
     if "clients" in table:
         assert federate_spec.defence(federate_spec.parse(table, "the documentation")).name
         return
-    if not {"predictions", "leave_one_out", "updates"} & table.keys():
+    if not {"predictions", "leave_one_out", *sections.FEDERATED} & table.keys():
         for section, text in SETTINGS.items():
             table = tomllib.loads(text) | table if section not in table else table
     parsed = spec.parse(table, "the documentation")
-    assert spec.update_attacks(parsed) if parsed.updates else spec.attacks(parsed)
-    assert set(parsed.gate.fail_above) <= set(auditing.METRICS)
+    assert spec.federated_attacks(parsed) if parsed.federated else spec.attacks(parsed)
+    gate.check_names(parsed.gate.fail_above, parsed.federated)
 
 
 def test_each_metric_and_each_extra_is_documented() -> None:

@@ -96,8 +96,8 @@ def test_the_command_stores_findings_guesses_and_a_page_and_renders_them_again(
 
 def test_without_a_truth_there_are_guesses_alone(place: Path) -> None:
     found = perform.federated_file(place / "blind.toml", place / "blind")
-    assert found.plan.clients == ("3", "1")
-    assert found.truth is None
+    assert found.plan.subject.clients == ("3", "1")
+    assert found.plan.subject.truth is None
     for finding, guess in zip(found.findings, found.guesses, strict=True):
         assert finding.status is Status.DONE, finding.reason
         assert not finding.metrics
@@ -105,7 +105,7 @@ def test_without_a_truth_there_are_guesses_alone(place: Path) -> None:
         assert guess is not None
         np.testing.assert_allclose([one.share.sum() for one in guess], 1)
     assert "nobody said what the clients hold" in (place / "blind" / "report.html").read_text()
-    assert len(found.sentences()) == 2
+    assert len(found.lines()) == 2 + 3
 
 
 def test_what_cannot_be_attacked_says_why(place: Path) -> None:
@@ -124,7 +124,7 @@ def test_what_cannot_be_attacked_says_why(place: Path) -> None:
     ("more", "says"),
     [
         ('[target]\nmodel = "m.pt2"\n', "alone"),
-        ("[gate.fail_above]\nauc = 0.5\n", "gate"),
+        ("[gate]\nclaim = true\n", "claim"),
     ],
 )
 def test_other_sections_are_refused(more: str, says: str) -> None:

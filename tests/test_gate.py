@@ -39,7 +39,7 @@ def test_what_was_not_measured_cannot_pass() -> None:
 
 def test_an_unknown_metric_names_the_nearest() -> None:
     with pytest.raises(SpecError, match=r"did you mean 'tpr@0\.01'"):
-        gate.tripped(FOUND, {"tpr@.01": 0.05})
+        gate.check_names({"tpr@.01": 0.05})
 
 
 CLAIM = ClaimRow(

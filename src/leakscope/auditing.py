@@ -2,28 +2,30 @@
 
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from leakscope.core import (
+    Assignment,
+    AssignmentAttack,
     Attack,
     Challenge,
-    CompositionAttack,
-    Estimate,
+    FederationView,
     Finding,
     Joint,
+    Measured,
     Membership,
     MembershipAttack,
     ModelView,
-    Proportions,
+    Need,
     Scores,
     Status,
     UpdateView,
 )
 from leakscope.errors import LeakscopeError, NotApplicable, SpecError
-from leakscope.metrics import composition, membership
+from leakscope.metrics import membership
 from leakscope.metrics.audit_epsilon import epsilon_lower_bound
 from leakscope.randomness import stream
 from leakscope.targets.counting import Counting
@@ -46,64 +48,27 @@ METRICS = (
 )
 """The names of all metrics of a membership attack."""
 
-
-class Measured(NamedTuple):
-    """Metrics, and the ones that these sizes cannot support, each with the reason."""
-
-    metrics: Mapping[str, Estimate]
-    unmeasured: Mapping[str, str]
-
-
-Mixes = Sequence[Proportions]
-"""Class shares, one entry a client."""
+G = TypeVar("G")
 
 
 class Result(NamedTuple):
-    """What an attack showed, and the guess that shows it (None if there is none)."""
+    """What an attack showed, and the guess that shows it."""
 
     finding: Finding
-    guess: Scores | None
+    guess: Any
+    """Of the attack's kind; None if there is none."""
 
 
-class MixResult(NamedTuple):
-    """What an attack on updates showed, and its guesses (None if there are none)."""
-
-    finding: Finding
-    guesses: Mixes | None
-
-
-def measure(guess: Scores | Mixes, truth: Membership | Mixes, delta: float = 0.0) -> Measured:
-    """Every metric of a guess, each with its 95 % interval.
-
-    Args:
-        guess: about membership, or about the class shares of several clients.
-        truth: of the same kind.
-        delta: of the bound on ε.
-
-    Raises:
-        DataError: a score is not finite, or everybody is a member, or nobody; or shares are of
-            other classes.
-    """
-    if isinstance(guess, Scores) and isinstance(truth, Membership):
-        return _of_membership(guess, truth, delta)
-    assert not isinstance(guess, Scores)
-    assert not isinstance(truth, Membership)
-    return _of_composition(guess, truth)
-
-
-def _of_composition(guess: Mixes, truth: Mixes) -> Measured:
-    if len(truth) < 2:
-        why = f"needs two clients or more for an interval, there is {len(truth)}"
-        return Measured({}, dict.fromkeys(composition.METRICS, why))
-    nulls, unmeasured = composition.null_classes(guess, truth)
-    return Measured({**composition.distances(guess, truth), **nulls}, unmeasured)
-
-
-def _of_membership(guess: Scores, truth: Membership, delta: float) -> Measured:
-    """The metrics of membership.
+def measure(guess: Scores, truth: Membership, delta: float = 0.0) -> Measured:
+    """Every metric of a guess about membership, each with its 95 % interval.
 
     Names: ``auc``, ``tpr@FPR``, ``advantage``, ``balanced_accuracy``, ``precision@FPR:PRIOR``,
     ``epsilon`` (a lower bound at this δ).
+
+    Args:
+        guess: one score a candidate.
+        truth: who is a member.
+        delta: of the bound on ε.
 
     Raises:
         DataError: a score is not finite, or everybody is a member, or nobody.
@@ -158,45 +123,93 @@ def label(attack: Attack[Any, Any]) -> str:
     return f"{attack.name}({', '.join(shown)})" if shown else attack.name
 
 
+def attempt(
+    attack: Attack[Any, Any],
+    seed: int,
+    guess: Callable[[np.random.Generator], G],
+    measure: Callable[[G], Measured],
+) -> Result:
+    """One attack, whatever it attacks.
+
+    An attack that cannot run or breaks ends as a finding that says why; nothing is dropped. It
+    draws from a random stream of its own, so its result does not depend on the others.
+
+    Args:
+        attack: for its name and settings.
+        seed: of the audit.
+        guess: carries it out.
+        measure: holds what it guessed against the truth.
+    """
+    begun = time.perf_counter()
+    finding = _begun(attack)
+    try:
+        guessed = guess(stream(seed, "attack", finding.label))
+        metrics, unmeasured = measure(guessed)
+    except Exception as error:  # whatever breaks inside an attack is a finding, not the end
+        return Result(_ended(finding, error), None)
+    seconds = time.perf_counter() - begun
+    done = dataclasses.replace(finding, metrics=metrics, unmeasured=unmeasured, seconds=seconds)
+    return Result(done, guessed)
+
+
 def run(
     challenge: Challenge[ModelView, Membership],
     attack: MembershipAttack,
     seed: int = 0,
     delta: float = 0.0,
 ) -> Result:
-    """One attack on one challenge.
-
-    An attack that cannot run or breaks ends as a finding that says why; nothing is dropped. It
-    draws from a random stream of its own, so its result does not depend on the others.
-    """
-    begun = time.perf_counter()
+    """One attack on one model; see `attempt` for what becomes of one that cannot run."""
     counting = Counting(challenge.view.target)
     view = dataclasses.replace(challenge.view, target=counting)
-    finding = _begun(attack)
-    try:
-        guess = _guess(attack, view, stream(seed, "attack", finding.label))
-        metrics, unmeasured = measure(guess, challenge.truth, delta)
-    except Exception as error:  # whatever breaks inside an attack is a finding, not the end
-        return Result(_ended(finding, error), None)
-    return Result(
-        dataclasses.replace(
-            finding,
-            metrics=metrics,
-            unmeasured=unmeasured,
-            queries=counting.asked,
-            seconds=time.perf_counter() - begun,
-        ),
-        guess,
+    found = attempt(
+        attack,
+        seed,
+        lambda rng: _guess(attack, view, rng),
+        lambda guess: measure(guess, challenge.truth, delta),
     )
+    if found.guess is None:
+        return found
+    return found._replace(finding=dataclasses.replace(found.finding, queries=counting.asked))
+
+
+def run_on_clients(
+    views: Sequence[UpdateView],
+    attack: Attack[UpdateView, G],
+    measure: Callable[[Sequence[G]], Measured],
+    seed: int = 0,
+) -> Result:
+    """One attack on several clients of one federation, by what each sent.
+
+    Args:
+        views: one a client.
+        attack: whose guess is about one client.
+        measure: of all their guesses.
+        seed: of the audit.
+    """
+    found = attempt(attack, seed, lambda rng: _guesses(attack, views, rng), measure)
+    if found.guess is None:
+        return found
+    hows = dict.fromkeys(how for guess in found.guess if (how := getattr(guess, "how", "")))
+    return found._replace(finding=dataclasses.replace(found.finding, how="; or ".join(hows)))
+
+
+def run_on_federation(
+    view: FederationView,
+    attack: AssignmentAttack,
+    measure: Callable[[Assignment], Measured],
+    seed: int = 0,
+) -> Result:
+    """One attack on the models of a federation's clients."""
+
+    def guess(rng: np.random.Generator) -> Assignment:
+        _check_needs(attack, view.offers)
+        return attack(view, rng)
+
+    return attempt(attack, seed, guess, measure)
 
 
 def _guess(attack: MembershipAttack, view: ModelView, rng: np.random.Generator) -> Scores:
-    missing = attack.needs & ~view.offers
-    if missing:
-        raise NotApplicable(
-            f"needs {missing.words()}, which this audit does not have "
-            f"(it has {view.offers.words()})"
-        )
+    _check_needs(attack, view.offers)
     guess = attack(view, rng)
     if guess.score.shape != (len(view.records),):
         raise SpecError(
@@ -205,47 +218,25 @@ def _guess(attack: MembershipAttack, view: ModelView, rng: np.random.Generator) 
     return guess
 
 
-def run_on_updates(
-    challenge: Challenge[Sequence[UpdateView], Mixes | None],
-    attack: CompositionAttack,
-    seed: int = 0,
-) -> MixResult:
-    """One attack on several clients of one federation; without a truth there are guesses alone.
-
-    As with `run`, what cannot run or breaks is a finding that says why.
-    """
-    begun = time.perf_counter()
-    finding = _begun(attack)
-    try:
-        guesses = _guesses(attack, challenge.view, stream(seed, "attack", finding.label))
-        none = dict.fromkeys(composition.METRICS, "nobody said what the clients hold")
-        truth = challenge.truth
-        measured = Measured({}, none) if truth is None else measure(guesses, truth)
-    except Exception as error:  # as above
-        return MixResult(_ended(finding, error), None)
-    hows = dict.fromkeys(guess.how for guess in guesses if guess.how)
-    done = dataclasses.replace(
-        finding,
-        metrics=measured.metrics,
-        unmeasured=measured.unmeasured,
-        how="; or ".join(hows),
-        seconds=time.perf_counter() - begun,
-    )
-    return MixResult(done, guesses)
-
-
 def _guesses(
-    attack: CompositionAttack, views: Sequence[UpdateView], rng: np.random.Generator
-) -> Mixes:
+    attack: Attack[UpdateView, G], views: Sequence[UpdateView], rng: np.random.Generator
+) -> Sequence[G]:
     for view in views:
         if missing := attack.needs & ~view.offers:
             raise NotApplicable(
                 f"needs {missing.words()}, which client {view.victim!r} does not show"
             )
     if isinstance(attack, Joint):
-        together: Mixes = attack.many(views, rng)
+        together: Sequence[G] = attack.many(views, rng)
         return together
     return [attack(view, rng) for view in views]
+
+
+def _check_needs(attack: Attack[Any, Any], offers: Need) -> None:
+    if missing := attack.needs & ~offers:
+        raise NotApplicable(
+            f"needs {missing.words()}, which this audit does not have (it has {offers.words()})"
+        )
 
 
 def _begun(attack: Attack[Any, Any]) -> Finding:

@@ -134,7 +134,7 @@ def audit(
     judge: Literal["low", "value"] | None,
     shape: str,
 ) -> None:
-    """Audit the model, or the federation's transcript, that SETTINGS, an audit.toml, describes.
+    """Audit the model, or the federation, that SETTINGS, an audit.toml, describes.
 
     Example: leakscope audit audit.toml --fail-above tpr@0.01=0.05
     """
@@ -148,13 +148,15 @@ def audit(
         click.echo(about if shape == "text" else json.dumps(asdict(about)))
         return
     limits = {**asked.gate.fail_above, **_ceilings(ceilings)}
-    gate.check_names(limits)
-    if asked.updates:
+    gate.check_names(limits, asked.federated)
+    found: Audit | LeaveOneOut | FederatedAudit
+    if asked.federated:
         from leakscope.federated.perform import federated_file
 
-        _finish(federated_file(settings, run, resume=resume, track=bar), shape)
-    audit_it = leave_one_out_file if asked.leave_one_out else api.audit_file
-    found = audit_it(settings, run, resume=resume, track=bar, workers=workers)
+        found = federated_file(settings, run, resume=resume, track=bar)
+    else:
+        audit_it = leave_one_out_file if asked.leave_one_out else api.audit_file
+        found = audit_it(settings, run, resume=resume, track=bar, workers=workers)
     sound = not limits or found.sound
     sentences = gate.tripped(found.findings, limits, judge or asked.gate.judge, sound=sound)
     if asked.gate.claim and isinstance(found, Audit):

@@ -1,25 +1,38 @@
 """The gate of a continuous-integration job: which findings exceed their ceiling, or the claim?"""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 
 from leakscope import auditing
 from leakscope.core import Finding, Status
 from leakscope.errors import SpecError, did_you_mean
+from leakscope.metrics import composition
 from leakscope.report.schema import ClaimRow
 
 Judge = Literal["low", "value"]
 
 
-def check_names(ceilings: Mapping[str, float]) -> None:
+METRICS: Mapping[str | None, Collection[str]] = {
+    None: auditing.METRICS,
+    "updates": [name for name in composition.METRICS if name.startswith("null")],
+}
+"""By the section that asks about a federation, None for models: metrics that rise with a leak."""
+
+
+def check_names(ceilings: Mapping[str, float], section: str | None = None) -> None:
     """Refuse a metric that does not exist, before anything long starts.
+
+    Args:
+        ceilings: by metric.
+        section: which asks about a federation; None where models are audited.
 
     Raises:
         SpecError: names the nearest metric.
     """
+    known = METRICS[section]
     for name in ceilings:
-        if name not in auditing.METRICS:
-            hint = did_you_mean(name, auditing.METRICS)
+        if name not in known:
+            hint = did_you_mean(name, known)
             raise SpecError(f"expected the name of a metric, got {name!r}: {hint}")
 
 
@@ -50,11 +63,7 @@ def tripped(
             is proven; ``value`` compares the point estimate, which also fails by chance.
         sound: whether the audit's instrument passed its controls; figures that nobody can
             believe pass no ceiling.
-
-    Raises:
-        SpecError: a metric does not exist.
     """
-    check_names(ceilings)
     done = [finding for finding in findings if finding.status is Status.DONE]
     sentences = []
     if ceilings and not sound:

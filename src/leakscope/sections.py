@@ -137,6 +137,10 @@ class GateSpec(Section):
     """Also fail unless the measurement is consistent with the claimed epsilon."""
 
 
+FEDERATED = ("updates",)
+"""Sections that ask about a federation, in place of a model."""
+
+
 class AuditSpec(Section):
     """A whole ``audit.toml``."""
 
@@ -153,3 +157,8 @@ class AuditSpec(Section):
     """Empty: the default attacks."""
     metrics: MetricsSpec = MetricsSpec()
     gate: GateSpec = GateSpec()
+
+    @property
+    def federated(self) -> str | None:
+        """Which section asks about a federation; None where a model is audited."""
+        return next((name for name in FEDERATED if getattr(self, name) is not None), None)

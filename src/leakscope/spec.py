@@ -4,16 +4,16 @@ Reading is pure: no data is loaded and no code of the user's is run here.
 """
 
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import pydantic
 
 from leakscope import catalog
-from leakscope.core import CompositionAttack, MembershipAttack
+from leakscope.core import Attack, MembershipAttack
 from leakscope.errors import SpecError, did_you_mean
-from leakscope.sections import AuditSpec, DataSpec, Section
+from leakscope.sections import FEDERATED, AuditSpec, DataSpec, Section
 
 
 def read(path: Path) -> AuditSpec:
@@ -54,8 +54,8 @@ def parse(table: dict[str, Any], where: str) -> AuditSpec:
         SpecError: see `read`.
     """
     spec = validated(AuditSpec, table, where)
-    if spec.updates is not None:
-        _check_updates(spec, where)
+    if spec.federated is not None:
+        _check_federated(spec, spec.federated, where)
         return spec
     if spec.known is not None and spec.target is None:
         raise SpecError(
@@ -85,16 +85,18 @@ def parse(table: dict[str, Any], where: str) -> AuditSpec:
     return spec
 
 
-def _check_updates(spec: AuditSpec, where: str) -> None:
-    others = ("target", "data", "predictions", "shadows", "leave_one_out", "known")
-    if given := [name for name in others if getattr(spec, name)]:
+def _check_federated(spec: AuditSpec, section: str, where: str) -> None:
+    models = ("target", "data", "predictions", "shadows", "leave_one_out", "known")
+    others = [name for name in (*models, *FEDERATED) if name != section]
+    if given := [name for name in others if getattr(spec, name) is not None]:
         raise SpecError(
-            f"{where}: expected [updates] alone, got [{given[0]}] beside it: a transcript is "
-            "audited without a model of its own"
+            f"{where}: expected [{section}] alone, got [{given[0]}] beside it: a federation is "
+            "audited without a model of its own, and for one secret at a time"
         )
-    if spec.gate.fail_above:
+    if spec.gate.claim:
         raise SpecError(
-            f"{where}: expected no [gate] beside [updates], got one: its metrics are of membership"
+            f"{where}: expected no gate.claim beside [{section}], got true: a claim is about one "
+            "model"
         )
 
 
@@ -182,15 +184,21 @@ def attacks(spec: AuditSpec) -> tuple[MembershipAttack, ...]:
     return tuple(_asked(spec, catalog.attack))
 
 
-def update_attacks(spec: AuditSpec) -> tuple[CompositionAttack, ...]:
-    """The attacks on updates asked for, or the default ones: Decaf, and the floor beside it.
+_FEDERATED: Mapping[str, tuple[Callable[..., Attack[Any, Any]], tuple[str, ...]]] = {
+    "updates": (catalog.update_attack, ("decaf", "label-counts")),
+}
+"""By section: what builds attacks, and those that run where none is asked for."""
+
+
+def federated_attacks(spec: AuditSpec) -> tuple[Attack[Any, Any], ...]:
+    """The attacks on a federation asked for, or the default ones.
 
     Raises:
         SpecError: see `attacks`.
     """
-    if not spec.attacks:
-        return catalog.update_attack("decaf"), catalog.update_attack("label-counts")
-    return tuple(_asked(spec, catalog.update_attack))
+    assert spec.federated is not None
+    build, usual = _FEDERATED[spec.federated]
+    return tuple(_asked(spec, build)) if spec.attacks else tuple(map(build, usual))
 
 
 def _asked(spec: AuditSpec, build: Callable[..., A]) -> Iterator[A]:

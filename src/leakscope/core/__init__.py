@@ -9,7 +9,7 @@ arrays are NumPy; rates lie in [0, 1]; randomness comes in as a generator and fr
 """
 
 from leakscope.core.federation_view import Collusion, FederationView
-from leakscope.core.findings import Check, Control, Estimate, Finding, Status, Verdict
+from leakscope.core.findings import Check, Control, Estimate, Finding, Measured, Status, Verdict
 from leakscope.core.game import (
     NOBODY,
     Assignment,
@@ -77,6 +77,7 @@ __all__ = [
     "LinearisedLearner",
     "LocalTraining",
     "MaskedSum",
+    "Measured",
     "Membership",
     "MembershipAttack",
     "Message",

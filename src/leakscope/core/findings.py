@@ -3,7 +3,7 @@
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,13 @@ class Estimate:
 
     def __contains__(self, value: float) -> bool:
         return self.low <= value and (self.high is None or value <= self.high)
+
+
+class Measured(NamedTuple):
+    """Metrics, and the ones that these sizes cannot support, each with the reason."""
+
+    metrics: Mapping[str, Estimate]
+    unmeasured: Mapping[str, str]
 
 
 class Verdict(enum.StrEnum):

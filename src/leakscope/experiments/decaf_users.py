@@ -10,7 +10,7 @@ from jaxtyping import Int
 
 from leakscope import auditing, catalog
 from leakscope.attacks.decaf_levels import Step
-from leakscope.core import Challenge, Proportions, Records, UpdateView
+from leakscope.core import Proportions, Records, UpdateView
 from leakscope.errors import NotApplicable
 from leakscope.experiments.data import Name, images
 from leakscope.experiments.table import Row, Size
@@ -153,7 +153,9 @@ def measured(
     views = _views(seed, size, optimiser, data, told, auxiliary, number + 1)
     cut = [replace(view, rounds=(view.rounds[number],)) for view in views]
     truths = [Proportions.of(row) for row in counts]
-    finding, guesses = auditing.run_on_updates(Challenge(cut, truths), built, seed)
+    finding, guesses = auditing.run_on_clients(
+        cut, built, functools.partial(composition.measure, truths=truths), seed
+    )
     if guesses is None:
         raise NotApplicable(finding.reason)
     pairs = list(zip(guesses, truths, strict=True))

@@ -2,20 +2,28 @@
 
 import datetime as dt
 import hashlib
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from leakscope import auditing, spec
 from leakscope.api import numbered, run_folder
-from leakscope.core import CompositionAttack, Status
+from leakscope.core import Attack, Status
 from leakscope.errors import SpecError
 from leakscope.federated import result
-from leakscope.federated.question import Question, question
+from leakscope.federated.questions import composition
+from leakscope.federated.questions.question import Question
 from leakscope.federated.result import FederatedAudit, Plan
 from leakscope.perform import check_distinct, environment
 from leakscope.progress import Track, untracked
+from leakscope.sections import FEDERATED
 from leakscope.store import Entry, Run
+
+QUESTIONS: Mapping[str, Callable[[Any, Path], Question]] = {
+    "updates": composition.question,
+}
+"""By section: what asks its question."""
 
 
 def federated_file(
@@ -25,7 +33,7 @@ def federated_file(
     resume: bool = False,
     track: Track[Any] = untracked,
 ) -> FederatedAudit:
-    """Audit the transcript that an ``audit.toml`` with ``[updates]`` names.
+    """Audit the federation that an ``audit.toml`` describes.
 
     Args:
         path: the settings; relative paths in them start at its folder.
@@ -35,15 +43,17 @@ def federated_file(
         track: shows progress.
 
     Raises:
-        LeakscopeError: the transcript, the records or a setting cannot be used.
+        LeakscopeError: what the settings name, or a setting, cannot be used.
     """
     path = Path(path)
     settings = spec.read(path)
-    if settings.updates is None:
-        raise SpecError(f"{path}: expected [updates], got none: use audit_file")
-    attacks = spec.update_attacks(settings)
+    if settings.federated is None:
+        wanted = " or ".join(f"[{name}]" for name in FEDERATED)
+        raise SpecError(f"{path}: expected {wanted}, got none: use audit_file")
+    attacks = spec.federated_attacks(settings)
     check_distinct(attacks)
-    asked = question(settings.updates, path.parent)
+    section = settings.federated
+    asked = QUESTIONS[section](getattr(settings, section), path.parent)
     default = numbered(path.parent / "runs" / settings.name.replace(" ", "-"), latest=resume)
     folder = run_folder(default if run is None else Path(run), resume=resume)
     plan = Plan(
@@ -51,10 +61,7 @@ def federated_file(
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         challenge=asked.digest,
         seed=settings.seed,
-        federation=asked.federation,
-        clients=asked.clients,
-        counts=asked.counts,
-        class_names=asked.class_names,
+        subject=asked.subject,
         attacks=tuple(auditing.label(attack) for attack in attacks),
         findings=tuple(_key(asked, attack, settings.seed) for attack in attacks),
         settings=settings.model_dump(mode="json", exclude_defaults=True),
@@ -69,16 +76,16 @@ def federated_file(
     return found
 
 
-def _attack(run: Run, key: str, asked: Question, attack: CompositionAttack, seed: int) -> None:
+def _attack(run: Run, key: str, asked: Question, attack: Attack[Any, Any], seed: int) -> None:
     """Attack, and store what came of it; what is stored already is left alone."""
     before = run.get(key)
     if before is not None and before.finding.status is not Status.FAILED:
         return
-    finding, guesses = auditing.run_on_updates(asked.challenge, attack, seed)
-    run.put(key, Entry(finding, arrays={} if guesses is None else result.as_arrays(guesses)))
+    finding, guess = asked.run(attack, seed)
+    run.put(key, Entry(finding, arrays={} if guess is None else asked.subject.arrays(guess)))
 
 
-def _key(asked: Question, attack: CompositionAttack, seed: int) -> str:
+def _key(asked: Question, attack: Attack[Any, Any], seed: int) -> str:
     settings = sorted(auditing.settings(attack).items())
     text = f"{asked.digest} {seed} {settings!r}"
     return f"{attack.name}-{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"

@@ -1,19 +1,20 @@
 """What an audit of a federation found, and its run folder."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from leakscope import atomic, auditing
-from leakscope.core import Finding, Proportions, Status
-from leakscope.errors import StoreError
-from leakscope.report import clients as pages
+from leakscope import atomic
+from leakscope.core import Finding, Status
+from leakscope.errors import DataError, StoreError
+from leakscope.federated.subjects.composition import Composition
+from leakscope.report.federated import page
+from leakscope.report.federated.story import Told
 from leakscope.store import Entry, Key, Run
 
-NAME, PAGE, SCHEMA = "federation.json", "report.html", 1
+NAME, PAGE, SCHEMA = "federation.json", "report.html", 2
+
+Subject = Composition
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +25,9 @@ class Plan:
     created: str
     """UTC, ISO 8601."""
     challenge: str
-    """Digest of the transcript, the attacker's records and the truth."""
+    """Digest of all that attacks see, and of the truth."""
     seed: int
-    federation: str
-    clients: tuple[str, ...]
-    counts: tuple[tuple[int, ...], ...] | None
-    """Records of each class, by client, where they are known."""
-    class_names: tuple[str, ...]
+    subject: Subject
     attacks: tuple[str, ...]
     """Labels of all attacks asked for, in order."""
     findings: tuple[Key, ...]
@@ -40,39 +37,39 @@ class Plan:
     schema: int = SCHEMA
 
 
-Mixes = Sequence[Proportions]
+@dataclass(frozen=True, slots=True)
+class _Stamp:
+    """What the file has in any schema."""
+
+    schema: Any = None
 
 
 @dataclass(frozen=True)
 class FederatedAudit:
-    """What each attack showed of the clients' class shares."""
+    """What each attack showed."""
 
     plan: Plan
     findings: tuple[Finding, ...]
     """One an attack, in the order asked for."""
-    guesses: tuple[Mixes | None, ...]
-    """One entry a client, or None where the attack is not done."""
+    guesses: tuple[Any, ...]
+    """By attack, as the subject has it; None where the attack is not done."""
     path: Path
 
     sound = True
     """There is no control to fail."""
 
-    def sentences(self) -> tuple[str, ...]:
-        """One a client, by the first attack that is done."""
-        return pages.sentences(self._told())
-
     def lines(self) -> tuple[str, ...]:
-        """The sentences, and how each attack ended."""
-        return pages.lines(self._told())
+        """What was found in plain sentences, and how each attack ended."""
+        return page.lines(self._told())
 
     def report(self) -> Path:
-        """Write the page, the summary and the figure into the run folder; the page's path.
+        """Write the page, the summary and the figures into the run folder; the page's path.
 
         Raises:
             StoreError: it cannot be written.
         """
         run = Run.open(self.path)
-        for name, content in pages.write_all(self._told()).items():
+        for name, content in page.write_all(self._told()).items():
             run.write(name, content)
         return self.path / PAGE
 
@@ -82,44 +79,34 @@ class FederatedAudit:
         Raises:
             StoreError: the run folder cannot be written.
         """
-        truth = self.truth
         findings = []
         run = Run.open(self.path)
         for key, finding, guess in zip(
             self.plan.findings, self.findings, self.guesses, strict=True
         ):
             again = finding
-            if truth is not None and guess is not None:
-                metrics, unmeasured = auditing.measure(guess, truth)
+            if guess is not None:
+                metrics, unmeasured = self.plan.subject.measure(guess)
                 again = replace(finding, metrics=metrics, unmeasured=unmeasured)
-                run.put(key, Entry(again, arrays=as_arrays(guess)))
+                run.put(key, Entry(again, arrays=self.plan.subject.arrays(guess)))
             findings.append(again)
         found = replace(self, findings=tuple(findings))
         found.report()
         return found
 
-    @property
-    def truth(self) -> tuple[Proportions, ...] | None:
-        """What the clients hold, where it is known."""
-        if self.plan.counts is None:
-            return None
-        return tuple(Proportions.of(np.array(row)) for row in self.plan.counts)
-
-    def _told(self) -> pages.Told:
-        return pages.Told(
-            name=self.plan.name,
-            created=self.plan.created,
-            clients=self.plan.clients,
-            class_names=self.plan.class_names,
-            truth=self.truth,
+    def _told(self) -> Told:
+        plan = self.plan
+        return Told(
+            name=plan.name,
+            created=plan.created,
             findings=self.findings,
-            guesses=self.guesses,
+            story=plan.subject.story(self.findings, self.guesses),
             reproduction={
-                "leakscope": self.plan.leakscope,
-                "seed": self.plan.seed,
-                "challenge": self.plan.challenge,
-                "settings": self.plan.settings,
-                "environment": self.plan.environment,
+                "leakscope": plan.leakscope,
+                "seed": plan.seed,
+                "challenge": plan.challenge,
+                "settings": plan.settings,
+                "environment": plan.environment,
             },
         )
 
@@ -134,8 +121,8 @@ def begin(run: Run, plan: Plan) -> Plan:
         before = _plan(run.path)
         if before.challenge != plan.challenge:
             raise StoreError(
-                f"expected the transcript, records and counts that {run.path} was begun with, got "
-                "different ones: start a new run"
+                f"expected the data and the truth that {run.path} was begun with, got different "
+                "ones: start a new run"
             )
         plan = replace(plan, created=before.created)
     run.write(NAME, atomic.to_json(plan, Plan))
@@ -157,44 +144,30 @@ def load(path: str | Path) -> FederatedAudit:
     return FederatedAudit(
         plan,
         tuple(entry.finding for entry in whole),
-        tuple(_mixes(entry, len(plan.clients)) for entry in whole),
+        tuple(_guess(plan.subject, entry) for entry in whole),
         run.path,
     )
 
 
-def as_arrays(guess: Mixes) -> Mapping[str, np.ndarray]:
-    """Guesses as arrays of one dimension, one client after another."""
-    return {
-        "share": np.concatenate([one.share for one in guess]),
-        "null": np.concatenate([one.null for one in guess]),
-        "even": np.array([np.nan if one.even is None else one.even for one in guess]),
-    }
-
-
-def _mixes(entry: Entry, clients: int) -> Mixes | None:
+def _guess(subject: Subject, entry: Entry) -> Any:
     if entry.finding.status is not Status.DONE:
         return None
     try:
-        share, null = (entry.arrays[name].reshape(clients, -1) for name in ("share", "null"))
-        p = entry.arrays["even"]
-        return tuple(
-            Proportions(share[k], null[k], None if np.isnan(p[k]) else float(p[k]))
-            for k in range(clients)
-        )
-    except (KeyError, ValueError, IndexError) as error:
+        return subject.guess(entry.arrays)
+    except (KeyError, ValueError, TypeError, DataError) as error:
         raise StoreError(
-            f"expected the shares of {clients} clients for {entry.finding.label}, got something "
-            "else: the run is damaged; run the audit again"
+            f"expected the guess of {entry.finding.label} as it was written, got something else "
+            f"({error}): the run is damaged; run the audit again"
         ) from error
 
 
 def _plan(path: Path) -> Plan:
     with atomic.said(path / NAME):
         raw = (path / NAME).read_bytes()
-    plan = atomic.from_json(raw, Plan, path / NAME)
-    if plan.schema > SCHEMA:
+    schema = atomic.from_json(raw, _Stamp, path / NAME).schema
+    if schema != SCHEMA:
         raise StoreError(
-            f"expected schema {SCHEMA} or older, {path} has schema {plan.schema}: "
-            "it was made by a newer leakscope; update this one"
+            f"expected schema {SCHEMA}, {path} has schema {schema!r}: it was made by another "
+            "leakscope; use that one, or run the audit again"
         )
-    return plan
+    return atomic.from_json(raw, Plan, path / NAME)

@@ -60,6 +60,16 @@ class Transcript:
             return self.rounds.entry(number).clients
         return self.rounds[number].clients
 
+    def entries(self) -> tuple[Entry, ...]:
+        """What the files say of each round besides its tensors, and their checksum.
+
+        Raises:
+            StoreError: one of them is damaged, or the rounds never were on disk.
+        """
+        if not isinstance(self.rounds, _Folder):
+            raise StoreError("expected a transcript on disk, got one in memory: open its folder")
+        return tuple(map(self.rounds.entry, range(len(self.rounds))))
+
     def view(
         self,
         victim: str,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jaxtyping import Bool
 
-from leakscope.core import Estimate, Proportions
+from leakscope.core import Estimate, Measured, Proportions
 from leakscope.errors import DataError
 from leakscope.metrics import intervals
 
@@ -40,6 +40,19 @@ def distance(guess: Proportions, truth: Proportions) -> dict[str, float]:
         "l2": float(np.sqrt((off**2).sum())),
         "linf": float(off.max()),
     }
+
+
+def measure(guesses: Sequence[Proportions], truths: Sequence[Proportions]) -> Measured:
+    """Every metric of guesses about several clients, names being `METRICS`.
+
+    Raises:
+        DataError: shares are of other classes.
+    """
+    if len(truths) < 2:
+        why = f"needs two clients or more for an interval, there is {len(truths)}"
+        return Measured({}, dict.fromkeys(METRICS, why))
+    nulls, unmeasured = null_classes(guesses, truths)
+    return Measured({**distances(guesses, truths), **nulls}, unmeasured)
 
 
 def distances(guesses: Sequence[Proportions], truths: Sequence[Proportions]) -> dict[str, Estimate]:

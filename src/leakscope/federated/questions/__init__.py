@@ -1,0 +1,1 @@
+"""From settings to what an attack on a federation is carried out on: one file a secret."""
