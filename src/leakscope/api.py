@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from leakscope import catalog, demo, loading, sections, spec
-from leakscope.core import Guarantee, MembershipAttack
+from leakscope.core import AnswerDefence, Guarantee, MembershipAttack
 from leakscope.data import augment as augmenting
 from leakscope.data.masks import Known
 from leakscope.errors import SpecError
@@ -29,6 +29,7 @@ def audit(
     reference: Any = None,
     attacks: Iterable[MembershipAttack] | None = None,
     output: Output | None = None,
+    answers: AnswerDefence | None = None,
     classes: int | None = None,
     batch_size: int = 1024,
     shadows: int = 0,
@@ -59,6 +60,8 @@ def audit(
         attacks: default: every attack that leakscope has.
         output: what the model answers: ``"probabilities"``, ``"logits"`` or ``"labels"``.
             Needed for a torch module; never guessed.
+        answers: what changes the answers of the model, and of its shadows, before anybody sees
+            them: `leakscope.defences.coarse.Rounding` and others.
         classes: how many classes there are; only ``output="labels"`` needs it.
         batch_size: how many records to ask at a time; each batch's answers are kept.
         shadows: how many models like the target to train, each on a random half of the
@@ -127,8 +130,12 @@ def audit(
         known=known,
         columns=_columns(members),
     )
+    if answers is not None:
+        subject = subject.behind(answers, seed)
     usual = catalog.default(shadows=shadows > 0, partial=known is not None)
     settings: dict[str, Any] = {"output": output, "shadows": shadows}
+    if answers is not None:
+        settings["answers"] = repr(answers)
     if known is not None:
         settings["known"] = asdict(known)
     return perform(

@@ -3,15 +3,17 @@
 import dataclasses
 import importlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_type_hints
 
 import pydantic
 
 from leakscope.core import (
+    AnswerDefence,
     AssignmentAttack,
     CompositionAttack,
     InteractionAttack,
     MembershipAttack,
+    Trainer,
     UpdateDefence,
 )
 from leakscope.errors import SpecError, did_you_mean
@@ -61,6 +63,19 @@ UPDATE_DEFENCES = {
     "sign": "leakscope.defences.compress:Sign",
 }
 
+TRAINED_DEFENCES = {
+    "dp-sgd": "leakscope.defences.dp_sgd:DPSGD",
+}
+"""Trainers whose models give away less: each takes the recipe of an undefended one first."""
+
+ANSWER_DEFENCES = {
+    "rounding": "leakscope.defences.coarse:Rounding",
+    "top-1": "leakscope.defences.coarse:TopOne",
+    "temperature": "leakscope.defences.temperature:Temperature",
+    "answer-noise": "leakscope.defences.answer_noise:AnswerNoise",
+}
+"""What changes a model's answers before anybody sees them."""
+
 
 def attack_class(name: str) -> Any:
     """The class of an attack.
@@ -79,6 +94,24 @@ def defence_class(name: str) -> Any:
         SpecError: no update defence has this name.
     """
     return _class(UPDATE_DEFENCES, "an update defence", name)
+
+
+def trained_defence_class(name: str) -> Any:
+    """The class of a defence that is trained in.
+
+    Raises:
+        SpecError: no such defence has this name.
+    """
+    return _class(TRAINED_DEFENCES, "a defence that is trained in", name)
+
+
+def answer_defence_class(name: str) -> Any:
+    """The class of an answer defence.
+
+    Raises:
+        SpecError: no answer defence has this name.
+    """
+    return _class(ANSWER_DEFENCES, "an answer defence", name)
 
 
 def attack(name: str, **settings: Any) -> MembershipAttack:
@@ -156,6 +189,35 @@ def update_defence(name: str, **settings: Any) -> UpdateDefence:
     return built
 
 
+def trained_defence(name: str, recipe: Any, **settings: Any) -> Trainer:
+    """A trainer of defended models with these settings.
+
+    Args:
+        name: of the defence.
+        recipe: the `leakscope.training.recipe.Recipe` of an undefended model.
+        settings: of the defence.
+
+    Raises:
+        SpecError: see `update_defence`.
+    """
+    built: Trainer = _build(trained_defence_class(name), name, settings, recipe=recipe)
+    return built
+
+
+def answer_defence(name: str, **settings: Any) -> AnswerDefence:
+    """An answer defence with these settings.
+
+    Examples:
+        >>> answer_defence("rounding", digits=2)
+        Rounding(digits=2)
+
+    Raises:
+        SpecError: see `update_defence`.
+    """
+    built: AnswerDefence = _build(answer_defence_class(name), name, settings)
+    return built
+
+
 def _class(registry: Mapping[str, str], what: str, name: str) -> Any:
     if name not in registry:
         hint = did_you_mean(name, registry)
@@ -164,8 +226,9 @@ def _class(registry: Mapping[str, str], what: str, name: str) -> Any:
     return getattr(importlib.import_module(module), cls)
 
 
-def _build(cls: Any, name: str, settings: Mapping[str, Any]) -> Any:
-    fields = dataclasses.fields(cls)
+def _build(cls: Any, name: str, settings: Mapping[str, Any], **given: Any) -> Any:
+    """An object of these settings, each checked by its type, and of what is given as it is."""
+    fields = [field for field in dataclasses.fields(cls) if field.name not in given]
     known = [field.name for field in fields]
     for key in settings:
         if key not in known:
@@ -174,12 +237,17 @@ def _build(cls: Any, name: str, settings: Mapping[str, Any]) -> Any:
     for field in fields:
         if field.default is dataclasses.MISSING and field.name not in settings:
             raise SpecError(f"expected a value for {field.name} of {name}, got none: choose one")
+    kinds = get_type_hints(cls)
+    return cls(**given, **{key: _valid(name, key, kinds[key], settings[key]) for key in settings})
+
+
+def _valid(name: str, key: str, kind: Any, value: Any) -> Any:
     try:
-        return pydantic.TypeAdapter(cls).validate_python(dict(settings))
+        return pydantic.TypeAdapter(kind).validate_python(value)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         raise SpecError(
-            f"expected a valid value for {'.'.join(map(str, first['loc']))} of {name}, "
+            f"expected a valid value for {'.'.join(map(str, (key, *first['loc'])))} of {name}, "
             f"got {first['input']!r}: {first['msg']}"
         ) from error
 

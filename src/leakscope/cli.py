@@ -209,7 +209,7 @@ def measure(run: Path, shape: str) -> None:
 @main.command("list")
 @click.argument("what", type=click.Choice(["attacks", "defences", "targets", "data"]))
 def list_(what: str) -> None:
-    """List the attacks, update defences, kinds of target, or data sets there are.
+    """List the attacks, defences, kinds of target, or data sets there are.
 
     Example: leakscope list attacks
     """

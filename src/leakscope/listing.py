@@ -1,4 +1,4 @@
-"""What there is: attacks, update defences, kinds of target, data sets; each with one line."""
+"""What there is: attacks, defences, kinds of target, data sets; each with one line."""
 
 from collections.abc import Iterator
 
@@ -29,6 +29,9 @@ def lines(what: str) -> Iterator[tuple[str, str]]:
         for name in catalog.UPDATE_DEFENCES:
             cls = catalog.defence_class(name)
             yield name, _first_line(cls) + (f" [{cls.paper}]" if cls.paper else "")
+        for name in catalog.ANSWER_DEFENCES:
+            cls = catalog.answer_defence_class(name)
+            yield name, f"{_first_line(cls)} [{cls.paper}]"
     else:
         for name in (
             catalog.ATTACKS

@@ -2,17 +2,18 @@
 
 import inspect
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from leakscope import objects, sections
-from leakscope.core import Guarantee, Records, Target
+from leakscope import catalog, objects, sections
+from leakscope.core import AnswerDefence, Guarantee, Records, Target
 from leakscope.data import augment, files
 from leakscope.data.augment import Change
 from leakscope.data.masks import Known
+from leakscope.defences.defended import Defended
 from leakscope.errors import DataError, SpecError
 from leakscope.shadowing.plan import ShadowPlan
 from leakscope.targets import saved, table, wrap
@@ -43,6 +44,21 @@ class Subject:
     columns: tuple[str, ...] = ()
     """Names of the features, if they have any."""
 
+    def behind(self, defence: AnswerDefence, key: int) -> "Subject":
+        """The same with an answer defence before the model, and before its shadows.
+
+        Args:
+            defence: what changes their answers.
+            key: the model's secret; shadows have their own.
+        """
+        name = None if self.fingerprint is None else f"{self.fingerprint} {defence!r} {key}"
+        return replace(
+            self,
+            target=Defended(self.target, defence, key),
+            fingerprint=name,
+            shadows=None if self.shadows is None else replace(self.shadows, answers=defence),
+        )
+
 
 def load(spec: sections.AuditSpec, folder: Path) -> Subject:
     """The model and records that settings name.
@@ -60,7 +76,7 @@ def load(spec: sections.AuditSpec, folder: Path) -> Subject:
         raise SpecError("expected [target] and [data], got [leave_one_out]: use leave_one_out_file")
     data = spec.data
     target, fingerprint = _target(spec.target, folder)
-    return Subject(
+    subject = Subject(
         target=target,
         members=records_of(str(data.members), data.label, folder),
         nonmembers=records_of(str(data.nonmembers), data.label, folder),
@@ -77,6 +93,24 @@ def load(spec: sections.AuditSpec, folder: Path) -> Subject:
         known=Known(**spec.known.model_dump()) if spec.known else None,
         columns=_columns(str(data.members), data.label, folder) if spec.known else (),
     )
+    defence = answer_defence(spec.target.answers)
+    return subject if defence is None else subject.behind(defence, spec.seed)
+
+
+def answer_defence(settings: dict[str, Any] | None) -> AnswerDefence | None:
+    """The answer defence that a key ``answers`` asks for; None without one.
+
+    Raises:
+        SpecError: there is none of this name, or a setting is wrong.
+    """
+    if settings is None:
+        return None
+    name = settings.get("name")
+    if not isinstance(name, str):
+        raise SpecError(
+            f'expected name = "..." in answers, got {settings}: see `leakscope list defences`'
+        )
+    return catalog.answer_defence(name, **{k: v for k, v in settings.items() if k != "name"})
 
 
 def predictions(spec: sections.PredictionsSpec, folder: Path) -> Subject:
@@ -163,6 +197,7 @@ def shadow_plan(
     output: Output | None,
     folder: Path,
     pool: tuple[Records, ...] = (),
+    answers: AnswerDefence | None = None,
 ) -> ShadowPlan:
     """The plan of shadows that are trained as a name in a file says.
 
@@ -172,13 +207,15 @@ def shadow_plan(
         output: what a model answers that a function returned.
         folder: where relative paths start.
         pool: of offline shadows: the records, and these seen otherwise.
+        answers: what stands between the models and whoever asks them.
     """
     how = objects.named(train, folder)
     file, _ = objects.split(train)
     content = saved.fingerprint_file(folder / file) if file.endswith(".py") else ""
     fingerprint = f"{train} {content} {output}"
     own, otherwise = (pool[0], pool[1:]) if pool else (None, ())
-    return ShadowPlan(as_trainer(how, output), models, own, otherwise, fingerprint)
+    trainer = as_trainer(how, output)
+    return ShadowPlan(trainer, models, own, otherwise, fingerprint, answers=answers)
 
 
 def _shadows(

@@ -32,6 +32,8 @@ class TargetSpec(Section):
     epsilon: Epsilon | None = None
     """The differential privacy that the model is said to have, at ``delta``."""
     delta: Delta | None = None
+    answers: dict[str, Any] | None = None
+    """An answer defence before the model and its shadows: ``name``, and its settings."""
 
 
 class DataSpec(Section):
@@ -85,6 +87,8 @@ class LeaveOneOutSpec(Section):
     """As in ``[shadows]``."""
     output: Literal["probabilities", "logits"] | None = None
     """What a model answers that a function returned."""
+    answers: dict[str, Any] | None = None
+    """As in ``[target]``."""
     augment: tuple[str, ...] = ()
     """As in ``[shadows]``."""
 

@@ -4,7 +4,7 @@ Reading is pure: no data is loaded and no code of the user's is run here.
 """
 
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -113,10 +113,19 @@ def _check_leave_one_out(spec: AuditSpec, where: str) -> None:
             f"{', '.join(f'[{name}]' for name in others) or 'no [data]'}: its models are the "
             "targets, and each other's shadows"
         )
-    if spec.data.records is None:
-        _check_keys(spec.data, where, wanted=("members", "nonmembers"), unwanted=())
+    check_records(spec.data, where)
+
+
+def check_records(data: DataSpec, where: str) -> None:
+    """Refuse other data than all records at once, or members and non-members to be joined.
+
+    Raises:
+        SpecError: a key is missing, or too much.
+    """
+    if data.records is None:
+        _check_keys(data, where, wanted=("members", "nonmembers"), unwanted=())
     else:
-        _check_keys(spec.data, where, wanted=(), unwanted=("members", "nonmembers"))
+        _check_keys(data, where, wanted=(), unwanted=("members", "nonmembers"))
 
 
 def _check_keys(
@@ -181,7 +190,7 @@ def attacks(spec: AuditSpec) -> tuple[MembershipAttack, ...]:
         return catalog.default(
             shadows=bool(spec.shadows or spec.leave_one_out), partial=spec.known is not None
         )
-    return tuple(_asked(spec, catalog.attack))
+    return tuple(asked(spec.attacks, catalog.attack))
 
 
 _FEDERATED: Mapping[str, tuple[Callable[..., Attack[Any, Any]], tuple[str, ...]]] = {
@@ -198,11 +207,20 @@ def federated_attacks(spec: AuditSpec) -> tuple[Attack[Any, Any], ...]:
     """
     assert spec.federated is not None
     build, usual = _FEDERATED[spec.federated]
-    return tuple(_asked(spec, build)) if spec.attacks else tuple(map(build, usual))
+    return tuple(asked(spec.attacks, build)) if spec.attacks else tuple(map(build, usual))
 
 
-def _asked(spec: AuditSpec, build: Callable[..., A]) -> Iterator[A]:
-    for entry in spec.attacks:
+def asked(entries: Iterable[dict[str, Any]], build: Callable[..., A]) -> Iterator[A]:
+    """What each ``[[attacks]]`` entry asks for.
+
+    Args:
+        entries: each with ``name`` and settings.
+        build: makes an attack of a name and its settings.
+
+    Raises:
+        SpecError: an attack or one of its settings does not exist, or an entry has no name.
+    """
+    for entry in entries:
         settings = dict(entry)
         name = settings.pop("name", None)
         if not isinstance(name, str):

@@ -8,6 +8,7 @@ Conventions, fixed once: a HIGHER score means MORE LIKELY A MEMBER; probabilitie
 arrays are NumPy; rates lie in [0, 1]; randomness comes in as a generator and from nowhere else.
 """
 
+from leakscope.core.answering import AnswerDefence
 from leakscope.core.federation_view import Collusion, FederationView
 from leakscope.core.findings import Check, Control, Estimate, Finding, Measured, Status, Verdict
 from leakscope.core.game import (
@@ -54,6 +55,7 @@ from leakscope.core.wire import (
 __all__ = [
     "NOBODY",
     "Affine",
+    "AnswerDefence",
     "Assignment",
     "AssignmentAttack",
     "Attack",

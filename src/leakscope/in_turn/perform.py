@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float64
 from leakscope import across, atomic, build, catalog, loading, spec
 from leakscope.across import LeaveOneOut
 from leakscope.api import numbered
-from leakscope.core import Challenge, Membership, MembershipAttack, ModelView
+from leakscope.core import AnswerDefence, Challenge, Membership, MembershipAttack, ModelView
 from leakscope.in_turn.question import Question, from_spec, question
 from leakscope.perform import attacked, begun, derived
 from leakscope.progress import Track, untracked
@@ -24,7 +24,7 @@ from leakscope.shadowing import workers as working
 from leakscope.shadowing.plan import ShadowPlan
 from leakscope.shadowing.workers import Trained
 from leakscope.store import Run, new_folder
-from leakscope.targets.answers import Output
+from leakscope.targets.answers import Output, offers
 from leakscope.targets.recorded import Recorded
 from leakscope.training.trainers import as_trainer, trainer_name
 
@@ -43,6 +43,7 @@ def leave_one_out(
     reference: Any = None,
     attacks: Iterable[MembershipAttack] | None = None,
     output: Output | None = None,
+    answers: AnswerDefence | None = None,
     augment: Iterable[Any] = (),
     workers: str = "local",
     class_names: Iterable[str] = (),
@@ -68,6 +69,7 @@ def leave_one_out(
         reference: further records, on which no model is trained.
         attacks: default: every attack that leakscope has.
         output: what a model answers that a function returned, as for `leakscope.audit`.
+        answers: what changes every model's answers before anybody sees them.
         augment: further ways to ask about a record, as for `leakscope.audit`.
         workers: who trains, as for `leakscope.audit`.
         class_names: one per class, for the reports.
@@ -100,13 +102,16 @@ def leave_one_out(
         loading.as_records(records, "records"),
         None if reference is None else loading.as_records(reference, "reference"),
         ShadowPlan(
-            as_trainer(train, output), models, fingerprint=f"{trainer_name(train)} {output}"
+            as_trainer(train, output),
+            models,
+            fingerprint=f"{trainer_name(train)} {output}",
+            answers=answers,
         ),
         ways=tuple(augment),
         targets=targets,
         shadows=shadows,
         attacks=tuple(catalog.default(shadows=True) if attacks is None else attacks),
-        settings={"output": output},
+        settings={"output": output, "answers": None if answers is None else repr(answers)},
         class_names=tuple(class_names),
         seed=seed,
         delta=delta,
@@ -201,7 +206,11 @@ def _target(
     records, others = asked.queries[0], asked.others(k)
     further = asked.queries[1 : len(asked.queries) - asked.reference]
     reference = asked.queries[-1] if asked.reference else None
-    view = ModelView(Recorded(asked.queries, answers), records, reference, augmented=further)
+    defence, allowed = asked.shadows.answers, offers("probabilities")
+    recorded = Recorded(
+        asked.queries, answers, allowed if defence is None else defence.offers(allowed)
+    )
+    view = ModelView(recorded, records, reference, augmented=further)
     build.check_classes(records, answers[: len(records)], asked.class_names)
     shadows = training.shadows(view, asked.shadows, matrix[others], subsets[others])
     prepared = build.Prepared(

@@ -104,10 +104,11 @@ def from_spec(settings: sections.AuditSpec, folder: Path) -> Question:
     if asked is None or data is None:
         raise SpecError("expected [leave_one_out] and [data], got another audit")
     records, reference = loading.pool(data, folder)
+    answers = loading.answer_defence(asked.answers)
     return question(
         records,
         reference,
-        loading.shadow_plan(asked.train, asked.models, asked.output, folder),
+        loading.shadow_plan(asked.train, asked.models, asked.output, folder, answers=answers),
         ways=loading.ways(asked.augment, folder),
         targets=asked.targets,
         shadows=asked.shadows,

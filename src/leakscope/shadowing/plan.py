@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool
 
-from leakscope.core import Records, Trainer
+from leakscope.core import AnswerDefence, Records, Trainer
 from leakscope.errors import SpecError
 from leakscope.randomness import stream
 
@@ -30,6 +30,8 @@ class ShadowPlan:
     """Identifies the trainer, so that stored shadows are never taken for another one's."""
     pool_asked: Records | None = None
     """The pool as the shadows are asked about it: as it is, unless given."""
+    answers: AnswerDefence | None = None
+    """What stands between the models and whoever asks them; with seeds as their secrets."""
 
     def __post_init__(self) -> None:
         if self.models < 1:
@@ -64,7 +66,8 @@ def identity(plan: ShadowPlan, queries: Sequence[Records], seed: int) -> str:
         queries: what they are asked about, the candidates first.
         seed: of halves and models.
     """
-    digest = hashlib.blake2b(f"{plan.fingerprint}\0{seed}".encode(), digest_size=16)
+    how = plan.fingerprint if plan.answers is None else f"{plan.fingerprint} {plan.answers!r}"
+    digest = hashlib.blake2b(f"{how}\0{seed}".encode(), digest_size=16)
     for records in (*queries, *([] if plan.pool is None else [plan.pool])):
         for array in (records.x, records.y):
             digest.update(f"\0{array.dtype.str}{array.shape}".encode())

@@ -63,6 +63,7 @@ def prepare(plan: ShadowPlan, queries: tuple[Records, ...], seed: int, answered:
         subsets=plan.subsets(pool, seed),
         seeds=plan.seeds(seed),
         answered=answered,
+        answers=plan.answers,
     )
 
 

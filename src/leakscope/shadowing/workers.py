@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Bool, Float64
 
 from leakscope.attacks import signals
-from leakscope.core import Need, Records, Trainer
+from leakscope.core import AnswerDefence, Need, Records, Trainer
+from leakscope.defences.defended import Defended
 from leakscope.errors import SpecError, TargetError
 from leakscope.shadowing.rows import Row
 
@@ -24,6 +25,8 @@ class Work:
     seeds: Sequence[int]
     answered: int = 0
     """So many of the first models also hand over their whole answers."""
+    answers: AnswerDefence | None = None
+    """Every model answers behind it, with its own seed as the secret."""
 
 
 class Trained(NamedTuple):
@@ -60,14 +63,15 @@ def wave(work: Work, models: Sequence[int]) -> Generator[Trained]:
     """
     seeds = [work.seeds[k] for k in models]
     targets = work.trainer.many(work.pool, work.subsets[list(models)], seeds)
-    for k, target in zip(models, targets, strict=True):
+    for k, seed, model in zip(models, seeds, targets, strict=True):
+        target = model if work.answers is None else Defended(model, work.answers, seed)
         answers = [target.predict(group.x) for group in work.queries]
         row = [
             signals.compute("scaled_logit", answer, group.y)
             for answer, group in zip(answers, work.queries, strict=True)
         ]
         whole = np.concatenate(answers) if k < work.answered else None
-        if whole is not None and Need.PROBABILITIES not in target.offers:
+        if whole is not None and Need.PROBABILITIES not in model.offers:
             raise TargetError("expected models that give probabilities, got labels: train others")
         yield Trained(k, np.concatenate(row), whole)
 

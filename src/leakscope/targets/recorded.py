@@ -19,11 +19,16 @@ class Recorded:
     Args:
         queries: what the model was asked about.
         answers: its probabilities, one set of records after another.
+        allowed: what they allow, where that is less than probabilities do.
     """
 
     def __init__(
-        self, queries: tuple[Records, ...], answers: Float[np.ndarray, "records classes"]
+        self,
+        queries: tuple[Records, ...],
+        answers: Float[np.ndarray, "records classes"],
+        allowed: Need | None = None,
     ) -> None:
+        self._allowed = offers("probabilities") if allowed is None else allowed
         self._queries = queries
         self._answers = answers
         starts = np.cumsum([len(group) for group in queries])[:-1]
@@ -32,7 +37,7 @@ class Recorded:
     @property
     def offers(self) -> Need:
         """What the answers allow."""
-        return offers("probabilities")
+        return self._allowed
 
     def predict(
         self, x: Shaped[np.ndarray, " records *features"]

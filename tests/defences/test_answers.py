@@ -1,0 +1,268 @@
+"""Every answer defence of the catalogue has the same properties; bad settings are refused."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+import leakscope
+from leakscope import catalog, listing
+from leakscope.core import AnswerDefence, Finding, Need
+from leakscope.defences.answer_noise import AnswerNoise
+from leakscope.defences.coarse import Rounding, TopOne
+from leakscope.defences.defended import Defended
+from leakscope.defences.temperature import Temperature
+from leakscope.errors import SpecError
+from leakscope.targets.answers import offers, to_probabilities
+from leakscope.targets.function import FunctionTarget
+
+from .. import memorising
+
+DEFENCES: tuple[AnswerDefence, ...] = (
+    *(catalog.answer_defence(name) for name in catalog.ANSWER_DEFENCES),
+    Rounding(digits=3),
+    Temperature(0.5),
+    AnswerNoise(0.01),
+    AnswerNoise(2.0),
+)
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(500, 3))
+
+
+def drawn(classes: int, sharp: float) -> np.ndarray:
+    return to_probabilities(sharp * RNG.normal(size=(500, classes)), "logits", 500)
+
+
+ANSWERS = (
+    drawn(2, 1.0),
+    drawn(10, 5.0),
+    drawn(100, 0.1),
+    np.eye(4)[RNG.integers(0, 4, 500)],
+    np.full((500, 3), 1 / 3),
+)
+
+every = pytest.mark.parametrize("defence", DEFENCES, ids=repr)
+
+
+def check_distributions(before: np.ndarray, after: np.ndarray) -> None:
+    assert after.shape == before.shape
+    assert after.dtype == np.float64
+    assert (after >= 0).all()
+    np.testing.assert_allclose(after.sum(axis=1), 1, atol=1e-9)
+
+
+@every
+def test_answers_stay_distributions_and_keep_the_label_where_promised(
+    defence: AnswerDefence,
+) -> None:
+    for before in ANSWERS:
+        kept = before.copy()
+        after = defence.change(before, X, 7)
+        np.testing.assert_array_equal(before, kept)
+        check_distributions(before, after)
+        if defence.keeps_label:
+            np.testing.assert_array_equal(after.argmax(axis=1), before.argmax(axis=1))
+
+
+@every
+@settings(max_examples=25)
+@given(
+    rows=arrays.arrays(
+        np.float64, (7, 5), elements=st.floats(0, 1, allow_subnormal=False) | st.just(0.5)
+    )
+)
+def test_whatever_the_answers_are(defence: AnswerDefence, rows: np.ndarray) -> None:
+    rows = rows + (rows.sum(axis=1, keepdims=True) == 0)
+    before = rows / rows.sum(axis=1, keepdims=True)
+    after = defence.change(before, X[:7], 0)
+    check_distributions(before, after)
+    # of classes that are equally likely, up to what rounding leaves, any may be the label
+    top = before[np.arange(7), after.argmax(axis=1)]
+    np.testing.assert_allclose(top, before.max(axis=1), atol=1e-12)
+
+
+@every
+def test_a_record_gets_the_same_answer_whenever_it_comes(defence: AnswerDefence) -> None:
+    before = ANSWERS[1]
+    whole = defence.change(before, X, 7)
+    order = RNG.permutation(500)
+    np.testing.assert_array_equal(defence.change(before[order], X[order], 7), whole[order])
+    np.testing.assert_array_equal(defence.change(before[3:4], X[3:4], 7), whole[3:4])
+    assert defence.change(before[:0], X[:0], 7).shape == (0, 10)
+
+
+@every
+def test_settings_are_plain_and_the_repr_tells_them(defence: AnswerDefence) -> None:
+    told: dict[str, Any] = asdict(defence)  # type: ignore[call-overload]
+    assert json.loads(json.dumps(told)) == told
+    assert catalog.answer_defence(defence.name, **told) == defence
+
+
+@every
+def test_behind_a_defence_nobody_looks_inside(defence: AnswerDefence) -> None:
+    class Open(FunctionTarget):
+        @property
+        def offers(self) -> Need:
+            return offers("probabilities") | Need.AUTOGRAD
+
+    target = Defended(Open(lambda x: drawn(3, 1.0)[: len(x)]), defence)
+    assert Need.AUTOGRAD not in target.offers
+    assert Need.HARD_LABELS | Need.FEATURES in target.offers
+    assert (Need.PROBABILITIES in target.offers) == (defence.name != "top-1")
+    check_distributions(X[:4], target.predict(X[:4]))
+
+
+@every
+def test_labels_need_no_defence(defence: AnswerDefence) -> None:
+    labels = FunctionTarget(lambda x: np.zeros(len(x), int), "labels", classes=2)
+    with pytest.raises(SpecError, match="got labels: leave"):
+        Defended(labels, defence)
+
+
+def test_rounding_is_on_its_grid() -> None:
+    before = np.array([[0.64, 0.05, 0.31], [1 / 3, 1 / 3, 1 / 3]])
+    after = Rounding(1).change(before, before, 0)
+    np.testing.assert_array_equal(after, [[0.7, 0.0, 0.3], [0.4, 0.3, 0.3]])
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 4.0])
+def test_a_temperature_is_that_of_the_logits(temperature: float) -> None:
+    logits = RNG.normal(size=(500, 6))
+    before = to_probabilities(logits, "logits", 500)
+    expected = to_probabilities(logits / temperature, "logits", 500)
+    after = Temperature(temperature).change(before, X, 0)
+    np.testing.assert_allclose(after, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("distortion", [0.01, 0.5, 2.0])
+def test_noise_is_bounded_and_differs_by_record_and_model(distortion: float) -> None:
+    before = np.repeat(ANSWERS[1][:1], 500, axis=0)
+    after = AnswerNoise(distortion).change(before, X, 0)
+    distance = np.abs(after - before).sum(axis=1)
+    assert distance.max() <= distortion * (1 + 1e-9)
+    assert distance.min() > 0
+    assert len(np.unique(after, axis=0)) == 500
+    assert (AnswerNoise(distortion).change(before, X, 1) != after).any(axis=1).all()
+
+
+def test_whole_noise_tells_nothing_but_the_label() -> None:
+    label = RNG.integers(0, 4, 500)
+    sure = np.eye(4)[label]
+    unsure = 0.9 * np.full((500, 4), 0.25) + 0.1 * sure
+    noise = AnswerNoise(2.0)
+    np.testing.assert_allclose(noise.change(sure, X, 3), noise.change(unsure, X, 3), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: Rounding(0),
+        lambda: Rounding(10),
+        lambda: Temperature(0.0),
+        lambda: Temperature(float("inf")),
+        lambda: AnswerNoise(0.0),
+        lambda: AnswerNoise(2.1),
+        lambda: catalog.answer_defence("round"),
+        lambda: catalog.answer_defence("top-1", digits=1),
+    ],
+)
+def test_wrong_settings_are_refused(wrong: Callable[[], object]) -> None:
+    with pytest.raises(SpecError, match="expected"):
+        wrong()
+
+
+def test_each_is_listed_as_no_defence_against_labels() -> None:
+    lines = dict(listing.lines("defences"))
+    for name in catalog.ANSWER_DEFENCES:
+        assert catalog.answer_defence_class(name).keeps_label
+        assert "attacks" in lines[name]
+        assert "labels" in lines[name]
+
+
+RECORDS = memorising.draw(600)
+MEMBERS, NONMEMBERS = RECORDS.take(np.arange(300)), RECORDS.take(np.arange(300, 600))
+MODEL = memorising.train(MEMBERS.x, MEMBERS.y, 0)
+
+
+def audited(answers: AnswerDefence | None, *attacks: str) -> tuple[Finding, ...]:
+    found = leakscope.audit(
+        MODEL,
+        members=MEMBERS,
+        nonmembers=NONMEMBERS,
+        answers=answers,
+        shadows=8,
+        train=memorising.train,
+        attacks=[catalog.attack(name) for name in attacks],
+    )
+    return found.findings
+
+
+def test_in_an_audit_the_label_still_tells_members_apart() -> None:
+    plain = audited(None, "gap", "threshold", "lira")
+    bare = audited(TopOne(), "gap", "threshold", "lira")
+    assert [f.status.value for f in plain] == ["done"] * 3
+    assert [f.status.value for f in bare] == ["done", "not applicable", "not applicable"]
+    assert plain[0].metrics == bare[0].metrics
+    assert bare[0].metrics["auc"].low > 0.5
+
+
+def test_shadows_answer_behind_the_same_defence() -> None:
+    """A temperature is undone by whoever trains shadows behind it: LiRA does not notice it."""
+    (plain,), (soft,) = audited(None, "lira"), audited(Temperature(3.0), "lira")
+    assert plain.metrics["auc"].low > 0.6
+    assert soft.metrics["auc"].value == pytest.approx(plain.metrics["auc"].value, abs=0.03)
+
+
+def test_models_in_turn_answer_behind_it_too() -> None:
+    found = leakscope.leave_one_out(
+        memorising.train,
+        records=RECORDS,
+        models=3,
+        answers=TopOne(),
+        attacks=[catalog.attack("gap"), catalog.attack("calibrated")],
+    )
+    gap, calibrated = found.findings
+    assert gap.metrics["auc"].value > 0.5
+    assert calibrated.status == "not applicable"
+
+
+SETTINGS = """
+[target]
+model = "subject.py:model"
+answers = {name = "rounding", digits = 1}
+[data]
+members = "subject.py:members"
+nonmembers = "subject.py:nonmembers"
+[[attacks]]
+name = "threshold"
+"""
+
+SUBJECT = """
+import numpy as np
+rng = np.random.default_rng(0)
+x, y = rng.normal(size=(400, 2)), rng.integers(0, 2, 400)
+members, nonmembers = (x[:200], y[:200]), (x[200:], y[200:])
+
+def model(asked):
+    p = 1 / (1 + np.exp(-asked[:, 0]))
+    return np.stack([1 - p, p], axis=1)
+"""
+
+
+def test_settings_in_a_file_put_it_before_the_model(tmp_path: Path) -> None:
+    (tmp_path / "subject.py").write_text(SUBJECT)
+    (tmp_path / "audit.toml").write_text(SETTINGS)
+    found = leakscope.audit_file(tmp_path / "audit.toml")
+    score = found.contents.entries[0].score
+    assert score is not None
+    assert len(np.unique(score)) <= 11
+    (tmp_path / "audit.toml").write_text(SETTINGS.replace("rounding", "rounded"))
+    with pytest.raises(SpecError, match="did you mean 'rounding'"):
+        leakscope.audit_file(tmp_path / "audit.toml")
