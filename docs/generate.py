@@ -1,9 +1,10 @@
-"""Write the generated pages: ``docs/cli.md``, from the commands themselves.
+"""Write the generated pages: ``docs/cli.md`` from the commands, results from stored runs.
 
 ``make docs`` runs it; ``tests/test_docs.py`` compares what it would write with what is there.
 """
 
 import inspect
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,7 +33,8 @@ stream in one line that says what was expected, what came, and what to do.
 
 def pages() -> dict[Path, str]:
     """The generated pages, by path."""
-    return {HERE / "cli.md": cli_page()}
+    results: dict[Path, str] = runpy.run_path(str(HERE / "generate_results.py"))["pages"]()
+    return {HERE / "cli.md": cli_page(), **results}
 
 
 def cli_page() -> str:

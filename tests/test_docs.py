@@ -20,6 +20,8 @@ import pytest
 import leakscope
 from leakscope import auditing, catalog, federate_spec, gate, sections, spec
 from leakscope.cli import main
+from leakscope.experiments.outcome import read
+from leakscope.experiments.table import find
 from leakscope.metrics import composition
 
 ROOT = Path(__file__).parents[1]
@@ -65,6 +67,20 @@ def test_generated_pages_are_up_to_date() -> None:
     assert pages
     for path, content in pages.items():
         assert path.read_text(encoding="utf-8") == content, f"run `make docs`: {named(path)}"
+
+
+@pytest.mark.parametrize("path", sorted((DOCS / "results").glob("*.json")), ids=named)
+def test_stored_runs_are_of_todays_tables_and_of_a_known_commit(path: Path) -> None:
+    outcome = read(path)
+    table = find(path.stem)
+    assert outcome.table == path.stem
+    assert outcome.rows == tuple(row.name for row in table.rows)
+    assert outcome.columns == table.columns
+    published = {(row.name, name): value for row in table.rows for name, value in row.paper.items()}
+    for cell in outcome.cells:
+        assert cell.paper == published.get((cell.row, cell.column))
+    assert outcome.differs == table.differs[outcome.size]
+    assert re.fullmatch("[0-9a-f]{12}", outcome.made.commit), "run it from a clean checkout"
 
 
 @pytest.mark.parametrize("name", sorted(main.commands))

@@ -12,7 +12,7 @@ from leakscope.report import style, words
 PAPER = style.COLOURS[1]
 _LABEL = 60
 """Characters of a row's name that a figure has room for."""
-_LETTER = 6.8
+_LETTER = 7.4
 """Pixels that a letter of a row's name takes."""
 _PANELS = 620
 """Pixels that all columns share."""

@@ -1,0 +1,150 @@
+"""The pages of measured tables, from the runs stored in ``docs/results``.
+
+A stored run is the ``table.json`` of a run folder. ``generate.py`` calls `pages`.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from leakscope.core import Estimate
+from leakscope.experiments.outcome import Cell, Outcome, interval, read
+from leakscope.experiments.table import TABLES
+
+HERE = Path(__file__).parent
+README = HERE.parent / "README.md"
+STORED = HERE / "results"
+MARKS = ("<!-- headline figures -->\n", "<!-- end of headline figures -->\n")
+
+HEAD = (
+    "| claim | the paper | ours, by its method | ours, by another |",
+    "| --- | --- | --- | --- |",
+)
+NOTE = "<!-- Written by docs/generate.py from the runs in docs/results: run `make docs`. -->"
+
+
+def pages() -> dict[Path, str]:
+    """The generated pages, by path."""
+    stored = {path.stem: read(path) for path in sorted(STORED.glob("*.json"))}
+    outcomes = {name: stored[name] for name in TABLES if name in stored}
+    papers = tomllib.loads((HERE / "headlines.toml").read_text(encoding="utf-8"))["paper"]
+    before, _, rest = README.read_text(encoding="utf-8").partition(MARKS[0])
+    after = rest.partition(MARKS[1])[2]
+    return {
+        STORED / "README.md": _index(outcomes),
+        HERE / "headline-figures.md": _headlines(papers, outcomes),
+        README: before + MARKS[0] + _few(papers, outcomes) + MARKS[1] + after,
+        **{STORED / f"{name}.md": _table(outcome) for name, outcome in outcomes.items()},
+    }
+
+
+def _index(outcomes: Mapping[str, Outcome]) -> str:
+    rows = [
+        f"| [{name}]({name}.md) | {one.title} | {one.size} | {_agreement(one)} | "
+        f"{one.made.cpu_seconds / 60:.1f} | {one.made.date[:10]} | `{one.made.commit}` |"
+        for name, one in outcomes.items()
+    ]
+    missing = [name for name in TABLES if name not in outcomes]
+    return "\n".join(
+        [
+            "# Results",
+            "",
+            NOTE,
+            "",
+            "Published tables, measured again by [`leakscope reproduce`](../reproductions.md). "
+            "Each page holds our figures with their 95 % intervals, the paper's, the difference, "
+            "what differs in data and size, and the command, the commit, the cores and the date. "
+            "An interval that covers the published figure proves no sameness, and one that does "
+            "not is a difference to explain: data, sizes and repeats are not the papers'.",
+            "",
+            "| table | what | size | published figures within our interval | minutes of one core | "
+            "date | commit |",
+            "| --- | --- | --- | --- | --- | --- | --- |",
+            *rows,
+            "",
+            *(
+                [f"Not stored yet: {', '.join(f'`{name}`' for name in missing)}.", ""]
+                * bool(missing)
+            ),
+            "What the papers claim first, beside ours: [headline figures](../headline-figures.md).",
+            "",
+        ]
+    )
+
+
+def _agreement(outcome: Outcome) -> str:
+    both = [cell for cell in outcome.cells if cell.difference is not None]
+    return f"{sum(cell.covers for cell in both)} of {len(both)}"
+
+
+def _table(outcome: Outcome) -> str:
+    body = outcome.markdown().partition("\n")[2]
+    made = outcome.made
+    facts = [
+        ("command", f"`{made.command}`"),
+        ("leakscope", f"{made.leakscope}, commit `{made.commit}`"),
+        ("machine", f"{made.cores} cores, {made.processes} in use"),
+        ("time of one core", f"{made.cpu_seconds:.0f} s"),
+        ("date", made.date),
+    ]
+    rows = [f"| {name} | {value} |" for name, value in facts]
+    head = [f"# {outcome.table}", "", NOTE, "", f"**{outcome.title}**, size {outcome.size}."]
+    return "\n".join([*head, body, "| how it was made | |", "| --- | --- |", *rows, ""])
+
+
+def _headlines(papers: list[dict[str, Any]], outcomes: Mapping[str, Outcome]) -> str:
+    parts = [
+        "# Headline figures",
+        "",
+        NOTE,
+        "",
+        "What each of the five papers claims first, beside what we get: by the paper's own method, "
+        "as far as it can be built from the paper, and by another one of leakscope's in the same "
+        "run. Every figure of ours has its 95 % interval, and links to the table that holds it.",
+        "",
+    ]
+    for paper in papers:
+        parts += [f"## {paper['name']}", ""]
+        parts += [f"{paper['about']}. [How it works]({paper['page']}).", "", *HEAD]
+        parts += [_line(claim, outcomes, "results/") for claim in paper["claim"]]
+        parts += ["", "What explains the differences:", ""]
+        parts += [f"* *{claim['says']}:* {claim['gap']}" for claim in paper["claim"]]
+        parts += [""]
+    return "\n".join(parts)
+
+
+def _few(papers: list[dict[str, Any]], outcomes: Mapping[str, Outcome]) -> str:
+    chosen = [
+        claim | {"says": f"{paper['name']}: {claim['readme']}"}
+        for paper in papers
+        for claim in paper["claim"]
+        if "readme" in claim
+    ]
+    lines = [*HEAD, *(_line(claim, outcomes, "docs/results/") for claim in chosen)]
+    return "\n".join(lines) + "\n"
+
+
+def _line(claim: Mapping[str, Any], outcomes: Mapping[str, Outcome], folder: str) -> str:
+    """A row: the claim, the paper's figure, ours by its method and by another."""
+    start = f"| {claim['says']} | {claim['paper']:.3f} |"
+    name = claim.get("table", "")
+    if name not in outcomes:
+        return f"{start} not measured yet | |"
+    found = {
+        key: _cell(outcomes[name], claim[key], claim["column"])
+        for key in ("same", "other")
+        if key in claim
+    }
+    shown = {key: f"[{_shown(cell)}]({folder}{name}.md)" for key, cell in found.items()}
+    other = f"{shown['other']} {claim['how']}" if "other" in found else ""
+    return f"{start} {shown.get('same', 'not tried')} | {other} |"
+
+
+def _cell(outcome: Outcome, row: str, column: str) -> Cell:
+    (found,) = [cell for cell in outcome.of_row(row) if cell.column == column]
+    return found
+
+
+def _shown(cell: Cell) -> str:
+    return interval(cell.ours) if isinstance(cell.ours, Estimate) else "not measured"
