@@ -5,8 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from leakscope.attacks import assignment, in_cluster
+from leakscope.attacks import assignment, cluster_lira, in_cluster
 from leakscope.attacks.cluster_lira import ClusterLiRA
+from leakscope.attacks.in_cluster import Population
 from leakscope.attacks.threshold import Threshold
 from leakscope.core import Assignment, ModelView, Records
 from leakscope.errors import DataError, NotApplicable, SpecError
@@ -41,17 +42,41 @@ def test_knows_any_number_of_classes(classes: int) -> None:
 
 
 def test_is_silent_where_nothing_leaks() -> None:
-    """One client in twenty may look as if it leaked, so one federation of two in ten.
-
-    Of ten federations, more than four would then have a chance of 0.1 %.
-    """
+    """One client in twenty may look as if it leaked: of 24, more than five would be one in 700."""
+    dice = np.random.default_rng(12)
     heard = 0
-    for seed in range(10):
-        view = federations.made(seed, leak=0.0).challenge.view
-        score = ClusterLiRA()(view, RNG).score
-        assert score is not None
-        heard += bool(np.ptp(score[~view.collusion.records], axis=0).any())
-    assert heard <= 4
+    for _ in range(24):
+        suspects, outsiders = (
+            Population(2 * dice.standard_t(3, size=(25, 2)), np.repeat([0, 1], [5, 20]))
+            for _ in range(2)
+        )
+        heard += cluster_lira._found(suspects, outsiders, 0.5, dice).strength > 0
+    assert heard <= 5
+
+
+def test_exchanges_draw_as_many_of_each_class_from_both() -> None:
+    z = np.arange(12.0)[:, None]
+    suspects = Population(z[:5], np.array([0, 0, 0, 1, 1]))
+    outsiders = Population(z[5:], np.array([0, 0, 1, 1, 1, 2, 2]))
+    first = []
+    for seed in range(300):
+        ours, theirs = cluster_lira._exchanged(suspects, outsiders, np.random.default_rng(seed))
+        np.testing.assert_array_equal(np.sort(np.concatenate([ours.z, theirs.z]), axis=0), z)
+        np.testing.assert_array_equal(np.bincount(ours.y, minlength=3), [3, 2, 0])
+        np.testing.assert_array_equal(np.bincount(theirs.y), [2, 3, 2])
+        np.testing.assert_array_equal(ours.y[ours.z[:, 0].argsort()][:1], [0])
+        first.append(0.0 in ours.z)
+    assert abs(np.mean(first) - 3 / 5) < 4 * np.sqrt(0.24 / 300)  # each of a class alike
+
+
+def test_what_is_found_does_not_depend_on_who_comes_first() -> None:
+    """Answers are described alike for suspects and non-members, so that they can change places."""
+    made = federations.made(3)
+    view = made.challenge.view
+    one, other = ClusterLiRA()._points(view.targets[0], view.relevant[0], view.external[0])
+    later, earlier = ClusterLiRA()._points(view.targets[0], view.external[0], view.relevant[0])
+    np.testing.assert_array_equal(one.z, earlier.z)
+    np.testing.assert_array_equal(other.z, later.z)
 
 
 def test_posteriors_are_shares_of_one_and_the_guess_is_the_likeliest() -> None:
@@ -98,12 +123,13 @@ def test_one_cluster_is_found_where_it_is() -> None:
     rng = np.random.default_rng(6)
     z = np.concatenate([rng.normal(2, 0.1, (20, 2)), rng.normal(0, 2, (20, 2))])
     nobodies = rng.normal(0, 2, (60, 2))
-    found = in_cluster.fit(
-        in_cluster.Population(z, np.zeros(40, np.int64)),
-        in_cluster.Population(nobodies, np.zeros(60, np.int64)),
-        in_cluster.Expected(0.5, 1 / 64),
-    )
-    np.testing.assert_allclose(found.inside[0].mean, [2, 2], atol=0.2)
+    suspects = Population(z, np.zeros(40, np.int64))
+    outsiders = Population(nobodies, np.zeros(60, np.int64))
+    widths = (1 / 16, 1 / 64)
+    for width, found in zip(widths, in_cluster.fit(suspects, outsiders, 0.5, widths), strict=True):
+        np.testing.assert_allclose(found.inside[0].mean, [2, 2], atol=0.2)
+        (alone,) = in_cluster.fit(suspects, outsiders, 0.5, (width,))
+        np.testing.assert_allclose(alone.inside[0].scatter, found.inside[0].scatter)
 
 
 def test_densities_are_those_of_scipy() -> None:

@@ -1,16 +1,15 @@
 """ClusterLiRA: members of a class gather around one answer; how near is this record to it?"""
 
-import math
-from collections.abc import Callable
+import itertools
 from dataclasses import dataclass
-from functools import partial
+from functools import reduce
 from typing import ClassVar, NamedTuple, overload
 
 import numpy as np
 from jaxtyping import Float64, Int
 
 from leakscope.attacks import assignment
-from leakscope.attacks.in_cluster import Clusters, Expected, Population, Ratios, Tilt, fit, tilt
+from leakscope.attacks.in_cluster import Clusters, Population, Ratios, Tilt, fit, tilt
 from leakscope.core import Assignment, FederationView, ModelView, Need, Records, Scores, Target
 from leakscope.errors import NotApplicable, SpecError
 
@@ -20,12 +19,8 @@ WIDTHS = (1.0, 1 / 4, 1 / 16, 1 / 64, 1 / 256)
 STRENGTHS = np.linspace(0.1, 1.0, 10)
 """Powers of the likelihood ratio that are tried."""
 
-PRICE = math.log((len(WIDTHS) + 1) * len(STRENGTHS) / 0.05)
-"""Log likelihood by which held-out suspects must be explained better before anything is said.
-
-Where there is nothing to find, a likelihood ratio of n or more has probability 1 / n at most
-(Markov's inequality): one in twenty, shared among all that is tried.
-"""
+EXCHANGES = 19
+"""Times that suspects and non-members change places, to see what is found where nothing leaks."""
 
 LIMIT = 8.0
 """Log likelihood ratios are bent so that none exceeds this size."""
@@ -37,9 +32,6 @@ FEWEST = 2 * FOLDS
 
 SHRINKAGE = 3.0
 """Records' worth of belief that a class's ratios are as high for non-members as all classes'."""
-
-
-_Fit = Callable[[Population, Population], Clusters | Tilt]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +86,13 @@ class ClusterLiRA:
         self, view: ModelView | FederationView, rng: np.random.Generator
     ) -> Scores | Assignment:
         """The log likelihood ratio of each candidate, or the posterior over clients and nobody."""
-        del rng
         if isinstance(view, FederationView):
-            return self._assign(view)
+            return self._assign(view, rng)
         assert view.reference is not None
         suspects, outsiders = self._points(view.target, view.records, view.reference)
-        return Scores(_found(suspects, outsiders, self.share).log_ratio(suspects))
+        return Scores(_found(suspects, outsiders, self.share, rng).log_ratio(suspects))
 
-    def _assign(self, view: FederationView) -> Assignment:
+    def _assign(self, view: FederationView, rng: np.random.Generator) -> Assignment:
         known = view.collusion.relevant
         share = (known.sum() + 1) / (len(known) + 2)
         ratio = np.zeros((len(view.records), len(view.targets)))
@@ -109,7 +100,7 @@ class ClusterLiRA:
             suspects, candidates, outsiders = self._points(
                 view.targets[k], view.relevant[k], view.records, view.external[k]
             )
-            ratio[:, k] = _found(suspects, outsiders, share).log_ratio(candidates)
+            ratio[:, k] = _found(suspects, outsiders, share, rng).log_ratio(candidates)
         return assignment.by_posterior(view, ratio)
 
     def _points(self, target: Target, *sets: Records) -> list[Population]:
@@ -118,12 +109,13 @@ class ClusterLiRA:
             raise NotApplicable(
                 f"expected {FEWEST} or more records that are not members, got {len(sets[-1])}"
             )
-        answers = [_centred(target.predict(records.x)) for records in sets]
-        axes = _axes(answers[-1], sets[-1].y, self.dimensions)
-        return [
-            Population(np.take_along_axis(said, axes[records.y], axis=1), records.y)
-            for said, records in zip(answers, sets, strict=True)
-        ]
+        asked = reduce(Records.joined, sets)
+        # axes by all alike: were they by the last, it could not change places with the first
+        answers = _centred(target.predict(asked.x))
+        axes = _axes(answers, asked.y, self.dimensions)
+        points = Population(np.take_along_axis(answers, axes[asked.y], axis=1), asked.y)
+        edges = np.cumsum([0, *map(len, sets)])
+        return [points.take(np.arange(*edge)) for edge in itertools.pairwise(edges)]
 
 
 class _Found(NamedTuple):
@@ -141,34 +133,83 @@ class _Found(NamedTuple):
         return ratio
 
 
-def _found(suspects: Population, outsiders: Population, share: float) -> _Found:
-    """What explains held-out suspects best: clusters of some width, or a tilt; and how far."""
+class _Best(NamedTuple):
+    """What explains held-out suspects best, and by how much: 0 if nothing does."""
+
+    gain: float
+    """Log likelihood of held-out suspects, less what it is if none is a member."""
+    way: int
+    """Of `_ways`."""
+    strength: float
+    log_norm: Float64[np.ndarray, " classes"]
+
+
+def _found(
+    suspects: Population, outsiders: Population, share: float, rng: np.random.Generator
+) -> _Found:
+    """What explains held-out suspects best, if that is more than chance; else nothing.
+
+    Where a model leaks nothing, suspects and non-members of a class are exchangeable. So its gain
+    is the highest of itself and those after n exchanges with a chance of 1 / (n + 1) at most,
+    whatever the distributions are and however many ways were tried.
+    """
+    best = _best(suspects, outsiders, share)
+    for _ in range(EXCHANGES):
+        if best.gain <= 0:
+            break
+        if _best(*_exchanged(suspects, outsiders, rng), share).gain >= best.gain:
+            best = best._replace(gain=0.0)
+    members = _ways(suspects, outsiders, share)[best.way]
+    if best.gain <= 0:
+        return _Found(members, 0.0, np.zeros_like(best.log_norm))
+    return _Found(members, best.strength, best.log_norm)
+
+
+def _ways(suspects: Population, outsiders: Population, share: float) -> list[Clusters | Tilt]:
+    """All that is tried: a tilt, or clusters of some width."""
+    return [tilt(suspects, outsiders), *fit(suspects, outsiders, share, WIDTHS)]
+
+
+def _exchanged(
+    suspects: Population, outsiders: Population, rng: np.random.Generator
+) -> tuple[Population, Population]:
+    """As many suspects and non-members of each class, drawn from both, in whatever order."""
+    z, y = np.concatenate([suspects.z, outsiders.z]), np.concatenate([suspects.y, outsiders.y])
+    order = np.lexsort((*z.T[::-1], y))
+    suspected = np.zeros(len(y), bool)
+    for label, count in zip(*np.unique(suspects.y, return_counts=True), strict=True):
+        suspected[rng.choice(order[y[order] == label], count, replace=False)] = True
+    both = Population(z, y)
+    return both.take(suspected), both.take(~suspected)
+
+
+def _best(suspects: Population, outsiders: Population, share: float) -> _Best:
+    """Compare all ways, at all strengths."""
     classes = int(max(suspects.y.max(initial=0), outsiders.y.max())) + 1
-    clusters = [partial(fit, expected=Expected(share, width)) for width in WIDTHS]
-    ways: list[_Fit] = [tilt, *clusters]
-    best, chosen, strength, norm = 0.0, ways[0], 0.0, np.zeros(classes)
-    for way in ways:
-        theirs, others = _held_out(suspects, outsiders, way)
-        for power in STRENGTHS:
-            log_norm = _log_norm(power * others, outsiders.y, classes)
-            tempered = power * theirs - log_norm[suspects.y]
-            gain = np.logaddexp(np.log(share) + tempered, np.log1p(-share)).sum() - PRICE
-            if gain > best:
-                best, chosen, strength, norm = float(gain), way, float(power), log_norm
-    return _Found(chosen(suspects, outsiders), strength, norm)
+    best = _Best(0.0, 0, 0.0, np.zeros(classes))
+    held_out = _held_out(suspects, outsiders, share)
+    for way, (theirs, others) in enumerate(zip(*held_out, strict=True)):
+        log_norm = _log_norm(STRENGTHS[:, None] * others, outsiders.y, classes)
+        tempered = STRENGTHS[:, None] * theirs - log_norm[:, suspects.y]
+        gains = np.logaddexp(np.log(share) + tempered, np.log1p(-share)).sum(axis=1)
+        k = int(gains.argmax())
+        if gains[k] > best.gain:
+            best = _Best(float(gains[k]), way, float(STRENGTHS[k]), log_norm[k])
+    return best
 
 
 def _held_out(
-    suspects: Population, outsiders: Population, way: _Fit
+    suspects: Population, outsiders: Population, share: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The bent log ratios of both, each by what was fitted without it."""
-    theirs, others = np.zeros(len(suspects.y)), np.zeros(len(outsiders.y))
+    """The bent log ratios of both (ways records), each by what was fitted without it."""
+    count = 1 + len(WIDTHS)
+    theirs, others = np.zeros((count, len(suspects.y))), np.zeros((count, len(outsiders.y)))
     fold, other_fold = _folds(suspects), _folds(outsiders)
     for k in range(FOLDS):
         here, there = fold == k, other_fold == k
-        members = way(suspects.take(~here), outsiders.take(~there))
-        theirs[here] = _bent(members.log_ratio(suspects.take(here)))
-        others[there] = _bent(members.log_ratio(outsiders.take(there)))
+        ways = _ways(suspects.take(~here), outsiders.take(~there), share)
+        theirs[:, here] = [_bent(way.log_ratio(suspects.take(here))) for way in ways]
+        others[:, there] = [_bent(way.log_ratio(outsiders.take(there))) for way in ways]
     return theirs, others
 
 
@@ -179,12 +220,15 @@ def _folds(population: Population) -> Int[np.ndarray, " records"]:
     return fold
 
 
-def _log_norm(ratio: Ratios, y: np.ndarray, classes: int) -> Float64[np.ndarray, " classes"]:
+def _log_norm(
+    ratio: Float64[np.ndarray, "strengths records"], y: np.ndarray, classes: int
+) -> Float64[np.ndarray, "strengths classes"]:
     """The log of the mean ratio of non-members of each class, where it exceeds 1."""
     likelihood = np.exp(ratio)
-    total = np.bincount(y, likelihood, minlength=classes) + SHRINKAGE * likelihood.mean()
-    mean = total / (np.bincount(y, minlength=classes) + SHRINKAGE)
-    log_norm: Float64[np.ndarray, " classes"] = np.log(np.maximum(1.0, mean))
+    of_class = np.eye(classes)[y]
+    total = likelihood @ of_class + SHRINKAGE * likelihood.mean(axis=1, keepdims=True)
+    mean = total / (of_class.sum(axis=0) + SHRINKAGE)
+    log_norm: Float64[np.ndarray, "strengths classes"] = np.log(np.maximum(1.0, mean))
     return log_norm
 
 

@@ -5,6 +5,7 @@ they collapse to one point, with non-members on every side of it. A loss or a co
 number, high or low, and cannot say "close to that point"; a density around it can.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from scipy.special import gammaln
 Points = Float64[np.ndarray, "records dimensions"]
 Ratios = Float64[np.ndarray, " records"]
 Labels = Int[np.ndarray, " records"]
-Matrix = Float64[np.ndarray, "dimensions dimensions"]
+Matrices = Float64[np.ndarray, "clusters dimensions dimensions"]
 
 FREEDOM = 6.0
 """Degrees of freedom of the non-members' Student t: outliers among them are common."""
@@ -38,8 +39,8 @@ MOST = 300
 STARTS = 12
 """Suspects at which a cluster is looked for; more find the same ones again."""
 
-STEPS = 20
-"""Of expectation and maximisation, after which nothing moves any more."""
+SCOUTING, SETTLING = 5, 10
+"""Steps of expectation and maximisation: from all starts, and then with the best of them alone."""
 
 SMALLEST_VARIANCE = 1e-4
 """In squared nats: below it, clusters are as narrow as rounding."""
@@ -60,15 +61,6 @@ class Population(NamedTuple):
         return Population(self.z[chosen], self.y[chosen])
 
 
-class Expected(NamedTuple):
-    """What is believed of the members before their records are seen."""
-
-    share: float
-    """Of members among the suspects."""
-    width: float
-    """Variance of the members of a class, as a multiple of that of its non-members."""
-
-
 class Shape(NamedTuple):
     """Centre and covariance of the records of one class; of several clusters, stacked."""
 
@@ -79,7 +71,8 @@ class Shape(NamedTuple):
         """Squared Mahalanobis distances (*clusters records), and log determinants (*clusters 1)."""
         factor = np.linalg.cholesky(self.scatter)
         offset = np.swapaxes(z - self.mean[..., None, :], -1, -2)
-        squared = (np.linalg.solve(factor, offset) ** 2).sum(axis=-2)
+        white = np.linalg.inv(factor) @ offset  # small matrices, many points: faster than to solve
+        squared = np.einsum("...dn,...dn->...n", white, white)
         log_det = 2 * np.log(np.diagonal(factor, axis1=-2, axis2=-1)).sum(axis=-1, keepdims=True)
         return squared, log_det
 
@@ -116,21 +109,27 @@ class Clusters:
         return ratio
 
 
-def fit(suspects: Population, outsiders: Population, expected: Expected) -> Clusters:
+def fit(
+    suspects: Population, outsiders: Population, share: float, widths: Sequence[float]
+) -> list[Clusters]:
     """Fit non-members by their records, and members by what is left of the suspects.
 
     Args:
         suspects: some are members; which, nobody says.
         outsiders: none is.
-        expected: what is believed beforehand.
+        share: of members among the suspects, as far as is believed beforehand.
+        widths: believed variances of the members of a class, as multiples of that of its
+            non-members; a fit for each.
     """
     outside = _outside_by_class(suspects.y, outsiders)
-    inside = {}
+    inside: list[dict[int, Shape]] = [{} for _ in widths]
     for label, shape in outside.items():
         among = suspects.z[suspects.y == label]
         if len(among) >= FEWEST:
-            inside[label] = _inside(among, shape, expected)
-    return Clusters(inside, outside)
+            found = _inside(among, shape, share, widths)
+            for known, cluster in zip(inside, found, strict=True):
+                known[label] = cluster
+    return [Clusters(known, outside) for known in inside]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,36 +180,71 @@ def _outside(z: Points, everybody: Shape) -> Shape:
     return Shape(mean, everybody.scatter)
 
 
-def _inside(z: Points, outside: Shape, expected: Expected) -> Shape:
-    """The cluster that explains best, with the non-members, where the suspects lie.
+def _inside(z: Points, outside: Shape, share: float, widths: Sequence[float]) -> list[Shape]:
+    """For each width the cluster that explains best, with the non-members, where suspects lie.
 
     Of many suspects, a sample that is even along their own log probability shows it as well.
-    Expectation and maximisation from several suspects at once; each ends in the cluster nearest to
-    it, and the likeliest is taken.
+    Expectation and maximisation for all widths from several suspects at once; each goes towards
+    the cluster nearest to it, and the likeliest of a width goes on.
     """
-    ridge = SMALLEST_VARIANCE * np.eye(z.shape[1])
-    scatter = expected.width * outside.scatter + ridge
     z = z[np.lexsort(z.T[::-1])][:: -(-len(z) // MOST)]
     starts = _starts(z, outside)
-    cluster = Shape(starts, np.broadcast_to(scatter, (len(starts), *scatter.shape)))
-    share = np.full((len(starts), 1), expected.share)
-    other = outside.student(z)
-    for _ in range(STEPS):
-        ours = np.log(share) + cluster.gaussian(z)
-        both = np.logaddexp(ours, np.log1p(-share) + other)
-        weight = np.exp(ours - both)
-        count = weight.sum(axis=1, keepdims=True)
-        share = (count + PSEUDO_COUNT * expected.share) / (len(z) + PSEUDO_COUNT)
-        mean = weight @ z / np.maximum(count, SMALLEST_VARIANCE)
-        offset = z - mean[:, None, :]
-        square = np.einsum("kn,kni,knj->kij", weight, offset, offset)
-        wide = (square + SCATTER_COUNT * scatter) / (count[..., None] + SCATTER_COUNT)
-        cluster = Shape(mean, wide)
-    best = int(np.argmax(both.sum(axis=1) + _prior(cluster, scatter)))
-    return Shape(cluster.mean[best], cluster.scatter[best])
+    ridge = SMALLEST_VARIANCE * np.eye(z.shape[1])
+    wide = np.asarray(widths)[:, None, None] * outside.scatter + ridge
+    among = _Among(z, outside.student(z), share)
+    begun = np.full((len(widths) * len(starts), 1), share)
+    each = np.repeat(wide, len(starts), axis=0)
+    mixed = among.settled(Shape(np.tile(starts, (len(widths), 1)), each), begun, each, SCOUTING)
+    best = mixed.fitness.reshape(len(widths), -1).argmax(axis=1)
+    best += len(starts) * np.arange(len(widths))
+    ahead = Shape(mixed.cluster.mean[best], mixed.cluster.scatter[best])
+    found = among.settled(ahead, mixed.share[best], wide, SETTLING).cluster
+    return [Shape(mean, scatter) for mean, scatter in zip(found.mean, found.scatter, strict=True)]
 
 
-def _prior(cluster: Shape, expected: Matrix) -> np.ndarray:
+class _Mixed(NamedTuple):
+    """Several clusters, each mixed with the non-members."""
+
+    cluster: Shape
+    share: Float64[np.ndarray, "clusters 1"]
+    """Of suspects in the cluster."""
+    fitness: Float64[np.ndarray, " clusters"]
+    """Log likelihood of the suspects, with the belief in the covariance."""
+
+
+class _Among(NamedTuple):
+    """Suspects of one class, among whom members are to be found."""
+
+    z: Points
+    other: Ratios
+    """Log densities, were they non-members."""
+    share: float
+    """Of members, as expected."""
+
+    def settled(
+        self,
+        cluster: Shape,
+        share: Float64[np.ndarray, "clusters 1"],
+        expected: Matrices,
+        steps: int,
+    ) -> _Mixed:
+        """Expectation and maximisation of several clusters at once, each on its own."""
+        z = self.z
+        for _ in range(steps):
+            ours = np.log(share) + cluster.gaussian(z)
+            both = np.logaddexp(ours, np.log1p(-share) + self.other)
+            weight = np.exp(ours - both)
+            count = weight.sum(axis=1, keepdims=True)
+            share = (count + PSEUDO_COUNT * self.share) / (len(z) + PSEUDO_COUNT)
+            mean = weight @ z / np.maximum(count, SMALLEST_VARIANCE)
+            offset = z - mean[:, None, :]
+            square = np.swapaxes(weight[..., None] * offset, 1, 2) @ offset
+            scatter = (square + SCATTER_COUNT * expected) / (count[..., None] + SCATTER_COUNT)
+            cluster = Shape(mean, scatter)
+        return _Mixed(cluster, share, both.sum(axis=1) + _prior(cluster, expected))
+
+
+def _prior(cluster: Shape, expected: Matrices) -> np.ndarray:
     """Log density of each covariance under the inverse Wishart that `SCATTER_COUNT` stands for."""
     inverse = np.linalg.inv(cluster.scatter)
     log_det = np.linalg.slogdet(cluster.scatter)[1]
