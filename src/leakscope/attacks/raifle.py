@@ -8,7 +8,15 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from leakscope.attacks import raifle_embedding, raifle_linear, rounding
-from leakscope.core import Learner, LinearisedLearner, Need, Reconstruction, Tensors, UpdateView
+from leakscope.core import (
+    EmbeddingLearner,
+    Learner,
+    LinearisedLearner,
+    Need,
+    Reconstruction,
+    Tensors,
+    UpdateView,
+)
 from leakscope.errors import NotApplicable, SpecError, did_you_mean
 
 Method = Literal["auto", "embedding", "closed-form", "gauss-newton", "match"]
@@ -79,7 +87,7 @@ class RAIFLE:
         if method == "auto":
             method = "embedding" if rows and not linear else "gauss-newton" if linear else "match"
         if method == "embedding":
-            return self._embedding(change, rows)
+            return self._embedding(view, change, rows, rng)
         if view.learner is None or (method != "match" and not linear):
             raise NotApplicable(
                 f"expected {'a learner' if method == 'match' else 'a linearised learner'} for "
@@ -92,7 +100,9 @@ class RAIFLE:
         assert isinstance(view.learner, LinearisedLearner)
         return self._linear(view.learner, sent, items, change)
 
-    def _embedding(self, change: Tensors, rows: list[str]) -> Reconstruction:
+    def _embedding(
+        self, view: UpdateView, change: Tensors, rows: list[str], rng: np.random.Generator
+    ) -> Reconstruction:
         if not rows:
             raise NotApplicable(
                 "expected an update with a row for each item handed out, got none of that shape: "
@@ -104,8 +114,15 @@ class RAIFLE:
             f"embedding: {rows[0]!r} has a row for each item; its main direction holds "
             f"{signal.strength:.0%} of their movement"
         )
-        middle = 0.0 if self.rounding == "half" else rounding.threshold(signal.along)
-        return _decided(signal.along, middle, how)
+        score = signal.along
+        if not signal.clear and isinstance(view.learner, EmbeddingLearner):
+            assert view.inputs is not None
+            sent, items = _tensors(view.rounds[0].sent), _tensors({"": view.inputs})[""]
+            pulls = raifle_embedding.along_expected_pulls(moved, view.learner, sent, items, rng)
+            score = raifle_embedding.joined(score, pulls)
+            how += ", hardly more than noise, so where the model would pull them counts as well"
+        middle = 0.0 if self.rounding == "half" else rounding.threshold(score)
+        return _decided(score, middle, how)
 
     def _linear(
         self,

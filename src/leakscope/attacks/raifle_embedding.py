@@ -1,9 +1,18 @@
 """Interactions read off the update of item embeddings, without simulating any training."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+
+from leakscope.core import EmbeddingLearner
+
+DRAWS = 256
+"""Private embeddings that are averaged over. More do not change the answer."""
+
+_AT_A_TIME = 2**20
+"""Numbers of pulls that are held at a time."""
 
 
 class Signal(NamedTuple):
@@ -13,6 +22,13 @@ class Signal(NamedTuple):
     """Cosine of the movement with that direction: positive where the item was acted on."""
     strength: float
     """Mean of its square: near 1, the direction is all there is."""
+    noise: float
+    """What strength the main direction of so many random movements would have."""
+
+    @property
+    def clear(self) -> bool:
+        """The direction stands out from what noise alone would leave."""
+        return self.strength > 1.5 * self.noise
 
 
 def along_main_direction(moved: Float[np.ndarray, "items width"]) -> Signal:
@@ -31,4 +47,33 @@ def along_main_direction(moved: Float[np.ndarray, "items width"]) -> Signal:
     values, vectors = np.linalg.eigh(direction.T @ direction)
     along = direction @ vectors[:, -1]
     strength = float(values[-1] / max(values.sum(), 1.0))
-    return Signal(-along if along.sum() > 0 else along, strength)
+    # the edge of the spectrum of noise, as Marchenko and Pastur (1967) have it
+    noise = (1 + np.sqrt(moved.shape[1] / len(moved))) ** 2 / moved.shape[1]
+    return Signal(-along if along.sum() > 0 else along, strength, float(noise))
+
+
+def along_expected_pulls(
+    moved: Float[np.ndarray, "items width"],
+    learner: EmbeddingLearner,
+    sent: Mapping[str, Any],
+    items: Any,
+    rng: np.random.Generator,
+) -> Float[np.ndarray, " items"]:
+    """How far each item moved in the way that acting on it pulls it, whoever the user is.
+
+    The private embedding decides the pull of each item; what is taken is the mean over embeddings
+    as clients draw them, standard normal.
+    """
+    total = np.zeros(len(moved))
+    size = max(1, _AT_A_TIME // moved.size)
+    for start in range(0, DRAWS, size):
+        many = min(size, DRAWS - start)
+        drawn = items.new_tensor(rng.standard_normal((many, learner.private)))
+        pulls = learner.pull(sent, items, drawn).sum(0).numpy()
+        total += np.einsum("iw,iw->i", moved, pulls)
+    return total / DRAWS
+
+
+def joined(*scores: Float[np.ndarray, " items"]) -> Float[np.ndarray, " items"]:
+    """The sum of scores, each in units of its own spread."""
+    return np.asarray(sum((one - one.mean()) / max(one.std(), 1e-300) for one in scores))

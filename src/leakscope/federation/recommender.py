@@ -106,6 +106,18 @@ class NeuralCF:
             for name, after, before in zip(names, changed[1:], start[1:], strict=True)
         }
 
+    def pull(
+        self,
+        sent: Mapping[str, Tensor],
+        items: Float[Tensor, "items width"],
+        private: Float[Tensor, "users width"],
+    ) -> Float[Tensor, "users items width"]:
+        """The gradient of each item's score in its embedding, for each of these users."""
+        each = items.expand(len(private), *items.shape).detach().requires_grad_()
+        network = [w.expand(len(private), *w.shape) for name, w in sent.items() if name != ITEMS]
+        (gradient,) = torch.autograd.grad(self.score(private, each, network).sum(), each)
+        return gradient
+
     def _trained(
         self,
         start: list[Tensor],
