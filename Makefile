@@ -4,12 +4,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test lint types layers tests docs clean
+.PHONY: demo test lint types layers tests docs site clean
 
 demo: $(STAMP)  ## train a small over-fitted network on real data and audit it
 	$(BIN)/leakscope demo
 
-test: lint types layers tests  ## everything that continuous integration checks
+test: lint types layers tests site  ## everything that continuous integration checks
 
 lint: $(STAMP)
 	$(BIN)/ruff check
@@ -24,8 +24,12 @@ layers: $(STAMP)
 tests: $(STAMP)
 	$(BIN)/python -m pytest -n auto
 
-docs: $(STAMP)  ## write the generated pages again; the tests compare them
+docs: $(STAMP)  ## write the generated pages again, which the tests compare, and build the site
 	$(BIN)/python docs/generate.py
+	$(MAKE) site
+
+site: $(STAMP)  ## build the documentation into site/; a link that leads nowhere is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -1,4 +1,4 @@
-"""Write the generated pages: ``docs/cli.md`` from the commands, results from stored runs.
+"""Write the generated pages: commands, results from stored runs, the Python reference.
 
 ``make docs`` runs it; ``tests/test_docs.py`` compares what it would write with what is there.
 """
@@ -33,8 +33,10 @@ stream in one line that says what was expected, what came, and what to do.
 
 def pages() -> dict[Path, str]:
     """The generated pages, by path."""
-    results: dict[Path, str] = runpy.run_path(str(HERE / "generate_results.py"))["pages"]()
-    return {HERE / "cli.md": cli_page(), **results}
+    found = {HERE / "cli.md": cli_page()}
+    for name in ("generate_results.py", "generate_reference.py"):
+        found |= runpy.run_path(str(HERE / name))["pages"]()
+    return found
 
 
 def cli_page() -> str:
@@ -103,4 +105,5 @@ def _value(option: click.Option) -> str:
 
 if __name__ == "__main__":
     for page, content in pages().items():
+        page.parent.mkdir(exist_ok=True)
         page.write_text(content, encoding="utf-8")
