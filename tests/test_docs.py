@@ -120,6 +120,47 @@ def test_each_attack_has_a_page_that_names_its_settings(name: str) -> None:
         assert f"`{setting}`" in row
 
 
+ATTACK_PARTS = {
+    "needs": r"^## What it needs|^\| needs",
+    "formula": r"^## (The f|F)ormula|^## How it works|^## The published method",
+    "paper": r"^## Papers?$|^\| papers?",
+    "settings": r"^## Settings",
+    "cost": r"^## Cost|^\| cost",
+    "when to use it": r"^## When to use it",
+    "how to read it": r"^## How to read",
+    "what was measured": r"^## (A m|M)easured|^## What (was measured|it finds)",
+    "weaknesses": r"^## (Known w|W)eaknesses",
+}
+DEFENCE_PARTS = {
+    "needs": r"^\| needs",
+    "paper": r"^\| paper",
+    "formula": r"^## Formula",
+    "guarantee": r"^## Guarantee",
+    "settings": r"^## Settings",
+    "cost": r"^## What it costs",
+    "limits": r"^## What it does not protect",
+}
+
+
+@pytest.mark.parametrize("name", sorted({*ATTACKS, "stacking"}))
+def test_each_attacks_page_answers_what_readers_ask(name: str) -> None:
+    page = (DOCS / "attacks" / f"{name}.md").read_text(encoding="utf-8")
+    assert [part for part, said in ATTACK_PARTS.items() if not re.search(said, page, re.M)] == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [page for page in PAGES if page.parent.name == "defences" and page.stem != "README"],
+    ids=named,
+)
+def test_each_defences_page_answers_what_readers_ask(path: Path) -> None:
+    page = path.read_text(encoding="utf-8")
+    parts = DEFENCE_PARTS
+    if path.stem in catalog.UPDATE_DEFENCES:
+        parts = parts | {"what was measured": r"^## What was measured"}
+    assert [part for part, said in parts.items() if not re.search(said, page, re.M)] == []
+
+
 @pytest.mark.parametrize("name", [name for name in catalog.UPDATE_DEFENCES if name != "none"])
 def test_each_update_defence_has_a_page_that_names_its_settings(name: str) -> None:
     page = (DOCS / "defences" / f"{name}.md").read_text(encoding="utf-8")
