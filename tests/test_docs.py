@@ -108,6 +108,12 @@ def test_command_lines_in_the_documentation_are_valid(block: str) -> None:
             command.make_context(words[1], words[2:])  # raises on an unknown option
 
 
+@pytest.mark.parametrize("block", snippets("python"))
+def test_python_that_is_shown_and_not_run_is_python(block: str) -> None:
+    if ">>>" not in block:
+        compile(block, "snippet", "exec")
+
+
 @pytest.mark.parametrize("name", ATTACKS)
 def test_each_attack_has_a_page_that_names_its_settings(name: str) -> None:
     page = (DOCS / "attacks" / f"{name}.md").read_text(encoding="utf-8")

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from leakscope.experiments import page as tables
+
+from ..experiments.test_page import outcome
 from . import cases
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -57,6 +60,21 @@ def test_it_opens_quietly_and_fits(page: Page, case: str, tmp_path: Path) -> Non
         assert box is not None
         assert box["width"] > 300
         assert box["height"] > 50
+
+
+def test_the_page_of_tables_opens_quietly_and_fits(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    outcome().save(tmp_path / "run")
+    file = tables.write(tmp_path)
+    said: list[str] = []
+    requests: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(file.as_uri(), wait_until="networkidle")
+    assert said == []
+    assert requests == [file.as_uri()]
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.locator("figure svg").count() == 2
 
 
 def test_it_reads_the_same_without_javascript(browser: Browser, tmp_path: Path) -> None:
