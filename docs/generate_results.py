@@ -46,6 +46,7 @@ def _index(outcomes: Mapping[str, Outcome]) -> str:
         for name, one in outcomes.items()
     ]
     missing = [name for name in TABLES if name not in outcomes]
+    total = sum(one.made.cpu_seconds for one in outcomes.values()) / 60
     return "\n".join(
         [
             "# Results",
@@ -62,6 +63,8 @@ def _index(outcomes: Mapping[str, Outcome]) -> str:
             "date | commit |",
             "| --- | --- | --- | --- | --- | --- | --- |",
             *rows,
+            "",
+            f"Together {total:.0f} minutes of one core.",
             "",
             *(
                 [f"Not stored yet: {', '.join(f'`{name}`' for name in missing)}.", ""]

@@ -25,7 +25,7 @@ TABLE = Table(
     ),
     work="leakscope.experiments.raifle_users:recommended",
     seeds=SEEDS,
-    minutes={"small": 6, "medium": 40, "full": 240},
+    minutes={"small": 4, "medium": 40, "full": 240},
     differs={
         size: f"{text} IMIA is our reading of a description in words; the paper quotes its figures."
         for size, text in FEWER.items()

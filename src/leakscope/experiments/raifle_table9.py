@@ -52,6 +52,6 @@ TABLE = Table(
     ),
     work="leakscope.experiments.raifle_users:either",
     seeds=SEEDS,
-    minutes={"small": 10, "medium": 60, "full": 300},
+    minutes={"small": 1, "medium": 60, "full": 300},
     differs=SEARCHES,
 )

@@ -11,11 +11,11 @@ from leakscope.experiments.table import TABLES, find
 
 def show_all() -> None:
     """Print every table with its source and what each size costs."""
-    grid = _grid("Published tables that can be measured again")
+    grid = _grid("Published tables that can be measured again; minutes of one core, by size")
     grid.add_column("table", no_wrap=True)
     grid.add_column("what and where from")
     for size in ("small", "medium", "full"):
-        grid.add_column(f"{size}, min", justify="right")
+        grid.add_column(size, justify="right", no_wrap=True)
     total = [0, 0, 0]
     for name in TABLES:
         table = find(name)
@@ -27,8 +27,8 @@ def show_all() -> None:
     console = Console()
     console.print(grid)
     console.print(
-        "Minutes are of one core; several share the work. To measure one: leakscope reproduce "
-        "TABLE. To measure all: leakscope reproduce --size small.",
+        "Several cores share the work. To measure one: leakscope reproduce TABLE. To measure all: "
+        "leakscope reproduce --size small.",
         highlight=False,
     )
 
