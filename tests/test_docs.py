@@ -189,6 +189,19 @@ def test_each_answer_defence_has_a_page_that_names_its_settings(name: str) -> No
         assert f"`{setting.name}`" in row
 
 
+@pytest.mark.parametrize("name", catalog.TRAINED_DEFENCES)
+def test_each_defence_that_is_trained_in_has_a_page_that_names_its_settings(name: str) -> None:
+    page = (DOCS / "defences" / f"{name}.md").read_text(encoding="utf-8")
+    assert page.startswith(f"# {name}\n")
+    table = (DOCS / "defences" / "README.md").read_text(encoding="utf-8")
+    (row,) = re.findall(rf"^\| \[{name}\]\({name}\.md\) .*$", table, re.M)
+    everywhere = {"recipe", "way", "workers", "device"}
+    for setting in dataclasses.fields(catalog.trained_defence_class(name)):
+        if setting.name not in everywhere:
+            assert f"`{setting.name}`" in page
+            assert f"`{setting.name}`" in row
+
+
 def test_the_default_attacks_are_those_that_the_pages_count() -> None:
     assert len(catalog.default()) == 11
     assert [a.name for a in catalog.default(shadows=True)[11:]] == list(catalog.SHADOW_ATTACKS)

@@ -64,6 +64,12 @@ UPDATE_DEFENCES = {
 }
 
 TRAINED_DEFENCES = {
+    "early-stopping": "leakscope.defences.early_stopping:EarlyStopping",
+    "regularise": "leakscope.defences.regularise:Regularise",
+    "label-smoothing": "leakscope.defences.label_smoothing:LabelSmoothing",
+    "relaxloss": "leakscope.defences.relaxloss:RelaxLoss",
+    "adversarial-regularisation": "leakscope.defences.adversarial:AdversarialRegularisation",
+    "dap": "leakscope.defences.dap:DAP",
     "dp-sgd": "leakscope.defences.dp_sgd:DPSGD",
 }
 """Trainers whose models give away less: each takes the recipe of an undefended one first."""

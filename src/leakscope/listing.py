@@ -26,12 +26,15 @@ def lines(what: str) -> Iterator[tuple[str, str]]:
         for name, load in DATA.items():
             yield name, f"{_first_line(load)} [leakscope.data.bundled:{load.__name__}]"
     elif what == "defences":
+        for name in catalog.TRAINED_DEFENCES:
+            cls = catalog.trained_defence_class(name)
+            yield name, f"{_first_line(cls)} [{cls.paper}; trained in]"
         for name in catalog.UPDATE_DEFENCES:
             cls = catalog.defence_class(name)
-            yield name, _first_line(cls) + (f" [{cls.paper}]" if cls.paper else "")
+            yield name, _first_line(cls) + (f" [{cls.paper}; on the wire]" if cls.paper else "")
         for name in catalog.ANSWER_DEFENCES:
             cls = catalog.answer_defence_class(name)
-            yield name, f"{_first_line(cls)} [{cls.paper}]"
+            yield name, f"{_first_line(cls)} [{cls.paper}; before the answers]"
     else:
         for name in (
             catalog.ATTACKS

@@ -75,6 +75,10 @@ def test_trainers_that_differ_have_different_names() -> None:
         trainer_name(FunctionTrainer(tree)),
         trainer_name(FunctionTrainer(tree, "logits")),
         trainer_name(3),
+        trainer_name((3, 4)),
+        trainer_name((3, 5)),
+        trainer_name(POOL),
+        trainer_name(worlds.draw(80, 1)),
     }
-    assert len(names) == 7
+    assert len(names) == 11
     assert not any("0x" in name for name in names)  # an address would differ in the next process

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import ClassVar, get_args
 
 import numpy as np
 import torch
@@ -45,6 +45,9 @@ class DPSGD:
     be reproduced from the seed: right for an audit, but not cryptographically random, as a
     published model should have it.
 
+    With a recipe that selects an epoch or stops early nothing is promised: the choice looks at
+    losses of records held out, and by AOP at those of members, without any noise.
+
     Args:
         recipe: network, optimiser, learning rate, schedule, epochs (how often each record is
             seen, on average) and batch size (on average).
@@ -76,7 +79,15 @@ class DPSGD:
     rounds: int = 1
     jobs: int = field(default=-1, metadata={"identity": False})
 
+    name: ClassVar[str] = "dp-sgd"
+    paper: ClassVar[str] = "Abadi et al. 2016"
+
     def __post_init__(self) -> None:
+        if self.recipe.loss is not None:
+            raise SpecError(
+                f"expected a recipe with the cross-entropy, got {self.recipe.loss!r}: leave loss "
+                "out, since one that mixes records of a batch would break the promise"
+            )
         if (self.noise_multiplier is None) == (self.epsilon is None):
             raise SpecError(
                 "expected either noise_multiplier or epsilon, got "
@@ -117,6 +128,8 @@ class DPSGD:
         """
         if rounds < 1:
             raise SpecError(f"expected one round or more, got {rounds}: count what was trained")
+        if self.recipe.selects is not None:
+            return None
         plan = self._plan(n_records)
         steps = rounds * plan.steps
         spent = self.epsilon
@@ -182,7 +195,7 @@ class DPSGD:
             given = None if start is None else as_arrays(start)
             tasks = (
                 delayed(train_there)(
-                    sent, self._plan(len(job.rows)), shared, job._replace(start=None), given
+                    sent, self._plan(self._fitted(job)), shared, job._replace(start=None), given
                 )
                 for job in jobs
             )
@@ -208,6 +221,10 @@ class DPSGD:
         """
         for module in self.networks(pool, subsets, seeds):
             yield TorchTarget(module, "logits")
+
+    def _fitted(self, job: Job) -> int:
+        """How many records a model is trained on; others are held out."""
+        return len(self.recipe.parts(job.rows, job.seed)[0])
 
     def _plan(self, records: int) -> Plan:
         if records < 1:

@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from leakscope.randomness import stream
+from leakscope.training.early import Best
 from leakscope.training.loop import Job, seeded, started, threads
-from leakscope.training.network import as_arrays, as_tensors, state
+from leakscope.training.network import as_arrays, as_tensors, restore, state
 from leakscope.training.pool import Arrays
 from leakscope.training.recipe import Recipe
 
@@ -71,18 +72,28 @@ class _Step:
 
 def train(recipe: Recipe, plan: Plan, data: Arrays, job: Job) -> nn.Module:
     """One model, in evaluation mode. The random numbers of the caller are left alone."""
-    x, y = (torch.from_numpy(array[job.rows]) for array in (data.x, data.y))
+    fit, held_out = recipe.parts(job.rows, job.seed)
+    x, y = (torch.from_numpy(array[fit]) for array in (data.x, data.y))
     coins, noise = (_generator(job.seed, name) for name in ("poisson batches", "noise"))
     with seeded(job.seed, torch.device("cpu")), warnings.catch_warnings():
         # the first layer's input needs no gradient; its parameters get theirs all the same
         warnings.filterwarnings("ignore", "Full backward hook is firing", UserWarning)
         module = started(recipe, job).train()
         step = _Step(recipe, plan, module, noise)
+        best = Best(recipe, data.tensors("cpu"), fit, held_out) if recipe.selects else None
         for k in range(plan.steps):
             # in double precision, as the accountant's rate is
             batch = torch.rand(len(x), generator=coins, dtype=torch.float64) < plan.rate
             step(recipe.rate(k / plan.steps), x[batch], y[batch])
-    return module.eval()
+            if best and _epoch_ends(k, plan) and not best.hopeful(module):
+                break
+            module.train()
+    return restore(module, best.state) if best else module.eval()
+
+
+def _epoch_ends(step: int, plan: Plan) -> bool:
+    """Whether as many records as there are, on average, were seen since the last time."""
+    return int((step + 1) * plan.rate) > int(step * plan.rate) or step + 1 == plan.steps
 
 
 def train_there(

@@ -11,9 +11,13 @@ from jaxtyping import Shaped
 from leakscope.core import Records
 from leakscope.errors import DataError, MissingExtra
 
-Name = Literal["mnist", "fashion_mnist", "cifar10", "fer2013", "ham10000"]
+Name = Literal["mnist", "fashion_mnist", "cifar10", "cifar100", "fer2013", "ham10000"]
 
-_STRIPS = {"cifar10": ("x_strip.png", 32), "fer2013": ("x_strip.png", 48)}
+_STRIPS = {
+    "cifar10": ("x_strip.png", 32),
+    "cifar100": ("x_strip.png", 32),
+    "fer2013": ("x_strip.png", 48),
+}
 
 
 def images(name: Name, side: int | None = None) -> Records:

@@ -37,7 +37,8 @@ def aop(accuracy: float, auc: float, weight: float = LAMBDA) -> float:
             f"AUC {auc} and weight {weight}: give rates, and not percentages"
         )
     # divided, not multiplied by a negative power, which overflows where the weight is large
-    return accuracy * (0.5 / max(auc, 0.5)) ** weight
+    kept: float = (0.5 / max(auc, 0.5)) ** weight
+    return accuracy * kept
 
 
 def aop_estimate(accuracy: Estimate, auc: Estimate, weight: float = LAMBDA) -> Estimate:

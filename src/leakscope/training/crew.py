@@ -16,6 +16,7 @@ from leakscope.core import Records
 from leakscope.errors import SpecError
 from leakscope.targets.asking import guarded
 from leakscope.training.loop import Job, fresh, threads
+from leakscope.training.objective import Adversary
 from leakscope.training.packing import packed
 from leakscope.training.pool import Arrays
 from leakscope.training.processes import keep_memory
@@ -49,17 +50,22 @@ class Crew:
         workers: processes; one a core unless given.
 
     Raises:
-        SpecError: there are no workers, or the recipe stops early.
+        SpecError: there are no workers, or the recipe holds records out.
         TargetError: the recipe makes no network.
     """
 
     def __init__(self, recipe: Recipe, pool: Records, workers: int | None = None) -> None:
         if workers is not None and workers < 1:
             raise SpecError(f"expected workers from 1, got {workers}: leave it out")
-        if recipe.patience is not None:
+        if recipe.selects is not None:
             raise SpecError(
-                f"expected a recipe without patience for clients, got {recipe.patience}: each "
-                "trains for the epochs that the server asked for"
+                "expected a recipe without patience and select for clients, got "
+                f"{recipe.selects!r}: each trains for the epochs that the server asked for"
+            )
+        if isinstance(recipe.loss, Adversary):
+            raise SpecError(
+                f"expected a loss without an adversary for clients, got {recipe.loss!r}: its "
+                "records held out are a client's own"
             )
         with guarded("the recipe to make a network", _REMEDY):
             self._data = Arrays.prepare(pool, fresh(recipe, Job(np.arange(1), 0)))

@@ -17,6 +17,7 @@ from leakscope.targets.torch import TorchTarget
 from leakscope.training import memory
 from leakscope.training.loop import Job, assigned, fresh
 from leakscope.training.network import obstacle
+from leakscope.training.objective import Adversary
 from leakscope.training.pool import Arrays
 from leakscope.training.recipe import Recipe
 from leakscope.training.trial import fastest
@@ -182,10 +183,12 @@ class Fleet:
     def _settled(self, pool: Records, jobs: Sequence[Job]) -> tuple["Fleet", Work]:
         network = fresh(self.recipe, jobs[0])
         why_not = obstacle(network)
+        if isinstance(self.recipe.loss, Adversary):
+            why_not = f"its loss has an adversary ({type(self.recipe.loss).__name__})"
         if self.way == "stacked" and why_not:
             raise SpecError(
-                f"expected layers that can be stacked, but {why_not}: "
-                'use way="auto", or train without that layer'
+                f"expected a training that can be stacked, but {why_not}: "
+                'use way="auto", or train without that'
             )
         work = self._work(pool, network)
         fleet = replace(self, at_once=work.wave)

@@ -14,12 +14,15 @@ from leakscope.errors import DataError
 from leakscope.training.chain import by_hand, dense_layers
 from leakscope.training.early import Best
 from leakscope.training.network import restore
+from leakscope.training.objective import Adversary, BatchLoss
 from leakscope.training.pool import Tensors, with_channels_last
 from leakscope.training.recipe import Recipe, Rows
 from leakscope.training.rewrite import pooled_first
 
 Step = Callable[[torch.Tensor, torch.Tensor, float], None]
 """Learns one batch of features and labels at a learning rate."""
+Steps = Callable[[int], Step]
+"""The step of each epoch, from 0."""
 
 
 class Job(NamedTuple):
@@ -56,10 +59,11 @@ def train(recipe: Recipe, data: Tensors, job: Job) -> nn.Module:
         module = started(recipe, job).to(data.x.device)
         if data.channels_last:
             with_channels_last(module)
-        best = Best(recipe.patience, data, torch.from_numpy(held_out)) if recipe.patience else None
-        with _stepping(recipe, module, data) as step:
-            for epoch in recipe.plan(fit, job.seed):
+        best = Best(recipe, data, fit, held_out) if recipe.selects else None
+        with _stepping(recipe, module, data, held_out) as steps:
+            for number, epoch in enumerate(recipe.plan(fit, job.seed)):
                 module.train()
+                step = steps(number)
                 for rate, rows in epoch:
                     step(*data.batch(rows.to(data.x.device)), rate)
                 if best and not best.hopeful(module):
@@ -67,22 +71,55 @@ def train(recipe: Recipe, data: Tensors, job: Job) -> nn.Module:
     return restore(module, best.state) if best else module.eval()
 
 
-def _stepping(recipe: Recipe, module: nn.Module, data: Tensors) -> AbstractContextManager[Step]:
-    layers = dense_layers(module, data)
-    return by_hand(recipe, module, layers) if layers else _by_autograd(recipe, module)
+def _stepping(
+    recipe: Recipe, module: nn.Module, data: Tensors, held_out: Rows
+) -> AbstractContextManager[Steps]:
+    layers = None if recipe.loss else dense_layers(module, data)
+    if layers:
+        return _in_all_epochs(by_hand(recipe, module, layers))
+    return _by_autograd(recipe, module, data, held_out)
 
 
 @contextmanager
-def _by_autograd(recipe: Recipe, module: nn.Module) -> Iterator[Step]:
-    optimiser = recipe.over([p for p in module.parameters() if p.requires_grad])
+def _in_all_epochs(stepping: AbstractContextManager[Step]) -> Iterator[Steps]:
+    with stepping as step:
+        yield lambda _epoch: step
 
-    def step(x: torch.Tensor, y: torch.Tensor, rate: float) -> None:
-        optimiser.zero_grad()
-        torch.autograd.backward(cross_entropy(module(x), y))
-        apply(optimiser, rate)
+
+@contextmanager
+def _by_autograd(
+    recipe: Recipe, module: nn.Module, data: Tensors, held_out: Rows
+) -> Iterator[Steps]:
+    optimiser = recipe.over([p for p in module.parameters() if p.requires_grad])
+    losses = batch_losses(recipe, module, data, torch.from_numpy(held_out).to(data.x.device))
+
+    def steps(epoch: int) -> Step:
+        loss = losses(epoch)
+
+        def step(x: torch.Tensor, y: torch.Tensor, rate: float) -> None:
+            optimiser.zero_grad()
+            torch.autograd.backward(loss(x, y))
+            apply(optimiser, rate)
+
+        return step
 
     with pooled_first(module):
-        yield step
+        yield steps
+
+
+def batch_losses(
+    recipe: Recipe, module: nn.Module, data: Tensors, held_out: torch.Tensor
+) -> Callable[[int], BatchLoss]:
+    """What a step of each epoch makes smaller."""
+    if isinstance(recipe.loss, Adversary):
+        return recipe.loss.against(module, data, held_out)
+    return lambda epoch: lambda x, y: loss_of(recipe, module(x), y, epoch)
+
+
+def loss_of(recipe: Recipe, logits: torch.Tensor, y: torch.Tensor, epoch: int) -> torch.Tensor:
+    """The loss of one batch, for a recipe without an adversary."""
+    assert not isinstance(recipe.loss, Adversary)
+    return cross_entropy(logits, y) if recipe.loss is None else recipe.loss(logits, y, epoch)
 
 
 def apply(optimiser: torch.optim.Optimizer, rate: float) -> None:

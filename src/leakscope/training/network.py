@@ -8,9 +8,10 @@ import numpy as np
 import torch
 from torch import nn
 from torch.func import functional_call, grad, stack_module_state, vmap
-from torch.nn.functional import cross_entropy
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
+
+from leakscope.training.objective import Loss
 
 
 def obstacle(module: nn.Module) -> str | None:
@@ -88,11 +89,11 @@ class Stack:
         trained: what an optimiser changes.
     """
 
-    def __init__(self, modules: list[nn.Module]) -> None:
+    def __init__(self, modules: list[nn.Module], loss: Loss) -> None:
         self._params, self._buffers = stack_module_state(modules)
         self.trained = [p for p in self._params.values() if p.requires_grad]
         self._size = len(modules)
-        self._gradients = vmap(grad(partial(_loss, deepcopy(modules[0]).train())))
+        self._loss = partial(_loss, deepcopy(modules[0]).train(), loss)
 
     def of(self, k: int) -> dict[str, torch.Tensor]:
         """The state of one of them."""
@@ -113,20 +114,23 @@ class Stack:
         optimiser.param_groups[0]["params"] = self.trained
         self._size = len(positions)
 
-    def differentiate(self, members: list[int], x: torch.Tensor, y: torch.Tensor) -> None:
+    def differentiate(
+        self, members: list[int], x: torch.Tensor, y: torch.Tensor, epoch: int
+    ) -> None:
         """Set the gradients of some models, and update their buffers, each by its own batch.
 
         Args:
             members: which models.
             x: features of their batches, which are equally long, one after another.
             y: the labels.
+            epoch: from 0.
         """
         # all of them, as nearly always, are differentiated where they are
         chosen = slice(None) if len(members) == self._size else members
         params = {name: p.detach()[chosen] for name, p in self._params.items()}
         buffers = {name: b[chosen] for name, b in self._buffers.items()}
         batches = (t.reshape(len(members), -1, *t.shape[1:]) for t in (x, y))
-        gradients = self._gradients(params, buffers, *batches)
+        gradients = vmap(grad(partial(self._loss, epoch)))(params, buffers, *batches)
         for name, p in self._params.items():
             if p.requires_grad:
                 p.grad = torch.zeros_like(p) if p.grad is None else p.grad
@@ -137,9 +141,11 @@ class Stack:
 
 def _loss(
     module: nn.Module,
+    loss: Loss,
+    epoch: int,
     params: dict[str, torch.Tensor],
     buffers: dict[str, torch.Tensor],
     x: torch.Tensor,
     y: torch.Tensor,
 ) -> torch.Tensor:
-    return cross_entropy(functional_call(module, (params, buffers), (x,)), y)
+    return loss(functional_call(module, (params, buffers), (x,)), y, epoch)

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import inspect
 import sys
 from importlib.machinery import PathFinder
 from typing import Any
@@ -19,7 +20,7 @@ def packed(settings: Any, code: Any) -> bytes:
     """
     vendored = importlib.util.find_spec("cloudpickle") is None  # by joblib, before its 1.6
     pickler = importlib.import_module("joblib.externals.cloudpickle" if vendored else "cloudpickle")
-    module = sys.modules.get(getattr(code, "__module__", None) or "__main__")
+    module = sys.modules.get(getattr(inspect.unwrap(code), "__module__", None) or "__main__")
     top = module.__name__.partition(".")[0] if module else "__main__"
     if top == "__main__" or PathFinder.find_spec(top) or top in sys.builtin_module_names:
         return bytes(pickler.dumps(settings))

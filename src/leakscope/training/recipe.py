@@ -10,12 +10,14 @@ from jaxtyping import Int64
 
 from leakscope.errors import DataError, SpecError, did_you_mean
 from leakscope.randomness import stream
+from leakscope.training.objective import Adversary, Loss
 
 if TYPE_CHECKING:
     import torch
 
 Optimiser = Literal["sgd", "adam", "adamw", "adamax", "adadelta"]
 Schedule = Literal["constant", "cosine"]
+Select = Literal["loss", "accuracy", "aop"]
 Rows = Int64[np.ndarray, " rows"]
 Held = Int64[np.ndarray, "_"]
 """Rows as well, where several arrays of them differ in length."""
@@ -25,7 +27,7 @@ HeldOut = Int64[np.ndarray, " held_out"]
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Training of one classifier with cross-entropy, as PyTorch's optimisers define it.
+    """Training of one classifier, by default with cross-entropy, as PyTorch's optimisers define it.
 
     Args:
         network: makes an untrained module that maps records to logits, one a class; called once a
@@ -39,13 +41,19 @@ class Recipe:
             of which batch normalisation knows no variance: that one joins the batch before.
         schedule: ``constant``, or ``cosine``: down to zero over all steps (Loshchilov and Hutter
             2017, eq. 5, without restarts).
-        patience: stop a model once its loss on records held out for it was no better for so many
-            epochs in a row, and take the weights of its best epoch; by default all epochs are run.
-        held_out: with ``patience``: the share of a model's own records that is held out, drawn
-            from its seed. The model is not trained on them.
+        patience: stop a model once it was no better by ``select`` for so many epochs in a row;
+            by default all epochs are run.
+        held_out: with ``patience`` or ``select``: the share of a model's own records that is held
+            out, drawn from its seed. The model is not trained on them.
+        select: which epoch's weights are taken: the best by the ``loss`` or ``accuracy`` on records
+            held out, or by ``aop``, that accuracy over what a threshold on the loss tells of who
+            was trained on, see `leakscope.training.early.merit`; by default the last epoch, or
+            with ``patience`` that of the least loss.
+        loss: what a step makes smaller; the cross-entropy unless given.
 
     Raises:
-        SpecError: there is no such optimiser or schedule, or a number makes no sense.
+        SpecError: there is no such optimiser, schedule or way to select, or a number makes no
+            sense.
     """
 
     network: Callable[[], "torch.nn.Module"]
@@ -58,10 +66,14 @@ class Recipe:
     schedule: Schedule = "constant"
     patience: int | None = None
     held_out: float = 0.1
+    select: Select | None = None
+    loss: Loss | Adversary | None = None
 
     def __post_init__(self) -> None:
         _check_word("optimiser", self.optimiser, get_args(Optimiser))
         _check_word("schedule", self.schedule, get_args(Schedule))
+        if self.select is not None:
+            _check_word("way to select an epoch", self.select, get_args(Select))
         _check(callable(self.network), "a function that makes a network", self.network)
         _check(0 < self.lr < math.inf, "lr above 0", self.lr)
         _check(0 <= self.momentum < 1, "momentum from 0 to below 1", self.momentum)
@@ -75,6 +87,11 @@ class Recipe:
                 f"expected no momentum with {self.optimiser}, which has its own, got "
                 f'{self.momentum}: leave it out, or use optimiser="sgd"'
             )
+
+    @property
+    def selects(self) -> Select | None:
+        """By what the best epoch is chosen; None where it is the last one and none is held out."""
+        return self.select or ("loss" if self.patience else None)
 
     def batch_edges(self, records: int) -> list[int]:
         """Where an epoch over so many records is cut into batches.
@@ -95,12 +112,12 @@ class Recipe:
         Raises:
             DataError: no row is left for one of the two.
         """
-        if self.patience is None:
+        if self.selects is None:
             return rows, rows[:0]
         if len(rows) < 2:
             raise DataError(
                 f"expected two records or more to hold one out, got {len(rows)}: "
-                "enlarge the pool, or leave patience out"
+                "enlarge the pool, or leave patience and select out"
             )
         held_out = min(max(1, round(self.held_out * len(rows))), len(rows) - 1)
         shuffled = stream(seed, "held out").permutation(rows)

@@ -7,10 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy
 
 from leakscope.training.chain import by_hand, dense_layers
-from leakscope.training.loop import Step, apply, seeded
+from leakscope.training.loop import Step, apply, loss_of, seeded
 from leakscope.training.network import state
 from leakscope.training.pool import Tensors, with_channels_last
 from leakscope.training.recipe import Recipe, Rows
@@ -41,11 +40,12 @@ class Replica:
         if data.channels_last:
             with_channels_last(self._module)
         self._fresh = {name: tensor.clone() for name, tensor in state(self._module).items()}
-        self._dense = dense_layers(self._module, data)
+        self._dense = None if recipe.loss else dense_layers(self._module, data)
         trained = [p for p in self._module.parameters() if p.requires_grad and not self._dense]
         kinds = dict.fromkeys(p.dtype for p in trained)
         self._flats = [_flattened([p for p in trained if p.dtype == kind]) for kind in kinds]
         self._optimiser = recipe.over([flat.whole for flat in self._flats]) if trained else None
+        self._epoch = 0
 
     def trained(
         self, start: Mapping[str, torch.Tensor], rows: Rows, seed: int
@@ -55,7 +55,8 @@ class Replica:
             for name, tensor in state(self._module).items():
                 tensor.copy_(start.get(name, self._fresh[name]))
         with seeded(seed, self._data.x.device), self._stepping() as step:
-            for epoch in self._recipe.plan(rows, seed):
+            for number, epoch in enumerate(self._recipe.plan(rows, seed)):
+                self._epoch = number
                 for rate, batch in epoch:
                     step(*self._data.batch(batch), rate)
         named = self._module.state_dict().items()
@@ -75,7 +76,7 @@ class Replica:
     def _step(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> None:
         for flat in self._flats:
             flat.gradient.zero_()
-        torch.autograd.backward(cross_entropy(self._module(x), y))
+        torch.autograd.backward(loss_of(self._recipe, self._module(x), y, self._epoch))
         assert self._optimiser is not None
         apply(self._optimiser, rate)
 

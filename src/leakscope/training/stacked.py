@@ -1,12 +1,13 @@
 """Training many models as one computation."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import torch
 from torch import nn
 
 from leakscope.training.early import Best
-from leakscope.training.loop import Job, apply, fresh
+from leakscope.training.loop import Job, apply, fresh, loss_of
 from leakscope.training.network import Stack, restore
 from leakscope.training.pool import Tensors
 from leakscope.training.recipe import Recipe
@@ -25,16 +26,16 @@ def stacked(recipe: Recipe, data: Tensors, jobs: Sequence[Job]) -> list[nn.Modul
 def _train_stack(recipe: Recipe, data: Tensors, jobs: Sequence[Job]) -> list[nn.Module]:
     parts = [recipe.parts(job.rows, job.seed) for job in jobs]
     modules = [fresh(recipe, job).to(data.x.device) for job in jobs]
-    stack = Stack(modules)
+    stack = Stack(modules, partial(loss_of, recipe))
     optimiser = recipe.over(stack.trained)
-    best = [Best(recipe.patience or 1, data, torch.from_numpy(held)) for _, held in parts]
+    best = [Best(recipe, data, *part) for part in parts] if recipe.selects else []
     plans = (recipe.plan(fit, job.seed) for (fit, _), job in zip(parts, jobs, strict=True))
     going = list(range(len(jobs)))
-    for epochs in zip(*plans, strict=True):
+    for number, epochs in enumerate(zip(*plans, strict=True)):
         for steps in zip(*(epochs[k] for k in going), strict=True):
-            _step(stack, data, [rows for _, rows in steps])
+            _step(stack, data, [rows for _, rows in steps], number)
             apply(optimiser, steps[0][0])  # the rate depends on the number of steps alone
-        if recipe.patience:
+        if best:
             hopeful = [
                 position
                 for position, k in enumerate(going)
@@ -45,15 +46,15 @@ def _train_stack(recipe: Recipe, data: Tensors, jobs: Sequence[Job]) -> list[nn.
             if len(hopeful) < len(going):
                 stack.keep(hopeful, optimiser)
                 going = [going[position] for position in hopeful]
-    final = [b.state for b in best] if recipe.patience else [stack.of(k) for k in going]
+    final = [b.state for b in best] or [stack.of(k) for k in going]
     return [restore(module, state) for module, state in zip(modules, final, strict=True)]
 
 
-def _step(stack: Stack, data: Tensors, batches: Sequence[torch.Tensor]) -> None:
+def _step(stack: Stack, data: Tensors, batches: Sequence[torch.Tensor], epoch: int) -> None:
     # the last batches of an epoch differ in size: no padding, which batch statistics would see
     for members in _grouped(map(len, batches)):
         together = torch.cat([batches[k] for k in members]).to(data.x.device)
-        stack.differentiate(members, *data.batch(together))
+        stack.differentiate(members, *data.batch(together), epoch)
 
 
 def _grouped(keys: Iterable[int]) -> list[list[int]]:

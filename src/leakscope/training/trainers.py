@@ -1,6 +1,7 @@
 """Trainers: whatever a user calls "how this model is trained", as one interface."""
 
 import dataclasses
+import hashlib
 import inspect
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -114,6 +115,11 @@ def trainer_name(how: Any) -> str:
         return f"{type(how).__qualname__} {fields}"
     if how is None or isinstance(how, str | int | float):
         return repr(how)
+    if isinstance(how, tuple):
+        return repr([trainer_name(part) for part in how])
+    if isinstance(how, np.ndarray):
+        content = hashlib.blake2b(np.ascontiguousarray(how).tobytes(), digest_size=8).hexdigest()
+        return f"{how.dtype} {how.shape} {content}"
     try:
         return inspect.getsource(how)
     except (OSError, TypeError):

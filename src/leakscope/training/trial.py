@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from leakscope.training.loop import Job
+from leakscope.training.objective import Adversary
 from leakscope.training.processes import awake
 from leakscope.training.ways import Way, Work, trained
 
@@ -83,7 +84,9 @@ def _step(work: Work, way: Way, workers: int, jobs: Sequence[Job]) -> float:
 
 def _seconds(work: Work, way: Way, workers: int, jobs: Sequence[Job], steps: int) -> float:
     """How long so many steps of these models take, with what comes before and after."""
-    recipe = replace(work.recipe, epochs=1, patience=None)
+    # an adversary needs records held out; nobody else's step does
+    select = work.recipe.selects if isinstance(work.recipe.loss, Adversary) else None
+    recipe = replace(work.recipe, epochs=1, patience=None, select=select)
     cut = [
         job._replace(rows=np.resize(job.rows, steps * min(recipe.batch_size, len(job.rows))))
         for job in jobs

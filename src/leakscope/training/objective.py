@@ -1,0 +1,50 @@
+"""What a training step makes smaller, where it is not the cross-entropy alone."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from leakscope.training.pool import Tensors
+
+
+@runtime_checkable
+class Loss(Protocol):
+    """A function of answers, labels and the epoch alone: settings, and no memory.
+
+    Differentiable, and in operations of PyTorch without branches on values, which a stack of models
+    cannot take: `torch.where` chooses.
+    """
+
+    def __call__(self, logits: "torch.Tensor", y: "torch.Tensor", epoch: int) -> "torch.Tensor":
+        """The loss of one batch, a single number.
+
+        Args:
+            logits: one row a record, one column a class.
+            y: labels.
+            epoch: from 0.
+        """
+        ...
+
+
+BatchLoss = Callable[["torch.Tensor", "torch.Tensor"], "torch.Tensor"]
+"""From the features and labels of a batch to what the step makes smaller."""
+
+
+@runtime_checkable
+class Adversary(Protocol):
+    """Somebody whom the model learns to beat besides: settings, from which each model's is made."""
+
+    def against(
+        self, module: "nn.Module", data: "Tensors", held_out: "torch.Tensor"
+    ) -> Callable[[int], BatchLoss]:
+        """The adversary of one model: for each epoch, from 0, the loss of a batch.
+
+        Args:
+            module: the model, in whatever mode; left in it.
+            data: the pool.
+            held_out: rows of it that the model is not trained on.
+        """
+        ...

@@ -1,0 +1,201 @@
+"""Every defence that is trained in has every property of the table; bad ones do not."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from leakscope import catalog
+from leakscope.core import Records, Target
+from leakscope.defences.regularise import Dropping
+from leakscope.defences.trained import Trained
+from leakscope.errors import SpecError
+from leakscope.training.fleet import Fleet
+from leakscope.training.recipe import Recipe
+
+from . import trained_table as table
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "adversarial-regularisation": {"weight": 0.5},
+    "dap": {"r": (0.1, 0.3), "shadows": 4, "samples": "all"},
+    "dp-sgd": {"delta": 1e-3, "epsilon": 60.0, "jobs": 1},
+}
+STRONG: dict[str, dict[str, Any]] = {
+    "early-stopping": {"select": "aop", "held_out": 0.3},
+    "regularise": {"dropout": 0.5, "l2": 0.5},
+    "relaxloss": {"alpha": 0.8},
+    "dp-sgd": {"delta": 1e-3, "epsilon": 5.0, "jobs": 1},
+}
+
+OVERFIT = replace(table.RECIPE, select=None, epochs=40)
+
+
+def defence(name: str, settings: dict[str, dict[str, Any]] = SETTINGS) -> Any:
+    return built(name, table.RECIPE, settings.get(name, {}))
+
+
+def built(name: str, recipe: Recipe, settings: dict[str, Any]) -> Any:
+    """In this process, one model after another."""
+    here = {} if name == "dp-sgd" else {"way": "one-by-one", "workers": 1}
+    return catalog.trained_defence(name, recipe, **settings, **here)
+
+
+@pytest.mark.parametrize("prove", table.PROPERTIES, ids=lambda prove: prove.__name__)
+@pytest.mark.parametrize("name", catalog.TRAINED_DEFENCES)
+def test_property(name: str, prove: table.Property) -> None:
+    prove(defence(name))
+
+
+@pytest.fixture(scope="module")
+def undefended() -> float:
+    return table.leak(Fleet(OVERFIT, "one-by-one", 1))
+
+
+@pytest.mark.parametrize("name", STRONG)
+def test_less_leaks_than_without_it(name: str, undefended: float) -> None:
+    assert undefended > 0.7
+    assert table.leak(built(name, OVERFIT, STRONG[name])) < undefended - 0.03
+
+
+def test_label_smoothing_makes_it_worse_as_its_page_says(undefended: float) -> None:
+    assert table.leak(built("label-smoothing", OVERFIT, {"amount": 0.5})) > undefended + 0.03
+
+
+@dataclass(frozen=True)
+class Careless(Trained):
+    """Trains on the whole pool, with random numbers of its own, and writes into the pool."""
+
+    name: ClassVar[str] = "careless"
+    paper: ClassVar[str] = "Nobody 2026"
+
+    def many(self, pool: Records, subsets: np.ndarray, seeds: Any) -> Iterator[Target]:
+        torch.rand(1)
+        everybody = np.ones_like(subsets)
+        return Fleet(self.recipe, "one-by-one", 1).many(pool, everybody, [len(seeds)] * len(seeds))
+
+
+@pytest.mark.parametrize(
+    "prove",
+    [
+        table.reads_its_own_records_alone,
+        table.repeats_itself_and_leaves_other_random_numbers_alone,
+        table.refuses_an_empty_subset,
+        table.refuses_unknown_settings_in_words,
+    ],
+    ids=lambda prove: prove.__name__,
+)
+def test_a_careless_defence_fails_the_table(prove: table.Property) -> None:
+    with pytest.raises((AssertionError, pytest.fail.Exception, SpecError)):
+        prove(Careless(table.RECIPE))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("label-smothing", {}, "did you mean 'label-smoothing'"),
+        ("label-smoothing", {"amount": 1.0}, "amount from 0 to below 1"),
+        ("label-smoothing", {"amount": "much"}, "a valid value for amount of label-smoothing"),
+        ("relaxloss", {"alpha": -1.0}, "alpha from 0"),
+        ("relaxloss", {"upper": 0.0}, "upper above 0"),
+        ("regularise", {"dropout": 1.0}, "dropout from 0 to below 1"),
+        ("early-stopping", {"select": "best"}, "a valid value for select of early-stopping"),
+        ("early-stopping", {"patience": 0}, "patience from 1"),
+        ("adversarial-regularisation", {"weight": -1.0}, "weight from 0"),
+        ("dap", {"r": ()}, "r from 0, one or more"),
+        ("dap", {"shadows": 0}, "shadows from 1"),
+        ("dap", {"samples": "some"}, "a valid value for samples of dap"),
+        ("dp-sgd", {"epsilon": 1.0}, "a value for delta of dp-sgd"),
+    ],
+)
+def test_wrong_settings_are_refused_in_words(
+    name: str, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SpecError, match=message):
+        catalog.trained_defence(name, table.RECIPE, **settings)
+
+
+LOGITS = torch.tensor([[2.0, 0.5, -1.0], [0.1, 0.2, 0.3], [-1.0, 3.0, 0.0], [0.0, 0.0, 1.0]])
+Y = torch.tensor([0, 1, 1, 2])
+
+
+def loss(name: str, **settings: Any) -> Any:
+    return catalog.trained_defence(name, table.RECIPE, **settings).defended().loss  # type: ignore[attr-defined]
+
+
+def test_relaxloss_is_what_a_loop_over_records_computes() -> None:
+    each = [float(cross_entropy(z, y)) for z, y in zip(LOGITS, Y, strict=True)]
+    mean = sum(each) / 4
+    below, above = loss("relaxloss", alpha=mean + 0.3, upper=0.3), loss("relaxloss", alpha=0.1)
+    assert float(below(LOGITS, Y, 0)) == pytest.approx(0.3, abs=1e-6)  # the even epochs
+    assert float(above(LOGITS, Y, 0)) == pytest.approx(mean - 0.1, abs=1e-6)
+    assert float(above(LOGITS, Y, 1)) == pytest.approx(mean, abs=1e-6)  # the odd ones
+    flattened = []
+    for z, y, own in zip(LOGITS, Y, each, strict=True):
+        p = z.softmax(0)
+        true = min(float(p[y]), 0.3)
+        soft = [true if c == y else (1 - true) / 2 for c in range(3)]
+        pulled = -sum(s * float(p[c].log()) for c, s in enumerate(soft))
+        flattened.append((pulled if int(z.argmax()) != int(y) else 0.0) - own)
+    assert float(below(LOGITS, Y, 1)) == pytest.approx(sum(flattened) / 4, abs=1e-6)
+
+
+def test_smooth_labels_and_small_answers_are_their_formulas() -> None:
+    log_p = LOGITS.log_softmax(1)
+    plain = -log_p[range(4), Y].mean()
+    smooth = 0.7 * plain - 0.3 * log_p.mean(dim=1).mean()
+    assert float(loss("label-smoothing", amount=0.3)(LOGITS, Y, 0)) == pytest.approx(float(smooth))
+    small = plain + 0.1 * (LOGITS**2).sum() / 4
+    assert float(loss("regularise", l2=0.1)(LOGITS, Y, 5)) == pytest.approx(float(small))
+
+
+def test_dropout_stands_before_each_layer_with_weights_but_the_first() -> None:
+    def deep() -> nn.Module:
+        head = nn.Sequential(nn.Flatten(), nn.Linear(8, 4))
+        return nn.Sequential(nn.Conv1d(1, 2, 3), nn.ReLU(), nn.Conv1d(2, 2, 3), head)
+
+    module = Dropping(deep, 0.2)()
+    kinds = [type(part).__name__ for part in module.modules() if not list(part.children())]
+    assert kinds == ["Conv1d", "ReLU", "Dropout", "Conv1d", "Flatten", "Dropout", "Linear"]
+
+
+@pytest.mark.parametrize("name", ["label-smoothing", "relaxloss"])
+def test_a_stack_of_models_learns_the_same(name: str) -> None:
+    recipe = replace(table.RECIPE, epochs=4)
+    defended = catalog.trained_defence(name, recipe).defended()  # type: ignore[attr-defined]
+    one, other = (
+        [target.predict(table.OTHERS.x) for target in table.trained(Fleet(defended, way, 1))]
+        for way in ("one-by-one", "stacked")
+    )
+    np.testing.assert_allclose(one, other, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_processes_are_sent_the_code_of_a_changed_network() -> None:
+    how = {"workers": 2}
+    one, other = (
+        catalog.trained_defence("regularise", replace(table.RECIPE, epochs=2), way=way, **how)
+        for way in ("one-by-one", "processes")
+    )
+    for left, right in zip(table.trained(one), table.trained(other), strict=True):
+        np.testing.assert_allclose(left.predict(table.POOL.x), right.predict(table.POOL.x), 1e-5)
+
+
+@pytest.mark.parametrize("name", ["adversarial-regularisation", "dap"])
+def test_who_learns_from_records_held_out_asks_for_them(name: str) -> None:
+    with pytest.raises(SpecError, match=f"holds records out for {name}"):
+        built(name, OVERFIT, {})
+
+
+def test_a_private_training_that_selects_promises_nothing_and_takes_no_other_loss() -> None:
+    plain = replace(table.RECIPE, select=None)
+    settings = {"delta": 1e-3, "noise_multiplier": 1.0}
+    assert catalog.trained_defence("dp-sgd", plain, **settings).guarantee(80)  # type: ignore[attr-defined]
+    selecting = catalog.trained_defence("dp-sgd", table.RECIPE, **settings)
+    assert selecting.guarantee(80) is None  # type: ignore[attr-defined]
+    with pytest.raises(SpecError, match="a recipe with the cross-entropy"):
+        catalog.trained_defence("dp-sgd", Recipe(table.network, loss=loss("relaxloss")), **settings)

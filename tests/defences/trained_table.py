@@ -1,0 +1,138 @@
+"""What every defence that is trained in must do, written once; each function asserts one thing."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from leakscope import auditing, catalog
+from leakscope.core import Challenge, Membership, ModelView, Records, Target, Trainer
+from leakscope.errors import DataError, SpecError
+from leakscope.training.fleet import Fleet
+from leakscope.training.recipe import Recipe
+from leakscope.training.trainers import as_trainer, trainer_name
+
+Property = Callable[[Any], None]
+FEATURES, CLASSES = 12, 3
+
+
+def network() -> nn.Module:
+    return nn.Sequential(nn.Linear(FEATURES, 32), nn.ReLU(), nn.Linear(32, CLASSES))
+
+
+RECIPE = Recipe(network, "adam", lr=0.01, epochs=15, batch_size=16, held_out=0.3, select="accuracy")
+
+
+def draw(records: int, seed: int) -> Records:
+    """Three clouds; every fourth label is another one, which can only be learned by heart."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, CLASSES, records)
+    x = rng.normal(size=(records, FEATURES)) + 2.5 * np.eye(FEATURES)[y]
+    wrong = rng.random(records) < 0.25
+    return Records(x.astype(np.float32), np.where(wrong, rng.integers(0, CLASSES, records), y))
+
+
+POOL, OTHERS = draw(80, 0), draw(400, 1)
+HALVES = np.arange(80) < np.array([[40], [50]])
+
+
+def trained(
+    defence: Trainer, pool: Records = POOL, seeds: tuple[int, int] = (1, 2)
+) -> list[Target]:
+    return list(defence.many(pool, HALVES, seeds))
+
+
+def learns(defence: Any) -> None:
+    for target in trained(defence):
+        answers = target.predict(OTHERS.x)
+        assert answers.shape == (len(OTHERS), CLASSES)
+        np.testing.assert_allclose(answers.sum(axis=1), 1, rtol=1e-6)
+        # with one of four labels wrong .83 is the most; .33 is chance
+        assert (answers.argmax(axis=1) == OTHERS.y).mean() > 0.5
+
+
+def repeats_itself_and_leaves_other_random_numbers_alone(defence: Trainer) -> None:
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    one, again, other = (trained(defence, seeds=seeds) for seeds in ((1, 2), (1, 2), (3, 2)))
+    assert torch.equal(torch.get_rng_state(), before)
+    np.testing.assert_array_equal(one[0].predict(POOL.x), again[0].predict(POOL.x))
+    np.testing.assert_array_equal(one[1].predict(POOL.x), other[1].predict(POOL.x))
+    assert not np.allclose(one[0].predict(POOL.x), other[0].predict(POOL.x))
+
+
+def reads_its_own_records_alone(defence: Trainer) -> None:
+    """The second half of the pool is nobody's: other records there change nothing."""
+    x, y = POOL.x.copy(), POOL.y.copy()
+    x[50:], y[50:] = -5.0, 0
+    one, other = (trained(defence, pool) for pool in (POOL, Records(x, y)))
+    for left, right in zip(one, other, strict=True):
+        np.testing.assert_array_equal(left.predict(OTHERS.x), right.predict(OTHERS.x))
+
+
+def leaves_the_pool_alone(defence: Trainer) -> None:
+    x, y = POOL.x.copy(), POOL.y.copy()
+    trained(defence)
+    np.testing.assert_array_equal(POOL.x, x)
+    np.testing.assert_array_equal(POOL.y, y)
+
+
+def leaves_the_recipe_alone(defence: Any) -> None:
+    before = trainer_name(defence.recipe)
+    trained(defence)
+    assert trainer_name(defence.recipe) == before
+
+
+def refuses_an_empty_subset(defence: Trainer) -> None:
+    with pytest.raises(DataError, match="records in every subset"):
+        list(defence.many(POOL, np.zeros((1, len(POOL)), np.bool_), [1]))
+    assert not list(defence.many(POOL, np.zeros((0, len(POOL)), np.bool_), []))
+
+
+def is_settings(defence: Any) -> None:
+    assert as_trainer(defence) is defence
+    assert defence == dataclasses.replace(defence)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        defence.recipe = None
+    # how it is computed is no part of what is trained
+    assert trainer_name(dataclasses.replace(defence)) == trainer_name(defence)
+    assert trainer_name(defence) != trainer_name(Fleet(defence.recipe))
+
+
+def refuses_unknown_settings_in_words(defence: Any) -> None:
+    with pytest.raises(SpecError, match=f"a setting of {defence.name}, got 'nonsense'"):
+        catalog.trained_defence(defence.name, RECIPE, nonsense=1)
+
+
+def names_its_paper(defence: Any) -> None:
+    assert defence.paper
+    assert defence.paper.split()[-1].isdigit()
+    assert len((type(defence).__doc__ or "").splitlines()[0]) > 20
+
+
+PROPERTIES: tuple[Property, ...] = (
+    learns,
+    repeats_itself_and_leaves_other_random_numbers_alone,
+    reads_its_own_records_alone,
+    leaves_the_pool_alone,
+    leaves_the_recipe_alone,
+    refuses_an_empty_subset,
+    is_settings,
+    refuses_unknown_settings_in_words,
+    names_its_paper,
+)
+
+
+def leak(trainer: Trainer) -> float:
+    """The AUC of a threshold on the loss, over four models on eighty records each."""
+    pool = draw(160, 2)
+    subsets = np.stack([np.random.default_rng(k).permutation(160) < 80 for k in range(4)])
+    found = []
+    for target, subset in zip(trainer.many(pool, subsets, range(4)), subsets, strict=True):
+        challenge = Challenge(ModelView(target, pool), Membership(subset))
+        found.append(auditing.run(challenge, catalog.attack("threshold"), 0).finding)
+    return float(np.mean([finding.metrics["auc"].value for finding in found]))
