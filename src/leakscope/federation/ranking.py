@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -9,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from leakscope.core import Affine
-from leakscope.errors import SpecError
+from leakscope.errors import SpecError, did_you_mean
 from leakscope.federation import rankers
 
 
@@ -92,32 +93,42 @@ class Pairwise:
         ]
 
 
+Loss = Literal["squared", "cross-entropy"]
+
+
 @dataclass(frozen=True)
 class Pointwise:
-    """Local training by full-batch gradient descent on the sum of squared errors of clicks.
+    """Local training by full-batch gradient descent on how far scores are from clicks.
 
-    With one epoch the update is affine in the clicks, 2 lr Jᵀ (I - f): theorem 1 of RAIFLE holds,
-    and appendix A gives them in closed form.
+    The step of the squared error is 2 lr Jᵀ (I - f), that of the cross-entropy lr Jᵀ (I - s(f)) / n
+    with the sigmoid s and n items: both are affine in the clicks I. So with one epoch theorem 1 of
+    RAIFLE holds, and appendix A gives them in closed form.
 
     Args:
         epochs: one step each.
         lr: of one step.
+        loss: ``squared``, the sum of squared errors; or ``cross-entropy`` of scores as logits, the
+            mean over items.
 
     Raises:
-        SpecError: a setting is not above 0.
+        SpecError: a setting makes no sense.
 
     References:
-        Pham, Kulkarni and Houmansadr (2024), RAIFLE, equations 8 to 12.
+        Pham, Kulkarni and Houmansadr (2024), RAIFLE, equations 8 to 12 and section V-C.
     """
 
     epochs: int = 1
     lr: float = 0.01
+    loss: Loss = "squared"
 
     private = 0
 
     def __post_init__(self) -> None:
         if self.lr <= 0 or self.epochs < 1:
             raise SpecError(f"expected epochs and a learning rate above 0, got {self}")
+        if self.loss not in get_args(Loss):
+            hint = did_you_mean(self.loss, get_args(Loss))
+            raise SpecError(f"expected a known loss, got {self.loss!r}: {hint}")
 
     @property
     def exact(self) -> bool:
@@ -133,11 +144,11 @@ class Pointwise:
     ) -> dict[str, Tensor]:
         """What all steps together change."""
         del private
-        weights = dict(sent)
+        weights, size = dict(sent), self._size(len(items))
         for _ in range(self.epochs):
-            error = interactions - rankers.score(weights, items)
+            error = interactions - self._predicted(weights, items)
             step = rankers.pulled(weights, items, error)
-            weights = {name: w + 2 * self.lr * step[name] for name, w in weights.items()}
+            weights = {name: w + size * step[name] for name, w in weights.items()}
         return {name: weights[name] - w for name, w in sent.items()}
 
     def linearised(
@@ -146,18 +157,28 @@ class Pointwise:
         items: Float[Tensor, "items features"],
         interactions: Float[Tensor, " items"],
     ) -> Affine:
-        """The sums 2 lr Σ Jᵀ and -2 lr Σ Jᵀ f over the steps that these clicks lead to."""
-        weights = dict(sent)
+        """The sums of the steps' matrices and constants, along the way of these clicks."""
+        weights, size = dict(sent), self._size(len(items))
         numbers = sum(w.numel() for w in sent.values())
         matrix = torch.zeros(numbers, len(items), dtype=items.dtype)
         constant = torch.zeros(numbers, dtype=items.dtype)
         for _ in range(self.epochs):
-            part = 2 * self.lr * rankers.gradients(weights, items)
-            scores = rankers.score(weights, items)
-            matrix, constant = matrix + part, constant - part @ scores
-            step = _cut(part @ (interactions - scores), weights)
+            part = size * rankers.gradients(weights, items)
+            predicted = self._predicted(weights, items)
+            matrix, constant = matrix + part, constant - part @ predicted
+            step = _cut(part @ (interactions - predicted), weights)
             weights = {name: w + step[name] for name, w in weights.items()}
         return Affine(constant.numpy(), matrix.numpy())
+
+    def _size(self, items: int) -> float:
+        """What a step multiplies Jᵀ (I - prediction) by."""
+        return 2 * self.lr if self.loss == "squared" else self.lr / items
+
+    def _predicted(
+        self, weights: Mapping[str, Tensor], items: Float[Tensor, "items features"]
+    ) -> Float[Tensor, " items"]:
+        score = rankers.score(weights, items)
+        return score if self.loss == "squared" else torch.sigmoid(score)
 
 
 def laplacian(score: Float[Tensor, "*queries items"]) -> Float[Tensor, "*queries items items"]:

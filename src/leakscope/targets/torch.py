@@ -51,7 +51,7 @@ class TorchTarget:
         Raises:
             TargetError: the module failed, or its answers are not what ``output`` says.
         """
-        with guarded("the module to answer", _REMEDY), _evaluating(self.module):
+        with guarded("the module to answer", _REMEDY), evaluating(self.module):
             raw = in_batches(partial(answer, self.module, *self._place()), x, self.batch_size)
         return to_probabilities(raw, self.output, len(x), self.classes)
 
@@ -66,7 +66,7 @@ class TorchTarget:
         from leakscope.targets import inside
 
         place = self._place()
-        with guarded("the module to be differentiated", _REMEDY), _evaluating(self.module):
+        with guarded("the module to be differentiated", _REMEDY), evaluating(self.module):
             parts = [
                 inside.gradient(self.module, *place, self.output, x[start:end], y[start:end])
                 for start, end in self._batches(len(x))
@@ -82,7 +82,7 @@ class TorchTarget:
         from leakscope.targets import inside
 
         place = self._place()
-        with guarded("the module to be looked into", _REMEDY), _evaluating(self.module):
+        with guarded("the module to be looked into", _REMEDY), evaluating(self.module):
             parts = [
                 inside.last_layer(self.module, *place, x[start:end])
                 for start, end in self._batches(len(x))
@@ -134,7 +134,8 @@ def answer(
 
 
 @contextmanager
-def _evaluating(module: "torch.nn.Module") -> Iterator[None]:
+def evaluating(module: "torch.nn.Module") -> Iterator[None]:
+    """The module in evaluation mode; afterwards it is as it was found."""
     # One flag per submodule: a frozen layer inside a module in training must stay frozen.
     flags = {part: part.training for part in module.modules()}
     try:
