@@ -104,7 +104,7 @@ def lists(count: int, seed: int) -> list[np.ndarray]:
 
 def test_a_client_tells_shaped_items_from_honest_ones() -> None:
     check = item_check.learn(lists(400, 0))
-    rate = item_check.false_alarms(check, lists(400, 1))
+    rate = item_check.called_odd(check, lists(400, 1))
     assert rate.low < 0.05
     assert rate.value < 0.12
     noise, fingerprint = NoiseInjection(0.1), manipulation.shares(2, 12)
@@ -116,7 +116,35 @@ def test_a_client_tells_shaped_items_from_honest_ones() -> None:
     with pytest.raises(DataError, match="12 features, got 3"):
         check(np.zeros((4, 3)))
     with pytest.raises(DataError, match="got none"):
-        item_check.false_alarms(check, [])
+        item_check.called_odd(check, [])
+
+
+def test_a_detector_is_measured_on_lists_that_it_was_not_learnt_from() -> None:
+    check, honest, noise = item_check.learn(lists(400, 0)), lists(60, 1), NoiseInjection(0.1)
+    found = item_check.detection(check, honest, [noise(one, RNG) for one in lists(40, 2)])
+    assert found.auc.value > 0.99
+    assert found.caught.value == 1.0
+    assert 0.05 in found.alarms
+    assert (found.roc.fpr[0], found.roc.tpr[-1]) == (0.0, 1.0)
+    nothing = item_check.detection(check, honest, lists(60, 3))
+    assert 0.5 in nothing.auc
+    with pytest.raises(DataError, match="60 and 0"):
+        item_check.detection(check, honest, [])
+
+
+def test_noise_with_the_means_and_spreads_of_honest_features_is_seen_by_its_independence() -> None:
+    # 40 items whose 12 features have three causes in common
+    rng = np.random.default_rng(0)
+    causes = rng.normal(size=(3, 12))
+    honest = [rng.normal(size=(40, 3)) @ causes for _ in range(200)]
+    check = item_check.learn(honest[:120])
+    every = np.concatenate(honest[:120])
+    shaped = [rng.normal(every.mean(axis=0), every.std(axis=0), (40, 12)) for _ in range(40)]
+    odd = [check(one) for one in shaped]
+    assert all("correlate" in " ".join(words) for words in odd)
+    assert item_check.detection(check, honest[120:], shaped).auc.value > 0.99
+    assert np.isinf(check.constant.oddness(0.5))
+    assert check.constant.oddness(0.0) == 0.0
 
 
 def test_the_search_finds_some_and_the_coin_nothing() -> None:

@@ -1,5 +1,6 @@
 """Each piece of work once, our figure beside the paper's, nothing dropped."""
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,6 +86,7 @@ def test_the_command_prints_json_last_and_resumes(
         "ours": 1.0,
         "low": 0.0,
         "high": pytest.approx(1 + 1.2992, abs=1e-3),  # Student's, of 4 values of variance 2/3
+        "deviation": None,
         "paper": 0.5,
     }
     assert (tmp_path / "runs" / "trial-small-001" / "table.json").is_file()
@@ -111,3 +113,17 @@ def test_without_table_the_command_lists_and_with_a_size_it_measures_all(
     page = (tmp_path / "runs" / "tables.html").read_text(encoding="utf-8")
     assert 'id="trial"' in page
     assert 'id="second"' in page
+
+
+def test_rows_may_share_a_folder_and_show_how_far_values_spread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sharing = dataclasses.replace(
+        trial.TABLE, work=f"{trial.__name__}:sharing", keeps=True, deviations=True
+    )
+    monkeypatch.setattr(trial, "TABLE", sharing)
+    done = reproduce("trial", "small", tmp_path)
+    assert (tmp_path / "shared").read_text(encoding="utf-8") == "once"
+    assert done.cells[0].deviation == pytest.approx((2 / 3) ** 0.5)
+    assert " ± 0.816" in (tmp_path / "table.md").read_text(encoding="utf-8")
+    assert read(tmp_path / "table.json") == done

@@ -1,6 +1,7 @@
 """A table that nobody published, and the work it takes."""
 
 import os
+from pathlib import Path
 
 from leakscope.errors import DataError
 from leakscope.experiments.table import Row, Table
@@ -18,6 +19,13 @@ def work(seed: int, size: str, *, offset: float) -> dict[str, list[float]]:
 def whoami(seed: int, size: str) -> dict[str, list[float]]:
     """Which process works, and with how many threads."""
     return {"one": [float(os.getpid()), float(os.environ["OMP_NUM_THREADS"])]}
+
+
+def sharing(seed: int, size: str, folder: Path, *, offset: float) -> dict[str, list[float]]:
+    """As `work`, with something that is made once for all rows."""
+    if not (folder / "shared").exists():
+        (folder / "shared").write_text("once", encoding="utf-8")
+    return work(seed, size, offset=offset)
 
 
 TABLE = Table(

@@ -1,37 +1,56 @@
 """A client's look at the items that it was handed: do they seem shaped by the server?"""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from leakscope.core import Estimate
 from leakscope.errors import DataError
+from leakscope.metrics import membership
 from leakscope.metrics.intervals import clopper_pearson
 
 Features = Float[np.ndarray, "_ features"]
 """Of a list of items; lists are of any length."""
 
 
+class Look(NamedTuple):
+    """What one way to look at lists finds in honest ones."""
+
+    low: float
+    """The lowest value that passes."""
+    high: float
+    mean: float
+    spread: float
+    """Standard deviation over honest lists."""
+
+    def oddness(self, value: float) -> float:
+        """How far from the mean, in deviations; any distance is infinite where there are none."""
+        apart = abs(value - self.mean)
+        return apart / self.spread if self.spread > 0 else np.inf if apart > 0 else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class ItemCheck:
     """What honest items look like, and how unlike them others may be before they are refused.
 
-    Two things are looked at: the share of features that are 0 for all items or the same for
-    all, as fingerprints are; and how far features are from honest means, in honest deviations:
-    injected noise lies nearer or farther than they do. Each is compared with honest lists.
+    Three things are looked at. The share of features that are the same for all items, 0 or
+    another number, as fingerprints are. How far features are from honest means, in honest
+    deviations: injected noise lies nearer or farther than they do. And how alike features are
+    among themselves: those of real things rise and fall together, noise does not.
 
     Args:
-        constant: highest share of constant features in honest lists that passes.
-        drift: highest mean distance from the honest means that passes, in deviations.
-        low: the lowest one.
+        constant: of features, in honest lists.
+        drift: mean distance from the honest means, in deviations.
+        correlation: mean absolute correlation of two features.
         mean: of each feature, over honest items.
         spread: its standard deviation.
     """
 
-    constant: float
-    drift: float
-    low: float
+    constant: Look
+    drift: Look
+    correlation: Look
     mean: Float[np.ndarray, " features"]
     spread: Float[np.ndarray, " features"]
 
@@ -41,22 +60,49 @@ class ItemCheck:
         Raises:
             DataError: the number of features is another.
         """
+        constant, drift, correlation = self._seen(items)
+        odd = []
+        if constant > self.constant.high:
+            odd.append(f"{constant:.0%} of features are constant, honest lists have less")
+        if not self.drift.low <= drift <= self.drift.high:
+            odd.append(f"features are {drift:.3g} deviations off, honest lists are not")
+        if not self.correlation.low <= correlation <= self.correlation.high:
+            odd.append(f"features correlate by {correlation:.2g}, in honest lists they do not")
+        return tuple(odd)
+
+    def oddness(self, items: Features) -> float:
+        """How unlike honest lists it is: the largest distance of all looks, in deviations.
+
+        Raises:
+            DataError: the number of features is another.
+        """
+        looks = (self.constant, self.drift, self.correlation)
+        found = [look.oddness(v) for look, v in zip(looks, self._seen(items), strict=True)]
+        return max(found)
+
+    def _seen(self, items: Features) -> tuple[float, float, float]:
         if items.shape[1] != len(self.mean):
             raise DataError(
                 f"expected items of {len(self.mean)} features, got {items.shape[1]}: learn the "
                 "check anew"
             )
-        constant, drift = _constant(items), _drift(items, self.mean, self.spread)
-        odd = []
-        if constant > self.constant:
-            odd.append(f"{constant:.0%} of features are constant, honest lists have less")
-        if not self.low <= drift <= self.drift:
-            odd.append(f"features are {drift:.3g} deviations off, honest lists are not")
-        return tuple(odd)
+        return _constant(items), _drift(items, self.mean, self.spread), _correlation(items)
+
+
+class Detection(NamedTuple):
+    """How well a check tells shaped lists from honest ones."""
+
+    auc: Estimate
+    """Of `ItemCheck.oddness`."""
+    caught: Estimate
+    """The share of shaped lists that are called odd."""
+    alarms: Estimate
+    """The share of honest lists that are called odd."""
+    roc: membership.Roc
 
 
 def learn(lists: list[Features], alarm: float = 0.05) -> ItemCheck:
-    """What passes, from honest lists of items.
+    """What passes, from honest lists of items, as long as those to be looked at.
 
     Args:
         lists: items as they were handed out, each list at once.
@@ -69,24 +115,55 @@ def learn(lists: list[Features], alarm: float = 0.05) -> ItemCheck:
         raise DataError(f"expected 20 honest lists or more, got {len(lists)}: collect more")
     every = np.concatenate(lists)
     mean, spread = every.mean(axis=0), every.std(axis=0)
-    constant = [_constant(one) for one in lists]
-    drift = [_drift(one, mean, spread) for one in lists]
-    tail = alarm / 3  # one limit of constant features, two of drift
-    low, high = np.quantile(drift, [tail, 1 - tail])
-    return ItemCheck(float(np.quantile(constant, 1 - tail)), float(high), float(low), mean, spread)
+    tail = alarm / 5  # one limit of constant features, two of each other look
+    return ItemCheck(
+        _look([_constant(one) for one in lists], tail),
+        _look([_drift(one, mean, spread) for one in lists], tail),
+        _look([_correlation(one) for one in lists], tail),
+        mean,
+        spread,
+    )
 
 
-def false_alarms(check: ItemCheck, lists: list[Features]) -> Estimate:
-    """The share of honest lists that are called odd; give others than it was learnt from.
+def detection(check: ItemCheck, honest: list[Features], shaped: list[Features]) -> Detection:
+    """The detector measured, on lists of which none was learnt from.
+
+    Raises:
+        DataError: there are no lists of one kind.
+    """
+    if not honest or not shaped:
+        raise DataError(
+            f"expected honest and shaped lists, got {len(honest)} and {len(shaped)}: keep some back"
+        )
+    score = np.array([check.oddness(one) for one in (*shaped, *honest)])
+    # deviations beyond all others count alike: an infinite one is just the largest
+    finite = score[np.isfinite(score)]
+    score = np.minimum(score, 2 * finite.max(initial=1.0))
+    is_shaped = np.arange(len(score)) < len(shaped)
+    return Detection(
+        membership.auc(score, is_shaped),
+        called_odd(check, shaped),
+        called_odd(check, honest),
+        membership.roc(score, is_shaped),
+    )
+
+
+def called_odd(check: ItemCheck, lists: list[Features]) -> Estimate:
+    """The share of lists that are called odd: false alarms, if honest; give ones not learnt from.
 
     Raises:
         DataError: there is no list.
     """
     if not lists:
-        raise DataError("expected honest lists, got none: keep some back")
+        raise DataError("expected lists, got none: keep some back")
     alarms = sum(bool(check(one)) for one in lists)
     low, high = clopper_pearson(alarms, len(lists))
     return Estimate(alarms / len(lists), low, high)
+
+
+def _look(values: list[float], tail: float) -> Look:
+    low, high = np.quantile(values, [tail, 1 - tail])
+    return Look(float(low), float(high), float(np.mean(values)), float(np.std(values)))
 
 
 def _constant(items: Features) -> float:
@@ -101,3 +178,13 @@ def _drift(
     """Mean distance from the mean, in deviations; features that never vary are left out."""
     varies = spread > 0
     return float(np.abs((items - mean)[:, varies] / spread[varies]).mean())
+
+
+def _correlation(items: Features) -> float:
+    """Over all pairs of features that vary in this list; 0 where there is no pair."""
+    varying = items[:, (items != items[:1]).any(axis=0)]
+    count = varying.shape[1]
+    if count < 2:
+        return 0.0
+    found = np.abs(np.corrcoef(varying, rowvar=False))
+    return float((found.sum() - count) / (count * (count - 1)))

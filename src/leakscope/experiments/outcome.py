@@ -23,6 +23,8 @@ class Cell:
     paper: float | None
     reason: str = ""
     """Why it could not."""
+    deviation: float | None = None
+    """Standard deviation of the values whose mean it is, in tables that show it."""
 
     @property
     def difference(self) -> float | None:
@@ -78,13 +80,18 @@ class Outcome:
         """Rows with a figure that is missing, and the reason."""
         return tuple(dict.fromkeys((cell.row, cell.reason) for cell in self.cells if cell.reason))
 
+    @property
+    def _spread(self) -> bool:
+        return any(cell.deviation is not None for cell in self.cells)
+
     def markdown(self) -> str:
         """The table as Markdown: ours with its 95 % interval, the paper's, and the difference."""
         lines = [
             f"## {self.title} ({self.size})",
             "",
             f"{self.source}. Each cell: ours with its 95 % interval; where the paper has a figure, "
-            "that, and ours less the paper's.",
+            "that, and ours less the paper's."
+            + (" After ± the standard deviation of values." if self._spread else ""),
             "",
             f"| | {' | '.join(self.columns)} |",
             f"|---|{'---|' * len(self.columns)}",
@@ -106,6 +113,7 @@ class Outcome:
                 "ours": cell.ours.value if cell.ours else None,
                 "low": cell.ours.low if cell.ours else None,
                 "high": cell.ours.high if cell.ours else None,
+                "deviation": cell.deviation,
                 "paper": cell.paper,
             }
             for cell in self.cells
@@ -145,6 +153,7 @@ def interval(estimate: Estimate) -> str:
 
 def _shown(cell: Cell) -> str:
     ours = "not measured" if cell.ours is None else interval(cell.ours)
+    ours += "" if cell.deviation is None else f" ± {cell.deviation:.3f}"
     if cell.paper is None:
         return ours
     difference = "" if cell.difference is None else f", {cell.difference:+.3f}"

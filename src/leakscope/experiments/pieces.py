@@ -37,12 +37,13 @@ class Work(NamedTuple):
     seed: int
     size: Size
     folder: Path
+    keeps: bool
 
 
 def works(table: Table, size: Size, folder: Path) -> list[Work]:
     """All pieces of a table, such that neighbours share what is costly to prepare."""
     return [
-        Work(table.work, row.name, dict(row.settings), seed, size, folder)
+        Work(table.work, row.name, dict(row.settings), seed, size, folder, table.keeps)
         for seed in range(table.seeds[size])
         for row in table.rows
     ]
@@ -71,7 +72,8 @@ def _measured(work: Work) -> Piece:
     reason = ""
     try:
         measure = getattr(importlib.import_module(module), function)
-        values = measure(work.seed, work.size, **work.settings)
+        given = {"folder": work.folder} if work.keeps else {}
+        values = measure(work.seed, work.size, **work.settings, **given)
     except StoreError:
         raise
     except LeakscopeError as error:

@@ -68,7 +68,7 @@ def recommended(
     world = Recommending(log, NeuralCF(l1=l1), embeddings_only=True, seed=seed)
     many = min(_USERS[size][data], log.users)
     users = stream(seed, "raifle", "users").choice(log.users, many, replace=False)
-    return _figures(attack, world.challenges(users.tolist(), _noise(epsilon, 0.1)), seed)
+    return _figures(attack, world.challenges(users.tolist(), noise(epsilon, 0.1)), seed)
 
 
 def searched(
@@ -100,10 +100,10 @@ def searched(
         rng = stream(seed, "raifle", "search", user)
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
         weights = rankers.ranker(world.queries.x.shape[1], hidden, generator)
-        noise = _noise(epsilon, 0.5)
-        game = world.challenge(weights, queries, noise, rng)
-        if isinstance(noise, LocalNoise) and participants > 1:
-            game = _summed(game, noise.scale, participants, rng)
+        defence = noise(epsilon, 0.5)
+        game = world.challenge(weights, queries, defence, rng)
+        if isinstance(defence, LocalNoise) and participants > 1:
+            game = _summed(game, defence.scale, participants, rng)
         games.append(game)
     return _figures(attack, games, seed)
 
@@ -134,7 +134,7 @@ def trained(
     rng = stream(seed, "raifle", "train")
     generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
     weights = rankers.ranker(queries.x.shape[1], hidden, generator)
-    weights = world.train(weights, _noise(epsilon, 0.5), rng)
+    weights = world.train(weights, noise(epsilon, 0.5), rng)
     score = rankers.score(weights, torch.from_numpy(test.x)).numpy()
     each = [ndcg(score[part], test.relevance[part]) for part in test.of_each()]
     return {"NDCG@10": [float(np.mean(each))]}
@@ -155,7 +155,7 @@ def judged(data: str, part: str) -> letor.Queries:
     return letor.joined(parts).standardised()
 
 
-def _noise(epsilon: float | None, sensitivity: float) -> UpdateDefence:
+def noise(epsilon: float | None, sensitivity: float) -> UpdateDefence:
     """The published noise: updates within half the sensitivity; the classic formula up to ε = 1."""
     if epsilon is None:
         return none()

@@ -77,7 +77,8 @@ def _cells(table: Table, found: Sequence[Piece]) -> tuple[Cell, ...]:
             values = [value for piece in own for value in piece.values.get(column, [])]
             why = reason or (f"{len(values)} values, of 2 needed" if len(values) < 2 else "")
             ours = None if why else _mean(values, table.largest.get(column, 1.0))
-            cells.append(Cell(row.name, column, ours, row.paper.get(column), why))
+            spread = float(np.std(values, ddof=1)) if table.deviations and ours else None
+            cells.append(Cell(row.name, column, ours, row.paper.get(column), why, spread))
     return tuple(cells)
 
 

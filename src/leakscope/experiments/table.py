@@ -34,6 +34,9 @@ TABLES = {
     "raifle-table9": "leakscope.experiments.raifle_table9",
     "raifle-table10": "leakscope.experiments.raifle_table10",
     "raifle-table11": "leakscope.experiments.raifle_table11",
+    "raifle-table8": "leakscope.experiments.raifle_table8",
+    "raifle-table12": "leakscope.experiments.raifle_table12",
+    "raifle-table15": "leakscope.experiments.raifle_table15",
     "mrad-fashion-mnist": "leakscope.experiments.mrad_fashion_mnist",
     "mrad-location30": "leakscope.experiments.mrad_location30",
 }
@@ -70,6 +73,10 @@ class Table:
     """What is not as in the paper."""
     largest: Mapping[str, float] = field(default_factory=dict)
     """Of columns whose values may exceed 1. None is below 0: no interval goes beyond."""
+    keeps: bool = False
+    """The measuring function is given ``folder`` too, for what several rows need."""
+    deviations: bool = False
+    """How far values spread is shown too, as the paper does."""
 
 
 def find(name: str) -> Table:
