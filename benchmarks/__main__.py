@@ -7,13 +7,16 @@ from functools import partial
 from typing import NamedTuple
 
 from benchmarks import (
+    colluder,
     decaf,
     decaf_curve,
     dp_sgd,
+    false_claims,
     federated_utility,
     federation,
     fleet,
     flower,
+    label_noise,
     one_pass,
     partial_knowledge,
     raifle,
@@ -54,6 +57,9 @@ BENCHMARKS = {
         )
         for name in which_client.TASKS
     },
+    "colluder": Benchmark(colluder.SUMMARY, colluder.run),
+    "false-claims": Benchmark(false_claims.SUMMARY, false_claims.run),
+    "label-noise": Benchmark(label_noise.SUMMARY, label_noise.run),
     "partial": Benchmark(partial_knowledge.SUMMARY, partial_knowledge.run),
     "dp-sgd": Benchmark(dp_sgd.SUMMARY, dp_sgd.run),
     "decaf": Benchmark(decaf.SUMMARY, decaf.run),

@@ -5,14 +5,13 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from torch import nn
 
 from benchmarks import data
 from leakscope import catalog
 from leakscope.core import Estimate, Records, Trainer
 from leakscope.data import genomics
-from leakscope.defences.dp_sgd import DPSGD
+from leakscope.experiments.genomes import SIZES, clients, soynam
 from leakscope.federation import apart
 from leakscope.metrics import assignment, intervals
 from leakscope.randomness import stream
@@ -40,60 +39,15 @@ class Task(NamedTuple):
     sizes: tuple[int, ...]
 
 
-NIST = (91, 119, 74, 29)
-
-
 def _drawn(load: Callable[[], Records], count: int, rng: np.random.Generator) -> Records:
     records = load()
     return records.take(np.sort(rng.choice(len(records), count, replace=False)))
-
-
-def _soynam(rng: np.random.Generator) -> Records:
-    """REAL genotypes, thinned; the classes are cut from the days to maturity."""
-    genotypes, traits = genomics.soynam(data.file("soynam/soynam.npz.xz"))
-    known = np.flatnonzero(np.isfinite(traits[:, 0]))
-    chosen = np.sort(rng.choice(known, 775, replace=False))
-    y = genomics.by_quantile(traits[chosen, 0], (0.22, 0.05, 0.67, 0.06))
-    return Records(genomics.one_hot(genotypes[chosen, ::16]), y)
 
 
 def _synthetic(rng: np.random.Generator) -> Records:
     """SYNTHETIC genotypes, thinned."""
     genotypes, y = genomics.synthetic(775, 265, rng)
     return Records(genomics.one_hot(genotypes), y)
-
-
-class _Channel(nn.Module):
-    """One channel for the first convolution."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x[:, None]
-
-
-def genome_cnn(columns: int, *, private: bool) -> nn.Module:
-    """The challenge's network: three convolutions, four dense layers, a norm on the logits.
-
-    Layer normalisation where training is private, batch normalisation where it is not.
-    """
-    length = (columns - 21) // 2  # after kernels of 10, 8 and 6, and pooling by 2
-    inner = nn.LayerNorm([6, length]) if private else nn.BatchNorm1d(6)
-    last = nn.LayerNorm(4) if private else nn.BatchNorm1d(4)
-    return nn.Sequential(
-        _Channel(), nn.Conv1d(1, 10, 10), nn.ReLU(), nn.Dropout(0.2),
-        nn.Conv1d(10, 8, 8), nn.Dropout(0.1), nn.Conv1d(8, 6, 6), nn.MaxPool1d(2), inner,
-        nn.Flatten(), nn.Linear(6 * length, 24), nn.Linear(24, 16), nn.Linear(16, 4), last,
-    )  # fmt: skip
-
-
-def _genome(columns: int, epsilon: float | None, epochs: int = 100) -> Trainer:
-    network = partial(genome_cnn, columns, private=epsilon is not None)
-    if epsilon is None:
-        recipe = Recipe(network, "adamax", lr=3e-3, weight_decay=1e-4, epochs=epochs, batch_size=51)
-        return Fleet(recipe, way="one-by-one", workers=1)
-    # the function moves with the number of weights: the rate of the full width, scaled
-    rate = 3e-3 * (125_766 / columns) ** 0.5
-    recipe = Recipe(network, lr=rate, weight_decay=1e-4, epochs=epochs, batch_size=29)
-    return DPSGD(recipe, 1e-5, epsilon=epsilon, max_grad_norm=2.0, jobs=1)
 
 
 def _mlp(columns: int, hidden: int, classes: int) -> nn.Module:
@@ -120,10 +74,10 @@ TASKS = {
         lambda columns: _dense(columns, 128, 10, 60),
         (200, 200, 200, 120),
     ),
-    "soynam": Task(_soynam, lambda columns: _genome(columns, None), NIST),
-    "synthetic": Task(_synthetic, lambda columns: _genome(columns, None), NIST),
-    "soynam-200": Task(_soynam, lambda columns: _genome(columns, 200.0), NIST),
-    "soynam-10": Task(_soynam, lambda columns: _genome(columns, 10.0), NIST),
+    "soynam": Task(soynam, lambda columns: clients(columns, None), SIZES),
+    "synthetic": Task(_synthetic, lambda columns: clients(columns, None), SIZES),
+    "soynam-200": Task(soynam, lambda columns: clients(columns, 200.0), SIZES),
+    "soynam-10": Task(soynam, lambda columns: clients(columns, 10.0), SIZES),
 }
 
 

@@ -17,7 +17,10 @@ from leakscope.metrics import intervals, membership
 from tests import federations
 
 RNG = np.random.default_rng(0)
-NO_DP = [(name, "cnn") for name in ("rep0", "rep1", "rep2", "real0")]
+NO_DP = [
+    ("real0", "cnn"),
+    *(pytest.param(name, "cnn", marks=pytest.mark.slow) for name in ("rep0", "rep1", "rep2")),
+]
 DP = [(name, tier) for name in ("rep0", "rep1", "rep2") for tier in ("dpcnn200", "dpcnn10")]
 
 
@@ -25,7 +28,7 @@ def assigned(made: Apart) -> Assignment:
     return ClusterLiRA()(made.challenge.view, RNG)
 
 
-@pytest.mark.parametrize("clients", [2, 3, 4])
+@pytest.mark.parametrize("clients", [2, 4])
 def test_gives_members_to_their_client(clients: int) -> None:
     made = federations.made(0, clients=clients)
     guess = assigned(made)
@@ -36,7 +39,7 @@ def test_gives_members_to_their_client(clients: int) -> None:
 @pytest.mark.parametrize("classes", [2, 3, 12])
 def test_knows_any_number_of_classes(classes: int) -> None:
     """A dozen classes leave five relevant records a class, and two classes one dimension."""
-    made = federations.made(1, classes=classes)
+    made = federations.made(1, clients=2, classes=classes)
     constant = metrics.best_constant(made.challenge.truth, made.challenge.view.collusion.records)
     assert metrics.accuracy(assigned(made), made.challenge.truth).value > constant.value
 
@@ -80,7 +83,7 @@ def test_what_is_found_does_not_depend_on_who_comes_first() -> None:
 
 
 def test_posteriors_are_shares_of_one_and_the_guess_is_the_likeliest() -> None:
-    made = federations.made(2)
+    made = federations.made(2, clients=2)
     guess = assigned(made)
     assert guess.score is not None
     nobody = 1 - guess.score.sum(axis=1)
@@ -94,7 +97,7 @@ def test_posteriors_are_shares_of_one_and_the_guess_is_the_likeliest() -> None:
 
 
 def test_does_not_depend_on_the_order_of_candidates() -> None:
-    view = federations.made(3).challenge.view
+    view = federations.made(3, clients=2).challenge.view
     order = np.random.default_rng(4).permutation(len(view.records))
     moved = dataclasses.replace(
         view,
@@ -109,7 +112,7 @@ def test_does_not_depend_on_the_order_of_candidates() -> None:
 def test_sees_clusters_that_no_one_sided_score_can() -> None:
     """Members lie at one point, and others on all sides of it."""
     ours, loss = [], []
-    for seed in (5, 6, 7):
+    for seed in (5, 6):
         made = federations.made(seed)
         for k, members in enumerate(made.relevant):
             view = made.challenge.view

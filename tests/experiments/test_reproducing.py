@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from scipy import stats
 
 from leakscope.cli import main
 from leakscope.core import Estimate
+from leakscope.experiments import reproducing
 from leakscope.experiments import table as tables
 from leakscope.experiments.outcome import read
 from leakscope.experiments.reproducing import reproduce
@@ -50,6 +52,13 @@ def test_figures_stand_beside_the_papers_with_intervals(tmp_path: Path) -> None:
     assert "| 1.000 (0.000 to 2.299); paper 0.500, +0.500 |" in text
     assert "Not measured: broken: expected data, got none" in text
     assert "What differs: everything" in text
+
+
+def test_zeros_and_ones_are_a_rate_with_an_exact_interval() -> None:
+    found = reproducing._mean([1.0, 0.0, 1.0, 1.0], 1.0)
+    exact = stats.binomtest(3, 4).proportion_ci(method="exact")
+    assert found.value == 0.75
+    assert (found.low, found.high) == pytest.approx((exact.low, exact.high))
 
 
 def test_what_was_written_can_be_read_and_says_how_it_was_made(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from leakscope.core import NOBODY, Assignment
+from leakscope.core import NOBODY, Assignment, Collusion
 from leakscope.errors import DataError
 from leakscope.metrics import assignment
 from leakscope.metrics.membership import Unmeasurable
@@ -65,6 +65,16 @@ def test_two_proportions_equal_the_root_of_the_chi_squared_statistic() -> None:
 
 def test_two_equal_proportions_show_nothing() -> None:
     assert assignment.two_proportions((5, 5), (5, 5)) == (0.0, 1.0)
+
+
+def test_pairs_by_hand() -> None:
+    score = np.arange(18, dtype=np.float64).reshape(6, 3)
+    known = Collusion(2, np.zeros(4, bool), TRUTH.client == 2)
+    found = assignment.pairs(Assignment(TRUTH.client, score), TRUTH, known)
+    np.testing.assert_array_equal(found.score, [0, 1, 3, 4, 9, 10, 12, 13, 15, 16])
+    np.testing.assert_array_equal(np.flatnonzero(found.member), [0, 3])
+    with pytest.raises(DataError, match="expected a score"):
+        assignment.pairs(TRUTH, TRUTH, known)
 
 
 def test_a_permutation_p_of_the_truth_is_small_and_of_a_constant_is_one() -> None:

@@ -8,7 +8,7 @@ derived from them, and without a private tier.
 import io
 import lzma
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -34,21 +34,44 @@ from leakscope.targets.table import TableTarget
 
 PACKS = ("rep0", "rep1", "rep2", "real0")
 
-TIERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "no DP": ("cnn", PACKS),
-    "ε = 200": ("dpcnn200", PACKS[:3]),
-    "ε = 10": ("dpcnn10", PACKS[:3]),
+
+class Tier(NamedTuple):
+    """One of three."""
+
+    code: str
+    """In the packs."""
+    epsilon: float | None
+    packs: tuple[str, ...]
+    """That have it."""
+
+
+TIERS: Mapping[str, Tier] = {
+    "no DP": Tier("cnn", None, PACKS),
+    "ε = 200": Tier("dpcnn200", 200.0, PACKS[:3]),
+    "ε = 10": Tier("dpcnn10", 10.0, PACKS[:3]),
 }
-"""Name to tier, and the packs that have it."""
 
-SEEDS: Mapping[Size, int] = {"small": 1, "medium": 1, "full": 1}
+SEEDS: Mapping[Size, int] = {"small": 1, "medium": 3, "full": 6}
+"""The first takes all packs; each other trains one federation more."""
 
-DIFFERS = (
+RATES: Mapping[str, float] = {"TPR at 1 %": 0.01, "TPR at 3 %": 0.03}
+"""Column to false-positive rate."""
+
+_STAND_INS = (
     "The challenge's models and truth are not public: these are stand-ins of the same shape, "
     "thinned to 3,932 or 6,360 columns; three on SYNTHETIC genotypes and, without DP, one on real "
     "ones of SoyNAM. How many candidates are outsiders (44 of 73) is inferred from published "
-    "sizes. Fewer than five federations a tier."
+    "sizes. TPR: of all members of all federations, at a threshold of each federation, which the "
+    "interval (Clopper-Pearson) takes as given."
 )
+
+DIFFERS: Mapping[Size, str] = {
+    "small": f"{_STAND_INS} Four, three and three federations.",
+    "medium": f"{_STAND_INS} Two federations a tier are trained on real genotypes of SoyNAM, "
+    "thinned to some 800 columns.",
+    "full": f"{_STAND_INS} Five federations a tier are trained on real genotypes of SoyNAM, "
+    "thinned to some 800 columns.",
+}
 
 
 def pack(name: str, tier: str) -> Apart:
@@ -77,44 +100,66 @@ def pack(name: str, tier: str) -> Apart:
     return Apart(Challenge(view, Assignment(truth)), members)
 
 
+def games(seed: int, tier: str) -> list[Apart]:
+    """All packs of a tier, or for seeds above 0 one federation that is trained with it.
+
+    Raises:
+        DataError: data are not there.
+    """
+    code, epsilon, names = TIERS[tier]
+    if seed == 0:
+        return [pack(name, code) for name in names]
+    from leakscope.experiments import genomes
+
+    return [genomes.played(seed, epsilon)]
+
+
 def assigned(
     seed: int, size: Size, *, tier: str, attack: str, settings: Mapping[str, Any]
 ) -> dict[str, list[float]]:
-    """Accuracy, recall of members, specificity of outsiders, and p of a permutation; one a pack."""
+    """How well candidates are assigned, one value a federation; TPR, one a member."""
     del size
-    code, names = TIERS[tier]
-    metrics = ("accuracy", "recall", "specificity")
-    found: dict[str, list[float]] = {name: [] for name in (*metrics, "p")}
-    for name in names:
-        game = pack(name, code)
+    found: dict[str, list[float]] = {name: [] for name in ("accuracy", "recall", "specificity")}
+    found |= {name: [] for name in (*RATES, "p")}
+    for k, game in enumerate(games(seed, tier)):
         guess = catalog.federation_attack(attack, **settings)(
-            game.challenge.view, stream(seed, "nist", name, attack)
+            game.challenge.view, stream(seed, "nist", k, attack)
         )
-        truth, known = game.challenge.truth, game.challenge.view.collusion.records
-        for metric in metrics:
+        truth, known = game.challenge.truth, game.challenge.view.collusion
+        for metric in ("accuracy", "recall", "specificity"):
             found[metric].append(getattr(assignment, metric)(guess, truth).value)
-        rng = stream(seed, "nist", name, "permutations")
-        found["p"].append(assignment.permutation_p(guess, truth, known, rng))
+        _add_rates(found, *assignment.pairs(guess, truth, known))
+        rng = stream(seed, "nist", k, "permutations")
+        found["p"].append(assignment.permutation_p(guess, truth, known.records, rng))
     return found
 
 
 def on_colluder(
     seed: int, size: Size, *, tier: str, protocol: Literal["published", "crossfit"] | None
 ) -> dict[str, list[float]]:
-    """AUC and TPR on the client whose membership is known, one a pack; of the loss without one."""
+    """AUC, one a federation, and TPR, one a member, on the client whose membership is known.
+
+    Without a protocol, of the loss.
+    """
     del size
-    code, names = TIERS[tier]
-    found: dict[str, list[float]] = {"AUC": [], "TPR at 1 %": [], "TPR at 3 %": []}
-    for name in names:
-        view = pack(name, code).challenge.view
+    found: dict[str, list[float]] = {name: [] for name in ("AUC", *RATES)}
+    for k, game in enumerate(games(seed, tier)):
+        view = game.challenge.view
         judged = _by_loss(view)
         if protocol is not None:
-            judged = Stacking(protocol).on_colluder(view, stream(seed, "nist", name, protocol))
+            judged = Stacking(protocol).on_colluder(view, stream(seed, "nist", k, protocol))
         found["AUC"].append(membership.auc(judged.score, judged.member).value)
-        for column, fpr in (("TPR at 1 %", 0.01), ("TPR at 3 %", 0.03)):
-            rate = membership.tpr_at_fpr(judged.score, judged.member, fpr)
-            found[column].append(rate.value)
+        _add_rates(found, *judged)
     return found
+
+
+def _add_rates(found: dict[str, list[float]], score: np.ndarray, member: np.ndarray) -> None:
+    """For each member a 1 if it is recognised, else a 0, so that federations can be pooled."""
+    members = int(member.sum())
+    for column, fpr in RATES.items():
+        rate = membership.tpr_at_fpr(score, member, fpr).value
+        recognised = round(rate * members)
+        found[column] += [1.0] * recognised + [0.0] * (members - recognised)
 
 
 def _by_loss(view: FederationView) -> Judged:

@@ -84,9 +84,10 @@ def _cells(table: Table, found: Sequence[Piece]) -> tuple[Cell, ...]:
 
 def _mean(values: Sequence[float], largest: float) -> Estimate:
     mean = float(np.mean(values))
-    low, high = intervals.mean(values)
-    if low == high and mean in (0, 1):  # all right, or none: what so many can say of a rate
+    if set(values) <= {0.0, 1.0}:  # of each record whether it was found: a rate, exactly
         low, high = intervals.clopper_pearson(int(sum(values)), len(values))
+    else:
+        low, high = intervals.mean(values)
     return Estimate(mean, max(0.0, low), min(largest, high))
 
 

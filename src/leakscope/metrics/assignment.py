@@ -9,13 +9,14 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Float64
 from scipy import special
 
-from leakscope.core import NOBODY, Assignment, Estimate
+from leakscope.core import NOBODY, Assignment, Collusion, Estimate
 from leakscope.errors import DataError
 from leakscope.metrics.intervals import CONFIDENCE, wilson
 from leakscope.metrics.membership import Unmeasurable
+from leakscope.metrics.permutation import p_value
 
 Known = Bool[np.ndarray, " records"]
 
@@ -25,6 +26,13 @@ class ZTest(NamedTuple):
 
     z: float
     p: float
+
+
+class Pairs(NamedTuple):
+    """A score for each of several pairs of record and client, and whether the record is its."""
+
+    score: Float64[np.ndarray, " pairs"]
+    member: Bool[np.ndarray, " pairs"]
 
 
 def accuracy(guess: Assignment, truth: Assignment, confidence: float = CONFIDENCE) -> Estimate:
@@ -129,19 +137,32 @@ def permutation_p(
     """The chance of so high an accuracy where the guess knows nothing of the truth.
 
     Owners are permuted among the records that the attacker does not know. No attack sees them, so
-    its guess stays what it was, and the test is of the whole of it. The figure itself counts as
-    one of the permutations, so that p is never zero.
-
-    References:
-        Phipson and Smyth (2010), Permutation p-values should never be zero, section 4.
+    its guess stays what it was, and the test is of the whole of it. See
+    `leakscope.metrics.permutation.p_value`.
 
     Raises:
         DataError: guess and truth differ in length.
     """
-    hits = int(_right(guess, truth)[~known].sum())
+    _right(guess, truth)
     guessed, owner = guess.client[~known], truth.client[~known]
-    drawn = [int((guessed == rng.permutation(owner)).sum()) for _ in range(times)]
-    return (1 + sum(count >= hits for count in drawn)) / (1 + times)
+    everywhere = np.zeros(len(owner), np.int64)
+    return p_value(lambda other: float((guessed == other).sum()), owner, everywhere, rng, times)
+
+
+def pairs(guess: Assignment, truth: Assignment, known: Collusion) -> Pairs:
+    """Each candidate not known to the attacker, with each client but the colluding one.
+
+    They are what scores can be judged on at a false-positive rate, whatever the decision was.
+
+    Raises:
+        DataError: guess and truth differ in length, or the guess has no scores.
+    """
+    _right(guess, truth)
+    if guess.score is None:
+        raise DataError("expected a score of each record and client, got none")
+    clients = np.delete(np.arange(guess.score.shape[1]), known.client)
+    score = guess.score[~known.records][:, clients]
+    return Pairs(score.ravel(), (truth.client[~known.records, None] == clients).ravel())
 
 
 def _right(guess: Assignment, truth: Assignment) -> Bool[np.ndarray, " records"]:

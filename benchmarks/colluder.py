@@ -1,0 +1,51 @@
+"""Quality: what 13 members and 103 others can show of stacking, with p of the whole pipeline."""
+
+import dataclasses
+
+import numpy as np
+
+from leakscope.attacks.stacking import Stacking
+from leakscope.core import FederationView
+from leakscope.experiments import nist_packs
+from leakscope.metrics import membership
+from leakscope.metrics.permutation import p_value
+from leakscope.randomness import stream
+
+SUMMARY = "stacking on the colluding client: AUC, and its p by permuting membership"
+
+
+def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
+    """Print AUC and p of the published protocol on each pack trained with privacy."""
+    times = 4 if quick else 19
+    print(f"| training | pack | AUC, published | p of {times} permutations |\n|---|---|---:|---:|")
+    for tier, (code, epsilon, packs) in nist_packs.TIERS.items():
+        for name in packs[: 1 if quick else None] if epsilon is not None else ():
+            view = nist_packs.pack(name, code).challenge.view
+            member = _labels(view)
+            p = p_value(
+                lambda labels, view=view: _auc(view, labels),
+                member,
+                _sets(view),
+                stream(0, "permutations", name),
+                times,
+            )
+            print(f"| {tier} | {name} | {_auc(view, member):.3f} | {p:.2f} |", flush=True)
+
+
+def _labels(view: FederationView) -> np.ndarray:
+    """Of the records that can be members: the colluding client's relevant ones, and candidates."""
+    return np.concatenate([view.collusion.relevant, view.collusion.records])
+
+
+def _sets(view: FederationView) -> np.ndarray:
+    """Members are 11 of 23 and 2 of 73: were labels to leave their set, the set would be found."""
+    return np.repeat([0, 1], [len(view.collusion.relevant), len(view.collusion.records)])
+
+
+def _auc(view: FederationView, member: np.ndarray) -> float:
+    """Of the whole pipeline, had the colluding client these members."""
+    relevant, records = np.split(member, [len(view.collusion.relevant)])
+    collusion = dataclasses.replace(view.collusion, relevant=relevant, records=records)
+    supposed = dataclasses.replace(view, collusion=collusion)
+    judged = Stacking("published").on_colluder(supposed, stream(0, "colluder"))
+    return membership.auc(judged.score, judged.member).value

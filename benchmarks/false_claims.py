@@ -1,0 +1,83 @@
+"""Quality: how often cluster-lira claims members of a model that leaks nothing."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from leakscope.attacks.cluster_lira import ClusterLiRA
+from leakscope.core import ModelView, Need, Records
+from leakscope.errors import DataError
+from leakscope.experiments import nist_packs
+from leakscope.federation.apart import Apart
+from leakscope.metrics.intervals import clopper_pearson
+from leakscope.randomness import stream
+from leakscope.targets.answers import to_probabilities
+from leakscope.targets.table import TableTarget
+
+SUMMARY = "share of models that leak nothing on which cluster-lira claims members"
+
+SUSPECTS, REFERENCE = 73, 64
+"""Of the challenge's first client."""
+
+SHARES = (0.22, 0.05, 0.67, 0.06)
+"""Of the challenge's classes."""
+
+
+def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
+    """Print the rate, with its exact interval, on made-up answers and on those of networks."""
+    print("| answers | models | claimed on | rate (95 %, exact) |\n|---|---:|---:|---|")
+    models = 20 if quick else 300
+    _report("made up, t with 3 degrees", (_made_up(seed) for seed in range(models)))
+    for tier, (code, _, packs) in nist_packs.TIERS.items():
+        for name in packs[-1:] if quick else packs:
+            try:
+                game = nist_packs.pack(name, code)
+            except DataError as error:
+                print(error)
+                continue
+            deals = 1 if quick else 10
+            _report(f"non-members of {name}, {tier}", _dealt(game, deals))
+
+
+def _report(label: str, views: Iterator[ModelView]) -> None:
+    claims = [
+        bool(ClusterLiRA()(view, stream(k, "claims")).score.any()) for k, view in enumerate(views)
+    ]
+    low, high = clopper_pearson(sum(claims), len(claims))
+    rate = f"{np.mean(claims):.3f} ({low:.3f} to {high:.3f})"
+    print(f"| {label} | {len(claims)} | {sum(claims)} | {rate} |", flush=True)
+
+
+def _made_up(seed: int) -> ModelView:
+    """SYNTHETIC logits: each class has a centre, a shape and heavy tails; nobody is a member."""
+    rng = stream(seed, "made up")
+    y = rng.choice(4, size=SUSPECTS + REFERENCE, p=SHARES)
+    centre = 3 * np.eye(4) + rng.normal(size=(4, 4))
+    shape = rng.normal(size=(4, 4, 4))
+    logits = centre[y] + np.einsum("nij,nj->ni", shape[y], rng.standard_t(3, size=(len(y), 4)))
+    return _asked(to_probabilities(logits, "logits", len(y)), y)
+
+
+def _dealt(game: Apart, times: int) -> Iterator[ModelView]:
+    """A network's answers to records that it was not trained on, some of them called suspects."""
+    view = game.challenge.view
+    for k, target in enumerate(view.targets):
+        parts = (
+            view.relevant[k].take(~game.relevant[k]),
+            view.external[k],
+            view.records.take(game.challenge.truth.client != k),
+        )
+        x, y = (np.concatenate([getattr(part, what) for part in parts]) for what in ("x", "y"))
+        said = target.predict(x)
+        for deal in range(times):
+            order = stream(deal, "dealt", str(k)).permutation(len(y))
+            yield _asked(said[order], y[order])
+
+
+def _asked(said: np.ndarray, y: np.ndarray) -> ModelView:
+    """All in this order: suspects first, at most as many as in the challenge."""
+    rows = Records(np.arange(len(y)), y)
+    cut = min(SUSPECTS, len(y) * SUSPECTS // (SUSPECTS + REFERENCE))
+    target = TableTarget(said, Need.PROBABILITIES | Need.HARD_LABELS)
+    suspects, others = rows.take(np.arange(cut)), rows.take(np.arange(cut, len(y)))
+    return ModelView(target, suspects, reference=others)

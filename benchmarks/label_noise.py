@@ -1,0 +1,155 @@
+"""Quality: assignment to clients, by how many relevant records are no members at all."""
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.which_client import labelled
+from leakscope import catalog
+from leakscope.core import Assignment, Records
+from leakscope.experiments import nist_packs
+from leakscope.federation.apart import Apart
+from leakscope.metrics import assignment
+from leakscope.metrics.intervals import wilson
+from leakscope.randomness import stream
+
+if TYPE_CHECKING:
+    import altair as alt
+
+SUMMARY = "accuracy of assignment by the share of non-members among relevant records"
+
+FIGURE = Path(__file__).parents[1] / "docs" / "images" / "label-noise.svg"
+
+PUBLISHED = 0.43
+"""In nist-stacking (arXiv 2604.12737)."""
+
+LEVELS = (0.0, 0.15, 0.3, PUBLISHED, 0.6)
+
+PACKS = ("rep2", "real0")
+"""Without privacy; no setting was chosen on them."""
+
+ATTACKS: tuple[tuple[str, dict[str, str]], ...] = (
+    ("nobody", {}),
+    ("stacking", {"protocol": "published"}),
+    ("stacking", {"protocol": "crossfit"}),
+    ("cluster-lira", {}),
+)
+
+
+class Point(NamedTuple):
+    """One attack at one level, over all packs."""
+
+    attack: str
+    noise: float
+    hits: int
+    trials: int
+    recall: float
+    specificity: float
+
+
+def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
+    """Print accuracy, recall and specificity at each level; draw accuracy, unless it is a trial."""
+    from leakscope.report.figures import render
+
+    print("| non-members | attack | accuracy (95 %, Wilson) | recall | specificity |")
+    print("|---:|---|---|---:|---:|")
+    points = []
+    for noise in LEVELS[::4] if quick else LEVELS:
+        games = [noisy(nist_packs.pack(name, "cnn"), noise) for name in PACKS[: 1 if quick else 2]]
+        for attack, settings in ATTACKS:
+            point = _point(games, attack, settings, noise)
+            low, high = wilson(point.hits, point.trials)
+            print(
+                f"| {noise:.0%} | {point.attack} | {point.hits / point.trials:.3f} ({low:.3f} to "
+                f"{high:.3f}) | {point.recall:.3f} | {point.specificity:.3f} |",
+                flush=True,
+            )
+            points.append(point)
+    if not quick:
+        FIGURE.write_bytes(render(_figure(points), "svg"))
+
+
+def noisy(game: Apart, share: float) -> Apart:
+    """The same game with this share of non-members among each client's relevant records.
+
+    Each client has as many relevant records as it has members among them, whatever the share, so
+    that nothing but the share differs.
+    """
+    view = game.challenge.view
+    kept = [_kept(member, share) for member in game.relevant]
+    relevant: tuple[Records, ...] = tuple(
+        records.take(rows) for records, rows in zip(view.relevant, kept, strict=True)
+    )
+    members = tuple(member[rows] for member, rows in zip(game.relevant, kept, strict=True))
+    collusion = dataclasses.replace(view.collusion, relevant=members[view.collusion.client])
+    changed = dataclasses.replace(view, relevant=relevant, collusion=collusion)
+    return Apart(dataclasses.replace(game.challenge, view=changed), members)
+
+
+def _kept(member: np.ndarray, share: float) -> np.ndarray:
+    """Rows, with members and non-members dropped evenly."""
+    count = int(member.sum())
+    others = min(round(share * count), int((~member).sum()))
+    chosen = [
+        np.flatnonzero(kind)[np.linspace(0, kind.sum() - 1, n).round().astype(int)]
+        for kind, n in ((member, count - others), (~member, others))
+    ]
+    return np.sort(np.concatenate(chosen))
+
+
+def _point(games: list[Apart], name: str, settings: dict[str, str], noise: float) -> Point:
+    attack = catalog.federation_attack(name, **settings)
+    guesses = [
+        attack(game.challenge.view, stream(k, "noise", name)).client for k, game in enumerate(games)
+    ]
+    guess = Assignment(np.concatenate(guesses))
+    truth = Assignment(np.concatenate([game.challenge.truth.client for game in games]))
+    trials = len(truth.client)
+    return Point(
+        labelled(name, settings),
+        noise,
+        round(assignment.accuracy(guess, truth).value * trials),
+        trials,
+        assignment.recall(guess, truth).value,
+        assignment.specificity(guess, truth).value,
+    )
+
+
+def _figure(points: list[Point]) -> "alt.LayerChart":
+    """Accuracy against the share of non-members, a line an attack; the paper's share is marked."""
+    import altair as alt
+
+    from leakscope.report import style
+
+    names = [labelled(*attack) for attack in ATTACKS]
+    base = alt.Chart(style.data([_shown(point) for point in points]))
+    colour = alt.Color("attack:N", legend=alt.Legend(title=None, orient="bottom")).scale(
+        domain=names, range=style.COLOURS[: len(names)]
+    )
+    x = alt.X("noise:Q", title="Non-members among relevant records").axis(labelExpr=style.PERCENT)
+    y = alt.Y("accuracy:Q", title="Accuracy").scale(domain=[0, 1]).axis(labelExpr=style.PERCENT)
+    dash = alt.StrokeDash("attack:N", legend=None).scale(
+        domain=names, range=style.DASHES[: len(names)]
+    )
+    lines = base.mark_line(strokeWidth=2, point=True).encode(
+        x=x, y=y, color=colour, strokeDash=dash
+    )
+    band = base.mark_area(opacity=0.12).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=colour)
+    mark = alt.Chart(style.data([{"noise": PUBLISHED}])).mark_rule(
+        color=style.MUTED, strokeDash=[4, 3]
+    )
+    return style.finished(band, lines, mark.encode(x="noise:Q"), height=260)
+
+
+def _shown(point: Point) -> dict[str, Any]:
+    low, high = wilson(point.hits, point.trials)
+    accuracy = point.hits / point.trials
+    return {
+        "attack": point.attack,
+        "noise": point.noise,
+        "accuracy": accuracy,
+        "low": low,
+        "high": high,
+    }

@@ -1,0 +1,65 @@
+"""Permutation p-values against all permutations, and what they promise where nothing is found."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from leakscope.metrics import membership
+from leakscope.metrics.permutation import p_value
+
+
+def test_comes_close_to_all_permutations() -> None:
+    score = np.array([0.9, 0.8, 0.3, 0.2, 0.1])
+    member = np.array([True, False, True, False, False])
+
+    def statistic(labels: np.ndarray) -> float:
+        return float(score[labels].sum())
+
+    every = [score[list(chosen)].sum() for chosen in itertools.combinations(range(5), 2)]
+    exact = np.mean([total >= statistic(member) for total in every])
+    p = p_value(statistic, member, np.zeros(5, np.int64), np.random.default_rng(0), times=4000)
+    assert p == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 4000))
+
+
+def test_labels_stay_in_their_group() -> None:
+    member, group = np.array([True, True, False, False]), np.array([0, 0, 1, 1])
+    seen: list[list[bool]] = []
+
+    def statistic(labels: np.ndarray) -> float:
+        seen.append(labels.tolist())
+        return 0.0
+
+    assert p_value(statistic, member, group, np.random.default_rng(0), times=20) == 1.0
+    assert seen == [member.tolist()] * 21
+
+
+def test_a_score_that_only_knows_the_set_is_no_find() -> None:
+    """Members are in the first of two sets alone: that set's mark has a high AUC, and no p."""
+    rng = np.random.default_rng(1)
+    group = np.repeat([0, 1], [20, 60])
+    member = np.concatenate([rng.permutation(20) < 10, np.zeros(60, bool)])
+    score = (group == 0).astype(float)
+
+    def auc(labels: np.ndarray) -> float:
+        return membership.auc(score, labels).value
+
+    assert auc(member) > 0.9
+    assert p_value(auc, member, group, rng, times=99) == 1.0
+    everywhere = np.zeros(80, np.int64)
+    assert p_value(auc, member, everywhere, rng, times=99) == 0.01
+
+
+def test_is_small_as_rarely_as_it_says_where_a_pipeline_fits_noise() -> None:
+    """The statistic is fitted to the labels: in-sample it looks good, and p is not fooled."""
+    rng, found = np.random.default_rng(2), []
+    for _ in range(200):
+        x, member = rng.normal(size=(16, 5)), rng.permutation(16) < 8
+
+        def fitted(labels: np.ndarray, x: np.ndarray = x) -> float:
+            weights, *_ = np.linalg.lstsq(x, labels - 0.5, rcond=None)
+            return float(((x @ weights > 0) == labels).mean())
+
+        found.append(p_value(fitted, member, np.zeros(16, np.int64), rng, times=19))
+    # at most the promised error: 5 % of 200 is 10, and 21 or more have a chance of 0.1 %
+    assert sum(p <= 0.05 for p in found) <= 20
