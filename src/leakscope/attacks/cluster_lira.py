@@ -1,6 +1,7 @@
 """ClusterLiRA: members of a class gather around one answer; how near is this record to it?"""
 
 import itertools
+import math
 from dataclasses import dataclass
 from functools import reduce
 from typing import ClassVar, NamedTuple, overload
@@ -21,6 +22,12 @@ STRENGTHS = np.linspace(0.1, 1.0, 10)
 
 EXCHANGES = 19
 """Times that suspects and non-members change places, to see what is found where nothing leaks."""
+
+LEAST = math.log(1 + EXCHANGES)
+"""Log likelihood by which held-out suspects must be explained better to be worth exchanges.
+
+Less is rarely the highest of so many, and is no more evidence than being that.
+"""
 
 LIMIT = 8.0
 """Log likelihood ratios are bent so that none exceeds this size."""
@@ -154,15 +161,14 @@ def _found(
     whatever the distributions are and however many ways were tried.
     """
     best = _best(suspects, outsiders, share)
-    for _ in range(EXCHANGES):
-        if best.gain <= 0:
-            break
-        if _best(*_exchanged(suspects, outsiders, rng), share).gain >= best.gain:
-            best = best._replace(gain=0.0)
     members = _ways(suspects, outsiders, share)[best.way]
-    if best.gain <= 0:
-        return _Found(members, 0.0, np.zeros_like(best.log_norm))
-    return _Found(members, best.strength, best.log_norm)
+    stands_out = best.gain > LEAST and all(
+        _best(*_exchanged(suspects, outsiders, rng), share).gain < best.gain
+        for _ in range(EXCHANGES)
+    )
+    if stands_out:
+        return _Found(members, best.strength, best.log_norm)
+    return _Found(members, 0.0, np.zeros_like(best.log_norm))
 
 
 def _ways(suspects: Population, outsiders: Population, share: float) -> list[Clusters | Tilt]:
