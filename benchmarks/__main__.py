@@ -20,11 +20,11 @@ from benchmarks import (
     one_pass,
     partial_knowledge,
     raifle,
-    shadow_audit,
     shadow_quality,
     threshold_signals,
     which_client,
 )
+from benchmarks.peers import tables as peers
 from benchmarks.timing import MissingData, MissingPeer, Outcome, verdict
 
 
@@ -42,7 +42,6 @@ BENCHMARKS = {
     "fleet": Benchmark(fleet.SUMMARY, fleet.run),
     "flower": Benchmark(flower.SUMMARY, flower.run),
     "federation": Benchmark(federation.SUMMARY, federation.run),
-    "shadow-audit": Benchmark(shadow_audit.SUMMARY, shadow_audit.run),
     **{
         f"quality-{name}": Benchmark(
             f"{shadow_quality.SUMMARY}: {name}", partial(shadow_quality.run, name=name)
@@ -64,6 +63,8 @@ BENCHMARKS = {
     "dp-sgd": Benchmark(dp_sgd.SUMMARY, dp_sgd.run),
     "decaf": Benchmark(decaf.SUMMARY, decaf.run),
     "decaf-curve": Benchmark(decaf_curve.SUMMARY, decaf_curve.run),
+    "peers": Benchmark(peers.SUMMARY, peers.run),
+    **{name: Benchmark(summary, call) for name, summary, call in peers.parts()},
 }
 
 MISSING = 2  # exit code

@@ -5,9 +5,9 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from torch import nn
 
 from benchmarks import data
+from benchmarks.networks import dense
 from leakscope import catalog
 from leakscope.core import Estimate, Records, Trainer
 from leakscope.data import genomics
@@ -50,15 +50,9 @@ def _synthetic(rng: np.random.Generator) -> Records:
     return Records(genomics.one_hot(genotypes), y)
 
 
-def _mlp(columns: int, hidden: int, classes: int) -> nn.Module:
-    return nn.Sequential(
-        nn.Flatten(), nn.Linear(columns, hidden), nn.ReLU(), nn.Linear(hidden, classes)
-    )
-
-
 def _dense(columns: int, hidden: int, classes: int, epochs: int) -> Trainer:
     recipe = Recipe(
-        partial(_mlp, columns, hidden, classes), "adam", lr=1e-3, epochs=epochs, batch_size=50
+        partial(dense, columns, hidden, classes), "adam", lr=1e-3, epochs=epochs, batch_size=50
     )
     return Fleet(recipe, way="one-by-one", workers=1)
 

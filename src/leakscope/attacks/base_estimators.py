@@ -125,7 +125,7 @@ def _network(
         x, one_hot = tensors(answers)
         wanted = torch.tensor(suspect, dtype=torch.float32)
         parameters = [p for part in (said, true, joined) for p in part.parameters()]
-        adam = torch.optim.Adam(parameters, lr=RATE)
+        adam = torch.optim.Adam(parameters, lr=RATE, fused=True)
         for _ in range(EPOCHS):
             for rows in torch.split(torch.randperm(len(wanted)), BATCH):
                 out = joined(torch.cat([said(x[rows]), true(one_hot[rows])], dim=1))[:, 0]

@@ -1,0 +1,66 @@
+"""Training as one writes it in PyTorch: one model after another, batch by batch."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from benchmarks.networks import dense, genome_cnn
+
+
+def network(settings: Mapping[str, Any]) -> nn.Module:
+    """The network that the task is about."""
+    if "columns" in settings:
+        return genome_cnn(settings["columns"], private=False)
+    return dense(*settings["widths"])
+
+
+def loaded(settings: Mapping[str, Any], weights: Mapping[str, np.ndarray]) -> nn.Module:
+    """A network with these weights, ready to be asked."""
+    module = network(settings)
+    module.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
+    return module.eval()
+
+
+def trained(settings: Mapping[str, Any], x: np.ndarray, y: np.ndarray, seed: int) -> nn.Module:
+    """One model, by SGD with momentum on the cross-entropy."""
+    torch.manual_seed(seed)
+    module = network(settings)
+    optimiser = torch.optim.SGD(
+        module.parameters(), lr=settings["lr"], momentum=settings["momentum"]
+    )
+    inputs, labels = torch.from_numpy(x), torch.from_numpy(y)
+    for _ in range(settings["epochs"]):
+        for batch in torch.split(torch.randperm(len(y)), settings["batch"]):
+            optimiser.zero_grad()
+            loss = nn.functional.cross_entropy(module(inputs[batch]), labels[batch])
+            torch.autograd.backward(loss)
+            optimiser.step()
+    return module.eval()
+
+
+def shadows(
+    settings: Mapping[str, Any], x: np.ndarray, y: np.ndarray
+) -> tuple[list[nn.Module], np.ndarray]:
+    """Models trained on random halves, and who was in which: (models, records)."""
+    halves = np.random.default_rng(1).random((settings["shadows"], len(y))) < 0.5
+    return [trained(settings, x[half], y[half], k + 1) for k, half in enumerate(halves)], halves
+
+
+def log_probabilities(module: nn.Module, x: np.ndarray) -> np.ndarray:
+    """Of every class, in float64."""
+    with torch.no_grad():
+        said: np.ndarray = torch.log_softmax(module(torch.from_numpy(x)).double(), 1).numpy()
+    return said
+
+
+def scaled_logit(module: nn.Module, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The log odds of the true class (Carlini et al. 2022)."""
+    log_p = log_probabilities(module, x)
+    rows = np.arange(len(y))
+    rest = log_p.copy()
+    rest[rows, y] = -np.inf
+    phi: np.ndarray = log_p[rows, y] - np.logaddexp.reduce(rest, axis=1)
+    return phi

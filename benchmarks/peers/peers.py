@@ -1,0 +1,8 @@
+"""Which tools stand beside leakscope."""
+
+from benchmarks.peers.environment import Peer
+
+ART = Peer("art", "art")
+PRIVACYGUARD = Peer("privacyguard", "privacy_guard.attacks.lira_attack")
+PRIVACY_METER = Peer("privacy-meter", "privacy_meter.audit")
+LEAKPRO = Peer("leakpro", "leakpro")

@@ -1,0 +1,91 @@
+"""One side of a comparison in processes of its own, and what they took together."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+PAUSE = 0.2
+"""Seconds between two looks at the memory."""
+
+
+class Spent(NamedTuple):
+    """What a command and all its child processes took."""
+
+    cpu: float
+    """Seconds, in user and system mode: what does not depend on who else uses the machine."""
+    wall: float
+    """Seconds on the clock."""
+    peak: float
+    """Bytes of memory at the worst moment, shared pages shared out; or of its largest process."""
+
+
+class Failed(Exception):
+    """A command ended with an error, or had to be ended; the message says which."""
+
+
+def run(
+    command: Sequence[str], environment: Mapping[str, str], folder: Path, log: Path, limit: float
+) -> Spent:
+    """Run a command to its end; what it prints goes to a file.
+
+    Args:
+        command: the program and its arguments.
+        environment: all its environment variables.
+        folder: where it runs.
+        log: where what it prints goes.
+        limit: seconds on the clock after which it is killed.
+
+    Raises:
+        Failed: with the last line that it printed.
+    """
+    begun = time.perf_counter()
+    with log.open("wb") as stream:
+        started = subprocess.Popen(  # noqa: S603 (our own drivers, and pip)
+            command,
+            cwd=folder,
+            env=environment,
+            stdout=stream,
+            stderr=stream,
+            start_new_session=True,
+        )
+        peak = 0.0
+        while True:
+            ended, status, usage = os.wait4(started.pid, os.WNOHANG)
+            if ended:
+                break
+            peak = max(peak, _memory(started.pid))
+            if time.perf_counter() - begun > limit:
+                os.killpg(started.pid, signal.SIGKILL)
+            time.sleep(PAUSE)
+        started.returncode = os.waitstatus_to_exitcode(status)
+    wall = time.perf_counter() - begun
+    if started.returncode:
+        over = f"killed after {wall:.0f} s: " if wall > limit else ""
+        raise Failed(over + _last_line(log))
+    largest = usage.ru_maxrss * 1024.0
+    return Spent(usage.ru_utime + usage.ru_stime, wall, max(peak, largest))
+
+
+def _memory(session: int) -> float:
+    """Bytes that the processes of a session hold now; 0 where Linux does not say."""
+    total = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            # what follows the name in brackets: state, parent, group, session
+            fields = (process / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[3]) == session:
+                held = (process / "smaps_rollup").read_text().partition("\nPss:")[2]
+                total += 1024 * int(held.split()[0])
+        except (OSError, IndexError, ValueError):  # it ended while we looked
+            continue
+    return float(total)
+
+
+def _last_line(log: Path) -> str:
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    errors = [line for line in lines if line.lower().startswith(("error", "fatal"))]
+    return (errors or lines or ["it printed nothing"])[-1]

@@ -1,0 +1,68 @@
+"""The table of a part: one line a tool with what it took, one line an attack with what it found."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool
+
+from benchmarks.peers.process import Spent
+from benchmarks.peers.side import Missing, Result
+from benchmarks.peers.targets import Written
+from benchmarks.timing import environment
+from leakscope.core import Estimate
+from leakscope.metrics import membership
+
+HEAD = (
+    "| tool, attack | CPU s | wall, s | peak, MiB | AUC | TPR at 1 % FPR | TPR at 0.1 % FPR |",
+    "|---|---:|---:|---:|---|---|---|",
+)
+
+
+def lines(
+    results: Iterable[tuple[str, Result | Missing]], member: Bool[np.ndarray, " records"]
+) -> Iterator[str]:
+    """The table in Markdown, as results come; each tool has a line, whatever became of it."""
+    yield from HEAD
+    for name, result in results:
+        if isinstance(result, Missing):
+            yield f"| **{name}** | | | | {result.reason} | | |"
+            continue
+        yield f"| **{name}** | {took(result.spent)} | | | |"
+        for what in dict.fromkeys((*result.seconds, *result.scores)):
+            cpu, score = result.seconds.get(what), result.scores.get(what)
+            found = " | | " if score is None else " | ".join(rates(score, member))
+            yield f"| - {what} | {'' if cpu is None else f'{cpu:.2f}'} | | | {found} |"
+
+
+def took(spent: Spent) -> str:
+    """CPU seconds, seconds on the clock, memory."""
+    return f"{spent.cpu:.1f} | {spent.wall:.1f} | {spent.peak / 2**20:.0f}"
+
+
+def rates(score: np.ndarray, member: Bool[np.ndarray, " records"]) -> tuple[str, str, str]:
+    """AUC and the rates at low false-positive rates, each with its interval."""
+    try:
+        return (
+            said(membership.auc(score, member)),
+            said(membership.tpr_at_fpr(score, member, 0.01)),
+            said(membership.tpr_at_fpr(score, member, 0.001)),
+        )
+    except membership.Unmeasurable as error:
+        return said(membership.auc(score, member)), "", str(error)
+
+
+def said(estimate: Estimate) -> str:
+    """A value with its interval."""
+    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+
+
+def heading(name: str, written: Written, settings: Mapping[str, Any]) -> str:
+    """What the target is, and on what machine its auditors were measured."""
+    inside, outside = written.accuracy
+    said = ", ".join(f"{what} {value}" for what, value in settings.items())
+    return (
+        f"{name}: {len(written.member)} records, accuracy {inside:.3f} on members and "
+        f"{outside:.3f} on others; {said}\n"
+        f"{environment(('leakscope', 'torch'))}; one thread a process"
+    )

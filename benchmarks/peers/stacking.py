@@ -1,0 +1,149 @@
+"""The stacked attack on a federation's clients: leakscope's, and ART driven as published."""
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool
+
+from benchmarks import which_client
+from benchmarks.peers import report, side
+from benchmarks.peers.peers import ART
+from benchmarks.peers.side import Missing, Result, Side
+from benchmarks.timing import environment
+from leakscope.core import Assignment, FederationView, Records, Target, Trainer
+from leakscope.federation import apart
+from leakscope.metrics import intervals, membership
+from leakscope.randomness import stream
+from leakscope.targets.torch import TorchTarget
+
+SUMMARY = "stacking on a federation: leakscope, and ART as published; CPU seconds"
+
+SIDES = (
+    Side("leakscope, stacking as published", "leakscope_stacking", more=("stacking", "published")),
+    Side("leakscope, stacking crossfit", "leakscope_stacking", more=("stacking", "crossfit")),
+    Side("leakscope, cluster-lira", "leakscope_stacking", more=("cluster-lira",)),
+    Side("ART, as published", "art_stacking", ART),
+)
+
+TASKS: Mapping[str, dict[str, Any]] = {
+    "location-30": {"widths": (446, 128, 30)},
+    "soynam": {},
+}
+"""Federations of `which_client`, and the networks of their clients where they are dense."""
+
+REPLICATES = 3
+
+
+class _Kept:
+    """A trainer that remembers the models it has made, which the game forgets."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self.models: list[TorchTarget] = []
+        self._trainer = trainer
+
+    def many(
+        self, pool: Records, subsets: Bool[np.ndarray, "models records"], seeds: Sequence[int]
+    ) -> Iterator[Target]:
+        for model in self._trainer.many(pool, subsets, seeds):
+            assert isinstance(model, TorchTarget)
+            self.models.append(model)
+            yield model
+
+
+class Game(NamedTuple):
+    """What only the referee keeps of one federation."""
+
+    truth: Assignment
+    view: FederationView
+
+
+def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
+    """Print what each side took, and how well its scores tell each client's records from others.
+
+    Raises:
+        MissingData: the records are not at hand.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch, "task")
+        folder.mkdir()
+        games = _write(name, folder, 1 if quick else REPLICATES)
+        print(_heading(name, games))
+        print("| side | CPU s, whole | wall, s | peak, MiB | CPU s, asking | CPU s, attack |"
+              " AUC, mean over clients |")  # fmt: skip
+        print("|---|---:|---:|---:|---:|---:|---|")
+        for one in SIDES:
+            line = _line(side.run(one, folder, Path(scratch)), games)
+            print(f"| {one.name} | {line} |", flush=True)
+
+
+def _heading(name: str, games: Mapping[str, Game]) -> str:
+    view = next(iter(games.values())).view
+    sizes = [
+        f"{len(known)} + {len(other)}"
+        for known, other in zip(view.relevant, view.external, strict=True)
+    ]
+    return (
+        f"{name}: {len(games)} federations of {len(view.targets)} clients with "
+        f"{', '.join(sizes)} relevant and external records and {len(view.records)} candidates\n"
+        f"{environment(('leakscope', 'torch', 'xgboost'))}; one thread a process"
+    )
+
+
+def _line(result: Result | Missing, games: Mapping[str, Game]) -> str:
+    if isinstance(result, Missing):
+        return f"{result.reason} | | | | | "
+    asking, attack = (result.seconds.get(what) for what in ("asking", "attack"))
+    aucs = [auc for name, game in games.items() for auc in _aucs(game, result.scores[name])]
+    low, high = intervals.mean(aucs)
+    shown = "inside" if asking is None else f"{asking:.2f}"
+    return (
+        f"{report.took(result.spent)} | {shown} | {attack:.2f} | "
+        f"{np.mean(aucs):.3f} [{low:.3f}, {high:.3f}]"
+    )
+
+
+def _aucs(game: Game, score: np.ndarray) -> Iterator[float]:
+    """For each client under attack, its candidates against those of nobody and of others."""
+    unknown = ~game.view.collusion.records
+    for k in range(score.shape[1]):
+        if k != game.view.collusion.client:
+            yield membership.auc(score[unknown, k], game.truth.client[unknown] == k).value
+
+
+def _write(name: str, folder: Path, replicates: int) -> dict[str, Game]:
+    """Train the clients, and write what drivers read of each federation."""
+    task = which_client.TASKS[name]
+    games, networks = {}, {}
+    for seed in range(replicates):
+        rng = stream(seed, "peers", name)
+        pool = task.pool(rng)
+        columns = int(np.prod(pool.x.shape[1:]))
+        trainer = _Kept(task.trainer(columns))
+        challenge = apart.play(pool, trainer, task.sizes, rng).challenge
+        view = challenge.view
+        federation = f"federation-{seed}"
+        for k, model in enumerate(trainer.models):
+            weights = {key: value.numpy() for key, value in model.module.state_dict().items()}
+            np.savez(folder / f"{federation}-client-{k}.npz", **weights)
+        np.savez(folder / f"{federation}.npz", **_arrays(pool, view))
+        networks[federation] = TASKS[name] or {"columns": columns}
+        games[federation] = Game(challenge.truth, view)
+    (folder / "settings.json").write_text(json.dumps({"federations": networks}))
+    return games
+
+
+def _arrays(pool: Records, view: FederationView) -> dict[str, Any]:
+    """The pool, who was dealt which rows of it, and the truth about the colluding client alone."""
+    known = view.collusion
+    none = np.zeros(len(view.external[known.client]), np.bool_)
+    dealt = {f"relevant_{k}": own.x for k, own in enumerate(view.relevant)}
+    dealt |= {f"external_{k}": own.x for k, own in enumerate(view.external)}
+    return dealt | {
+        "x": pool.x.reshape(len(pool), -1).astype(np.float32), "y": pool.y,
+        "candidates": view.records.x, "colluder": known.client, "clients": len(view.targets),
+        "truth": np.concatenate([known.relevant, none, known.records]).astype(np.int64),
+    }  # fmt: skip

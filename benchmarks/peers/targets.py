@@ -1,0 +1,73 @@
+"""The targets that are audited by all, and what each driver reads about them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool
+
+from benchmarks import data
+from benchmarks.peers.drivers import plain
+from leakscope.core import Records
+
+EACH = 2_000
+"""Members, as many non-members, and half as many further non-members for reference."""
+
+
+class Task(NamedTuple):
+    """A target to be audited."""
+
+    records: Callable[[], Records]
+    settings: dict[str, Any]
+    """How the target is trained, and each shadow; and how many shadows."""
+
+
+class Written(NamedTuple):
+    """What only the referee keeps of a task whose folder is written."""
+
+    member: Bool[np.ndarray, " records"]
+    """In `records.npz`, which all tools get, with membership: they audit their own models."""
+    judged: Bool[np.ndarray, " judged"]
+    """In `answers.npz`: of its unknown half, which no tool gets."""
+    accuracy: tuple[float, float]
+    """Of the target on members and on the others."""
+
+
+_SGD = {"lr": 0.1, "momentum": 0.9, "epochs": 50, "batch": 64, "shadows": 16}
+
+TASKS = {
+    "location-30": Task(data.location_30, {**_SGD, "widths": (446, 256, 30)}),
+    "fashion-mnist": Task(data.fashion_mnist, {**_SGD, "lr": 0.02, "widths": (784, 256, 10)}),
+}
+
+
+def write(task: Task, folder: Path) -> Written:
+    """Train the target, and write what drivers read: arrays and settings, nothing else.
+
+    Raises:
+        MissingData: the records are not at hand.
+    """
+    pool = task.records()
+    order = np.random.default_rng(0).permutation(len(pool))
+    chosen, reference = order[: 2 * EACH], order[2 * EACH : 2 * EACH + EACH // 2]
+    x, y = pool.x[chosen].reshape(len(chosen), -1), pool.y[chosen]
+    aside: dict[str, Any] = {"reference_x": pool.x[reference].reshape(len(reference), -1)}
+    aside["reference_y"] = pool.y[reference]
+    member = np.arange(len(y)) < EACH
+    target = plain.trained(task.settings, x[member], y[member], 0)
+    weights: dict[str, Any] = {name: value.numpy() for name, value in target.state_dict().items()}
+    p = np.exp(plain.log_probabilities(target, x))
+    known = np.arange(len(y)) % 2 == 0
+    answers: dict[str, Any] = {
+        "learnt_p": p[known], "learnt_y": y[known], "learnt_member": member[known],
+        "x": x[~known], "y": y[~known], "p": p[~known],
+    }  # fmt: skip
+    (folder / "settings.json").write_text(json.dumps(task.settings))
+    np.savez(folder / "records.npz", x=x, y=y, member=member, **aside)
+    np.savez(folder / "answers.npz", **answers, **aside)
+    np.savez(folder / "target.npz", **weights)
+    right = p.argmax(axis=1) == y
+    accuracy = float(right[member].mean()), float(right[~member].mean())
+    return Written(member, member[~known], accuracy)

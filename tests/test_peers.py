@@ -1,0 +1,172 @@
+"""The comparison with peers measures all that a side takes, and leaves no side out."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import which_client
+from benchmarks.peers import environment, process, report, side, stacking, targets
+from benchmarks.peers.drivers import leakscope_shadows, leakscope_stacking, plain
+from benchmarks.peers.environment import NotInstalled, Peer
+from benchmarks.peers.side import Missing, Result, Side
+from leakscope import catalog
+from leakscope.core import Records
+
+SPENDING = """
+import subprocess, sys, time
+held = bytearray(300 * 2**20)
+code = "import time\\nwhile time.process_time() < 0.5: pass"
+subprocess.run([sys.executable, "-c", code], check=True)
+time.sleep(0.5)
+"""
+
+
+def spent(code: str, folder: Path, limit: float = 60.0) -> process.Spent:
+    return process.run(
+        [sys.executable, "-c", code], dict(os.environ), folder, folder / "log", limit
+    )
+
+
+def test_child_processes_and_memory_count(tmp_path: Path) -> None:
+    took = spent(SPENDING, tmp_path)
+    assert 0.5 < took.cpu < took.wall
+    assert took.peak > 300 * 2**20
+
+
+def test_a_failure_says_its_last_line(tmp_path: Path) -> None:
+    with pytest.raises(process.Failed, match="no such thing"):
+        spent("raise SystemExit('no such thing')", tmp_path)
+
+
+def test_what_does_not_end_is_ended(tmp_path: Path) -> None:
+    with pytest.raises(process.Failed, match="killed after"):
+        spent("import time; time.sleep(60)", tmp_path, limit=0.5)
+
+
+def test_no_peer_is_installed_where_nobody_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(environment.HOME, raising=False)
+    with pytest.raises(NotInstalled, match=environment.HOME):
+        environment.interpreter(Peer("art", "art"))
+
+
+def test_an_installation_that_fails_says_why_and_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+
+    def fails(command: list[str], *rest: object) -> None:
+        steps.append(" ".join(command[1:4]))
+        if "pip" in command:
+            raise process.Failed("ERROR: no such release")
+
+    monkeypatch.setenv(environment.HOME, str(tmp_path))
+    monkeypatch.setattr(process, "run", fails)
+    for _ in range(2):
+        with pytest.raises(NotInstalled, match="pip install: ERROR: no such release"):
+            environment.interpreter(Peer("art", "art"))
+    assert [step.split()[1] for step in steps] == ["venv", "pip"] * 2
+
+
+def test_an_installation_is_kept_until_requirements_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = tmp_path / "art.txt"
+    wanted.write_text("art==1\n")
+    calls: list[object] = []
+    monkeypatch.setenv(environment.HOME, str(tmp_path))
+    monkeypatch.setattr(environment, "REQUIREMENTS", tmp_path)
+    monkeypatch.setattr(process, "run", lambda *call: calls.append(call))
+    first = environment.interpreter(Peer("art", "art"))
+    assert environment.interpreter(Peer("art", "art")) == first
+    assert len(calls) == 3
+    wanted.write_text("art==2\n")
+    assert environment.interpreter(Peer("art", "art")) != first
+
+
+def test_every_requirement_is_pinned() -> None:
+    for path in sorted(environment.REQUIREMENTS.glob("*.txt")):
+        wanted = [line for line in path.read_text().splitlines() if line and line[0] != "#"]
+        assert wanted
+        assert all("==" in line or "@" in line for line in wanted), path
+
+
+def test_no_side_is_left_out_of_the_table() -> None:
+    member = np.arange(400) < 200
+    found = Result({"good": member * 1.0}, {"good": 1.5}, process.Spent(2.0, 3.0, 2**20))
+    results: list[tuple[str, Result | Missing]] = [
+        ("one", found),
+        ("two", Missing("not installed: why")),
+    ]
+    lines = list(report.lines(results, member))
+    assert lines[2:] == [
+        "| **one** | 2.0 | 3.0 | 1 | | | |",
+        lines[3],
+        "| **two** | | | | not installed: why | | |",
+    ]
+    assert lines[3].startswith("| - good | 1.50 | | | 1.000 [")
+    assert "at least 1000" in lines[3]  # 200 non-members show no rate at 0.1 %
+
+
+def test_a_driver_that_fails_is_reported(tmp_path: Path) -> None:
+    task = tmp_path / "task"
+    task.mkdir()
+    lost = side.run(Side("bare", "bare_shadows"), task, tmp_path)
+    assert isinstance(lost, Missing)
+    assert lost.reason.startswith("failed: ")
+    assert "settings.json" in lost.reason
+
+
+def small() -> Records:
+    rng = np.random.default_rng(0)
+    y = np.arange(600) % 3
+    return Records(
+        (np.eye(3)[y] @ rng.normal(size=(3, 5)) + rng.normal(size=(600, 5))).astype("f4"), y
+    )
+
+
+def call(
+    driver: object, monkeypatch: pytest.MonkeyPatch, task: Path, out: Path, *more: str
+) -> None:
+    out.mkdir()
+    monkeypatch.setattr(sys, "argv", ["driver", str(task), str(out), *more])
+    driver.main()  # type: ignore[attr-defined]
+
+
+def test_scores_of_an_audit_come_in_the_order_of_the_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(targets, "EACH", 100)
+    settings = {"lr": 0.1, "momentum": 0.9, "epochs": 3, "batch": 20, "shadows": 2}
+    task = targets.Task(small, settings | {"widths": (5, 4, 3)})
+    written = targets.write(task, tmp_path)
+    call(leakscope_shadows, monkeypatch, tmp_path, tmp_path / "out", "threshold")
+    (left,) = (tmp_path / "out").glob("threshold*.npy")
+    score = np.load(left)
+    with np.load(tmp_path / "records.npz") as records, np.load(tmp_path / "target.npz") as weights:
+        module = plain.loaded(task.settings, dict(weights))
+        phi = plain.scaled_logit(module, records["x"], records["y"])
+    np.testing.assert_allclose(score, -np.logaddexp(0, -phi), rtol=1e-4, atol=1e-6)
+    assert written.member.sum() == 100
+    assert written.judged.sum() == 50
+    assert json.loads((tmp_path / "out" / "seconds.json").read_text())["audit"] > 0
+
+
+def test_a_federation_comes_out_of_its_folder_as_it_went_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = which_client.Task(
+        lambda _: small(), lambda columns: which_client._dense(columns, 4, 3, 3), (60, 60, 40)
+    )
+    monkeypatch.setitem(which_client.TASKS, "small", task)
+    monkeypatch.setattr(stacking, "TASKS", {"small": {"widths": (5, 4, 3)}})
+    games = stacking._write("small", tmp_path, 1)
+    call(leakscope_stacking, monkeypatch, tmp_path, tmp_path / "out", "variance-lira")
+    score = np.load(tmp_path / "out" / "federation-0.npy")
+    attack = catalog.federation_attack("variance-lira")
+    expected = attack(games["federation-0"].view, np.random.default_rng(42)).score
+    assert expected is not None
+    np.testing.assert_allclose(score, expected, rtol=1e-6)
