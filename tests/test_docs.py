@@ -20,6 +20,7 @@ import pytest
 import leakscope
 from leakscope import auditing, catalog, federate_spec, gate, sections, spec
 from leakscope.cli import main
+from leakscope.comparing import spec as comparing
 from leakscope.experiments.outcome import read
 from leakscope.experiments.table import find
 from leakscope.metrics import composition
@@ -236,7 +237,11 @@ def _default(field: Any) -> str:
 
 @pytest.mark.parametrize(
     ("page", "model"),
-    [("audit-toml.md", sections.AuditSpec), ("federate-toml.md", federate_spec.FederationSpec)],
+    [
+        ("audit-toml.md", sections.AuditSpec),
+        ("federate-toml.md", federate_spec.FederationSpec),
+        ("compare-toml.md", comparing.CompareSpec),
+    ],
 )
 def test_settings_are_documented_key_by_key_with_defaults(
     page: str, model: type[pydantic.BaseModel]
@@ -257,6 +262,9 @@ def test_settings_in_the_documentation_are_valid(block: str) -> None:
     table = tomllib.loads(block)
     if "clients" in table:
         assert federate_spec.defence(federate_spec.parse(table, "the documentation")).name
+        return
+    if "defences" in table:
+        assert comparing.attacks(comparing.parse(table, "the documentation"))
         return
     if not {"predictions", "leave_one_out", *sections.FEDERATED} & table.keys():
         for section, text in SETTINGS.items():
