@@ -20,6 +20,7 @@ from benchmarks import (
     one_pass,
     partial_knowledge,
     raifle,
+    raifle_images,
     shadow_quality,
     threshold_signals,
     which_client,
@@ -50,6 +51,7 @@ BENCHMARKS = {
     },
     "federated-utility": Benchmark(federated_utility.SUMMARY, federated_utility.run),
     "raifle": Benchmark(raifle.SUMMARY, raifle.run),
+    "raifle-images": Benchmark(raifle_images.SUMMARY, raifle_images.run),
     **{
         f"which-client-{name}": Benchmark(
             f"{which_client.SUMMARY}: {name}", partial(which_client.run, name=name)
