@@ -24,9 +24,9 @@ SUMMARY = "stacking on a federation: leakscope, and ART as published; CPU second
 
 SIDES = (
     Side("leakscope, stacking as published", "leakscope_stacking", more=("stacking", "published")),
-    Side("leakscope, stacking crossfit", "leakscope_stacking", more=("stacking", "crossfit")),
-    Side("leakscope, cluster-lira", "leakscope_stacking", more=("cluster-lira",)),
     Side("ART, as published", "art_stacking", ART),
+    Side("leakscope, cluster-lira", "leakscope_stacking", more=("cluster-lira",)),
+    Side("leakscope, stacking crossfit", "leakscope_stacking", more=("stacking", "crossfit")),
 )
 
 TASKS: Mapping[str, dict[str, Any]] = {
@@ -35,7 +35,7 @@ TASKS: Mapping[str, dict[str, Any]] = {
 }
 """Federations of `which_client`, and the networks of their clients where they are dense."""
 
-REPLICATES = 3
+REPLICATES = 2
 
 
 class _Kept:
@@ -102,7 +102,7 @@ def _line(result: Result | Missing, games: Mapping[str, Game]) -> str:
     shown = "inside" if asking is None else f"{asking:.2f}"
     return (
         f"{report.took(result.spent)} | {shown} | {attack:.2f} | "
-        f"{np.mean(aucs):.3f} [{low:.3f}, {high:.3f}]"
+        f"{np.mean(aucs):.3f} [{max(0.0, low):.3f}, {min(1.0, high):.3f}]"
     )
 
 
