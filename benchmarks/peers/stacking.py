@@ -127,12 +127,16 @@ def _line(result: Result | Missing, games: Mapping[str, Game]) -> str:
         return f"{result.reason} | | | | | "
     asking, attack = (result.seconds.get(what) for what in ("asking", "attack"))
     aucs = [auc for name, game in games.items() for auc in _aucs(game, result.scores[name])]
-    low, high = intervals.mean(aucs)
     shown = "inside" if asking is None else f"{asking:.2f}"
-    return (
-        f"{report.took(result.spent)} | {shown} | {attack:.2f} | "
-        f"{np.mean(aucs):.3f} [{max(0.0, low):.3f}, {min(1.0, high):.3f}]"
-    )
+    return f"{report.took(result.spent)} | {shown} | {attack:.2f} | {_mean(aucs)}"
+
+
+def _mean(aucs: Sequence[float]) -> str:
+    """Over clients and federations, with Student's interval where there are several."""
+    if len(aucs) < 2:
+        return "one client is too few"
+    low, high = intervals.mean(aucs)
+    return f"{np.mean(aucs):.3f} [{max(0.0, low):.3f}, {min(1.0, high):.3f}]"
 
 
 def _aucs(game: Game, score: np.ndarray) -> Iterator[float]:
