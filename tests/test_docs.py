@@ -23,7 +23,7 @@ from leakscope.cli import main
 from leakscope.comparing import spec as comparing
 from leakscope.experiments.outcome import read
 from leakscope.experiments.table import find
-from leakscope.metrics import composition
+from leakscope.metrics import assignment, composition, interactions
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -276,7 +276,8 @@ def test_settings_in_the_documentation_are_valid(block: str) -> None:
 
 def test_each_metric_and_each_extra_is_documented() -> None:
     page = (DOCS / "metrics.md").read_text(encoding="utf-8")
-    for name in (*auditing.METRICS, *composition.METRICS):
+    federated = (*composition.METRICS, *interactions.METRICS, *assignment.METRICS)
+    for name in (*auditing.METRICS, *federated):
         assert f"`{name}`" in page
     tutorial = (DOCS / "tutorial.md").read_text(encoding="utf-8")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
