@@ -80,7 +80,6 @@ def test_stored_runs_are_of_todays_tables_and_of_a_known_commit(path: Path) -> N
     published = {(row.name, name): value for row in table.rows for name, value in row.paper.items()}
     for cell in outcome.cells:
         assert cell.paper == published.get((cell.row, cell.column))
-    assert outcome.differs == table.differs[outcome.size]
     assert re.fullmatch("[0-9a-f]{12}", outcome.made.commit), "run it from a clean checkout"
 
 
