@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from leakscope.attacks.pixels import PixelNoise
 from leakscope.experiments import raifle_images as experiment
 from leakscope.experiments import vision
 from leakscope.experiments.raifle_images import Manipulation, Scale
@@ -34,7 +35,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vision, "cifar_network", extractor)
     monkeypatch.setattr(vision, "cifar_images", images)
     monkeypatch.setitem(experiment.SCALES, "small", Scale(features=4, side=56, repeats=3))
-    quick = experiment.PixelNoise(steps=3, optimiser="momentum")
+    quick = PixelNoise(steps=3, optimiser="momentum")
     monkeypatch.setitem(experiment._HOW, "small", quick)
 
 
