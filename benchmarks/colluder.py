@@ -1,6 +1,7 @@
 """Quality: what 13 members and 103 others can show of stacking, with p of the whole pipeline."""
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 
@@ -23,7 +24,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
             view = nist_packs.pack(name, code).challenge.view
             member = _labels(view)
             p = p_value(
-                lambda labels, view=view: _auc(view, labels),
+                partial(_auc, view),
                 member,
                 _sets(view),
                 stream(0, "permutations", name),

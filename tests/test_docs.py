@@ -20,9 +20,10 @@ import pytest
 import leakscope
 from leakscope import auditing, catalog, federate_spec, gate, sections, spec
 from leakscope.cli import main
+from leakscope.comparing import spec as comparing
 from leakscope.experiments.outcome import read
 from leakscope.experiments.table import find
-from leakscope.metrics import composition
+from leakscope.metrics import assignment, composition, interactions
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -79,7 +80,6 @@ def test_stored_runs_are_of_todays_tables_and_of_a_known_commit(path: Path) -> N
     published = {(row.name, name): value for row in table.rows for name, value in row.paper.items()}
     for cell in outcome.cells:
         assert cell.paper == published.get((cell.row, cell.column))
-    assert outcome.differs == table.differs[outcome.size]
     assert re.fullmatch("[0-9a-f]{12}", outcome.made.commit), "run it from a clean checkout"
 
 
@@ -236,7 +236,11 @@ def _default(field: Any) -> str:
 
 @pytest.mark.parametrize(
     ("page", "model"),
-    [("audit-toml.md", sections.AuditSpec), ("federate-toml.md", federate_spec.FederationSpec)],
+    [
+        ("audit-toml.md", sections.AuditSpec),
+        ("federate-toml.md", federate_spec.FederationSpec),
+        ("compare-toml.md", comparing.CompareSpec),
+    ],
 )
 def test_settings_are_documented_key_by_key_with_defaults(
     page: str, model: type[pydantic.BaseModel]
@@ -258,6 +262,9 @@ def test_settings_in_the_documentation_are_valid(block: str) -> None:
     if "clients" in table:
         assert federate_spec.defence(federate_spec.parse(table, "the documentation")).name
         return
+    if "defences" in table:
+        assert comparing.attacks(comparing.parse(table, "the documentation"))
+        return
     if not {"predictions", "leave_one_out", *sections.FEDERATED} & table.keys():
         for section, text in SETTINGS.items():
             table = tomllib.loads(text) | table if section not in table else table
@@ -268,7 +275,8 @@ def test_settings_in_the_documentation_are_valid(block: str) -> None:
 
 def test_each_metric_and_each_extra_is_documented() -> None:
     page = (DOCS / "metrics.md").read_text(encoding="utf-8")
-    for name in (*auditing.METRICS, *composition.METRICS):
+    federated = (*composition.METRICS, *interactions.METRICS, *assignment.METRICS)
+    for name in (*auditing.METRICS, *federated):
         assert f"`{name}`" in page
     tutorial = (DOCS / "tutorial.md").read_text(encoding="utf-8")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -161,9 +161,7 @@ def test_a_federation_comes_out_of_its_folder_as_it_went_in(
     task = which_client.Task(
         lambda _: small(), lambda columns: which_client._dense(columns, 4, 3, 3), (60, 60, 40)
     )
-    monkeypatch.setitem(which_client.TASKS, "small", task)
-    monkeypatch.setattr(stacking, "TASKS", {"small": {"widths": (5, 4, 3)}})
-    games = stacking._write("small", tmp_path, 1)
+    games = stacking._write("small", stacking.Federation(task, (5, 4, 3)), tmp_path, quick=True)
     call(leakscope_stacking, monkeypatch, tmp_path, tmp_path / "out", "variance-lira")
     score = np.load(tmp_path / "out" / "federation-0.npy")
     attack = catalog.federation_attack("variance-lira")

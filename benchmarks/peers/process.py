@@ -40,7 +40,7 @@ def run(
         limit: seconds on the clock after which it is killed.
 
     Raises:
-        Failed: with the last line that it printed.
+        Failed: with the line it printed that tells most.
     """
     begun = time.perf_counter()
     with log.open("wb") as stream:
@@ -65,7 +65,7 @@ def run(
     wall = time.perf_counter() - begun
     if started.returncode:
         over = f"killed after {wall:.0f} s: " if wall > limit else ""
-        raise Failed(over + _last_line(log))
+        raise Failed(over + _reason(log))
     largest = usage.ru_maxrss * 1024.0
     return Spent(usage.ru_utime + usage.ru_stime, wall, max(peak, largest))
 
@@ -85,7 +85,10 @@ def _memory(session: int) -> float:
     return float(total)
 
 
-def _last_line(log: Path) -> str:
+def _reason(log: Path) -> str:
+    """The line that says most: what git calls fatal, what pip calls an error, else the last."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    errors = [line for line in lines if line.lower().startswith(("error", "fatal"))]
-    return (errors or lines or ["it printed nothing"])[-1]
+    telling = [
+        [line for line in lines if line.lower().startswith(word)] for word in ("fatal:", "error:")
+    ]
+    return next((found for found in (*telling, lines) if found), ["it printed nothing"])[-1]

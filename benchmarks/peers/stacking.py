@@ -10,11 +10,13 @@ import numpy as np
 from jaxtyping import Bool
 
 from benchmarks import which_client
+from benchmarks.networks import genome_cnn
 from benchmarks.peers import report, side
 from benchmarks.peers.peers import ART
 from benchmarks.peers.side import Missing, Result, Side
 from benchmarks.timing import environment
 from leakscope.core import Assignment, FederationView, Records, Target, Trainer
+from leakscope.data import genomics
 from leakscope.federation import apart
 from leakscope.metrics import intervals, membership
 from leakscope.randomness import stream
@@ -24,18 +26,45 @@ SUMMARY = "stacking on a federation: leakscope, and ART as published; CPU second
 
 SIDES = (
     Side("leakscope, stacking as published", "leakscope_stacking", more=("stacking", "published")),
-    Side("leakscope, stacking crossfit", "leakscope_stacking", more=("stacking", "crossfit")),
-    Side("leakscope, cluster-lira", "leakscope_stacking", more=("cluster-lira",)),
     Side("ART, as published", "art_stacking", ART),
+    Side("leakscope, cluster-lira", "leakscope_stacking", more=("cluster-lira",)),
+    Side("leakscope, stacking crossfit", "leakscope_stacking", more=("stacking", "crossfit")),
 )
 
-TASKS: Mapping[str, dict[str, Any]] = {
-    "location-30": {"widths": (446, 128, 30)},
-    "soynam": {},
-}
-"""Federations of `which_client`, and the networks of their clients where they are dense."""
 
-REPLICATES = 3
+class Federation(NamedTuple):
+    """Clients to be attacked."""
+
+    task: which_client.Task
+    widths: tuple[int, ...] = ()
+    """Of the clients' networks, where they are dense; else they are the challenge's."""
+    replicates: int = 2
+
+
+class _Untrained:
+    """Networks as they come: nothing can be found in them, but asking them takes its time."""
+
+    def __init__(self, columns: int) -> None:
+        self._columns = columns
+
+    def many(
+        self, pool: Records, subsets: Bool[np.ndarray, "models records"], seeds: Sequence[int]
+    ) -> Iterator[Target]:
+        del pool, subsets
+        for _ in seeds:
+            yield TorchTarget(genome_cnn(self._columns, private=False), "logits")
+
+
+def _genotypes(rng: np.random.Generator) -> Records:
+    """SYNTHETIC, with as many places as the challenge's."""
+    genotypes, y = genomics.synthetic(120, 43_568, rng)
+    return Records(genomics.one_hot(genotypes), y)
+
+
+TASKS = {
+    "location-30": Federation(which_client.TASKS["location-30"], (446, 128, 30)),
+    "untrained": Federation(which_client.Task(_genotypes, _Untrained, (29, 29)), replicates=1),
+}
 
 
 class _Kept:
@@ -70,7 +99,7 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch, "task")
         folder.mkdir()
-        games = _write(name, folder, 1 if quick else REPLICATES)
+        games = _write(name, TASKS[name], folder, quick=quick)
         print(_heading(name, games))
         print("| side | CPU s, whole | wall, s | peak, MiB | CPU s, asking | CPU s, attack |"
               " AUC, mean over clients |")  # fmt: skip
@@ -98,12 +127,16 @@ def _line(result: Result | Missing, games: Mapping[str, Game]) -> str:
         return f"{result.reason} | | | | | "
     asking, attack = (result.seconds.get(what) for what in ("asking", "attack"))
     aucs = [auc for name, game in games.items() for auc in _aucs(game, result.scores[name])]
-    low, high = intervals.mean(aucs)
     shown = "inside" if asking is None else f"{asking:.2f}"
-    return (
-        f"{report.took(result.spent)} | {shown} | {attack:.2f} | "
-        f"{np.mean(aucs):.3f} [{low:.3f}, {high:.3f}]"
-    )
+    return f"{report.took(result.spent)} | {shown} | {attack:.2f} | {_mean(aucs)}"
+
+
+def _mean(aucs: Sequence[float]) -> str:
+    """Over clients and federations, with Student's interval where there are several."""
+    if len(aucs) < 2:
+        return "one client is too few"
+    low, high = intervals.mean(aucs)
+    return f"{np.mean(aucs):.3f} [{max(0.0, low):.3f}, {min(1.0, high):.3f}]"
 
 
 def _aucs(game: Game, score: np.ndarray) -> Iterator[float]:
@@ -114,23 +147,22 @@ def _aucs(game: Game, score: np.ndarray) -> Iterator[float]:
             yield membership.auc(score[unknown, k], game.truth.client[unknown] == k).value
 
 
-def _write(name: str, folder: Path, replicates: int) -> dict[str, Game]:
+def _write(name: str, wanted: Federation, folder: Path, *, quick: bool) -> dict[str, Game]:
     """Train the clients, and write what drivers read of each federation."""
-    task = which_client.TASKS[name]
     games, networks = {}, {}
-    for seed in range(replicates):
+    for seed in range(1 if quick else wanted.replicates):
         rng = stream(seed, "peers", name)
-        pool = task.pool(rng)
+        pool = wanted.task.pool(rng)
         columns = int(np.prod(pool.x.shape[1:]))
-        trainer = _Kept(task.trainer(columns))
-        challenge = apart.play(pool, trainer, task.sizes, rng).challenge
+        trainer = _Kept(wanted.task.trainer(columns))
+        challenge = apart.play(pool, trainer, wanted.task.sizes, rng).challenge
         view = challenge.view
         federation = f"federation-{seed}"
         for k, model in enumerate(trainer.models):
             weights = {key: value.numpy() for key, value in model.module.state_dict().items()}
             np.savez(folder / f"{federation}-client-{k}.npz", **weights)
         np.savez(folder / f"{federation}.npz", **_arrays(pool, view))
-        networks[federation] = TASKS[name] or {"columns": columns}
+        networks[federation] = {"widths": wanted.widths} if wanted.widths else {"columns": columns}
         games[federation] = Game(challenge.truth, view)
     (folder / "settings.json").write_text(json.dumps({"federations": networks}))
     return games

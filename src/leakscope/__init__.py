@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from leakscope.across import LeaveOneOut
     from leakscope.api import audit, audit_file, audit_predictions
     from leakscope.catalog import attack
+    from leakscope.comparing.perform import compare
+    from leakscope.comparing.result import Comparison
     from leakscope.cost import estimate
     from leakscope.data.masks import Known
     from leakscope.in_turn.perform import leave_one_out
@@ -48,6 +50,7 @@ __all__ = [
     "BudgetSpent",
     "Challenge",
     "Check",
+    "Comparison",
     "Control",
     "DataError",
     "Estimate",
@@ -73,6 +76,7 @@ __all__ = [
     "audit",
     "audit_file",
     "audit_predictions",
+    "compare",
     "estimate",
     "leave_one_out",
     "load",
@@ -80,12 +84,14 @@ __all__ = [
 
 _LATER = {
     "Audit": "leakscope.result",
+    "Comparison": "leakscope.comparing.result",
     "Known": "leakscope.data.masks",
     "LeaveOneOut": "leakscope.across",
     "attack": "leakscope.catalog",
     "audit": "leakscope.api",
     "audit_file": "leakscope.api",
     "audit_predictions": "leakscope.api",
+    "compare": "leakscope.comparing.perform",
     "estimate": "leakscope.cost",
     "leave_one_out": "leakscope.in_turn.perform",
     "load": "leakscope.result",

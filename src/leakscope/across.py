@@ -2,7 +2,7 @@
 
 import html
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,7 +67,7 @@ class LeaveOneOut:
         """
         return {
             label: {
-                name: _mean(name, [finding.metrics[name].value for finding in findings])
+                name: mean(name, [finding.metrics[name] for finding in findings])
                 for name in findings[0].metrics
                 if all(name in finding.metrics for finding in findings)
             }
@@ -197,9 +197,21 @@ def _plan(path: Path) -> Plan:
     return plan
 
 
-def _mean(name: str, values: list[float]) -> Estimate:
-    """With its interval, which ends where the metric's range does."""
+def mean(name: str, each: Sequence[Estimate]) -> Estimate:
+    """The mean over targets with Student's interval, which ends where the metric's range does.
+
+    Where all targets show the same, as none of any thousand records, they say nothing of how much
+    they differ: then the interval is the widest that one of them gives by itself.
+
+    Args:
+        name: of the metric.
+        each: one a target.
+    """
+    values = [estimate.value for estimate in each]
     low, high = intervals.mean(values)
+    if low == high:
+        low = min(estimate.low for estimate in each)
+        high = max(one.value if one.high is None else one.high for one in each)
     least = -1.0 if name in _CAN_BE_NEGATIVE else 0.0
     most = high if name == "epsilon" else 1.0
     return Estimate(sum(values) / len(values), max(low, least), min(high, most))

@@ -27,6 +27,7 @@ from leakscope.core import (
 from leakscope.errors import LeakscopeError, NotApplicable, SpecError
 from leakscope.metrics import membership
 from leakscope.metrics.audit_epsilon import epsilon_lower_bound
+from leakscope.progress import Track, untracked
 from leakscope.randomness import stream
 from leakscope.targets.counting import Counting
 
@@ -174,36 +175,40 @@ def run(
 
 def run_on_clients(
     views: Sequence[UpdateView],
-    attack: Attack[UpdateView, G],
     measure: Callable[[Sequence[G]], Measured],
+    attack: Attack[UpdateView, G],
     seed: int = 0,
+    track: Track[Any] = untracked,
 ) -> Result:
     """One attack on several clients of one federation, by what each sent.
 
     Args:
         views: one a client.
-        attack: whose guess is about one client.
         measure: of all their guesses.
+        attack: whose guess is about one client.
         seed: of the audit.
+        track: shows progress.
     """
-    found = attempt(attack, seed, lambda rng: _guesses(attack, views, rng), measure)
+    found = attempt(attack, seed, lambda rng: _guesses(attack, views, rng, track), measure)
     if found.guess is None:
         return found
-    hows = dict.fromkeys(how for guess in found.guess if (how := getattr(guess, "how", "")))
-    return found._replace(finding=dataclasses.replace(found.finding, how="; or ".join(hows)))
+    how = _how([said for guess in found.guess if (said := getattr(guess, "how", ""))])
+    return found._replace(finding=dataclasses.replace(found.finding, how=how))
 
 
 def run_on_federation(
     view: FederationView,
-    attack: AssignmentAttack,
     measure: Callable[[Assignment], Measured],
+    attack: AssignmentAttack,
     seed: int = 0,
+    track: Track[Any] = untracked,
 ) -> Result:
-    """One attack on the models of a federation's clients."""
+    """One attack on the models of a federation's clients; arguments as of `run_on_clients`."""
 
     def guess(rng: np.random.Generator) -> Assignment:
         _check_needs(attack, view.offers)
-        return attack(view, rng)
+        (guessed,) = (attack(view, rng) for _ in track([attack], attack.name))
+        return guessed
 
     return attempt(attack, seed, guess, measure)
 
@@ -219,7 +224,10 @@ def _guess(attack: MembershipAttack, view: ModelView, rng: np.random.Generator) 
 
 
 def _guesses(
-    attack: Attack[UpdateView, G], views: Sequence[UpdateView], rng: np.random.Generator
+    attack: Attack[UpdateView, G],
+    views: Sequence[UpdateView],
+    rng: np.random.Generator,
+    track: Track[Any],
 ) -> Sequence[G]:
     for view in views:
         if missing := attack.needs & ~view.offers:
@@ -227,9 +235,27 @@ def _guesses(
                 f"needs {missing.words()}, which client {view.victim!r} does not show"
             )
     if isinstance(attack, Joint):
-        together: Sequence[G] = attack.many(views, rng)
-        return together
-    return [attack(view, rng) for view in views]
+        together: Sequence[Sequence[G]]
+        together = [attack.many(views, rng) for _ in track([attack], attack.name)]
+        return together[0]
+    return [attack(view, rng) for view in track(views, attack.name)]
+
+
+_WAYS = 3
+"""Ways to a guess that a finding tells in full."""
+
+
+def _how(said: Sequence[str]) -> str:
+    """What guesses rest on: each way once; of many, those that begin alike by one of them."""
+    if len(set(said)) <= _WAYS:
+        return "; or ".join(dict.fromkeys(said))
+    alike: dict[str, list[str]] = {}
+    for one in said:
+        alike.setdefault(one.partition(":")[0], []).append(one)
+    return "; or ".join(
+        ones[0] if len(set(ones)) == 1 else f"{ones[0]} (and much alike for {len(ones) - 1} others)"
+        for ones in alike.values()
+    )
 
 
 def _check_needs(attack: Attack[Any, Any], offers: Need) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import click
 
 # Only what `--help` needs is imported here; commands import the rest, so that help is instant.
+from leakscope.cli_compare import compare
 from leakscope.cli_tables import reproduce
 from leakscope.errors import LeakscopeError
 from leakscope.progress import bar
@@ -80,6 +81,7 @@ def main() -> None:
 
 
 main.add_command(reproduce)
+main.add_command(compare)
 
 
 @main.command()
@@ -177,9 +179,13 @@ def report(run: Path) -> None:
     Example: leakscope report runs/demo-001
     """
     from leakscope import across
+    from leakscope.comparing import result as comparing
     from leakscope.federated import result as federated
     from leakscope.result import load
 
+    if (run / comparing.NAME).exists():
+        click.echo(comparing.load(run).report())
+        return
     if (run / federated.NAME).exists():
         click.echo(federated.load(run).report())
         return

@@ -6,7 +6,7 @@ from typing import Literal
 from leakscope import auditing
 from leakscope.core import Finding, Status
 from leakscope.errors import SpecError, did_you_mean
-from leakscope.metrics import composition
+from leakscope.metrics import assignment, composition, interactions
 from leakscope.report.schema import ClaimRow
 
 Judge = Literal["low", "value"]
@@ -15,6 +15,8 @@ Judge = Literal["low", "value"]
 METRICS: Mapping[str | None, Collection[str]] = {
     None: auditing.METRICS,
     "updates": [name for name in composition.METRICS if name.startswith("null")],
+    "interactions": interactions.METRICS,
+    "assignment": [name for name in assignment.METRICS if name != "specificity"],
 }
 """By the section that asks about a federation, None for models: metrics that rise with a leak."""
 

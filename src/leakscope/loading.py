@@ -210,9 +210,7 @@ def shadow_plan(
         answers: what stands between the models and whoever asks them.
     """
     how = objects.named(train, folder)
-    file, _ = objects.split(train)
-    content = saved.fingerprint_file(folder / file) if file.endswith(".py") else ""
-    fingerprint = f"{train} {content} {output}"
+    fingerprint = f"{train} {fingerprint_of(train, folder)} {output}"
     own, otherwise = (pool[0], pool[1:]) if pool else (None, ())
     trainer = as_trainer(how, output)
     return ShadowPlan(trainer, models, own, otherwise, fingerprint, answers=answers)
@@ -226,6 +224,12 @@ def _shadows(
         own = records_of(spec.pool, label, folder)
         pool = (own, *augment.seen(own, ways(spec.augment, folder)))
     return shadow_plan(spec.train, spec.models, output, folder, pool)
+
+
+def fingerprint_of(name: str | None, folder: Path) -> str:
+    """Of the file that a name is in; nothing where that is no Python file beside the settings."""
+    file = objects.split(name)[0] if name else ""
+    return saved.fingerprint_file(folder / file) if file.endswith(".py") else ""
 
 
 def ways(names: Iterable[str], folder: Path) -> tuple[str | Change, ...]:

@@ -110,6 +110,33 @@ class UpdatesSpec(Section):
     """The truth, where it is known: how many records of each class a client holds."""
 
 
+class InteractionsSpec(Section):
+    """``[interactions]``: what clients did with items that the server handed out to them."""
+
+    transcript: str
+    """Its folder; what was handed out is in it."""
+    learner: str | None = None
+    """``file.py:name``: a function from what a client was handed to how it trains."""
+    clients: tuple[str, ...] = ()
+    """Whom to attack. Empty: everybody."""
+    truth: str | None = None
+    """A CSV file of pairs, client and item: who acted on what."""
+
+
+class AssignmentSpec(Section):
+    """``[assignment]``: which client of a federation trained on each record."""
+
+    predictions: dict[str, str]
+    """By client, a table of what its model says of the candidates and of its own records."""
+    colluder: str
+    """The client that attacks the others; of its own records the table says who is a member."""
+    probabilities: str = "p_*"
+    label: str = "label"
+    output: Literal["probabilities", "logits"] = "probabilities"
+    truth: str | None = None
+    """A CSV file with the client of each candidate, or ``nobody``."""
+
+
 class KnownSpec(Section):
     """``[known]``: an attacker who knows only some features of each candidate."""
 
@@ -141,7 +168,7 @@ class GateSpec(Section):
     """Also fail unless the measurement is consistent with the claimed epsilon."""
 
 
-FEDERATED = ("updates",)
+FEDERATED = ("updates", "interactions", "assignment")
 """Sections that ask about a federation, in place of a model."""
 
 
@@ -156,6 +183,8 @@ class AuditSpec(Section):
     shadows: ShadowsSpec | None = None
     leave_one_out: LeaveOneOutSpec | None = None
     updates: UpdatesSpec | None = None
+    interactions: InteractionsSpec | None = None
+    assignment: AssignmentSpec | None = None
     known: KnownSpec | None = None
     attacks: tuple[dict[str, Any], ...] = ()
     """Empty: the default attacks."""

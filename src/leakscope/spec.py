@@ -195,6 +195,11 @@ def attacks(spec: AuditSpec) -> tuple[MembershipAttack, ...]:
 
 _FEDERATED: Mapping[str, tuple[Callable[..., Attack[Any, Any]], tuple[str, ...]]] = {
     "updates": (catalog.update_attack, ("decaf", "label-counts")),
+    "interactions": (catalog.interaction_attack, ("raifle", "random-interactions")),
+    "assignment": (
+        catalog.federation_attack,
+        ("cluster-lira", "variance-lira", "confidence-rule", "nobody"),
+    ),
 }
 """By section: what builds attacks, and those that run where none is asked for."""
 

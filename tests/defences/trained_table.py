@@ -94,13 +94,13 @@ def refuses_an_empty_subset(defence: Trainer) -> None:
 
 
 def is_settings(defence: Any) -> None:
-    assert as_trainer(defence) is defence
     assert defence == dataclasses.replace(defence)
     with pytest.raises(dataclasses.FrozenInstanceError):
         defence.recipe = None
     # how it is computed is no part of what is trained
     assert trainer_name(dataclasses.replace(defence)) == trainer_name(defence)
     assert trainer_name(defence) != trainer_name(Fleet(defence.recipe))
+    assert as_trainer(defence) is defence
 
 
 def refuses_unknown_settings_in_words(defence: Any) -> None:

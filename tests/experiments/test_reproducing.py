@@ -12,7 +12,7 @@ from scipy import stats
 
 from leakscope.cli import main
 from leakscope.core import Estimate
-from leakscope.experiments import reproducing
+from leakscope.experiments import pieces, reproducing
 from leakscope.experiments import table as tables
 from leakscope.experiments.outcome import read
 from leakscope.experiments.reproducing import reproduce
@@ -78,6 +78,15 @@ def test_what_is_there_is_not_measured_again_and_what_failed_is(tmp_path: Path) 
     assert second.cells == first.cells
     reproduce("trial", "full", tmp_path / "run")
     assert len(calls) == 12  # another size is other work
+
+
+def test_pieces_that_other_code_measured_are_not_taken_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reproduce("trial", "small", tmp_path)
+    monkeypatch.setattr(pieces, "_code", lambda: "changed")
+    reproduce("trial", "small", tmp_path)
+    assert len(calls) == 8
 
 
 def test_the_command_prints_json_last_and_resumes(

@@ -64,9 +64,11 @@ def test_users_who_are_all_alike_leave_some_doubt() -> None:
 
 def test_measure_gives_every_metric() -> None:
     guess = Reconstruction(np.array([0.9, 0.1]), np.array([True, False]))
-    found = interactions.measure([guess, guess], [Interactions(np.array([True, False]))] * 2)
-    assert tuple(found) == interactions.METRICS
-    assert all(estimate.value == 1.0 for estimate in found.values())
+    some, all_ = Interactions(np.array([True, False])), Interactions(np.array([True, True]))
+    found = interactions.measure([guess] * 3, [some, some, all_])
+    assert tuple(found.metrics) == interactions.METRICS
+    assert all(estimate.value == 1.0 for estimate in found.metrics.values())
+    assert tuple(interactions.measure([guess], [all_]).unmeasured) == interactions.METRICS
 
 
 @pytest.mark.parametrize("acted", [np.ones(3, bool), np.zeros(3, bool)])

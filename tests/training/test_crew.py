@@ -9,6 +9,8 @@ import torch
 from torch import nn
 
 from leakscope.core import Records
+from leakscope.defences.adversarial import AdversarialRegularisation
+from leakscope.defences.relaxloss import RelaxLoss
 from leakscope.errors import SpecError, TargetError
 from leakscope.training import crew as crews
 from leakscope.training.crew import Crew
@@ -93,6 +95,16 @@ def test_a_crew_trains_as_a_fleet(optimiser: Optimiser, network: Callable[[], nn
             np.testing.assert_allclose(one[name], array, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.parametrize("network", [dense, pooled])
+def test_clients_learn_by_another_loss_too(network: Callable[[], nn.Module]) -> None:
+    plain = replace(RECIPE, network=network, lr=0.01)
+    relaxed = RelaxLoss(plain, alpha=1.2).defended()  # its two epochs differ
+    for one, other, third in zip(trained(relaxed), fleet(relaxed), fleet(plain), strict=True):
+        for name, array in other.items():
+            np.testing.assert_allclose(one[name], array, rtol=1e-4, atol=1e-5, err_msg=name)
+        assert any(not np.allclose(one[name], array, atol=1e-4) for name, array in third.items())
+
+
 def test_what_is_frozen_stays() -> None:
     recipe = replace(RECIPE, network=frozen)
     for state in trained(recipe):
@@ -145,5 +157,10 @@ def test_what_makes_no_sense_is_refused() -> None:
         Crew(RECIPE, pool(), 0)
     with pytest.raises(SpecError, match="without patience"):
         Crew(replace(RECIPE, patience=2), pool())
+    with pytest.raises(SpecError, match="without patience and select"):
+        Crew(replace(RECIPE, select="aop"), pool())
+    playing = AdversarialRegularisation(replace(RECIPE, select="aop")).defended()
+    with pytest.raises(SpecError, match="without an adversary for clients"):
+        Crew(replace(playing, select=None), pool())
     with pytest.raises(TargetError, match="make a network"):
         Crew(Recipe(broken), pool())

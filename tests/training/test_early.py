@@ -9,9 +9,11 @@ from torch import nn
 
 from leakscope.core import Records
 from leakscope.errors import DataError
+from leakscope.training.early import merit
 from leakscope.training.fleet import Fleet, Way
 from leakscope.training.network import Stack
-from leakscope.training.recipe import Optimiser, Recipe
+from leakscope.training.pool import Arrays
+from leakscope.training.recipe import Optimiser, Recipe, Select
 
 from .twin import (
     WAYS,
@@ -89,3 +91,57 @@ def test_one_record_cannot_be_trained_on_and_held_out() -> None:
         list(fleet.networks(pool_for(linear), np.arange(60)[None] < 1, [1]))
     [module] = fleet.networks(pool_for(linear), np.arange(60)[None] < 2, [1])
     assert not module.training
+
+
+def naive_merit(
+    select: Select, module: nn.Module, x: Any, y: Any, fit: Any, held_out: Any
+) -> float:
+    """Record by record, and pair by pair."""
+    with torch.no_grad():
+        log_p = module(torch.tensor(x)).log_softmax(1).numpy().astype(np.float64)
+    loss = -log_p[np.arange(len(y)), y]
+    if select == "loss":
+        return -float(loss[held_out].mean())
+    right = float((log_p.argmax(1) == y)[held_out].mean())
+    if select == "accuracy":
+        return right
+    pairs = loss[fit][:, None], loss[held_out]
+    auc = float(((pairs[0] < pairs[1]) + 0.5 * (pairs[0] == pairs[1])).mean())
+    return right / (2 * max(auc, 0.5)) ** 2
+
+
+@pytest.mark.parametrize("way", ["one-by-one", "stacked"])
+@pytest.mark.parametrize("select", ["loss", "accuracy", "aop"])
+def test_the_epoch_is_the_best_by_what_was_asked_for(select: Select, way: Way) -> None:
+    pool = pool_for(linear)
+    recipe = Recipe(linear, lr=0.03, momentum=0.9, epochs=6, batch_size=8, held_out=0.5)
+    rows, everybody = np.arange(60), np.ones((1, 60), np.bool_)
+    selecting = replace(recipe, select=select)
+    fit, held_out = selecting.parts(rows, 1)
+    only = np.isin(rows, fit)[None]
+    after = [
+        next(Fleet(replace(recipe, epochs=k), "one-by-one").networks(pool, only, [1]))
+        for k in range(1, 7)
+    ]
+    data = Arrays.prepare(pool, after[0]).tensors("cpu")
+    merits = [naive_merit(select, module, pool.x, pool.y, fit, held_out) for module in after]
+    for module, expected in zip(after, merits, strict=True):
+        assert merit(select, module, data, fit, held_out) == pytest.approx(expected, abs=1e-6)
+    assert len(set(np.round(merits, 3))) > 1
+    [found] = Fleet(selecting, way).networks(pool, everybody, [1])
+    assert_close([found.state_dict()], [after[int(np.argmax(np.round(merits, 9)))].state_dict()])
+
+
+def test_patience_counts_epochs_without_a_better_merit() -> None:
+    """All answers are the same whatever is learned: the first epoch is the best and the last."""
+    recipe = Recipe(linear, epochs=50, batch_size=8, select="accuracy", patience=3)
+    seen: list[int] = []
+
+    class Counting(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen.append(len(x) * self.training)
+            return super().forward(x.flatten(1))
+
+    patient = replace(recipe, network=lambda: Counting(128, 3), lr=1e-30, held_out=0.5)
+    next(Fleet(patient, "one-by-one").networks(pool_for(linear), np.ones((1, 60), np.bool_), [1]))
+    assert sum(seen) == 4 * 30  # the first epoch, and three that were no better

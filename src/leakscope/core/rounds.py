@@ -71,6 +71,8 @@ class Round:
     """The global weights that the server made of it."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """What the server measured of them, such as accuracy."""
+    handed: Mapping[str, Tensors] = field(default_factory=dict)
+    """By client: the items that the server handed out to it, an entry an item in each array."""
 
     @property
     def clients(self) -> tuple[str, ...]:

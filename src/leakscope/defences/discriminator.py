@@ -52,6 +52,9 @@ class Block(nn.Module):
 class Discriminator(nn.Module):
     """Residual: standardised evidence, three blocks, and one logit for each of the two answers."""
 
+    mean: torch.Tensor
+    deviation: torch.Tensor
+
     def __init__(self, mean: torch.Tensor, deviation: torch.Tensor, width: int = 128) -> None:
         super().__init__()
         self.register_buffer("mean", mean.clone())

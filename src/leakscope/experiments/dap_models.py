@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float64
 
 from leakscope import auditing, catalog
 from leakscope.attacks import signals
-from leakscope.core import Challenge, Membership, ModelView, Records, Shadows, Target
+from leakscope.core import Challenge, Membership, ModelView, Records, Shadows, Target, Trainer
 from leakscope.experiments.data import images
 from leakscope.experiments.table import Size
 from leakscope.metrics import tradeoff
@@ -121,13 +121,8 @@ def measured(
     }
     if size != "small" or defence not in PRIVATE:
         drawn = _halves(seed, scale.shadows, len(pool))
-        models = list(made.alike.many(pool, drawn.subsets, drawn.seeds))
-        jobs = [Job(np.flatnonzero(s), k) for s, k in zip(*drawn, strict=True)]
-        member = np.stack([_fitted(recipe, one)[asked] for one in jobs], axis=1)
-        phi, reference_phi = (_phi(models, some) for some in (view.records, world.reference))
-        rates = _rates(
-            replace(view, shadows=Shadows(phi, member, reference_phi)), fit[asked], "rmia"
-        )
+        view = replace(view, shadows=_shadows(view, made.alike, pool, recipe, drawn, asked))
+        rates = _rates(view, fit[asked], "rmia")
         found["AUC, adaptive"] = rates["auc"]
         found["TPR at 1 % FPR, adaptive"] = rates["tpr@0.01"]
         found["AOP(2), adaptive"] = tradeoff.aop(accuracy, rates["auc"])
@@ -147,6 +142,24 @@ def _halves(seed: int, count: int, total: int) -> _Halves:
     halves = [drawn.permutation(total) < total // 2 for _ in range(count // 2)]
     subsets = np.stack([half for one in halves for half in (one, ~one)])
     return _Halves(subsets, [1000 * (seed + 1) + k for k in range(len(subsets))])
+
+
+def _shadows(
+    view: ModelView,
+    trainer: Trainer,
+    pool: Records,
+    recipe: Recipe,
+    drawn: _Halves,
+    asked: Bool[np.ndarray, " candidates"],
+) -> Shadows:
+    """What models say that were trained as the target was; who was held out is no member."""
+    from leakscope.training.loop import Job
+
+    assert view.reference is not None
+    models = list(trainer.many(pool, drawn.subsets, drawn.seeds))
+    jobs = [Job(np.flatnonzero(s), k) for s, k in zip(*drawn, strict=True)]
+    member = np.stack([_fitted(recipe, job)[asked] for job in jobs], axis=1)
+    return Shadows(_phi(models, view.records), member, _phi(models, view.reference))
 
 
 def _accuracy(target: Target, test: Records) -> float:

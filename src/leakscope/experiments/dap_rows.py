@@ -5,8 +5,8 @@ from typing import Any
 
 from leakscope.experiments.table import Row, Size
 
-SEEDS: Mapping[Size, int] = {"small": 2, "medium": 3, "full": 5}
-MINUTES: Mapping[Size, int] = {"small": 5, "medium": 600, "full": 9000}
+SEEDS: Mapping[Size, int] = {"small": 3, "medium": 3, "full": 5}
+MINUTES: Mapping[Size, int] = {"small": 9, "medium": 600, "full": 9000}
 
 _SETS = {"CIFAR-10": "cifar10", "CIFAR-100": "cifar100", "Fashion-MNIST": "fashion_mnist"}
 
@@ -62,7 +62,7 @@ DIFFERS: Mapping[Size, str] = {
     "small": f"{_COMMON}Images averaged to 8 x 8 (CIFAR) or 14 x 14 pixels, a perceptron of 256 "
     "and 64 in place of the convolutional network, 450 records a model, 20 epochs, Reg tuned over "
     "the paper's three dropouts with its l2 of 0.01, DAP over r of 0.1 and 0.5, 4 shadows (none "
-    "for DP), 2 seeds.",
+    "for DP), 3 seeds.",
     "medium": f"{_COMMON}{_TUNED}Images averaged to 16 x 16 or 14 x 14 pixels, convolutions of 16, "
     "32 and 64 channels, 1,500 records a model, 60 epochs, 8 shadows, 3 seeds.",
     "full": f"{_COMMON}{_TUNED}Images as they are and convolutions of 64, 128 and 256 channels, "

@@ -154,7 +154,7 @@ def measured(
     cut = [replace(view, rounds=(view.rounds[number],)) for view in views]
     truths = [Proportions.of(row) for row in counts]
     finding, guesses = auditing.run_on_clients(
-        cut, built, functools.partial(composition.measure, truths=truths), seed
+        cut, functools.partial(composition.measure, truths=truths), built, seed
     )
     if guesses is None:
         raise NotApplicable(finding.reason)

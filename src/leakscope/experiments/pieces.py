@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import leakscope
 from leakscope import atomic
 from leakscope.errors import LeakscopeError, StoreError
 from leakscope.experiments.table import Size, Table
@@ -84,14 +85,16 @@ def _measured(work: Work) -> Piece:
 
 def _key(work: Work) -> str:
     """A digest of all that the values depend on."""
-    code = _code(work.work.partition(":")[0])
-    about = [work.work, work.settings, work.seed, work.size, version("leakscope"), code]
+    about = [work.work, work.settings, work.seed, work.size, version("leakscope"), _code()]
     text = json.dumps(about, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 @cache
-def _code(module: str) -> str:
-    """A digest of the file that measures, which holds the settings of each size."""
-    file = importlib.import_module(module).__file__
-    return hashlib.blake2b(Path(str(file)).read_bytes(), digest_size=8).hexdigest()
+def _code() -> str:
+    """A digest of this package's source: an attack that was changed gives other figures."""
+    root = Path(leakscope.__file__).parent
+    digest = hashlib.blake2b(digest_size=8)
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()

@@ -114,8 +114,6 @@ def _commit() -> str:
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (git, and words of ours)
         return done.stdout.strip()
 
-    return (
-        said("describe", "--always", "--dirty", "--abbrev=12")
-        if said("ls-files", here.name)
-        else ""
-    )
+    if not said("ls-files", here.name):
+        return ""
+    return said("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")

@@ -12,7 +12,7 @@ from leakscope.api import numbered, run_folder
 from leakscope.core import Attack, Status
 from leakscope.errors import SpecError
 from leakscope.federated import result
-from leakscope.federated.questions import composition
+from leakscope.federated.questions import assignment, composition, interactions
 from leakscope.federated.questions.question import Question
 from leakscope.federated.result import FederatedAudit, Plan
 from leakscope.perform import check_distinct, environment
@@ -22,6 +22,8 @@ from leakscope.store import Entry, Run
 
 QUESTIONS: Mapping[str, Callable[[Any, Path], Question]] = {
     "updates": composition.question,
+    "interactions": interactions.question,
+    "assignment": assignment.question,
 }
 """By section: what asks its question."""
 
@@ -69,19 +71,21 @@ def federated_file(
         leakscope=version("leakscope"),
     )
     result.begin(folder, plan)
-    for attack, key in zip(track(attacks, "Attacking"), plan.findings, strict=True):
-        _attack(folder, key, asked, attack, settings.seed)
+    for attack, key in zip(attacks, plan.findings, strict=True):
+        _attack(folder, key, asked, attack, settings.seed, track)
     found = result.load(folder.path)
     found.report()
     return found
 
 
-def _attack(run: Run, key: str, asked: Question, attack: Attack[Any, Any], seed: int) -> None:
+def _attack(
+    run: Run, key: str, asked: Question, attack: Attack[Any, Any], seed: int, track: Track[Any]
+) -> None:
     """Attack, and store what came of it; what is stored already is left alone."""
     before = run.get(key)
     if before is not None and before.finding.status is not Status.FAILED:
         return
-    finding, guess = asked.run(attack, seed)
+    finding, guess = asked.run(attack, seed, track)
     run.put(key, Entry(finding, arrays={} if guess is None else asked.subject.arrays(guess)))
 
 

@@ -2,19 +2,23 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import pydantic
 
 from leakscope import atomic
 from leakscope.core import Finding, Status
 from leakscope.errors import DataError, StoreError
+from leakscope.federated.subjects.assignment import TrainedOn
 from leakscope.federated.subjects.composition import Composition
+from leakscope.federated.subjects.interactions import ActedOn
 from leakscope.report.federated import page
 from leakscope.report.federated.story import Told
 from leakscope.store import Entry, Key, Run
 
 NAME, PAGE, SCHEMA = "federation.json", "report.html", 2
 
-Subject = Composition
+Subject = Annotated[Composition | ActedOn | TrainedOn, pydantic.Field(discriminator="kind")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,8 @@ Length = Annotated[int, pydantic.Field(ge=0)]
 Word = Annotated[str, pydantic.Field(pattern=r"^[^\x00-\x1f\x7f-\x9f]{0,100}$")]
 """It is printed: no control character that a terminal would obey."""
 Metrics = Mapping[Word, float | None]
+Handed = Annotated[str, pydantic.Field(pattern=r"^(item|features|query)$")]
+"""What may be said of each item that a client was handed."""
 T = TypeVar("T")
 
 
@@ -65,6 +67,8 @@ class Header:
     """How the server aggregates, in a word: ``fedavg``."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Whatever else says how the run was made; leakscope only shows it."""
+    items: TensorName | None = None
+    """The tensor that has a row for each item; None where items are no part of the weights."""
     writer: Word = f"leakscope {version('leakscope')}"
     schema: int = SCHEMA
 
@@ -99,6 +103,8 @@ class Entry:
     training: LocalTraining = field(default_factory=LocalTraining)
     metrics: Metrics = field(default_factory=dict)
     """None is what was not a finite number."""
+    handed: Mapping[Client, Mapping[Handed, tuple[Length, ...]]] = field(default_factory=dict)
+    """Shapes of what each client was handed."""
 
     @property
     def clients(self) -> tuple[str, ...]:

@@ -8,10 +8,17 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 
-from leakscope.core import Challenge, Interactions, UpdateDefence, UpdateView
+from leakscope.core import (
+    Challenge,
+    Interactions,
+    LocalTraining,
+    Round,
+    UpdateDefence,
+    UpdateView,
+)
 from leakscope.data.interactions import InteractionLog
 from leakscope.errors import SpecError
-from leakscope.federation import handing_out
+from leakscope.federation import handing_out, server
 from leakscope.federation.recommender import ITEMS, NeuralCF
 from leakscope.randomness import stream
 
@@ -56,16 +63,57 @@ class Recommending:
         self, users: Sequence[int], defence: UpdateDefence
     ) -> Iterator[Challenge[UpdateView, Interactions]]:
         """One challenge a user, in an order of their sizes; users who acted on all are left out."""
+        network, table = self._start()
+        for one, change in self._trained(users, network, table):
+            names = (ITEMS,) if self.embeddings_only else (ITEMS, *network)
+            given = table[torch.from_numpy(one.items)]
+            yield handing_out.challenge(
+                {ITEMS: given, **network},
+                given.numpy(),
+                one.acted,
+                {name: change[name] for name in names},
+                self.learner,
+                defence,
+                int(stream(self.seed, "defence", one.user).integers(2**31)),
+            )
+
+    def round(
+        self, users: Sequence[int], defence: UpdateDefence
+    ) -> tuple[Round, dict[str, Int[np.ndarray, " acted"]]]:
+        """The same as one round of a transcript, and by client the items that were acted on.
+
+        Updates then have a row for each item there is; rows of items not handed out are 0 before
+        the defence.
+
+        Raises:
+            SpecError: updates hold the item embeddings alone, or all users acted on all items.
+            LeakscopeError: the defence refused.
+        """
+        if self.embeddings_only:
+            raise SpecError("expected updates of the whole model for a transcript, got a part")
+        network, table = self._start()
+        sent = {name: tensor.numpy() for name, tensor in {ITEMS: table, **network}.items()}
+        updates: dict[int, dict[str, np.ndarray]] = {}
+        handed, acted = {}, {}
+        for one, change in self._trained(users, network, table):
+            moved = torch.zeros_like(table)
+            moved[torch.from_numpy(one.items)] = change[ITEMS]
+            updates[one.user] = {n: (moved if n == ITEMS else change[n]).numpy() for n in sent}
+            handed[str(one.user)] = {"item": one.items}
+            acted[str(one.user)] = np.sort(one.items[one.acted])
+        if not updates:
+            raise SpecError("expected users who left items alone, got none: nothing to find out")
+        sizes = {user: len(handed[str(user)]["item"]) for user in updates}
+        promised = dict.fromkeys(updates, defence.guarantee())
+        seed = int(stream(self.seed, "defence").integers(2**31))
+        received, masked = server.seen(defence, 0, sent, updates, sizes, promised, seed)
+        training = LocalTraining("adam", self.learner.lr, epochs=self.learner.epochs)
+        return Round(0, "update", sent, received, masked, training, handed=handed), acted
+
+    def _start(self) -> tuple[dict[str, torch.Tensor], Float[torch.Tensor, "items width"]]:
         network = self.learner.network(_torch(self.seed, "network"))
-        table = torch.randn(
-            self.log.items, self.learner.width, generator=_torch(self.seed, "items")
-        )
-        each = self.log.of_each()
-        handed = [self._handed(user, each[user]) for user in users]
-        handed = [one for one in handed if not one.acted.all()]
-        handed.sort(key=lambda one: len(one.items))
-        for batch in _batches(handed):
-            yield from self._trained(batch, network, table, defence)
+        generator = _torch(self.seed, "items")
+        return network, torch.randn(self.log.items, self.learner.width, generator=generator)
 
     def _handed(self, user: int, acted: Int[np.ndarray, " acted"]) -> _Handed:
         rng = stream(self.seed, "handed out", user)
@@ -77,31 +125,26 @@ class Recommending:
 
     def _trained(
         self,
-        batch: list[_Handed],
+        users: Sequence[int],
         network: dict[str, torch.Tensor],
         table: Float[torch.Tensor, "items width"],
-        defence: UpdateDefence,
-    ) -> Iterator[Challenge[UpdateView, Interactions]]:
-        index, label, real = _padded(batch)
-        own = torch.stack(
-            [torch.randn(self.learner.width, generator=_torch(self.seed, one.user))
-             for one in batch]
-        )  # fmt: skip
-        change = self.learner.update(network, table[index], label, own, real)
-        names = (ITEMS,) if self.embeddings_only else (ITEMS, *network)
-        for row, one in enumerate(batch):
-            update = {name: change[name][row] for name in names}
-            update[ITEMS] = update[ITEMS][: len(one.items)]
-            given = table[torch.from_numpy(one.items)]
-            yield handing_out.challenge(
-                {ITEMS: given, **network},
-                given.numpy(),
-                one.acted,
-                update,
-                self.learner,
-                defence,
-                int(stream(self.seed, "defence", one.user).integers(2**31)),
-            )
+    ) -> Iterator[tuple[_Handed, dict[str, torch.Tensor]]]:
+        """What each user's training changes, the rows of its items in the place of all rows."""
+        each = self.log.of_each()
+        handed = [self._handed(user, each[user]) for user in users]
+        handed = [one for one in handed if not one.acted.all()]
+        handed.sort(key=lambda one: len(one.items))
+        for batch in _batches(handed):
+            index, label, real = _padded(batch)
+            own = torch.stack(
+                [torch.randn(self.learner.width, generator=_torch(self.seed, one.user))
+                 for one in batch]
+            )  # fmt: skip
+            change = self.learner.update(network, table[index], label, own, real)
+            for row, one in enumerate(batch):
+                update = {name: tensor[row] for name, tensor in change.items()}
+                update[ITEMS] = update[ITEMS][: len(one.items)]
+                yield one, update
 
 
 def _padded(

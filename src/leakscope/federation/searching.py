@@ -2,13 +2,21 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from leakscope.core import Challenge, Interactions, UpdateDefence, UpdateView
+from leakscope.core import (
+    Challenge,
+    Interactions,
+    LocalTraining,
+    Round,
+    UpdateDefence,
+    UpdateView,
+)
 from leakscope.data.letor import Queries
 from leakscope.errors import SpecError
 from leakscope.federation import handing_out, rankers, server
@@ -28,6 +36,15 @@ def honest(
     """The features as they are."""
     del rng
     return x
+
+
+class _Asked(NamedTuple):
+    """What one user was shown, and what came of it."""
+
+    x: Float[np.ndarray, "items features"]
+    query: Int[np.ndarray, " items"]
+    acted: Bool[np.ndarray, " items"]
+    change: dict[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -81,6 +98,50 @@ class Searching:
         Raises:
             SpecError: there are not so many queries.
         """
+        one = self._asking(weights, queries, rng)
+        seed = int(rng.integers(2**31))
+        learner = Pairwise(one.query, self.lr)
+        return handing_out.challenge(weights, one.x, one.acted, one.change, learner, defence, seed)
+
+    def round(
+        self,
+        weights: Mapping[str, Tensor],
+        users: int,
+        queries: int,
+        defence: UpdateDefence,
+        rng: np.random.Generator,
+    ) -> tuple[Round, dict[str, Int[np.ndarray, " acted"]]]:
+        """The same of several users, as one round of a transcript, and what each clicked.
+
+        Documents are numbered from 0 for each user, in the order in which they were handed out.
+
+        Args:
+            weights: of the ranker.
+            users: how many, named by numbers from 0.
+            queries: how many each asks.
+            defence: what each update goes through.
+            rng: of queries, lists, clicks, order and defence.
+
+        Raises:
+            SpecError: there are not so many queries.
+            LeakscopeError: the defence refused.
+        """
+        each = [self._asking(weights, queries, rng) for _ in range(users)]
+        sent = {name: w.numpy() for name, w in weights.items()}
+        updates = {k: {n: w.numpy() for n, w in one.change.items()} for k, one in enumerate(each)}
+        sizes = {k: len(one.acted) for k, one in enumerate(each)}
+        promised = dict.fromkeys(updates, defence.guarantee())
+        seed = int(rng.integers(2**31))
+        received, masked = server.seen(defence, 0, sent, updates, sizes, promised, seed)
+        handed = {str(k): {"features": o.x, "query": o.query} for k, o in enumerate(each)}
+        acted = {str(k): np.flatnonzero(one.acted) for k, one in enumerate(each)}
+        training = LocalTraining("sgd", self.lr, epochs=1)
+        return Round(0, "update", sent, received, masked, training, handed=handed), acted
+
+    def _asking(
+        self, weights: Mapping[str, Tensor], queries: int, rng: np.random.Generator
+    ) -> _Asked:
+        """One user, who steps through its queries in an order of its own."""
         asked = self._asked()
         if not 1 <= queries <= len(asked):
             raise SpecError(f"expected 1 to {len(asked)} queries a user, got {queries}")
@@ -93,10 +154,7 @@ class Searching:
         change = Pairwise(turn[query], self.lr).update(
             weights, torch.from_numpy(x), torch.from_numpy(acted).to(torch.float64)
         )
-        seed = int(rng.integers(2**31))
-        return handing_out.challenge(
-            weights, x, acted, change, Pairwise(query, self.lr), defence, seed
-        )
+        return _Asked(x, query, acted, change)
 
     def train(
         self,

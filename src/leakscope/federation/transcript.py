@@ -150,7 +150,7 @@ class _Folder:
 class _Stored(Mapping[str, np.ndarray]):
     """Tensors in a file, each read when it is asked for."""
 
-    def __init__(self, file: Any, group: str, names: Mapping[str, object]) -> None:
+    def __init__(self, file: Any, group: str, names: Mapping[Any, object]) -> None:
         self._file, self._group, self._names = file, group, names
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -217,7 +217,10 @@ def _round(path: Path, entry: Entry, header: Header) -> Round:
     groups += ["sum"] if entry.sum else []
     aggregated = any(name.startswith("aggregated/") for name in present)
     groups += ["aggregated"] if aggregated else []
-    _check(path, file, present, {f"{g}/{n}": s for g in groups for n, s in header.shapes.items()})
+    announced = {f"{g}/{n}": s for g in groups for n, s in header.shapes.items()}
+    for client, arrays in entry.handed.items():
+        announced |= {f"handed/{client}/{name}": shape for name, shape in arrays.items()}
+    _check(path, file, present, announced)
     stored = {group: _Stored(file, group, header.shapes) for group in groups}
     received = {
         got.client: Received(stored[f"received/{got.client}"], got.records, got.guarantee)
@@ -233,6 +236,7 @@ def _round(path: Path, entry: Entry, header: Header) -> Round:
         training=entry.training,
         aggregated=stored.get("aggregated"),
         metrics={k: float("nan") if v is None else v for k, v in entry.metrics.items()},
+        handed={c: _Stored(file, f"handed/{c}", arrays) for c, arrays in entry.handed.items()},
     )
 
 

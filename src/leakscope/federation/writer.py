@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,10 +80,31 @@ class Writer:
             sum=None if masked is None else Summed(masked.clients, masked.records),
             training=seen.training,
             metrics=layout.finite(seen.metrics),
+            handed={c: {n: a.shape for n, a in one.items()} for c, one in seen.handed.items()},
         )
         described = layout.to_json(entry)
         atomic.write(layout.place(self.folder, seen.number, "safetensors"), data)
         atomic.write(layout.place(self.folder, seen.number, "json"), described)
+
+
+def write(folder: str | Path, name: str, rounds: Sequence[Round], items: str | None = None) -> None:
+    """A whole transcript at once.
+
+    Args:
+        folder: new.
+        name: of the federation.
+        rounds: one or more, all of the same tensors.
+        items: the tensor that has a row for each item, if one has.
+
+    Raises:
+        StoreError: there is something in the folder already, or it cannot be written.
+        DataError: a name, or an array's type, cannot be written.
+    """
+    first = rounds[0]
+    shapes = {tensor: array.shape for tensor, array in first.sent.items()}
+    writer = Writer.begin(folder, Header(name, first.kind, shapes, items=items))
+    for played in rounds:
+        writer.add(played)
 
 
 def _serialised(seen: Round) -> bytes:
@@ -96,6 +118,7 @@ def _serialised(seen: Round) -> bytes:
         groups["sum"] = seen.masked.tensors
     if seen.aggregated is not None:
         groups["aggregated"] = seen.aggregated
+    groups |= {f"handed/{client}": arrays for client, arrays in seen.handed.items()}
     # safetensors takes the memory as it lies: a transposed array would be written wrong
     flat = {
         f"{group}/{name}": np.asarray(array, order="C")

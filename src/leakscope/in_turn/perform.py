@@ -117,7 +117,7 @@ def leave_one_out(
         delta=delta,
         name=name,
     )
-    return _perform(asked, None if run is None else _begun(Path(run), resume), track, who)
+    return perform(asked, None if run is None else _begun(Path(run), resume), track, who)
 
 
 def leave_one_out_file(
@@ -145,12 +145,20 @@ def leave_one_out_file(
     settings = spec.read(path)
     asked = from_spec(settings, path.parent)
     default = numbered(path.parent / "runs" / settings.name.replace(" ", "-"), latest=resume)
-    return _perform(asked, _begun(default if run is None else Path(run), resume), track, who)
+    return perform(asked, _begun(default if run is None else Path(run), resume), track, who)
 
 
-def _perform(
+def perform(
     asked: Question, run: Path | None, track: Track[Any], who: working.Workers
 ) -> LeaveOneOut:
+    """Train and audit; what the folder holds already is not computed again.
+
+    Args:
+        asked: who is trained, and compared with whom.
+        run: an empty folder, or one that was begun with the same question.
+        track: shows progress.
+        who: trains.
+    """
     plan = asked.plan
     with ExitStack() as stack:
         temporary = stack.enter_context(TemporaryDirectory(ignore_cleanup_errors=True))

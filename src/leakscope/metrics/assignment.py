@@ -6,17 +6,26 @@ of outsiders say where it comes from.
 """
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float64
 from scipy import special
 
-from leakscope.core import NOBODY, Assignment, Collusion, Estimate
+from leakscope.core import NOBODY, Assignment, Collusion, Estimate, Measured
 from leakscope.errors import DataError
+from leakscope.metrics import membership
 from leakscope.metrics.intervals import CONFIDENCE, wilson
 from leakscope.metrics.membership import Unmeasurable
 from leakscope.metrics.permutation import p_value
+
+FPRS = (0.01, 0.03)
+"""False-positive rates reported: 1 %, 3 %."""
+
+METRICS = ("accuracy", "recall", "specificity", *(f"tpr@{fpr:g}" for fpr in FPRS))
+"""The names of all metrics of an attack on a federation's clients."""
 
 Known = Bool[np.ndarray, " records"]
 
@@ -33,6 +42,36 @@ class Pairs(NamedTuple):
 
     score: Float64[np.ndarray, " pairs"]
     member: Bool[np.ndarray, " pairs"]
+
+
+def measure(guess: Assignment, truth: Assignment, known: Collusion) -> Measured:
+    """Every metric that these records support; names are `METRICS`.
+
+    Args:
+        guess: the client of each record, perhaps with a score for each.
+        truth: likewise.
+        known: what the colluding client knows.
+
+    Raises:
+        DataError: guess and truth differ in length.
+    """
+    found = {"accuracy": accuracy(guess, truth)}
+    unmeasured: dict[str, str] = {}
+    ways: dict[str, Callable[[], Estimate]] = {
+        "recall": partial(recall, guess, truth),
+        "specificity": partial(specificity, guess, truth),
+        **{f"tpr@{fpr:g}": partial(_detected, guess, truth, known, fpr) for fpr in FPRS},
+    }
+    for name, way in ways.items():
+        try:
+            found[name] = way()
+        except DataError as error:
+            unmeasured[name] = str(error)
+    return Measured(found, unmeasured)
+
+
+def _detected(guess: Assignment, truth: Assignment, known: Collusion, fpr: float) -> Estimate:
+    return membership.tpr_at_fpr(*pairs(guess, truth, known), fpr)
 
 
 def accuracy(guess: Assignment, truth: Assignment, confidence: float = CONFIDENCE) -> Estimate:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from leakscope.core import Estimate, Interactions, Reconstruction
+from leakscope.core import Estimate, Interactions, Measured, Reconstruction
 from leakscope.errors import DataError
 from leakscope.metrics import membership
 from leakscope.metrics.intervals import mean
@@ -107,13 +107,21 @@ def over_users(values: Sequence[float]) -> Estimate:
     )
 
 
-def measure(
-    guesses: Sequence[Reconstruction], truths: Sequence[Interactions]
-) -> dict[str, Estimate]:
+def measure(guesses: Sequence[Reconstruction], truths: Sequence[Interactions]) -> Measured:
     """Every metric as a mean over users, with its interval over users; names are `METRICS`.
 
-    Raises:
-        DataError: a user acted on all items or on none, or there is no user.
+    Users who acted on all items or on none are left out: there is nothing to tell apart.
     """
-    users = [of_user(guess, truth) for guess, truth in zip(guesses, truths, strict=True)]
-    return {name: over_users([getattr(user, name) for user in users]) for name in METRICS}
+    users = [
+        of_user(guess, truth) for guess, truth in zip(guesses, truths, strict=True) if mixed(truth)
+    ]
+    if not users:
+        why = "needs a user who acted on some of the items and left others alone, there is none"
+        return Measured({}, dict.fromkeys(METRICS, why))
+    means = {name: over_users([getattr(user, name) for user in users]) for name in METRICS}
+    return Measured(means, {})
+
+
+def mixed(truth: Interactions) -> bool:
+    """Whether the user acted on some of the items, and left others alone."""
+    return bool(truth.acted.any() and not truth.acted.all())

@@ -23,7 +23,7 @@ MOST_ROWS = 30
 _LABEL = 46
 """Characters of a name that a figure has room for: the longest label of a default attack."""
 
-_WIDEST = 6.8
+LETTER = 6.8
 """Pixels that a letter of a row's name takes in the widest font that a reader may have instead of
 ours: DejaVu Sans, 13 pixels high."""
 
@@ -258,10 +258,15 @@ def _auc_axis(dots: Sequence[dict[str, Any]]) -> alt.X:
     return alt.X("value:Q", title="AUC").scale(domain=domain, nice=False).axis(tickCount=6)
 
 
+def room_for(names: Sequence[str]) -> int:
+    """Pixels beside the rows of a figure for their names, in whatever font a reader has."""
+    return math.ceil(LETTER * max(map(len, names)))
+
+
 def _whiskers(dots: Sequence[dict[str, Any]], chance: float, x: alt.X) -> alt.LayerChart:
     """A row each: name, interval, value; hollow dots failed a control; a dashed line is chance."""
     base = alt.Chart(style.data(dots))
-    room = math.ceil(_WIDEST * max(len(dot["name"]) for dot in dots))
+    room = room_for([dot["name"] for dot in dots])
     y = alt.Y("name:N", title=None, sort=None).axis(
         domain=False, ticks=False, labelPadding=10, minExtent=room
     )

@@ -1,6 +1,7 @@
 """From ``[updates]`` to the question what classes clients hold: one view a client."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from leakscope import auditing, loading, objects
@@ -32,7 +33,7 @@ def question(spec: UpdatesSpec, folder: Path) -> Question:
     subject.truth  # noqa: B018 - refuses a client without records
     return Question(
         subject,
-        lambda attack, seed: auditing.run_on_clients(views, attack, subject.measure, seed),
+        partial(auditing.run_on_clients, views, subject.measure),
         digest(
             repr((transcript.header, transcript.entries(), clients, counts)),
             reference.x,

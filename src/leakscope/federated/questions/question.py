@@ -11,6 +11,7 @@ from leakscope.auditing import Result
 from leakscope.errors import SpecError, did_you_mean
 from leakscope.federated.result import Subject
 from leakscope.federation import Transcript
+from leakscope.progress import Track
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +19,8 @@ class Question:
     """A challenge that attacks can be run on, and what its run folder keeps of it."""
 
     subject: Subject
-    run: Callable[[Any, int], Result]
-    """Carries out an attack under a seed."""
+    run: Callable[[Any, int, Track[Any]], Result]
+    """Carries out an attack under a seed, showing how far it is."""
     digest: str
     """Of all that an attack sees, and of the truth."""
 

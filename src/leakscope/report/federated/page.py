@@ -1,6 +1,7 @@
 """The files of the report of an audited federation."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -9,7 +10,7 @@ from markupsafe import Markup
 
 from leakscope.core import Finding
 from leakscope.report import figures, words
-from leakscope.report.federated.story import Told, estimate
+from leakscope.report.federated.story import Told, estimate, joined
 from leakscope.report.markdown import inert
 
 
@@ -26,7 +27,11 @@ def write_all(told: Told) -> dict[str, bytes]:
 
 def lines(told: Told) -> tuple[str, ...]:
     """The sentences, and how each attack ended."""
-    return (*told.story.sentences, *(_note(finding, told) for finding in told.findings))
+    return (
+        *told.story.sentences,
+        *told.story.limits,
+        *(_note(finding, told) for finding in told.findings),
+    )
 
 
 def _note(finding: Finding, told: Told) -> str:
@@ -59,10 +64,21 @@ def _summary(told: Told) -> dict[str, Any]:
                 }
                 for finding, details in zip(told.findings, story.details, strict=True)
             ],
-            "sentences": list(story.sentences),
+            "sentences": [*story.sentences, *story.limits],
             "reproduction": dict(told.reproduction),
         }
     )
+
+
+def _unmeasured(findings: Sequence[Finding]) -> tuple[str, ...]:
+    """Why there are no figures where there are none, each reason once."""
+    why: dict[str, list[str]] = {}
+    for finding in findings:
+        for name, reason in finding.unmeasured.items():
+            names = why.setdefault(words.plain(reason), [])
+            if words.title(name) not in names:
+                names.append(words.title(name))
+    return tuple(f"{joined(names)}: {reason}" for reason, names in why.items())
 
 
 def _page(told: Told, drawn: dict[str, str]) -> str:
@@ -83,6 +99,7 @@ def _page(told: Told, drawn: dict[str, str]) -> str:
             for finding, cells in zip(told.findings, story.cells, strict=True)
         ],
         speaker=None if speaker is None else words.plain(told.findings[speaker].label),
+        unmeasured=_unmeasured(told.findings),
         drawn={name: Markup(svg) for name, svg in drawn.items()},  # noqa: S704 - drawn by us
         reproduction=json.dumps(words.plain_all(told.reproduction), indent=2, ensure_ascii=False),
     )

@@ -7,6 +7,7 @@ from typing import Any
 import altair as alt
 
 from leakscope.core import Estimate, Finding, Status
+from leakscope.report import words
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,8 @@ class Story:
     """For ``summary.json``: what holds for all attacks."""
     details: tuple[Mapping[str, Any], ...]
     """The same, by attack."""
+    limits: tuple[str, ...] = ()
+    """What so few records or clients can and cannot show, in sentences."""
     figures: tuple[Figure, ...] = ()
     tables: tuple[Table, ...] = ()
 
@@ -79,6 +82,14 @@ def speaker(findings: Sequence[Finding]) -> int | None:
     """The attack that figures and sentences are about: the first one that is done."""
     done = [k for k, finding in enumerate(findings) if finding.status is Status.DONE]
     return done[0] if done else None
+
+
+def rates(finding: Finding, names: Sequence[str]) -> tuple[str, ...]:
+    """A cell for each of these metrics, all of which are shares."""
+    return tuple(
+        words.rate(finding.metrics[name]) if name in finding.metrics else "not measured"
+        for name in names
+    )
 
 
 def estimates(finding: Finding, names: Sequence[str]) -> tuple[str, ...]:

@@ -1,0 +1,175 @@
+"""DAP: what its discriminator learns from, which weights its second term changes, its balance."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from leakscope.core import Records
+from leakscope.defences import discriminator as discriminators
+from leakscope.defences.dap import DAP
+from leakscope.defences.misleading import Misleading
+from leakscope.errors import DataError, TargetError
+from leakscope.training.loop import Job
+from leakscope.training.pool import Tensors
+
+from . import trained_table as table
+
+X, Y = torch.tensor(table.POOL.x), torch.tensor(table.POOL.y)
+DATA = Tensors(X, Y, channels_last=False)
+HELD_OUT = torch.arange(40, 80)
+
+
+def seeded(make: type[nn.Module] | object, seed: int = 0) -> nn.Module:
+    with torch.random.fork_rng([]):
+        torch.manual_seed(seed)
+        return make()  # type: ignore[operator]
+
+
+def taught() -> discriminators.Taught:
+    """Members have small losses here, as where models over-fit."""
+    rng = np.random.default_rng(0)
+    member = rng.random(400) < 0.5
+    logits = torch.tensor(rng.normal(size=(400, 3)), dtype=torch.float32)
+    y = torch.tensor(rng.integers(0, 3, 400))
+    logits[torch.tensor(member), y[member]] += 3.0
+    return discriminators.Taught(discriminators.evidence(logits, y).numpy(), member)
+
+
+def suspicion(d: nn.Module, logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Mean of -log(1 - D), record by record."""
+    chances = d(discriminators.evidence(logits, y)).softmax(1)[:, 1]
+    return torch.stack([-torch.log(1 - chance) for chance in chances]).mean()
+
+
+def test_a_discriminator_learns_and_the_control_does_not() -> None:
+    found = taught()
+    seen = torch.tensor(found.evidence)
+    right = []
+    for make in (discriminators.trained, discriminators.untrained):
+        d = make(found, 1)
+        assert not any(p.requires_grad for p in d.parameters())
+        assert not d.training
+        right.append(float((d(seen).argmax(1).numpy() == found.member).mean()))
+    assert right[0] > 0.85
+    assert right[1] < 0.7
+
+
+def test_it_is_shown_what_shadows_classify_wrongly_and_who_was_trained_on() -> None:
+    shadows = [seeded(table.network, seed).eval() for seed in (0, 1)]
+    halves = np.arange(80) % 2 == np.array([[0], [1]])
+    wrong = [(m(X).argmax(1) != Y).numpy() for m in shadows]
+    some = discriminators.taught(shadows, halves, table.POOL, "misclassified")
+    assert len(some.member) == sum(w.sum() for w in wrong)
+    np.testing.assert_array_equal(
+        some.member, np.concatenate([h[w] for h, w in zip(halves, wrong, strict=True)])
+    )
+    everything = discriminators.taught(shadows, halves, table.POOL, "all")
+    np.testing.assert_array_equal(everything.member, halves.ravel())
+    # probabilities, label and loss
+    p, label, loss = np.split(everything.evidence, [3, 6], axis=1)
+    np.testing.assert_allclose(p.sum(1), 1, rtol=1e-5)
+    np.testing.assert_array_equal(label.argmax(1), np.tile(table.POOL.y, 2))
+    own = p[np.arange(160), label.argmax(1)]
+    np.testing.assert_allclose(loss[:, 0], -np.log(own), rtol=1e-4)
+
+
+def test_too_few_wrong_answers_are_told() -> None:
+    y = table.POOL.x[:, :3].argmax(1)
+    shadow = nn.Linear(12, 3, bias=False)
+    with torch.no_grad():
+        shadow.weight.copy_(torch.eye(3, 12))
+    with pytest.raises(DataError, match="classify wrongly, got 0 and 0"):
+        discriminators.taught(
+            [shadow], np.arange(80)[None] < 40, Records(table.POOL.x, y), "misclassified"
+        )
+
+
+@pytest.mark.parametrize("samples", ["misclassified", "all"])
+def test_the_second_term_changes_the_last_layer_alone_by_its_gradient(
+    samples: discriminators.Samples,
+) -> None:
+    d = discriminators.trained(taught(), 1)
+    module = seeded(table.network)
+    loss = Misleading(d, 0.5, samples).against(module, DATA, HELD_OUT)(0)  # β is 1
+    x, y = X[:20], Y[:20]
+    found = torch.autograd.grad(loss(x, y), list(module.parameters()))
+
+    logits = module(x)
+    plain = torch.autograd.grad(cross_entropy(logits, y), list(module.parameters()))
+    kept = (module(x).argmax(1) != y) | (samples == "all")
+    assert kept.sum() > 0
+    second = suspicion(d, module(x)[kept], y[kept])
+    further = torch.autograd.grad(second, list(module.parameters()))
+    for got, first, more in list(zip(found, plain, further, strict=True))[:2]:
+        torch.testing.assert_close(got, first)
+        assert float(more.abs().max()) > 1e-6  # it would have changed these too
+    for got, first, more in list(zip(found, plain, further, strict=True))[2:]:
+        torch.testing.assert_close(got, first + more, rtol=1e-4, atol=1e-6)
+
+
+def test_beta_balances_the_two_losses_on_records_held_out() -> None:
+    d = discriminators.trained(taught(), 1)
+    module = seeded(table.network).train()
+    steps = Misleading(d, 0.25, "misclassified").against(module, DATA, HELD_OUT)
+    x, y = X[:20], Y[:20]
+    with torch.no_grad():
+        first, later = float(steps(0)(x, y)), float(steps(1)(x, y))
+        held, labels = X[HELD_OUT], Y[HELD_OUT]
+        wrong = module(held).argmax(1) != labels
+        beta = 0.25 * cross_entropy(module(held), labels) / suspicion(d, module(held)[wrong], labels[wrong])  # fmt: skip  # noqa: E501
+        kept = module(x).argmax(1) != y
+        ours, its = cross_entropy(module(x), y), suspicion(d, module(x)[kept], y[kept])
+    assert first == pytest.approx(float(ours + its), rel=1e-5)
+    assert later == pytest.approx(float(ours + beta * its), rel=1e-5)
+    assert module.training
+
+
+def test_where_all_is_right_there_is_no_second_term() -> None:
+    d = discriminators.untrained(taught(), 1)
+    module = seeded(table.network)
+    y = module(X).argmax(1)
+    data = Tensors(X, y, channels_last=False)
+    steps = Misleading(d, 0.25, "misclassified").against(module, data, HELD_OUT)
+    with torch.no_grad():
+        plain = float(cross_entropy(module(X[:9]), y[:9]))
+        for epoch in (0, 1):
+            assert float(steps(epoch)(X[:9], y[:9])) == pytest.approx(plain)
+
+
+class Scaled(nn.Module):
+    """Its answers are not those of its last layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(12, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = 2 * self.layer(x)
+        return out
+
+
+@pytest.mark.parametrize("network", [Scaled, nn.Identity])
+def test_a_network_that_ends_otherwise_is_refused(network: type[nn.Module]) -> None:
+    d = discriminators.untrained(taught(), 1)
+    with pytest.raises(TargetError, match="from its last linear layer"):
+        Misleading(d, 0.25, "all").against(seeded(network), DATA, HELD_OUT)
+
+
+def test_the_best_r_is_taken_and_public_records_teach() -> None:
+    recipe = replace(table.RECIPE, epochs=4)
+    how = {"shadows": 3, "samples": "all", "way": "one-by-one", "workers": 1}
+    both = DAP(recipe, (0.0, 3.0), **how)  # type: ignore[arg-type]
+    job = Job(np.arange(60), 1)
+    found = both.protected(table.POOL, job)
+    assert isinstance(found.recipe.loss, Misleading)
+    assert found.recipe.loss.r in (0.0, 3.0)
+    alone = replace(both, r=(found.recipe.loss.r,)).protected(table.POOL, job)
+    for one, other in zip(found.module.parameters(), alone.module.parameters(), strict=True):
+        assert torch.equal(one, other)
+    public = replace(both, r=(3.0,), public=table.draw(100, 5)).protected(table.POOL, job)
+    private = replace(both, r=(3.0,)).protected(table.POOL, job)
+    assert not torch.equal(*(next(one.module.parameters()) for one in (public, private)))

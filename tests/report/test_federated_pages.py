@@ -1,0 +1,73 @@
+"""The pages of audited federations in a real browser: nothing is loaded, nothing sticks out."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser
+
+from leakscope.core import (
+    NOBODY,
+    Assignment,
+    Estimate,
+    Finding,
+    Interactions,
+    Reconstruction,
+    Status,
+)
+from leakscope.metrics import interactions as metrics
+from leakscope.report.federated import assignment, interactions, page
+from leakscope.report.federated.story import Story, Told
+
+from .test_browser import CHROMIUM, browser
+
+__all__ = ["browser"]
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+
+HOSTILE = "<img src=x onerror=alert(1)>" + "w" * 60
+
+
+def finding(name: str, measured: dict[str, Estimate]) -> Finding:
+    return Finding(name, name, "", {}, Status.DONE, measured, how=HOSTILE)
+
+
+def of_interactions() -> tuple[tuple[Finding, ...], Story]:
+    rng = np.random.default_rng(0)
+    truth = [Interactions(np.arange(20) < 4) for _ in range(40)]
+    guess = [Reconstruction(rng.random(20), rng.random(20) > 0.5) for _ in truth]
+    findings = (finding("raifle", dict(metrics.measure(guess, truth).metrics)),)
+    clients = (HOSTILE, *(f"client-{k}" for k in range(39)))
+    return findings, interactions.story(clients, (20,) * 40, tuple(truth), findings, (guess,))
+
+
+def of_assignment() -> tuple[tuple[Finding, ...], Story]:
+    truth = Assignment(np.array([0, 1, 2, *[NOBODY] * 9]))
+    asked = assignment.Asked((HOSTILE, "b", "c"), 2, truth.client == 2, truth)
+    findings = (finding("nobody", {"accuracy": Estimate(0.8, 0.5, 0.9)}),)
+    guess = Assignment(np.where(truth.client == 2, 2, NOBODY))
+    return findings, assignment.story(asked, findings, (guess,))
+
+
+@pytest.mark.parametrize("width", [400, 1200])
+@pytest.mark.parametrize("made", [of_interactions, of_assignment])
+def test_it_opens_quietly_and_fits(
+    browser: Browser, width: int, made: object, tmp_path: Path
+) -> None:
+    assert callable(made)
+    findings, story = made()
+    files = page.write_all(Told("audit", "2026", findings, story))
+    file = tmp_path / "report.html"
+    file.write_bytes(files["report.html"])
+    opened = browser.new_page(viewport={"width": width, "height": 900})
+    said: list[str] = []
+    requests: list[str] = []
+    opened.on("console", lambda message: said.append(message.text))
+    opened.on("request", lambda request: requests.append(request.url))
+    opened.goto(file.as_uri(), wait_until="networkidle")
+    assert said == []
+    assert requests == [file.as_uri()]
+    assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert opened.locator("img").count() == 0
+    assert opened.locator("figure svg").count() == len(story.figures) == 1
+    opened.close()
