@@ -8,10 +8,12 @@ from jaxtyping import UInt8
 from leakscope.errors import DataError, MissingExtra
 from leakscope.metrics.images import Images
 
+Shown = UInt8[np.ndarray, "_ _ _ _"]
+"""Images that may turn out to be unlike the originals."""
 _GAP = 2
 
 
-def contact_sheet(original: Images, shown: Images, columns: int = 8) -> bytes:
+def contact_sheet(original: Images, shown: Shown, columns: int = 8) -> bytes:
     """A PNG file: each pair of rows has originals, and below them what was shown instead.
 
     No report holds it, as reports never show records. Write the bytes to a file of your own.
@@ -49,7 +51,7 @@ def contact_sheet(original: Images, shown: Images, columns: int = 8) -> bytes:
     return file.getvalue()
 
 
-def _row(images: Images, columns: int) -> UInt8[np.ndarray, "height width channels"]:
+def _row(images: Images, columns: int) -> UInt8[np.ndarray, "tall wide channels"]:
     """Side by side on white, as wide as full rows are."""
     framed = np.pad(images, ((0, 0), (0, 0), (0, _GAP), (0, _GAP)), constant_values=255)
     filled = np.pad(
