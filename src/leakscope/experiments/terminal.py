@@ -27,8 +27,8 @@ def show_all() -> None:
     console = Console()
     console.print(grid)
     console.print(
-        "Several cores share the work. To measure one: leakscope reproduce TABLE. To measure all: "
-        "leakscope reproduce --size small.",
+        "Several cores share the work, and so do tables that need the same. To measure one: "
+        "leakscope reproduce TABLE. To measure all: leakscope reproduce --size small.",
         highlight=False,
     )
 
