@@ -131,7 +131,7 @@ def test_without_table_the_command_lists_and_with_a_size_it_measures_all(
     monkeypatch.chdir(tmp_path)
     listed = CliRunner().invoke(main, ["reproduce"])
     assert "trial" in listed.stdout
-    assert "all of them" in listed.stdout
+    assert "all, at most" in listed.stdout
     assert calls == []
     said = CliRunner().invoke(
         main, ["reproduce", "--size", "small", "--processes", "1", "--format", "json"]

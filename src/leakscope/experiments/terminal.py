@@ -23,7 +23,7 @@ def show_all() -> None:
         about = f"{escape(table.title)}\n[dim]{escape(table.source)}[/dim]"
         grid.add_row(name, about, *map(str, table.minutes.values()))
     grid.add_section()
-    grid.add_row("all of them", "", *map(str, total))
+    grid.add_row("all, at most", "", *map(str, total))
     console = Console()
     console.print(grid)
     console.print(
