@@ -40,7 +40,8 @@ class PixelNoise:
         optimiser: ``adam``; or ``momentum``: an average of gradients, each divided by its root
             mean square, with a rate that falls to 0 along half a cosine wave.
         similarity: weight of 1 - SSIM to the original in what is minimised; 0 leaves it out.
-        budget: how far a pixel may move at most, of 255 levels. Infinite is no limit.
+        budget: how far a pixel may move at most, of 255 levels, in whole ones. Infinite is no
+            limit.
 
     Raises:
         SpecError: a setting makes no sense.
@@ -103,8 +104,8 @@ class PixelNoise:
         extractor: Extractor,
     ) -> Float[Tensor, "images channels height width"]:
         deviation = original.new_tensor(extractor.deviation)[:, None, None]
-        low = (original - self.budget / 255).clamp(min=0.0)
-        high = (original + self.budget / 255).clamp(max=1.0)
+        reach = float(np.floor(self.budget)) / 255  # whole levels, as rounding must not exceed it
+        low, high = (original - reach).clamp(min=0.0), (original + reach).clamp(max=1.0)
         pixels = original.clone().requires_grad_()
         moment, power = torch.zeros_like(original), torch.zeros_like(original)
         for step in range(self.steps):
