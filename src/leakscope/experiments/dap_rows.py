@@ -6,7 +6,7 @@ from typing import Any
 from leakscope.experiments.table import Row, Size
 
 SEEDS: Mapping[Size, int] = {"small": 2, "medium": 3, "full": 5}
-MINUTES: Mapping[Size, int] = {"small": 5, "medium": 600, "full": 9000}
+MINUTES: Mapping[Size, int] = {"small": 6, "medium": 600, "full": 9000}
 
 _SETS = {"CIFAR-10": "cifar10", "CIFAR-100": "cifar100", "Fashion-MNIST": "fashion_mnist"}
 
