@@ -20,7 +20,10 @@ class Spent(NamedTuple):
     wall: float
     """Seconds on the clock."""
     peak: float
-    """Bytes of memory at the worst moment, shared pages shared out; or of its largest process."""
+    """Bytes of memory of all processes at the worst moment, shared pages shared out.
+
+    Looked up time and again: what wait4 calls the maximum begins with that of the parent.
+    """
 
 
 class Failed(Exception):
@@ -66,8 +69,7 @@ def run(
     if started.returncode:
         over = f"killed after {wall:.0f} s: " if wall > limit else ""
         raise Failed(over + _reason(log))
-    largest = usage.ru_maxrss * 1024.0
-    return Spent(usage.ru_utime + usage.ru_stime, wall, max(peak, largest))
+    return Spent(usage.ru_utime + usage.ru_stime, wall, peak)
 
 
 def _memory(session: int) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -22,6 +23,11 @@ from leakscope.progress import bar
     metavar="local|ray[:ADDRESS]",
     default="local",
     help="Who trains: this machine, or a Ray cluster (ray:auto, ray:HOST:PORT).",
+)
+@click.option(
+    "--estimate",
+    is_flag=True,
+    help="Say about how long each defence's models will take, after a short trial, and stop.",
 )
 @click.option(
     "--export",
@@ -43,6 +49,7 @@ def compare(
     run: Path | None,
     resume: bool,  # noqa: FBT001 (a flag of the command line)
     workers: str,
+    estimate: bool,  # noqa: FBT001
     exported: tuple[str, Path] | None,
     shape: str,
 ) -> None:
@@ -50,8 +57,15 @@ def compare(
 
     Example: leakscope compare compare.toml
     """
-    from leakscope.comparing.perform import compare_file
+    from leakscope.comparing.perform import compare_file, estimate_file
 
+    if estimate:
+        costs = estimate_file(settings, workers)
+        for name, cost in costs.items():
+            click.echo(f"{name}\n{cost}", err=shape == "json")
+        if shape == "json":
+            click.echo(json.dumps({name: asdict(cost) for name, cost in costs.items()}))
+        return
     found = compare_file(settings, run, resume=resume, export=exported, track=bar, workers=workers)
     assert found.path is not None
     page = found.path / "report.html"

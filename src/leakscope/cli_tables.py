@@ -64,13 +64,15 @@ def reproduce(
     names, size = [table] if table else list(TABLES), size or "small"
     find(names[0])
     runs = (run.parent if table else run) if run else Path("runs")
+    earlier: list[Path] = []
     with Crew(processes or cores()) as crew:
         for name in names:
             latest = numbered(runs / f"{name}-{size}", latest=resume)
             folder = run if run and table else latest
             if not (resume and (folder / "cells").is_dir()):
                 new_folder(folder)
-            outcome = reproduce(name, size, folder, bar, crew)
+            outcome = reproduce(name, size, folder, bar, crew, earlier)
+            earlier.append(folder)
             click.echo(f"Table: {folder / 'table.md'}", err=True)
             click.echo(f"Page of all tables: {page.write(runs)}", err=True)
             if shape == "json":

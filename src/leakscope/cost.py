@@ -11,7 +11,7 @@ from leakscope import loading, spec
 from leakscope.core import Records
 from leakscope.data import augment as augmenting
 from leakscope.errors import SpecError
-from leakscope.in_turn.question import from_spec
+from leakscope.in_turn.question import Question, from_spec
 from leakscope.report import words
 from leakscope.shadowing import train as training
 from leakscope.shadowing import workers as working
@@ -114,9 +114,7 @@ def estimate_file(path: str | Path, workers: str = "local") -> Cost:
     path, who = Path(path), working.named(workers)
     settings = spec.read(path)
     if settings.leave_one_out is not None:
-        asked = from_spec(settings, path.parent)
-        queries, targets = asked.queries, asked.plan.targets
-        return _trial(training.prepare(asked.shadows, queries, settings.seed, targets), who)
+        return in_turn(from_spec(settings, path.parent), who)
     if settings.shadows is None:
         raise SpecError(
             f"expected [shadows] or [leave_one_out] in {path}, got neither: without models to "
@@ -128,6 +126,20 @@ def estimate_file(path: str | Path, workers: str = "local") -> Cost:
     further = subject.shadows.own
     queries = (*_queries(candidates, subject.augment, subject.reference), *further)
     return _trial(training.prepare(subject.shadows, queries, settings.seed), who)
+
+
+def in_turn(asked: Question, who: Workers) -> Cost:
+    """About what training models will cost that are audited in turn.
+
+    Args:
+        asked: which models.
+        who: trains.
+
+    Raises:
+        TargetError: one could not be trained.
+    """
+    plan = asked.plan
+    return _trial(training.prepare(asked.shadows, asked.queries, plan.seed, plan.targets), who)
 
 
 def _queries(

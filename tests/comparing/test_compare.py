@@ -313,6 +313,11 @@ def test_the_command_compares_what_a_file_names(tmp_path: Path) -> None:
     assert (plain["epochs"], private["epochs"]) == (2, 1)
     assert plain["accuracy"] == rounded["accuracy"]
     assert min(row["seconds"] for row in answer["rows"]) > 0
+    line = ["compare", str(tmp_path / "compare.toml"), "--estimate", "--format", "json"]
+    costs = json.loads(CliRunner().invoke(main, line).stdout.splitlines()[-1])
+    assert {name: cost["models"] for name, cost in costs.items()} == {
+        row["name"]: 3 for row in answer["rows"]
+    }
     run = tmp_path / "runs" / "small-001"
     assert answer["run"] == str(run)
     shown = CliRunner().invoke(main, ["report", str(run)])

@@ -88,18 +88,19 @@ def test_the_card_says_what_was_tried_with_figures(exported: tuple[Comparison, P
 
 
 def test_what_is_not_in_the_files_is_said(tmp_path: Path) -> None:
-    found = compare(
+    compare(
         {"rounded": (FLEET, Rounding(1))},
         records=NARROW,
         models=3,
         targets=2,
         attacks=ATTACKS,
+        run=tmp_path / "run",
         export=("rounded", tmp_path / "model"),
     )
     text = (tmp_path / "model" / "MODEL_CARD.md").read_text()
     assert "Rounding(digits=1)" in text
     assert "It is not part of the files" in text
-    assert found.path is None
+    assert "answers as the audited one, bit for bit" in text
     with pytest.raises(StoreError, match="expected a new run folder"):
         compare(
             {"rounded": FLEET}, records=NARROW, models=3, targets=2, attacks=ATTACKS[:1],

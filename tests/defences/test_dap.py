@@ -160,8 +160,8 @@ def test_a_network_that_ends_otherwise_is_refused(network: type[nn.Module]) -> N
 
 
 def test_the_best_r_is_taken_and_public_records_teach() -> None:
-    recipe = replace(table.RECIPE, epochs=4)
-    how = {"shadows": 3, "samples": "all", "way": "one-by-one", "workers": 1}
+    recipe = replace(table.RECIPE, epochs=3)
+    how = {"shadows": 2, "samples": "all", "way": "one-by-one", "workers": 1}
     both = DAP(recipe, (0.0, 3.0), **how)  # type: ignore[arg-type]
     job = Job(np.arange(60), 1)
     found = both.protected(table.POOL, job)

@@ -22,7 +22,7 @@ from . import trained_table as table
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "adversarial-regularisation": {"weight": 0.5},
-    "dap": {"r": (0.1, 0.3), "shadows": 4, "samples": "all"},
+    "dap": {"r": (0.1,), "shadows": 4, "samples": "all"},
     "dp-sgd": {"delta": 1e-3, "epsilon": 60.0, "jobs": 1},
 }
 STRONG: dict[str, dict[str, Any]] = {

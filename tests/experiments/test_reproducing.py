@@ -80,6 +80,15 @@ def test_what_is_there_is_not_measured_again_and_what_failed_is(tmp_path: Path) 
     assert len(calls) == 12  # another size is other work
 
 
+def test_what_an_earlier_table_measured_is_not_measured_again(tmp_path: Path) -> None:
+    reproduce("trial", "small", tmp_path / "one")
+    calls.clear()
+    found = reproduce("second", "small", tmp_path / "two", earlier=[tmp_path / "one"])
+    assert calls == [(0, "small"), (1, "small")]  # of the broken row, which is tried again
+    assert found.cells == reproduce("trial", "small", tmp_path / "one").cells
+    assert len(list((tmp_path / "two" / "cells").iterdir())) == 2
+
+
 def test_pieces_that_other_code_measured_are_not_taken_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,7 +131,7 @@ def test_without_table_the_command_lists_and_with_a_size_it_measures_all(
     monkeypatch.chdir(tmp_path)
     listed = CliRunner().invoke(main, ["reproduce"])
     assert "trial" in listed.stdout
-    assert "all of them" in listed.stdout
+    assert "all, at most" in listed.stdout
     assert calls == []
     said = CliRunner().invoke(
         main, ["reproduce", "--size", "small", "--processes", "1", "--format", "json"]

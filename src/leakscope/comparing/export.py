@@ -13,7 +13,10 @@ from leakscope.comparing import alone
 from leakscope.comparing.question import Asked
 from leakscope.comparing.result import Compared, Comparison
 from leakscope.core import Records, Target
+from leakscope.defences.defended import Defended
 from leakscope.errors import MissingExtra, SpecError
+from leakscope.in_turn.perform import ANSWERS
+from leakscope.in_turn.question import Question
 from leakscope.report import words
 from leakscope.report.markdown import inert
 from leakscope.report.rivals import notes_on
@@ -50,9 +53,8 @@ def export(asked: Asked, found: Comparison, name: str, folder: Path) -> Path:
     one = found.find(name)
     question = asked.question(name)
     model, cost = alone.trained(question)
-    records = question.queries[0]
-    files = dict(_files(model, records))
-    apart = _apart(found, one, model, records)
+    files = dict(_files(model, question.queries[0]))
+    apart = _apart(found, one, question, model)
     new_folder(folder)
     for file, content in files.items():
         atomic.write(folder / file, content)
@@ -141,14 +143,17 @@ def _same(apart: float | None) -> str:
     )
 
 
-def _apart(found: Comparison, one: Compared, model: Target, records: Records) -> float | None:
-    """How far its answers are from the audited ones, where these came from the model itself."""
-    if found.path is None or "answers by" in one.entered.trained_with:
+def _apart(found: Comparison, one: Compared, asked: Question, model: Target) -> float | None:
+    """How far its answers are from the audited ones; None where these were not kept."""
+    if found.path is None:
         return None
-    place = across.folder(found.path / one.entered.run, 0) / "answers.npy"
+    place = across.folder(found.path / one.entered.run, 0) / ANSWERS
     with atomic.said(place):
         audited: Float64[np.ndarray, "queries classes"] = np.load(place, allow_pickle=False)
-    return float(np.abs(model.predict(records.x) - audited[: len(records)]).max())
+    records, behind = asked.queries[0], asked.shadows.answers
+    key = asked.shadows.seeds(asked.plan.seed)[0]
+    target = model if behind is None else Defended(model, behind, key)
+    return float(np.abs(target.predict(records.x) - audited[: len(records)]).max())
 
 
 def _files(model: Target, records: Records) -> Iterator[tuple[str, bytes]]:

@@ -4,13 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from leakscope import atomic, loading
+from leakscope import atomic, cost, loading
 from leakscope.api import numbered
 from leakscope.comparing import alone, result, rivals, spec
 from leakscope.comparing.export import export as write_export
 from leakscope.comparing.question import Asked, asked, from_spec
 from leakscope.comparing.result import Compared, Comparison
 from leakscope.core import MembershipAttack
+from leakscope.cost import Cost
 from leakscope.in_turn import perform as in_turn
 from leakscope.progress import Track, untracked
 from leakscope.shadowing import workers as working
@@ -132,6 +133,21 @@ def compare_file(
     default = numbered(path.parent / "runs" / settings.name.replace(" ", "-"), latest=resume)
     folder = default if run is None else Path(run)
     return _begun(wanted, folder, resume, export, track, who)
+
+
+def estimate_file(path: str | Path, workers: str = "local") -> dict[str, Cost]:
+    """By defence, about what training all its models will cost, after a short trial of each.
+
+    Args:
+        path: the settings.
+        workers: who trains.
+
+    Raises:
+        LeakscopeError: see `compare`.
+    """
+    who, path = working.named(workers), Path(path)
+    wanted = from_spec(spec.read(path), path.parent)
+    return {rival.name: cost.in_turn(one, who) for rival, one in wanted.questions}
 
 
 def _begun(

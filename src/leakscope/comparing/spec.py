@@ -12,7 +12,7 @@ from leakscope import catalog, spec
 from leakscope.core import MembershipAttack
 from leakscope.errors import SpecError
 from leakscope.sections import DataSpec, Section
-from leakscope.training.recipe import Optimiser, Schedule
+from leakscope.training.recipe import Optimiser, Schedule, Select
 
 Count = Annotated[int, pydantic.Field(ge=1)]
 Weight = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
@@ -32,6 +32,7 @@ class TrainingSpec(Section):
     schedule: Schedule = "constant"
     patience: Count | None = None
     held_out: float = 0.1
+    select: Select | None = None
 
 
 class CompareSpec(Section):

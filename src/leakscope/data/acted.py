@@ -30,7 +30,8 @@ def read(path: Path) -> Acted:
                 raise DataError(f"expected {HEADER!r} as the first line of {path}, got another one")
             continue
         client, _, item = text.partition(",")
-        if not (item.isascii() and item.isdigit()) or not client or int(item[:11]) >= LARGEST:
+        whole = item.isascii() and item.isdigit() and len(item) <= len(str(LARGEST))
+        if not client or not whole or int(item) >= LARGEST:
             raise DataError(
                 f"expected a client and the number of an item in {path}, got something else in "
                 f"line {number}"

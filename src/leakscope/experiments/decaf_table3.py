@@ -11,6 +11,6 @@ TABLE = Table(
     rows=rows(MNIST, data="mnist", users=TEN, records=1200),
     work="leakscope.experiments.decaf_users:measured",
     seeds=SEEDS,
-    minutes={"small": 2, "medium": 60, "full": 150},
+    minutes={"small": 1, "medium": 60, "full": 150},
     differs=DIFFERS,
 )

@@ -11,6 +11,6 @@ TABLE = Table(
     rows=rows((0.2625, 0.1213, 0.0808), data="fashion_mnist", users=TEN, records=1200),
     work="leakscope.experiments.decaf_users:measured",
     seeds=SEEDS,
-    minutes={"small": 2, "medium": 60, "full": 150},
+    minutes={"small": 1, "medium": 60, "full": 150},
     differs=DIFFERS,
 )

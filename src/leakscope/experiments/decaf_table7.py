@@ -27,6 +27,6 @@ TABLE = Table(
     rows=rows((0.1538, 0.0716, 0.0471), data="ham10000", users=USERS, records=100),
     work="leakscope.experiments.decaf_users:measured",
     seeds=SEEDS,
-    minutes={"small": 2, "medium": 60, "full": 150},
+    minutes={"small": 1, "medium": 60, "full": 150},
     differs={size: f"{text} {ALSO}" for size, text in DIFFERS.items()},
 )

@@ -34,6 +34,6 @@ TABLE = Table(
     ),
     work="leakscope.experiments.nist_packs:assigned",
     seeds=SEEDS,
-    minutes={"small": 5, "medium": 5, "full": 5},
+    minutes={"small": 5, "medium": 12, "full": 22},
     differs=DIFFERS,
 )

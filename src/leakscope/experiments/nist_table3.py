@@ -27,6 +27,6 @@ TABLE = Table(
     ),
     work="leakscope.experiments.nist_packs:on_colluder",
     seeds=SEEDS,
-    minutes={"small": 3, "medium": 3, "full": 3},
+    minutes={"small": 3, "medium": 9, "full": 18},
     differs=DIFFERS,
 )

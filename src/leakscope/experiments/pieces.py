@@ -5,7 +5,7 @@ import importlib
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -38,13 +38,15 @@ class Work(NamedTuple):
     seed: int
     size: Size
     folder: Path
+    earlier: tuple[Path, ...]
+    """Folders whose pieces count as well; the first of all folders keeps what work wants kept."""
     keeps: bool
 
 
-def works(table: Table, size: Size, folder: Path) -> list[Work]:
+def works(table: Table, size: Size, folder: Path, earlier: tuple[Path, ...]) -> list[Work]:
     """All pieces of a table, such that neighbours share what is costly to prepare."""
     return [
-        Work(table.work, row.name, dict(row.settings), seed, size, folder, table.keeps)
+        Work(table.work, row.name, dict(row.settings), seed, size, folder, earlier, table.keeps)
         for seed in range(table.seeds[size])
         for row in table.rows
     ]
@@ -56,13 +58,17 @@ def done(work: Work) -> Piece:
     Raises:
         StoreError: the file cannot be written, or is damaged.
     """
-    path = work.folder / "cells" / f"{_key(work)}.json"
-    if path.exists():
-        with atomic.said(path):
-            return atomic.from_json(path.read_bytes(), Piece, path)
-    piece = _measured(work)
+    name = f"cells/{_key(work)}.json"
+    for path in (work.folder / name, *(folder / name for folder in work.earlier)):
+        if path.exists():
+            with atomic.said(path):
+                piece = atomic.from_json(path.read_bytes(), Piece, path)
+            break
+    else:
+        piece = _measured(work)
+    piece = replace(piece, row=work.row)  # tables may call the same work by other names
     if not piece.reason:  # what failed may have been a passing fault, such as data not there
-        atomic.write(path, atomic.to_json(piece, Piece).encode())
+        atomic.write(work.folder / name, atomic.to_json(piece, Piece).encode())
     return piece
 
 
@@ -73,7 +79,7 @@ def _measured(work: Work) -> Piece:
     reason = ""
     try:
         measure = getattr(importlib.import_module(module), function)
-        given = {"folder": work.folder} if work.keeps else {}
+        given = {"folder": (*work.earlier, work.folder)[0]} if work.keeps else {}
         values = measure(work.seed, work.size, **work.settings, **given)
     except StoreError:
         raise

@@ -28,6 +28,7 @@ def reproduce(
     folder: Path,
     track: Track[Any] = untracked,
     crew: Crew | None = None,
+    earlier: Sequence[Path] = (),
 ) -> Outcome:
     """Measure a table; what the folder holds already is not measured again.
 
@@ -38,6 +39,8 @@ def reproduce(
             come last.
         track: shows progress.
         crew: who works; by default this process alone.
+        earlier: folders of tables measured before, whose work is not done again where this table
+            needs the same.
 
     Raises:
         SpecError: there is no such table or size.
@@ -49,7 +52,7 @@ def reproduce(
     with atomic.said(folder):
         (folder / "cells").mkdir(parents=True, exist_ok=True)
     crew = crew or Crew(1)
-    todo = pieces.works(table, size, folder)
+    todo = pieces.works(table, size, folder, tuple(earlier))
     coming = crew.each(pieces.done, todo)
     found = [piece for _, piece in zip(track(todo, f"Measuring {name}"), coming, strict=True)]
     outcome = Outcome(

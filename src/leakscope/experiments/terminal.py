@@ -23,12 +23,12 @@ def show_all() -> None:
         about = f"{escape(table.title)}\n[dim]{escape(table.source)}[/dim]"
         grid.add_row(name, about, *map(str, table.minutes.values()))
     grid.add_section()
-    grid.add_row("all of them", "", *map(str, total))
+    grid.add_row("all, at most", "", *map(str, total))
     console = Console()
     console.print(grid)
     console.print(
-        "Several cores share the work. To measure one: leakscope reproduce TABLE. To measure all: "
-        "leakscope reproduce --size small.",
+        "Several cores share the work, and so do tables that need the same. To measure one: "
+        "leakscope reproduce TABLE. To measure all: leakscope reproduce --size small.",
         highlight=False,
     )
 

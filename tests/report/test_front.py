@@ -1,0 +1,81 @@
+"""The page of a comparison: names that attack it, names in each other's way, a real browser."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+from leakscope.core import Estimate
+from leakscope.report import front, rivals
+
+from . import markup
+from .test_browser import browser, page, pytestmark
+
+__all__ = ["browser", "page", "pytestmark"]  # the fixtures, and the mark that skips them
+
+HOSTILE = "</style><script>alert(1)</script> " + "x" * 60
+
+
+def near(value: float) -> Estimate:
+    return Estimate(value, value - 0.05, value + 0.05)
+
+
+def row(name: str, accuracy: float, auc: float) -> rivals.Row:
+    best = {"auc": rivals.Strongest(name, near(auc)), "tpr@0.01": rivals.Strongest("b", near(0.1))}
+    aop = {"2": near(0.5)}
+    return rivals.Row(
+        name, name, near(accuracy), near(0.9), best, aop, 2.0, 1e-5, 1, 3.0, 5, {"a": name}, "r"
+    )
+
+
+def told(*rows: rivals.Row) -> rivals.Told:
+    return rivals.Told(HOSTILE, "now", 1000, 8, 3, 7, rows, {"settings": HOSTILE})
+
+
+CASES = {
+    "hostile": told(row(HOSTILE, 0.7, 0.6), row("plain", 0.8, 0.7)),
+    "alone": told(row("undefended", 0.95, 0.6)),
+    "crowded": told(*(row(f"defence number {k}", 0.8, 0.6) for k in range(8))),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_opens_quietly_and_fits(page: Page, case: str, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    file.write_bytes(front.write_all(CASES[case])["report.html"])
+    said: list[str] = []
+    requests: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(file.as_uri(), wait_until="networkidle")
+    assert said == []
+    assert requests == [file.as_uri()]
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.locator("figure svg").count() == 2
+
+
+def test_names_are_text_and_nothing_else() -> None:
+    files = front.write_all(CASES["hostile"])
+    shown = markup.parse(files["report.html"].decode())
+    assert "script" not in shown.tags
+    assert HOSTILE in shown.text
+    assert b"<script" not in files["summary.md"]
+    for name, content in files.items():
+        if name.endswith(".svg"):
+            assert "script" not in markup.parse(content.decode()).tags
+
+
+def test_names_of_defences_at_one_place_stand_apart() -> None:
+    drawn = markup.parse(front.write_all(CASES["crowded"])["figures/front-auc.svg"].decode())
+    assert all(f"defence number {k}" in drawn.text for k in range(8))
+    dots = [
+        {"name": f"d{k}", "leak": 0.6, "accuracy": 0.8, "leak_low": 0.5, "leak_high": 0.7,
+         "low": 0.7, "high": 0.9, "chance": 0.5}
+        for k in range(8)
+    ]  # fmt: skip
+    layers = front._labels(dots, *front._axes(dots, "auc"))
+    offsets = [layer.mark["dy"] for layer in layers]
+    assert len(set(offsets)) == 8
+    levels = sorted(offsets)
+    assert min(b - a for a, b in pairwise(levels)) >= front._LINE
