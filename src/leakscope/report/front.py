@@ -54,7 +54,7 @@ def chart(told: Told, metric: str) -> alt.LayerChart:
         })  # fmt: skip
     x, y = _axes(dots, metric)
     base = alt.Chart(style.data(dots))
-    grey: dict[str, Any] = {"color": style.MUTED, "strokeWidth": 1.2, "opacity": 0.7}
+    grey: dict[str, Any] = {"color": style.MUTED, "strokeWidth": 1.2, "opacity": 0.7, "clip": True}
     steps = sorted((dot for dot in dots if dot["fill"] != "white"), key=lambda dot: dot["leak"])
     layers = [
         alt.Chart(style.data([{"leak": _CHANCE[metric]}]))
@@ -109,15 +109,15 @@ def _labels(dots: list[dict[str, Any]], x: alt.X, y: alt.Y) -> list[alt.Chart]:
 
 
 def _leaks(dots: list[dict[str, Any]]) -> list[float]:
-    return [dot[key] for dot in dots for key in ("leak_low", "leak_high", "chance")]
+    return [dot[key] for dot in dots for key in ("leak", "chance")]
 
 
 def _accuracies(dots: list[dict[str, Any]]) -> list[float]:
-    return [dot[key] for dot in dots for key in ("low", "high")]
+    return [dot["accuracy"] for dot in dots]
 
 
 def _axes(dots: list[dict[str, Any]], metric: str) -> tuple[alt.X, alt.Y]:
-    """Both from a little below the lowest to a little above the highest limit."""
+    """Both around the values; an interval may leave the frame, else one would squeeze all dots."""
     low, high = _room(_leaks(dots))
     x = alt.X("leak:Q", title=f"{words.title(metric)} of the strongest attack (less is better)")
     if metric != "auc":
@@ -132,7 +132,7 @@ def _axes(dots: list[dict[str, Any]], metric: str) -> tuple[alt.X, alt.Y]:
 
 def _room(values: list[float]) -> tuple[float, float]:
     least, most = min(values), max(values)
-    margin = max(0.05 * (most - least), 0.005)
+    margin = max(0.2 * (most - least), 0.01)
     return (
         max(0.0, math.floor(100 * (least - margin)) / 100),
         min(1.0, math.ceil(100 * (most + margin)) / 100),
