@@ -53,6 +53,7 @@ def chart(told: Told, metric: str) -> alt.LayerChart:
             "fill": style.ACCENT if row.name in best else "white",
         })  # fmt: skip
     x, y = _axes(dots, metric)
+    _cut(dots)
     base = alt.Chart(style.data(dots))
     grey: dict[str, Any] = {"color": style.MUTED, "strokeWidth": 1.2, "opacity": 0.7, "clip": True}
     steps = sorted((dot for dot in dots if dot["fill"] != "white"), key=lambda dot: dot["leak"])
@@ -128,6 +129,16 @@ def _axes(dots: list[dict[str, Any]], metric: str) -> tuple[alt.X, alt.Y]:
         x.scale(domain=[low, high], nice=False),
         y.scale(domain=[bottom, top], nice=False, zero=False),
     )
+
+
+def _cut(dots: list[dict[str, Any]]) -> None:
+    """End intervals at the frame; Vega's own clipping numbers its figures, each time otherwise."""
+    for keys, (least, most) in (
+        (("leak_low", "leak_high"), _room(_leaks(dots))),
+        (("low", "high"), _room(_accuracies(dots))),
+    ):
+        for dot in dots:
+            dot.update({key: min(max(dot[key], least), most) for key in keys})
 
 
 def _room(values: list[float]) -> tuple[float, float]:
