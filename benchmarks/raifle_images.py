@@ -110,17 +110,20 @@ def _features(extractor: "Extractor", versions: np.ndarray) -> np.ndarray:
 
 
 def _detection(honest: np.ndarray, shaped: np.ndarray) -> None:
-    """What a client's check finds, learnt from one half of the images, measured on the other."""
+    """What a client's check finds, measured on images of which none was learnt from."""
     from leakscope.defences import item_check
     from leakscope.federation.upvoting import shown
 
-    half, rng = len(honest) // 2, np.random.default_rng(1)
-    length = min(32, half)
-    known, fresh, bad = (
-        [shown(features, length, rng) for _ in range(count)]
-        for features, count in ((honest[:half], 200), (honest[half:], 100), (shaped[half:], 100))
-    )
-    found = item_check.detection(item_check.learn(known), fresh, bad)
+    third, rng = len(honest) // 3, np.random.default_rng(1)
+    length = min(32, third)
+    # what features are like, how odd honest lists then seem, and what is looked at: no image twice
+    usual, known, fresh, bad = (
+        [shown(features, length, rng) for _ in range(100)]
+        for features in (
+            honest[:third], honest[third : 2 * third], honest[2 * third :], shaped[2 * third :],
+        )
+    )  # fmt: skip
+    found = item_check.detection(item_check.learn([*usual, *known]), fresh, bad)
     print(f"\na client's check of the features of {length} images, 95 % intervals")
     for name, rate in (
         ("AUC", found.auc),

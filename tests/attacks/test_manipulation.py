@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from leakscope.attacks import manipulation
 from leakscope.attacks.interaction_search import InteractionSearch
@@ -111,12 +112,24 @@ def test_a_client_tells_shaped_items_from_honest_ones() -> None:
     for one in lists(30, 2):
         assert "deviations off" in " ".join(check(noise(one, RNG)))
         assert "constant" in " ".join(check(fingerprint(one, 0)))
-    with pytest.raises(DataError, match="20 honest lists"):
+    with pytest.raises(DataError, match="38 honest lists"):
         item_check.learn(lists(5, 0))
     with pytest.raises(DataError, match="12 features, got 3"):
         check(np.zeros((4, 3)))
     with pytest.raises(DataError, match="got none"):
         item_check.called_odd(check, [])
+
+
+def test_honest_lists_are_called_odd_as_seldom_as_was_asked() -> None:
+    """Over 300 checks of 38 lists each, the limit being the largest oddness of 19 honest lists."""
+    rng = np.random.default_rng(0)
+
+    def heavy(count: int) -> list[np.ndarray]:
+        return [rng.standard_t(3, (8, 5)) for _ in range(count)]
+
+    alarms = sum(bool(item_check.learn(heavy(38))(heavy(1)[0])) for _ in range(300))
+    assert stats.binomtest(alarms, 300, 0.05, alternative="greater").pvalue > 1e-3
+    assert alarms > 0  # and a limit that nothing exceeds would be none
 
 
 def test_a_detector_is_measured_on_lists_that_it_was_not_learnt_from() -> None:

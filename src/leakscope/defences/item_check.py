@@ -1,6 +1,7 @@
 """A client's look at the items that it was handed: do they seem shaped by the server?"""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,9 +19,6 @@ Features = Float[np.ndarray, "_ features"]
 class Look(NamedTuple):
     """What one way to look at lists finds in honest ones."""
 
-    low: float
-    """The lowest value that passes."""
-    high: float
     mean: float
     spread: float
     """Standard deviation over honest lists."""
@@ -46,6 +44,7 @@ class ItemCheck:
         correlation: mean absolute correlation of two features.
         mean: of each feature, over honest items.
         spread: its standard deviation.
+        limit: the largest `oddness` that passes.
     """
 
     constant: Look
@@ -53,6 +52,7 @@ class ItemCheck:
     correlation: Look
     mean: Float[np.ndarray, " features"]
     spread: Float[np.ndarray, " features"]
+    limit: float = np.inf
 
     def __call__(self, items: Features) -> tuple[str, ...]:
         """What is odd about a list of items, in words; nothing where it passes.
@@ -61,14 +61,16 @@ class ItemCheck:
             DataError: the number of features is another.
         """
         constant, drift, correlation = self._seen(items)
-        odd = []
-        if constant > self.constant.high:
-            odd.append(f"{constant:.0%} of features are constant, honest lists have less")
-        if not self.drift.low <= drift <= self.drift.high:
-            odd.append(f"features are {drift:.3g} deviations off, honest lists are not")
-        if not self.correlation.low <= correlation <= self.correlation.high:
-            odd.append(f"features correlate by {correlation:.2g}, in honest lists they do not")
-        return tuple(odd)
+        said = (
+            (self.constant, constant, "{:.0%} of features are constant, in honest lists {:.0%}"),
+            (self.drift, drift, "features are {:.3g} deviations off, in honest lists {:.3g}"),
+            (self.correlation, correlation, "features correlate by {:.2g}, in honest lists {:.2g}"),
+        )
+        return tuple(
+            words.format(value, look.mean)
+            for look, value, words in said
+            if look.oddness(value) > self.limit
+        )
 
     def oddness(self, items: Features) -> float:
         """How unlike honest lists it is: the largest distance of all looks, in deviations.
@@ -104,25 +106,42 @@ class Detection(NamedTuple):
 def learn(lists: list[Features], alarm: float = 0.05) -> ItemCheck:
     """What passes, from honest lists of items, as long as those to be looked at.
 
+    The first half of the lists says what features are like, and the second half how odd honest
+    lists then seem: the limit is passed by a further honest list with a chance of at least
+    1 - ``alarm``, whatever features look like, if it is exchangeable with those of the second half.
+    Where lists share items, let no item be in both halves: a list whose items were learnt from
+    seems less odd than others.
+
     Args:
         lists: items as they were handed out, each list at once.
-        alarm: share of honest lists that may be called odd, over all looks together.
+        alarm: share of honest lists that may be called odd.
 
     Raises:
-        DataError: there are fewer than 20 lists.
+        DataError: there are too few lists for so few alarms.
+
+    References:
+        Vovk, Gammerman and Shafer (2005), Algorithmic learning in a random world (the limit of
+        inductive conformal prediction).
     """
-    if len(lists) < 20:
-        raise DataError(f"expected 20 honest lists or more, got {len(lists)}: collect more")
-    every = np.concatenate(lists)
+    fewest = 2 * (math.ceil(1 / alarm) - 1)
+    if len(lists) < fewest:
+        raise DataError(
+            f"expected {fewest} honest lists or more for a false alarm of {alarm:g}, got "
+            f"{len(lists)}: collect more, or allow for more alarms"
+        )
+    first, second = lists[: len(lists) // 2], lists[len(lists) // 2 :]
+    every = np.concatenate(first)
     mean, spread = every.mean(axis=0), every.std(axis=0)
-    tail = alarm / 5  # one limit of constant features, two of each other look
-    return ItemCheck(
-        _look([_constant(one) for one in lists], tail),
-        _look([_drift(one, mean, spread) for one in lists], tail),
-        _look([_correlation(one) for one in lists], tail),
+    check = ItemCheck(
+        _look([_constant(one) for one in first]),
+        _look([_drift(one, mean, spread) for one in first]),
+        _look([_correlation(one) for one in first]),
         mean,
         spread,
     )
+    odd = sorted(check.oddness(one) for one in second)
+    beyond = max(1, math.floor(alarm * (len(odd) + 1)))
+    return replace(check, limit=odd[-beyond])
 
 
 def detection(check: ItemCheck, honest: list[Features], shaped: list[Features]) -> Detection:
@@ -161,9 +180,8 @@ def called_odd(check: ItemCheck, lists: list[Features]) -> Estimate:
     return Estimate(alarms / len(lists), low, high)
 
 
-def _look(values: list[float], tail: float) -> Look:
-    low, high = np.quantile(values, [tail, 1 - tail])
-    return Look(float(low), float(high), float(np.mean(values)), float(np.std(values)))
+def _look(values: list[float]) -> Look:
+    return Look(float(np.mean(values)), float(np.std(values)))
 
 
 def _constant(items: Features) -> float:
