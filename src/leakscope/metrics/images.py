@@ -29,7 +29,7 @@ def psnr(original: Images, shown: Images) -> Float[np.ndarray, " images"]:
     """
     error = ((original / 255 - shown / 255) ** 2).mean(axis=(1, 2, 3))
     with np.errstate(divide="ignore"):
-        return np.asarray(-10 * np.log10(error))
+        return np.asarray(10 * np.log10(1 / error))
 
 
 def ssim(original: Images, shown: Images) -> Float[np.ndarray, " images"]:
