@@ -55,7 +55,7 @@ def chart(told: Told, metric: str) -> alt.LayerChart:
     x, y = _axes(dots, metric)
     _cut(dots)
     base = alt.Chart(style.data(dots))
-    grey: dict[str, Any] = {"color": style.MUTED, "strokeWidth": 1.2, "opacity": 0.7, "clip": True}
+    grey: dict[str, Any] = {"color": style.MUTED, "strokeWidth": 1.2, "opacity": 0.7}
     steps = sorted((dot for dot in dots if dot["fill"] != "white"), key=lambda dot: dot["leak"])
     layers = [
         alt.Chart(style.data([{"leak": _CHANCE[metric]}]))
