@@ -156,7 +156,7 @@ def test_noise_with_the_means_and_spreads_of_honest_features_is_seen_by_its_inde
     odd = [check(one) for one in shaped]
     assert all("correlate" in " ".join(words) for words in odd)
     assert item_check.detection(check, honest[120:], shaped).auc.value > 0.99
-    assert np.isinf(check.constant.oddness(0.5))
+    assert check.constant.oddness(0.5) == pytest.approx(6.0)  # six of twelve features
     assert check.constant.oddness(0.0) == 0.0
 
 

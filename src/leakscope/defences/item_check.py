@@ -21,7 +21,7 @@ class Look(NamedTuple):
 
     mean: float
     spread: float
-    """Standard deviation over honest lists."""
+    """Standard deviation over honest lists; that of constant features is one feature or more."""
 
     def oddness(self, value: float) -> float:
         """How far from the mean, in deviations; any distance is infinite where there are none."""
@@ -133,7 +133,7 @@ def learn(lists: list[Features], alarm: float = 0.05) -> ItemCheck:
     every = np.concatenate(first)
     mean, spread = every.mean(axis=0), every.std(axis=0)
     check = ItemCheck(
-        _look([_constant(one) for one in first]),
+        _look([_constant(one) for one in first], 1 / len(mean)),  # one feature more is little
         _look([_drift(one, mean, spread) for one in first]),
         _look([_correlation(one) for one in first]),
         mean,
@@ -180,8 +180,8 @@ def called_odd(check: ItemCheck, lists: list[Features]) -> Estimate:
     return Estimate(alarms / len(lists), low, high)
 
 
-def _look(values: list[float]) -> Look:
-    return Look(float(np.mean(values)), float(np.std(values)))
+def _look(values: list[float], least: float = 0.0) -> Look:
+    return Look(float(np.mean(values)), max(float(np.std(values)), least))
 
 
 def _constant(items: Features) -> float:
