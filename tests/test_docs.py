@@ -8,7 +8,7 @@ import re
 import runpy
 import shlex
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -169,34 +169,27 @@ def test_each_defences_page_answers_what_readers_ask(path: Path) -> None:
 
 @pytest.mark.parametrize("name", [name for name in catalog.UPDATE_DEFENCES if name != "none"])
 def test_each_update_defence_has_a_page_that_names_its_settings(name: str) -> None:
-    page = (DOCS / "defences" / f"{name}.md").read_text(encoding="utf-8")
-    assert page.startswith(f"# {name}\n")
-    table = (DOCS / "defences" / "README.md").read_text(encoding="utf-8")
-    (row,) = re.findall(rf"^\| \[{name}\]\({name}\.md\) .*$", table, re.M)
-    for setting in dataclasses.fields(catalog.defence_class(name)):
-        assert f"`{setting.name}`" in page
-        assert f"`{setting.name}`" in row
+    check_settings_are_named(name, catalog.defence_class(name))
 
 
 @pytest.mark.parametrize("name", catalog.ANSWER_DEFENCES)
 def test_each_answer_defence_has_a_page_that_names_its_settings(name: str) -> None:
-    page = (DOCS / "defences" / f"{name}.md").read_text(encoding="utf-8")
-    assert page.startswith(f"# {name}\n")
-    table = (DOCS / "defences" / "README.md").read_text(encoding="utf-8")
-    (row,) = re.findall(rf"^\| \[{name}\]\({name}\.md\) .*$", table, re.M)
-    for setting in dataclasses.fields(catalog.answer_defence_class(name)):
-        assert f"`{setting.name}`" in page
-        assert f"`{setting.name}`" in row
+    check_settings_are_named(name, catalog.answer_defence_class(name))
 
 
 @pytest.mark.parametrize("name", catalog.TRAINED_DEFENCES)
 def test_each_defence_that_is_trained_in_has_a_page_that_names_its_settings(name: str) -> None:
+    everywhere = {"recipe", "way", "workers", "device"}
+    check_settings_are_named(name, catalog.trained_defence_class(name), everywhere)
+
+
+def check_settings_are_named(name: str, cls: Any, everywhere: Container[str] = ()) -> None:
+    """A defence's page, and its row in the table of all, name each setting but the common ones."""
     page = (DOCS / "defences" / f"{name}.md").read_text(encoding="utf-8")
     assert page.startswith(f"# {name}\n")
     table = (DOCS / "defences" / "README.md").read_text(encoding="utf-8")
     (row,) = re.findall(rf"^\| \[{name}\]\({name}\.md\) .*$", table, re.M)
-    everywhere = {"recipe", "way", "workers", "device"}
-    for setting in dataclasses.fields(catalog.trained_defence_class(name)):
+    for setting in dataclasses.fields(cls):
         if setting.name not in everywhere:
             assert f"`{setting.name}`" in page
             assert f"`{setting.name}`" in row
