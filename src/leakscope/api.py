@@ -234,7 +234,6 @@ def audit_file(
     attacks = spec.attacks(settings)
     check_distinct(attacks)
     subject = loading.load(settings, path.parent)
-    default = numbered(path.parent / "runs" / settings.name.replace(" ", "-"), latest=resume)
     return perform(
         subject,
         attacks=attacks,
@@ -242,7 +241,7 @@ def audit_file(
         seed=settings.seed,
         delta=settings.metrics.delta,
         name=settings.name,
-        run=run_folder(default if run is None else Path(run), resume=resume),
+        run=run_folder(place(run, path, settings.name, resume=resume), resume=resume),
         track=track,
         workers=who,
     )
@@ -268,6 +267,12 @@ def run_demo(run: str | Path | None = None, track: Track[Any] = untracked) -> Au
         run=created,
         track=track,
     )
+
+
+def place(run: str | Path | None, settings: Path, name: str, *, resume: bool) -> Path:
+    """The run folder asked for; by default one beside the settings: the next, or the latest."""
+    default = numbered(settings.parent / "runs" / name.replace(" ", "-"), latest=resume)
+    return default if run is None else Path(run)
 
 
 def numbered(base: Path, *, latest: bool = False) -> Path:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from leakscope import federate_spec, loading, objects
-from leakscope.api import numbered
+from leakscope.api import place
 from leakscope.core import Records
 from leakscope.federate_spec import ClientsSpec, FederationSpec
 from leakscope.federation import partition
@@ -42,8 +42,7 @@ def federate_file(
     path = Path(path)
     settings = federate_spec.read(path)
     federation = load(settings, path.parent)
-    default = numbered(path.parent / "runs" / settings.name.replace(" ", "-"), latest=resume)
-    folder = default if run is None else Path(run)
+    folder = place(run, path, settings.name, resume=resume)
     simulate(federation, settings.rounds, folder, resume=resume, track=track)
     return folder
 

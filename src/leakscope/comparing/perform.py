@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from leakscope import atomic, cost, loading
-from leakscope.api import numbered
+from leakscope.api import place
 from leakscope.comparing import alone, result, rivals, spec
 from leakscope.comparing.export import export as write_export
 from leakscope.comparing.question import Asked, asked, from_spec
@@ -130,8 +130,7 @@ def compare_file(
     path = Path(path)
     settings = spec.read(path)
     wanted = from_spec(settings, path.parent)
-    default = numbered(path.parent / "runs" / settings.name.replace(" ", "-"), latest=resume)
-    folder = default if run is None else Path(run)
+    folder = place(run, path, settings.name, resume=resume)
     return _begun(wanted, folder, resume, export, track, who)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from leakscope import auditing, spec
-from leakscope.api import numbered, run_folder
+from leakscope.api import place, run_folder
 from leakscope.core import Attack, Status
 from leakscope.errors import SpecError
 from leakscope.federated import result
@@ -56,8 +56,7 @@ def federated_file(
     check_distinct(attacks)
     section = settings.federated
     asked = QUESTIONS[section](getattr(settings, section), path.parent)
-    default = numbered(path.parent / "runs" / settings.name.replace(" ", "-"), latest=resume)
-    folder = run_folder(default if run is None else Path(run), resume=resume)
+    folder = run_folder(place(run, path, settings.name, resume=resume), resume=resume)
     plan = Plan(
         name=settings.name,
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float64
 
 from leakscope import across, atomic, build, catalog, loading, spec
 from leakscope.across import LeaveOneOut
-from leakscope.api import numbered
+from leakscope.api import place
 from leakscope.core import AnswerDefence, Challenge, Membership, MembershipAttack, ModelView
 from leakscope.in_turn.question import Question, from_spec, question
 from leakscope.perform import attacked, begun, derived
@@ -144,8 +144,8 @@ def leave_one_out_file(
     path = Path(path)
     settings = spec.read(path)
     asked = from_spec(settings, path.parent)
-    default = numbered(path.parent / "runs" / settings.name.replace(" ", "-"), latest=resume)
-    return perform(asked, _begun(default if run is None else Path(run), resume), track, who)
+    folder = place(run, path, settings.name, resume=resume)
+    return perform(asked, _begun(folder, resume), track, who)
 
 
 def perform(
