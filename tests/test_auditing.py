@@ -114,6 +114,7 @@ def test_a_label_only_target_leaves_the_gap_attack_standing() -> None:
         "external": Status.NOT_APPLICABLE,
         "quantile": Status.NOT_APPLICABLE,
         "cluster-lira": Status.NOT_APPLICABLE,
+        "two-sample": Status.NOT_APPLICABLE,
         "shadow": Status.NOT_APPLICABLE,
         "calibrated": Status.NOT_APPLICABLE,
         "lira": Status.NOT_APPLICABLE,

@@ -196,8 +196,8 @@ def check_settings_are_named(name: str, cls: Any, everywhere: Container[str] = (
 
 
 def test_the_default_attacks_are_those_that_the_pages_count() -> None:
-    assert len(catalog.default()) == 11
-    assert [a.name for a in catalog.default(shadows=True)[11:]] == list(catalog.SHADOW_ATTACKS)
+    assert len(catalog.default()) == 12
+    assert [a.name for a in catalog.default(shadows=True)[12:]] == list(catalog.SHADOW_ATTACKS)
     signals = {getattr(a, "signal", None) for a in catalog.default() if a.name == "threshold"}
     assert len(signals) == 6
 

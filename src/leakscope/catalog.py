@@ -24,6 +24,7 @@ ATTACKS = {
     "external": "leakscope.attacks.external:External",
     "quantile": "leakscope.attacks.quantile:Quantile",
     "cluster-lira": "leakscope.attacks.cluster_lira:ClusterLiRA",
+    "two-sample": "leakscope.attacks.two_sample:TwoSample",
     "shadow": "leakscope.attacks.shadow:Shadow",
     "calibrated": "leakscope.attacks.calibrated:Calibrated",
     "lira": "leakscope.attacks.lira:LiRA",
@@ -277,6 +278,7 @@ def default(*, shadows: bool = False, partial: bool = False) -> tuple[Membership
         attack("external", signal="scaled_logit", per_class=True),
         attack("quantile"),
         attack("cluster-lira"),
+        attack("two-sample"),
         *(attack(name) for name in SHADOW_ATTACKS if shadows),
         *(attack(name) for name in PARTIAL_ATTACKS if partial),
     )

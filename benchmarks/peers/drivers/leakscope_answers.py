@@ -8,7 +8,7 @@ from leakscope import catalog
 from leakscope.core import ModelView, Records
 from leakscope.targets.torch import TorchTarget
 
-ATTACKS = ("threshold", "external", "quantile", "cluster-lira")
+ATTACKS = ("threshold", "external", "quantile", "cluster-lira", "two-sample")
 
 
 def main() -> None:
