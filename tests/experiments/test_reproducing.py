@@ -50,7 +50,7 @@ def test_figures_stand_beside_the_papers_with_intervals(tmp_path: Path) -> None:
     assert other.ours.high == pytest.approx(1 - 0.025**0.5)
     text = (tmp_path / "run" / "table.md").read_text(encoding="utf-8")
     assert "| 1.000 (0.000 to 2.299); paper 0.500, +0.500 |" in text
-    assert "Not measured: broken: expected data, got none" in text
+    assert "Not measured (expected data, got none): broken" in text
     assert "What differs: everything" in text
 
 

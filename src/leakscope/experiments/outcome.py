@@ -76,9 +76,13 @@ class Outcome:
         return tuple(cell for cell in self.cells if cell.row == row)
 
     @property
-    def unmeasured(self) -> tuple[tuple[str, str], ...]:
-        """Rows with a figure that is missing, and the reason."""
-        return tuple(dict.fromkeys((cell.row, cell.reason) for cell in self.cells if cell.reason))
+    def unmeasured(self) -> dict[str, str]:
+        """Each reason why figures are missing, and the rows that it is true of."""
+        cells = [cell for cell in self.cells if cell.reason]
+        return {
+            reason: "; ".join(dict.fromkeys(cell.row for cell in cells if cell.reason == reason))
+            for reason in dict.fromkeys(cell.reason for cell in cells)
+        }
 
     @property
     def _spread(self) -> bool:
@@ -101,7 +105,7 @@ class Outcome:
             for row in self.rows
         ]
         lines += ["", f"What differs: {self.differs}"]
-        lines += [f"\nNot measured: {row}: {reason}" for row, reason in self.unmeasured]
+        lines += [f"\nNot measured ({why}): {rows}" for why, rows in self.unmeasured.items()]
         return "\n".join(lines) + "\n"
 
     def as_json(self) -> str:

@@ -45,8 +45,8 @@ def show(outcome: Outcome) -> None:
             grid.add_row(escape(row) if k == 0 else "", escape(cell.column), *_figures(cell))
     console = Console()
     console.print(grid)
-    for row, reason in outcome.unmeasured:
-        console.print(f"Not measured: {row}: {reason}", markup=False, highlight=False)
+    for reason, rows in outcome.unmeasured.items():
+        console.print(f"Not measured ({reason}): {rows}", markup=False, highlight=False)
     console.print(f"Paper: {outcome.source}", markup=False, highlight=False)
     console.print(f"What differs: {outcome.differs}", markup=False, highlight=False)
 
