@@ -54,7 +54,8 @@ def gauss_newton(
     """Posterior means of linear systems, each along the weights' way that the last one leads to.
 
     It starts from one half for all items, and ends when a system explains the update no better
-    than the one before: the unknown order of a client's queries, and noise, leave a rest.
+    than the one before (the unknown order of a client's queries, and noise, leave a rest), or
+    when interactions hardly move any more.
 
     Args:
         learner: how the client trains.
@@ -72,24 +73,27 @@ def gauss_newton(
         found = _posterior(affine, update)
         if best is not None and found.surprise >= best.surprise:
             break
-        best, value, systems = found, found.value, step
-        left = _left(affine, update, value)
-        if learner.exact:
+        moved = float(np.abs(found.value - value).max())
+        best, value, system, systems = found, found.value, affine, step
+        if learner.exact or moved < _LITTLE:
             break
     assert best is not None
-    return Solution(best.value, best.rank, best.condition, left, systems)
+    size = np.linalg.svd(system.matrix, compute_uv=False)
+    rank = int((size > _cutoff(system, update) * size[0]).sum())
+    condition = float(size[0] / size[rank - 1]) if rank else np.inf
+    return Solution(value, rank, condition, _left(system, update, value), systems)
 
 
 PRIOR_MEAN = 0.5
 _PRIOR_VARIANCE = 0.25  # of a fair coin: the widest that something in [0, 1] has
+_LITTLE = 1e-3
+"""A system that moves no interaction by more is the last: one more would move them even less."""
 
 
 class _Posterior(NamedTuple):
     value: Float[np.ndarray, " items"]
     surprise: float
-    """Minus the logarithm of the update's probability density."""
-    rank: int
-    condition: float
+    """Minus the logarithm of the update's probability density, but for a constant."""
 
 
 def _posterior(affine: Affine, update: Float[np.ndarray, " numbers"]) -> _Posterior:
@@ -99,27 +103,32 @@ def _posterior(affine: Affine, update: Float[np.ndarray, " numbers"]) -> _Poster
     that makes the update most probable, so nobody has to say whether there is any: where the
     system explains all, next to none is left, and the mean is the least-squares solution.
 
+    Squares of singular values, from the smaller of the two products of the matrix with itself, are
+    a third of the work of the values. They are exact to 1e-16 of the largest, and noise is never
+    taken for less than about 1e-9 of a mean one.
+
     References:
         MacKay (1992), Bayesian interpolation, equation 2.13 (the evidence).
     """
-    left, size, right = np.linalg.svd(affine.matrix, full_matrices=False)
-    rest = update - affine.constant - affine.matrix.sum(axis=1) * PRIOR_MEAN
-    along = left.T @ rest
-    outside = max(float(rest @ rest - along @ along), 0.0)
-    extra = len(rest) - len(size)
-    explained = _PRIOR_VARIANCE * size**2
-
-    def surprise(log_noise: float) -> float:
-        spread = explained + np.exp(log_noise)
-        fit = np.log(spread).sum() + (along**2 / spread).sum()
-        return float(fit + extra * log_noise + outside / np.exp(log_noise)) / 2
-
-    typical = np.log(max(float(rest @ rest), 1e-200) / len(rest))
-    noise = min((typical + np.linspace(-20, 2, 89)).tolist(), key=surprise)
-    gain = _PRIOR_VARIANCE * size / (explained + np.exp(noise))
-    rank = int((size > _cutoff(affine, update) * size[0]).sum())
-    condition = float(size[0] / size[rank - 1]) if rank else np.inf
-    return _Posterior(PRIOR_MEAN + right.T @ (gain * along), surprise(noise), rank, condition)
+    matrix = affine.matrix
+    numbers, items = matrix.shape
+    rest = update - affine.constant - matrix.sum(axis=1) * PRIOR_MEAN
+    pull = matrix.T @ rest
+    square, basis = np.linalg.eigh(matrix.T @ matrix if items <= numbers else matrix @ matrix.T)
+    square = square.clip(min=0.0)
+    along = basis.T @ (pull if items <= numbers else rest)
+    power = along**2 if items <= numbers else square * along**2
+    total = max(float(rest @ rest), 1e-200)
+    noises = total / numbers * np.exp(np.linspace(-20, 2, 89))
+    spread = _PRIOR_VARIANCE * square + noises[:, None]
+    fit = (total - (_PRIOR_VARIANCE * power / spread).sum(axis=1)) / noises
+    size = np.log(spread).sum(axis=1) + (numbers - len(square)) * np.log(noises)
+    surprise = (size + fit) / 2
+    likeliest = int(surprise.argmin())
+    gained = basis @ (_PRIOR_VARIANCE * along / spread[likeliest])
+    shift = gained if items <= numbers else matrix.T @ gained
+    mean = PRIOR_MEAN + np.where(matrix.any(axis=0), shift, 0.0)  # no trace: a tie, not rounding
+    return _Posterior(mean, float(surprise[likeliest]))
 
 
 def part(affine: Affine, seen: Bool[np.ndarray, " numbers"]) -> Affine:

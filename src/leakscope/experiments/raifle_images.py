@@ -50,7 +50,7 @@ class Scale(NamedTuple):
 
 
 SCALES: dict[Size, Scale] = {
-    "small": Scale(32, 56, 8),
+    "small": Scale(32, 56, 50),
     "medium": Scale(64, 112, 100),
     "full": Scale(100, 224, 200),
 }

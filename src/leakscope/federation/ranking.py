@@ -160,15 +160,15 @@ class Pointwise:
         """The sums of the steps' matrices and constants, along the way of these clicks."""
         weights, size = dict(sent), self._size(len(items))
         numbers = sum(w.numel() for w in sent.values())
-        matrix = torch.zeros(numbers, len(items), dtype=items.dtype)
+        matrix = torch.zeros(len(items), numbers, dtype=items.dtype).mT
         constant = torch.zeros(numbers, dtype=items.dtype)
         for _ in range(self.epochs):
-            part = size * rankers.gradients(weights, items)
             predicted = self._predicted(weights, items)
-            matrix, constant = matrix + part, constant - part @ predicted
-            step = _cut(part @ (interactions - predicted), weights)
-            weights = {name: w + step[name] for name, w in weights.items()}
-        return Affine(constant.numpy(), matrix.numpy())
+            matrix += rankers.gradients(weights, items)
+            constant -= _flat(rankers.pulled(weights, items, predicted))
+            step = rankers.pulled(weights, items, interactions - predicted)
+            weights = {name: w + size * step[name] for name, w in weights.items()}
+        return Affine(size * constant.numpy(), size * matrix.numpy())
 
     def _size(self, items: int) -> float:
         """What a step multiplies Jᵀ (I - prediction) by."""
@@ -217,6 +217,11 @@ def _log_denominator(score: Float[Tensor, "*rankings items"]) -> Float[Tensor, "
     """Sum over places of log Σ e^f over this place and those behind; fillers have no place."""
     behind = score.flip(-1).logcumsumexp(-1).flip(-1)
     return torch.where(torch.isfinite(score), behind, 0.0).sum(-1)
+
+
+def _flat(tensors: Mapping[str, Tensor]) -> Float[Tensor, " numbers"]:
+    """In the order of their names."""
+    return torch.cat([tensors[name].flatten() for name in sorted(tensors)])
 
 
 def _cut(vector: Float[Tensor, " numbers"], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
