@@ -17,6 +17,7 @@ import click
 # Only what `--help` needs is imported here; commands import the rest, so that help is instant.
 from leakscope.cli_compare import compare
 from leakscope.cli_tables import reproduce
+from leakscope.cli_transcript import transcript
 from leakscope.errors import LeakscopeError
 from leakscope.progress import bar
 
@@ -42,6 +43,12 @@ who_trains = click.option(
     metavar="local|ray[:ADDRESS]",
     default="local",
     help="Who trains shadows: this machine, or a Ray cluster (ray:auto, ray:HOST:PORT).",
+)
+show_records = click.option(
+    "--show-records",
+    is_flag=True,
+    help="The page shows images that clients were handed, beside the originals: of "
+    "[interactions] whose transcript has them.",
 )
 gate_options = [
     click.option(
@@ -82,6 +89,7 @@ def main() -> None:
 
 main.add_command(reproduce)
 main.add_command(compare)
+main.add_command(transcript)
 
 
 @main.command()
@@ -123,6 +131,7 @@ def init(folder: Path) -> None:
     is_flag=True,
     help="Say about how long shadows will take, after a short trial, and stop.",
 )
+@show_records
 @gate_options[0]
 @gate_options[1]
 @formats
@@ -132,6 +141,7 @@ def audit(
     resume: bool,
     workers: str,
     estimate: bool,
+    show_records: bool,
     ceilings: tuple[str, ...],
     judge: Literal["low", "value"] | None,
     shape: str,
@@ -141,6 +151,7 @@ def audit(
     Example: leakscope audit audit.toml --fail-above tpr@0.01=0.05
     """
     from leakscope import api, cost, gate, spec
+    from leakscope.federated import records
     from leakscope.in_turn.perform import leave_one_out_file
     from leakscope.result import Audit
 
@@ -155,7 +166,9 @@ def audit(
     if asked.federated:
         from leakscope.federated.perform import federated_file
 
-        found = federated_file(settings, run, resume=resume, track=bar)
+        found = federated_file(settings, run, resume=resume, show_records=show_records, track=bar)
+    elif show_records:
+        records.none()
     else:
         audit_it = leave_one_out_file if asked.leave_one_out else api.audit_file
         found = audit_it(settings, run, resume=resume, track=bar, workers=workers)
@@ -170,7 +183,8 @@ def audit(
 
 @main.command()
 @click.argument("run", type=click.Path(path_type=Path))
-def report(run: Path) -> None:
+@show_records
+def report(run: Path, show_records: bool) -> None:
     """Render the report of RUN again; neither model nor data is needed.
 
     Of a leave-one-out audit it prints the table again; its targets are runs of their own, in
@@ -180,14 +194,17 @@ def report(run: Path) -> None:
     """
     from leakscope import across
     from leakscope.comparing import result as comparing
+    from leakscope.federated import records
     from leakscope.federated import result as federated
     from leakscope.result import load
 
+    if (run / federated.NAME).exists():
+        click.echo(federated.load(run).report(show_records=show_records))
+        return
+    if show_records:
+        records.none()
     if (run / comparing.NAME).exists():
         click.echo(comparing.load(run).report())
-        return
-    if (run / federated.NAME).exists():
-        click.echo(federated.load(run).report())
         return
     if not (run / across.NAME).exists():
         click.echo(load(run).report())
@@ -242,39 +259,6 @@ def federate(settings: Path, run: Path | None, resume: bool) -> None:
 
     folder = federating.federate_file(settings, run, resume=resume, track=bar)
     click.echo(f"Transcript: {folder}")
-
-
-@main.group()
-def transcript() -> None:
-    """Look at the transcript of a federated run.
-
-    Example: leakscope transcript inspect runs/federation-001
-    """
-
-
-@transcript.command()
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option(
-    "--format",
-    "shape",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="json prints one object with rounds, clients and flags.",
-)
-def inspect(folder: Path, shape: str) -> None:
-    """Show the rounds and clients in FOLDER, their norms, and what looks odd.
-
-    Example: leakscope transcript inspect runs/federation-001
-    """
-    from leakscope import exhibit
-    from leakscope.federation.inspection import inspect
-    from leakscope.federation.transcript import Transcript
-
-    found = inspect(Transcript.open(folder), bar)
-    if shape == "json":
-        click.echo(exhibit.as_json(found))
-    else:
-        exhibit.show(found)
 
 
 def _ceilings(pairs: Iterable[str]) -> dict[str, float]:

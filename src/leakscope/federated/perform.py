@@ -33,6 +33,7 @@ def federated_file(
     run: str | Path | None = None,
     *,
     resume: bool = False,
+    show_records: bool = False,
     track: Track[Any] = untracked,
 ) -> FederatedAudit:
     """Audit the federation that an ``audit.toml`` describes.
@@ -42,6 +43,7 @@ def federated_file(
         run: the run folder; by default the next free ``runs/NAME-001`` beside the settings, or
             the latest one with ``resume``.
         resume: continue the run folder.
+        show_records: the report shows images that clients were handed, beside the originals.
         track: shows progress.
 
     Raises:
@@ -56,6 +58,7 @@ def federated_file(
     check_distinct(attacks)
     section = settings.federated
     asked = QUESTIONS[section](getattr(settings, section), path.parent)
+    pictures = asked.records() if show_records else {}
     folder = run_folder(place(run, path, settings.name, resume=resume), resume=resume)
     plan = Plan(
         name=settings.name,
@@ -72,8 +75,10 @@ def federated_file(
     result.begin(folder, plan)
     for attack, key in zip(attacks, plan.findings, strict=True):
         _attack(folder, key, asked, attack, settings.seed, track)
+    for name, png in pictures.items():
+        folder.write(name, png)
     found = result.load(folder.path)
-    found.report()
+    found.report(show_records=show_records)
     return found
 
 

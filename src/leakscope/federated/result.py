@@ -9,11 +9,12 @@ import pydantic
 from leakscope import atomic
 from leakscope.core import Finding, Status
 from leakscope.errors import DataError, StoreError
+from leakscope.federated import records
 from leakscope.federated.subjects.assignment import TrainedOn
 from leakscope.federated.subjects.composition import Composition
 from leakscope.federated.subjects.interactions import ActedOn
 from leakscope.report.federated import page
-from leakscope.report.federated.story import Told
+from leakscope.report.federated.story import Sheet, Told
 from leakscope.store import Entry, Key, Run
 
 NAME, PAGE, SCHEMA = "federation.json", "report.html", 2
@@ -66,14 +67,20 @@ class FederatedAudit:
         """What was found in plain sentences, and how each attack ended."""
         return page.lines(self._told())
 
-    def report(self) -> Path:
+    def report(self, *, show_records: bool = False) -> Path:
         """Write the page, the summary and the figures into the run folder; the page's path.
 
+        Args:
+            show_records: the page also shows images that clients were handed, if the audit was
+                carried out with the same word.
+
         Raises:
+            SpecError: the run folder has no images to show.
             StoreError: it cannot be written.
         """
         run = Run.open(self.path)
-        for name, content in page.write_all(self._told()).items():
+        sheets = self._sheets() if show_records else ()
+        for name, content in page.write_all(replace(self._told(), sheets=sheets)).items():
             run.write(name, content)
         return self.path / PAGE
 
@@ -97,6 +104,12 @@ class FederatedAudit:
         found = replace(self, findings=tuple(findings))
         found.report()
         return found
+
+    def _sheets(self) -> tuple[Sheet, ...]:
+        subject = self.plan.subject
+        if not isinstance(subject, ActedOn):
+            records.none()
+        return records.read(self.path, subject.clients, subject.items)
 
     def _told(self) -> Told:
         plan = self.plan

@@ -8,6 +8,7 @@ from jaxtyping import Int
 
 from leakscope.core import Learner, Received, Round, Tensors, UpdateView
 from leakscope.errors import SpecError, StoreError
+from leakscope.federation import handed_images
 from leakscope.federation.transcript import Transcript
 
 Items = Mapping[str, np.ndarray]
@@ -66,7 +67,8 @@ def _one(
     client: str,
     learner: Callable[[Items], Learner] | None,
 ) -> Handed:
-    told = dict(played.handed[client])
+    handed = played.handed[client]
+    told = {name: handed[name] for name in handed if name not in handed_images.NAMES}
     where = f"what client {client!r} was handed in round {played.number}"
     received = played.received.get(client)
     if table is None:

@@ -43,7 +43,7 @@ Length = Annotated[int, pydantic.Field(ge=0)]
 Word = Annotated[str, pydantic.Field(pattern=r"^[^\x00-\x1f\x7f-\x9f]{0,100}$")]
 """It is printed: no control character that a terminal would obey."""
 Metrics = Mapping[Word, float | None]
-Handed = Annotated[str, pydantic.Field(pattern=r"^(item|features|query)$")]
+Handed = Annotated[str, pydantic.Field(pattern=r"^(item|features|query|image|original)$")]
 """What may be said of each item that a client was handed."""
 T = TypeVar("T")
 

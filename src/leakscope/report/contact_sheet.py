@@ -16,8 +16,6 @@ _GAP = 2
 def contact_sheet(original: Images, shown: Shown, columns: int = 8) -> bytes:
     """A PNG file: each pair of rows has originals, and below them what was shown instead.
 
-    No report holds it, as reports never show records. Write the bytes to a file of your own.
-
     Args:
         original: images of one or three channels.
         shown: what clients got of each.

@@ -9,6 +9,7 @@ import numpy as np
 from leakscope import auditing, loading, objects
 from leakscope.data import acted
 from leakscope.errors import DataError
+from leakscope.federated import records
 from leakscope.federated.questions.question import Question, attacked, digest
 from leakscope.federated.subjects.interactions import ActedOn
 from leakscope.federation import Transcript, handed
@@ -39,6 +40,7 @@ def question(spec: InteractionsSpec, folder: Path) -> Question:
         subject,
         partial(auditing.run_on_clients, views, subject.measure),
         digest(f"{told!r} {loading.fingerprint_of(spec.learner, folder)}"),
+        partial(records.sheets, transcript, clients),
     )
 
 

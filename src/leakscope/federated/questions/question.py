@@ -1,7 +1,7 @@
 """What is to be found out, ready for attacks."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from leakscope.auditing import Result
 from leakscope.errors import SpecError, did_you_mean
+from leakscope.federated import records
 from leakscope.federated.result import Subject
 from leakscope.federation import Transcript
 from leakscope.progress import Track
@@ -23,6 +24,8 @@ class Question:
     """Carries out an attack under a seed, showing how far it is."""
     digest: str
     """Of all that an attack sees, and of the truth."""
+    records: Callable[[], Mapping[str, bytes]] = records.none
+    """Pictures of records, for a page that is asked to show some, by path in the run folder."""
 
 
 def digest(text: str, *arrays: np.ndarray) -> str:

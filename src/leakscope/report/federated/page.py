@@ -1,5 +1,6 @@
 """The files of the report of an audited federation."""
 
+import base64
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -100,6 +101,10 @@ def _page(told: Told, drawn: dict[str, str]) -> str:
         ],
         speaker=None if speaker is None else words.plain(told.findings[speaker].label),
         unmeasured=_unmeasured(told.findings),
+        sheets=[
+            (words.plain(one.client), one, base64.b64encode(one.png).decode())
+            for one in told.sheets
+        ],
         drawn={name: Markup(svg) for name, svg in drawn.items()},  # noqa: S704 - drawn by us
         reproduction=json.dumps(words.plain_all(told.reproduction), indent=2, ensure_ascii=False),
     )

@@ -35,6 +35,17 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Sheet:
+    """Images that a client was handed, below their originals."""
+
+    client: str
+    shown: int
+    """How many of them."""
+    handed: int
+    png: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Story:
     """What was found out about one secret."""
 
@@ -71,6 +82,8 @@ class Told:
     findings: tuple[Finding, ...]
     story: Story
     reproduction: Mapping[str, Any] = field(default_factory=dict)
+    sheets: tuple[Sheet, ...] = ()
+    """Empty unless records are to be shown."""
 
     @property
     def speaker(self) -> int | None:
