@@ -74,14 +74,12 @@ def gauss_newton(
         if best is not None and found.surprise >= best.surprise:
             break
         moved = float(np.abs(found.value - value).max())
-        best, value, system, systems = found, found.value, affine, step
+        best, value, systems = found, found.value, step
+        left = _left(affine, update, value)
         if learner.exact or moved < _LITTLE:
             break
     assert best is not None
-    size = np.linalg.svd(system.matrix, compute_uv=False)
-    rank = int((size > _cutoff(system, update) * size[0]).sum())
-    condition = float(size[0] / size[rank - 1]) if rank else np.inf
-    return Solution(value, rank, condition, _left(system, update, value), systems)
+    return Solution(best.value, best.rank, best.condition, left, systems)
 
 
 PRIOR_MEAN = 0.5
@@ -94,6 +92,8 @@ class _Posterior(NamedTuple):
     value: Float[np.ndarray, " items"]
     surprise: float
     """Minus the logarithm of the update's probability density, but for a constant."""
+    rank: int
+    condition: float
 
 
 def _posterior(affine: Affine, update: Float[np.ndarray, " numbers"]) -> _Posterior:
@@ -105,7 +105,7 @@ def _posterior(affine: Affine, update: Float[np.ndarray, " numbers"]) -> _Poster
 
     Squares of singular values, from the smaller of the two products of the matrix with itself, are
     a third of the work of the values. They are exact to 1e-16 of the largest, and noise is never
-    taken for less than about 1e-9 of a mean one.
+    taken for less than about 1e-9 of a mean one: smaller ones count neither there nor in the rank.
 
     References:
         MacKay (1992), Bayesian interpolation, equation 2.13 (the evidence).
@@ -128,7 +128,10 @@ def _posterior(affine: Affine, update: Float[np.ndarray, " numbers"]) -> _Poster
     gained = basis @ (_PRIOR_VARIANCE * along / spread[likeliest])
     shift = gained if items <= numbers else matrix.T @ gained
     mean = PRIOR_MEAN + np.where(matrix.any(axis=0), shift, 0.0)  # no trace: a tie, not rounding
-    return _Posterior(mean, float(surprise[likeliest]))
+    least = max(_cutoff(affine, update) ** 2, np.finfo(np.float64).eps * max(matrix.shape))
+    counted = square[square > least * square[-1]]
+    condition = float(np.sqrt(counted[-1] / counted[0])) if len(counted) else np.inf
+    return _Posterior(mean, float(surprise[likeliest]), len(counted), condition)
 
 
 def part(affine: Affine, seen: Bool[np.ndarray, " numbers"]) -> Affine:
