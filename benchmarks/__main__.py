@@ -17,6 +17,7 @@ from benchmarks import (
     fleet,
     flower,
     label_noise,
+    manipulation_seen,
     one_pass,
     partial_knowledge,
     raifle,
@@ -52,6 +53,7 @@ BENCHMARKS = {
     "federated-utility": Benchmark(federated_utility.SUMMARY, federated_utility.run),
     "raifle": Benchmark(raifle.SUMMARY, raifle.run),
     "raifle-images": Benchmark(raifle_images.SUMMARY, raifle_images.run),
+    "manipulation-seen": Benchmark(manipulation_seen.SUMMARY, manipulation_seen.run),
     **{
         f"which-client-{name}": Benchmark(
             f"{which_client.SUMMARY}: {name}", partial(which_client.run, name=name)

@@ -1,6 +1,7 @@
-"""RAIFLE on images: reconstruction beside the published descent, manipulation, and detection."""
+"""RAIFLE on images: reconstruction beside the published descent, manipulation, and its scale."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -10,12 +11,13 @@ import numpy as np
 from benchmarks import data
 from benchmarks.timing import Outcome, Timing, environment
 from leakscope.core import UpdateDefence
+from leakscope.metrics.intervals import mean as interval
 
 if TYPE_CHECKING:
     from leakscope.attacks.raifle import RAIFLE
     from leakscope.targets.extractor import Extractor, Images
 
-SUMMARY = "RAIFLE on images: linear structure beside 300 steps of Adam; manipulation; detection"
+SUMMARY = "RAIFLE on images: linear structure beside 300 steps of Adam; manipulation; its scale"
 
 
 def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
@@ -34,9 +36,10 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
     print("one thread; CPU seconds")
     with TemporaryDirectory() as folder:
         extractor = vision.cifar_network(Path(folder), 32)
-    images = vision.cifar_images(40 if quick else 300)
+    images = vision.cifar_images(80 if quick else 300)
     outcome = _reconstruction(extractor, images, quick)
     _manipulation(extractor, images, quick)
+    _search(extractor, images, quick)
     return outcome
 
 
@@ -101,33 +104,46 @@ def _manipulation(extractor: "Extractor", images: "Images", quick: bool) -> None
             f"{quality.ssim(some, versions[:, 0]).mean():8.3f}{spent:10.1f}",
             flush=True,
         )
-    _detection(_features(extractor, images[:, None]), seen)
+
+
+def _search(extractor: "Extractor", images: "Images", quick: bool) -> None:  # noqa: FBT001
+    """The scale that does best for simulated users of some images, on users of others."""
+    from leakscope.attacks.manipulation import search_scale
+    from leakscope.attacks.pixels import PixelNoise
+
+    many, ratio, users = len(images) // 2, *((1, 2) if quick else (4, 50))
+    print(f"\nAUC of users with 2 hidden units and {32 * ratio} images, by scale of the noise")
+    like = PixelNoise(steps=5 if quick else 60, lr=0.05, optimiser="momentum")
+    own, other = images[:many], images[-many:]
+
+    def found(how: PixelNoise, some: "Images", seed: int) -> np.ndarray:
+        seen = _features(extractor, how(some, extractor, np.random.default_rng(0)))
+        return _aucs(seen, ratio, users, seed)
+
+    def success(how: PixelNoise) -> float:
+        auc = float(found(how, own, 0).mean())
+        print(f"{how.scale:8g}{auc:8.3f}", flush=True)
+        return auc
+
+    best = search_scale((1.0, 2.0, 4.0, 8.0), success, like)
+    honest = _aucs(_features(extractor, other[:, None]), ratio, users, 1)
+    print("other images and users: gain over images as they are, 95 % interval")
+    for scale in sorted({best.scale, 4.0}):
+        gain = found(replace(like, scale=scale), other, 1) - honest
+        low, high = interval(gain)
+        print(f"{scale:8g}{gain.mean():8.3f} ({low:.3f} to {high:.3f})")
+
+
+def _aucs(seen: np.ndarray, ratio: int, users: int, seed: int) -> np.ndarray:
+    from leakscope.attacks.raifle import RAIFLE
+    from leakscope.experiments.raifle_images import users as challenges
+    from leakscope.metrics import interactions as metrics
+
+    games = challenges(seen, 2, ratio, users, UpdateDefence(), seed)
+    rng = np.random.default_rng(0)
+    return np.array([metrics.of_user(RAIFLE()(one.view, rng), one.truth).auc for one in games])
 
 
 def _features(extractor: "Extractor", versions: np.ndarray) -> np.ndarray:
     each = [extractor.features(np.ascontiguousarray(v)) for v in versions.swapaxes(0, 1)]
     return np.stack(each, axis=1)
-
-
-def _detection(honest: np.ndarray, shaped: np.ndarray) -> None:
-    """What a client's check finds, measured on images of which none was learnt from."""
-    from leakscope.defences import item_check
-    from leakscope.federation.upvoting import shown
-
-    third, rng = len(honest) // 3, np.random.default_rng(1)
-    length = min(32, third)
-    # what features are like, how odd honest lists then seem, and what is looked at: no image twice
-    usual, known, fresh, bad = (
-        [shown(features, length, rng) for _ in range(100)]
-        for features in (
-            honest[:third], honest[third : 2 * third], honest[2 * third :], shaped[2 * third :],
-        )
-    )  # fmt: skip
-    found = item_check.detection(item_check.learn([*usual, *known]), fresh, bad)
-    print(f"\na client's check of the features of {length} images, 95 % intervals")
-    for name, rate in (
-        ("AUC", found.auc),
-        ("manipulated lists called odd", found.caught),
-        ("honest lists called odd", found.alarms),
-    ):
-        print(f"{name:32}{rate.value:8.3f} ({rate.low:.3f}-{rate.high:.3f})")

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -11,6 +12,8 @@ from leakscope.core import Received, Round
 from leakscope.errors import NotApplicable, SpecError
 
 Features = Float[np.ndarray, "items features"]
+Noise = TypeVar("Noise", bound=Any)
+"""A dataclass with a ``scale``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,23 +144,23 @@ def singled_out(
     return replace(summed, received={victim: Received(kept, None)}, masked=None)
 
 
-def search_scale(
-    scales: Sequence[float], success: Callable[[NoiseInjection], float], like: NoiseInjection
-) -> NoiseInjection:
+def search_scale(scales: Sequence[float], success: Callable[[Noise], float], like: Noise) -> Noise:
     """The scale of noise with which simulated attacks on the server's own data do best.
 
     Args:
         scales: to try; of equally good ones the first is taken.
         success: of attacks on simulated users with made-up interactions, such as their mean AUC.
-        like: the other settings.
+        like: the other settings: a `NoiseInjection`, or a `pixels.PixelNoise`.
 
     Raises:
         SpecError: there is nothing to try.
+
+    References:
+        Pham, Kulkarni and Houmansadr (2024), RAIFLE, section IV-C.
     """
     if not scales:
         raise SpecError("expected scales to try, got none: give a few, such as 0.01, 0.1 and 1")
-    tried = [NoiseInjection(scale, like.share, like.budget, like.seed) for scale in scales]
-    return max(tried, key=success)
+    return max((replace(like, scale=scale) for scale in scales), key=success)
 
 
 def retrieved(
