@@ -10,6 +10,7 @@ from scipy import stats
 from leakscope.attacks import manipulation
 from leakscope.attacks.interaction_search import InteractionSearch
 from leakscope.attacks.manipulation import Fingerprint, NoiseInjection
+from leakscope.attacks.pixels import PixelNoise
 from leakscope.attacks.raifle import RAIFLE
 from leakscope.attacks.random_interactions import RandomInteractions
 from leakscope.core import Interactions, LocalTraining, Received, Round, UpdateDefence, UpdateView
@@ -41,6 +42,10 @@ def test_noise_has_its_scale_its_share_and_its_budget() -> None:
 def test_the_scale_is_the_one_with_which_simulated_attacks_do_best() -> None:
     like = NoiseInjection(share=0.5, budget=7.0)
     found = manipulation.search_scale([0.01, 0.1, 1.0], lambda n: -abs(n.scale - 0.2), like)
+    pixels = PixelNoise(steps=7)
+    assert manipulation.search_scale([2.0, 8.0], lambda n: n.scale, pixels) == PixelNoise(
+        8.0, steps=7
+    )
     assert found == NoiseInjection(0.1, 0.5, 7.0)
     with pytest.raises(SpecError, match="got none"):
         manipulation.search_scale([], lambda _: 0.0, like)

@@ -1,9 +1,12 @@
 """Manipulated images: what a vision model then sees, within which limits."""
 
 import io
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ import torch
 from torch import nn
 
 from leakscope.attacks.pixels import AsTheyAre, GradientSign, PixelNoise, Versions
+from leakscope.data.batches import kept
 from leakscope.errors import SpecError
 from leakscope.metrics import images as quality
 from leakscope.targets.extractor import Extractor
@@ -128,20 +132,61 @@ def test_what_makes_no_sense_is_refused() -> None:
             make()
 
 
-def test_unknown_words_are_refused_with_the_nearest_known_one() -> None:
-    # in a process of its own: here the tests' type checker would refuse them first
-    program = """
+PROGRAM = """
+import os, signal, sys
+from pathlib import Path
 from leakscope.attacks.pixels import PixelNoise
 from leakscope.errors import SpecError
 from leakscope.federation.ranking import Pointwise
+from tests.attacks.test_pixels import manipulated
 for wrong in (lambda: PixelNoise(optimiser="adma"), lambda: Pointwise(loss="entropy")):
     try:
         wrong()
     except SpecError as error:
-        print(error)
+        print(error, flush=True)
+def killed(start):
+    if start == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+manipulated(Path(sys.argv[1]), killed)
 """
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout
-    assert said.splitlines() == [
+
+
+def manipulated(folder: Path, before: Callable[[int], None]) -> Versions:
+    """Images in batches of 2, with something that happens between work and file."""
+
+    def work(batch: np.ndarray, start: int) -> Versions:
+        made = PixelNoise(0.5, steps=4)(batch, extractor(), np.random.default_rng(start))
+        before(start)
+        return made
+
+    return kept(folder, "0.5, 4 steps", IMAGES, 2, work)
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """Where a process of its own was killed -9 in the middle, and what it said before."""
+    folder = tmp_path_factory.mktemp("images") / "killed"
+    run = [sys.executable, "-c", PROGRAM, str(folder)]
+    done = subprocess.run(run, cwd=Path(__file__).parents[2], capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    return folder, done.stdout.splitlines()
+
+
+def test_a_kill_in_the_middle_costs_one_batch_and_changes_no_bit(
+    killed: tuple[Path, list[str]], tmp_path: Path
+) -> None:
+    made: list[int] = []
+    resumed = manipulated(killed[0], made.append)
+    assert made == [2]
+    np.testing.assert_array_equal(resumed, manipulated(tmp_path / "whole", made.append))
+    assert made == [2, 0, 2]
+
+
+def test_unknown_words_are_refused_with_the_nearest_known_one(
+    killed: tuple[Path, list[str]],
+) -> None:
+    # said in a process of its own: here the tests' type checker would refuse them first
+    assert killed[1] == [
         "expected a known optimiser, got 'adma': did you mean 'adam'?",
         "expected a known loss, got 'entropy': did you mean 'cross-entropy'?",
     ]

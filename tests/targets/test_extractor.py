@@ -1,12 +1,16 @@
 """Vision models cut before their classifier."""
 
+import sys
+import types
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from leakscope.attacks.pixels import PixelNoise
 from leakscope.errors import MissingExtra, SpecError, TargetError
-from leakscope.targets.extractor import Extractor, published
+from leakscope.targets.extractor import PUBLISHED, Extractor, published
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 3, 8, 8)).astype(np.uint8)
 
@@ -72,6 +76,48 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         Extractor(network(), deviation=(0.0,))
     with pytest.raises(SpecError, match="above 0"):
         Extractor(network(), kept=0)
+
+
+class StandIn(nn.Module):
+    """Laid out as torchvision's are: functions in between, the classifier perhaps in a sequence."""
+
+    def __init__(self, *, nested: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.Sequential(nn.Conv2d(3, 5, 3), nn.BatchNorm2d(5))
+        last = nn.Linear(5, 7)
+        self.classifier = nn.Sequential(nn.Dropout(0.2), last) if nested else last
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        answers: torch.Tensor = self.classifier(self.layers(x).relu().mean((2, 3)))
+        return answers
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_published_model_is_torchvisions_cut_before_its_classifier(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, str]] = []
+    module = StandIn(nested=name == "mnasnet1_3").train()
+
+    def get_model(name: str, weights: str) -> nn.Module:
+        asked.append((name, weights))
+        return module
+
+    stand_in = types.ModuleType("torchvision")
+    stand_in.models = types.SimpleNamespace(get_model=get_model)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torchvision", stand_in)
+    extractor = published(name)
+    assert asked == [(name, "IMAGENET1K_V1")]
+    found = extractor.features(IMAGES)
+    assert module.training  # left as it was
+    mean, deviation = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet
+    scaled = (IMAGES / 255 - np.reshape(mean, (3, 1, 1))) / np.reshape(deviation, (3, 1, 1))
+    with torch.no_grad():
+        seen = module.eval().layers(torch.from_numpy(scaled).float()).relu().mean((2, 3))
+    np.testing.assert_allclose(found, seen.numpy(), atol=1e-5)
+    moved = PixelNoise(steps=2)(IMAGES, extractor, np.random.default_rng(0))
+    assert moved.shape == (5, 2, 3, 8, 8)
 
 
 def test_a_published_model_needs_torchvision() -> None:
