@@ -22,7 +22,7 @@ TABLE = Table(
     ),
     work="leakscope.experiments.raifle_images:looked_at",
     seeds={"small": 1, "medium": 1, "full": 1},
-    minutes={"small": 3, "medium": 40, "full": 600},
+    minutes={"small": 2, "medium": 40, "full": 600},
     differs=DIFFERS,
     largest={"PSNR": 100.0},
     keeps=True,

@@ -30,7 +30,7 @@ TABLE = Table(
     ),
     work="leakscope.experiments.raifle_images:reconstructed",
     seeds={"small": 1, "medium": 1, "full": 1},
-    minutes={"small": 7, "medium": 300, "full": 2400},
+    minutes={"small": 3, "medium": 300, "full": 2400},
     differs={
         size: f"{text} The paper's figures are those of ResNet18." for size, text in DIFFERS.items()
     },

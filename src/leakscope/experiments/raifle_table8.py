@@ -33,7 +33,7 @@ TABLE = Table(
     ),
     work="leakscope.experiments.raifle_images:reconstructed",
     seeds={"small": 1, "medium": 1, "full": 1},
-    minutes={"small": 4, "medium": 120, "full": 900},
+    minutes={"small": 3, "medium": 120, "full": 900},
     differs=DIFFERS,
     keeps=True,
     deviations=True,
