@@ -19,6 +19,7 @@ from leakscope.errors import SpecError, StoreError
 from leakscope.federated import perform, records, result
 from leakscope.federation import rankers, upvoting, writer
 
+image = pytest.importorskip("PIL.Image", reason="needs pillow")
 RNG = np.random.default_rng(0)
 ORIGINAL = RNG.integers(0, 256, (12, 3, 8, 8)).astype(np.uint8)
 VERSIONS = np.stack([255 - ORIGINAL, ORIGINAL // 2], axis=1)
@@ -71,7 +72,6 @@ def test_a_page_shows_no_image_unless_asked(place: Path) -> None:
 
 
 def test_asked_it_shows_originals_above_what_clients_were_handed(place: Path) -> None:
-    image = pytest.importorskip("PIL.Image", reason="needs pillow")
     run = place / "shown"
     perform.federated_file(place / "photos.toml", run)
     asked("audit", place / "photos.toml", "--run", run, "--resume", "--show-records")

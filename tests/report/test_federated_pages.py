@@ -16,8 +16,9 @@ from leakscope.core import (
     Status,
 )
 from leakscope.metrics import interactions as metrics
+from leakscope.report.contact_sheet import contact_sheet
 from leakscope.report.federated import assignment, interactions, page
-from leakscope.report.federated.story import Story, Told
+from leakscope.report.federated.story import Sheet, Story, Told
 
 from .test_browser import CHROMIUM, browser
 
@@ -70,4 +71,27 @@ def test_it_opens_quietly_and_fits(
     assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert opened.locator("img").count() == 0
     assert opened.locator("figure svg").count() == len(story.figures) == 1
+    opened.close()
+
+
+def test_images_that_were_asked_for_fit_and_a_hostile_name_stays_a_name(
+    browser: Browser, tmp_path: Path
+) -> None:
+    pytest.importorskip("PIL.Image", reason="needs pillow")
+    images = np.random.default_rng(0).integers(0, 256, (8, 3, 224, 224)).astype(np.uint8)
+    sheet = Sheet('"' + HOSTILE, 8, 20, contact_sheet(images, 255 - images))
+    findings, story = of_interactions()
+    files = page.write_all(Told("audit", "2026", findings, story, sheets=(sheet,)))
+    file = tmp_path / "report.html"
+    file.write_bytes(files["report.html"])
+    opened = browser.new_page(viewport={"width": 400, "height": 900})
+    said: list[str] = []
+    opened.on("console", lambda message: said.append(message.text))
+    opened.goto(file.as_uri(), wait_until="networkidle")
+    assert said == []
+    assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert opened.locator("img").count() == 1
+    assert opened.evaluate("document.querySelector('img').naturalWidth") == 8 * 226
+    assert HOSTILE in str(opened.locator("img").get_attribute("alt"))
+    assert HOSTILE in opened.locator("#records figcaption").inner_text()
     opened.close()
