@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SUMMARY = "manipulated items: ROC of a client's check, and a picture of updates"
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
-BUDGETS = (2.0, 8.0, float("inf"))
+BUDGETS = (4.0, 16.0, float("inf"))
 """Levels of 255 that a pixel may move."""
 _WIDTH, _LISTS, _UPDATES, _PERPLEXITY = 32, 100, 150, 30
 
@@ -72,7 +72,7 @@ def _images(quick: bool) -> Part:  # noqa: FBT001
     images = vision.cifar_images(120 if quick else 300)
     own, shaped = images[len(images) // 3 * 2 :], {}
     for budget in BUDGETS:
-        how = PixelNoise(steps=5 if quick else 100, lr=0.05, optimiser="momentum", budget=budget)
+        how = PixelNoise(steps=5 if quick else 60, lr=0.02, optimiser="momentum", budget=budget)
         versions = how(own, extractor, np.random.default_rng(0))
         shaped[budget] = _features(extractor, versions)
         looks = [quality.ssim(own, v).mean() for v in versions.swapaxes(0, 1)]
@@ -250,8 +250,8 @@ def _map(points: list[dict[str, Any]]) -> "alt.FacetChart":
         alt.Chart(style.data(points))
         .mark_point(size=45, opacity=0.75, strokeWidth=1.5)
         .encode(
-            x=alt.X("x:Q", axis=None),
-            y=alt.Y("y:Q", axis=None),
+            x=alt.X("x:Q", axis=None).scale(domain=[-0.05, 1.05]),
+            y=alt.Y("y:Q", axis=None).scale(domain=[-0.05, 1.05]),
             color=alt.Color("items:N", legend=legend).scale(domain=kinds, range=style.COLOURS[:2]),
             shape=alt.Shape("items:N", legend=legend).scale(
                 domain=kinds, range=["circle", "cross"]

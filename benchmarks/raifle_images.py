@@ -111,9 +111,9 @@ def _search(extractor: "Extractor", images: "Images", quick: bool) -> None:  # n
     from leakscope.attacks.manipulation import search_scale
     from leakscope.attacks.pixels import PixelNoise
 
-    many, ratio, users = len(images) // 2, *((1, 2) if quick else (4, 50))
+    many, ratio, users = (32, 1, 2) if quick else (128, 4, 50)
     print(f"\nAUC of users with 2 hidden units and {32 * ratio} images, by scale of the noise")
-    like = PixelNoise(steps=5 if quick else 60, lr=0.05, optimiser="momentum")
+    like = PixelNoise(steps=5 if quick else 40, lr=0.05, optimiser="momentum")
     own, other = images[:many], images[-many:]
 
     def found(how: PixelNoise, some: "Images", seed: int) -> np.ndarray:
