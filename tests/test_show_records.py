@@ -110,9 +110,10 @@ def test_where_there_are_no_images_it_says_so_before_the_work(place: Path, tmp_p
         perform.federated_file(place / "lost.toml", tmp_path / "run", show_records=True)
     assert not (tmp_path / "run").exists()
     (tmp_path / "audit.toml").write_text('[predictions]\nfile = "none.csv"\n')
-    refused = CliRunner().invoke(main, ["audit", str(tmp_path / "audit.toml"), "--show-records"])
-    assert refused.exit_code == 2
-    assert "do without --show-records" in refused.output
+    for words in (["audit", str(tmp_path / "audit.toml")], ["report", str(tmp_path)]):
+        refused = CliRunner().invoke(main, [*words, "--show-records"])
+        assert refused.exit_code == 2
+        assert "do without --show-records" in refused.output
 
 
 def test_what_is_no_image_is_refused(tmp_path: Path) -> None:

@@ -18,6 +18,9 @@ DATA = os.environ.get("LEAKSCOPE_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="needs LEAKSCOPE_DATA, a folder with data sets")
 
 
+REPEATS = [scale.repeats for scale in experiment.SCALES.values()]
+
+
 def extractor(folder: Path, kept: int | None = None) -> Extractor:
     torch.manual_seed(0)
     body = (nn.Conv2d(3, 6, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
@@ -37,6 +40,10 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(experiment.SCALES, "small", Scale(features=4, side=56, repeats=3))
     quick = PixelNoise(steps=3, optimiser="momentum")
     monkeypatch.setitem(experiment._HOW, "small", quick)
+
+
+def test_cells_have_enough_repeats_for_their_standard_deviations() -> None:
+    assert min(REPEATS) >= 50
 
 
 def test_each_cell_has_its_repeats_and_all_manipulations_the_same_users(tmp_path: Path) -> None:
