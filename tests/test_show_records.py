@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -53,27 +54,36 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def hidden(place: Path) -> Path:
+    """The folder of an audit that was not asked for records."""
+    said = asked("audit", place / "photos.toml", "--run", place / "hidden", "--format", "json")
+    found = json.loads(said.splitlines()[-1])
+    assert found["findings"][0]["metrics"]["auc"]["value"] > 0.95
+    return place / "hidden"
+
+
+@pytest.fixture
+def run(hidden: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(hidden, tmp_path / "run"))
+
+
 def asked(*words: str | Path) -> str:
     done = CliRunner().invoke(main, [str(word) for word in words])
     assert done.exit_code == 0, done.output
     return done.output
 
 
-def test_a_page_shows_no_image_unless_asked(place: Path) -> None:
-    run = place / "hidden"
-    said = asked("audit", place / "photos.toml", "--run", run, "--format", "json")
-    found = json.loads(said.splitlines()[-1])
-    assert found["findings"][0]["metrics"]["auc"]["value"] > 0.95
-    assert b"<img" not in (run / "report.html").read_bytes()
-    assert not (run / "records").exists()
-    refused = CliRunner().invoke(main, ["report", str(run), "--show-records"])
+def test_a_page_shows_no_image_unless_asked(hidden: Path) -> None:
+    assert b"<img" not in (hidden / "report.html").read_bytes()
+    assert not (hidden / "records").exists()
+    refused = CliRunner().invoke(main, ["report", str(hidden), "--show-records"])
     assert refused.exit_code == 2
     assert "audit again with --show-records" in refused.output
 
 
-def test_asked_it_shows_originals_above_what_clients_were_handed(place: Path) -> None:
-    run = place / "shown"
-    perform.federated_file(place / "photos.toml", run)
+def test_asked_it_shows_originals_above_what_clients_were_handed(place: Path, run: Path) -> None:
     asked("audit", place / "photos.toml", "--run", run, "--resume", "--show-records")
     page = (run / "report.html").read_text()
     drawn = re.findall(r'<img class="sheet" src="data:image/png;base64,([^"]*)"', page)
@@ -90,8 +100,8 @@ def test_asked_it_shows_originals_above_what_clients_were_handed(place: Path) ->
     assert (run / "report.html").read_text() == page
 
 
-def test_python_knows_the_same_word_and_hostile_names_stay_names(place: Path) -> None:
-    found = perform.federated_file(place / "photos.toml", place / "python", show_records=True)
+def test_python_knows_the_same_word_and_hostile_names_stay_names(place: Path, run: Path) -> None:
+    found = perform.federated_file(place / "photos.toml", run, resume=True, show_records=True)
     assert b"<img" in (found.path / "report.html").read_bytes()
     hostile = '"><img src=x onerror=alert(1)>'
     plan = json.loads((found.path / result.NAME).read_text())
