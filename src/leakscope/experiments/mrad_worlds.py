@@ -1,0 +1,162 @@
+"""Over-fitted models, and what somebody has of them who knows only parts of each record."""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float64
+
+from leakscope.attacks import signals
+from leakscope.core import ModelView, Records, ShadowModel, Shadows, Target, Trainer
+from leakscope.data import partial
+from leakscope.data.masks import Known
+from leakscope.experiments.data import images, location_30
+from leakscope.experiments.table import Size
+from leakscope.randomness import stream
+from leakscope.training.recipe import Recipe
+
+Data = Literal["fashion_mnist", "location30", "cifar10"]
+Model = Literal["perceptron", "resnet", "vit"]
+
+_SIZE = 500  # records that each model is trained on
+_SHADOWS: Mapping[Size, int] = {"small": 8, "medium": 16, "full": 64}
+_DEARER: Mapping[Size, int] = {"small": 4, "medium": 8, "full": 16}
+"""Shadows where each takes seconds: on CIFAR-10, and by DP-SGD."""
+_DELTA = 1e-4
+
+
+class Audited(NamedTuple):
+    """Which model."""
+
+    data: Data
+    model: Model = "perceptron"
+    epsilon: float | None = None
+    """It was trained by DP-SGD, and promises so much for δ = 0.0001."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One target and its shadows; records as the attacker would have them, if it had them whole."""
+
+    target: Target
+    shadows: tuple[Target, ...]
+    candidates: Records
+    member: Bool[np.ndarray, " records"]
+    own: Records
+    """What the attacker knows whole: fills in, and calibrates."""
+    pool: Records
+    """What the shadows are trained on."""
+    rehearsed: Bool[np.ndarray, " pool"]
+    """Which of these the first shadow was trained on."""
+
+    def accuracy(self) -> float:
+        """Of the target, on records it was not trained on."""
+        others = self.candidates.take(~self.member)
+        return float((self.target.predict(others.x).argmax(axis=1) == others.y).mean())
+
+
+@functools.lru_cache(maxsize=4)
+def world(seed: int, size: Size, audited: Audited) -> World:
+    """The target and its shadows, each trained on 500 records of its own half."""
+    records = _records(audited.data)
+    order = stream(seed, "parts").permutation(len(records))[: 6 * _SIZE]
+    candidates, own, pool = (records.take(part) for part in np.split(order, [2 * _SIZE, 4 * _SIZE]))
+    member = np.arange(2 * _SIZE) < _SIZE
+    dear = audited.data == "cifar10" or audited.epsilon is not None
+    count = (_DEARER if dear else _SHADOWS)[size]
+    drawn = stream(seed, "halves of the pool")
+    halves = np.stack([drawn.permutation(2 * _SIZE) < _SIZE for _ in range(count)])
+    trainer = _trainer(audited)
+    (target,) = trainer.many(candidates, member[None], [seed])
+    shadows = tuple(trainer.many(pool, halves, range(1000, 1000 + count)))
+    return World(target, shadows, candidates, member, own, pool, halves[0])
+
+
+@functools.lru_cache(maxsize=36)
+def view(seed: int, size: Size, audited: Audited, known: Known, *, shadows: bool) -> ModelView:
+    """What the attacker has, without values of features that it does not know.
+
+    Args:
+        seed: of everything.
+        size: how many shadows.
+        audited: which model.
+        known: what of each record, and how the rest is filled in.
+        shadows: whether shadows are asked about the filled-in records.
+    """
+    there = world(seed, size, audited)
+    shown = partial.seen(there.candidates, there.own, None, known, (), seed)
+    first, *others = shown.candidates
+    assert shown.reference is not None
+    asked = None
+    if shadows:
+        phi, *further = (_phi(there.shadows, way) for way in shown.candidates)
+        nowhere = np.zeros(phi.shape, np.bool_)
+        asked = Shadows(phi, nowhere, _phi(there.shadows, shown.reference), tuple(further))
+    return ModelView(
+        there.target,
+        first,
+        shown.reference,
+        asked,
+        tuple(others),
+        known=shown.known,
+        own=there.own,
+    )
+
+
+def rehearsal(seed: int, size: Size, audited: Audited, known: Known) -> ShadowModel:
+    """The first shadow, which the attacker looks into, and records of whose part it knows."""
+    there = world(seed, size, audited)
+    shown = partial.seen(there.pool, there.own, None, known, (), seed + 1)
+    return ShadowModel(there.shadows[0], shown.candidates[0], there.rehearsed, shown.known)
+
+
+def _phi(models: tuple[Target, ...], records: Records) -> Float64[np.ndarray, "records models"]:
+    columns = [
+        signals.compute("scaled_logit", model.predict(records.x), records.y) for model in models
+    ]
+    return np.stack(columns, axis=1)
+
+
+@functools.lru_cache(maxsize=2)
+def _records(data: Data) -> Records:
+    if data == "location30":
+        return location_30()
+    if data == "cifar10":
+        return images(data, 16)
+    small = images(data, 14)
+    low, high = small.x.min(), small.x.max()
+    return Records((small.x.reshape(len(small), -1) - low) / (high - low), small.y)
+
+
+def _trainer(audited: Audited) -> Trainer:
+    from leakscope.defences.dp_sgd import DPSGD
+    from leakscope.training.fleet import Fleet
+
+    recipe = _recipe(audited)
+    if audited.epsilon is None:
+        return Fleet(recipe, way="one-by-one", workers=1)
+    return DPSGD(recipe, _DELTA, epsilon=audited.epsilon, jobs=1)
+
+
+def _recipe(audited: Audited) -> Recipe:
+    """Until the records are learned by heart; by DP-SGD, as far as that lets it."""
+    from leakscope.experiments import small_networks as networks
+
+    data, model, epsilon = audited
+    if model == "resnet":
+        net = networks.resnet((8, 16, 32), 10)
+        return Recipe(net, lr=0.1, momentum=0.9, epochs=30, batch_size=50, schedule="cosine")
+    if model == "vit":
+        return Recipe(networks.vit(16, 4, 32, 2, 10), "adam", lr=2e-3, epochs=40, batch_size=50)
+    if data == "cifar10":
+        net = networks.perceptron(768, 256, 10)
+        return Recipe(net, "adam", lr=3e-3, epochs=100, batch_size=50)
+    if data == "fashion_mnist":
+        net = networks.perceptron(196, 256, 64, 10)
+        return Recipe(net, "adam", lr=1e-3, epochs=150, batch_size=50)
+    net = networks.perceptron(446, 128, 30)
+    if epsilon is not None:
+        return Recipe(net, lr=1.0, epochs=40, batch_size=100)
+    return Recipe(net, lr=0.1, momentum=0.9, epochs=60, batch_size=50)
