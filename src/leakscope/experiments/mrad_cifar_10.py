@@ -4,13 +4,12 @@ from leakscope.experiments import mrad_records as records
 from leakscope.experiments.table import Table
 
 _DIFFERS = (
-    f"{records.SETUP} Colour images averaged to 16 x 16 pixels; a perceptron of 256, or a residual "
-    "network of three blocks of 8, 16 and 32 channels with batch normalisation."
+    f"{records.WITH_SHADOWS} Colour images averaged to 16 x 16 pixels; a perceptron of 256, or a "
+    "residual network of three blocks of 8, 16 and 32 channels with batch normalisation."
 )
 _PAPER = {**records.HEADLINE, "MRAD, NCI": {"50 % missing": 0.7}}
 _FEW = (
     "MRAD, CADE",
-    "MRAD, NCI",
     "MRAD, CADE, ratio to a shadow",
     "no reconstruction: CADE",
     "no reconstruction: gradient's norm",
@@ -18,7 +17,12 @@ _FEW = (
     "5 neighbours' mean, then calibrated",
     "5 neighbours' mean, then RMIA",
 )
-_CROPPED = ("MRAD, CADE", "no reconstruction: gradient's norm", "Gaussian, then calibrated")
+_CROPPED = (
+    "MRAD, CADE",
+    "no reconstruction: gradient's norm",
+    "5 neighbours' mean, then calibrated",
+    "5 neighbours' mean, then RMIA",
+)
 _NAMES = [*records.PUBLISHED, *records.SIMPLE, *records.NEIGHBOURS]
 
 TABLE = Table(
@@ -27,8 +31,8 @@ TABLE = Table(
     columns=records.COLUMNS,
     rows=(
         *records.rows("cifar10", _NAMES, _PAPER),
-        *records.rows("cifar10", _CROPPED, {}, "last rows missing: ", pattern="rows"),
         *records.rows("cifar10", _FEW, _PAPER, "residual: ", model="resnet"),
+        *records.rows("cifar10", _CROPPED, {}, "last rows missing: ", pattern="rows"),
     ),
     drawn=(
         "MRAD, CADE",

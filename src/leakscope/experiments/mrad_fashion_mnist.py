@@ -3,7 +3,7 @@
 from leakscope.experiments import mrad_records as records
 from leakscope.experiments.table import Table
 
-_DIFFERS = f"{records.SETUP} Images averaged to 14 x 14 pixels, a perceptron of 256 and 64."
+_DIFFERS = f"{records.WITH_SHADOWS} Images averaged to 14 x 14 pixels, a perceptron of 256 and 64."
 _NAMES = [*records.PUBLISHED, *records.SIMPLE, *records.GAUSSIAN]
 _FILLED = "5 neighbours' mean, then calibrated"
 

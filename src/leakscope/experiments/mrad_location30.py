@@ -3,7 +3,7 @@
 from leakscope.experiments import mrad_records as records
 from leakscope.experiments.table import Table
 
-_DIFFERS = f"{records.SETUP} 446 features of 0 or 1, a perceptron of 128."
+_DIFFERS = f"{records.WITH_SHADOWS} 446 features of 0 or 1, a perceptron of 128."
 _NAMES = [*records.PUBLISHED, *records.SIMPLE, *records.GAUSSIAN]
 _FILLED = "5 neighbours' mean, then calibrated"
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from leakscope.experiments import mrad_records as records
-from leakscope.experiments.mrad_records import CALIBRATED, MRAD, NORM
+from leakscope.experiments.mrad_records import LOSS, MRAD, NORM
 from leakscope.experiments.table import Row, Table
 
 _DIFFERS = (
@@ -13,7 +13,7 @@ _DIFFERS = (
 )
 _BY_ANSWERS = {**MRAD, "access": "answers"}
 _FIVE = {**_BY_ANSWERS, "directions": 9, "iterations": 5, "step": 200.0}
-_MEAN = {"attack": CALIBRATED, "fill": "mean"}
+_MEAN = {"attack": LOSS, "fill": "mean"}
 
 _PAPER = {"one step, by the gradient": {"60 % missing": 0.75}}
 
@@ -28,16 +28,16 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
     "10 Adam steps between 0 and 1, by gradients": {
         "attack": {**MRAD, "iterations": 10, "optimiser": "adam", "step": 0.1, "limits": [0, 1]},
     },
-    "mean, then calibrated": _MEAN,
+    "mean, then loss": _MEAN,
 }
 _PRIVATE: Mapping[str, Mapping[str, Any]] = {
     "MRAD, CADE": {"attack": MRAD},
-    "mean, then calibrated": _MEAN,
+    "mean, then loss": _MEAN,
 }
 _TRANSFORMER: Mapping[str, Mapping[str, Any]] = {
     "MRAD, CADE": {"attack": MRAD},
     "gradient's norm": {"attack": NORM},
-    "5 neighbours' mean, then calibrated": {"attack": CALIBRATED, "fill": "neighbours"},
+    "5 neighbours' mean, then loss": {"attack": LOSS, "fill": "neighbours"},
 }
 
 TABLE = Table(
@@ -66,8 +66,8 @@ TABLE = Table(
     seeds=records.SEEDS,
     minutes={"small": 2, "medium": 10, "full": 40},
     differs={
-        "small": f"{_DIFFERS} 8 shadows, or 4 of DP-SGD and transformers; 3 seeds.",
-        "medium": f"{_DIFFERS} 16 shadows, or 8 of DP-SGD and transformers; 5 seeds.",
-        "full": f"{_DIFFERS} 64 shadows, or 16 of DP-SGD and transformers; 10 seeds.",
+        "small": f"{_DIFFERS} 3 seeds.",
+        "medium": f"{_DIFFERS} 5 seeds.",
+        "full": f"{_DIFFERS} 10 seeds.",
     },
 )

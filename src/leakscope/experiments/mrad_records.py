@@ -12,16 +12,19 @@ from leakscope.experiments import mrad_worlds
 from leakscope.experiments.mrad_worlds import Audited, Data, Model
 from leakscope.experiments.table import Row, Size
 
-MISSING = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+_SHARES = {f"{percent} % missing": percent / 100 for percent in range(10, 100, 10)}
 ACCURACY = "test accuracy"
-COLUMNS = (*(f"{100 * missing:.0f} % missing" for missing in MISSING), ACCURACY)
+COLUMNS = (*_SHARES, ACCURACY)
 SEEDS: Mapping[Size, int] = {"small": 3, "medium": 5, "full": 10}
 
 SETUP = (
     "The paper's figure is of STL-10 and a ResNet50; its tables were not at hand. Here: 500 "
     "training records, as many non-members, 1,000 records of the attacker's, features missing at "
-    "random in each record unless said otherwise; shadows are trained on 500 other records each, "
-    "and asked about the filled-in candidates."
+    "random in each record unless said otherwise."
+)
+WITH_SHADOWS = (
+    f"{SETUP} Shadows are trained on 500 other records each, and asked about the filled-in "
+    "candidates."
 )
 
 HEADLINE = {"MRAD, CADE": {"60 % missing": 0.75}}
@@ -146,9 +149,9 @@ def measured(
     """
     how, audited = dict(attack), Audited(data, model, epsilon)
     built = catalog.attack(how.pop("name"), **how)
-    world = mrad_worlds.world(seed, size, audited)
+    world = mrad_worlds.world(seed, audited)
     found = {}
-    for column, missing in zip(COLUMNS, MISSING, strict=False):
+    for column, missing in _SHARES.items():
         known = Known((), 1 - missing, pattern, fill, completions)
         asks = Need.SHADOWS in built.needs
         view = mrad_worlds.view(seed, size, audited, known, shadows=asks)

@@ -23,7 +23,7 @@ Model = Literal["perceptron", "resnet", "vit"]
 _SIZE = 500  # records that each model is trained on
 _SHADOWS: Mapping[Size, int] = {"small": 8, "medium": 16, "full": 64}
 _DEARER: Mapping[Size, int] = {"small": 4, "medium": 8, "full": 16}
-"""Shadows where each takes seconds: on CIFAR-10, and by DP-SGD."""
+"""Shadows where each takes seconds: on CIFAR-10."""
 _DELTA = 1e-4
 
 
@@ -36,45 +36,56 @@ class Audited(NamedTuple):
     """It was trained by DP-SGD, and promises so much for δ = 0.0001."""
 
 
-@dataclass(frozen=True, slots=True)
-class World:
-    """One target and its shadows; records as the attacker would have them, if it had them whole."""
+class Parts(NamedTuple):
+    """Records as the attacker would have them, if it had them whole."""
 
-    target: Target
-    shadows: tuple[Target, ...]
     candidates: Records
-    member: Bool[np.ndarray, " records"]
     own: Records
     """What the attacker knows whole: fills in, and calibrates."""
     pool: Records
     """What the shadows are trained on."""
-    rehearsed: Bool[np.ndarray, " pool"]
-    """Which of these the first shadow was trained on."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One target, and which candidates it was trained on."""
+
+    parts: Parts
+    target: Target
+    member: Bool[np.ndarray, " candidates"]
 
     def accuracy(self) -> float:
         """Of the target, on records it was not trained on."""
-        others = self.candidates.take(~self.member)
+        others = self.parts.candidates.take(~self.member)
         return float((self.target.predict(others.x).argmax(axis=1) == others.y).mean())
 
 
+class _Crowd(NamedTuple):
+    """Shadows, and which records of the pool each was trained on."""
+
+    models: tuple[Target, ...]
+    member: Bool[np.ndarray, "models pool"]
+
+
 @functools.lru_cache(maxsize=4)
-def world(seed: int, size: Size, audited: Audited) -> World:
-    """The target and its shadows, each trained on 500 records of its own half."""
-    records = _records(audited.data)
-    order = stream(seed, "parts").permutation(len(records))[: 6 * _SIZE]
-    candidates, own, pool = (records.take(part) for part in np.split(order, [2 * _SIZE, 4 * _SIZE]))
+def world(seed: int, audited: Audited) -> World:
+    """The target, trained on half of the candidates."""
+    parts = _parts(seed, audited.data)
     member = np.arange(2 * _SIZE) < _SIZE
-    dear = audited.data == "cifar10" or audited.epsilon is not None
-    count = (_DEARER if dear else _SHADOWS)[size]
+    (target,) = _trainer(audited).many(parts.candidates, member[None], [seed])
+    return World(parts, target, member)
+
+
+@functools.lru_cache(maxsize=4)
+def _shadows(seed: int, size: Size, audited: Audited) -> _Crowd:
+    count = (_DEARER if audited.data == "cifar10" else _SHADOWS)[size]
     drawn = stream(seed, "halves of the pool")
     halves = np.stack([drawn.permutation(2 * _SIZE) < _SIZE for _ in range(count)])
-    trainer = _trainer(audited)
-    (target,) = trainer.many(candidates, member[None], [seed])
-    shadows = tuple(trainer.many(pool, halves, range(1000, 1000 + count)))
-    return World(target, shadows, candidates, member, own, pool, halves[0])
+    pool = _parts(seed, audited.data).pool
+    models = _trainer(audited).many(pool, halves, range(1000, 1000 + count))
+    return _Crowd(tuple(models), halves)
 
 
-@functools.lru_cache(maxsize=36)
 def view(seed: int, size: Size, audited: Audited, known: Known, *, shadows: bool) -> ModelView:
     """What the attacker has, without values of features that it does not know.
 
@@ -85,31 +96,47 @@ def view(seed: int, size: Size, audited: Audited, known: Known, *, shadows: bool
         known: what of each record, and how the rest is filled in.
         shadows: whether shadows are asked about the filled-in records.
     """
-    there = world(seed, size, audited)
-    shown = partial.seen(there.candidates, there.own, None, known, (), seed)
+    there, shown = world(seed, audited), _seen(seed, audited.data, known)
     first, *others = shown.candidates
-    assert shown.reference is not None
-    asked = None
-    if shadows:
-        phi, *further = (_phi(there.shadows, way) for way in shown.candidates)
-        nowhere = np.zeros(phi.shape, np.bool_)
-        asked = Shadows(phi, nowhere, _phi(there.shadows, shown.reference), tuple(further))
     return ModelView(
         there.target,
         first,
         shown.reference,
-        asked,
+        _asked(seed, size, audited, known) if shadows else None,
         tuple(others),
         known=shown.known,
-        own=there.own,
+        own=there.parts.own,
     )
 
 
 def rehearsal(seed: int, size: Size, audited: Audited, known: Known) -> ShadowModel:
     """The first shadow, which the attacker looks into, and records of whose part it knows."""
-    there = world(seed, size, audited)
-    shown = partial.seen(there.pool, there.own, None, known, (), seed + 1)
-    return ShadowModel(there.shadows[0], shown.candidates[0], there.rehearsed, shown.known)
+    _, own, pool = _parts(seed, audited.data)
+    shown = partial.seen(pool, own, None, known, (), seed + 1)
+    crowd = _shadows(seed, size, audited)
+    return ShadowModel(crowd.models[0], shown.candidates[0], crowd.member[0], shown.known)
+
+
+@functools.lru_cache(maxsize=36)
+def _seen(seed: int, data: Data, known: Known) -> partial.Seen:
+    candidates, own, _ = _parts(seed, data)
+    return partial.seen(candidates, own, None, known, (), seed)
+
+
+@functools.lru_cache(maxsize=36)
+def _asked(seed: int, size: Size, audited: Audited, known: Known) -> Shadows:
+    models, shown = _shadows(seed, size, audited).models, _seen(seed, audited.data, known)
+    assert shown.reference is not None
+    phi, *further = (_phi(models, way) for way in shown.candidates)
+    nowhere = np.zeros(phi.shape, np.bool_)
+    return Shadows(phi, nowhere, _phi(models, shown.reference), tuple(further))
+
+
+@functools.lru_cache(maxsize=4)
+def _parts(seed: int, data: Data) -> Parts:
+    records = _records(data)
+    order = stream(seed, "parts").permutation(len(records))[: 6 * _SIZE]
+    return Parts(*(records.take(part) for part in np.split(order, [2 * _SIZE, 4 * _SIZE])))
 
 
 def _phi(models: tuple[Target, ...], records: Records) -> Float64[np.ndarray, "records models"]:
@@ -147,7 +174,7 @@ def _recipe(audited: Audited) -> Recipe:
     data, model, epsilon = audited
     if model == "resnet":
         net = networks.resnet((8, 16, 32), 10)
-        return Recipe(net, lr=0.1, momentum=0.9, epochs=30, batch_size=50, schedule="cosine")
+        return Recipe(net, lr=0.1, momentum=0.9, epochs=25, batch_size=50, schedule="cosine")
     if model == "vit":
         return Recipe(networks.vit(16, 4, 32, 2, 10), "adam", lr=2e-3, epochs=40, batch_size=50)
     if data == "cifar10":
