@@ -46,8 +46,8 @@ TABLE = Table(
     seeds=records.SEEDS,
     minutes={"small": 2, "medium": 10, "full": 40},
     differs={
-        "small": f"{_DIFFERS} 4 shadows, 3 seeds.",
-        "medium": f"{_DIFFERS} 8 shadows, 5 seeds.",
-        "full": f"{_DIFFERS} 16 shadows, 10 seeds.",
+        "small": f"{_DIFFERS} 4 shadows, 2 of the residual network; 3 seeds.",
+        "medium": f"{_DIFFERS} 8 shadows, or 4; 5 seeds.",
+        "full": f"{_DIFFERS} 32 shadows, or 16; 10 seeds.",
     },
 )

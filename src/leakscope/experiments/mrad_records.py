@@ -69,11 +69,6 @@ NEIGHBOURS: Mapping[str, Mapping[str, Any]] = {
     "5 neighbours' mean, then calibrated": {"attack": CALIBRATED, **_NEIGHBOURS},
     "5 neighbours' mean, then LiRA": {"attack": {"name": "lira"}, **_NEIGHBOURS},
     "5 neighbours' mean, then RMIA": {"attack": {"name": "rmia"}, **_NEIGHBOURS},
-    "4 neighbours one by one, then calibrated": {
-        "attack": CALIBRATED,
-        **_NEIGHBOURS,
-        "completions": 4,
-    },
 }
 
 CROPPED = (
