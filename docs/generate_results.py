@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from leakscope.core import Estimate
+from leakscope.experiments import figures
 from leakscope.experiments.outcome import Cell, Outcome, interval, read
 from leakscope.experiments.table import TABLES
+from leakscope.report.figures import render
 
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
@@ -36,6 +38,7 @@ def pages() -> dict[Path, str]:
         HERE / "headline-figures.md": _headlines(papers, outcomes),
         README: before + MARKS[0] + _few(papers, outcomes) + MARKS[1] + after,
         **{STORED / f"{name}.md": _table(outcome) for name, outcome in outcomes.items()},
+        **{STORED / f"{name}.svg": _curves(one) for name, one in outcomes.items() if one.drawn},
     }
 
 
@@ -93,7 +96,16 @@ def _table(outcome: Outcome) -> str:
     ]
     rows = [f"| {name} | {value} |" for name, value in facts]
     head = [f"# {outcome.table}", "", NOTE, "", f"**{outcome.title}**, size {outcome.size}."]
+    alt = "Some rows as curves, with their 95 % intervals"
+    head += ["", f"![{alt}]({outcome.table}.svg)"] * bool(outcome.drawn)
     return "\n".join([*head, body, "| how it was made | |", "| --- | --- |", *rows, ""])
+
+
+def _curves(outcome: Outcome) -> str:
+    """The figure of a table that wants some rows drawn."""
+    chart = figures.curves(outcome)
+    assert chart is not None
+    return render(chart, "svg").decode()
 
 
 def _headlines(papers: list[dict[str, Any]], outcomes: Mapping[str, Outcome]) -> str:

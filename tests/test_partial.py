@@ -10,9 +10,11 @@ from sklearn.ensemble import RandomForestClassifier
 
 import leakscope
 from leakscope import auditing, build, loading, spec
+from leakscope.attacks import signals
 from leakscope.attacks.lira import LiRA
+from leakscope.attacks.mrad import MRAD
 from leakscope.attacks.threshold import Threshold
-from leakscope.core import Records, Status
+from leakscope.core import Finding, Records, Status
 from leakscope.data.masks import Known
 from leakscope.errors import DataError, SpecError
 from leakscope.shadowing import train
@@ -80,6 +82,53 @@ def test_shadows_are_asked_about_filled_in_records() -> None:
     found = auditing.run(whole, LiRA()).finding
     assert found.status is Status.DONE, found.reason
     assert found.metrics["auc"].low > 0.5
+
+
+def test_the_first_shadow_can_be_looked_into() -> None:
+    """It is the model that answered as shadow 0, beside records of whose part in it one knows."""
+    pytest.importorskip("torch")
+    plan = ShadowPlan(EstimatorTrainer(FOREST, 1), 2, POOL)
+    ready = prepared(Known(share=0.6), shadows=plan)
+    view, plan = ready.challenge.view, ready.shadows or plan
+    shadows, first = train.train(view, plan, 3), train.first(view, plan, 3)
+    assert first is not None
+    assert shadows.pool is not None
+    for phi, records in ((shadows.phi, view.records), (shadows.pool.phi, first.records)):
+        again = signals.compute("scaled_logit", first.target.predict(records.x), records.y)
+        np.testing.assert_array_equal(again, phi[:, 0])
+    np.testing.assert_array_equal(first.member, shadows.pool.member[:, 0])
+    assert first.known is not None
+    changed = (first.records.x != POOL.x).any(axis=0)
+    assert (first.records.x == POOL.x)[first.known].all()
+    assert changed.any()
+    inside = replace(view, target=world.trained(0))  # a forest cannot be differentiated
+    assert train.first(inside, plan, 3) is None
+
+
+def test_mrad_compares_with_a_shadow_where_an_audit_has_some() -> None:
+    pytest.importorskip("torch")
+    whole = world.draw(2 * world.SIZE, 0)
+    half = np.arange(len(whole)) < world.SIZE
+
+    def ratio(**shadows: Any) -> Finding:
+        (found,) = leakscope.audit(
+            world.trained(0),
+            members=whole.take(half),
+            nonmembers=whole.take(~half),
+            reference=OWN,
+            known=Known(share=0.6),
+            attacks=(MRAD(),),
+            **shadows,
+        ).findings
+        assert found.status is Status.DONE, found.reason
+        return found
+
+    plain = ratio()
+    compared = ratio(shadows=1, pool=POOL, train=lambda *_: world.trained(500))
+    assert compared.metrics["auc"] != plain.metrics["auc"]
+    # nothing is left where the shadow is the target itself
+    same = ratio(shadows=1, pool=POOL, train=lambda *_: world.trained(0))
+    assert same.metrics["auc"].value == 0.5
 
 
 def test_who_knows_parts_cannot_train_on_the_candidates() -> None:

@@ -130,7 +130,12 @@ def _view(
     )
     if plan is not None:
         asked, *otherwise = shown.pool
-        plan = replace(plan, pool_asked=asked, pool_otherwise=tuple(otherwise))
+        plan = replace(
+            plan,
+            pool_asked=asked,
+            pool_otherwise=tuple(otherwise),
+            pool_known=shown.pool_known,
+        )
     return view, plan
 
 

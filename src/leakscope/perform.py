@@ -48,7 +48,9 @@ def perform(
     if prepared.shadows is not None:
         view, folder = prepared.challenge.view, run.path if run else None
         shadows = train.train(view, prepared.shadows, seed, folder, track, workers)
-        challenge = replace(prepared.challenge, view=replace(view, shadows=shadows))
+        looks = view.known is not None and any(Need.PARTIAL in one.needs for one in attacks)
+        first = train.first(view, prepared.shadows, seed) if looks else None
+        challenge = replace(prepared.challenge, view=replace(view, shadows=shadows, shadow=first))
         prepared = replace(prepared, challenge=challenge)
     found = attacked(prepared, attacks, contents, run, track)
     if run:

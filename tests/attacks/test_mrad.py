@@ -170,6 +170,17 @@ def test_the_gradient_norm_is_that_of_unknown_features_alone() -> None:
     assert (GradientNorm()(whole, rng()).score < GradientNorm()(view, rng()).score).all()
 
 
+def test_a_few_questions_do_as_well_as_the_gradient() -> None:
+    """By 21 questions a candidate; none of its random directions is the gradient's own."""
+    challenge = world.challenge(HALF)
+    white, black = (
+        auditing.run(challenge, attack).finding
+        for attack in (MRAD(), MRAD(access="answers", directions=20))
+    )
+    assert black.queries == 21 * len(challenge.view.records)
+    assert abs(white.metrics["auc"].value - black.metrics["auc"].value) <= 0.05
+
+
 @pytest.mark.parametrize("attack", [GradientNorm(), Threshold()], ids=lambda a: a.name)
 def test_filled_in_records_give_members_away(attack: Any) -> None:
     challenge = world.challenge(Known(share=0.7))
@@ -223,6 +234,16 @@ def test_with_a_shadow_it_compares(detector: str) -> None:
     assert view.shadow is not None
     same = replace(view, shadow=replace(view.shadow, target=view.target))
     np.testing.assert_allclose(attack(same, rng()).score, 0.0, atol=1e-9)
+
+
+def test_with_nothing_hidden_it_says_nothing_of_the_model() -> None:
+    """No feature may move: the score is that of the record itself, whatever the model."""
+    challenge = world.challenge(Known(share=1.0))
+    other = replace(challenge.view, target=world.trained(500))
+    for attack in (MRAD(), MRAD(iterations=0), MRAD(detector="msad")):
+        np.testing.assert_array_equal(
+            attack(challenge.view, rng()).score, attack(other, rng()).score
+        )
 
 
 def test_it_says_when_it_cannot_run() -> None:

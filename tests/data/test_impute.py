@@ -56,12 +56,13 @@ def test_with_nothing_hidden_nothing_changes(fill: Fill) -> None:
     np.testing.assert_array_equal(seen.x, whole.x)
 
 
-def test_the_gaussian_fill_is_the_conditional_mean() -> None:
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
+def test_the_gaussian_fill_is_the_conditional_mean(share: float) -> None:
     """Against the textbook formula, a record at a time."""
     from sklearn.covariance import ledoit_wolf
 
     whole, own = draw(12, 0), draw(400, 1)
-    known = mask(whole)
+    known = mask(whole, share)
     (seen,) = impute.complete(whole, known, own, "gaussian", rng())
     means = np.stack([own.x[own.y == k].mean(axis=0) for k in (0, 1)])
     s, _ = ledoit_wolf(own.x - means[own.y], assume_centered=True)

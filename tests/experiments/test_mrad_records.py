@@ -1,54 +1,87 @@
 """The rows of the tables on partly known records; on synthetic records, as real ones take long."""
 
-import functools
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
 from leakscope.core import Records
-from leakscope.experiments import mrad_records
-from leakscope.experiments.mrad_records import COLUMNS, measured, rows, rows_of_images
-from leakscope.experiments.table import Row
+from leakscope.data.masks import Known
+from leakscope.experiments import mrad_records, mrad_worlds
+from leakscope.experiments.mrad_records import ACCURACY, measured
+from leakscope.experiments.mrad_worlds import Audited, Data
+from leakscope.experiments.table import find
 from leakscope.training.recipe import Recipe
 
 pytest.importorskip("torch")
 
+CACHED = (
+    mrad_worlds.world,
+    mrad_worlds._shadows,
+    mrad_worlds._parts,
+    mrad_worlds._seen,
+    mrad_worlds._asked,
+)
+FEW = {"10 % missing": 0.1, "60 % missing": 0.6}
+ROWS = {
+    f"{row.settings['data']}: {row.name}": row
+    for name in ("mrad-fashion-mnist", "mrad-cifar-10", "mrad-questions")
+    for row in find(name).rows
+}
 
-def _synthetic(data: str) -> Records:
+
+def _synthetic(data: Data) -> Records:
     random = np.random.default_rng(0)
     y = random.integers(0, 3, 300)
-    return Records((random.normal(size=(300, 8)) + y[:, None]).astype(np.float32), y)
+    x = (random.normal(size=(300, 12)) + y[:, None]).astype(np.float32)
+    return Records(x.reshape(300, 3, 2, 2) if data == "cifar10" else x, y)
 
 
-@pytest.fixture(autouse=True)
-def _small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    network = functools.partial(mrad_records._perceptron, (8, 16, 3))
-    monkeypatch.setattr(mrad_records, "_records", _synthetic)
-    monkeypatch.setattr(mrad_records, "_recipe", lambda _: Recipe(network, epochs=2))
-    monkeypatch.setattr(mrad_records, "_SIZE", 50)
-    for remembered in (mrad_records._view, mrad_records._world):
+def _recipe(audited: Audited) -> Recipe:
+    from leakscope.experiments import small_networks as networks
+
+    network = {
+        "perceptron": networks.perceptron(12, 8, 3),
+        "resnet": networks.resnet((2, 3), 3),
+        "vit": networks.vit(2, 1, 4, 1, 3),
+    }
+    return Recipe(network[audited.model], epochs=2)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mrad_worlds, "_records", _synthetic)
+        patch.setattr(mrad_worlds, "_recipe", _recipe)
+        patch.setattr(mrad_worlds, "_SIZE", 50)
+        patch.setattr(mrad_records, "_SHARES", FEW)
+        for remembered in CACHED:
+            remembered.cache_clear()
+        yield
+    for remembered in CACHED:
         remembered.cache_clear()
-    yield
-    for remembered in (mrad_records._view, mrad_records._world):
+
+
+@pytest.mark.parametrize("settings", [row.settings for row in ROWS.values()], ids=list(ROWS))
+def test_every_row_gives_an_auc_for_each_share(settings: dict[str, Any]) -> None:
+    found = measured(0, "small", **settings)
+    assert tuple(found) == (*FEW, ACCURACY)
+    for (value,) in found.values():
+        assert 0 <= value <= 1
+
+
+def test_the_same_seed_gives_the_same_figures() -> None:
+    settings = ROWS["location30: one step, 6 questions"].settings
+    before = measured(0, "small", **settings)
+    for remembered in CACHED:
         remembered.cache_clear()
-
-
-@pytest.mark.parametrize(
-    "row", rows("location30") + rows_of_images("location30"), ids=lambda row: row.name
-)
-def test_every_row_gives_an_auc_for_each_share(row: Row) -> None:
-    found = measured(0, "small", **row.settings)
-    assert tuple(found) == COLUMNS
-    for (auc,) in found.values():
-        assert 0 <= auc <= 1
-    assert found == measured(0, "small", **row.settings)
+    assert measured(0, "small", **settings) == before
 
 
 def test_nobody_meets_a_record_in_two_parts() -> None:
-    world = mrad_records._world(0, "small", "location30")
-    parts = [
-        {row.tobytes() for row in part.x} for part in (world.candidates, world.own, world.pool)
-    ]
+    world = mrad_worlds.world(0, Audited("location30"))
+    parts = [{row.tobytes() for row in part.x} for part in world.parts]
     assert len(set.union(*parts)) == sum(map(len, parts)) == 300
-    assert world.member.sum() == world.rehearsed.sum() == 50
+    shadow = mrad_worlds.rehearsal(0, "small", Audited("location30"), Known(share=0.5))
+    assert world.member.sum() == shadow.member.sum() == 50

@@ -73,6 +73,25 @@ def test_only_columns_with_published_figures_are_drawn() -> None:
     assert figures.overview([bare]) is None
 
 
+def test_rows_that_a_table_wants_drawn_are_curves_over_its_numbered_columns() -> None:
+    columns = ("10 % missing", "90 % missing", "accuracy")
+    cells = [
+        Cell(row, column, Estimate(0.7, 0.6, 0.8) if row == "one" else None, None, "lost")
+        for row in ("one", "two", "three")
+        for column in columns
+    ]
+    rows, made = ("one", "two", "three"), outcome().made
+    whole = Outcome("t", "small", "", "", rows, columns, "", tuple(cells), made, ("one", "two"))
+    chart = figures.curves(whole)
+    assert chart is not None
+    drawn = chart.to_dict()
+    (points,), (_, line) = drawn["datasets"].values(), drawn["layer"]
+    assert [(point["name"], point["step"]) for point in points] == [("one", 10), ("one", 90)]
+    assert line["encoding"]["x"]["title"] == "% missing"
+    assert figures.curves(outcome()) is None
+    assert page.page(page.Found((whole,), ())).count("<svg") == 1
+
+
 @pytest.mark.parametrize("tables", [0, 1])
 def test_there_is_a_page_of_any_number_of_tables(tables: int) -> None:
     text = page.page(page.Found((outcome(),) * tables, ()))

@@ -1,6 +1,6 @@
 """Filling in what is not known of a record, by records that the attacker owns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -137,7 +137,6 @@ def _means(asked: _Asked, rng: np.random.Generator) -> list[Flat]:
 
 
 def _gaussian(asked: _Asked, rng: np.random.Generator) -> list[Flat]:
-    from scipy.linalg import cho_factor, cho_solve
     from sklearn.covariance import ledoit_wolf
 
     x, known, y, own, own_y, count = asked
@@ -152,19 +151,44 @@ def _gaussian(asked: _Asked, rng: np.random.Generator) -> list[Flat]:
         drawn = rng.normal(size=(count, *x.shape)) @ factor.T
     # A draw given the known features is one without them, moved by the regression of the hidden
     # features on what it got wrong of the known ones.
-    wrong = x - centre - drawn
-    filled = centre + drawn
+    wrong = np.where(known, x - centre - drawn, 0.0)
+    return list(centre + drawn + _regressed(wrong, known, covariance))
+
+
+def _regressed(
+    wrong: Float64[np.ndarray, "ways records features"],
+    known: Mask,
+    covariance: Float64[np.ndarray, "features features"],
+) -> Float64[np.ndarray, "ways records features"]:
+    """What errors of known features, zero elsewhere, let expect of hidden ones.
+
+    That is Σ_hk Σ_kk⁻¹ e, which with P = Σ⁻¹ is -P_hh⁻¹ P_hk e: the smaller system is solved.
+    """
+    from scipy.linalg import cho_factor, cho_solve
+
+    precision = cho_solve(cho_factor(covariance), np.eye(len(covariance)))
+    from_hidden = -wrong @ precision
+    moved, weights = np.zeros_like(wrong), np.zeros_like(wrong)
+    for mask, rows in _alike(known):
+        few = 2 * int(mask.sum()) <= len(mask)
+        part, matrix, right, found = (
+            (mask, covariance, wrong, weights) if few else (~mask, precision, from_hidden, moved)
+        )
+        at = np.flatnonzero(part)
+        if len(at):
+            system = cho_factor(matrix[at][:, at].T, overwrite_a=True, check_finite=False)
+            wanted = right[:, rows][:, :, at]
+            solved = cho_solve(system, wanted.reshape(-1, len(at)).T).T.reshape(wanted.shape)
+            found[np.ix_(np.arange(len(wrong)), rows, at)] = solved
+    regressed: np.ndarray = moved + weights @ covariance
+    return regressed
+
+
+def _alike(known: Mask) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Each mask, and the records that have it."""
     masks, which = np.unique(known, axis=0, return_inverse=True)
     order, ends = np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))
-    for mask, rows in zip(masks, np.split(order, ends[:-1]), strict=True):
-        if mask.any() and not mask.all():
-            system = cho_factor(covariance[np.ix_(mask, mask)])
-            errors = wrong[:, rows][:, :, mask].reshape(-1, int(mask.sum()))
-            moved = cho_solve(system, errors.T).T @ covariance[np.ix_(mask, ~mask)]
-            filled[np.ix_(np.arange(count), rows, np.flatnonzero(~mask))] += moved.reshape(
-                count, len(rows), -1
-            )
-    return list(filled)
+    return zip(masks, np.split(order, ends[:-1]), strict=True)
 
 
 def _neighbours(asked: _Asked, rng: np.random.Generator) -> list[Flat]:

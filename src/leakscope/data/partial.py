@@ -22,6 +22,8 @@ class Seen:
     """These were whole: without their own missing features they are comparable."""
     pool: tuple[Records, ...]
     """The pool of offline shadows, in as many ways as the candidates; empty without one."""
+    pool_known: Bool[np.ndarray, "pool *features"] | None
+    """Which of its features were left."""
 
 
 def seen(
@@ -54,6 +56,7 @@ def seen(
     hidden = impute.hide(candidates, mask)
     ways = impute.complete(hidden, mask, reference, known.fill, draws, count=count, one_hot=groups)
     treated: list[tuple[Records, ...]] = []
+    theirs = None
     for own in (reference, pool):
         if own is None:
             treated.append(())
@@ -63,4 +66,4 @@ def seen(
             impute.complete_each_other(own, theirs, known.fill, draws, count=count, one_hot=groups)
         )
     first = treated[0][0] if treated[0] else None
-    return Seen(mask, ways, first, treated[1])
+    return Seen(mask, ways, first, treated[1], None if pool is None else theirs)

@@ -57,6 +57,32 @@ def overview(outcomes: Sequence[Outcome]) -> alt.LayerChart | None:
     )
 
 
+def curves(outcome: Outcome) -> alt.LayerChart | None:
+    """The rows that a table wants drawn, over its columns that begin with a number."""
+    steps = {c: float(c.split()[0]) for c in outcome.columns if c.split()[0].isdecimal()}
+    names = dict(zip(outcome.drawn, words.shortened(outcome.drawn, _LABEL), strict=True))
+    dots = [
+        {**_dot(cell), "name": names[cell.row], "step": steps[cell.column]}
+        for cell in outcome.cells
+        if cell.row in names and cell.column in steps and cell.ours is not None
+    ]
+    if not dots:
+        return None
+    unit = next(iter(steps)).partition(" ")[2]
+    x = alt.X("step:Q", title=unit).scale(domain=[min(steps.values()), max(steps.values())])
+    y = alt.Y("ours:Q", title="Ours").scale(zero=False)
+    order = list(names.values())
+    legend = alt.Legend(orient="top", title=None, columns=2, symbolType="stroke", symbolOpacity=1)
+    colour = alt.Color("name:N", legend=legend).scale(domain=order, range=style.COLOURS)
+    dash = alt.StrokeDash("name:N", legend=legend).scale(domain=order, range=style.DASHES)
+    base = alt.Chart(style.data(dots)).encode(x=x, color=colour)
+    return style.finished(
+        base.mark_area(opacity=0.08).encode(y=alt.Y("low:Q", title="Ours"), y2="high:Q"),
+        base.mark_line(strokeWidth=2).encode(y=y, strokeDash=dash),
+        height=320,
+    )
+
+
 def _published(outcome: Outcome, column: str) -> list[Cell]:
     """Cells of a column that hold both figures."""
     return [c for c in outcome.cells if c.column == column and c.difference is not None]

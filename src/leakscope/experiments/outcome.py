@@ -70,6 +70,8 @@ class Outcome:
     cells: tuple[Cell, ...]
     """Row by row."""
     made: Made
+    drawn: tuple[str, ...] = ()
+    """Rows whose curves over the columns that begin with a number are drawn."""
 
     def of_row(self, row: str) -> tuple[Cell, ...]:
         """Its cells, one a column."""

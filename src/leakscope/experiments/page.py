@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple, get_args
 
+import altair as alt
 from markupsafe import Markup
 
 from leakscope import atomic
@@ -59,23 +60,25 @@ def write(runs: Path) -> Path:
 def page(found: Found) -> str:
     """The page."""
     whole = figures.overview(found.outcomes)
-    charts = {outcome.table: figures.beside(outcome) for outcome in found.outcomes}
+    drawn = {outcome.table: _drawn(figures.beside(outcome)) for outcome in found.outcomes}
+    curves = {outcome.table: _drawn(figures.curves(outcome)) for outcome in found.outcomes}
     return (
         environment()
         .get_template("tables.html.j2")
         .render(
             outcomes=found.outcomes,
             unread=found.unread,
-            missing=[name for name in TABLES if name not in charts],
-            overview=None if whole is None else Markup(render(whole, "svg").decode()),  # noqa: S704 (drawn by us)
-            figures={
-                name: Markup(render(chart, "svg").decode())  # noqa: S704 (drawn by us)
-                for name, chart in charts.items()
-                if chart is not None
-            },
+            missing=[name for name in TABLES if name not in drawn],
+            overview=_drawn(whole),
+            figures=drawn,
+            curves=curves,
             interval=interval,
             both=[
                 c for outcome in found.outcomes for c in outcome.cells if c.difference is not None
             ],
         )
     )
+
+
+def _drawn(chart: alt.LayerChart | alt.HConcatChart | None) -> Markup | None:
+    return None if chart is None else Markup(render(chart, "svg").decode())  # noqa: S704 (drawn by us)

@@ -65,6 +65,7 @@ def reproduce(
         differs=table.differs[size],
         cells=_cells(table, sorted(found, key=lambda piece: piece.seed)),
         made=_made(name, size, found, crew),
+        drawn=table.drawn,
     )
     outcome.save(folder)
     return outcome

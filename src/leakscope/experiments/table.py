@@ -39,6 +39,8 @@ TABLES = {
     "raifle-table15": "leakscope.experiments.raifle_table15",
     "mrad-fashion-mnist": "leakscope.experiments.mrad_fashion_mnist",
     "mrad-location30": "leakscope.experiments.mrad_location30",
+    "mrad-cifar-10": "leakscope.experiments.mrad_cifar_10",
+    "mrad-questions": "leakscope.experiments.mrad_questions",
 }
 """Name to module: the only list. A table is its file and one line here."""
 
@@ -75,6 +77,8 @@ class Table:
     """Of columns whose values may exceed 1. None is below 0: no interval goes beyond."""
     keeps: bool = False
     """The measuring function is given ``folder`` too, for what several rows need."""
+    drawn: tuple[str, ...] = ()
+    """Rows that are drawn as curves over the columns that begin with a number."""
     deviations: bool = False
     """How far values spread is shown too, as the paper does."""
 

@@ -30,6 +30,8 @@ class ShadowPlan:
     """Identifies the trainer, so that stored shadows are never taken for another one's."""
     pool_asked: Records | None = None
     """The pool as the shadows are asked about it: as it is, unless given."""
+    pool_known: Bool[np.ndarray, "pool *features"] | None = None
+    """Which features of it are known, where the attacker knows only parts of the candidates."""
     answers: AnswerDefence | None = None
     """What stands between the models and whoever asks them; with seeds as their secrets."""
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float64
 
-from leakscope.core import ModelView, PoolAnswers, Records, Shadows
+from leakscope.core import ModelView, PoolAnswers, Records, ShadowModel, Shadows
+from leakscope.defences.defended import Defended
 from leakscope.progress import Track, untracked
 from leakscope.shadowing.plan import ShadowPlan, identity
 from leakscope.shadowing.rows import RowFile
@@ -51,6 +52,24 @@ def train(
         key = identity(plan, work.queries, seed)
         matrix = rows((run or folder) / FOLDER, key, work, track, workers or Local())
     return shadows(view, plan, matrix, work.subsets)
+
+
+def first(view: ModelView, plan: ShadowPlan, seed: int = 0) -> ShadowModel | None:
+    """The first offline shadow itself, for attacks that look into it, or rehearse on it.
+
+    `train` keeps what models say, not the models: this one is trained again, from the same seed.
+    None where less can be asked of it than of the target, as where only that can be looked into.
+
+    Raises:
+        TargetError: it could not be trained.
+    """
+    assert plan.pool is not None
+    subsets, seeds = plan.subsets(plan.pool, seed)[:1], plan.seeds(seed)[:1]
+    (model,) = plan.trainer.many(plan.pool, subsets, seeds)
+    target = model if plan.answers is None else Defended(model, plan.answers, seeds[0])
+    if view.target.offers & ~target.offers:
+        return None
+    return ShadowModel(target, plan.pool_asked or plan.pool, subsets[0], plan.pool_known)
 
 
 def prepare(plan: ShadowPlan, queries: tuple[Records, ...], seed: int, answered: int = 0) -> Work:

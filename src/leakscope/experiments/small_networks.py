@@ -1,0 +1,87 @@
+"""Networks for experiments that two cores carry: perceptrons, a residual one, a vision transformer.
+
+A network is named by a function without arguments, as a `Recipe` wants it.
+"""
+
+import functools
+import itertools
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+Network = Callable[[], nn.Module]
+
+
+def perceptron(*widths: int) -> Network:
+    """Dense layers between these widths, with rectifiers."""
+    return functools.partial(_perceptron, widths)
+
+
+def _perceptron(widths: tuple[int, ...]) -> nn.Module:
+    pairs = itertools.pairwise(widths)
+    layers = [layer for pair in pairs for layer in (nn.Linear(*pair), nn.ReLU())]
+    return nn.Sequential(nn.Flatten(), *layers[:-1])
+
+
+def resnet(channels: tuple[int, ...], classes: int) -> Network:
+    """A residual network: one block a width, each after the first at half the resolution."""
+    return functools.partial(_resnet, channels, classes)
+
+
+def _resnet(channels: tuple[int, ...], classes: int) -> nn.Module:
+    first, *_ = channels
+    pairs = itertools.pairwise((first, *channels))
+    blocks = [_Block(before, after, 1 + (before != after)) for before, after in pairs]
+    return nn.Sequential(
+        *_convolved(3, first, 1), nn.ReLU(), *blocks,
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels[-1], classes),
+    )  # fmt: skip
+
+
+class _Block(nn.Module):
+    """Two convolutions beside a short cut (He et al. 2016, figure 2)."""
+
+    def __init__(self, before: int, after: int, stride: int) -> None:
+        super().__init__()
+        self.long = nn.Sequential(
+            *_convolved(before, after, stride), nn.ReLU(), *_convolved(after, after, 1)
+        )
+        same = before == after and stride == 1
+        self.short = nn.Identity() if same else nn.Conv2d(before, after, 1, stride)
+
+    def forward(
+        self, x: Float[Tensor, "images before height width"]
+    ) -> Float[Tensor, "images after lower narrower"]:
+        return torch.relu(self.long(x) + self.short(x))
+
+
+def _convolved(before: int, after: int, stride: int) -> list[nn.Module]:
+    return [nn.Conv2d(before, after, 3, stride, 1, bias=False), nn.BatchNorm2d(after)]
+
+
+def vit(side: int, patch: int, width: int, depth: int, classes: int) -> Network:
+    """A vision transformer without a class token: the mean of all patches is classified."""
+    return functools.partial(_ViT, side, patch, width, depth, classes)
+
+
+class _ViT(nn.Module):
+    """Patches, learned positions, encoder layers with the norm first (Dosovitskiy et al. 2021)."""
+
+    def __init__(self, side: int, patch: int, width: int, depth: int, classes: int) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, width, patch, patch)
+        self.positions = nn.Parameter(0.02 * torch.randn((side // patch) ** 2, width))
+        self.layers = nn.Sequential(*(
+            nn.TransformerEncoderLayer(
+                width, 4, 2 * width, 0.0, "gelu", batch_first=True, norm_first=True
+            )
+            for _ in range(depth)
+        ))  # fmt: skip
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, classes)
+
+    def forward(self, x: Float[Tensor, "images 3 side side"]) -> Float[Tensor, "images classes"]:
+        tokens = self.patches(x).flatten(2).transpose(1, 2) + self.positions
+        found: Tensor = self.head(self.norm(self.layers(tokens)).mean(dim=1))
+        return found
