@@ -55,9 +55,7 @@ def fitted(
     from sklearn.preprocessing import StandardScaler
 
     # a forest asks a hundred times whether answers are finite: they are
-    unchecked = partial(
-        sklearn.config_context, assume_finite=True, skip_parameter_validation=True
-    )
+    unchecked = partial(sklearn.config_context, assume_finite=True, skip_parameter_validation=True)
     network = _network(answers, suspect, rng)
     with unchecked():
         others = [

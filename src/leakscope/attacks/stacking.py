@@ -187,7 +187,9 @@ def _crossfitted_twice(
         lessons = known & ~np.isin(fold, pair)
         found = fitted(asked.said.take(lessons), asked.suspect[lessons], rng)(asked.said)
         for k, other in (pair, pair[::-1]):
-            total[k] += np.where(known & (fold != k), fold == other, 1 / (FOLDS - 1))[:, None] * found
+            total[k] += (
+                np.where(known & (fold != k), fold == other, 1 / (FOLDS - 1))[:, None] * found
+            )
     return [np.column_stack([asked.loss, table]) for table in total]
 
 
