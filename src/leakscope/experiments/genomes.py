@@ -13,7 +13,7 @@ from leakscope.data import genomics
 from leakscope.defences.dp_sgd import DPSGD
 from leakscope.experiments import data
 from leakscope.experiments.genome_network import network
-from leakscope.experiments.nist_packs import Origin
+from leakscope.experiments.nist_packs import Origin, Scale
 from leakscope.experiments.pieces import code
 from leakscope.federation import apart
 from leakscope.randomness import stream
@@ -25,9 +25,6 @@ SIZES = (91, 119, 74, 29)
 """Records that each client trains on, as the challenge's published sizes suggest."""
 
 LINES, PLACES = 775, 4240
-
-THINNED = 16
-"""Every so many-th place is kept: some 800 columns."""
 
 
 class _Kept:
@@ -53,7 +50,7 @@ class _Kept:
 
 @lru_cache(maxsize=6)
 def played(
-    seed: int, origin: Origin, epsilon: float | None, thinned: int, folder: Path
+    seed: int, origin: Origin, epsilon: float | None, scale: Scale, folder: Path
 ) -> apart.Apart:
     """One federation: four clients trained alone, without privacy or with epsilon each.
 
@@ -61,7 +58,7 @@ def played(
         seed: deals and trains.
         origin: of the genotypes.
         epsilon: of each client; None for training without privacy.
-        thinned: every so many-th place is kept.
+        scale: how large and how long.
         folder: where the clients' answers are kept, and looked for.
 
     Raises:
@@ -69,13 +66,13 @@ def played(
         StoreError: the folder cannot be used.
     """
     rng = stream(seed, "genomes", origin)
-    records = pool(origin, rng, thinned)
-    name = f"{origin}-{epsilon}-{thinned}-{seed}-{code()}.npz"
-    trainer = _Kept(clients(records.x.shape[1], epsilon), folder / "genomes" / name)
+    records = pool(origin, rng, scale.thinned)
+    name = f"{origin}-{epsilon}-{scale.thinned}-{scale.epochs}-{seed}-{code()}.npz"
+    trainer = _Kept(clients(records.x.shape[1], epsilon, scale.epochs), folder / "genomes" / name)
     return apart.play(records, trainer, SIZES, rng)
 
 
-def pool(origin: Origin, rng: np.random.Generator, thinned: int = THINNED) -> Records:
+def pool(origin: Origin, rng: np.random.Generator, thinned: int) -> Records:
     """Thinned genotypes of 775 lines, in four classes.
 
     Those of SoyNAM are REAL, with classes cut from the days to maturity; others are SYNTHETIC.
@@ -94,7 +91,7 @@ def pool(origin: Origin, rng: np.random.Generator, thinned: int = THINNED) -> Re
     return Records(genomics.one_hot(genotypes[:, ::thinned]), y)
 
 
-def clients(columns: int, epsilon: float | None, epochs: int = 100) -> Trainer:
+def clients(columns: int, epsilon: float | None, epochs: int) -> Trainer:
     """The challenge's training: Adamax without privacy, DP-SGD clipped to 2 with it."""
     made = partial(network, columns, private=epsilon is not None)
     if epsilon is None:
