@@ -57,6 +57,6 @@ def test_stacking_is_crossfitted_to_the_first_federations_alone(tmp_path: Path) 
     seed = nist_packs.CROSSFITTED["small"]
     assert seed < nist_packs.SEEDS["small"]
     about: dict[str, Any] = {"folder": tmp_path, "origin": "synthetic", "tier": "no DP"}
-    crossfit = {"protocol": "crossfit"}
+    crossfit: dict[str, Any] = {"protocol": "crossfit"}
     assert nist_packs.assigned(seed, "small", attack="stacking", settings=crossfit, **about) == {}
     assert nist_packs.on_colluder(seed, "small", **about, **crossfit) == {}
