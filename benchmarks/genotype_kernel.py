@@ -33,7 +33,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     shown = []
     for values in np.transpose(found):
         low, high = intervals.mean(values.tolist())
-        shown.append(f"{values.mean():.3f} ({low:.3f} to {high:.3f})")
+        shown.append(f"{values.mean():.3f} ({max(0.0, low):.3f} to {min(1.0, high):.3f})")
     print("| " + " | ".join(shown) + " |")
 
 

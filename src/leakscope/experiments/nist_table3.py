@@ -27,7 +27,7 @@ TABLE = Table(
     ),
     work="leakscope.experiments.nist_packs:on_colluder",
     seeds=SEEDS,
-    minutes={"small": 3, "medium": 9, "full": 18},
+    minutes={"small": 5, "medium": 13, "full": 30},
     differs=DIFFERS,
     keeps=True,
 )
