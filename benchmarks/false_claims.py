@@ -19,6 +19,9 @@ SUMMARY = "share of models that leak nothing on which cluster-lira claims member
 SUSPECTS, REFERENCE = 73, 64
 """Of the challenge's first client."""
 
+FIRST = 10_000
+"""Seed of the first model that is made up; on seeds from 0 the attack was looked at before."""
+
 SHARES = (0.22, 0.05, 0.67, 0.06)
 """Of the challenge's classes."""
 
@@ -26,12 +29,14 @@ SHARES = (0.22, 0.05, 0.67, 0.06)
 def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     """Print the rate, with its exact interval, on made-up answers and on those of networks."""
     print("| answers | models | claimed on | rate (95 %, exact) |\n|---|---:|---:|---|")
-    models = 20 if quick else 400
-    _report("made up, t with 3 degrees", (_made_up(seed) for seed in range(models)))
-    for tier, (code, _, packs) in nist_packs.TIERS.items():
-        for name in packs[-1:] if quick else packs:
+    models = 20 if quick else 2400
+    made_up = (_made_up(FIRST + k) for k in range(models))
+    _report("made up, t with 3 degrees", made_up, first=FIRST)
+    for origin, tier in nist_packs.GROUPS[-1:] if quick else nist_packs.GROUPS:
+        wanted = nist_packs.TIERS[tier]
+        for name in wanted.packs(origin):
             try:
-                game = nist_packs.pack(name, code)
+                game = nist_packs.pack(name, wanted.code)
             except DataError as error:
                 print(error)
                 continue
@@ -39,9 +44,10 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
             _report(f"non-members of {name}, {tier}", _dealt(game, deals))
 
 
-def _report(label: str, views: Iterator[ModelView]) -> None:
+def _report(label: str, views: Iterator[ModelView], first: int = 0) -> None:
     claims = [
-        bool(ClusterLiRA()(view, stream(k, "claims")).score.any()) for k, view in enumerate(views)
+        bool(ClusterLiRA()(view, stream(k, "claims")).score.any())
+        for k, view in enumerate(views, first)
     ]
     low, high = clopper_pearson(sum(claims), len(claims))
     rate = f"{np.mean(claims):.3f} ({low:.3f} to {high:.3f})"

@@ -1,14 +1,9 @@
 """The networks that benchmarks train, in PyTorch alone: peers make them in their environments."""
 
-import torch
+import runpy
+from pathlib import Path
+
 from torch import nn
-
-
-class _Channel(nn.Module):
-    """One channel for the first convolution."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x[:, None]
 
 
 def dense(*widths: int) -> nn.Module:
@@ -19,16 +14,11 @@ def dense(*widths: int) -> nn.Module:
     )
 
 
-def genome_cnn(columns: int, *, private: bool) -> nn.Module:
-    """The challenge's network: three convolutions, four dense layers, a norm on the logits.
+def genome_cnn(columns: int) -> nn.Module:
+    """The challenge's network, as it is trained without privacy.
 
-    Layer normalisation where training is private, batch normalisation where it is not.
+    Read from leakscope's file, since peers' environments have no leakscope to import it from.
     """
-    length = (columns - 21) // 2  # after kernels of 10, 8 and 6, and pooling by 2
-    inner = nn.LayerNorm([6, length]) if private else nn.BatchNorm1d(6)
-    last = nn.LayerNorm(4) if private else nn.BatchNorm1d(4)
-    return nn.Sequential(
-        _Channel(), nn.Conv1d(1, 10, 10), nn.ReLU(), nn.Dropout(0.2),
-        nn.Conv1d(10, 8, 8), nn.Dropout(0.1), nn.Conv1d(8, 6, 6), nn.MaxPool1d(2), inner,
-        nn.Flatten(), nn.Linear(6 * length, 24), nn.Linear(24, 16), nn.Linear(16, 4), last,
-    )  # fmt: skip
+    path = Path(__file__).parents[1] / "src/leakscope/experiments/genome_network.py"
+    made: nn.Module = runpy.run_path(str(path))["network"](columns, private=False)
+    return made

@@ -10,8 +10,6 @@ from benchmarks import data
 from benchmarks.networks import dense
 from leakscope import catalog
 from leakscope.core import Estimate, Records, Trainer
-from leakscope.data import genomics
-from leakscope.experiments.genomes import SIZES, clients, soynam
 from leakscope.federation import apart
 from leakscope.metrics import assignment, intervals
 from leakscope.randomness import stream
@@ -44,12 +42,6 @@ def _drawn(load: Callable[[], Records], count: int, rng: np.random.Generator) ->
     return records.take(np.sort(rng.choice(len(records), count, replace=False)))
 
 
-def _synthetic(rng: np.random.Generator) -> Records:
-    """SYNTHETIC genotypes, thinned."""
-    genotypes, y = genomics.synthetic(775, 265, rng)
-    return Records(genomics.one_hot(genotypes), y)
-
-
 def _dense(columns: int, hidden: int, classes: int, epochs: int) -> Trainer:
     recipe = Recipe(
         partial(dense, columns, hidden, classes), "adam", lr=1e-3, epochs=epochs, batch_size=50
@@ -68,10 +60,6 @@ TASKS = {
         lambda columns: _dense(columns, 128, 10, 60),
         (200, 200, 200, 120),
     ),
-    "soynam": Task(soynam, lambda columns: clients(columns, None), SIZES),
-    "synthetic": Task(_synthetic, lambda columns: clients(columns, None), SIZES),
-    "soynam-200": Task(soynam, lambda columns: clients(columns, 200.0), SIZES),
-    "soynam-10": Task(soynam, lambda columns: clients(columns, 10.0), SIZES),
 }
 
 

@@ -52,7 +52,7 @@ class _Untrained:
     ) -> Iterator[Target]:
         del pool, subsets
         for _ in seeds:
-            yield TorchTarget(genome_cnn(self._columns, private=False), "logits")
+            yield TorchTarget(genome_cnn(self._columns), "logits")
 
 
 def _genotypes(rng: np.random.Generator) -> Records:

@@ -1,6 +1,7 @@
 """ClusterLiRA finds clusters wherever they lie, and is silent where there are none."""
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -55,6 +56,44 @@ def test_is_silent_where_nothing_leaks() -> None:
         )
         heard += cluster_lira._found(suspects, outsiders, 0.5, dice).strength > 0
     assert heard <= 5
+
+
+def comparing(monkeypatch: pytest.MonkeyPatch, figure: Callable[..., float]) -> None:
+    """Let any figure of suspects and outsiders stand for the gain of the best search."""
+    monkeypatch.setattr(
+        cluster_lira,
+        "_best",
+        lambda suspects, outsiders, _: cluster_lira._Best(
+            100 + figure(suspects.z, outsiders.z), 0, 1.0, np.zeros(2)
+        ),
+    )
+    monkeypatch.setattr(cluster_lira, "_ways", lambda *_: [None])
+
+
+def drawn(dice: np.random.Generator, count: int) -> Population:
+    return Population(dice.standard_t(3, size=(count, 1)), np.repeat([0, 1], [count - 4, 4]))
+
+
+def test_claims_on_one_of_twenty_whatever_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rate rests on exchanges alone: where no two sets are alike, it is just 1 in 20."""
+    comparing(monkeypatch, lambda ours, theirs: ours.mean() + (theirs**2).mean())
+    dice = np.random.default_rng(13)
+    claims = sum(
+        cluster_lira._found(drawn(dice, 9), drawn(dice, 13), 0.5, dice).strength > 0
+        for _ in range(1500)
+    )
+    low, high = intervals.clopper_pearson(claims, 1500)
+    assert low <= 1 / (1 + cluster_lira.EXCHANGES) <= high
+
+
+def test_rounding_is_no_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all sets are alike, the true one may look higher for the order that it comes in."""
+    comparing(monkeypatch, lambda ours, _: 1e-9 * float(ours[0, 0]))
+    dice = np.random.default_rng(14)
+    suspects = drawn(dice, 9)
+    suspects.z[0] = suspects.z.max() + 1
+    for _ in range(20):
+        assert cluster_lira._found(suspects, drawn(dice, 9), 0.5, dice).strength == 0
 
 
 def test_exchanges_draw_as_many_of_each_class_from_both() -> None:

@@ -93,7 +93,7 @@ def test_pieces_that_other_code_measured_are_not_taken_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reproduce("trial", "small", tmp_path)
-    monkeypatch.setattr(pieces, "_code", lambda: "changed")
+    monkeypatch.setattr(pieces, "code", lambda: "changed")
     reproduce("trial", "small", tmp_path)
     assert len(calls) == 8
 

@@ -13,7 +13,7 @@ from benchmarks.networks import dense, genome_cnn
 def network(settings: Mapping[str, Any]) -> nn.Module:
     """The network that the task is about."""
     if "columns" in settings:
-        return genome_cnn(settings["columns"], private=False)
+        return genome_cnn(settings["columns"])
     return dense(*settings["widths"])
 
 

@@ -5,6 +5,7 @@ for the others. Answers and one-hot labels are standardised on what a classifier
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,13 +37,7 @@ class Answers(NamedTuple):
     @property
     def with_labels(self) -> Features:
         """Logits beside one-hot labels."""
-        return np.hstack([self.logits, self.one_hot])
-
-    @property
-    def one_hot(self) -> Features:
-        """A one at the true class."""
-        one_hot: Features = np.eye(self.logits.shape[1])[self.y]
-        return one_hot
+        return np.hstack([self.logits, np.eye(self.logits.shape[1])[self.y]])
 
 
 def fitted(
@@ -55,17 +50,22 @@ def fitted(
         suspect: which are which.
         rng: for the network, the forest and the trees.
     """
+    import sklearn
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
+    # a forest asks a hundred times whether answers are finite: they are
+    unchecked = partial(sklearn.config_context, assume_finite=True, skip_parameter_validation=True)
     network = _network(answers, suspect, rng)
-    others = [
-        make_pipeline(StandardScaler(), estimator).fit(answers.with_labels, suspect)
-        for estimator in _estimators(suspect, rng)
-    ]
+    with unchecked():
+        others = [
+            make_pipeline(StandardScaler(), estimator).fit(answers.with_labels, suspect)
+            for estimator in _estimators(suspect, rng)
+        ]
 
     def score(asked: Answers) -> Scored:
-        columns = [estimator.predict_proba(asked.with_labels)[:, 1] for estimator in others]
+        with unchecked():
+            columns = [estimator.predict_proba(asked.with_labels)[:, 1] for estimator in others]
         return np.column_stack([network(asked), *columns])
 
     return score
@@ -109,11 +109,16 @@ def _network(
 
     def tensors(asked: Answers) -> tuple[torch.Tensor, torch.Tensor]:
         scaled = (asked.logits - mean) / spread
-        return torch.tensor(scaled, dtype=torch.float32), torch.tensor(
-            asked.one_hot, dtype=torch.float32
-        )
+        return torch.tensor(scaled, dtype=torch.float32), torch.from_numpy(asked.y)
 
     classes = answers.logits.shape[1]
+    one_hot = torch.eye(classes)
+
+    def out(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        # of labels there are few: each goes through its branch once, whatever the records
+        logits: torch.Tensor = joined(torch.cat([said(x), true(one_hot)[y]], dim=1))[:, 0]
+        return logits
+
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(rng.integers(2**31)))
         said = nn.Sequential(
@@ -122,22 +127,21 @@ def _network(
         )  # fmt: skip
         true = nn.Sequential(nn.Linear(classes, 256), nn.ReLU(), nn.Linear(256, 64), nn.ReLU())
         joined = nn.Linear(128, 1)
-        x, one_hot = tensors(answers)
+        x, y = tensors(answers)
         wanted = torch.tensor(suspect, dtype=torch.float32)
         parameters = [p for part in (said, true, joined) for p in part.parameters()]
         adam = torch.optim.Adam(parameters, lr=RATE, fused=True)
         for _ in range(EPOCHS):
             for rows in torch.split(torch.randperm(len(wanted)), BATCH):
-                out = joined(torch.cat([said(x[rows]), true(one_hot[rows])], dim=1))[:, 0]
-                loss = nn.functional.binary_cross_entropy_with_logits(out, wanted[rows])
+                said_so = out(x[rows], y[rows])
+                loss = nn.functional.binary_cross_entropy_with_logits(said_so, wanted[rows])
                 adam.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 adam.step()
 
     def score(asked: Answers) -> Float64[np.ndarray, " records"]:
         with torch.no_grad():
-            x, one_hot = tensors(asked)
-            out = joined(torch.cat([said(x), true(one_hot)], dim=1))[:, 0]
-        return np.asarray(out.sigmoid().numpy(), dtype=np.float64)
+            chance = out(*tensors(asked)).sigmoid()
+        return np.asarray(chance.numpy(), dtype=np.float64)
 
     return score

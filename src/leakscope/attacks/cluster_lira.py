@@ -29,6 +29,9 @@ LEAST = math.log(1 + EXCHANGES)
 Less is rarely the highest of so many, and is no more evidence than being that.
 """
 
+ROUNDING = 1e-6
+"""Log likelihood by which the order of records may change a gain: by less, none is the higher."""
+
 LIMIT = 8.0
 """Log likelihood ratios are bent so that none exceeds this size."""
 
@@ -163,7 +166,7 @@ def _found(
     best = _best(suspects, outsiders, share)
     members = _ways(suspects, outsiders, share)[best.way]
     stands_out = best.gain > LEAST and all(
-        _best(*_exchanged(suspects, outsiders, rng), share).gain < best.gain
+        _best(*_exchanged(suspects, outsiders, rng), share).gain < best.gain - ROUNDING
         for _ in range(EXCHANGES)
     )
     if stands_out:

@@ -1,5 +1,6 @@
 """Stacking: seven attacks on each client, and boosted trees that learn from the colluding one."""
 
+import itertools
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
@@ -7,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int
 
 from leakscope.attacks import assignment, signals
-from leakscope.attacks.base_estimators import Answers, fitted
+from leakscope.attacks.base_estimators import NAMES, Answers, fitted
 from leakscope.core import Assignment, FederationView, Need, Records
 from leakscope.errors import MissingExtra, NotApplicable, SpecError
 
@@ -107,17 +108,17 @@ class Stacking:
         classifiers below it are not; with ``crossfit`` they are, at every depth.
         """
         asked, truth = _client(view, view.collusion.client), _truth(view)
-        fold = _stratified(truth, rng)
+        if self.protocol == "published":
+            fold = _stratified(truth, rng)
+            features = [self._features(asked, rng)] * FOLDS
+        else:
+            fold = _stratified(truth + 2 * asked.suspect + 4 * asked.external, rng)
+            features = _crossfitted_twice(asked, fold, rng)
         score = np.empty(len(truth))
-        features = self._features(asked, rng) if self.protocol == "published" else None
-        for k in range(FOLDS):
+        for k, table in enumerate(features):
             here = fold == k
-            if features is not None:
-                lessons, questions = features[~here], features[here]
-            else:
-                lessons, questions = _apart(asked, here, rng)
-            meta = _boosted(lessons, truth[~here], seed=_seed(rng))
-            score[here] = _predicted(meta, questions)
+            meta = _boosted(table[~here], truth[~here], seed=_seed(rng))
+            score[here] = _predicted(meta, table[here])
         return Judged(score, truth)
 
     def _features(self, asked: _Client, rng: np.random.Generator) -> Features:
@@ -162,22 +163,34 @@ def _crossfitted(asked: _Client, rng: np.random.Generator) -> Features:
     """Each relevant and external record scored by the fold that left it out; candidates by all."""
     known = asked.suspect | asked.external
     fold = np.where(known, _stratified(asked.suspect + 2 * asked.external, rng), -1)
-    total = np.zeros((len(known), 7))
+    total = np.zeros((len(known), len(NAMES)))
     for k in range(FOLDS):
-        lessons = known & (fold != k)
-        score = fitted(asked.said.take(lessons), asked.suspect[lessons], rng)
-        total[fold == k] = score(asked.said.take(fold == k))
-        total[~known] += score(asked.said.take(~known)) / FOLDS if (~known).any() else 0.0
+        unseen = (fold == k) | ~known
+        score = fitted(asked.said.take(~unseen), asked.suspect[~unseen], rng)
+        share = np.where(known[unseen], 1.0, 1 / FOLDS)
+        total[unseen] += share[:, None] * score(asked.said.take(unseen))
     return np.column_stack([asked.loss, total])
 
 
-def _apart(
-    asked: _Client, here: Bool[np.ndarray, " records"], rng: np.random.Generator
-) -> tuple[Float64[np.ndarray, "lessons features"], Float64[np.ndarray, "questions features"]]:
-    """Features of some records as if they were candidates, and of the rest without them."""
-    seen = _Client(asked.said, asked.loss, asked.suspect & ~here, asked.external & ~here)
-    features = _crossfitted(seen, rng)
-    return features[~here], features[here]
+def _crossfitted_twice(
+    asked: _Client, fold: Int[np.ndarray, " records"], rng: np.random.Generator
+) -> list[Features]:
+    """For each fold, features of its records as if they were candidates, and of others without it.
+
+    What is fitted without two folds serves both of them: it scores the records of either for the
+    meta-classifier that is taught without the other. All that is fitted without a fold scores the
+    fold itself, and the candidates, on average.
+    """
+    known = asked.suspect | asked.external
+    total = np.zeros((FOLDS, len(known), len(NAMES)))
+    for pair in itertools.combinations(range(FOLDS), 2):
+        lessons = known & ~np.isin(fold, pair)
+        found = fitted(asked.said.take(lessons), asked.suspect[lessons], rng)(asked.said)
+        for k, other in (pair, pair[::-1]):
+            total[k] += (
+                np.where(known & (fold != k), fold == other, 1 / (FOLDS - 1))[:, None] * found
+            )
+    return [np.column_stack([asked.loss, table]) for table in total]
 
 
 def _stratified(group: np.ndarray, rng: np.random.Generator) -> Int[np.ndarray, " records"]:

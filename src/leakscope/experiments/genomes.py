@@ -1,73 +1,97 @@
-"""Federations like NIST's challenge, trained here on real genotypes of soybeans."""
+"""Federations like NIST's challenge, trained here on genotypes of soybeans, real or made up."""
 
+from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
+from pathlib import Path
 
 import numpy as np
-import torch
-from torch import nn
+from jaxtyping import Bool
 
-from leakscope.core import Records, Trainer
+from leakscope import atomic
+from leakscope.core import Records, Target, Trainer
 from leakscope.data import genomics
 from leakscope.defences.dp_sgd import DPSGD
 from leakscope.experiments import data
+from leakscope.experiments.genome_network import network
+from leakscope.experiments.nist_packs import Origin, Scale
+from leakscope.experiments.pieces import code
 from leakscope.federation import apart
 from leakscope.randomness import stream
+from leakscope.targets.function import FunctionTarget
 from leakscope.training.fleet import Fleet
 from leakscope.training.recipe import Recipe
 
 SIZES = (91, 119, 74, 29)
 """Records that each client trains on, as the challenge's published sizes suggest."""
 
-LINES = 775
-
-THINNED = 16
-"""Every so many-th of 4,240 places is kept."""
+LINES, PLACES = 775, 4240
 
 
-@lru_cache(maxsize=3)
-def played(seed: int, epsilon: float | None) -> apart.Apart:
+class _Kept:
+    """A trainer whose models' answers are kept in a file, and not asked for again."""
+
+    def __init__(self, trainer: Trainer, path: Path) -> None:
+        self._trainer, self._path = trainer, path
+
+    def many(
+        self, pool: Records, subsets: Bool[np.ndarray, "models records"], seeds: Sequence[int]
+    ) -> Iterator[Target]:
+        """Models that answer for the whole pool, and for nothing else."""
+        if not self._path.exists():
+            models = self._trainer.many(pool, subsets, seeds)
+            said = np.stack([model.predict(pool.x) for model in models])
+            with atomic.said(self._path):
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+            atomic.write_arrays(self._path, {"answers": said.ravel()})
+        (flat,) = atomic.read_arrays(self._path, "answers")
+        for said in flat.reshape(len(seeds), len(pool), -1):
+            yield FunctionTarget(lambda _x, said=said: said)
+
+
+@lru_cache(maxsize=6)
+def played(
+    seed: int, origin: Origin, epsilon: float | None, scale: Scale, folder: Path
+) -> apart.Apart:
     """One federation: four clients trained alone, without privacy or with epsilon each.
+
+    Args:
+        seed: deals and trains.
+        origin: of the genotypes.
+        epsilon: of each client; None for training without privacy.
+        scale: how large and how long.
+        folder: where the clients' answers are kept, and looked for.
+
+    Raises:
+        DataError: there are no genotypes.
+        StoreError: the folder cannot be used.
+    """
+    rng = stream(seed, "genomes", origin)
+    records = pool(origin, rng, scale.thinned)
+    name = f"{origin}-{epsilon}-{scale.thinned}-{scale.epochs}-{seed}-{code()}.npz"
+    trainer = _Kept(clients(records.x.shape[1], epsilon, scale.epochs), folder / "genomes" / name)
+    return apart.play(records, trainer, SIZES, rng)
+
+
+def pool(origin: Origin, rng: np.random.Generator, thinned: int) -> Records:
+    """Thinned genotypes of 775 lines, in four classes.
+
+    Those of SoyNAM are REAL, with classes cut from the days to maturity; others are SYNTHETIC.
 
     Raises:
         DataError: there are no genotypes.
     """
-    rng = stream(seed, "soynam")
-    pool = soynam(rng)
-    return apart.play(pool, clients(pool.x.shape[1], epsilon), SIZES, rng)
+    if origin == "synthetic":
+        genotypes, y = genomics.synthetic(LINES, PLACES, rng)
+    else:
+        genotypes, traits = genomics.soynam(data.file("soynam/soynam.npz.xz"))
+        known = np.flatnonzero(np.isfinite(traits[:, 0]))
+        chosen = np.sort(rng.choice(known, LINES, replace=False))
+        genotypes = genotypes[chosen]
+        y = genomics.by_quantile(traits[chosen, 0], (0.22, 0.05, 0.67, 0.06))
+    return Records(genomics.one_hot(genotypes[:, ::thinned]), y)
 
 
-def soynam(rng: np.random.Generator) -> Records:
-    """REAL genotypes, thinned; the classes are cut from the days to maturity."""
-    genotypes, traits = genomics.soynam(data.file("soynam/soynam.npz.xz"))
-    known = np.flatnonzero(np.isfinite(traits[:, 0]))
-    chosen = np.sort(rng.choice(known, LINES, replace=False))
-    y = genomics.by_quantile(traits[chosen, 0], (0.22, 0.05, 0.67, 0.06))
-    return Records(genomics.one_hot(genotypes[chosen, ::THINNED]), y)
-
-
-class _Channel(nn.Module):
-    """One channel for the first convolution."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x[:, None]
-
-
-def network(columns: int, *, private: bool) -> nn.Module:
-    """The challenge's network: three convolutions, four dense layers, a norm on the logits.
-
-    Layer normalisation where training is private, batch normalisation where it is not.
-    """
-    length = (columns - 21) // 2  # after kernels of 10, 8 and 6, and pooling by 2
-    inner = nn.LayerNorm([6, length]) if private else nn.BatchNorm1d(6)
-    last = nn.LayerNorm(4) if private else nn.BatchNorm1d(4)
-    return nn.Sequential(
-        _Channel(), nn.Conv1d(1, 10, 10), nn.ReLU(), nn.Dropout(0.2),
-        nn.Conv1d(10, 8, 8), nn.Dropout(0.1), nn.Conv1d(8, 6, 6), nn.MaxPool1d(2), inner,
-        nn.Flatten(), nn.Linear(6 * length, 24), nn.Linear(24, 16), nn.Linear(16, 4), last,
-    )  # fmt: skip
-
-
-def clients(columns: int, epsilon: float | None, epochs: int = 100) -> Trainer:
+def clients(columns: int, epsilon: float | None, epochs: int) -> Trainer:
     """The challenge's training: Adamax without privacy, DP-SGD clipped to 2 with it."""
     made = partial(network, columns, private=epsilon is not None)
     if epsilon is None:
@@ -75,5 +99,5 @@ def clients(columns: int, epsilon: float | None, epochs: int = 100) -> Trainer:
         return Fleet(recipe, way="one-by-one", workers=1)
     # the function moves with the number of weights: the rate of the full width, scaled
     rate = 3e-3 * (125_766 / columns) ** 0.5
-    recipe = Recipe(made, lr=rate, weight_decay=1e-4, epochs=epochs, batch_size=29)
+    recipe = Recipe(made, lr=rate, weight_decay=1e-4, epochs=epochs, batch_size=51)
     return DPSGD(recipe, 1e-5, epsilon=epsilon, max_grad_norm=2.0, jobs=1)

@@ -1,13 +1,14 @@
-"""Stand-ins for NIST's challenge, whose models and truth are not to be had: cached answers.
+"""Stand-ins for NIST's challenge, whose models and truth are not to be had.
 
 Each pack holds what four clients' networks say of 542 records, at three privacy tiers, with the
 truth. The genotypes of rep0 to rep2 are SYNTHETIC; those of real0 are SoyNAM's, with classes
-derived from them, and without a private tier.
+derived from them, and without a private tier. Further federations are trained.
 """
 
 import io
 import lzma
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -32,7 +33,20 @@ from leakscope.randomness import stream
 from leakscope.targets.answers import to_probabilities
 from leakscope.targets.table import TableTarget
 
-PACKS = ("rep0", "rep1", "rep2", "real0")
+Origin = Literal["SoyNAM", "synthetic"]
+
+PACKS: Mapping[Origin, tuple[str, ...]] = {
+    "SoyNAM": ("real0",),
+    "synthetic": ("rep0", "rep1", "rep2"),
+}
+
+
+class Scale(NamedTuple):
+    """Of the federations that are trained."""
+
+    thinned: int
+    """Every so many-th place of the genotypes is kept."""
+    epochs: int
 
 
 class Tier(NamedTuple):
@@ -41,36 +55,50 @@ class Tier(NamedTuple):
     code: str
     """In the packs."""
     epsilon: float | None
-    packs: tuple[str, ...]
-    """That have it."""
+
+    def packs(self, origin: Origin) -> tuple[str, ...]:
+        """Those that have it."""
+        return PACKS[origin] if self.epsilon is None or origin == "synthetic" else ()
 
 
 TIERS: Mapping[str, Tier] = {
-    "no DP": Tier("cnn", None, PACKS),
-    "ε = 200": Tier("dpcnn200", 200.0, PACKS[:3]),
-    "ε = 10": Tier("dpcnn10", 10.0, PACKS[:3]),
+    "no DP": Tier("cnn", None),
+    "ε = 200": Tier("dpcnn200", 200.0),
+    "ε = 10": Tier("dpcnn10", 10.0),
 }
 
-SEEDS: Mapping[Size, int] = {"small": 1, "medium": 3, "full": 6}
-"""The first takes all packs; each other trains one federation more."""
+GROUPS: tuple[tuple[Origin, str], ...] = tuple((origin, tier) for origin in PACKS for tier in TIERS)
+"""What federations are replicates of: each has rows of its own."""
+
+SEEDS: Mapping[Size, int] = {"small": 5, "medium": 5, "full": 10}
+"""Federations of each group: the packs first, and then others that are trained."""
+
+CROSSFITTED: Mapping[Size, int] = {"small": 3, "medium": 5, "full": 10}
+"""Of them, those that stacking is cross-fitted to, which takes longer than all the rest."""
+
+OPEN = Scale(thinned=16, epochs=100)
+"""Without privacy: narrower networks hide their members."""
+
+PRIVATE: Mapping[Size, Scale] = {"small": Scale(64, 50), "medium": OPEN, "full": OPEN}
 
 RATES: Mapping[str, float] = {"TPR at 1 %": 0.01, "TPR at 3 %": 0.03}
 """Column to false-positive rate."""
 
 _STAND_INS = (
-    "The challenge's models and truth are not public: these are stand-ins of the same shape, "
-    "thinned to 3,932 or 6,360 columns; three on SYNTHETIC genotypes and, without DP, one on real "
-    "ones of SoyNAM. How many candidates are outsiders (44 of 73) is inferred from published "
-    "sizes. TPR: of all members of all federations, at a threshold of each federation, which the "
-    "interval (Clopper-Pearson) takes as given."
+    "The challenge's models and truth are not public: these are stand-ins of the same shape, on "
+    "REAL genotypes of SoyNAM, with classes cut from the days to maturity, and on SYNTHETIC ones. "
+    "One pack of SoyNAM, without DP, and three synthetic ones have 6,360 and 3,932 columns in "
+    "place of 125,766; other federations are trained for this table on some {}, with the "
+    "challenge's network. How many candidates are outsiders (44 of 73) is "
+    "inferred from published sizes. TPR: of all members of all federations, at a threshold of each "
+    "federation, which the interval (Clopper-Pearson) takes as given. "
 )
 
 DIFFERS: Mapping[Size, str] = {
-    "small": f"{_STAND_INS} Four, three and three federations.",
-    "medium": f"{_STAND_INS} Two federations a tier are trained on real genotypes of SoyNAM, "
-    "thinned to some 800 columns.",
-    "full": f"{_STAND_INS} Five federations a tier are trained on real genotypes of SoyNAM, "
-    "thinned to some 800 columns.",
+    "small": _STAND_INS.format("800 columns for 100 epochs (with DP 200 columns and 50 epochs)")
+    + "Five federations a row, three for stacking crossfit.",
+    "medium": _STAND_INS.format("800 columns for 100 epochs") + "Five federations a row.",
+    "full": _STAND_INS.format("800 columns for 100 epochs") + "Ten federations a row.",
 }
 
 
@@ -100,66 +128,67 @@ def pack(name: str, tier: str) -> Apart:
     return Apart(Challenge(view, Assignment(truth)), members)
 
 
-def games(seed: int, tier: str) -> list[Apart]:
-    """All packs of a tier, or for seeds above 0 one federation that is trained with it.
+def game(seed: int, size: Size, folder: Path, origin: Origin, tier: str) -> Apart:
+    """A pack of the tier, or for seeds beyond them a federation that is trained with it.
 
     Raises:
         DataError: data are not there.
+        StoreError: the folder cannot be used.
     """
-    code, epsilon, names = TIERS[tier]
-    if seed == 0:
-        return [pack(name, code) for name in names]
-    from leakscope.experiments import genomes
+    wanted = TIERS[tier]
+    packs = wanted.packs(origin)
+    if seed < len(packs):
+        return pack(packs[seed], wanted.code)
+    from leakscope.experiments import genomes  # PyTorch, where packs are not enough
 
-    return [genomes.played(seed, epsilon)]
+    scale = OPEN if wanted.epsilon is None else PRIVATE[size]
+    return genomes.played(seed, origin, wanted.epsilon, scale, folder)
 
 
 def assigned(
-    seed: int, size: Size, *, tier: str, attack: str, settings: Mapping[str, Any]
-) -> dict[str, list[float]]:
+    seed: int, size: Size, *, folder: Path, origin: Origin, tier: str, attack: str,
+    settings: Mapping[str, Any],
+) -> dict[str, list[float]]:  # fmt: skip
     """How well candidates are assigned, one value a federation; TPR, one a member."""
-    del size
-    found: dict[str, list[float]] = {name: [] for name in ("accuracy", "recall", "specificity")}
-    found |= {name: [] for name in (*RATES, "p")}
-    for k, game in enumerate(games(seed, tier)):
-        guess = catalog.federation_attack(attack, **settings)(
-            game.challenge.view, stream(seed, "nist", k, attack)
-        )
-        truth, known = game.challenge.truth, game.challenge.view.collusion
-        for metric in ("accuracy", "recall", "specificity"):
-            found[metric].append(getattr(assignment, metric)(guess, truth).value)
-        _add_rates(found, *assignment.pairs(guess, truth, known))
-        rng = stream(seed, "nist", k, "permutations")
-        found["p"].append(assignment.permutation_p(guess, truth, known.records, rng))
-    return found
+    if settings.get("protocol") == "crossfit" and seed >= CROSSFITTED[size]:
+        return {}
+    played = game(seed, size, folder, origin, tier)
+    view, truth = played.challenge.view, played.challenge.truth
+    guess = catalog.federation_attack(attack, **settings)(view, stream(seed, "nist", attack))
+    found = {
+        metric: [getattr(assignment, metric)(guess, truth).value]
+        for metric in ("accuracy", "recall", "specificity")
+    }
+    rng = stream(seed, "nist", "permutations")
+    found["p"] = [assignment.permutation_p(guess, truth, view.collusion.records, rng)]
+    return found | _rates(*assignment.pairs(guess, truth, view.collusion))
 
 
 def on_colluder(
-    seed: int, size: Size, *, tier: str, protocol: Literal["published", "crossfit"] | None
-) -> dict[str, list[float]]:
+    seed: int, size: Size, *, folder: Path, origin: Origin, tier: str,
+    protocol: Literal["published", "crossfit"] | None,
+) -> dict[str, list[float]]:  # fmt: skip
     """AUC, one a federation, and TPR, one a member, on the client whose membership is known.
 
     Without a protocol, of the loss.
     """
-    del size
-    found: dict[str, list[float]] = {name: [] for name in ("AUC", *RATES)}
-    for k, game in enumerate(games(seed, tier)):
-        view = game.challenge.view
-        judged = _by_loss(view)
-        if protocol is not None:
-            judged = Stacking(protocol).on_colluder(view, stream(seed, "nist", k, protocol))
-        found["AUC"].append(membership.auc(judged.score, judged.member).value)
-        _add_rates(found, *judged)
-    return found
+    if protocol == "crossfit" and seed >= CROSSFITTED[size]:
+        return {}
+    view = game(seed, size, folder, origin, tier).challenge.view
+    judged = _by_loss(view)
+    if protocol is not None:
+        judged = Stacking(protocol).on_colluder(view, stream(seed, "nist", protocol))
+    return {"AUC": [membership.auc(judged.score, judged.member).value], **_rates(*judged)}
 
 
-def _add_rates(found: dict[str, list[float]], score: np.ndarray, member: np.ndarray) -> None:
+def _rates(score: np.ndarray, member: np.ndarray) -> dict[str, list[float]]:
     """For each member a 1 if it is recognised, else a 0, so that federations can be pooled."""
     members = int(member.sum())
+    found = {}
     for column, fpr in RATES.items():
-        rate = membership.tpr_at_fpr(score, member, fpr).value
-        recognised = round(rate * members)
-        found[column] += [1.0] * recognised + [0.0] * (members - recognised)
+        recognised = round(membership.tpr_at_fpr(score, member, fpr).value * members)
+        found[column] = [1.0] * recognised + [0.0] * (members - recognised)
+    return found
 
 
 def _by_loss(view: FederationView) -> Judged:

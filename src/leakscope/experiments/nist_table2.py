@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from leakscope.experiments.nist_packs import DIFFERS, RATES, SEEDS, TIERS
+from leakscope.experiments.nist_packs import DIFFERS, GROUPS, RATES, SEEDS, TIERS
 from leakscope.experiments.table import Row, Table
 
 PAPER = {
@@ -25,15 +25,16 @@ TABLE = Table(
     columns=("accuracy", "recall", "specificity", *RATES, "p"),
     rows=tuple(
         Row(
-            f"{tier}: {label}",
-            {"tier": tier, "attack": attack, "settings": settings},
-            {"accuracy": PAPER[label][column]} if label in PAPER else {},
+            f"{origin}, {tier}: {label}",
+            {"origin": origin, "tier": tier, "attack": attack, "settings": settings},
+            {"accuracy": PAPER[label][list(TIERS).index(tier)]} if label in PAPER else {},
         )
-        for column, tier in enumerate(TIERS)
+        for origin, tier in GROUPS
         for label, (attack, settings) in ATTACKS.items()
     ),
     work="leakscope.experiments.nist_packs:assigned",
     seeds=SEEDS,
-    minutes={"small": 5, "medium": 12, "full": 22},
+    minutes={"small": 7, "medium": 16, "full": 38},
     differs=DIFFERS,
+    keeps=True,
 )

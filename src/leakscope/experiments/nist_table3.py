@@ -1,6 +1,6 @@
 """nist-stacking's table 3: the colluding client's members at low false-positive rates."""
 
-from leakscope.experiments.nist_packs import DIFFERS, RATES, SEEDS, TIERS
+from leakscope.experiments.nist_packs import DIFFERS, GROUPS, RATES, SEEDS
 from leakscope.experiments.table import Row, Table
 
 PAPER = {
@@ -18,15 +18,16 @@ TABLE = Table(
     columns=("AUC", *RATES),
     rows=tuple(
         Row(
-            f"{tier}: {'loss (LiRA)' if protocol is None else f'stacking {protocol}'}",
-            {"tier": tier, "protocol": protocol},
+            f"{origin}, {tier}: {'loss (LiRA)' if protocol is None else f'stacking {protocol}'}",
+            {"origin": origin, "tier": tier, "protocol": protocol},
             PAPER.get((tier, protocol), {}),
         )
-        for tier in TIERS
+        for origin, tier in GROUPS
         for protocol in ("published", "crossfit", None)
     ),
     work="leakscope.experiments.nist_packs:on_colluder",
     seeds=SEEDS,
-    minutes={"small": 3, "medium": 9, "full": 18},
+    minutes={"small": 5, "medium": 13, "full": 30},
     differs=DIFFERS,
+    keeps=True,
 )

@@ -91,13 +91,13 @@ def _measured(work: Work) -> Piece:
 
 def _key(work: Work) -> str:
     """A digest of all that the values depend on."""
-    about = [work.work, work.settings, work.seed, work.size, version("leakscope"), _code()]
+    about = [work.work, work.settings, work.seed, work.size, version("leakscope"), code()]
     text = json.dumps(about, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 @cache
-def _code() -> str:
+def code() -> str:
     """A digest of this package's source: an attack that was changed gives other figures."""
     root = Path(leakscope.__file__).parent
     digest = hashlib.blake2b(digest_size=8)

@@ -1,0 +1,62 @@
+"""Replicates of the stacking paper's federations: packs first, and then what is trained, once."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from leakscope.core import Records, Target
+from leakscope.experiments import genomes, nist_packs
+from leakscope.targets.function import FunctionTarget
+from tests import federations
+
+
+class Counting:
+    """Trains nothing, and counts how often it was asked to."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def many(self, pool: Records, subsets: np.ndarray, seeds: Sequence[int]) -> Iterator[Target]:
+        del pool, subsets
+        self.asked += 1
+        for k in range(len(seeds)):
+            yield FunctionTarget(lambda x, k=k: np.eye(4)[np.full(len(x), k)])
+
+
+def test_no_federation_is_trained_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = Counting()
+    monkeypatch.setattr(genomes, "clients", lambda *_: trainer)
+    genomes.played.cache_clear()
+    first = nist_packs.game(7, "small", tmp_path, "synthetic", "ε = 10")
+    genomes.played.cache_clear()
+    again = nist_packs.game(7, "small", tmp_path, "synthetic", "ε = 10")
+    genomes.played.cache_clear()
+    assert trainer.asked == 1
+    for one, other in zip(first.challenge.view.targets, again.challenge.view.targets, strict=True):
+        rows = np.arange(genomes.LINES)
+        np.testing.assert_array_equal(one.predict(rows), other.predict(rows))
+    np.testing.assert_array_equal(first.challenge.truth.client, again.challenge.truth.client)
+
+
+@pytest.mark.parametrize(("origin", "tier"), nist_packs.GROUPS)
+def test_packs_come_first(origin: nist_packs.Origin, tier: str, tmp_path: Path) -> None:
+    wanted = nist_packs.TIERS[tier]
+    for seed, name in enumerate(wanted.packs(origin)):
+        federations.shared_file(f"nist-soybean/logits_{name}.npz.xz")
+        played = nist_packs.game(seed, "small", tmp_path, origin, tier)
+        same = federations.pack(name, wanted.code)
+        np.testing.assert_array_equal(played.challenge.truth.client, same.challenge.truth.client)
+
+
+def test_stacking_is_crossfitted_to_the_first_federations_alone(tmp_path: Path) -> None:
+    seed = nist_packs.CROSSFITTED["small"]
+    assert seed < nist_packs.SEEDS["small"]
+    about: dict[str, Any] = {"folder": tmp_path, "origin": "synthetic", "tier": "no DP"}
+    crossfit: dict[str, Any] = {"protocol": "crossfit"}
+    assert nist_packs.assigned(seed, "small", attack="stacking", settings=crossfit, **about) == {}
+    assert nist_packs.on_colluder(seed, "small", **about, **crossfit) == {}
