@@ -1,13 +1,18 @@
 """What the output biases of one update give away: the shares of the classes."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
+from leakscope.attacks.decaf import Decaf
+from leakscope.attacks.label_counts import LabelCounts
 from leakscope.core import LocalTraining
 from leakscope.errors import DataError
-from leakscope.federation.class_mix import ClassMix
+from leakscope.federation.class_mix import ClassMix, InferredMix
 from leakscope.federation.outgoing import Outgoing
 from leakscope.last_layer import shares_of_biases
+from tests.attacks import federations
 
 CLASSES, FEATURES = 10, 20
 
@@ -119,3 +124,37 @@ def test_what_cannot_be_tested_says_so(
 ) -> None:
     with pytest.raises(DataError, match=says):
         ClassMix()(outgoing(update, records, how))
+
+
+def own_updates() -> list[Outgoing]:
+    """Of clients whose model knows something already."""
+    seen = federations.played().rounds[1]
+    return [
+        Outgoing(seen.change(name), seen.sent, got.records, seen.training)
+        for name, got in seen.received.items()
+    ]
+
+
+@pytest.mark.parametrize("attack", [Decaf(level="bias"), Decaf(faithful=True)])
+def test_a_client_sees_its_own_mix_as_the_server_would(attack: Decaf) -> None:
+    test = InferredMix(attack, federations.relu, federations.reference())
+    even, _, skewed, single, _ = (test(update) for update in own_updates())
+    assert even < 0.2 < skewed < single
+    assert single == pytest.approx(1, abs=1e-9)
+
+
+def test_the_score_is_that_of_the_attacks_guess() -> None:
+    update, played = own_updates()[1], federations.played()
+    test = InferredMix(LabelCounts("uniform"), federations.relu, federations.reference())
+    (view,) = federations.views(played)[1:2]
+    share = LabelCounts("uniform")(
+        dataclasses.replace(view, rounds=(played.rounds[1],)), np.random.default_rng(0)
+    ).share
+    assert test(update) == pytest.approx(np.abs(share - 0.25).sum() / 2 / 0.75)
+
+
+def test_an_attack_that_cannot_run_says_why() -> None:
+    update = dataclasses.replace(own_updates()[0], records=None)
+    test = InferredMix(Decaf(level="bias"), federations.relu, federations.reference())
+    with pytest.raises(DataError, match="number of records"):
+        test(update)

@@ -1,16 +1,12 @@
 """Decaf's table IV: users of Fashion-MNIST."""
 
-from leakscope.experiments.decaf_users import COLUMNS, DIFFERS, LARGEST, SEEDS, TEN, rows
-from leakscope.experiments.table import Table
+from leakscope.experiments.decaf_rows import users_table
 
-TABLE = Table(
-    title="Decaf: class shares of ten users of Fashion-MNIST",
-    source="Dai et al. 2024, table IV",
-    columns=COLUMNS,
-    largest=LARGEST,
-    rows=rows((0.2625, 0.1213, 0.0808), data="fashion_mnist", users=TEN, records=1200),
-    work="leakscope.experiments.decaf_users:measured",
-    seeds=SEEDS,
-    minutes={"small": 1, "medium": 60, "full": 150},
-    differs=DIFFERS,
+TABLE = users_table(
+    "IV",
+    "ten users of Fashion-MNIST",
+    (0.2625, 0.1213, 0.0808),
+    few=True,
+    data="fashion_mnist",
+    records=1200,
 )

@@ -1,7 +1,6 @@
 """Decaf's table V: users of CIFAR-10."""
 
-from leakscope.experiments.decaf_users import COLUMNS, DIFFERS, LARGEST, SEEDS, rows
-from leakscope.experiments.table import Table
+from leakscope.experiments.decaf_rows import users_table
 
 USERS = (
     (10, 10, 10, 10, 10, 10, 10, 10, 10, 10),
@@ -17,16 +16,12 @@ USERS = (
 )
 """Parts of 100."""
 
-ALSO = "20,000 of the 60,000 images."
-
-TABLE = Table(
-    title="Decaf: class shares of ten users of CIFAR-10",
-    source="Dai et al. 2024, table V",
-    columns=COLUMNS,
-    largest=LARGEST,
-    rows=rows((0.1918, 0.0965, 0.0743), data="cifar10", users=USERS, records=1000),
-    work="leakscope.experiments.decaf_users:measured",
-    seeds=SEEDS,
-    minutes={"small": 1, "medium": 60, "full": 150},
-    differs={size: f"{text} {ALSO}" for size, text in DIFFERS.items()},
+TABLE = users_table(
+    "V",
+    "ten users of CIFAR-10",
+    (0.1918, 0.0965, 0.0743),
+    "20,000 of the 60,000 images",
+    data="cifar10",
+    users=USERS,
+    records=1000,
 )

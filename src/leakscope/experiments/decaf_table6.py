@@ -1,7 +1,6 @@
 """Decaf's table VI: users of FER-2013."""
 
-from leakscope.experiments.decaf_users import COLUMNS, DIFFERS, LARGEST, SEEDS, rows
-from leakscope.experiments.table import Table
+from leakscope.experiments.decaf_rows import users_table
 
 USERS = (
     (14.29, 14.29, 14.29, 14.29, 14.29, 14.29, 14.29),
@@ -14,19 +13,14 @@ USERS = (
 )
 """Per cent."""
 
-ALSO = (
-    "10,000 of the 35,887 faces, 240 a user, and fewer auxiliary ones of the rarest class; "
-    "copies of a face may be on both sides."
-)
-
-TABLE = Table(
-    title="Decaf: class shares of seven users of FER-2013",
-    source="Dai et al. 2024, table VI",
-    columns=COLUMNS,
-    largest=LARGEST,
-    rows=rows((0.1738, 0.0886, 0.0632), data="fer2013", users=USERS, records=240),
-    work="leakscope.experiments.decaf_users:measured",
-    seeds=SEEDS,
-    minutes={"small": 1, "medium": 60, "full": 150},
-    differs={size: f"{text} {ALSO}" for size, text in DIFFERS.items()},
+TABLE = users_table(
+    "VI",
+    "seven users of FER-2013",
+    (0.1738, 0.0886, 0.0632),
+    "10,000 of the 35,887 faces, 240 a user, and fewer auxiliary ones of the rarest class",
+    "copies of a face may be on both sides",
+    minutes=1,
+    data="fer2013",
+    users=USERS,
+    records=240,
 )

@@ -1,7 +1,6 @@
 """Decaf's table VII: users of SkinCancer."""
 
-from leakscope.experiments.decaf_users import COLUMNS, DIFFERS, LARGEST, SEEDS, rows
-from leakscope.experiments.table import Table
+from leakscope.experiments.decaf_rows import users_table
 
 USERS = (
     (14.29, 14.29, 14.29, 14.29, 14.29, 14.29, 14.29),
@@ -14,19 +13,14 @@ USERS = (
 )
 """Per cent."""
 
-ALSO = (
-    "Images at 28 x 28 pixels, 100 a user, and some 30 auxiliary ones of the rarest classes; "
-    "images of one lesion may be on both sides."
-)
-
-TABLE = Table(
-    title="Decaf: class shares of seven users of SkinCancer",
-    source="Dai et al. 2024, table VII",
-    columns=COLUMNS,
-    largest=LARGEST,
-    rows=rows((0.1538, 0.0716, 0.0471), data="ham10000", users=USERS, records=100),
-    work="leakscope.experiments.decaf_users:measured",
-    seeds=SEEDS,
-    minutes={"small": 1, "medium": 60, "full": 150},
-    differs={size: f"{text} {ALSO}" for size, text in DIFFERS.items()},
+TABLE = users_table(
+    "VII",
+    "seven users of SkinCancer",
+    (0.1538, 0.0716, 0.0471),
+    "images at 28 x 28 pixels, 100 a user, and some 30 auxiliary ones of the rarest classes",
+    "images of one lesion may be on both sides",
+    minutes=1,
+    data="ham10000",
+    users=USERS,
+    records=100,
 )

@@ -1,124 +1,95 @@
 """Decaf against federations whose users hold the mixes of the paper's tables."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int
 
 from leakscope import auditing, catalog
-from leakscope.attacks.decaf_levels import Step
-from leakscope.core import Proportions, Records, UpdateView
+from leakscope.core import Proportions, Records, Round, UpdateView
 from leakscope.errors import NotApplicable
 from leakscope.experiments.data import Name, images
-from leakscope.experiments.table import Row, Size
-from leakscope.federation import Federation, exact, simulate
+from leakscope.experiments.decaf_networks import Kind, Network
+from leakscope.experiments.decaf_rows import COLUMNS, RATES, ROUNDS, TEN
+from leakscope.experiments.table import Size
+from leakscope.federation import Federation, exact
 from leakscope.metrics import composition
 from leakscope.randomness import stream
+from leakscope.targets.torch import TorchTarget
+from leakscope.training.network import loaded
 from leakscope.training.recipe import Recipe
 
-if TYPE_CHECKING:
-    from torch import nn
-
-TEN = (
-    (12, 12, 12, 12, 12, 12, 12, 12, 12, 12),
-    (8, 12, 10, 9, 16, 19, 7, 12, 15, 12),
-    (18, 19, 9, 6, 18, 15, 16, 8, 5, 6),
-    (16, 4, 3, 22, 12, 16, 7, 2, 10, 28),
-    (6, 22, 0, 10, 12, 15, 30, 10, 8, 7),
-    (8, 13, 18, 6, 20, 0, 15, 10, 30, 0),
-    (20, 9, 16, 0, 9, 30, 0, 0, 32, 4),
-    (0, 0, 40, 6, 0, 0, 32, 4, 0, 38),
-    (0, 0, 0, 50, 0, 10, 0, 0, 0, 60),
-    (0, 0, 0, 0, 0, 0, 0, 120, 0, 0),
-)
-"""Mixes of the users of tables III, IV, XIV and XV, in parts of 120."""
-
-MNIST = (0.1849, 0.0790, 0.0510)
-"""The paper's mean L1, L2 and L∞ over the users of table III."""
-
-COLUMNS = ("L1", "L2", "L∞", "null classes right")
-LARGEST = {"L1": 2.0, "L2": 2**0.5}
-"""Of distances between two sets of shares."""
-
-PUBLISHED_RULE = {"name": "decaf", "faithful": True}
-BEST = {"name": "decaf", "level": "refined", "clients": 120}
-ATTACKS: Mapping[str, Mapping[str, Any]] = {
-    "the paper's method": PUBLISHED_RULE,
-    "leakscope, refined": BEST,
-    "leakscope, biases": {"name": "decaf", "level": "bias"},
-    "uniform over detected classes": {"name": "label-counts", "method": "uniform"},
-    "iLRG": {"name": "label-counts", "method": "ilrg"},
-    "random guess": {"name": "label-counts", "method": "random"},
-}
-
-_OPEN = (
-    "the third round alone is attacked; pixels are from 0 to 1, of which the paper says nothing; "
-    "optimiser settings that it leaves open are PyTorch's defaults, with batches of 64 and one "
-    "local epoch."
-)
-
-DIFFERS: Mapping[Size, str] = {
-    "small": "images averaged to about a quarter of their pixels, a smaller network, one seed, "
-    f"virtual clients at half of their default number; {_OPEN}",
-    "medium": "whole images and the paper's kinds of layers with channels of ours, two seeds, "
-    f"virtual clients at half of their default number; {_OPEN}",
-    "full": "whole images and the paper's kinds of layers with channels of ours, five seeds, "
-    f"virtual clients at half of their default number; {_OPEN}",
-}
-
-SEEDS: Mapping[Size, int] = {"small": 1, "medium": 2, "full": 5}
-
-_RATES = {"adadelta": 1.0, "sgd": 0.1}
+ACCURACY = "accuracy of the model"
+_TESTED = 1000
+"""Images that a model's accuracy is measured on."""
+_SIDES: Mapping[str, int] = {"cifar10": 16, "fer2013": 16}
+"""Of small images; the others have 14 pixels."""
+_MODULES: Mapping[str, int] = {"cifar10": 3, "ham10000": 3, "fer2013": 4}
+_MOST = 600
+"""Records of a user at size small."""
+_TRAINED = 10
+"""Rounds after which a model's accuracy is measured."""
 
 
-def rows(published: Sequence[float], **federation: Any) -> tuple[Row, ...]:
-    """The rows of one table: every attack, under the paper's optimiser and under plain SGD.
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """All that a federation depends on."""
 
-    Args:
-        published: the paper's mean L1, L2 and L∞ over users; its null classes are all right.
-        federation: what `measured` is told of data, users and records.
-    """
-    paper = dict(zip(COLUMNS, (*published, 1.0), strict=True))
-    return tuple(
-        Row(
-            f"{name}, {optimiser}",
-            {"attack": dict(attack), "optimiser": optimiser, **federation},
-            paper if (optimiser, name) == ("adadelta", "the paper's method") else {},
+    seed: int
+    size: Size
+    users: tuple[tuple[float, ...], ...] = TEN
+    """For each the parts of its classes, in any unit."""
+    data: Name = "mnist"
+    records: int = 1200
+    """Of each user, but for size small."""
+    optimiser: str = "adadelta"
+    auxiliary: int = 100
+    """Records of each class that the attacker owns, where so many are left."""
+    network: Kind = "plain"
+    width: int | None = None
+    """Inputs of the last layer, unless as usual."""
+    dropout: float = 0.0
+    noise: float | None = None
+    """Of DP-SGD, in multiples of the clipping norm."""
+
+    @property
+    def counts(self) -> Int[np.ndarray, "users classes"]:
+        """Records of each class that each user holds."""
+        parts = np.array(self.users, np.float64)
+        many = min(self.records, _MOST) if self.size == "small" else self.records
+        counts: np.ndarray = np.rint(parts / parts.sum(axis=1, keepdims=True) * many)
+        return counts.astype(np.int64)
+
+
+class _Played:
+    """A federation that goes on as far as it is asked for."""
+
+    def __init__(self, setting: Setting) -> None:
+        pool = _images(setting.data, setting.size)
+        clients = exact(pool, setting.counts, setting.seed)
+        left = np.setdiff1d(np.arange(len(pool)), np.concatenate(clients))
+        rng = stream(setting.seed, "auxiliary records")
+        classes = range(setting.counts.shape[1])
+        own = [rng.permutation(left[pool.y[left] == k])[: setting.auxiliary] for k in classes]
+        rest = rng.permutation(np.setdiff1d(left, np.concatenate(own)))[:_TESTED]
+        self.reference, self.test = pool.take(np.sort(np.concatenate(own))), pool.take(rest)
+        self.network = _network(setting, pool.x.shape[1:], len(classes))
+        recipe = _recipe(setting, self.network)
+        trainer = None if setting.noise is None else _private(recipe, setting.noise)
+        federation = Federation(
+            pool, clients, recipe, trainer=trainer, seed=setting.seed, workers=1
         )
-        for optimiser in _RATES
-        for name, attack in ATTACKS.items()
-        if (optimiser, name) != ("adadelta", "leakscope, biases")  # sgd's alone
-    )
+        self._coming = federation.rounds()
+        self._rounds: list[Round] = []
 
-
-def ablation(step: Step, published: Sequence[float]) -> tuple[Row, ...]:
-    """The published method without a step and with it, against the users of table III.
-
-    Args:
-        step: that is left out.
-        published: the paper's mean L1, L2 and L∞ over users without it.
-    """
-    without = PUBLISHED_RULE | {"without": step}
-    shown = {f"without {step}": without, "the paper's method": PUBLISHED_RULE}
-    papers = {f"without {step}": published, "the paper's method": MNIST}
-    return tuple(
-        Row(
-            f"{name}, {optimiser}",
-            {
-                "attack": attack,
-                "optimiser": optimiser,
-                "data": "mnist",
-                "users": TEN,
-                "records": 1200,
-            },
-            dict(zip(COLUMNS[:3], papers[name], strict=True)) if optimiser == "adadelta" else {},
-        )
-        for optimiser in _RATES
-        for name, attack in shown.items()
-    )
+    def round(self, number: int) -> Round:
+        """From 0."""
+        while len(self._rounds) <= number:
+            self._rounds.append(next(self._coming))
+        return self._rounds[number]
 
 
 def measured(
@@ -126,12 +97,8 @@ def measured(
     size: Size,
     *,
     attack: Mapping[str, Any],
-    optimiser: str,
-    data: Name,
-    users: Sequence[Sequence[float]],
-    records: int,
-    auxiliary: int = 100,
-    number: int = 2,
+    number: int | None = None,
+    **federation: Any,
 ) -> dict[str, list[float]]:
     """Distances of the guesses about each user, by one round's updates.
 
@@ -139,22 +106,19 @@ def measured(
         seed: of everything.
         size: of images and network.
         attack: its name and settings.
-        optimiser: of local training.
-        data: which images.
-        users: for each the parts of its classes, in any unit.
-        records: how many each user holds.
-        auxiliary: how many of each class the attacker owns, where so many are left.
-        number: of the round that is attacked, from 0.
+        number: of the round that is attacked, from 0; as `ROUNDS` has it unless given.
+        federation: see `Setting`.
     """
     how = dict(attack)
     built = catalog.update_attack(how.pop("name"), **how)
-    counts = _counts(users, records)
-    told = tuple(map(tuple, counts.tolist()))
-    views = _views(seed, size, optimiser, data, told, auxiliary, number + 1)
-    cut = [replace(view, rounds=(view.rounds[number],)) for view in views]
-    truths = [Proportions.of(row) for row in counts]
+    setting = _setting(seed, size, federation)
+    played = _played(setting)
+    seen = (played.round(ROUNDS[size] if number is None else number),)
+    users = range(len(setting.users))
+    views = [UpdateView(str(k), seen, played.network, played.reference) for k in users]
+    truths = [Proportions.of(row) for row in setting.counts]
     finding, guesses = auditing.run_on_clients(
-        cut, functools.partial(composition.measure, truths=truths), built, seed
+        views, functools.partial(composition.measure, truths=truths), built, seed
     )
     if guesses is None:
         raise NotApplicable(finding.reason)
@@ -166,69 +130,62 @@ def measured(
     return found | {COLUMNS[3]: right}
 
 
+def defended(
+    seed: int, size: Size, *, attack: Mapping[str, Any], **federation: Any
+) -> dict[str, list[float]]:
+    """As `measured`, and which of some images the global model classifies right some rounds later.
+
+    Args:
+        seed: see `measured`, as all others.
+        size: as there.
+        attack: as there.
+        federation: as there.
+    """
+    found = measured(seed, size, attack=attack, **federation)
+    played = _played(_setting(seed, size, federation))
+    state = played.round(_TRAINED - 1).aggregated
+    assert state is not None
+    answers = TorchTarget(loaded(played.network, state), "logits").predict(played.test.x)
+    hits = answers.argmax(axis=1) == played.test.y
+    return found | {ACCURACY: hits.astype(np.float64).tolist()}
+
+
+def _setting(seed: int, size: Size, federation: Mapping[str, Any]) -> Setting:
+    users: Sequence[Sequence[float]] = federation.get("users", TEN)
+    told = dict(federation) | {"users": tuple(map(tuple, users))}
+    return Setting(seed, size, **told)
+
+
 @functools.lru_cache(maxsize=2)
-def _views(
-    seed: int,
-    size: Size,
-    optimiser: str,
-    name: Name,
-    counts: tuple[tuple[int, ...], ...],
-    auxiliary: int,
-    rounds: int,
-) -> list[UpdateView]:
-    pool = _images(name, size)
-    clients = exact(pool, np.array(counts), seed)
-    left = np.setdiff1d(np.arange(len(pool)), np.concatenate(clients))
-    rng = stream(seed, "auxiliary records")
-    own = [rng.permutation(left[pool.y[left] == k])[:auxiliary] for k in range(len(counts[0]))]
-    reference = pool.take(np.sort(np.concatenate(own)))
-    modules = {"cifar10": 3, "ham10000": 3, "fer2013": 4}.get(name, 0)
-    network = _network(pool.x.shape[1:], len(counts[0]), 0 if size == "small" else modules, size)
-    recipe = Recipe(
-        network,
-        optimiser,  # type: ignore[arg-type]
-        lr=_RATES[optimiser],
-        epochs=1,
-        batch_size=64,
-    )
-    transcript = simulate(Federation(pool, clients, recipe, seed=seed), rounds)
-    return [transcript.view(str(k), network, reference) for k in range(len(counts))]
+def _played(setting: Setting) -> _Played:
+    return _Played(setting)
 
 
 @functools.lru_cache(maxsize=1)
 def _images(name: Name, size: Size) -> Records:
-    small = {"cifar10": 16, "fer2013": 16}.get(name, 14)
-    return images(name, small if size == "small" else None)
+    return images(name, _SIDES.get(name, 14) if size == "small" else None)
 
 
-def _counts(users: Sequence[Sequence[float]], records: int) -> Int[np.ndarray, "users classes"]:
-    parts = np.array(users, np.float64)
-    counts: np.ndarray = np.rint(parts / parts.sum(axis=1, keepdims=True) * records)
-    return counts.astype(np.int64)
+def _network(setting: Setting, shape: Sequence[int], classes: int) -> Network:
+    small = setting.size == "small"
+    return Network(
+        tuple(shape),
+        classes,
+        setting.network,
+        modules=0 if small else _MODULES.get(setting.data, 0),
+        part={"small": 16, "medium": 4, "full": 1}[setting.size],
+        small=small,
+        width=setting.width,
+        dropout=setting.dropout,
+    )
 
 
-def _network(
-    shape: Sequence[int], classes: int, modules: int, size: Size
-) -> "Callable[[], nn.Module]":
-    """Two convolutions and a pooling, or so many modules of both; then two dense layers."""
-    wide = (8, 16, 64) if size == "small" else (32, 64, 128)
-    return functools.partial(_built, tuple(shape), classes, modules, wide)
+def _recipe(setting: Setting, network: Network) -> Recipe:
+    rate = RATES[setting.optimiser]
+    return Recipe(network, setting.optimiser, lr=rate, epochs=1, batch_size=64)  # type: ignore[arg-type]
 
 
-def _built(
-    shape: tuple[int, ...], classes: int, modules: int, wide: tuple[int, int, int]
-) -> "nn.Module":
-    import torch
-    from torch import nn
+def _private(recipe: Recipe, noise: float) -> Any:
+    from leakscope.defences.dp_sgd import DPSGD
 
-    channels = shape[0]
-    layers: list[nn.Module] = []
-    for k in range(modules or 2):
-        more = wide[min(k, 1)]
-        layers += [nn.Conv2d(channels, more, 3, padding=1 if modules else 0), nn.ReLU()]
-        layers += [nn.MaxPool2d(2)] if modules or k == 1 else []
-        channels = more
-    body = nn.Sequential(*layers, nn.Flatten())
-    inputs = body(torch.zeros(1, *shape)).shape[1]
-    head = (nn.Linear(inputs, wide[2]), nn.ReLU(), nn.Linear(wide[2], classes))
-    return nn.Sequential(*body, *head)
+    return DPSGD(recipe, 1e-5, noise_multiplier=noise, jobs=1)

@@ -3,8 +3,10 @@
 import hashlib
 import importlib
 import json
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
@@ -80,13 +82,30 @@ def _measured(work: Work) -> Piece:
     try:
         measure = getattr(importlib.import_module(module), function)
         given = {"folder": (*work.earlier, work.folder)[0]} if work.keeps else {}
-        values = measure(work.seed, work.size, **work.settings, **given)
+        with _one_core():
+            values = measure(work.seed, work.size, **work.settings, **given)
     except StoreError:
         raise
     except LeakscopeError as error:
         reason = str(error)
     plain = {name: [float(value) for value in each] for name, each in values.items()}
     return Piece(work.row, work.seed, plain, reason, time.process_time() - begun)
+
+
+@contextmanager
+def _one_core() -> Iterator[None]:
+    """Within it joblib counts one core: work stays in this process, whose seconds are measured."""
+    before = os.environ.get(_CORES)
+    os.environ[_CORES] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[_CORES]
+        if before is not None:
+            os.environ[_CORES] = before
+
+
+_CORES = "LOKY_MAX_CPU_COUNT"
 
 
 def _key(work: Work) -> str:

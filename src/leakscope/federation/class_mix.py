@@ -1,12 +1,15 @@
-"""What one update tells the server about its client's classes: shares read off the last biases."""
+"""What one update tells the server about its client's classes: by its last biases, or an attack."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from jaxtyping import Float64
 
-from leakscope.core import LocalTraining, Tensors
-from leakscope.errors import DataError
+from leakscope.core import CompositionAttack, LocalTraining, Records, Tensors, UpdateView
+from leakscope.errors import DataError, NotApplicable
 from leakscope.federation.outgoing import Outgoing
 from leakscope.last_layer import shares_of_biases
 
@@ -34,10 +37,8 @@ class ClassMix:
                 records are not known.
         """
         change = self._change(outgoing.update)
-        even = 1 / max(len(change), 1)
-        nothing_known = np.full((len(change), len(change)), even)
-        shares = shares_of_biases(change, _step(outgoing), nothing_known)
-        return float(np.abs(shares - even).sum() / 2 / (1 - even))
+        nothing_known = np.full((len(change), len(change)), 1 / max(len(change), 1))
+        return _unevenness(shares_of_biases(change, _step(outgoing), nothing_known))
 
     def _change(self, update: Tensors) -> np.ndarray:
         vectors = [name for name, value in update.items() if value.ndim == 1]
@@ -48,6 +49,53 @@ class ClassMix:
                 f"name one of {', '.join(vectors) or 'a network that has any'}"
             )
         return update[name]
+
+
+@dataclass(frozen=True, slots=True)
+class InferredMix:
+    """How uneven the class shares are that an attack guesses from an update, scored alike.
+
+    The client attacks itself as the server would, with all that the server may have.
+
+    Args:
+        attack: such as `leakscope.attacks.decaf.Decaf`; it sees one round.
+        network: makes the module that the weights belong to.
+        reference: records of every class, as the server may own them; who has no others may take
+            some of its own.
+        seed: for the attack.
+    """
+
+    attack: CompositionAttack
+    network: Callable[[], Any]
+    reference: Records
+    seed: int = 0
+
+    def __call__(self, outgoing: Outgoing) -> float:
+        """The score of one update.
+
+        Raises:
+            DataError: the attack cannot be run on it.
+        """
+        sent, update = outgoing.sent, outgoing.update
+        view = UpdateView.between(
+            sent,
+            {name: sent[name] + change for name, change in update.items()},
+            outgoing.records or 0,
+            outgoing.training,
+            self.network,
+            self.reference,
+        )
+        try:
+            guess = self.attack(view, np.random.default_rng(self.seed))
+        except NotApplicable as error:
+            raise DataError(str(error)) from error
+        return _unevenness(guess.share)
+
+
+def _unevenness(shares: Float64[np.ndarray, " classes"]) -> float:
+    """Distance from equal shares, as a part of the largest that is possible."""
+    even = 1 / len(shares)
+    return float(np.abs(shares - even).sum() / 2 / (1 - even))
 
 
 def _step(outgoing: Outgoing) -> float:
