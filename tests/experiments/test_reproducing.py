@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import joblib
 import pytest
 from click.testing import CliRunner
 from scipy import stats
@@ -96,6 +97,22 @@ def test_pieces_that_other_code_measured_are_not_taken_up(
     monkeypatch.setattr(pieces, "code", lambda: "changed")
     reproduce("trial", "small", tmp_path)
     assert len(calls) == 8
+
+
+def test_seconds_are_those_of_all_processes_because_work_stays_in_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[int] = []
+
+    def work(*_: object, **__: object) -> dict[str, list[float]]:
+        counted.append(joblib.cpu_count())
+        return {"one": [0.0, 1.0]}
+
+    monkeypatch.setattr(trial, "work", work)
+    before = joblib.cpu_count()
+    reproduce("trial", "small", tmp_path)
+    assert set(counted) == {1}
+    assert joblib.cpu_count() == before
 
 
 def test_the_command_prints_json_last_and_resumes(

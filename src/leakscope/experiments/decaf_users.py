@@ -151,9 +151,8 @@ def defended(
 
 
 def _setting(seed: int, size: Size, federation: Mapping[str, Any]) -> Setting:
-    users: Sequence[Sequence[float]] = federation.get("users", TEN)
-    told = dict(federation) | {"users": tuple(map(tuple, users))}
-    return Setting(seed, size, **told)
+    users = tuple(tuple(map(float, user)) for user in federation.get("users", TEN))
+    return Setting(seed, size, **dict(federation) | {"users": users})
 
 
 @functools.lru_cache(maxsize=2)
