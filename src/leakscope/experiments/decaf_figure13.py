@@ -4,6 +4,7 @@ from leakscope.experiments import decaf_table5, decaf_table6
 from leakscope.experiments.decaf_rows import (
     BRIEF,
     COLUMNS,
+    HALF,
     LARGEST,
     PUBLISHED,
     UNIFORM,
@@ -54,6 +55,7 @@ TABLE = Table(
         SEEDS,
         "networks have 1 in 16 of their channels and units at size small, 1 in 4 at medium, and "
         "ResNet18 begins without stride and pooling",
-        "240 records a user, half as many virtual clients again",
+        "240 records a user",
+        HALF,
     ),
 )

@@ -1,6 +1,14 @@
 """Decaf's figure 8: users of MNIST, by the width of the last layer."""
 
-from leakscope.experiments.decaf_rows import ATTACKS, COLUMNS, LARGEST, MNIST, differs
+from leakscope.experiments.decaf_rows import (
+    BRIEF,
+    COLUMNS,
+    HALF,
+    LARGEST,
+    MNIST,
+    PUBLISHED,
+    differs,
+)
 from leakscope.experiments.table import Row, Size, Table
 
 SEEDS: dict[Size, int] = {"small": 1, "medium": 2, "full": 5}
@@ -15,14 +23,14 @@ TABLE = Table(
     rows=tuple(
         Row(
             f"{name}, {width} inputs",
-            {"attack": ATTACKS[name], "width": width},
-            MNIST if (width, name) == (USUAL, "the paper's method") else {},
+            {"attack": attack, "width": width},
+            MNIST if width == USUAL and attack == PUBLISHED else {},
         )
         for width in (16, USUAL, 256, 1024)
-        for name in ("the paper's method", "leakscope, refined")
+        for name, attack in (("the paper's method", PUBLISHED), ("leakscope, refined", BRIEF))
     ),
     work="leakscope.experiments.decaf_users:measured",
     seeds=SEEDS,
     minutes={"small": 1, "medium": 200, "full": 500},
-    differs=differs(SEEDS, "widths are ours, since the copy that we have lacks the paper's"),
+    differs=differs(SEEDS, HALF, "widths are ours, since the copy that we have lacks the paper's"),
 )

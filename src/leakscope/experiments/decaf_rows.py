@@ -31,6 +31,8 @@ RATES = {"adadelta": 1.0, "sgd": 0.1}
 PUBLISHED = {"name": "decaf", "faithful": True}
 BEST = {"name": "decaf", "level": "refined", "clients": 120}
 BRIEF = BEST | {"clients": 60}
+HALF = "half as many virtual clients again"
+"""What differs where `BRIEF` is measured."""
 UNIFORM = {"name": "label-counts", "method": "uniform"}
 ATTACKS: Mapping[str, Mapping[str, Any]] = {
     "the paper's method": PUBLISHED,
@@ -41,6 +43,12 @@ ATTACKS: Mapping[str, Mapping[str, Any]] = {
     "random guess": {"name": "label-counts", "method": "random"},
 }
 
+FEW = {
+    f"{name}, adadelta, 2 auxiliary images a class": {"attack": ATTACKS[name], "auxiliary": 2}
+    for name in ("the paper's method", "leakscope, refined")
+}
+"""Rows for an attacker who owns next to nothing."""
+
 _SIZES = {
     "small": "images averaged to about a quarter of their pixels, a smaller network whose first "
     "convolution has a stride, at most 600 records a user and so the fifth round for the third",
@@ -50,7 +58,7 @@ _SIZES = {
 _OPEN = (
     "pixels are from 0 to 1, of which the paper says nothing; optimiser settings that it leaves "
     "open are PyTorch's defaults, with batches of 64 and one local epoch; virtual clients at half "
-    "of their default number"
+    "of their default number unless a row says otherwise"
 )
 
 
@@ -68,7 +76,7 @@ def users_table(
     who: str,
     published: Sequence[float],
     *more: str,
-    few: bool = False,
+    extra: Mapping[str, Mapping[str, Any]] | None = None,
     minutes: int = 2,
     **federation: Any,
 ) -> Table:
@@ -79,7 +87,7 @@ def users_table(
         who: is attacked.
         published: the paper's mean L1, L2 and L∞ over users; its null classes are all right.
         more: what differs beside what always does.
-        few: two rows more, for an attacker with 2 records of each class.
+        extra: rows more, by name what they change.
         minutes: at size small.
         federation: see `leakscope.experiments.decaf_users.Setting`.
     """
@@ -95,11 +103,8 @@ def users_table(
         if (optimiser, name) != ("adadelta", "leakscope, biases")  # sgd's alone
     ]
     rows += [
-        Row(
-            f"{name}, adadelta, 2 auxiliary images a class",
-            {"attack": ATTACKS[name], "optimiser": "adadelta", "auxiliary": 2, **federation},
-        )
-        for name in list(ATTACKS)[: 2 if few else 0]
+        Row(name, {"optimiser": "adadelta", **federation, **settings})
+        for name, settings in (extra or {}).items()
     ]
     seeds: dict[Size, int] = {"small": 3, "medium": 3, "full": 5}
     return Table(

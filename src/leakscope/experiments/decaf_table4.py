@@ -1,12 +1,12 @@
 """Decaf's table IV: users of Fashion-MNIST."""
 
-from leakscope.experiments.decaf_rows import users_table
+from leakscope.experiments.decaf_rows import FEW, users_table
 
 TABLE = users_table(
     "IV",
     "ten users of Fashion-MNIST",
     (0.2625, 0.1213, 0.0808),
-    few=True,
+    extra=FEW,
     data="fashion_mnist",
     records=1200,
 )
