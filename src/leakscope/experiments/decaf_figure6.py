@@ -3,7 +3,7 @@
 from leakscope.experiments.decaf_rows import (
     BRIEF,
     COLUMNS,
-    HALF,
+    FEWER,
     LARGEST,
     MNIST,
     PUBLISHED,
@@ -31,5 +31,5 @@ TABLE = Table(
     work="leakscope.experiments.decaf_users:measured",
     seeds=SEEDS,
     minutes={"small": 1, "medium": 250, "full": 600},
-    differs=differs(SEEDS, HALF),
+    differs=differs(SEEDS, FEWER),
 )
