@@ -51,7 +51,7 @@ TABLE = Table(
     ),
     work="leakscope.experiments.decaf_users:measured",
     seeds=SEEDS,
-    minutes={"small": 1, "medium": 100, "full": 3000},
+    minutes={"small": 2, "medium": 100, "full": 3000},
     differs=differs(
         SEEDS,
         "networks have 1 in 16 of their channels and units at size small, 1 in 4 at medium, and "

@@ -32,7 +32,7 @@ TABLE = Table(
     ),
     work="leakscope.experiments.decaf_users:defended",
     seeds=SEEDS,
-    minutes={"small": 1, "medium": 60, "full": 150},
+    minutes={"small": 2, "medium": 60, "full": 150},
     differs=differs(
         SEEDS,
         "accuracy on 1,000 images after ten rounds",
