@@ -122,7 +122,14 @@ class DAP(Trained):
             TargetError: the recipe makes no network, or one that could not be trained, or that does
                 not end in a linear layer.
         """
-        found = self.taught(pool, job.rows, job.seed)
+        return self.chosen(self.taught(pool, job.rows, job.seed), pool, job)
+
+    def chosen(self, found: nn.Module, pool: Records, job: Job) -> "Protected":
+        """The best by r against this discriminator, and how it was trained.
+
+        Raises:
+            TargetError: see `protected`.
+        """
         tried = [self._tried(self.against(found, r), pool, job) for r in self.r]
         if len(tried) == 1:
             return tried[0]
