@@ -1,6 +1,6 @@
 """SELENA: a model taught by answers of others, none of which had seen the record it answered."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -15,8 +15,7 @@ from leakscope.defences.trained import Trained
 from leakscope.errors import DataError, SpecError
 from leakscope.randomness import stream
 from leakscope.targets.torch import TorchTarget
-from leakscope.training.fleet import Fleet
-from leakscope.training.loop import Job, assigned
+from leakscope.training.loop import Job
 from leakscope.training.objective import BatchLoss
 from leakscope.training.pool import Tensors
 from leakscope.training.recipe import Fitted
@@ -60,30 +59,10 @@ class SELENA(Trained):
                 f"models={self.models}: the paper leaves a record out of 10 of 25"
             )
 
-    def networks(
-        self,
-        pool: Records,
-        subsets: Bool[np.ndarray, "models records"],
-        seeds: Sequence[int],
-        start: Mapping[str, torch.Tensor] | None = None,
-    ) -> Iterator[nn.Module]:
-        """One distilled network a row of ``subsets``, in order, as soon as it is there.
-
-        Args:
-            pool: the records to draw from.
-            subsets: which of them each network is trained on.
-            seeds: one a network, for its own randomness.
-            start: a state dictionary from which every network and sub-model starts.
-
-        Raises:
-            DataError: a subset is empty, or too small to be split.
-            TargetError: the recipe makes no network, or one that could not be trained.
-        """
-        for job in assigned(subsets, seeds, start):
-            recipe = replace(self.recipe, loss=_SoftLabels(self.soft_labels(pool, job)))
-            fleet = Fleet(recipe, "one-by-one", self.workers or 1, self.device)
-            chosen = np.isin(np.arange(len(pool)), job.rows)[None]
-            yield from fleet.networks(pool, chosen, [job.seed], job.start)
+    def _networks(self, pool: Records, jobs: Sequence[Job]) -> Iterator[nn.Module]:
+        for job in jobs:
+            loss = _SoftLabels(self.soft_labels(pool, job))
+            yield self.alone(replace(self.recipe, loss=loss), pool, job)
 
     def soft_labels(self, pool: Records, job: Job) -> torch.Tensor:
         """For each record of the pool that is learned, what those say who never saw it; else 0.
@@ -117,7 +96,7 @@ class SELENA(Trained):
         order = stream(seed, "split").permuted(
             np.tile(np.arange(self.models), (len(fit), 1)), axis=1
         )
-        unseen: np.ndarray = order.T < self.left_out
+        unseen: np.ndarray = self.left_out > order.T
         return unseen
 
 

@@ -32,8 +32,6 @@ class Sizes(NamedTuple):
     """Of one model, those held out included; the pool has twice as many."""
     components: int
     """Of what a pretrained network sees; 0 takes the pixels."""
-    shrunk: int = 1
-    """Pixels of a side that are averaged to one, of CIFAR; Fashion-MNIST stays twice as fine."""
 
 
 class World(NamedTuple):
@@ -69,8 +67,7 @@ def halves(seed: int, models: int, total: int) -> Bool[np.ndarray, "models recor
 @functools.lru_cache(maxsize=3)
 def _records(data: Data, sizes: Sizes, folder: Path) -> Records:
     if not sizes.components:
-        part = max(1, sizes.shrunk // (1 + (data == "fashion_mnist")))
-        return images(data, SIDES[data] // part)
+        return images(data)
     found = images(data)
     some = found.take(stream(0, "images").permutation(len(found))[: sizes.images or None])
     return Records(_seen(data, some.x, folder), some.y)
