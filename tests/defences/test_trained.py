@@ -23,7 +23,7 @@ from . import trained_table as table
 SETTINGS: dict[str, dict[str, Any]] = {
     "adversarial-regularisation": {"weight": 0.5},
     "dap": {"r": (0.1,), "shadows": 4, "samples": "all"},
-    "selena": {"models": 4, "left_out": 2},
+    "selena": {"models": 4, "left_out": 1},
     "dp-sgd": {"delta": 1e-3, "epsilon": 60.0, "jobs": 1},
 }
 STRONG: dict[str, dict[str, Any]] = {

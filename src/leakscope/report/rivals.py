@@ -16,7 +16,7 @@ SHOWN = ("auc", "tpr@0.01", "tpr@0.001")
 """Metrics in the table; where no row has one, it has no column."""
 PAIRED = (
     "Differences, target by target: each target of a row was trained on the same records as that "
-    "of the first, so these intervals are narrower than the rows' own suggest."
+    "of the first, so a difference may be clear where the rows' own intervals overlap."
 )
 
 
