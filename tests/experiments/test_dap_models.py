@@ -35,7 +35,7 @@ def _few_images(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     # what the pretrained network would see
     monkeypatch.setattr(dap_world, "_seen", lambda _data, pixels, _folder: pixels[:, 0, 0, :20])
     monkeypatch.setattr(dap_world, "images", lambda *_: Records(x, y))
-    scale = Scale(Sizes(0, 200, 4), 4, 16, 3, 32, 4e-3, 2, (0.5, 0.1), (0.01,))
+    scale = Scale(Sizes(0, 200, 4), 4, 16, 2, 64, 4e-3, 2, (0.5,), (0.01,))
     monkeypatch.setattr(dap_models, "SCALES", {"small": scale})
     yield
     for cache in CACHES:
@@ -52,7 +52,7 @@ def measured(**settings: Any) -> dict[str, list[float]]:
         {},
         {"defence": "regularise", "select": "aop"},
         {"defence": "dap", "settings": {"discriminator": "random", "public": "test"}},
-        {"defence": "epochs", "settings": {"epsilon": 4.0}},
+        {"defence": "epochs", "settings": {"epsilon": 1.0}},
         {"defence": "dp-sgd", "linear": True, "select": "aop", "settings": {"epsilon": 4.0}},
     ],
     ids=repr,
