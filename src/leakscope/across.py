@@ -217,6 +217,26 @@ def mean(name: str, each: Sequence[Estimate]) -> Estimate:
     return Estimate(sum(values) / len(values), max(low, least), min(high, most))
 
 
+def difference(these: Sequence[Estimate], those: Sequence[Estimate]) -> Estimate:
+    """The mean difference of two rates, target by target, with Student's interval.
+
+    Where all differences are the same they do not tell how they vary: then the interval is what
+    the two means leave open.
+
+    Args:
+        these: one a target.
+        those: of the same targets, or of others that were trained on the same records.
+    """
+    each = [one.value - other.value for one, other in zip(these, those, strict=True)]
+    low, high = intervals.mean(each)
+    if low == high:
+        one, other = mean("", these), mean("", those)
+        assert one.high is not None
+        assert other.high is not None
+        low, high = one.low - other.high, one.high - other.low
+    return Estimate(sum(each) / len(each), max(-1.0, low), min(1.0, high))
+
+
 def _joined(findings: list[Finding], metrics: Mapping[str, Estimate]) -> Finding:
     first = findings[0]
     bad = [finding for finding in findings if finding.status is not Status.DONE]

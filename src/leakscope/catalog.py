@@ -70,6 +70,7 @@ TRAINED_DEFENCES = {
     "label-smoothing": "leakscope.defences.label_smoothing:LabelSmoothing",
     "relaxloss": "leakscope.defences.relaxloss:RelaxLoss",
     "adversarial-regularisation": "leakscope.defences.adversarial:AdversarialRegularisation",
+    "selena": "leakscope.defences.selena:SELENA",
     "dap": "leakscope.defences.dap:DAP",
     "dp-sgd": "leakscope.defences.dp_sgd:DPSGD",
 }

@@ -12,10 +12,7 @@ from leakscope import catalog, spec
 from leakscope.core import UpdateDefence
 from leakscope.defences.compose import chain
 from leakscope.errors import SpecError
-from leakscope.sections import Section
-from leakscope.training.recipe import Optimiser, Schedule
-
-Count = Annotated[int, pydantic.Field(ge=1)]
+from leakscope.sections import Count, RecipeSpec, Section
 
 
 class DataSpec(Section):
@@ -42,19 +39,12 @@ class ClientsSpec(Section):
     """With it each client draws its class mix from a Dirichlet distribution; without, IID."""
 
 
-class TrainingSpec(Section):
-    """``[training]``: how a client trains; see `leakscope.training.recipe.Recipe`."""
+class TrainingSpec(RecipeSpec):
+    """``[training]``: how a client trains."""
 
-    network: str
-    """``file.py:name``: a function that makes an untrained module."""
-    optimiser: Optimiser = "sgd"
-    lr: float = 0.1
-    momentum: float = 0.0
-    weight_decay: float = 0.0
     epochs: Count = 1
     """Local epochs: how often a client sees each of its records in a round."""
     batch_size: Count = 32
-    schedule: Schedule = "constant"
 
 
 class PrivacySpec(Section):

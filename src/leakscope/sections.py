@@ -1,19 +1,36 @@
-"""The sections of ``audit.toml``: which keys there are, and what each may hold."""
+"""The sections of ``audit.toml``, and those of several files: their keys, what each may hold."""
 
 from typing import Annotated, Any, Literal
 
 import pydantic
 
+from leakscope.training.recipe import Optimiser, Schedule
+
 Judge = Literal["low", "value"]
 Ceiling = Annotated[float, pydantic.Field(ge=0)]
 Epsilon = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
 Delta = Annotated[float, pydantic.Field(ge=0, lt=1)]
+Count = Annotated[int, pydantic.Field(ge=1)]
 
 
 class Section(pydantic.BaseModel):
     """A table of settings: frozen, and with no other keys than these."""
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class RecipeSpec(Section):
+    """``[training]`` of other files: how a model is trained; see `leakscope.training.recipe`."""
+
+    network: str
+    """``file.py:name``: a function that makes an untrained module."""
+    optimiser: Optimiser = "sgd"
+    lr: float = 0.1
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    epochs: Count = 20
+    batch_size: Count = 100
+    schedule: Schedule = "constant"
 
 
 class TargetSpec(Section):

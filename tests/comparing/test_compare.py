@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 import leakscope
 from leakscope import across, atomic, catalog
@@ -135,6 +136,33 @@ def test_aop_follows_from_accuracy_and_auc(found: Comparison) -> None:
         assert row.aop["2"] == aop_estimate(row.accuracy, row.strongest["auc"].estimate, 2.0)
 
 
+def test_differences_are_taken_target_by_target(found: Comparison) -> None:
+    plain, rule, label = found.rows
+    assert not plain.less
+    each = [
+        [
+            finding.metrics["auc"].value
+            for audit in one.audits.targets
+            for finding in audit.findings
+            if finding.label == one.strongest["auc"].attack
+        ]
+        for one in found.defences[:2]
+    ]
+    known = stats.ttest_rel(each[1], each[0]).confidence_interval()
+    auc = rule.less["auc"]
+    assert auc.value == pytest.approx(np.mean(each[1]) - np.mean(each[0]))
+    assert (auc.low, auc.high) == pytest.approx((max(-1, known.low), known.high))
+    assert auc.high is not None
+    assert auc.high < 0
+    same = label.less["accuracy"]  # the label stays: the interval is what the targets leave open
+    assert same.value == 0
+    assert same.high is not None
+    assert same.low == pytest.approx(-same.high)
+    assert same.high > 0
+    assert "Seconds an epoch" in found.table()
+    assert "not known" in found.table()
+
+
 def test_what_is_read_back_is_what_was_found(found: Comparison) -> None:
     assert found.path is not None
     again = result.load(found.path)
@@ -180,7 +208,7 @@ def test_tables_say_the_same(found: Comparison) -> None:
     assert summary["front"]["auc"] == ["rule"]
     text = (found.path / "summary.md").read_text()
     assert "<b>" not in text
-    assert text.count("\n| ") == 2 + len(found.rows)
+    assert text.count("\n| ") == 2 + len(found.rows) + 2 + len(found.rows) - 1
 
 
 def test_the_page_is_whole_and_inert(found: Comparison) -> None:

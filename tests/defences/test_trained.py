@@ -23,12 +23,14 @@ from . import trained_table as table
 SETTINGS: dict[str, dict[str, Any]] = {
     "adversarial-regularisation": {"weight": 0.5},
     "dap": {"r": (0.1,), "shadows": 4, "samples": "all"},
+    "selena": {"models": 4, "left_out": 1},
     "dp-sgd": {"delta": 1e-3, "epsilon": 60.0, "jobs": 1},
 }
 STRONG: dict[str, dict[str, Any]] = {
     "early-stopping": {"select": "aop", "held_out": 0.3},
     "regularise": {"dropout": 0.5, "l2": 0.5},
     "relaxloss": {"alpha": 0.8},
+    "selena": {"models": 6, "left_out": 3},
     "dp-sgd": {"delta": 1e-3, "epsilon": 5.0, "jobs": 1},
 }
 
@@ -106,6 +108,7 @@ def test_a_careless_defence_fails_the_table(prove: table.Property) -> None:
         ("early-stopping", {"select": "best"}, "a valid value for select of early-stopping"),
         ("early-stopping", {"patience": 0}, "patience from 1"),
         ("adversarial-regularisation", {"weight": -1.0}, "weight from 0"),
+        ("selena", {"models": 4, "left_out": 4}, "left_out from 1 to below models"),
         ("dap", {"r": ()}, "r from 0, one or more"),
         ("dap", {"shadows": 0}, "shadows from 1"),
         ("dap", {"samples": "some"}, "a valid value for samples of dap"),

@@ -1,6 +1,7 @@
 """DAP's tables: what a row measures, on a few images of noise, and how long DP-SGD may train."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,26 +9,41 @@ import pytest
 
 from leakscope.core import Records
 from leakscope.defences.accounting import epsilon_of
-from leakscope.experiments import dap_models
+from leakscope.experiments import dap_making, dap_models, dap_world
 from leakscope.experiments.dap_making import DELTA, NOISE, epochs_for
+from leakscope.experiments.dap_models import Scale
 from leakscope.experiments.dap_rows import rows
+from leakscope.experiments.dap_world import Sizes
 from leakscope.experiments.table import find
 
-ATTACKED = {"AUC, adaptive", "TPR at 1 % FPR, adaptive", "AOP(2), adaptive"}
+CACHES = (
+    dap_world.world,
+    dap_world._records,
+    dap_making._taught,
+    dap_models._making,
+    dap_models._undefended,
+    dap_models._told_of_undefended,
+)
 
 
 @pytest.fixture(autouse=True)
 def _few_images(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     rng = np.random.default_rng(0)
     y = rng.integers(0, 10, 800)
-    x = rng.normal(size=(800, 1, 4, 4)).astype(np.float32)
-    x[:, 0, 0, 0] += y
-    sizes = dap_models._Scale(200, 2, 3, {"fashion_mnist": 4}, 0, (0.01,), (0.5,))
-    monkeypatch.setattr(dap_models, "images", lambda *_: Records(x, y))
-    monkeypatch.setattr(dap_models, "_SCALES", {"small": sizes})
+    x = rng.random(size=(800, 1, 28, 28), dtype=np.float32) / 10
+    x[:, 0, 0, :20] += 0.04 * y[:, None]
+    # what the pretrained network would see
+    monkeypatch.setattr(dap_world, "_seen", lambda _data, pixels, _folder: pixels[:, 0, 0, :20])
+    monkeypatch.setattr(dap_world, "images", lambda *_: Records(x, y))
+    scale = Scale(Sizes(0, 200, 4), 4, 16, 2, 64, 4e-3, 2, (0.5,), (0.01,))
+    monkeypatch.setattr(dap_models, "SCALES", {"small": scale})
     yield
-    dap_models._world.cache_clear()
-    dap_models._records.cache_clear()
+    for cache in CACHES:
+        cache.cache_clear()
+
+
+def measured(**settings: Any) -> dict[str, list[float]]:
+    return dap_models.measured(0, "small", Path(), data="fashion_mnist", **settings)
 
 
 @pytest.mark.parametrize(
@@ -35,18 +51,52 @@ def _few_images(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     [
         {},
         {"defence": "regularise", "select": "aop"},
-        {"defence": "dap", "public": "test", "settings": {"samples": "all"}},
-        {"defence": "epochs", "settings": {"epsilon": 2.0}},
+        {"defence": "dap", "settings": {"discriminator": "random", "public": "test"}},
+        {"defence": "epochs", "settings": {"epsilon": 1.0}},
+        {"defence": "dp-sgd", "linear": True, "select": "aop", "settings": {"epsilon": 4.0}},
     ],
     ids=repr,
 )
 def test_a_row_is_measured_for_all_four_tables(settings: dict[str, Any]) -> None:
-    found = dap_models.measured(0, "small", data="fashion_mnist", **settings)
-    columns = {column for k in "1234" for column in find(f"dap-table{k}").columns}
-    private = settings.get("defence") == "epochs"
-    assert set(found) == columns - (ATTACKED if private else set())
-    for column, (value,) in found.items():
-        assert 0 <= value <= (np.inf if "epoch" in column or "whole" in column else 1)
+    found = measured(**settings)
+    tables = [find(f"dap-table{k}") for k in "1234"]
+    columns = {column for table in tables for column in table.columns}
+    assert set(found) == columns - {"TPR at 0.1 % FPR, adaptive"}  # of 200 records
+    for table in tables:
+        for column in columns.intersection(table.columns, found):
+            (value,) = found[column]
+            assert table.smallest.get(column, 0) <= value <= table.largest.get(column, 1)
+    if not settings:
+        assert {value for column, (value,) in found.items() if "less" in column} == {0.0}
+
+
+def test_a_discriminator_is_shared_by_rows_and_its_time_is_counted_in_each() -> None:
+    told: dict[str, Any] = {"defence": "dap", "settings": {"discriminator": "random"}}
+    first = measured(**told)
+    after = dap_making._taught.cache_info()
+    assert after.misses == 4  # one a model
+    second = measured(**told, select="aop")
+    assert dap_making._taught.cache_info().misses == after.misses
+    whole = "whole training, times the baseline's"
+    assert second[whole][0] > first[whole][0] / 3
+    measured(defence="dap", settings={"discriminator": "random", "public": "others"})
+    assert dap_making._taught.cache_info().misses == after.misses + 1  # one for all models
+
+
+def test_records_of_a_seed_are_apart_and_the_attackers_turn_the_axes() -> None:
+    sizes = Sizes(0, 200, 4)
+    one, other = (dap_world.world(seed, "fashion_mnist", sizes, Path()) for seed in (0, 1))
+    assert [len(part) for part in one] == [400, 200, 100]
+    assert not np.array_equal(one.pool.x, other.pool.x)
+    together = np.concatenate([part.x for part in one])
+    assert len(np.unique(together, axis=0)) == 700
+    deviations = one.reference.x.std(axis=0)
+    np.testing.assert_allclose(one.reference.x.mean(axis=0), 0, atol=1e-5)
+    assert deviations[0] == pytest.approx(1, rel=1e-4)
+    assert (np.diff(deviations) <= 0).all()
+    halves = dap_world.halves(0, 4, 400)
+    assert halves.sum(axis=1).tolist() == [200] * 4
+    assert (halves.sum(axis=0) == 2).all()
 
 
 def test_epochs_are_as_many_as_epsilon_allows() -> None:

@@ -56,7 +56,7 @@ def test_figures_stand_beside_the_papers_with_intervals(tmp_path: Path) -> None:
 
 
 def test_zeros_and_ones_are_a_rate_with_an_exact_interval() -> None:
-    found = reproducing._mean([1.0, 0.0, 1.0, 1.0], 1.0)
+    found = reproducing._mean([1.0, 0.0, 1.0, 1.0], 0.0, 1.0)
     exact = stats.binomtest(3, 4).proportion_ci(method="exact")
     assert found.value == 0.75
     assert (found.low, found.high) == pytest.approx((exact.low, exact.high))

@@ -119,10 +119,33 @@ class Compared:
             run=self.entered.run,
         )
 
+    def less(self, first: "Compared") -> dict[str, Estimate]:
+        """Accuracy and metrics less those of another, whose targets have the same records."""
+        names = [
+            name for name in rivals.SHOWN if name in self.strongest and name in first.strongest
+        ]
+        return {
+            name: across.difference(self._each(name), first._each(name))
+            for name in ("accuracy", *names)
+        }
+
+    def _each(self, name: str) -> list[Estimate]:
+        """Of every target the accuracy, or a metric of the attack that is strongest by it."""
+        if name == "accuracy":
+            return self._accuracies("non-members")
+        return [
+            finding.metrics[name]
+            for audit in self.audits.targets
+            for finding in audit.findings
+            if finding.label == self.strongest[name].attack
+        ]
+
     def _accuracy(self, group: str) -> Estimate:
+        return across.mean("accuracy", self._accuracies(group))
+
+    def _accuracies(self, group: str) -> list[Estimate]:
         checks = [check for audit in self.audits.targets for check in audit.checks]
-        each = [one.estimates[group] for one in checks if one.name == "model accuracy"]
-        return across.mean("accuracy", each)
+        return [one.estimates[group] for one in checks if one.name == "model accuracy"]
 
     def _failed(self, label: str) -> int:
         controls = [
@@ -150,7 +173,12 @@ class Comparison:
     @cached_property
     def rows(self) -> tuple[rivals.Row, ...]:
         """One a defence."""
-        return tuple(one.row(self.plan.lambdas) for one in self.defences)
+        first, *others = self.defences
+        plain = first.row(self.plan.lambdas)
+        return (
+            plain,
+            *(replace(one.row(self.plan.lambdas), less=one.less(first)) for one in others),
+        )
 
     @property
     def front(self) -> tuple[str, ...]:

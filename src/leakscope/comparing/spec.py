@@ -11,25 +11,15 @@ import pydantic
 from leakscope import catalog, spec
 from leakscope.core import MembershipAttack
 from leakscope.errors import SpecError
-from leakscope.sections import DataSpec, Section
-from leakscope.training.recipe import Optimiser, Schedule, Select
+from leakscope.sections import Count, DataSpec, RecipeSpec, Section
+from leakscope.training.recipe import Select
 
-Count = Annotated[int, pydantic.Field(ge=1)]
 Weight = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
 
 
-class TrainingSpec(Section):
-    """``[training]``: how a model is trained; see `leakscope.training.recipe.Recipe`."""
+class TrainingSpec(RecipeSpec):
+    """``[training]``: how a model is trained, and which epoch of it is taken."""
 
-    network: str
-    """``file.py:name``: a function that makes an untrained module."""
-    optimiser: Optimiser = "sgd"
-    lr: float = 0.1
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    epochs: Count = 20
-    batch_size: Count = 100
-    schedule: Schedule = "constant"
     patience: Count | None = None
     held_out: float = 0.1
     select: Select | None = None

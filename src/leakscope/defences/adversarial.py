@@ -90,7 +90,8 @@ class _Attacked:
             said: torch.Tensor = attacker(torch.cat([logits.softmax(dim=1), label], dim=1).float())
             return said
 
-        def loss(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        def loss(rows: torch.Tensor) -> torch.Tensor:
+            x, y = data.batch(rows)
             logits = module(x)
             drawn = torch.randint(len(held_out), (len(x),), device=held_out.device)
             with torch.no_grad():

@@ -1,12 +1,10 @@
 """DAP, discriminative adversarial privacy: a model that learns to mislead a frozen attacker."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
-import torch
-from jaxtyping import Bool
 from torch import nn
 
 from leakscope.core import Records
@@ -17,8 +15,7 @@ from leakscope.defences.trained import Trained
 from leakscope.errors import SpecError
 from leakscope.randomness import stream
 from leakscope.training.early import merit
-from leakscope.training.fleet import Fleet
-from leakscope.training.loop import Job, assigned
+from leakscope.training.loop import Job
 from leakscope.training.pool import Arrays
 from leakscope.training.recipe import Recipe, Rows
 
@@ -91,27 +88,8 @@ class DAP(Trained):
                     f"got {getattr(self, setting)!r}"
                 )
 
-    def networks(
-        self,
-        pool: Records,
-        subsets: Bool[np.ndarray, "models records"],
-        seeds: Sequence[int],
-        start: Mapping[str, torch.Tensor] | None = None,
-    ) -> Iterator[nn.Module]:
-        """One protected network a row of ``subsets``, in order, as soon as it is there.
-
-        Args:
-            pool: the records to draw from.
-            subsets: which of them each network is trained on.
-            seeds: one a network, for its own randomness.
-            start: a state dictionary from which every network starts.
-
-        Raises:
-            DataError: a subset is empty, or shadows classify too few records wrongly.
-            TargetError: the recipe makes no network, or one that could not be trained, or that does
-                not end in a linear layer.
-        """
-        for job in assigned(subsets, seeds, start):
+    def _networks(self, pool: Records, jobs: Sequence[Job]) -> Iterator[nn.Module]:
+        for job in jobs:
             yield self.protected(pool, job).module
 
     def protected(self, pool: Records, job: Job) -> "Protected":
@@ -122,7 +100,14 @@ class DAP(Trained):
             TargetError: the recipe makes no network, or one that could not be trained, or that does
                 not end in a linear layer.
         """
-        found = self.taught(pool, job.rows, job.seed)
+        return self.chosen(self.taught(pool, job.rows, job.seed), pool, job)
+
+    def chosen(self, found: nn.Module, pool: Records, job: Job) -> "Protected":
+        """The best by r against this discriminator, and how it was trained.
+
+        Raises:
+            TargetError: see `protected`.
+        """
         tried = [self._tried(self.against(found, r), pool, job) for r in self.r]
         if len(tried) == 1:
             return tried[0]
@@ -155,10 +140,7 @@ class DAP(Trained):
         return replace(self.recipe, loss=Misleading(discriminator, r, self.samples))
 
     def _tried(self, recipe: Recipe, pool: Records, job: Job) -> "Protected":
-        chosen = np.isin(np.arange(len(pool)), job.rows)[None]
-        fleet = Fleet(recipe, "one-by-one", self.workers or 1, self.device)
-        (module,) = fleet.networks(pool, chosen, [job.seed], job.start)
-        return Protected(module, recipe)
+        return Protected(self.alone(recipe, pool, job), recipe)
 
 
 class Protected(NamedTuple):

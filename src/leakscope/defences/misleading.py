@@ -57,7 +57,8 @@ class Misleading:
             nonlocal beta
             beta = balanced() if epoch else 1.0
 
-            def loss(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            def loss(rows: torch.Tensor) -> torch.Tensor:
+                x, y = data.batch(rows)
                 logits, features = last.answers(x)
                 kept = self._kept(logits, y)
                 total = cross_entropy(logits, y)

@@ -13,6 +13,7 @@ from leakscope.core import Records, Target
 from leakscope.errors import SpecError
 from leakscope.targets.torch import TorchTarget
 from leakscope.training.fleet import Fleet, Way
+from leakscope.training.loop import Job, assigned
 from leakscope.training.recipe import Recipe
 
 _HOW = {"identity": False}
@@ -48,7 +49,7 @@ class Trained:
         seeds: Sequence[int],
         start: Mapping[str, torch.Tensor] | None = None,
     ) -> Iterator[nn.Module]:
-        """One trained network a row of ``subsets``, in order, as soon as it is there.
+        """One defended network a row of ``subsets``, in order, as soon as it is there.
 
         Args:
             pool: the records to draw from.
@@ -57,10 +58,14 @@ class Trained:
             start: a state dictionary from which every network starts.
 
         Raises:
-            DataError: a subset is empty.
-            TargetError: the recipe makes no network, or one that could not be trained.
+            DataError: a subset is empty, or too small for this defence.
+            TargetError: the recipe makes no network, or one that could not be trained or defended.
         """
-        yield from self.fleet(self.defended()).networks(pool, subsets, seeds, start)
+        yield from self._networks(pool, assigned(subsets, seeds, start))
+
+    def _networks(self, pool: Records, jobs: Sequence[Job]) -> Iterator[nn.Module]:
+        """As one fleet; defences that prepare something for each model have their own."""
+        return self.fleet(self.defended()).trained(pool, jobs)
 
     def many(
         self,
@@ -71,8 +76,8 @@ class Trained:
         """`networks` as targets.
 
         Raises:
-            DataError: a subset is empty.
-            TargetError: the recipe makes no network, or one that could not be trained.
+            DataError: a subset is empty, or too small for this defence.
+            TargetError: the recipe makes no network, or one that could not be trained or defended.
         """
         for module in self.networks(pool, subsets, seeds):
             yield TorchTarget(module, "logits")
@@ -92,3 +97,9 @@ class Trained:
     def fleet(self, recipe: Recipe) -> Fleet:
         """What trains models by this recipe here."""
         return Fleet(recipe, self.way, self.workers, self.device)
+
+    def alone(self, recipe: Recipe, pool: Records, job: Job) -> nn.Module:
+        """One model by a recipe of its own, in this process."""
+        fleet = Fleet(recipe, "one-by-one", self.workers or 1, self.device)
+        (module,) = fleet.trained(pool, [job])
+        return module

@@ -1,131 +1,194 @@
-"""Making one defended model as DAP's tables have it, and what that takes."""
+"""Making a pool's models with one defence as DAP's tables have it, and what that takes."""
 
+import functools
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import process_time
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from torch import nn
 
 from leakscope import catalog
-from leakscope.core import Records, Trainer
-from leakscope.defences.accounting import epsilon_of
+from leakscope.core import Records
+from leakscope.defences.accounting import epsilon_of, noise_for
 from leakscope.defences.dap import DAP
 from leakscope.defences.dp_sgd import DPSGD
+from leakscope.defences.misleading import Misleading
 from leakscope.training.early import merit
 from leakscope.training.fleet import Fleet
 from leakscope.training.loop import Job
 from leakscope.training.pool import Arrays
 from leakscope.training.recipe import Recipe
 
-PRIVATE = ("epochs", "dp-sgd")
+Public = Literal["held out", "test", "others"]
 DELTA = 1e-5
-NOISE = 3.0
-"""The paper does not give its noise; ε follows from it and from the number of epochs."""
-_EPOCHS = 20
-"""Where the noise follows from ε instead."""
+NOISE = 1.5
+"""Where ε is spent epoch by epoch; the paper does not give its noise."""
 _TIMED = 3
 """Epochs by which one epoch is timed."""
 
 
-class _Made(NamedTuple):
-    """A defended model."""
+class Made(NamedTuple):
+    """Models with one defence, and CPU seconds."""
 
-    module: nn.Module
-    alike: Any
-    """Trains others in the same way: what an attacker does who knows all."""
-    brief: Any
-    """The same for `_TIMED` epochs."""
-
-
-class Timed(NamedTuple):
-    """A defended model, and CPU seconds."""
-
-    module: nn.Module
-    alike: Trainer
+    modules: list[nn.Module]
     whole: float
-    """With everything that comes before: tuning, shadows, a discriminator."""
+    """Of the first with everything that comes before: tuning, shadows, a discriminator."""
     epoch: float
-    """Of the model itself; its start and its share of the choice of the epoch are in it."""
+    """Of a model itself; its start and its share of the choice of the epoch are in it."""
 
 
-@dataclass(frozen=True)
+class _First(NamedTuple):
+    """A pool's first model, for which settings are tuned that the others are then made with."""
+
+    module: nn.Module
+    alike: Callable[[Job], nn.Module]
+    brief: Callable[[], object]
+    """Trains the same for `_TIMED` epochs."""
+    aside: float = 0.0
+    """CPU seconds to be added: what another row, that came first, has spent on the same. Or, below
+    0, what was spent on no training: finding the noise, or the epochs, for an ε."""
+
+
+@dataclass(frozen=True, eq=False)
 class Making:
-    """Makes the target in different ways, in this process.
+    """Makes models in different ways, in this process.
 
     Args:
-        pool: the candidates.
-        job: which of them are the target's, and its seed.
-        recipe: of an undefended model.
+        pool: the records of all models.
+        others: what DAP may learn from instead.
+        jobs: the models.
         grid: what Reg is tuned over.
+        r: what DAP tries.
+        shadows: that DAP's discriminator learns from.
+        private: how DP-SGD is run at a given ε: optimiser, learning rate, batch size, epochs.
     """
 
     pool: Records
-    job: Job
-    recipe: Recipe
+    others: Records
+    jobs: tuple[Job, ...]
     grid: Mapping[str, tuple[float, ...]]
+    r: tuple[float, ...]
+    shadows: int
+    private: Mapping[str, Any]
 
-    def timed(self, defence: str, settings: Mapping[str, Any]) -> Timed:
-        """A model with this defence, as `leakscope.experiments.dap_models.measured` names it."""
-        self._trained(_here(replace(self.recipe, epochs=1)))  # fills caches, not to be timed
+    def made(self, recipe: Recipe, defence: str, settings: Mapping[str, Any]) -> Made:
+        """All models with this defence, as `leakscope.experiments.dap_models.measured` names it."""
+        self._trained(_here(replace(recipe, epochs=1)), self.jobs[0])  # fills caches
         begun = process_time()
-        made = self._made(defence, dict(settings))
-        whole = process_time() - begun
+        first = self._first(recipe, defence, dict(settings))
+        whole = process_time() - begun + first.aside
         times = []
         for _ in range(2):  # the better of two
             begun = process_time()
-            self._trained(made.brief)
+            first.brief()
             times.append((process_time() - begun) / _TIMED)
-        return Timed(made.module, made.alike, whole, min(times))
+        rest = [first.alike(job) for job in self.jobs[1:]]
+        return Made([first.module, *rest], whole, min(times))
 
-    def _made(self, defence: str, settings: dict[str, Any]) -> _Made:
+    def _first(self, recipe: Recipe, defence: str, settings: dict[str, Any]) -> _First:
         if defence == "none":
-            return self._by_recipe(self.recipe)
+            return self._by(_here(recipe))
         if defence == "dap":
-            dap = DAP(self.recipe, **settings, way="one-by-one", workers=1)
-            module, recipe = dap.protected(self.pool, self.job)
-            return _Made(module, _here(recipe), _here(replace(recipe, epochs=_TIMED)))
-        if defence in PRIVATE:
-            return self._private(defence, settings["epsilon"])
-        if defence == "regularise":
-            combined = itertools.product(*self.grid.values())
-            each = [dict(zip(self.grid, values, strict=True)) for values in combined]
-            return self._best([self._by_recipe(self._defended(defence, one)) for one in each])
-        return self._by_recipe(self._defended(defence, settings))
+            return self._dap(recipe, **settings)
+        if defence in ("dp-sgd", "epochs"):
+            return self._private(recipe, defence, **settings)
+        grid = self.grid if defence == "regularise" else {}
+        combined = itertools.product(*grid.values())
+        tuned = [dict(zip(grid, values, strict=True)) for values in combined]
+        here = {"way": "one-by-one", "workers": 1}
+        tried: list[Any] = [
+            catalog.trained_defence(defence, recipe, **settings, **one, **here) for one in tuned
+        ]
+        return self._best([self._by(trainer) for trainer in tried], recipe)
 
-    def _defended(self, defence: str, settings: Mapping[str, Any]) -> Recipe:
-        found: Any = catalog.trained_defence(defence, self.recipe, **settings)
-        recipe: Recipe = found.defended()
-        return recipe
+    def _by(self, trainer: Any, learned: Callable[[Job], Job] = lambda job: job) -> _First:
+        """The first by a trainer.
 
-    def _by_recipe(self, recipe: Recipe) -> _Made:
-        brief = _here(replace(recipe, epochs=_TIMED))
-        return _Made(self._trained(_here(recipe)), _here(recipe), brief)
+        Args:
+            trainer: of models.
+            learned: the job of a model as the trainer is given it.
+        """
+        brief = replace(trainer, recipe=replace(trainer.recipe, epochs=_TIMED))
+        return _First(
+            self._trained(trainer, learned(self.jobs[0])),
+            lambda job: self._trained(trainer, learned(job)),
+            lambda: self._trained(brief, learned(self.jobs[0])),
+        )
 
-    def _private(self, defence: str, epsilon: float) -> _Made:
-        fitted = len(self.recipe.parts(self.job.rows, self.job.seed)[0])
-        if defence == "epochs":
-            epochs = epochs_for(epsilon, min(1.0, self.recipe.batch_size / fitted))
-            private = DPSGD(replace(self.recipe, epochs=epochs), DELTA, NOISE, jobs=1)
-        else:
-            recipe = replace(self.recipe, epochs=_EPOCHS)
-            private = DPSGD(recipe, DELTA, epsilon=epsilon, jobs=1)
-        brief = DPSGD(replace(self.recipe, epochs=_TIMED), DELTA, NOISE, jobs=1)
-        return _Made(self._trained(private), private, brief)
-
-    def _best(self, tried: list[_Made]) -> _Made:
+    def _best(self, tried: Sequence[_First], recipe: Recipe) -> _First:
         """By accuracy on the records held out, as the paper tunes."""
+        if len(tried) == 1:
+            return tried[0]
         data = Arrays.prepare(self.pool, tried[0].module).tensors("cpu")
-        parts = self.recipe.parts(self.job.rows, self.job.seed)
+        parts = recipe.parts(self.jobs[0].rows, self.jobs[0].seed)
         return max(tried, key=lambda one: merit("accuracy", one.module, data, *parts))
 
-    def _trained(self, trainer: Any) -> nn.Module:
-        chosen = np.isin(np.arange(len(self.pool)), self.job.rows)[None]
-        (module,) = trainer.networks(self.pool, chosen, [self.job.seed])
+    def _dap(self, recipe: Recipe, public: Public = "held out", **settings: Any) -> _First:
+        dap = DAP(recipe, self.r, self.shadows, **settings, way="one-by-one", workers=1)
+        job, begun = self.jobs[0], process_time()
+        discriminator, seconds = self._told(dap, public, job)
+        aside = seconds - (process_time() - begun)
+        module, found = dap.chosen(discriminator, self.pool, job)
+        assert isinstance(found.loss, Misleading)
+        settled, brief = replace(dap, r=(found.loss.r,)), _here(replace(found, epochs=_TIMED))
+
+        def alike(job: Job) -> nn.Module:
+            return settled.chosen(self._told(dap, public, job)[0], self.pool, job).module
+
+        return _First(module, alike, lambda: self._trained(brief, job), aside)
+
+    def _told(self, dap: DAP, public: Public, job: Job) -> tuple[nn.Module, float]:
+        """A discriminator, and the seconds it took, when it was first asked for.
+
+        It does not depend on how the epoch of the model is chosen. One that learned from records
+        outside the pool is everybody's.
+        """
+        whose = 0 if public == "others" else [one.seed for one in self.jobs].index(job.seed)
+        return _taught(self, replace(dap, recipe=replace(dap.recipe, select="loss")), public, whose)
+
+    def _private(self, recipe: Recipe, how: str, epsilon: float) -> _First:
+        """By epochs, or at the least noise for a fixed number of them.
+
+        Unless the epoch is chosen by AOP it is the last one: the guarantee stands.
+        """
+
+        def learned(job: Job) -> Job:
+            """The records that others learn, without those that they choose the epoch by."""
+            return job._replace(rows=recipe.parts(job.rows, job.seed)[0])
+
+        plain = recipe if recipe.select == "aop" else replace(recipe, select=None)
+        begun, records = process_time(), len(learned(self.jobs[0]).rows)
+        if how == "epochs":
+            epochs = epochs_for(epsilon, min(1.0, recipe.batch_size / records))
+            noise = NOISE
+        else:
+            epochs = self.private["epochs"]
+            plain = replace(plain, **self.private)
+            rate = min(1.0, plain.batch_size / records)
+            noise = noise_for(epsilon, rate, -(-epochs * records // plain.batch_size), DELTA)
+        aside = begun - process_time()
+        trainer = DPSGD(replace(plain, epochs=epochs), DELTA, noise, jobs=1)
+        made = self._by(trainer) if plain.selects else self._by(trainer, learned)
+        return made._replace(aside=aside)
+
+    def _trained(self, trainer: Any, job: Job) -> nn.Module:
+        chosen = np.isin(np.arange(len(self.pool)), job.rows)[None]
+        (module,) = trainer.networks(self.pool, chosen, [job.seed])
         assert isinstance(module, nn.Module)
         return module
+
+
+@functools.lru_cache(maxsize=64)
+def _taught(making: Making, dap: DAP, public: Public, whose: int) -> tuple[nn.Module, float]:
+    job = making.jobs[whose]
+    tests = np.setdiff1d(np.arange(len(making.pool)), job.rows)
+    records = {"held out": None, "test": making.pool.take(tests), "others": making.others}[public]
+    begun = process_time()
+    found = replace(dap, public=records).taught(making.pool, job.rows, job.seed)
+    return found, process_time() - begun
 
 
 def epochs_for(epsilon: float, rate: float) -> int:

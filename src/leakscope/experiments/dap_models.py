@@ -5,224 +5,215 @@ All four tables are columns of one measurement of the same models.
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float64
+from torch import nn
 
 from leakscope import auditing, catalog
 from leakscope.attacks import signals
-from leakscope.core import Challenge, Membership, ModelView, Records, Shadows, Target, Trainer
-from leakscope.experiments.data import images
+from leakscope.core import Challenge, Membership, ModelView, Records, Shadows, Target
+from leakscope.experiments.dap_making import Made, Making
+from leakscope.experiments.dap_world import SIDES, Data, Sizes, World, halves, world
 from leakscope.experiments.table import Size
 from leakscope.metrics import tradeoff
-from leakscope.randomness import stream
+from leakscope.targets.torch import TorchTarget
+from leakscope.training.loop import Job
 from leakscope.training.recipe import Recipe, Select
 
-if TYPE_CHECKING:
-    from torch import nn
-
-    from leakscope.training.loop import Job
-
-Data = Literal["cifar10", "cifar100", "fashion_mnist"]
-Public = Literal["held out", "test", "others"]
-
 _DROPOUT, _L2 = (0.2, 0.33, 0.5), (0.1, 0.01, 0.001)
+_PRIVATE = {"optimiser": "sgd", "lr": 1.0, "momentum": 0.9, "batch_size": 256, "epochs": 15}
+_HELD_OUT = 1 / 3
+_ADAPTIVE = ("lira", "rmia")
 
 
 @dataclass(frozen=True, slots=True)
-class _Scale:
+class Scale:
     """How much is computed."""
 
-    records: int
-    """Of one model, those held out included; as many more are the test set."""
-    shadows: int
-    epochs: int
-    side: Mapping[Data, int]
+    sizes: Sizes
+    models: int
+    """Of one pool, an even number: each is attacked with all others as its shadows."""
     width: int
-    """Of the convolutions, as multiples of it; 0 is a perceptron."""
+    """Of the hidden layer, or of the first convolution."""
+    epochs: int
+    batch_size: int
+    lr: float
+    shadows: int
+    """That DAP's discriminator learns from."""
+    r: tuple[float, ...]
+    """That DAP tries."""
     l2: tuple[float, ...]
     """That Reg is tuned over, with each dropout of the paper."""
-    r: tuple[float, ...] = (0.1, 0.25, 0.5)
-    """That DAP tries."""
 
 
-_PARTS: Mapping[Data, int] = {"cifar10": 8, "cifar100": 8, "fashion_mnist": 14}
-_WHOLE: Mapping[Data, int] = {"cifar10": 32, "cifar100": 32, "fashion_mnist": 28}
-_SCALES: Mapping[Size, _Scale] = {
-    "small": _Scale(450, 4, 20, _PARTS, 0, (0.01,), (0.1, 0.5)),
-    "medium": _Scale(1500, 8, 60, {"cifar10": 16, "cifar100": 16, "fashion_mnist": 14}, 16, _L2),
-    "full": _Scale(1500, 16, 100, _WHOLE, 64, _L2),
+SCALES: Mapping[Size, Scale] = {
+    "small": Scale(Sizes(5000, 1000, 64), 6, 128, 12, 64, 4e-3, 4, (0.1, 0.5), (0.01,)),
+    "medium": Scale(Sizes(0, 1700, 128), 16, 256, 20, 32, 1e-3, 10, (0.1, 0.25, 0.5), _L2),
+    "full": Scale(Sizes(0, 1700, 0), 16, 64, 100, 32, 1e-3, 10, (0.1, 0.25, 0.5), _L2),
 }
-_HELD_OUT = 1 / 3
 
 
-class _World(NamedTuple):
-    """The same records for all rows."""
+@dataclass(frozen=True, slots=True)
+class _Network:
+    """What all rows train: a perceptron of features or a convolutional network; or a linear one."""
 
-    candidates: Records
-    """The target's, and as many others: the test set."""
-    chosen: Bool[np.ndarray, " candidates"]
-    """Which are the target's."""
-    others: Records
-    """As many as the test set: what DAP_t may learn from without spoiling the test."""
-    reference: Records
+    channels: int
+    inputs: int
+    """Numbers of a record."""
+    width: int
+    classes: int
+    linear: bool
+
+    def __call__(self) -> nn.Module:
+        if self.linear:
+            return nn.Sequential(nn.Flatten(), nn.Linear(self.inputs, self.classes))
+        width = self.width
+        if not self.channels:
+            first = nn.Linear(self.inputs, width)
+            return nn.Sequential(first, nn.ReLU(), nn.Linear(width, self.classes))
+        layers: list[nn.Module] = []
+        for inside, outside in ((self.channels, width), (width, 2 * width), (2 * width, 4 * width)):
+            layers += [nn.Conv2d(inside, outside, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+        pooled = [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+        return nn.Sequential(*layers[:-1], *pooled, nn.Linear(4 * width, self.classes))
 
 
 def measured(
     seed: int,
     size: Size,
+    folder: Path,
     *,
     data: Data,
     defence: str = "none",
     select: Select = "accuracy",
+    linear: bool = False,
     settings: Mapping[str, Any] | None = None,
-    public: Public = "held out",
 ) -> dict[str, list[float]]:
-    """All columns of all four tables.
+    """All columns of all four tables: means over the models of one pool.
 
     Args:
         seed: of everything.
         size: how much is computed.
+        folder: where what a pretrained network sees is kept.
         data: which images.
         defence: its name, ``none``, or ``epochs`` for DP-SGD that stops where ε is spent.
         select: by what the epoch is chosen, for whatever is trained.
-        settings: of the defence.
-        public: what DAP's shadows are trained on.
+        linear: whether the model is a linear one.
+        settings: of the defence; for DAP also ``public``, what its shadows are trained on.
     """
-    from leakscope.experiments.dap_making import PRIVATE, Making
-    from leakscope.targets.torch import TorchTarget
-    from leakscope.training.loop import Job
-
-    scale, world = _SCALES[size], _world(seed, size, data)
-    pool, chosen = world.candidates, world.chosen
-    recipe = _recipe(scale, data, select)
-    how = dict(settings or {}) | ({"r": scale.r} if defence == "dap" else {})
-    if public != "held out":
-        how["public"] = pool.take(np.flatnonzero(~chosen)) if public == "test" else world.others
-    job = Job(np.flatnonzero(chosen), seed)
-    making = Making(pool, job, recipe, {"dropout": _DROPOUT, "l2": scale.l2})
-    undefended = making.timed("none", {})
-    made = making.timed(defence, how)
-    target = TorchTarget(made.module, "logits")
-    accuracy = _accuracy(target, pool.take(np.flatnonzero(~chosen)))
-    fit = _fitted(recipe, job)
-    asked = fit | ~chosen
-    view = ModelView(target, pool.take(np.flatnonzero(asked)), world.reference)
-    auc = _rates(view, fit[asked], "threshold")["auc"]
-    found = {
-        "accuracy": accuracy,
-        "AUC": auc,
-        "AOP(2)": tradeoff.aop(accuracy, auc),
+    scale, parts = SCALES[size], world(seed, data, SCALES[size].sizes, folder)
+    recipe = _recipe(scale, data, select, linear=linear)
+    undefended = _undefended(seed, size, folder, data, select)
+    making = _making(seed, size, folder, data)
+    made = making.made(recipe, defence, settings or {})
+    found = _told(made.modules, parts, making.jobs, recipe)
+    baseline = _told_of_undefended(seed, size, folder, data, select)
+    less = {
+        f"{column}, less the baseline's": found[column] - baseline[column]
+        for column in ("accuracy", "AUC, adaptive", "AOP(2)", "AOP(2), adaptive")
+    }
+    times = {
         "seconds an epoch": made.epoch,
         "epoch, times the baseline's": made.epoch / undefended.epoch,
         "whole training, times the baseline's": made.whole / undefended.whole,
     }
-    if size != "small" or defence not in PRIVATE:
-        drawn = _halves(seed, scale.shadows, len(pool))
-        view = replace(view, shadows=_shadows(view, made.alike, pool, recipe, drawn, asked))
-        rates = _rates(view, fit[asked], "rmia")
-        found["AUC, adaptive"] = rates["auc"]
-        found["TPR at 1 % FPR, adaptive"] = rates["tpr@0.01"]
-        found["AOP(2), adaptive"] = tradeoff.aop(accuracy, rates["auc"])
-    return {column: [value] for column, value in found.items()}
+    every = found | less | times
+    return {column: [value] for column, value in every.items() if not np.isnan(value)}
 
 
-class _Halves(NamedTuple):
-    """What shadows are trained on, and with which seeds."""
-
-    subsets: Bool[np.ndarray, "models records"]
-    seeds: list[int]
-
-
-def _halves(seed: int, count: int, total: int) -> _Halves:
-    """Pairs of a half and the other one: each candidate is drawn for half of the shadows."""
-    drawn = stream(seed, "halves of the candidates")
-    halves = [drawn.permutation(total) < total // 2 for _ in range(count // 2)]
-    subsets = np.stack([half for one in halves for half in (one, ~one)])
-    return _Halves(subsets, [1000 * (seed + 1) + k for k in range(len(subsets))])
+@functools.lru_cache(maxsize=2)
+def _undefended(seed: int, size: Size, folder: Path, data: Data, select: Select) -> Made:
+    recipe = _recipe(SCALES[size], data, select, linear=False)
+    return _making(seed, size, folder, data).made(recipe, "none", {})
 
 
-def _shadows(
-    view: ModelView,
-    trainer: Trainer,
-    pool: Records,
-    recipe: Recipe,
-    drawn: _Halves,
-    asked: Bool[np.ndarray, " candidates"],
-) -> Shadows:
-    """What models say that were trained as the target was; who was held out is no member."""
-    from leakscope.training.loop import Job
+@functools.lru_cache(maxsize=2)
+def _told_of_undefended(
+    seed: int, size: Size, folder: Path, data: Data, select: Select
+) -> dict[str, float]:
+    making = _making(seed, size, folder, data)
+    modules = _undefended(seed, size, folder, data, select).modules
+    parts = world(seed, data, SCALES[size].sizes, folder)
+    return _told(modules, parts, making.jobs, _recipe(SCALES[size], data, select, linear=False))
 
-    assert view.reference is not None
-    models = list(trainer.many(pool, drawn.subsets, drawn.seeds))
-    jobs = [Job(np.flatnonzero(s), k) for s, k in zip(*drawn, strict=True)]
-    member = np.stack([_fitted(recipe, job)[asked] for job in jobs], axis=1)
-    return Shadows(_phi(models, view.records), member, _phi(models, view.reference))
+
+@functools.lru_cache(maxsize=1)
+def _making(seed: int, size: Size, folder: Path, data: Data) -> Making:
+    scale = SCALES[size]
+    pool, others, _ = world(seed, data, scale.sizes, folder)
+    drawn = halves(seed, scale.models, len(pool))
+    jobs = (Job(np.flatnonzero(half), 1000 * (seed + 1) + k) for k, half in enumerate(drawn))
+    grid = {"dropout": _DROPOUT, "l2": scale.l2}
+    return Making(pool, others, tuple(jobs), grid, scale.r, scale.shadows, _PRIVATE)
+
+
+def _told(
+    modules: list[nn.Module], parts: World, jobs: tuple[Job, ...], recipe: Recipe
+) -> dict[str, float]:
+    """Each model attacked in turn, with the others as shadows; means over models."""
+    pool, _, reference = parts
+    targets = [TorchTarget(module, "logits") for module in modules]
+    phi, reference_phi = (_phi(targets, records) for records in (pool, reference))
+    every = np.arange(len(pool))
+    drawn = np.stack([np.isin(every, job.rows) for job in jobs], axis=1)
+    fit = np.stack([np.isin(every, recipe.parts(j.rows, j.seed)[0]) for j in jobs], axis=1)
+    rows = []
+    for k, target in enumerate(targets):
+        asked, others = fit[:, k] | ~drawn[:, k], np.arange(len(targets)) != k
+        shadows = Shadows(phi[asked][:, others], fit[asked][:, others], reference_phi[:, others])
+        view = ModelView(target, pool.take(np.flatnonzero(asked)), reference, shadows)
+        accuracy = _accuracy(target, pool.take(np.flatnonzero(~drawn[:, k])))
+        rows.append([accuracy, *_rates(view, fit[asked, k])])
+    accuracy, auc, *adaptive = np.mean(rows, axis=0).tolist()
+    attacks = np.array(adaptive).reshape(len(_ADAPTIVE), 3)
+    strongest = attacks.max(axis=0)
+    return {
+        "accuracy": accuracy,
+        "AUC": auc,
+        "AOP(2)": tradeoff.aop(accuracy, auc),
+        "AUC, adaptive": float(strongest[0]),
+        "AOP(2), adaptive": tradeoff.aop(accuracy, float(strongest[0])),
+        "TPR at 1 % FPR, adaptive": float(strongest[1]),
+        "TPR at 0.1 % FPR, adaptive": float(strongest[2]),
+    }
+
+
+def _rates(view: ModelView, member: Bool[np.ndarray, " records"]) -> list[float]:
+    """AUC of a threshold; AUC and TPR of each attack with shadows, NaN with too few records."""
+    challenge, found = Challenge(view, Membership(member)), []
+    for name in ("threshold", *_ADAPTIVE):
+        finding = auditing.run(challenge, catalog.attack(name), 0).finding
+        metrics = ("auc",) if name == "threshold" else ("auc", "tpr@0.01", "tpr@0.001")
+        values = {metric: estimate.value for metric, estimate in finding.metrics.items()}
+        found += [values.get(metric, np.nan) for metric in metrics]
+    return found
 
 
 def _accuracy(target: Target, test: Records) -> float:
     return float((target.predict(test.x).argmax(axis=1) == test.y).mean())
 
 
-def _fitted(recipe: Recipe, job: "Job") -> Bool[np.ndarray, " candidates"]:
-    """Which candidates were learned from, and not held out; they are twice a model's records."""
-    fit, _ = recipe.parts(job.rows, job.seed)
-    return np.isin(np.arange(2 * len(job.rows)), fit)
-
-
-def _rates(view: ModelView, member: Bool[np.ndarray, " records"], attack: str) -> dict[str, float]:
-    finding = auditing.run(Challenge(view, Membership(member)), catalog.attack(attack), 0).finding
-    return {name: estimate.value for name, estimate in finding.metrics.items()}
-
-
-def _phi(models: list[Target], records: Records) -> Float64[np.ndarray, "records models"]:
+def _phi(models: list[TorchTarget], records: Records) -> Float64[np.ndarray, "records models"]:
     columns = [
         signals.compute("scaled_logit", model.predict(records.x), records.y) for model in models
     ]
     return np.stack(columns, axis=1)
 
 
-@functools.lru_cache(maxsize=8)
-def _world(seed: int, size: Size, data: Data) -> _World:
-    scale = _SCALES[size]
-    records = _records(data, scale.side[data], flat=not scale.width)
-    order = stream(seed, "parts").permutation(len(records))
-    edges = np.cumsum([2 * scale.records, scale.records, scale.records // 2])
-    candidates, others, reference, _ = (records.take(part) for part in np.split(order, edges))
-    return _World(candidates, np.arange(len(candidates)) < scale.records, others, reference)
-
-
-@functools.lru_cache(maxsize=3)
-def _records(data: Data, side: int, *, flat: bool) -> Records:
-    found = images(data, side)
-    return Records(found.x.reshape(len(found), -1), found.y) if flat else found
-
-
-def _recipe(scale: _Scale, data: Data, select: Select) -> Recipe:
-    channels = 1 if data == "fashion_mnist" else 3
-    classes = 100 if data == "cifar100" else 10
-    network = functools.partial(_network, channels, scale.side[data], scale.width, classes)
+def _recipe(scale: Scale, data: Data, select: Select, *, linear: bool) -> Recipe:
+    channels = 0 if scale.sizes.components else (1 if data == "fashion_mnist" else 3)
+    inputs = scale.sizes.components or channels * SIDES[data] ** 2
+    network = _Network(channels, inputs, scale.width, 100 if data == "cifar100" else 10, linear)
     return Recipe(
         network,
         "adam",
-        lr=1e-3,
+        lr=scale.lr,
         epochs=scale.epochs,
-        batch_size=32,
+        batch_size=scale.batch_size,
         held_out=_HELD_OUT,
         select=select,
     )
-
-
-def _network(channels: int, side: int, width: int, classes: int) -> "nn.Module":
-    from torch import nn
-
-    if not width:
-        wide = nn.Linear(channels * side**2, 256)
-        return nn.Sequential(wide, nn.ReLU(), nn.Linear(256, 64), nn.ReLU(), nn.Linear(64, classes))
-    layers: list[nn.Module] = []
-    for inside, outside in ((channels, width), (width, 2 * width), (2 * width, 4 * width)):
-        layers += [nn.Conv2d(inside, outside, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
-    pooled = [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
-    return nn.Sequential(*layers[:-1], *pooled, nn.Linear(4 * width, classes))

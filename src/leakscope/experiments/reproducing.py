@@ -80,19 +80,20 @@ def _cells(table: Table, found: Sequence[Piece]) -> tuple[Cell, ...]:
         for column in table.columns:
             values = [value for piece in own for value in piece.values.get(column, [])]
             why = reason or (f"{len(values)} values, of 2 needed" if len(values) < 2 else "")
-            ours = None if why else _mean(values, table.largest.get(column, 1.0))
+            ends = table.smallest.get(column, 0.0), table.largest.get(column, 1.0)
+            ours = None if why else _mean(values, *ends)
             spread = float(np.std(values, ddof=1)) if table.deviations and ours else None
             cells.append(Cell(row.name, column, ours, row.paper.get(column), why, spread))
     return tuple(cells)
 
 
-def _mean(values: Sequence[float], largest: float) -> Estimate:
+def _mean(values: Sequence[float], smallest: float, largest: float) -> Estimate:
     mean = float(np.mean(values))
     if set(values) <= {0.0, 1.0}:  # of each record whether it was found: a rate, exactly
         low, high = intervals.clopper_pearson(int(sum(values)), len(values))
     else:
         low, high = intervals.mean(values)
-    return Estimate(mean, max(0.0, low), min(largest, high))
+    return Estimate(mean, max(smallest, low), min(largest, high))
 
 
 def _made(name: str, size: Size, found: Iterable[Piece], crew: Crew) -> Made:

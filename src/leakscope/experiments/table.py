@@ -76,7 +76,9 @@ class Table:
     differs: Mapping[Size, str]
     """What is not as in the paper."""
     largest: Mapping[str, float] = field(default_factory=dict)
-    """Of columns whose values may exceed 1. None is below 0: no interval goes beyond."""
+    """Of columns whose values may exceed 1: no interval goes beyond."""
+    smallest: Mapping[str, float] = field(default_factory=dict)
+    """Of columns whose values may be below 0."""
     keeps: bool = False
     """The measuring function is given ``folder`` too, for what several rows need."""
     drawn: tuple[str, ...] = ()

@@ -166,6 +166,8 @@ def _page(told: Told, svgs: Mapping[str, str]) -> str:
         below=below,
         headings=rivals.headings(told),
         table=[[words.plain(cell) for cell in rivals.cells(told, row)] for row in told.rows],
+        paired=[[words.plain(cell) for cell in row] for row in rivals.differences(told)],
+        about_paired=rivals.PAIRED,
         best=rivals.front(told.rows),
         notes=[(row.name, note) for row in told.rows for note in rivals.notes_on(row)],
         figures={name: Markup(svg) for name, svg in svgs.items()},  # noqa: S704 - drawn by us

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from leakscope.core import Estimate
@@ -14,6 +14,10 @@ from leakscope.report.markdown import inert
 SCHEMA = 1
 SHOWN = ("auc", "tpr@0.01", "tpr@0.001")
 """Metrics in the table; where no row has one, it has no column."""
+PAIRED = (
+    "Differences, target by target: each target of a row was trained on the same records as that "
+    "of the first, so a difference may be clear where the rows' own intervals overlap."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,8 @@ class Row:
     """Attacks that count for nothing here, each with the reason."""
     run: str
     """Folder of its audits, within that of the comparison; empty without one."""
+    less: Mapping[str, Estimate] = field(default_factory=dict)
+    """Accuracy and metrics less the first row's, target by target; empty in the first row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +103,8 @@ def _dominates(one: tuple[float, float], other: tuple[float, float]) -> bool:
 def headings(told: Told) -> list[str]:
     """Of the table, as people read it."""
     aop = [f"AOP({weight})" for weight in told.lambdas]
-    return ["Defence", "Accuracy", *map(words.title, told.metrics), *aop, "Guaranteed ε", "Seconds"]
+    rest = ["Guaranteed ε", "Seconds", "Seconds an epoch"]
+    return ["Defence", "Accuracy", *map(words.title, told.metrics), *aop, *rest]
 
 
 def cells(told: Told, row: Row) -> list[str]:
@@ -111,7 +118,22 @@ def cells(told: Told, row: Row) -> list[str]:
         words.auc(row.aop[weight]) if weight in row.aop else "not measurable"
         for weight in told.lambdas
     ]
-    return [row.name, words.rate(row.accuracy), *leaks, *aop, _guarantee(row), _seconds(told, row)]
+    times = [_seconds(told, row), "not known" if row.epochs is None else _epoch(row, row.epochs)]
+    return [row.name, words.rate(row.accuracy), *leaks, *aop, _guarantee(row), *times]
+
+
+def differences(told: Told) -> list[list[str]]:
+    """The table of what the others are less the first, headings on top; empty with one row."""
+    first, *others = told.rows
+    if not others:
+        return []
+    names = ["accuracy", *told.metrics]
+    head = [f"Less {first.name}", *map(words.title, names)]
+    return [head, *([row.name, *(_difference(row, name) for name in names)] for row in others)]
+
+
+def _difference(row: Row, name: str) -> str:
+    return words.measured(name, row.less[name]) if name in row.less else "not measurable"
 
 
 def _guarantee(row: Row) -> str:
@@ -125,6 +147,10 @@ def _seconds(told: Told, row: Row) -> str:
     first = told.rows[0]
     times = f" ({row.seconds / first.seconds:.2g} times)" if row.name != first.name else ""
     return f"{row.seconds:.2g}{times}"
+
+
+def _epoch(row: Row, epochs: int) -> str:
+    return f"{row.seconds / epochs:.2g}"
 
 
 def lines(told: Told) -> tuple[str, ...]:
@@ -142,18 +168,25 @@ def lines(told: Told) -> tuple[str, ...]:
         else "No attack could be measured, so nothing is said of privacy.",
         "Each privacy figure is that of the attack that is strongest on average. A low figure says "
         "that these attacks found little, not that there is little to find.",
-        "Seconds are what one model takes on one core, or on the wall where an accelerator trains.",
+        "Seconds are what one model takes on one core, or on the wall where an accelerator trains, "
+        "with all that comes before; those of an epoch are the same over the epochs of its recipe.",
     )
 
 
 def markdown(told: Told) -> str:
     """The table in Markdown, with what it means."""
-    head = headings(told)
-    rows = [head, ["---"] * len(head), *([inert(c) for c in cells(told, r)] for r in told.rows)]
-    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    table = _table([headings(told), *(cells(told, row) for row in told.rows)])
+    paired = differences(told)
     above, *below = (inert(line) for line in lines(told))
     notes = [f"- {inert(row.name)}: {inert(note)}" for row in told.rows for note in notes_on(row)]
-    return "\n\n".join([above, table, *below, *(["\n".join(notes)] if notes else [])]) + "\n"
+    further = [PAIRED, _table(paired)] if paired else []
+    parts = [above, table, *below, *further, *(["\n".join(notes)] if notes else [])]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    head, *rest = [[inert(cell) for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rest))
 
 
 def notes_on(row: Row) -> tuple[str, ...]:
@@ -182,6 +215,7 @@ def _figures(row: Row) -> list[tuple[str, str, tuple[float | None, ...]]]:
     found = [
         ("accuracy", "", limits(row.accuracy)),
         ("train_accuracy", "", limits(row.train_accuracy)),
+        *((f"{name}_less_first", "", limits(one)) for name, one in row.less.items()),
     ]
     found += [(name, best.attack, limits(best.estimate)) for name, best in row.strongest.items()]
     found += [(f"aop({weight})", "", limits(one)) for weight, one in row.aop.items()]

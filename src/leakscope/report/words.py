@@ -111,7 +111,8 @@ def auc(estimate: Estimate) -> str:
     """  # noqa: RUF002 - a dash, not a minus
     if estimate.high is None:
         return f"≥ {estimate.low:.3f}"
-    return f"{estimate.value:.3f} ({estimate.low:.3f}{_DASH}{estimate.high:.3f})"
+    to = " to " if estimate.low < 0 else _DASH
+    return f"{estimate.value:.3f} ({estimate.low:.3f}{to}{estimate.high:.3f})"
 
 
 def epsilon(estimate: Estimate) -> str:

@@ -144,7 +144,15 @@ class Fleet:
             DataError: a subset is empty.
             TargetError: the recipe makes no network, or one that could not be trained.
         """
-        jobs = assigned(subsets, seeds, start)
+        yield from self.trained(pool, assigned(subsets, seeds, start))
+
+    def trained(self, pool: Records, jobs: Sequence[Job]) -> Iterator[nn.Module]:
+        """`networks` of these jobs.
+
+        Raises:
+            SpecError: the network cannot be trained in the way that was asked for.
+            TargetError: the recipe makes no network, or one that could not be trained.
+        """
         if not jobs:
             return
         with guarded("a shadow model to train", _REMEDY):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +20,8 @@ from leakscope.training.pool import Tensors, with_channels_last
 from leakscope.training.recipe import Recipe, Rows
 from leakscope.training.rewrite import pooled_first
 
-Step = Callable[[torch.Tensor, torch.Tensor, float], None]
-"""Learns one batch of features and labels at a learning rate."""
+Step = Callable[[torch.Tensor, float], None]
+"""Learns the batch of these rows at a learning rate."""
 Steps = Callable[[int], Step]
 """The step of each epoch, from 0."""
 
@@ -65,7 +66,7 @@ def train(recipe: Recipe, data: Tensors, job: Job) -> nn.Module:
                 module.train()
                 step = steps(number)
                 for rate, rows in epoch:
-                    step(*data.batch(rows.to(data.x.device)), rate)
+                    step(rows.to(data.x.device), rate)
                 if best and not best.hopeful(module):
                     break
     return restore(module, best.state) if best else module.eval()
@@ -76,13 +77,19 @@ def _stepping(
 ) -> AbstractContextManager[Steps]:
     layers = None if recipe.loss else dense_layers(module, data)
     if layers:
-        return _in_all_epochs(by_hand(recipe, module, layers))
+        return _by_hand(recipe, module, data, layers)
     return _by_autograd(recipe, module, data, held_out)
 
 
 @contextmanager
-def _in_all_epochs(stepping: AbstractContextManager[Step]) -> Iterator[Steps]:
-    with stepping as step:
+def _by_hand(
+    recipe: Recipe, module: nn.Module, data: Tensors, layers: Sequence[nn.Module]
+) -> Iterator[Steps]:
+    with by_hand(recipe, module, layers) as learn:
+
+        def step(rows: torch.Tensor, rate: float) -> None:
+            learn(*data.batch(rows), rate)
+
         yield lambda _epoch: step
 
 
@@ -96,9 +103,9 @@ def _by_autograd(
     def steps(epoch: int) -> Step:
         loss = losses(epoch)
 
-        def step(x: torch.Tensor, y: torch.Tensor, rate: float) -> None:
+        def step(rows: torch.Tensor, rate: float) -> None:
             optimiser.zero_grad()
-            torch.autograd.backward(loss(x, y))
+            torch.autograd.backward(loss(rows))
             apply(optimiser, rate)
 
         return step
@@ -113,7 +120,12 @@ def batch_losses(
     """What a step of each epoch makes smaller."""
     if isinstance(recipe.loss, Adversary):
         return recipe.loss.against(module, data, held_out)
-    return lambda epoch: lambda x, y: loss_of(recipe, module(x), y, epoch)
+
+    def loss(epoch: int, rows: torch.Tensor) -> torch.Tensor:
+        x, y = data.batch(rows)
+        return loss_of(recipe, module(x), y, epoch)
+
+    return lambda epoch: partial(loss, epoch)
 
 
 def loss_of(recipe: Recipe, logits: torch.Tensor, y: torch.Tensor, epoch: int) -> torch.Tensor:

@@ -29,13 +29,16 @@ class Loss(Protocol):
         ...
 
 
-BatchLoss = Callable[["torch.Tensor", "torch.Tensor"], "torch.Tensor"]
-"""From the features and labels of a batch to what the step makes smaller."""
+BatchLoss = Callable[["torch.Tensor"], "torch.Tensor"]
+"""From the rows of a batch, in the pool, to what the step makes smaller."""
 
 
 @runtime_checkable
 class Adversary(Protocol):
-    """Somebody whom the model learns to beat besides: settings, from which each model's is made."""
+    """What a step makes smaller that needs more than answers and labels: the records, or a memory.
+
+    Such as somebody whom the model learns to beat. Settings, from which each model's own is made.
+    """
 
     def against(
         self, module: "nn.Module", data: "Tensors", held_out: "torch.Tensor"

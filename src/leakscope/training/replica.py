@@ -1,6 +1,6 @@
 """One network that is trained again and again, each time from a given start."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from leakscope.training.chain import by_hand, dense_layers
-from leakscope.training.loop import Step, apply, loss_of, seeded
+from leakscope.training.loop import apply, loss_of, seeded
 from leakscope.training.network import state
 from leakscope.training.pool import Tensors, with_channels_last
 from leakscope.training.recipe import Recipe, Rows
@@ -63,7 +63,7 @@ class Replica:
         return {name: np.array(tensor.detach().numpy(), order="C") for name, tensor in named}
 
     @contextmanager
-    def _stepping(self) -> Iterator[Step]:
+    def _stepping(self) -> Iterator[Callable[[torch.Tensor, torch.Tensor, float], None]]:
         if self._dense:
             with by_hand(self._recipe, self._module, self._dense) as step:
                 yield step

@@ -1,0 +1,75 @@
+"""SELENA: whose answers teach whom."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from leakscope.core import Records
+from leakscope.defences.selena import SELENA, _SoftLabels
+from leakscope.errors import DataError
+from leakscope.randomness import stream
+from leakscope.training.fleet import Fleet
+from leakscope.training.loop import Job
+from leakscope.training.pool import Tensors
+
+from . import trained_table as table
+
+RECIPE = replace(table.RECIPE, epochs=3)
+SELENA_ = SELENA(RECIPE, models=5, left_out=2, way="one-by-one", workers=1)
+JOB = Job(np.arange(10, 50), 7)
+
+
+def test_a_soft_label_is_the_mean_of_those_that_never_saw_the_record() -> None:
+    fit, held_out = RECIPE.parts(JOB.rows, JOB.seed)
+    unseen = SELENA_._unseen(fit, JOB.seed)
+    assert unseen.shape == (5, len(fit))
+    assert (unseen.sum(axis=0) == 2).all()
+    labels = SELENA_.soft_labels(table.POOL, JOB).numpy()
+    # one after another, each by itself
+    seeds = stream(JOB.seed, "sub-models").integers(2**31, size=5).tolist()
+    said = []
+    for hidden, seed in zip(unseen, seeds, strict=True):
+        chosen = np.isin(np.arange(80), fit[~hidden])[None]
+        plain = Fleet(replace(RECIPE, select=None), "one-by-one", 1)
+        (target,) = plain.many(table.POOL, chosen, [seed])
+        said.append(target.predict(table.POOL.x))
+    for column, row in enumerate(fit):
+        own = [said[k][row] for k in range(5) if unseen[k, column]]
+        np.testing.assert_allclose(labels[row], np.mean(own, axis=0), rtol=1e-5)
+    rest = np.setdiff1d(np.arange(80), fit)
+    assert set(held_out) <= set(rest)
+    assert not labels[rest].any()
+
+
+def test_the_own_label_of_a_record_has_no_part_in_its_soft_label() -> None:
+    """Nobody who answers for a record has learned its label: another one changes nothing."""
+    fit, _ = RECIPE.parts(JOB.rows, JOB.seed)
+    row = int(fit[3])
+    y = table.POOL.y.copy()
+    y[row] = (y[row] + 1) % table.CLASSES
+    one, other = (
+        SELENA_.soft_labels(pool, JOB).numpy() for pool in (table.POOL, Records(table.POOL.x, y))
+    )
+    np.testing.assert_array_equal(one[row], other[row])
+    assert not np.array_equal(one, other)  # it has a part in others'
+
+
+def test_what_a_step_makes_smaller_is_the_cross_entropy_with_soft_labels() -> None:
+    soft = torch.rand(80, table.CLASSES, generator=torch.Generator().manual_seed(0))
+    soft /= soft.sum(1, keepdim=True)
+    with torch.random.fork_rng([]):
+        module = table.network()
+    data = Tensors(torch.tensor(table.POOL.x), torch.tensor(table.POOL.y), channels_last=False)
+    rows = torch.tensor([3, 70, 12])
+    loss = _SoftLabels(soft).against(module, data, rows[:0])(0)(rows)
+    log_p = module(data.x[rows]).log_softmax(1)
+    by_hand = -(soft[rows] * log_p).sum(1).mean()
+    torch.testing.assert_close(loss, by_hand)
+
+
+def test_too_few_records_to_split_are_told() -> None:
+    few = Job(np.arange(2), 1)
+    with pytest.raises(DataError, match="records for each of 5 sub-models, got 1 in all"):
+        SELENA_.soft_labels(table.POOL, few)
