@@ -60,11 +60,7 @@ def recommended(
     from leakscope.federation.recommender import NeuralCF
     from leakscope.federation.recommending import Recommending
 
-    log = (
-        interactions.movielens_100k(file("ml-100k/u.data.xz"))
-        if data == "ml-100k"
-        else interactions.steam_200k(file("steam-200k/steam-200k.csv.xz"))
-    )
+    log = logged(data)
     world = Recommending(log, NeuralCF(l1=l1), embeddings_only=True, seed=seed)
     many = min(_USERS[size][data], log.users)
     users = stream(seed, "raifle", "users").choice(log.users, many, replace=False)
@@ -138,6 +134,18 @@ def trained(
     score = rankers.score(weights, torch.from_numpy(test.x)).numpy()
     each = [ndcg(score[part], test.relevance[part]) for part in test.of_each()]
     return {"NDCG@10": [float(np.mean(each))]}
+
+
+@functools.cache
+def logged(data: str) -> interactions.InteractionLog:
+    """MovieLens-100K or Steam-200K.
+
+    Raises:
+        DataError: the file is not there.
+    """
+    if data == "ml-100k":
+        return interactions.movielens_100k(file("ml-100k/u.data.xz"))
+    return interactions.steam_200k(file("steam-200k/steam-200k.csv.xz"))
 
 
 @functools.cache
