@@ -131,14 +131,18 @@ def test_several_epochs_are_linearised() -> None:
 def test_embeddings_give_away_the_interactions_of_a_recommender(l1: float) -> None:
     found = [attacked(game) for game in recommended(l1)]
     assert np.mean([one.auc for one in found]) > 0.99
+    # of five items nobody can say where two groups part
+    many = [one.f1 for one, game in zip(found, recommended(l1), strict=True)
+            if len(game.truth.acted) > 5]  # fmt: skip
     # shortened movements blur where the two groups part, not their order
-    assert np.mean([one.f1 for one in found]) > (0.9 if l1 else 0.95)
+    assert np.mean(many) > (0.9 if l1 else 0.95)
 
 
 def test_under_noise_it_helps_to_know_how_clients_train() -> None:
     """Noise of 4 times a row's movement; the same users with and without a known learner."""
     log = interactions.synthetic(30, 400, np.random.default_rng(0), mean=20.0)
-    world = Recommending(log, NeuralCF(width=16, hidden=(32, 16)), embeddings_only=True)
+    learner = NeuralCF(width=16, hidden=(32, 16), epochs=5)
+    world = Recommending(log, learner, embeddings_only=True)
     gains = []
     for number, game in enumerate(world.challenges(range(30), NONE)):
         (seen,) = game.view.rounds
@@ -149,10 +153,10 @@ def test_under_noise_it_helps_to_know_how_clients_train() -> None:
         seen = dataclasses.replace(seen, received={game.view.victim: got})
         blind = dataclasses.replace(game.view, rounds=(seen,), learner=None)
         view = dataclasses.replace(blind, learner=game.view.learner)
-        assert "simulated trainings" in RAIFLE()(view, rng).how
-        with_it, without = (
-            metrics.of_user(RAIFLE("embedding")(one, rng), game.truth).auc for one in (view, blind)
-        )
+        guess = RAIFLE()(view, rng)
+        assert "simulated trainings" in guess.how
+        without = metrics.of_user(RAIFLE()(blind, rng), game.truth).auc
+        with_it = metrics.of_user(guess, game.truth).auc
         gains.append(with_it - without)
     assert stats.ttest_1samp(gains, 0.0, alternative="greater").pvalue < 0.01
 

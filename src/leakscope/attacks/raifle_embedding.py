@@ -50,7 +50,7 @@ def along_main_direction(moved: Float[np.ndarray, "items width"]) -> Signal:
 def along_rehearsals(
     moved: Float[np.ndarray, "items width"], user: SimulatedUser, rng: np.random.Generator
 ) -> Float[np.ndarray, " items"]:
-    """Cosine of each item's movement with what acting on it does in simulated trainings.
+    """How far each item moved the way that acting on it moves it in simulated trainings.
 
     That way is the covariance of an item's movement with its label, over trainings with labels at
     random and a private embedding of its own each: neither is known, so both are averaged over.
@@ -59,7 +59,7 @@ def along_rehearsals(
     for _ in range(REHEARSALS):
         label = rng.random(len(moved)) < POSITIVE
         way += (label - POSITIVE)[:, None] * user.moved(label, rng)
-    along: Float[np.ndarray, " items"] = (_directions(moved) * _directions(way)).sum(axis=1)
+    along: Float[np.ndarray, " items"] = (moved * _directions(way)).sum(axis=1)
     return along
 
 

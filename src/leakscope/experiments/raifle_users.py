@@ -79,8 +79,12 @@ def searched(
     attack: Mapping[str, Any],
     epsilon: float | None = None,
     participants: int = 1,
+    times: int = 1,
 ) -> Values:
-    """Users of FPDGD; with more participants, out of a sum in which all others are silent."""
+    """Users of FPDGD; with more participants, out of a sum in which all others are silent.
+
+    ``times`` as many users are attacked as in other tables.
+    """
     import torch
 
     from leakscope.federation import rankers
@@ -92,7 +96,7 @@ def searched(
         manipulate=NoiseInjection(0.1) if manipulated else honest,
     )
     games = []
-    for user in range(_ATTACKS[size]):
+    for user in range(times * _ATTACKS[size]):
         rng = stream(seed, "raifle", "search", user)
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
         weights = rankers.ranker(world.queries.x.shape[1], hidden, generator)

@@ -4,7 +4,7 @@ import hashlib
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ Acted = Mapping[str, Int[np.ndarray, " items"]]
 """By client, the numbers of the items that it acted on."""
 
 
+@runtime_checkable
 class Crowd(Protocol):
     """Users, of whom others take part in each round."""
 
