@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ IMAGES = Path(__file__).parents[1] / "docs" / "images"
 BUDGETS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, math.inf)
 """L2 norms; the features of MQ2008 lie in [0, 1]."""
 
-QUERIES, USERS = 16, 40
+QUERIES, USERS = 16, 20
 
 ITEMS = (100, 1_000, 10_000, 100_000)
 MANY = (1, 10, 100, 1_000)
@@ -43,7 +44,9 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     from leakscope.report.figures import render
 
     torch.set_num_threads(1)
-    power, cost = list(_power(2 if quick else USERS)), list(_cost(1 if quick else 5))
+    power = list(_power(2 if quick else USERS))
+    _seen_by_clients()
+    cost = list(_cost(1 if quick else 5))
     if not quick:
         (IMAGES / "raifle-budget.svg").write_bytes(render(_power_figure(power), "svg"))
         (IMAGES / "raifle-cost.svg").write_bytes(render(_cost_figure(cost), "svg"))
@@ -86,22 +89,38 @@ def _auc(queries: letor.Queries, hidden: int, shaped: Any, seed: int) -> float:
     return metrics.of_user(guess, game.truth).auc
 
 
+def _seen_by_clients() -> None:
+    """How often the check of a client calls lists odd, by budget: the first half is learnt from."""
+    from leakscope.attacks.manipulation import NoiseInjection
+    from leakscope.defences import item_check
+
+    queries = letor.read(data.file("letor-mq2008/Fold1-train.txt.xz"))
+    lists = [queries.x[part] for part in queries.of_each() if part.stop - part.start > 1]
+    half = len(lists) // 2
+    check, rng = item_check.learn(lists[:half]), np.random.default_rng(0)
+    print(f"\nlists of MQ2008 called odd, {half} learnt from and {len(lists) - half} looked at")
+    alarms = item_check.called_odd(check, lists[half:])
+    print(f"honest: {alarms.value:.3f} ({alarms.low:.3f} to {alarms.high:.3f})")
+    for budget in BUDGETS[1:]:
+        shaped = NoiseInjection(0.1, budget=budget)
+        found = item_check.called_odd(check, [shaped(one, rng) for one in lists[half:]])
+        print(f"moved by {budget:g}: {found.value:.3f} ({found.low:.3f} to {found.high:.3f})")
+
+
 def _cost(times: int) -> Iterator[Point]:
     """CPU seconds of the embedding's direction."""
-    from leakscope.attacks.raifle_embedding import along_main_direction
-
     print("\nSYNTHETIC movements of 64 numbers an item, CPU seconds of one thread, best of a few")
     for items in ITEMS:
-        moved = _moved(items)
-        yield _timed("items of one user", items, times, lambda m=moved: along_main_direction(m))
-    moved = _moved(500)
+        yield _timed("items of one user", items, times, partial(_attacked, _moved(items), 1))
     for users in MANY:
-        yield _timed(
-            "users of 500 items",
-            users,
-            times,
-            lambda n=users: [along_main_direction(moved) for _ in range(n)],
-        )
+        yield _timed("users of 500 items", users, times, partial(_attacked, _moved(500), users))
+
+
+def _attacked(moved: np.ndarray, users: int) -> None:
+    from leakscope.attacks.raifle_embedding import along_main_direction
+
+    for _ in range(users):
+        along_main_direction(moved)
 
 
 def _moved(items: int) -> np.ndarray:

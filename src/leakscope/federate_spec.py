@@ -99,7 +99,7 @@ class RankerSpec(Section):
     """Queries of each user."""
     hidden: Annotated[int, pydantic.Field(ge=0)] = 0
     habit: Habit = "informational"
-    shown: Count = 10
+    shown: Annotated[int, pydantic.Field(ge=2)] = 10
     lr: float = 0.1
     noise: Annotated[float, pydantic.Field(gt=0)] | None = None
     """With it the server hands out noise of this standard deviation in place of features."""

@@ -30,17 +30,17 @@ SEEDS: Mapping[Size, int] = {"small": 1, "medium": 1, "full": 1}
 """Users are the repeats; each has embeddings or a ranker of its own."""
 _WHICH = "MQ2008 for MQ2007, and 86 queries of MSLR-WEB10K's fold 1."
 SEARCHES: Mapping[Size, str] = {
-    "small": f"{_WHICH} 8 users a row, or 30 and 100 of the recommenders.",
+    "small": f"{_WHICH} 8 users a row, or 30 of the recommenders.",
     "medium": f"{_WHICH} 50 users a row, or 200 and 1,000 of the recommenders.",
     "full": f"{_WHICH} 200 users a row, or all of the recommenders.",
 }
 FEWER: Mapping[Size, str] = {
-    "small": "30 users of MovieLens-100K and 100 of Steam-200K, drawn at random.",
+    "small": "30 users of MovieLens-100K and 30 of Steam-200K, drawn at random.",
     "medium": "200 users of MovieLens-100K and 1,000 of Steam-200K, drawn at random.",
     "full": "All users, once each, as published.",
 }
 _USERS: Mapping[Size, Mapping[str, int]] = {
-    "small": {"ml-100k": 30, "steam-200k": 100},
+    "small": {"ml-100k": 30, "steam-200k": 30},
     "medium": {"ml-100k": 200, "steam-200k": 1000},
     "full": {"ml-100k": 943, "steam-200k": 12393},
 }
