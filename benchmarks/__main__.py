@@ -23,6 +23,7 @@ from benchmarks import (
     one_pass,
     partial_knowledge,
     raifle,
+    raifle_curve,
     raifle_images,
     shadow_quality,
     threshold_signals,
@@ -54,6 +55,7 @@ BENCHMARKS = {
     },
     "federated-utility": Benchmark(federated_utility.SUMMARY, federated_utility.run),
     "raifle": Benchmark(raifle.SUMMARY, raifle.run),
+    "raifle-curve": Benchmark(raifle_curve.SUMMARY, raifle_curve.run),
     "raifle-images": Benchmark(raifle_images.SUMMARY, raifle_images.run),
     "manipulation-seen": Benchmark(manipulation_seen.SUMMARY, manipulation_seen.run),
     **{

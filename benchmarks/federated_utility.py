@@ -89,7 +89,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
 
 
 def _course(records: Records, tier: Tier, epochs: int, rounds: int) -> Course:
-    from leakscope.federation.simulation import simulate
+    from leakscope.federation.playing import simulate
 
     order = np.random.default_rng(0).permutation(len(records))
     cut = len(records) // _HELD_OUT

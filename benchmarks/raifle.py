@@ -43,7 +43,7 @@ class Measured(NamedTuple):
 
 
 def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
-    """Print recommenders, rankers and the cost over items; the verdict is that of recommenders.
+    """Print recommenders and rankers; the verdict is that of recommenders.
 
     Raises:
         MissingData: there is no MovieLens-100K or MQ2008.
@@ -58,8 +58,6 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
     outcome = _recommender(quick)
     print(f"\nFPDGD on MQ2008, informational clicks\n{heading}")
     _search(quick)
-    print("\ncost over items: SYNTHETIC movements of 64 numbers an item")
-    _cost(quick)
     return outcome
 
 
@@ -119,22 +117,6 @@ def _search(quick: bool) -> None:  # noqa: FBT001
                 theirs = _measured(f"match: {name}", published, few)
                 ratio = np.mean(theirs.seconds) / np.mean(same.seconds)
                 print(f"{ours.line()}\n{theirs.line()}{ratio:8.0f} times", flush=True)
-
-
-def _cost(quick: bool) -> None:  # noqa: FBT001
-    from leakscope.attacks.raifle_embedding import along_main_direction
-
-    rng = np.random.default_rng(0)
-    for items in (100, 1_000, 10_000, 100_000):
-        acted = rng.random(items) < 0.2
-        moved = np.where(acted, 1.0, -0.5)[:, None] * rng.normal(size=64)
-        moved += rng.normal(0, 0.5, (items, 64))
-        spent = []
-        for _ in range(2 if quick else 5):
-            begun = time.process_time()
-            along_main_direction(moved)
-            spent.append(time.process_time() - begun)
-        print(f"{items:10,d} items {min(spent):10.4f} CPU s")
 
 
 def _measured(name: str, attack: "RAIFLE", games: Iterable[Game]) -> Measured:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from leakscope.core import Estimate
-from leakscope.experiments import figures
+from leakscope.experiments import figures, privacy_utility
 from leakscope.experiments.outcome import Cell, Outcome, interval, read
 from leakscope.experiments.table import TABLES
 from leakscope.report.figures import render
@@ -17,6 +17,7 @@ from leakscope.report.figures import render
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
 STORED = HERE / "results"
+CURVE = HERE / "images" / "raifle-privacy-utility.svg"
 MARKS = ("<!-- headline figures -->\n", "<!-- end of headline figures -->\n")
 
 HEAD = (
@@ -39,7 +40,14 @@ def pages() -> dict[Path, str]:
         README: before + MARKS[0] + _few(papers, outcomes) + MARKS[1] + after,
         **{STORED / f"{name}.md": _table(outcome) for name, outcome in outcomes.items()},
         **{STORED / f"{name}.svg": _curves(one) for name, one in outcomes.items() if one.drawn},
+        **_curve(outcomes),
     }
+
+
+def _curve(outcomes: Mapping[str, Outcome]) -> dict[Path, str]:
+    """The privacy-utility curve, where both of its tables are stored."""
+    chart = privacy_utility.curve(outcomes)
+    return {} if chart is None else {CURVE: render(chart, "svg").decode()}
 
 
 def _index(outcomes: Mapping[str, Outcome]) -> str:

@@ -12,6 +12,7 @@ from leakscope import catalog, spec
 from leakscope.core import UpdateDefence
 from leakscope.defences.compose import chain
 from leakscope.errors import SpecError
+from leakscope.federation.clicks import Habit
 from leakscope.sections import Count, RecipeSpec, Section
 
 
@@ -58,6 +59,42 @@ class PrivacySpec(Section):
     max_grad_norm: float = 1.0
 
 
+class RecommenderSpec(Section):
+    """``[recommender]``: users who learn from what they acted on, by FNCF."""
+
+    log: str
+    """``file.py:name``: an ``InteractionLog``, or a function that returns one."""
+    truth: str
+    """Where to write what users acted on, which no server sees: a ``.csv`` file."""
+    users: Count = 100
+    """In each round; each user takes part once."""
+    negatives: Count = 4
+    width: Count = 64
+    hidden: Annotated[tuple[Count, ...], pydantic.Field(min_length=1)] = (128, 64, 32)
+    epochs: Count = 20
+    lr: float = 0.001
+    l1: float = 0.0
+
+
+class RankerSpec(Section):
+    """``[ranker]``: users of a search engine who learn from their clicks, by FPDGD."""
+
+    queries: str
+    """``file.py:name``: judged ``Queries``, or a function that returns them."""
+    truth: str
+    """Where to write what users clicked, which no server sees: a ``.csv`` file."""
+    users: Count = 100
+    """In each round; each user takes part once."""
+    asked: Count = 4
+    """Queries of each user."""
+    hidden: Annotated[int, pydantic.Field(ge=0)] = 0
+    habit: Habit = "informational"
+    shown: Annotated[int, pydantic.Field(ge=2)] = 10
+    lr: float = 0.1
+    noise: Annotated[float, pydantic.Field(gt=0)] | None = None
+    """With it the server hands out noise of this standard deviation in place of features."""
+
+
 class FederationSpec(Section):
     """A whole ``federate.toml``."""
 
@@ -66,11 +103,15 @@ class FederationSpec(Section):
     rounds: Count = 10
     rule: Literal["fedavg", "fedsgd"] = "fedavg"
     participation: Annotated[float, pydantic.Field(gt=0, le=1)] = 1.0
-    data: DataSpec
-    clients: ClientsSpec
-    training: TrainingSpec
+    data: DataSpec | None = None
+    clients: ClientsSpec | None = None
+    training: TrainingSpec | None = None
     privacy: PrivacySpec | None = None
     """Without it clients train with no noise."""
+    recommender: RecommenderSpec | None = None
+    """In place of all four: users who are handed items."""
+    ranker: RankerSpec | None = None
+    """Likewise."""
     defences: tuple[dict[str, Any], ...] = ()
     """Update defences in the order in which an update passes them on its client."""
 
@@ -96,7 +137,32 @@ def parse(table: dict[str, Any], where: str) -> FederationSpec:
         SpecError: see `read`.
     """
     settings = spec.validated(FederationSpec, table, where)
-    who = settings.clients
+    if settings.recommender or settings.ranker:
+        _check_alone(table, where)
+        return settings
+    for name in ("data", "clients", "training"):
+        if getattr(settings, name) is None:
+            raise SpecError(
+                f"{where}: expected [{name}], it is missing: add it, or describe users who are "
+                "handed items, in [recommender] or [ranker]"
+            )
+    assert settings.clients is not None
+    _check_clients(settings.clients, where)
+    return settings
+
+
+def _check_alone(table: dict[str, Any], where: str) -> None:
+    """Users who are handed items have no records, and are drawn in a way of their own."""
+    may = {"name", "seed", "rounds", "defences"}
+    kind = min({"recommender", "ranker"} & table.keys())
+    if strange := table.keys() - may - {kind}:
+        raise SpecError(
+            f"{where}: expected no other keys than {', '.join(sorted(may))} beside [{kind}], got "
+            f"{', '.join(sorted(strange))}: leave out what belongs to another federation"
+        )
+
+
+def _check_clients(who: ClientsSpec, where: str) -> None:
     given = [name for name in ("count", "sizes", "classes") if getattr(who, name)]
     if len(given) != 1 or (who.classes and who.alpha is not None):
         found = [*given, *(["alpha"] if who.alpha is not None else [])]
@@ -106,7 +172,6 @@ def parse(table: dict[str, Any], where: str) -> FederationSpec:
         )
     if who.classes and len({len(row) for row in who.classes}) != 1:
         raise SpecError(f"{where}: expected as many classes for each client, got different numbers")
-    return settings
 
 
 def defence(settings: FederationSpec) -> UpdateDefence:

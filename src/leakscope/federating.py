@@ -1,20 +1,31 @@
 """From ``federate.toml`` to a transcript."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from leakscope import federate_spec, loading, objects
 from leakscope.api import place
+from leakscope.attacks.manipulation import NoiseInjection
 from leakscope.core import Records
-from leakscope.federate_spec import ClientsSpec, FederationSpec
-from leakscope.federation import partition
+from leakscope.data import acted
+from leakscope.data.interactions import InteractionLog
+from leakscope.data.letor import Queries
+from leakscope.errors import SpecError
+from leakscope.federate_spec import ClientsSpec, FederationSpec, RankerSpec, RecommenderSpec
+from leakscope.federation import clicks, partition
 from leakscope.federation.clients import LocalTrainer
+from leakscope.federation.playing import simulate
 from leakscope.federation.server import accuracy
-from leakscope.federation.simulation import Federation, simulate
+from leakscope.federation.simulation import Federation
 from leakscope.progress import Track, untracked
 from leakscope.training.recipe import Held, Recipe
+
+if TYPE_CHECKING:
+    from leakscope.federation.crowds import Crowd, HandingOut, Readers, Searchers
+
+T = TypeVar("T")
 
 
 def federate_file(
@@ -41,9 +52,16 @@ def federate_file(
     """
     path = Path(path)
     settings = federate_spec.read(path)
-    federation = load(settings, path.parent)
+    crowd = settings.recommender or settings.ranker
+    if crowd is None:
+        federation = load(settings, path.parent)
+        folder = place(run, path, settings.name, resume=resume)
+        simulate(federation, settings.rounds, folder, resume=resume, track=track)
+        return folder
+    handing = handing_out(settings, path.parent)
     folder = place(run, path, settings.name, resume=resume)
-    simulate(federation, settings.rounds, folder, resume=resume, track=track)
+    played = simulate(handing, settings.rounds, folder, resume=resume, track=track)
+    acted.write(path.parent / crowd.truth, handing.acted(played))
     return folder
 
 
@@ -57,7 +75,10 @@ def load(settings: FederationSpec, folder: Path) -> Federation:
     Raises:
         LeakscopeError: a file, a name in it, or what it holds is not what was expected.
     """
-    data, training = settings.data, settings.training
+    data, training, who = settings.data, settings.training, settings.clients
+    assert data is not None
+    assert training is not None
+    assert who is not None
     defence = federate_spec.defence(settings)
     pool = loading.records_of(data.train, data.label, folder)
     test = loading.records_of(data.test, data.label, folder) if data.test else None
@@ -67,7 +88,7 @@ def load(settings: FederationSpec, folder: Path) -> Federation:
     trainer = _private(recipe, pool, settings)
     return Federation(
         pool,
-        _dealt(pool, settings.clients, settings.seed),
+        _dealt(pool, who, settings.seed),
         recipe,
         rule=settings.rule,
         participation=settings.participation,
@@ -77,6 +98,66 @@ def load(settings: FederationSpec, folder: Path) -> Federation:
         seed=settings.seed,
         name=settings.name,
     )
+
+
+def handing_out(settings: FederationSpec, folder: Path) -> "HandingOut":
+    """The federation of users who are handed items that settings name.
+
+    Args:
+        settings: as read, with ``[recommender]`` or ``[ranker]``.
+        folder: where relative paths start: the folder of the settings.
+
+    Raises:
+        LeakscopeError: a name, or what it stands for, is not what was expected.
+    """
+    from leakscope.federation.crowds import HandingOut
+
+    who = settings.recommender or settings.ranker
+    crowd: Crowd
+    if isinstance(who, RecommenderSpec):
+        crowd = _readers(who, settings, folder)
+    else:
+        assert who is not None
+        crowd = _searchers(who, settings, folder)
+    how = who.model_dump(mode="json", exclude={"truth"})
+    how |= {"defences": list(settings.defences), "seed": settings.seed}
+    return HandingOut(settings.name, crowd, how)
+
+
+def _readers(who: RecommenderSpec, settings: FederationSpec, folder: Path) -> "Readers":
+    from leakscope.federation.crowds import Readers
+    from leakscope.federation.recommender import NeuralCF
+    from leakscope.federation.recommending import Recommending
+
+    log = _made(who.log, InteractionLog, folder)
+    learner = NeuralCF(who.width, who.hidden, who.epochs, who.lr, who.l1)
+    world = Recommending(log, learner, who.negatives, seed=settings.seed)
+    return Readers(world, who.users, federate_spec.defence(settings))
+
+
+def _searchers(who: RankerSpec, settings: FederationSpec, folder: Path) -> "Searchers":
+    from leakscope.federation.crowds import Searchers
+    from leakscope.federation.searching import Searching, honest
+
+    queries = _made(who.queries, Queries, folder)
+    model = clicks.published(who.habit, 3 if queries.relevance.max() < 3 else 5)
+    shaped = honest if who.noise is None else NoiseInjection(who.noise)
+    world = Searching(queries, model, who.shown, who.lr, shaped)
+    defence = federate_spec.defence(settings)
+    return Searchers(world, who.users, who.asked, who.hidden, defence, settings.seed)
+
+
+def _made(name: str, kind: type[T], folder: Path) -> T:
+    """What a name stands for, or a function of that name returns."""
+    value = objects.named(name, folder)
+    if callable(value):
+        value = objects.called(value, name)
+    if not isinstance(value, kind):
+        raise SpecError(
+            f"expected {kind.__name__} from {name!r}, got {type(value).__name__}: see "
+            "docs/federate-toml.md"
+        )
+    return value
 
 
 def _private(recipe: Recipe, pool: Records, settings: FederationSpec) -> LocalTrainer | None:

@@ -15,7 +15,8 @@ from flwr.serverapp.strategy import FedAvg, Result
 
 from leakscope.federation.flower import Recorder, run_in_process
 from leakscope.federation.partition import dirichlet
-from leakscope.federation.simulation import Federation, simulate
+from leakscope.federation.playing import simulate
+from leakscope.federation.simulation import Federation
 from leakscope.federation.transcript import Transcript
 from leakscope.randomness import stream
 from leakscope.training.recipe import Recipe

@@ -18,8 +18,9 @@ from leakscope.defences.per_record import layer_norm
 from leakscope.defences.secure_sum import SecureSum
 from leakscope.errors import SpecError
 from leakscope.federation.partition import iid
+from leakscope.federation.playing import simulate
 from leakscope.federation.server import accuracy
-from leakscope.federation.simulation import Federation, simulate
+from leakscope.federation.simulation import Federation
 from leakscope.training.recipe import Recipe
 
 DELTA = 1e-5

@@ -17,8 +17,9 @@ from leakscope.defences.local_noise import LocalNoise
 from leakscope.defences.secure_sum import SecureSum
 from leakscope.errors import DataError, NotApplicable, SpecError, StoreError
 from leakscope.federation.partition import dirichlet, iid
+from leakscope.federation.playing import simulate
 from leakscope.federation.server import accuracy
-from leakscope.federation.simulation import Federation, Rule, simulate
+from leakscope.federation.simulation import Federation, Rule
 from leakscope.federation.transcript import Transcript
 from leakscope.training.recipe import Recipe
 from tests.federation import naive

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Bool, Float
 
+from leakscope.attacks.simulated_user import POSITIVE, SimulatedUser
 from leakscope.core import Need, Reconstruction, UpdateView
 from leakscope.errors import NotApplicable, SpecError
 
@@ -43,7 +44,7 @@ class InteractionSearch:
 
     tries: int = 20
     kept: float = 0.1
-    positive: float = 0.2
+    positive: float = POSITIVE
 
     name: ClassVar[str] = "interaction-search"
     paper: ClassVar[str] = "Yuan et al. 2023"
@@ -63,8 +64,6 @@ class InteractionSearch:
         Raises:
             NotApplicable: the learner is not known, or the update has no row for each item.
         """
-        import torch
-
         assert view.inputs is not None
         learner = view.learner
         change = view.rounds[0].change(view.victim)
@@ -74,16 +73,13 @@ class InteractionSearch:
                 "expected a learner and an update with a row for each item handed out, got "
                 f"{'no learner' if learner is None else 'no such rows'}: say how clients train"
             )
-        sent = {name: torch.from_numpy(w.copy()) for name, w in view.rounds[0].sent.items()}
-        items = torch.from_numpy(view.inputs.copy())
+        user = SimulatedUser(learner, view, rows[0])
 
         def distance(label: Label) -> Float[np.ndarray, " items"]:
-            own = items.new_tensor(rng.normal(size=learner.private)) if learner.private else None
-            moved = learner.update(sent, items, items.new_tensor(label), own)[rows[0]]
-            apart: np.ndarray = np.linalg.norm(moved.numpy() - change[rows[0]], axis=1)
+            apart: np.ndarray = np.linalg.norm(user.moved(label, rng) - change[rows[0]], axis=1)
             return apart.astype(np.float64)
 
-        label = self._search(len(items), distance, rng)
+        label = self._search(len(view.inputs), distance, rng)
         return Reconstruction(
             label.astype(np.float64), label, f"search: {self.tries} simulated trainings"
         )

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from leakscope.attacks import raifle_embedding, raifle_linear, rounding
+from leakscope.attacks.simulated_user import SimulatedUser
 from leakscope.core import (
-    EmbeddingLearner,
     Learner,
     LinearisedLearner,
     Need,
@@ -115,12 +115,13 @@ class RAIFLE:
             f"{signal.strength:.0%} of their movement"
         )
         score = signal.along
-        if not signal.clear and isinstance(view.learner, EmbeddingLearner):
-            assert view.inputs is not None
-            sent, items = _tensors(view.rounds[0].sent), _tensors({"": view.inputs})[""]
-            pulls = raifle_embedding.along_expected_pulls(moved, view.learner, sent, items, rng)
-            score = raifle_embedding.joined(score, pulls)
-            how += ", hardly more than noise, so where the model would pull them counts as well"
+        if not signal.clear and view.learner is not None:
+            user = SimulatedUser(view.learner, view, rows[0])
+            score = raifle_embedding.along_rehearsals(moved, user, rng)
+            how += (
+                ", hardly more than noise, so what counts is the way that "
+                f"{raifle_embedding.REHEARSALS} simulated trainings move items acted on"
+            )
         middle = 0.0 if self.rounding == "half" else rounding.threshold(score)
         return _decided(score, middle, how)
 

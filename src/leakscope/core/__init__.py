@@ -27,7 +27,7 @@ from leakscope.core.game import (
     Reconstruction,
     Scores,
 )
-from leakscope.core.learner import Affine, EmbeddingLearner, Learner, LinearisedLearner
+from leakscope.core.learner import Affine, Learner, LinearisedLearner
 from leakscope.core.model_view import ModelView, PoolAnswers, ShadowModel, Shadows
 from leakscope.core.records import LastLayer, Need, Records, Target, WhiteBox, opened
 from leakscope.core.rounds import (
@@ -67,7 +67,6 @@ __all__ = [
     "Collusion",
     "CompositionAttack",
     "Control",
-    "EmbeddingLearner",
     "Estimate",
     "FederationView",
     "Finding",

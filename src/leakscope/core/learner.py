@@ -33,23 +33,6 @@ class Learner(Protocol):
         ...
 
 
-@runtime_checkable
-class EmbeddingLearner(Learner, Protocol):
-    """A learner in which each item has an embedding, moved by what was done with that item."""
-
-    def pull(self, sent: Mapping[str, Any], items: Any, private: Any) -> Any:
-        """How the score of each item depends on its embedding, users x items x width.
-
-        Acting on an item pulls its embedding this way, and leaving it alone the other way.
-
-        Args:
-            sent: the global weights.
-            items: embeddings of the items handed out, items x width.
-            private: what clients keep to themselves, users x numbers.
-        """
-        ...
-
-
 class Affine(NamedTuple):
     """An update as constant + matrix @ interactions; tensors in the order of their names."""
 

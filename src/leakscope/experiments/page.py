@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from leakscope import atomic
 from leakscope.errors import StoreError
-from leakscope.experiments import figures
+from leakscope.experiments import figures, privacy_utility
 from leakscope.experiments.outcome import NAME, Outcome, interval, read
 from leakscope.experiments.table import TABLES, Size
 from leakscope.report.figures import render
@@ -62,6 +62,7 @@ def page(found: Found) -> str:
     whole = figures.overview(found.outcomes)
     drawn = {outcome.table: _drawn(figures.beside(outcome)) for outcome in found.outcomes}
     curves = {outcome.table: _drawn(figures.curves(outcome)) for outcome in found.outcomes}
+    tradeoff = privacy_utility.curve({outcome.table: outcome for outcome in found.outcomes})
     return (
         environment()
         .get_template("tables.html.j2")
@@ -72,6 +73,7 @@ def page(found: Found) -> str:
             overview=_drawn(whole),
             figures=drawn,
             curves=curves,
+            tradeoff=_drawn(tradeoff),
             interval=interval,
             both=[
                 c for outcome in found.outcomes for c in outcome.cells if c.difference is not None

@@ -30,17 +30,17 @@ SEEDS: Mapping[Size, int] = {"small": 1, "medium": 1, "full": 1}
 """Users are the repeats; each has embeddings or a ranker of its own."""
 _WHICH = "MQ2008 for MQ2007, and 86 queries of MSLR-WEB10K's fold 1."
 SEARCHES: Mapping[Size, str] = {
-    "small": f"{_WHICH} 8 users a row, or 30 and 100 of the recommenders.",
+    "small": f"{_WHICH} 8 users a row, or 30 of the recommenders.",
     "medium": f"{_WHICH} 50 users a row, or 200 and 1,000 of the recommenders.",
     "full": f"{_WHICH} 200 users a row, or all of the recommenders.",
 }
 FEWER: Mapping[Size, str] = {
-    "small": "30 users of MovieLens-100K and 100 of Steam-200K, drawn at random.",
+    "small": "30 users of MovieLens-100K and 30 of Steam-200K, drawn at random.",
     "medium": "200 users of MovieLens-100K and 1,000 of Steam-200K, drawn at random.",
     "full": "All users, once each, as published.",
 }
 _USERS: Mapping[Size, Mapping[str, int]] = {
-    "small": {"ml-100k": 30, "steam-200k": 100},
+    "small": {"ml-100k": 30, "steam-200k": 30},
     "medium": {"ml-100k": 200, "steam-200k": 1000},
     "full": {"ml-100k": 943, "steam-200k": 12393},
 }
@@ -60,11 +60,7 @@ def recommended(
     from leakscope.federation.recommender import NeuralCF
     from leakscope.federation.recommending import Recommending
 
-    log = (
-        interactions.movielens_100k(file("ml-100k/u.data.xz"))
-        if data == "ml-100k"
-        else interactions.steam_200k(file("steam-200k/steam-200k.csv.xz"))
-    )
+    log = logged(data)
     world = Recommending(log, NeuralCF(l1=l1), embeddings_only=True, seed=seed)
     many = min(_USERS[size][data], log.users)
     users = stream(seed, "raifle", "users").choice(log.users, many, replace=False)
@@ -83,8 +79,12 @@ def searched(
     attack: Mapping[str, Any],
     epsilon: float | None = None,
     participants: int = 1,
+    times: int = 1,
 ) -> Values:
-    """Users of FPDGD; with more participants, out of a sum in which all others are silent."""
+    """Users of FPDGD; with more participants, out of a sum in which all others are silent.
+
+    ``times`` as many users are attacked as in other tables.
+    """
     import torch
 
     from leakscope.federation import rankers
@@ -96,7 +96,7 @@ def searched(
         manipulate=NoiseInjection(0.1) if manipulated else honest,
     )
     games = []
-    for user in range(_ATTACKS[size]):
+    for user in range(times * _ATTACKS[size]):
         rng = stream(seed, "raifle", "search", user)
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
         weights = rankers.ranker(world.queries.x.shape[1], hidden, generator)
@@ -138,6 +138,18 @@ def trained(
     score = rankers.score(weights, torch.from_numpy(test.x)).numpy()
     each = [ndcg(score[part], test.relevance[part]) for part in test.of_each()]
     return {"NDCG@10": [float(np.mean(each))]}
+
+
+@functools.cache
+def logged(data: str) -> interactions.InteractionLog:
+    """MovieLens-100K or Steam-200K.
+
+    Raises:
+        DataError: the file is not there.
+    """
+    if data == "ml-100k":
+        return interactions.movielens_100k(file("ml-100k/u.data.xz"))
+    return interactions.steam_200k(file("steam-200k/steam-200k.csv.xz"))
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from jaxtyping import Int
 
 from leakscope.core import Learner, Received, Round, Tensors, UpdateView
 from leakscope.errors import SpecError, StoreError
-from leakscope.federation import handed_images
+from leakscope.federation import handed_images, short
 from leakscope.federation.transcript import Transcript
 
 Items = Mapping[str, np.ndarray]
@@ -100,17 +100,4 @@ def _rows(told: Items, sent: Tensors, table: str, where: str) -> Int[np.ndarray,
         raise StoreError(
             f"expected a tensor {table!r} with a row an item, there is none: restore it"
         )
-    rows = told.get("item")
-    if rows is None or rows.dtype.kind not in "iu" or rows.ndim != 1 or not len(rows):
-        raise StoreError(f"expected numbers of items in {where}, got none: restore it")
-    numbers = rows.astype(np.int64)
-    if (
-        numbers.min() < 0
-        or numbers.max() >= len(sent[table])
-        or len(set(numbers.tolist())) < len(numbers)
-    ):
-        raise StoreError(
-            f"expected distinct items from 0 to {len(sent[table]) - 1} in {where}, got others: "
-            "restore it"
-        )
-    return numbers
+    return short.numbers(told.get("item", np.zeros(0)), len(sent[table]), where)

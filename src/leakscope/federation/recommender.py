@@ -1,6 +1,6 @@
 """Federated neural collaborative filtering: private user embeddings, public item embeddings."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -106,44 +106,31 @@ class NeuralCF:
             for name, after, before in zip(names, changed[1:], start[1:], strict=True)
         }
 
-    def pull(
-        self,
-        sent: Mapping[str, Tensor],
-        items: Float[Tensor, "items width"],
-        private: Float[Tensor, "users width"],
-    ) -> Float[Tensor, "users items width"]:
-        """The gradient of each item's score in its embedding, for each of these users."""
-        each = items.expand(len(private), *items.shape).detach().requires_grad_()
-        network = [w.expand(len(private), *w.shape) for name, w in sent.items() if name != ITEMS]
-        (gradient,) = torch.autograd.grad(self.score(private, each, network).sum(), each)
-        return gradient
-
     def _trained(
         self,
         start: list[Tensor],
         interactions: Float[Tensor, "users items"],
         share: Float[Tensor, "users items"],
     ) -> list[Tensor]:
+        # Adam on one long vector: many small tensors would cost more than the arithmetic
         through = torch.is_grad_enabled() and any(t.requires_grad for t in [*start, interactions])
-        values = [t if t.requires_grad else t.detach().requires_grad_() for t in start]
-        first, second = ([torch.zeros_like(t) for t in start] for _ in range(2))
+        shapes = [t.shape for t in start]
+        vector = torch.cat([t.flatten() for t in start])
+        first, second = torch.zeros_like(vector), torch.zeros_like(vector)
         for step in range(1, self.epochs + 1):
             with torch.enable_grad():
+                if not (through and vector.requires_grad):
+                    vector = vector.detach().requires_grad_()
+                values = _cut(vector, shapes)
                 loss = self._loss(values, interactions, share, start[1])
                 grads = torch.autograd.grad(loss, values, create_graph=through)
             with torch.set_grad_enabled(through):
-                first = [0.9 * m + 0.1 * g for m, g in zip(first, grads, strict=True)]
-                second = [0.999 * v + 0.001 * g * g for v, g in zip(second, grads, strict=True)]
-                values = [
-                    x
-                    - self.lr
-                    * (m / (1 - 0.9**step))
-                    / ((v / (1 - 0.999**step) + _EPSILON).sqrt() + _EPSILON)
-                    for x, m, v in zip(values, first, second, strict=True)
-                ]
-            if not through:
-                values = [t.detach().requires_grad_() for t in values]
-        return values if through else [t.detach() for t in values]
+                grad = torch.cat([g.flatten() for g in grads])
+                first = first.lerp(grad, 0.1)
+                second = second.lerp(grad * grad, 0.001)
+                root = (second / (1 - 0.999**step) + _EPSILON).sqrt() + _EPSILON
+                vector = vector.addcdiv(first, root, value=-self.lr / (1 - 0.9**step))
+        return _cut(vector if through else vector.detach(), shapes)
 
     def _loss(
         self,
@@ -181,3 +168,9 @@ class NeuralCF:
         for weight, bias in zip(network[2::2], network[3::2], strict=True):
             x = torch.baddbmm(bias[:, None], x.relu(), weight.mT)
         return x[:, :, 0]
+
+
+def _cut(vector: Float[Tensor, " numbers"], shapes: Sequence[torch.Size]) -> list[Tensor]:
+    """The tensors that a vector is made of."""
+    parts = torch.split(vector, [shape.numel() for shape in shapes])
+    return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]

@@ -13,6 +13,7 @@ from leakscope.core import (
     Interactions,
     LocalTraining,
     Round,
+    Tensors,
     UpdateDefence,
     UpdateView,
 )
@@ -63,7 +64,7 @@ class Recommending:
         self, users: Sequence[int], defence: UpdateDefence
     ) -> Iterator[Challenge[UpdateView, Interactions]]:
         """One challenge a user, in an order of their sizes; users who acted on all are left out."""
-        network, table = self._start()
+        network, table = _apart(self.start())
         for one, change in self._trained(users, network, table):
             names = (ITEMS,) if self.embeddings_only else (ITEMS, *network)
             given = table[torch.from_numpy(one.items)]
@@ -78,12 +79,22 @@ class Recommending:
             )
 
     def round(
-        self, users: Sequence[int], defence: UpdateDefence
+        self,
+        users: Sequence[int],
+        defence: UpdateDefence,
+        number: int = 0,
+        sent: Tensors | None = None,
     ) -> tuple[Round, dict[str, Int[np.ndarray, " acted"]]]:
         """The same as one round of a transcript, and by client the items that were acted on.
 
         Updates then have a row for each item there is; rows of items not handed out are 0 before
         the defence.
+
+        Args:
+            users: who takes part.
+            defence: what updates go through.
+            number: of the round.
+            sent: the global weights; fresh ones unless given.
 
         Raises:
             SpecError: updates hold the item embeddings alone, or all users acted on all items.
@@ -91,29 +102,36 @@ class Recommending:
         """
         if self.embeddings_only:
             raise SpecError("expected updates of the whole model for a transcript, got a part")
-        network, table = self._start()
-        sent = {name: tensor.numpy() for name, tensor in {ITEMS: table, **network}.items()}
+        sent = self.start() if sent is None else sent
+        network, table = _apart(sent)
         updates: dict[int, dict[str, np.ndarray]] = {}
-        handed, acted = {}, {}
+        handed = {}
         for one, change in self._trained(users, network, table):
             moved = torch.zeros_like(table)
             moved[torch.from_numpy(one.items)] = change[ITEMS]
             updates[one.user] = {n: (moved if n == ITEMS else change[n]).numpy() for n in sent}
             handed[str(one.user)] = {"item": one.items}
-            acted[str(one.user)] = np.sort(one.items[one.acted])
         if not updates:
             raise SpecError("expected users who left items alone, got none: nothing to find out")
         sizes = {user: len(handed[str(user)]["item"]) for user in updates}
         promised = dict.fromkeys(updates, defence.guarantee())
         seed = int(stream(self.seed, "defence").integers(2**31))
-        received, masked = server.seen(defence, 0, sent, updates, sizes, promised, seed)
+        received, masked = server.seen(defence, number, sent, updates, sizes, promised, seed)
         training = LocalTraining("adam", self.learner.lr, epochs=self.learner.epochs)
-        return Round(0, "update", sent, received, masked, training, handed=handed), acted
+        played = Round(number, "update", sent, received, masked, training, handed=handed)
+        return played, self.acted(users)
 
-    def _start(self) -> tuple[dict[str, torch.Tensor], Float[torch.Tensor, "items width"]]:
-        network = self.learner.network(_torch(self.seed, "network"))
+    def acted(self, users: Sequence[int]) -> dict[str, Int[np.ndarray, " acted"]]:
+        """By client the items acted on; users who acted on all never take part."""
+        each = self.log.of_each()
+        return {str(user): each[user] for user in users if len(each[user]) < self.log.items}
+
+    def start(self) -> dict[str, np.ndarray]:
+        """Fresh weights: the embeddings of all items, and the network."""
         generator = _torch(self.seed, "items")
-        return network, torch.randn(self.log.items, self.learner.width, generator=generator)
+        table = torch.randn(self.log.items, self.learner.width, generator=generator)
+        network = self.learner.network(_torch(self.seed, "network"))
+        return {name: tensor.numpy() for name, tensor in {ITEMS: table, **network}.items()}
 
     def _handed(self, user: int, acted: Int[np.ndarray, " acted"]) -> _Handed:
         rng = stream(self.seed, "handed out", user)
@@ -145,6 +163,14 @@ class Recommending:
                 update = {name: tensor[row] for name, tensor in change.items()}
                 update[ITEMS] = update[ITEMS][: len(one.items)]
                 yield one, update
+
+
+def _apart(
+    weights: Tensors,
+) -> tuple[dict[str, torch.Tensor], Float[torch.Tensor, "items width"]]:
+    """The network, and the embeddings of all items."""
+    network = {name: torch.from_numpy(np.array(array)) for name, array in weights.items()}
+    return network, network.pop(ITEMS)
 
 
 def _padded(

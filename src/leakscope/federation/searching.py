@@ -110,6 +110,7 @@ class Searching:
         queries: int,
         defence: UpdateDefence,
         rng: np.random.Generator,
+        number: int = 0,
     ) -> tuple[Round, dict[str, Int[np.ndarray, " acted"]]]:
         """The same of several users, as one round of a transcript, and what each clicked.
 
@@ -117,26 +118,28 @@ class Searching:
 
         Args:
             weights: of the ranker.
-            users: how many, named by numbers from 0.
+            users: how many, named by numbers that go on from those of the rounds before.
             queries: how many each asks.
             defence: what each update goes through.
             rng: of queries, lists, clicks, order and defence.
+            number: of the round.
 
         Raises:
             SpecError: there are not so many queries.
             LeakscopeError: the defence refused.
         """
-        each = [self._asking(weights, queries, rng) for _ in range(users)]
+        names = range(number * users, (number + 1) * users)
+        each = {name: self._asking(weights, queries, rng) for name in names}
         sent = {name: w.numpy() for name, w in weights.items()}
-        updates = {k: {n: w.numpy() for n, w in one.change.items()} for k, one in enumerate(each)}
-        sizes = {k: len(one.acted) for k, one in enumerate(each)}
+        updates = {k: {n: w.numpy() for n, w in one.change.items()} for k, one in each.items()}
+        sizes = {k: len(one.acted) for k, one in each.items()}
         promised = dict.fromkeys(updates, defence.guarantee())
         seed = int(rng.integers(2**31))
-        received, masked = server.seen(defence, 0, sent, updates, sizes, promised, seed)
-        handed = {str(k): {"features": o.x, "query": o.query} for k, o in enumerate(each)}
-        acted = {str(k): np.flatnonzero(one.acted) for k, one in enumerate(each)}
+        received, masked = server.seen(defence, number, sent, updates, sizes, promised, seed)
+        handed = {str(k): {"features": o.x, "query": o.query} for k, o in each.items()}
+        acted = {str(k): np.flatnonzero(one.acted) for k, one in each.items()}
         training = LocalTraining("sgd", self.lr, epochs=1)
-        return Round(0, "update", sent, received, masked, training, handed=handed), acted
+        return Round(number, "update", sent, received, masked, training, handed=handed), acted
 
     def _asking(
         self, weights: Mapping[str, Tensor], queries: int, rng: np.random.Generator

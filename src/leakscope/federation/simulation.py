@@ -4,11 +4,9 @@ import hashlib
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -24,10 +22,8 @@ from leakscope.errors import DataError, SpecError, did_you_mean
 from leakscope.federation import clients, server
 from leakscope.federation.clients import Learn, LocalTrainer
 from leakscope.federation.layout import Header
+from leakscope.federation.playing import Played
 from leakscope.federation.server import Evaluate
-from leakscope.federation.transcript import Transcript
-from leakscope.federation.writer import Writer
-from leakscope.progress import Track, untracked
 from leakscope.randomness import stream
 from leakscope.training.recipe import Held, Recipe
 from leakscope.training.trainers import trainer_name
@@ -36,7 +32,7 @@ Rule = Literal["fedavg", "fedsgd"]
 
 
 @dataclass(frozen=True, slots=True)
-class Federation:
+class Federation(Played):
     """Clients with their records, and how they and their server learn together.
 
     Every random choice comes from a stream of its own under ``seed``, so a federation is the same,
@@ -242,50 +238,3 @@ class Federation:
             return dict(mean)
         step = -self.recipe.lr if self._kind == "gradient" else 1.0
         return {n: (w + step * mean[n]).astype(w.dtype, copy=False) for n, w in sent.items()}
-
-
-def simulate(
-    federation: Federation,
-    rounds: int,
-    run: str | Path | None = None,
-    *,
-    resume: bool = False,
-    track: Track[Any] = untracked,
-) -> Transcript:
-    """Run a federation, and keep what its server saw.
-
-    Args:
-        federation: who takes part, and how.
-        rounds: how many in all.
-        run: a folder for the transcript, written as the rounds go on; in memory unless given.
-        resume: continue the transcript in that folder after its last whole round. It ends the
-            same, bit for bit, as if it had never stopped.
-        track: shows progress.
-
-    Raises:
-        SpecError: there are no rounds.
-        StoreError: the folder is in use, or belongs to another federation.
-        LeakscopeError: see `Federation.rounds`.
-    """
-    if rounds < 1:
-        raise SpecError(f"expected rounds from 1, got {rounds}: change it")
-    doing = "Federating"
-    if run is None:
-        play = federation.rounds()
-        kept = tuple(next(play) for _ in track(range(rounds), doing))
-        return Transcript(federation.header, kept)
-    begun = resume and Path(run, "transcript.json").exists()
-    begin = Writer.resume if begun else Writer.begin
-    writer = begin(run, federation.header)
-    there = Transcript.open(run).rounds
-    play = federation.rounds(len(there), there[-1].aggregated if len(there) else None)
-    with ThreadPoolExecutor(1) as aside:  # a round is written while the next one is played
-        writing: Future[None] | None = None
-        for _ in track(range(len(there), rounds), doing):
-            seen = next(play)
-            if writing is not None:
-                writing.result()
-            writing = aside.submit(writer.add, seen)
-        if writing is not None:
-            writing.result()
-    return Transcript.open(run)

@@ -16,7 +16,7 @@ import numpy as np
 from leakscope import atomic
 from leakscope.core import MaskedSum, Received, Records, Round, Rounds, UpdateView
 from leakscope.errors import MissingExtra, SpecError, StoreError, did_you_mean
-from leakscope.federation import layout
+from leakscope.federation import layout, short
 from leakscope.federation.layout import Entry, Header
 
 LARGEST_JSON: Final = 64 * 2**20
@@ -148,16 +148,24 @@ class _Folder:
 
 
 class _Stored(Mapping[str, np.ndarray]):
-    """Tensors in a file, each read when it is asked for."""
+    """Tensors in a file, each read when it is asked for.
 
-    def __init__(self, file: Any, group: str, names: Mapping[Any, object]) -> None:
-        self._file, self._group, self._names = file, group, names
+    One that was stored short gets its other rows back, which are 0.
+    """
+
+    def __init__(
+        self, file: Any, group: str, names: Mapping[Any, tuple[int, ...]], rows: str = ""
+    ) -> None:
+        self._file, self._group, self._names, self._rows = file, group, names, rows
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self._names:
             raise KeyError(name)
         array: np.ndarray = self._file.get_tensor(f"{self._group}/{name}")
-        return array
+        shape = tuple(self._names[name])
+        if array.shape == shape:
+            return array
+        return short.lengthened(array, self._file.get_tensor(self._rows), shape)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -220,8 +228,11 @@ def _round(path: Path, entry: Entry, header: Header) -> Round:
     announced = {f"{g}/{n}": s for g in groups for n, s in header.shapes.items()}
     for client, arrays in entry.handed.items():
         announced |= {f"handed/{client}/{name}": shape for name, shape in arrays.items()}
-    _check(path, file, present, announced)
-    stored = {group: _Stored(file, group, header.shapes) for group in groups}
+    _check(path, file, present, announced, short.shapes(header, entry))
+    stored = {
+        group: _Stored(file, group, header.shapes, f"{group.replace('received', 'handed', 1)}/item")
+        for group in groups
+    }
     received = {
         got.client: Received(stored[f"received/{got.client}"], got.records, got.guarantee)
         for got in entry.received
@@ -254,9 +265,13 @@ def _opened(path: Path) -> Any:
 
 
 def _check(
-    path: Path, file: Any, present: set[str], announced: Mapping[str, tuple[int, ...]]
+    path: Path,
+    file: Any,
+    present: set[str],
+    announced: Mapping[str, tuple[int, ...]],
+    others: Mapping[str, tuple[int, ...]],
 ) -> None:
-    """Exactly the tensors that were announced, in the shapes that were announced."""
+    """Exactly the tensors that were announced, in the shapes that were announced, or others."""
     if present != set(announced):
         odd = min(present ^ set(announced))
         why = "was not announced" if odd in present else "is missing"
@@ -266,7 +281,8 @@ def _check(
         )
     for name, shape in announced.items():
         part = file.get_slice(name)
-        if tuple(part.get_shape()) != tuple(shape) or part.get_dtype() not in layout.DTYPES:
+        fits = tuple(part.get_shape()) in (tuple(shape), others.get(name))
+        if not fits or part.get_dtype() not in layout.DTYPES:
             raise StoreError(
                 f"expected numbers of shape {list(shape)} for {name!r} in {path}, got "
                 f"{part.get_dtype()} of shape {part.get_shape()}: whoever sent or wrote it did "

@@ -11,7 +11,7 @@ import numpy as np
 from leakscope import atomic
 from leakscope.core import Round, Tensors
 from leakscope.errors import DataError, MissingExtra, StoreError
-from leakscope.federation import layout
+from leakscope.federation import layout, short
 from leakscope.federation.layout import Entry, Header, Sender, Summed
 from leakscope.federation.transcript import Transcript
 
@@ -70,7 +70,7 @@ class Writer:
             DataError: the name of a client or a tensor, or an array's type, cannot be written.
             StoreError: the disk is full, or the folder cannot be written.
         """
-        data = _serialised(seen)
+        data = _serialised(seen, self.header.items)
         masked = seen.masked
         entry = Entry(
             number=seen.number,
@@ -107,7 +107,7 @@ def write(folder: str | Path, name: str, rounds: Sequence[Round], items: str | N
         writer.add(played)
 
 
-def _serialised(seen: Round) -> bytes:
+def _serialised(seen: Round, items: str | None) -> bytes:
     try:
         from safetensors.numpy import save
     except ImportError as error:
@@ -119,6 +119,9 @@ def _serialised(seen: Round) -> bytes:
     if seen.aggregated is not None:
         groups["aggregated"] = seen.aggregated
     groups |= {f"handed/{client}": arrays for client, arrays in seen.handed.items()}
+    if items is not None and seen.kind != "weights":
+        for client in seen.received.keys() & seen.handed.keys():
+            groups[f"received/{client}"] = short.shortened(seen, client, items)
     # safetensors takes the memory as it lies: a transposed array would be written wrong
     flat = {
         f"{group}/{name}": np.asarray(array, order="C")

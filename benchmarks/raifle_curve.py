@@ -1,0 +1,172 @@
+"""Curves of RAIFLE: AUC over how far items may be moved, cost over numbers of items and users."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks import data
+from leakscope.core import UpdateDefence
+from leakscope.data import letor
+from leakscope.metrics import interactions as metrics
+
+if TYPE_CHECKING:
+    import altair as alt
+
+SUMMARY = "RAIFLE's power by manipulation budget, and its cost by items and users"
+
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
+
+BUDGETS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, math.inf)
+"""L2 norms; the features of MQ2008 lie in [0, 1]."""
+
+QUERIES, USERS = 16, 20
+
+ITEMS = (100, 1_000, 10_000, 100_000)
+MANY = (1, 10, 100, 1_000)
+"""Users, of 500 items each."""
+
+Point = dict[str, Any]
+
+
+def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
+    """Print both curves; draw them, unless it is a trial.
+
+    Raises:
+        MissingData: there is no MQ2008.
+    """
+    import torch
+
+    from leakscope.report.figures import render
+
+    torch.set_num_threads(1)
+    power = list(_power(2 if quick else USERS))
+    _seen_by_clients()
+    cost = list(_cost(1 if quick else 5))
+    if not quick:
+        (IMAGES / "raifle-budget.svg").write_bytes(render(_power_figure(power), "svg"))
+        (IMAGES / "raifle-cost.svg").write_bytes(render(_cost_figure(cost), "svg"))
+
+
+def _power(users: int) -> Iterator[Point]:
+    """AUC of clicks by budget, on the same users each time."""
+    from leakscope.attacks.manipulation import NoiseInjection
+
+    queries = letor.read(data.file("letor-mq2008/Fold1-train.txt.xz"))
+    print(f"MQ2008, informational clicks, {QUERIES} queries, {users} users a line")
+    print("| ranker | an item may move by | moved on average | AUC (95 %) |\n|---|---:|---:|---|")
+    for hidden in (0, 16):
+        name = f"{hidden} hidden units" if hidden else "linear"
+        for budget in BUDGETS:
+            shaped = NoiseInjection(0.1, budget=budget)
+            found = metrics.over_users([_auc(queries, hidden, shaped, k) for k in range(users)])
+            rng = np.random.default_rng(0)
+            moved = np.linalg.norm(shaped(queries.x, rng) - queries.x, axis=1).mean()
+            print(
+                f"| {name} | {budget:g} | {moved:.2f} | {found.value:.3f} ({found.low:.3f} to "
+                f"{found.high:.3f}) |",
+                flush=True,
+            )
+            yield {"ranker": name, "moved": moved, "auc": found.value,
+                   "low": found.low, "high": found.high}  # fmt: skip
+
+
+def _auc(queries: letor.Queries, hidden: int, shaped: Any, seed: int) -> float:
+    import torch
+
+    from leakscope.attacks.raifle import RAIFLE
+    from leakscope.federation import clicks, rankers
+    from leakscope.federation.searching import Searching
+
+    world = Searching(queries, clicks.published("informational", 3), manipulate=shaped)
+    weights = rankers.ranker(queries.x.shape[1], hidden, torch.Generator().manual_seed(seed))
+    game = world.challenge(weights, QUERIES, UpdateDefence(), np.random.default_rng(seed))
+    guess = RAIFLE()(game.view, np.random.default_rng(seed))
+    return metrics.of_user(guess, game.truth).auc
+
+
+def _seen_by_clients() -> None:
+    """How often the check of a client calls lists odd, by budget: the first half is learnt from."""
+    from leakscope.attacks.manipulation import NoiseInjection
+    from leakscope.defences import item_check
+
+    queries = letor.read(data.file("letor-mq2008/Fold1-train.txt.xz"))
+    lists = [queries.x[part] for part in queries.of_each() if part.stop - part.start > 1]
+    half = len(lists) // 2
+    check, rng = item_check.learn(lists[:half]), np.random.default_rng(0)
+    print(f"\nlists of MQ2008 called odd, {half} learnt from and {len(lists) - half} looked at")
+    alarms = item_check.called_odd(check, lists[half:])
+    print(f"honest: {alarms.value:.3f} ({alarms.low:.3f} to {alarms.high:.3f})")
+    for budget in BUDGETS[1:]:
+        shaped = NoiseInjection(0.1, budget=budget)
+        found = item_check.called_odd(check, [shaped(one, rng) for one in lists[half:]])
+        print(f"moved by {budget:g}: {found.value:.3f} ({found.low:.3f} to {found.high:.3f})")
+
+
+def _cost(times: int) -> Iterator[Point]:
+    """CPU seconds of the embedding's direction."""
+    print("\nSYNTHETIC movements of 64 numbers an item, CPU seconds of one thread, best of a few")
+    for items in ITEMS:
+        yield _timed("items of one user", items, times, partial(_attacked, _moved(items), 1))
+    for users in MANY:
+        yield _timed("users of 500 items", users, times, partial(_attacked, _moved(500), users))
+
+
+def _attacked(moved: np.ndarray, users: int) -> None:
+    from leakscope.attacks.raifle_embedding import along_main_direction
+
+    for _ in range(users):
+        along_main_direction(moved)
+
+
+def _moved(items: int) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    acted = rng.random(items) < 0.2
+    moved: np.ndarray = np.where(acted, 1.0, -0.5)[:, None] * rng.normal(size=64)
+    return moved + rng.normal(0, 0.5, (items, 64))
+
+
+def _timed(what: str, count: int, times: int, call: Callable[[], object]) -> Point:
+    spent = []
+    for _ in range(times):
+        begun = time.process_time()
+        call()
+        spent.append(time.process_time() - begun)
+    print(f"{count:10,d} {what:20}{min(spent):10.4f} CPU s", flush=True)
+    return {"what": what, "count": count, "seconds": min(spent)}
+
+
+def _power_figure(points: list[Point]) -> "alt.LayerChart":
+    import altair as alt
+
+    from leakscope.report import style
+
+    names = list(dict.fromkeys(point["ranker"] for point in points))
+    legend = alt.Legend(orient="top", title=None)
+    colour = alt.Color("ranker:N", legend=legend).scale(domain=names, range=style.COLOURS[:2])
+    x = alt.X("moved:Q", title="How far items were moved (mean L2)")
+    y = alt.Y("auc:Q", title="AUC of the attack").scale(domain=[0.7, 1.0])
+    base = alt.Chart(style.data(points)).encode(x=x, color=colour)
+    return style.finished(
+        base.mark_rule(opacity=0.5).encode(y=alt.Y("low:Q"), y2="high:Q"),
+        base.mark_line(point=True).encode(y=y),
+        height=240,
+    )
+
+
+def _cost_figure(points: list[Point]) -> "alt.LayerChart":
+    import altair as alt
+
+    from leakscope.report import style
+
+    names = list(dict.fromkeys(point["what"] for point in points))
+    legend = alt.Legend(orient="top", title=None)
+    colour = alt.Color("what:N", legend=legend).scale(domain=names, range=style.COLOURS[:2])
+    x = alt.X("count:Q", title="Items, or users").scale(type="log")
+    y = alt.Y("seconds:Q", title="CPU seconds").scale(type="log")
+    base = alt.Chart(style.data(points)).encode(x=x, y=y, color=colour)
+    return style.finished(base.mark_line(), base.mark_point(filled=True), height=240)
