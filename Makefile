@@ -21,8 +21,9 @@ types: $(STAMP)
 layers: $(STAMP)
 	$(BIN)/lint-imports
 
+# A file's tests stay on one core: they share what they set up.
 tests: $(STAMP)
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 docs: $(STAMP)  ## write the generated pages again, which the tests compare, and build the site
 	$(BIN)/python docs/generate.py

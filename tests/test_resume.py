@@ -39,6 +39,17 @@ nonmembers = "subject.py:nonmembers"
 reference = "subject.py:reference"
 """
 
+SIGNALS = ("loss", "scaled_logit", "confidence", "entropy", "modified_entropy", "margin")
+QUICK = "".join(
+    f"[[attacks]]\n{settings}\n"
+    for settings in (
+        *(f'name = "threshold"\nsignal = "{signal}"' for signal in SIGNALS),
+        *(f'name = "{name}"' for name in ("gap", "external", "two-sample")),
+        'name = "threshold"\nper_class = true',
+    )
+)
+"""Attacks that take no time, so that tests do not; one of them draws by chance."""
+
 
 def command(folder: Path, *more: str) -> list[str]:
     return [sys.executable, "-m", "leakscope", "audit", str(folder / "audit.toml"),
@@ -48,7 +59,7 @@ def command(folder: Path, *more: str) -> list[str]:
 def lay_out(folder: Path) -> Path:
     folder.mkdir()
     (folder / "subject.py").write_text(SUBJECT)
-    (folder / "audit.toml").write_text(SETTINGS)
+    (folder / "audit.toml").write_text(SETTINGS + QUICK)
     return folder
 
 
@@ -115,6 +126,10 @@ SHADOWS = """
 [shadows]
 models = 6
 train = "subject.py:train"
+[[attacks]]
+name = "rmia"
+[[attacks]]
+name = "shadow-stack"
 """
 
 

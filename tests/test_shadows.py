@@ -55,6 +55,10 @@ train = "subject.py:{train}"
 """
 
 
+QUICK = "".join(f'[[attacks]]\nname = "{name}"\n' for name in ("lira", "shadow", "shadow-stack"))
+"""Where nothing hangs on which attacks there are."""
+
+
 def audit(folder: Path, train: str = "train", more: str = "", *flags: str) -> dict[str, object]:
     (folder / "subject.py").write_text(SUBJECT)
     (folder / "audit.toml").write_text(SETTINGS.format(train=train) + more)
@@ -75,7 +79,7 @@ def test_an_audit_with_shadows(tmp_path: Path, train: str) -> None:
 
 
 def test_shadows_are_trained_once_and_lost_ones_again(tmp_path: Path) -> None:
-    first = audit(tmp_path)
+    first = audit(tmp_path, more=QUICK)
     log = tmp_path / "subject.py.log"
     assert log.read_text() == "x" * 5
     for file in (tmp_path / "run" / "findings").glob("*.json"):
@@ -84,14 +88,14 @@ def test_shadows_are_trained_once_and_lost_ones_again(tmp_path: Path) -> None:
     rows = json.loads(listed.read_text())
     del rows["rows"]["3"]
     listed.write_text(json.dumps(rows))
-    again = audit(tmp_path, "train", "", "--resume")
+    again = audit(tmp_path, "train", QUICK, "--resume")
     assert log.read_text() == "x" * 6
     strip = [[{**f, "seconds": 0} for f in run["findings"]] for run in (first, again)]  # type: ignore[attr-defined]
     assert strip[0] == strip[1]
 
 
 def test_shadows_on_other_records_are_offline(tmp_path: Path) -> None:
-    audit(tmp_path, "train", 'pool = "subject.py:others"\n')
+    audit(tmp_path, "train", 'pool = "subject.py:others"\n' + QUICK)
     statuses = {f.attack: f for f in leakscope.load(tmp_path / "run").findings}
     assert statuses["lira"].status is leakscope.Status.DONE
     assert statuses["shadow"].status is leakscope.Status.DONE  # taught by the pool
