@@ -62,6 +62,11 @@ def test_zeros_and_ones_are_a_rate_with_an_exact_interval() -> None:
     assert (found.low, found.high) == pytest.approx((exact.low, exact.high))
 
 
+def test_a_difference_that_is_zero_is_no_rate() -> None:
+    found = reproducing._mean([0.0, 0.0, 0.0], -1.0, 1.0)
+    assert (found.value, found.low, found.high) == (0.0, 0.0, 0.0)
+
+
 def test_what_was_written_can_be_read_and_says_how_it_was_made(tmp_path: Path) -> None:
     done = reproduce("trial", "small", tmp_path)
     assert read(tmp_path / "table.json") == done
