@@ -75,7 +75,7 @@ def _index(outcomes: Mapping[str, Outcome]) -> str:
             "| --- | --- | --- | --- | --- | --- | --- |",
             *rows,
             "",
-            f"Together {total:.0f} minutes of one core.",
+            f"Together {total:.0f} minutes of one core, with what tables share counted in each.",
             "",
             *(
                 [f"Not stored yet: {', '.join(f'`{name}`' for name in missing)}.", ""]
