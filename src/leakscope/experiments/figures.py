@@ -72,7 +72,10 @@ def curves(outcome: Outcome) -> alt.LayerChart | None:
     x = alt.X("step:Q", title=unit).scale(domain=[min(steps.values()), max(steps.values())])
     y = alt.Y("ours:Q", title="Ours").scale(zero=False)
     order = list(names.values())
-    legend = alt.Legend(orient="top", title=None, columns=2, symbolType="stroke", symbolOpacity=1)
+    # one below another: names are long, and readers' letters may be wider than ours
+    legend = alt.Legend(
+        orient="top", title=None, columns=1, symbolType="stroke", symbolOpacity=1, labelLimit=400
+    )
     colour = alt.Color("name:N", legend=legend).scale(domain=order, range=style.COLOURS)
     dash = alt.StrokeDash("name:N", legend=legend).scale(domain=order, range=style.DASHES)
     base = alt.Chart(style.data(dots)).encode(x=x, color=colour)
