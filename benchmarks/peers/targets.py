@@ -40,6 +40,7 @@ _SGD = {"lr": 0.1, "momentum": 0.9, "epochs": 50, "batch": 64, "shadows": 16}
 TASKS = {
     "location-30": Task(data.location_30, {**_SGD, "widths": (446, 256, 30)}),
     "fashion-mnist": Task(data.fashion_mnist, {**_SGD, "lr": 0.02, "widths": (784, 256, 10)}),
+    "retail-100": Task(data.retail_100, {**_SGD, "widths": (600, 256, 100)}),
 }
 
 
