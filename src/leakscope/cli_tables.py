@@ -64,18 +64,18 @@ def reproduce(
     names, size = [table] if table else list(TABLES), size or "small"
     find(names[0])
     runs = (run.parent if table else run) if run else Path("runs")
-    earlier: list[Path] = []
+    folders = {
+        name: run if run and table else numbered(runs / f"{name}-{size}", latest=resume)
+        for name in names
+    }
+    for folder in folders.values():
+        if not (resume and (folder / "cells").is_dir()):
+            new_folder(folder)
     with Crew(processes or cores()) as crew:
-        for name in names:
-            latest = numbered(runs / f"{name}-{size}", latest=resume)
-            folder = run if run and table else latest
-            if not (resume and (folder / "cells").is_dir()):
-                new_folder(folder)
-            outcome = reproduce(name, size, folder, bar, crew, earlier)
-            earlier.append(folder)
-            click.echo(f"Table: {folder / 'table.md'}", err=True)
-            click.echo(f"Page of all tables: {page.write(runs)}", err=True)
+        for outcome in reproduce(folders, size, bar, crew):
+            click.echo(f"Table: {folders[outcome.table] / 'table.md'}", err=True)
             if shape == "json":
                 click.echo(outcome.as_json())
             else:
                 terminal.show(outcome)
+    click.echo(f"Page of all tables: {page.write(runs)}", err=True)

@@ -45,9 +45,9 @@ def test_who_is_done_takes_from_the_others() -> None:
 
 def test_each_works_with_one_thread_and_pieces_are_stored(tmp_path: Path) -> None:
     (tmp_path / "cells").mkdir()
-    work = Work(f"{trial.__name__}:whoami", "row", {}, 0, "small", tmp_path, (), keeps=False)
+    work = Work("one", f"{trial.__name__}:whoami", "row", {}, 0, "small", (tmp_path,), None)
     with Crew(2) as crew:
-        (piece, other) = crew.each(pieces.done, [work, work._replace(seed=1)])
+        ((_, piece), (_, other)) = crew.each(pieces.done, [work, work._replace(key="two")])
     assert piece.values["one"][1] == other.values["one"][1] == 1
     assert piece.values["one"][0] != other.values["one"][0]
     assert len(list((tmp_path / "cells").glob("*.json"))) == 2

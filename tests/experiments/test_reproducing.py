@@ -15,8 +15,9 @@ from leakscope.cli import main
 from leakscope.core import Estimate
 from leakscope.experiments import pieces, reproducing
 from leakscope.experiments import table as tables
-from leakscope.experiments.outcome import read
+from leakscope.experiments.outcome import Outcome, read
 from leakscope.experiments.reproducing import reproduce
+from leakscope.experiments.table import Row, Size
 
 from . import trial
 from .trial import calls
@@ -34,8 +35,12 @@ def _known() -> Iterator[None]:
     tables.TABLES.update(listed)
 
 
+def measured(folder: Path, size: Size = "small") -> Outcome:
+    return next(reproduce({"trial": folder}, size))
+
+
 def test_figures_stand_beside_the_papers_with_intervals(tmp_path: Path) -> None:
-    done = reproduce("trial", "small", tmp_path / "run")
+    done = measured(tmp_path / "run")
     one, other, none, *broken = done.cells
     assert isinstance(one.ours, Estimate)
     assert (one.ours.value, one.paper, one.difference) == (1.0, 0.5, 0.5)  # of 0, 1, 1 and 2
@@ -68,7 +73,7 @@ def test_a_difference_that_is_zero_is_no_rate() -> None:
 
 
 def test_what_was_written_can_be_read_and_says_how_it_was_made(tmp_path: Path) -> None:
-    done = reproduce("trial", "small", tmp_path)
+    done = measured(tmp_path)
     assert read(tmp_path / "table.json") == done
     assert done.made.command == "leakscope reproduce trial --size small"
     assert done.made.processes == 1 <= done.made.cores
@@ -77,30 +82,45 @@ def test_what_was_written_can_be_read_and_says_how_it_was_made(tmp_path: Path) -
 
 
 def test_what_is_there_is_not_measured_again_and_what_failed_is(tmp_path: Path) -> None:
-    first = reproduce("trial", "small", tmp_path / "run")
+    first = measured(tmp_path / "run")
     assert len(calls) == 4
-    second = reproduce("trial", "small", tmp_path / "run")
+    second = measured(tmp_path / "run")
     assert len(calls) == 6  # the two of the broken row
     assert second.cells == first.cells
-    reproduce("trial", "full", tmp_path / "run")
+    measured(tmp_path / "run", "full")
     assert len(calls) == 12  # another size is other work
 
 
-def test_what_an_earlier_table_measured_is_not_measured_again(tmp_path: Path) -> None:
-    reproduce("trial", "small", tmp_path / "one")
+def test_what_two_tables_need_is_measured_once(tmp_path: Path) -> None:
+    folders = {"trial": tmp_path / "one", "second": tmp_path / "two"}
+    first, second = reproduce(folders, "small")
+    assert len(calls) == 4
+    assert (first.table, second.table) == ("trial", "second")
+    assert first.cells == second.cells == read(tmp_path / "two" / "table.json").cells
+    names = [{path.name for path in (folder / "cells").iterdir()} for folder in folders.values()]
+    assert names[0] == names[1]
+    assert len(names[0]) == 2  # not those of the broken row, which will be tried again
     calls.clear()
-    found = reproduce("second", "small", tmp_path / "two", earlier=[tmp_path / "one"])
-    assert calls == [(0, "small"), (1, "small")]  # of the broken row, which is tried again
-    assert found.cells == reproduce("trial", "small", tmp_path / "one").cells
-    assert len(list((tmp_path / "two" / "cells").iterdir())) == 2
+    next(reproduce({"second": tmp_path / "two"}, "small"))
+    assert len(calls) == 2
+
+
+def test_each_table_comes_as_soon_as_it_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = dataclasses.replace(trial.TABLE, rows=(Row("another", {"offset": 0.5}),))
+    monkeypatch.setattr(reproducing, "find", {"trial": trial.TABLE, "second": other}.__getitem__)
+    coming = reproduce({"trial": tmp_path / "one", "second": tmp_path / "two"}, "small")
+    assert (next(coming).table, len(calls)) == ("trial", 4)
+    assert (next(coming).table, len(calls)) == ("second", 6)
 
 
 def test_pieces_that_other_code_measured_are_not_taken_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reproduce("trial", "small", tmp_path)
+    measured(tmp_path)
     monkeypatch.setattr(pieces, "code", lambda: "changed")
-    reproduce("trial", "small", tmp_path)
+    measured(tmp_path)
     assert len(calls) == 8
 
 
@@ -115,7 +135,7 @@ def test_seconds_are_those_of_all_processes_because_work_stays_in_one(
 
     monkeypatch.setattr(trial, "work", work)
     before = joblib.cpu_count()
-    reproduce("trial", "small", tmp_path)
+    measured(tmp_path)
     assert set(counted) == {1}
     assert joblib.cpu_count() == before
 
@@ -171,7 +191,7 @@ def test_rows_may_share_a_folder_and_show_how_far_values_spread(
         trial.TABLE, work=f"{trial.__name__}:sharing", keeps=True, deviations=True
     )
     monkeypatch.setattr(trial, "TABLE", sharing)
-    done = reproduce("trial", "small", tmp_path)
+    done = measured(tmp_path)
     assert (tmp_path / "shared").read_text(encoding="utf-8") == "once"
     assert done.cells[0].deviation == pytest.approx((2 / 3) ** 0.5)
     assert " ± 0.816" in (tmp_path / "table.md").read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import leakscope
 from leakscope import atomic
 from leakscope.errors import LeakscopeError, StoreError
-from leakscope.experiments.table import Size, Table
+from leakscope.experiments.table import Row, Size, Table
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one row is with one seed."""
+    """What one row is with one seed; tables may call the same piece by other names."""
 
     row: str
     seed: int
@@ -34,44 +34,62 @@ class Piece:
 class Work(NamedTuple):
     """All that a process needs to know to do one piece."""
 
+    key: str
+    """A digest of all that the values depend on."""
     work: str
     row: str
     settings: Mapping[str, Any]
     seed: int
     size: Size
-    folder: Path
-    earlier: tuple[Path, ...]
-    """Folders whose pieces count as well; the first of all folders keeps what work wants kept."""
-    keeps: bool
+    folders: tuple[Path, ...]
+    """Of the tables that need it; each is given the piece."""
+    kept: Path | None
+    """The folder for what several pieces need, if the work wants one."""
 
 
-def works(table: Table, size: Size, folder: Path, earlier: tuple[Path, ...]) -> list[Work]:
-    """All pieces of a table, such that neighbours share what is costly to prepare."""
-    return [
-        Work(table.work, row.name, dict(row.settings), seed, size, folder, earlier, table.keeps)
-        for seed in range(table.seeds[size])
-        for row in table.rows
-    ]
+def works(tables: Mapping[Path, Table], size: Size) -> list[Work]:
+    """All pieces of tables, each once; neighbours share what is costly to prepare.
+
+    Args:
+        tables: by the folder of each, of which the first is for what several pieces need.
+        size: of all.
+    """
+    found: dict[str, Work] = {}
+    first = next(iter(tables))
+    for folder, table in tables.items():
+        for key, row, seed in keyed(table, size):
+            kept = first if table.keeps else None
+            work = Work(key, table.work, row.name, dict(row.settings), seed, size, (), kept)
+            known = found.get(key, work)
+            found[key] = known._replace(folders=(*known.folders, folder))
+    return list(found.values())
 
 
-def done(work: Work) -> Piece:
-    """The piece from its file, or measured now and put there.
+def keyed(table: Table, size: Size) -> Iterator[tuple[str, Row, int]]:
+    """Key, row and seed of each piece of a table."""
+    for seed in range(table.seeds[size]):
+        for row in table.rows:
+            yield _key(table.work, row.settings, seed, size), row, seed
+
+
+def done(work: Work) -> tuple[str, Piece]:
+    """The key, and the piece from its file, or measured now and put there.
 
     Raises:
         StoreError: the file cannot be written, or is damaged.
     """
-    name = f"cells/{_key(work)}.json"
-    for path in (work.folder / name, *(folder / name for folder in work.earlier)):
-        if path.exists():
-            with atomic.said(path):
-                piece = atomic.from_json(path.read_bytes(), Piece, path)
-            break
+    paths = [folder / "cells" / f"{work.key}.json" for folder in work.folders]
+    there = next((path for path in paths if path.exists()), None)
+    if there:
+        with atomic.said(there):
+            piece = atomic.from_json(there.read_bytes(), Piece, there)
     else:
         piece = _measured(work)
-    piece = replace(piece, row=work.row)  # tables may call the same work by other names
     if not piece.reason:  # what failed may have been a passing fault, such as data not there
-        atomic.write(work.folder / name, atomic.to_json(piece, Piece).encode())
-    return piece
+        for path in paths:
+            if not path.exists():
+                atomic.write(path, atomic.to_json(piece, Piece).encode())
+    return work.key, piece
 
 
 def _measured(work: Work) -> Piece:
@@ -81,7 +99,7 @@ def _measured(work: Work) -> Piece:
     reason = ""
     try:
         measure = getattr(importlib.import_module(module), function)
-        given = {"folder": (*work.earlier, work.folder)[0]} if work.keeps else {}
+        given = {"folder": work.kept} if work.kept else {}
         with _one_core():
             values = measure(work.seed, work.size, **work.settings, **given)
     except StoreError:
@@ -108,10 +126,9 @@ def _one_core() -> Iterator[None]:
 _CORES = "LOKY_MAX_CPU_COUNT"
 
 
-def _key(work: Work) -> str:
-    """A digest of all that the values depend on."""
-    about = [work.work, work.settings, work.seed, work.size, version("leakscope"), code()]
-    text = json.dumps(about, sort_keys=True)
+def _key(work: str, settings: Mapping[str, Any], seed: int, size: Size) -> str:
+    about = [work, settings, seed, size, version("leakscope"), code()]
+    text = json.dumps(about, sort_keys=True, default=dict)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 

@@ -1,9 +1,10 @@
 """From a table's settings to our figures beside the published ones, in a run folder."""
 
 import datetime as dt
+import itertools
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, get_args
@@ -23,59 +24,73 @@ from leakscope.progress import Track, untracked
 
 
 def reproduce(
-    name: str,
+    folders: Mapping[str, Path],
     size: Size,
-    folder: Path,
     track: Track[Any] = untracked,
     crew: Crew | None = None,
-    earlier: Sequence[Path] = (),
-) -> Outcome:
-    """Measure a table; what the folder holds already is not measured again.
+) -> Iterator[Outcome]:
+    """Measure tables, and give each as soon as it is whole; what several need is measured once.
+
+    What the folders hold already is not measured again.
 
     Args:
-        name: of the table.
+        folders: of each table, by its name, for the pieces of its work; made if they are not
+            there. ``table.md`` and ``table.json`` come last.
         size: ``small`` is for a look, ``full`` is the paper's.
-        folder: for the pieces of work; made if it is not there. ``table.md`` and ``table.json``
-            come last.
         track: shows progress.
         crew: who works; by default this process alone.
-        earlier: folders of tables measured before, whose work is not done again where this table
-            needs the same.
 
     Raises:
         SpecError: there is no such table or size.
-        StoreError: the folder cannot be written, or a piece in it is damaged.
+        StoreError: a folder cannot be written, or a piece in it is damaged.
     """
-    table = find(name)
+    tables = {folder: find(name) for name, folder in folders.items()}
     if size not in get_args(Size):
         raise SpecError(f"expected a size, got {size!r}: {did_you_mean(size, get_args(Size))}")
-    with atomic.said(folder):
-        (folder / "cells").mkdir(parents=True, exist_ok=True)
+    for folder in tables:
+        with atomic.said(folder):
+            (folder / "cells").mkdir(parents=True, exist_ok=True)
     crew = crew or Crew(1)
-    todo = pieces.works(table, size, folder, tuple(earlier))
-    coming = crew.each(pieces.done, todo)
-    found = [piece for _, piece in zip(track(todo, f"Measuring {name}"), coming, strict=True)]
-    outcome = Outcome(
+    todo = pieces.works(tables, size)
+    missing = {
+        name: {key for key, *_ in pieces.keyed(tables[folder], size)}
+        for name, folder in folders.items()
+    }
+    text = f"Measuring {next(iter(folders)) if len(folders) == 1 else f'{len(folders)} tables'}"
+    found: dict[str, Piece] = {}
+    for _, (key, piece) in zip(track(todo, text), crew.each(pieces.done, todo), strict=True):
+        found[key] = piece
+        for name in [name for name, keys in missing.items() if keys <= found.keys()]:
+            del missing[name]
+            outcome = _outcome(name, size, found, crew)
+            outcome.save(folders[name])
+            yield outcome
+
+
+def _outcome(name: str, size: Size, found: Mapping[str, Piece], crew: Crew) -> Outcome:
+    table = find(name)
+    by_row: dict[str, list[Piece]] = {row.name: [] for row in table.rows}
+    for key, row, _ in pieces.keyed(table, size):
+        by_row[row.name].append(found[key])
+    return Outcome(
         table=name,
         size=size,
         title=table.title,
         source=table.source,
-        rows=tuple(row.name for row in table.rows),
+        rows=tuple(by_row),
         columns=table.columns,
         differs=table.differs[size],
-        cells=_cells(table, sorted(found, key=lambda piece: piece.seed)),
-        made=_made(name, size, found, crew),
+        cells=_cells(table, by_row),
+        made=_made(name, size, itertools.chain(*by_row.values()), crew),
         drawn=table.drawn,
     )
-    outcome.save(folder)
-    return outcome
 
 
-def _cells(table: Table, found: Sequence[Piece]) -> tuple[Cell, ...]:
+def _cells(table: Table, found: Mapping[str, Sequence[Piece]]) -> tuple[Cell, ...]:
     """Row by row, each column's mean over all that its pieces hold."""
     cells = []
     for row in table.rows:
-        own = [piece for piece in found if piece.row == row.name]
+        own = found[row.name]
         reason = next((piece.reason for piece in own if piece.reason), "")
         for column in table.columns:
             values = [value for piece in own for value in piece.values.get(column, [])]
