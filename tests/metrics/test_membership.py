@@ -9,6 +9,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 from leakscope.core import Estimate
 from leakscope.errors import DataError
 from leakscope.metrics import membership
+from leakscope.metrics.delong import areas
 from leakscope.metrics.membership import Unmeasurable
 
 from . import naive
@@ -94,6 +95,20 @@ def test_the_interval_is_delong_s_joined_with_that_of_four_more_records() -> Non
     estimate = membership.auc(score, member)
     assert estimate.low == pytest.approx(min(own[0], wider[0]), abs=1e-6)
     assert estimate.high == pytest.approx(max(own[1], wider[1]), abs=1e-6)
+
+
+@given(games(), st.integers(1, 5))
+@settings(deadline=None)
+def test_many_splits_at_once_come_out_as_each_alone(
+    game: tuple[np.ndarray, np.ndarray], splits: int
+) -> None:
+    score, member = game
+    rng = np.random.default_rng(0)
+    members = np.array([rng.permutation(member) for _ in range(splits)])
+    together = areas(score, members)
+    for own, *found in zip(members, *together, strict=True):
+        alone = membership.auc(score, own)
+        assert found == pytest.approx([alone.value, alone.low, alone.high], abs=1e-12)
 
 
 @pytest.mark.parametrize(

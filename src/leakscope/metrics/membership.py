@@ -9,18 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64
-from scipy import special, stats
+from scipy import stats
 
 from leakscope.core import Estimate
 from leakscope.errors import DataError
-from leakscope.metrics.intervals import (
-    CONFIDENCE,
-    Interval,
-    clopper_pearson,
-    combine,
-    normal_quantile,
-    wilson,
-)
+from leakscope.metrics.delong import areas
+from leakscope.metrics.intervals import CONFIDENCE, Interval, clopper_pearson, combine, wilson
 from leakscope.randomness import stream
 
 Score = Float[np.ndarray, " records"]
@@ -95,42 +89,17 @@ def auc(score: Score, member: Member, confidence: float = CONFIDENCE) -> Estimat
     an AUC near one too far inwards. With perfect separation only theirs is left.
 
     References:
-        DeLong et al. (1988), with the ranks of Sun and Xu (2014), Fast implementation of DeLong's
-        algorithm; Agresti and Caffo (2000), Simple and effective confidence intervals for
-        proportions and differences of proportions.
+        DeLong et al. (1988), Comparing the areas under two or more correlated receiver operating
+        characteristic curves; Agresti and Caffo (2000), Simple and effective confidence intervals
+        for proportions and differences of proportions.
 
     Examples:
         >>> auc(np.array([2.0, 1.0, 1.0, 0.0]), np.array([True, True, False, False])).value
         0.875
     """
-    inside, outside = split(score, member)
-    value, own = _delong(inside, outside, confidence)
-    low, high = float(score.min()), float(score.max())
-    # a constant score has no ends; records beyond it keep its interval from being a point
-    ends = [low, high] if low < high else [low - 1.0, high + 1.0]
-    _, wider = _delong(np.append(inside, ends), np.append(outside, ends), confidence)
-    return Estimate(value, min(value, own.low, wider.low), max(value, own.high, wider.high))
-
-
-def _delong(
-    inside: Float[np.ndarray, " members"],
-    outside: Float[np.ndarray, " nonmembers"],
-    confidence: float,
-) -> tuple[float, Interval]:
-    """The AUC and DeLong's interval on the logit scale; a point where no variance shows."""
-    m, n = len(inside), len(outside)
-    ranks = stats.rankdata(np.concatenate([inside, outside]))
-    above = (ranks[:m] - stats.rankdata(inside)) / n  # per member: share of non-members below it
-    below = 1 - (ranks[m:] - stats.rankdata(outside)) / m
-    value = float(above.mean())
-    variance = above.var(ddof=1) / m + below.var(ddof=1) / n if min(m, n) > 1 else 0.0
-    if variance == 0 or value in (0.0, 1.0):
-        return value, Interval(value, value)
-    spread = normal_quantile(confidence) * math.sqrt(variance) / (value * (1 - value))
-    centre = special.logit(value)
-    return value, Interval(
-        float(special.expit(centre - spread)), float(special.expit(centre + spread))
-    )
+    split(score, member)
+    (value,), (low,), (high,) = areas(score, member[None], confidence)
+    return Estimate(float(value), float(low), float(high))
 
 
 def tpr_at_fpr(
