@@ -34,6 +34,12 @@ def test_each_figure_comes_in_three_formats(case: str) -> None:
         assert files[f"figures/{name}.pdf"].startswith(b"%PDF")
 
 
+@pytest.mark.parametrize("case", DRAWN)
+def test_each_figure_is_valid_vega_lite(case: str) -> None:
+    for chart in figures.charts(cases.summary(case)).values():
+        chart.to_dict(validate=True)
+
+
 def test_nothing_measured_is_nothing_drawn() -> None:
     assert set(cases.files("empty")) == {"report.html", "summary.json", "summary.md"}
 

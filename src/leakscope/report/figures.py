@@ -43,7 +43,8 @@ def render(chart: alt.LayerChart | alt.FacetChart | alt.HConcatChart, format: Fo
     """The chart as a file: SVG, PNG at twice the size, or PDF."""
     # the version that wrote the chart must compile it
     version = "_".join(alt.SCHEMA_VERSION.split(".")[:2])
-    svg: str = vl_convert.vegalite_to_svg(chart.to_dict(), vl_version=version)
+    drawing = chart.to_dict(validate=False)  # which takes longer than the drawing: tests do it
+    svg: str = vl_convert.vegalite_to_svg(drawing, vl_version=version)
     return svg.encode() if format == "svg" else convert(svg, format)
 
 

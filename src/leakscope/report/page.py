@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import jinja2
@@ -46,6 +47,7 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
     )
 
 
+@cache
 def environment() -> jinja2.Environment:
     """Templates in which every value is escaped, and a missing one is an error."""
     made = jinja2.Environment(

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
+from altair.utils.schemapi import debug_mode
 
 ACCENT, MUTED, INK, RULE = "#0072B2", "#8A9097", "#30343A", "#DDE0E4"
 COLOURS = (ACCENT, "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7")
@@ -24,7 +25,8 @@ FONT = "'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', sans-serif"
 
 def data(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
     """Rows for a chart; given inline, they are not subject to Altair's limit on tables."""
-    return alt.InlineData(values=[dict(row) for row in rows])
+    with debug_mode(arg=False):  # to check each row takes longer than to draw them all
+        return alt.InlineData(values=tuple(dict(row) for row in rows))  # tuples are not copied
 
 
 def finished(*layers: alt.Chart, height: int | alt.Step) -> alt.LayerChart:
