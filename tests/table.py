@@ -36,7 +36,7 @@ def finds_a_leak_in_two_ways(attack: MembershipAttack) -> None:
 
 
 def sees_nothing_where_nothing_leaks(attack: MembershipAttack, *, ways: int = 1) -> None:
-    runs = 30
+    runs = 20
     covered = 0
     for seed in range(runs):
         challenge = worlds.silent(seed)

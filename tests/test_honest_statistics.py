@@ -8,7 +8,7 @@ from leakscope import auditing
 from leakscope.attacks.threshold import Threshold
 from leakscope.core import Challenge, Membership, ModelView, Need, Records
 
-AUDITS = 1000
+AUDITS = 600
 RECORDS = 4000
 
 CHANCE = {

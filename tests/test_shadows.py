@@ -69,11 +69,17 @@ def audit(folder: Path, train: str = "train", more: str = "", *flags: str) -> di
     return answer
 
 
-@pytest.mark.parametrize("train", ["train", "estimator"])
-def test_an_audit_with_shadows(tmp_path: Path, train: str) -> None:
-    found = leakscope.load(str(audit(tmp_path, train)["run"]))
+@pytest.mark.parametrize(
+    ("train", "attacks", "names"),
+    [
+        ("train", "", set(catalog.ATTACKS) - set(catalog.PARTIAL_ATTACKS)),
+        ("estimator", QUICK, {"lira", "shadow", "shadow-stack"}),
+    ],
+)
+def test_an_audit_with_shadows(tmp_path: Path, train: str, attacks: str, names: set[str]) -> None:
+    found = leakscope.load(str(audit(tmp_path, train, attacks)["run"]))
     done = {f.attack for f in found.findings if f.status is leakscope.Status.DONE}
-    assert done == set(catalog.ATTACKS) - set(catalog.PARTIAL_ATTACKS)
+    assert done == names
     (stored,) = (tmp_path / "run" / "shadows").glob("*.npy")
     assert np.load(stored).shape == (5, 500)
 

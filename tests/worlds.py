@@ -31,7 +31,7 @@ class _Smooth:
 
     def __init__(self, trained_on: Records, seed: int) -> None:
         self.forest = SklearnTarget(
-            RandomForestClassifier(40, random_state=seed).fit(trained_on.x, trained_on.y)
+            RandomForestClassifier(20, random_state=seed).fit(trained_on.x, trained_on.y)
         )
 
     @property
