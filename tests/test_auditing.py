@@ -1,4 +1,5 @@
 import dataclasses
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -8,7 +9,7 @@ from leakscope import auditing, catalog, controls
 from leakscope.attacks.threshold import Threshold
 from leakscope.core import ModelView, Need, Scores, Status
 from leakscope.errors import SpecError, TargetError
-from leakscope.metrics import membership
+from leakscope.metrics import delong
 
 from . import table, worlds
 
@@ -93,12 +94,7 @@ def test_a_bad_attack_fails_its_positive_control(attack: table.CoinFlip) -> None
 def test_intervals_that_are_too_short_fail_the_null_control(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    honest = membership.auc
-
-    def boastful(score: np.ndarray, member: np.ndarray) -> object:
-        return honest(score, member, confidence=0.5)
-
-    monkeypatch.setattr(membership, "auc", boastful)
+    monkeypatch.setattr(controls, "areas", partial(delong.areas, confidence=0.5))
     guess = Threshold()(worlds.leaky().view, np.random.default_rng(0))
     assert not controls.check(worlds.leaky(), Threshold(), guess).calm
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from leakscope.attacks import assignment, cluster_lira, in_cluster
+from leakscope.attacks import assignment, cluster_lira, in_cluster, mixtures
 from leakscope.attacks.cluster_lira import ClusterLiRA
 from leakscope.attacks.in_cluster import Population
 from leakscope.attacks.threshold import Threshold
@@ -169,9 +169,42 @@ def test_one_cluster_is_found_where_it_is() -> None:
     outsiders = Population(nobodies, np.zeros(60, np.int64))
     widths = (1 / 16, 1 / 64)
     for width, found in zip(widths, in_cluster.fit(suspects, outsiders, 0.5, widths), strict=True):
-        np.testing.assert_allclose(found.inside[0].mean, [2, 2], atol=0.2)
+        np.testing.assert_allclose(found.inside.mean[0], [2, 2], atol=0.2)
         (alone,) = in_cluster.fit(suspects, outsiders, 0.5, (width,))
-        np.testing.assert_allclose(alone.inside[0].scatter, found.inside[0].scatter)
+        np.testing.assert_allclose(alone.inside.scatter, found.inside.scatter)
+
+
+def test_groups_of_any_size_come_out_together_as_each_alone() -> None:
+    rng = np.random.default_rng(9)
+    sizes = (3, 400, 17, 40, 3, 700)
+    groups = [np.round(rng.normal(k, 1, (size, 2)), 2) for k, size in enumerate(sizes)]
+    others = mixtures.Shape(rng.normal(size=(6, 2)), np.broadcast_to(np.eye(2), (6, 2, 2)))
+    together = mixtures.find(groups, others, 0.4, (1.0, 0.1))
+    for k, points in enumerate(groups):
+        alone = mixtures.find([points], others.take(np.array([k])), 0.4, (1.0, 0.1))
+        np.testing.assert_allclose(together.mean[:, k], alone.mean[:, 0], rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(together.scatter[:, k], alone.scatter[:, 0], rtol=1e-6)
+
+
+def test_a_step_is_that_of_the_textbook() -> None:
+    """Expectation and maximisation with weights, means and scatters written out."""
+    rng = np.random.default_rng(10)
+    z, share = rng.normal(size=(30, 2)), 0.4
+    other, expected = rng.normal(size=30), np.eye(2)
+    among = mixtures._Among(z[None], np.ones((1, 1, 30), bool), other[None, None], share)
+    start = mixtures.Shape(np.zeros((1, 1, 2)), np.eye(2)[None, None])
+    found = among.settled(start, np.full((1, 1, 1), share), expected[None, None], 1)
+    ours = share * np.exp(-0.5 * (z**2).sum(axis=1))
+    weight = ours / (ours + (1 - share) * np.exp(other))
+    mean = np.average(z, axis=0, weights=weight)
+    scatter = sum(w * np.outer(row - mean, row - mean) for w, row in zip(weight, z, strict=True))
+    belief = mixtures.SCATTER_COUNT
+    np.testing.assert_allclose(found.cluster.mean[0, 0], mean)
+    np.testing.assert_allclose(
+        found.cluster.scatter[0, 0], (scatter + belief * expected) / (weight.sum() + belief)
+    )
+    believed = mixtures.PSEUDO_COUNT
+    np.testing.assert_allclose(found.share, (weight.sum() + believed * share) / (30 + believed))
 
 
 def test_densities_are_those_of_scipy() -> None:
@@ -180,10 +213,10 @@ def test_densities_are_those_of_scipy() -> None:
     rng = np.random.default_rng(7)
     z, mean = rng.normal(size=(5, 3)), rng.normal(size=3)
     half = rng.normal(size=(3, 3))
-    shape = in_cluster.Shape(mean, half @ half.T + np.eye(3))
+    shape = mixtures.Shape(mean, half @ half.T + np.eye(3))
     constant = 1.5 * np.log(2 * np.pi)
     gaussian = stats.multivariate_normal(mean, shape.scatter).logpdf(z)
-    student = stats.multivariate_t(mean, shape.scatter, df=int(in_cluster.FREEDOM)).logpdf(z)
+    student = stats.multivariate_t(mean, shape.scatter, df=int(mixtures.FREEDOM)).logpdf(z)
     np.testing.assert_allclose(shape.gaussian(z), gaussian + constant)
     np.testing.assert_allclose(shape.student(z), student + constant)
 
