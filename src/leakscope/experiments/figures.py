@@ -70,7 +70,7 @@ def curves(outcome: Outcome) -> alt.LayerChart | None:
         return None
     unit = next(iter(steps)).partition(" ")[2]
     x = alt.X("step:Q", title=unit).scale(domain=[min(steps.values()), max(steps.values())])
-    y = alt.Y("ours:Q", title="Ours").scale(zero=False)
+    y = alt.Y("ours:Q", title=outcome.measures).scale(zero=False)
     order = list(names.values())
     # one below another: names are long, and readers' letters may be wider than ours
     legend = alt.Legend(
@@ -80,7 +80,7 @@ def curves(outcome: Outcome) -> alt.LayerChart | None:
     dash = alt.StrokeDash("name:N", legend=legend).scale(domain=order, range=style.DASHES)
     base = alt.Chart(style.data(dots)).encode(x=x, color=colour)
     return style.finished(
-        base.mark_area(opacity=0.08).encode(y=alt.Y("low:Q", title="Ours"), y2="high:Q"),
+        base.mark_area(opacity=0.08).encode(y=alt.Y("low:Q", title=outcome.measures), y2="high:Q"),
         base.mark_line(strokeWidth=2).encode(y=y, strokeDash=dash),
         height=320,
     )

@@ -42,6 +42,7 @@ TABLE = Table(
         "residual: no reconstruction: gradient's norm",
         "residual: 5 neighbours' mean, then RMIA",
     ),
+    measures="AUC",
     work="leakscope.experiments.mrad_records:measured",
     seeds=records.SEEDS,
     minutes={"small": 3, "medium": 10, "full": 40},

@@ -16,6 +16,7 @@ TABLE = Table(
         *records.rows("fashion_mnist", records.CROPPED, {}, "last rows missing: ", pattern="rows"),
     ),
     drawn=records.DRAWN,
+    measures="AUC",
     work="leakscope.experiments.mrad_records:measured",
     seeds=records.SEEDS,
     minutes={"small": 2, "medium": 7, "full": 20},

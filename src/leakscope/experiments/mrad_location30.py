@@ -13,6 +13,7 @@ TABLE = Table(
     columns=records.COLUMNS,
     rows=records.rows("location30", [*_NAMES, _FILLED], records.HEADLINE),
     drawn=records.DRAWN,
+    measures="AUC",
     work="leakscope.experiments.mrad_records:measured",
     seeds=records.SEEDS,
     minutes={"small": 2, "medium": 10, "full": 30},

@@ -62,6 +62,7 @@ TABLE = Table(
         "DP-SGD, ε = 8: MRAD, CADE",
         "transformer: MRAD, CADE",
     ),
+    measures="AUC",
     work="leakscope.experiments.mrad_records:measured",
     seeds=records.SEEDS,
     minutes={"small": 2, "medium": 10, "full": 40},

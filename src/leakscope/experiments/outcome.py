@@ -72,6 +72,8 @@ class Outcome:
     made: Made
     drawn: tuple[str, ...] = ()
     """Rows whose curves over the columns that begin with a number are drawn."""
+    measures: str = "Ours"
+    """What those columns hold."""
 
     def of_row(self, row: str) -> tuple[Cell, ...]:
         """Its cells, one a column."""

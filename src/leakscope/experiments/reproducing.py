@@ -83,6 +83,7 @@ def _outcome(name: str, size: Size, found: Mapping[str, Piece], crew: Crew) -> O
         cells=_cells(table, by_row),
         made=_made(name, size, itertools.chain(*by_row.values()), crew),
         drawn=table.drawn,
+        measures=table.measures,
     )
 
 

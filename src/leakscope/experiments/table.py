@@ -83,6 +83,8 @@ class Table:
     """The measuring function is given ``folder`` too, for what several rows need."""
     drawn: tuple[str, ...] = ()
     """Rows that are drawn as curves over the columns that begin with a number."""
+    measures: str = "Ours"
+    """What those columns hold, in a word: the title of the curves' axis."""
     deviations: bool = False
     """How far values spread is shown too, as the paper does."""
 
