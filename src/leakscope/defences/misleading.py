@@ -1,6 +1,5 @@
 """What DAP makes smaller: the cross-entropy, and for the last layer what a discriminator tells."""
 
-import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,9 +9,10 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from leakscope.defences.discriminator import Samples, evidence
+from leakscope.defences.discriminator import Discriminator, Samples
+from leakscope.defences.suspicion import Suspicion
 from leakscope.errors import TargetError
-from leakscope.training.objective import BatchLoss
+from leakscope.training.objective import Aside, BatchLoss, Told
 from leakscope.training.pool import Tensors
 
 
@@ -32,15 +32,34 @@ class Misleading:
         Raises:
             TargetError: the model does not end in a linear layer.
         """
-        told = copy.deepcopy(self.discriminator).to(data.x.device)
         last = _Last(module)
         last.check(data, held_out)
-        beta = 1.0
+        asides = self.asides(module, data, held_out)
 
-        def suspicion(logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-            """Mean of -log(1 - D)."""
-            verdict = told(evidence(logits, y).float())
-            return cross_entropy(verdict, torch.zeros_like(y))
+        def epoch_loss(epoch: int) -> BatchLoss:
+            aside = asides(epoch)
+
+            def loss(rows: torch.Tensor) -> torch.Tensor:
+                x, y = data.batch(rows)
+                logits, features = last.answers(x)
+                total = cross_entropy(logits, y)
+                found = aside(logits.detach(), y)
+                if found:  # its value, and its gradient for the last layer alone
+                    again = (last.layer(features.detach()) * found.gradient).sum()
+                    total = total + found.value + again - again.detach()
+                return total
+
+            return loss
+
+        return epoch_loss
+
+    def asides(
+        self, module: nn.Module, data: Tensors, held_out: torch.Tensor
+    ) -> Callable[[int], Aside]:
+        """The same game, without what is the same for all records: the cross-entropy."""
+        assert isinstance(self.discriminator, Discriminator)
+        suspicion = Suspicion(self.discriminator, data.x.device)
+        beta = 1.0
 
         def balanced() -> float:
             """Eq. 3."""
@@ -50,26 +69,25 @@ class Misleading:
                 kept = self._kept(logits, y)
                 if not kept.any():
                     return beta
-                ours, its = cross_entropy(logits, y), suspicion(logits[kept], y[kept])
+                ours, its = cross_entropy(logits, y), suspicion.value(logits[kept], y[kept])
                 return self.r * float(ours) / max(float(its), 1e-6)
 
-        def epoch_loss(epoch: int) -> BatchLoss:
+        def epoch_aside(epoch: int) -> Aside:
             nonlocal beta
             beta = balanced() if epoch else 1.0
 
-            def loss(rows: torch.Tensor) -> torch.Tensor:
-                x, y = data.batch(rows)
-                logits, features = last.answers(x)
+            def aside(logits: torch.Tensor, y: torch.Tensor) -> Told | None:
                 kept = self._kept(logits, y)
-                total = cross_entropy(logits, y)
-                if beta and kept.any():
-                    again = last.layer(features[kept].detach())
-                    total = total + beta * suspicion(again, y[kept])
-                return total
+                if not beta or not kept.any():
+                    return None
+                value, gradient = suspicion.with_gradient(logits[kept], y[kept])
+                everyone = torch.zeros_like(logits)
+                everyone[kept] = gradient * beta
+                return Told(beta * value, everyone)
 
-            return loss
+            return aside
 
-        return epoch_loss
+        return epoch_aside
 
     def _kept(self, logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """Which records the discriminator is shown."""

@@ -13,13 +13,14 @@ import numpy as np
 from jaxtyping import Bool, Float64
 from torch import nn
 
-from leakscope import auditing, catalog
+from leakscope import catalog
 from leakscope.attacks import signals
-from leakscope.core import Challenge, Membership, ModelView, Records, Shadows, Target
+from leakscope.core import ModelView, Records, Shadows, Target
 from leakscope.experiments.dap_making import Made, Making
 from leakscope.experiments.dap_world import SIDES, Data, Sizes, World, halves, world
 from leakscope.experiments.table import Size
-from leakscope.metrics import tradeoff
+from leakscope.metrics import membership, tradeoff
+from leakscope.randomness import stream
 from leakscope.targets.torch import TorchTarget
 from leakscope.training.loop import Job
 from leakscope.training.recipe import Recipe, Select
@@ -184,13 +185,20 @@ def _told(
 
 def _rates(view: ModelView, member: Bool[np.ndarray, " records"]) -> list[float]:
     """AUC of a threshold; AUC and TPR of each attack with shadows, NaN with too few records."""
-    challenge, found = Challenge(view, Membership(member)), []
+    found = []
     for name in ("threshold", *_ADAPTIVE):
-        finding = auditing.run(challenge, catalog.attack(name), 0).finding
-        metrics = ("auc",) if name == "threshold" else ("auc", "tpr@0.01", "tpr@0.001")
-        values = {metric: estimate.value for metric, estimate in finding.metrics.items()}
-        found += [values.get(metric, np.nan) for metric in metrics]
+        score = catalog.attack(name)(view, stream(0, "attack", name)).score
+        found.append(membership.auc(score, member).value)
+        if name in _ADAPTIVE:
+            found += [_tpr(score, member, fpr) for fpr in (0.01, 0.001)]
     return found
+
+
+def _tpr(score: membership.Score, member: membership.Member, fpr: float) -> float:
+    try:
+        return membership.tpr_at_fpr(score, member, fpr).value
+    except membership.Unmeasurable:
+        return np.nan
 
 
 def _accuracy(target: Target, test: Records) -> float:

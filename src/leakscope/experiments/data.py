@@ -39,8 +39,9 @@ def images(name: Name, side: int | None = None) -> Records:
         x = _strip(file(f"{name}/{strip}"), pixels)
         with np.load(file(f"{name}/meta.npz"), allow_pickle=False) as arrays:
             y = arrays["y"]
-    small = _pooled(x, side or x.shape[-1]).astype(np.float32)
-    return Records(small / np.float32(255), y.astype(np.int64))
+    small = _pooled(x, side or x.shape[-1])
+    small /= np.float32(255)
+    return Records(small, y.astype(np.int64))
 
 
 def location_30() -> Records:
@@ -71,6 +72,8 @@ def _pooled(
     if pixels % side:
         raise DataError(f"expected a side that divides {pixels} pixels, got {side}: choose another")
     part = pixels // side
+    if part == 1:
+        return x.astype(np.float32)
     split = x.reshape(count, channels, side, part, side, part)
     pooled: np.ndarray = split.mean(axis=(3, 5), dtype=np.float32)
     return pooled

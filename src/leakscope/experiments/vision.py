@@ -51,9 +51,12 @@ class EfficientNetLite(nn.Module):
         for row, weight, bias in zip(self.table, self.weights, self.biases, strict=True):
             kernel, stride, groups, rectified, keeps, adds = row
             before = x if keeps else before
-            x = conv2d(_padded(x, kernel, stride), weight, bias, stride, 0, 1, groups)
-            x = relu6(x) if rectified else x
-            x = x + before if adds else x
+            if stride == 1:  # as much on all sides, without a copy
+                x = conv2d(x, weight, bias, 1, kernel // 2, 1, groups)
+            else:
+                x = conv2d(_padded(x, kernel, stride), weight, bias, stride, 0, 1, groups)
+            x = relu6(x, inplace=True) if rectified else x
+            x = x.add_(before) if adds else x
         found: Tensor = self.classifier(x.mean((2, 3)))
         return found
 

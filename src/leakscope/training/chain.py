@@ -2,16 +2,34 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import nn
 
+from leakscope.training.objective import Aside
 from leakscope.training.pool import Tensors
 from leakscope.training.recipe import Recipe
 from leakscope.training.rewrite import hooked
 
 aten = torch.ops.aten
+
+
+class Step(Protocol):
+    """Changes the weights."""
+
+    def __call__(
+        self, x: torch.Tensor, y: torch.Tensor, rate: float, aside: Aside | None = None
+    ) -> None:
+        """Learn one batch.
+
+        Args:
+            x: features of its records.
+            y: their labels.
+            rate: of learning.
+            aside: what the last layer is told besides, as if all weights were told the rest.
+        """
+        ...
 
 
 class _Activation(NamedTuple):
@@ -70,9 +88,7 @@ def _plain(layer: nn.Flatten) -> bool:
 
 
 @contextmanager
-def by_hand(
-    recipe: Recipe, module: nn.Module, layers: Sequence[nn.Module]
-) -> Iterator[Callable[[torch.Tensor, torch.Tensor, float], None]]:
+def by_hand(recipe: Recipe, module: nn.Module, layers: Sequence[nn.Module]) -> Iterator[Step]:
     """A training step of such a network, for as long as it is entered.
 
     Meanwhile all weights lie in one piece of memory, where one operation changes them.
@@ -119,11 +135,16 @@ class _Chain:
         self._room: dict[tuple[str, int, int], torch.Tensor] = {}
 
     @torch.no_grad()
-    def step(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> None:
-        """Learn one batch."""
+    def step(
+        self, x: torch.Tensor, y: torch.Tensor, rate: float, aside: Aside | None = None
+    ) -> None:
+        """As `Step`."""
         x = x.flatten(1)
         inputs = self._forward(x)
         gradient = self._of_logits(inputs[-1], y)
+        own = gradient
+        if aside and (told := aside(inputs[-1], y)):
+            own = torch.add(gradient, told.gradient, alpha=len(x))  # ours is of a sum
         beta, alpha = self._mixing(rate)
         for k in reversed(range(len(self._layers))):
             layer = self._layers[k]
@@ -132,10 +153,11 @@ class _Chain:
                 if k:  # before the weights change, and never for the data
                     below = self._space("gradient", k, x, layer.in_features)
                     torch.mm(gradient, layer.weight, out=below)
-                self._gather(layer, gradient, inputs[k], beta, alpha / len(x))
+                self._gather(layer, own, inputs[k], beta, alpha / len(x))
                 gradient = gradient if below is None else below
             else:
                 _ACTIVATIONS[type(layer)].backward(gradient, inputs[k + 1])
+            own = gradient
         self._apply(rate)
 
     def _forward(self, x: torch.Tensor) -> list[torch.Tensor]:

@@ -15,7 +15,7 @@ from leakscope.errors import DataError
 from leakscope.training.chain import by_hand, dense_layers
 from leakscope.training.early import Best
 from leakscope.training.network import restore
-from leakscope.training.objective import Adversary, BatchLoss
+from leakscope.training.objective import Adversary, BatchLoss, Whisper
 from leakscope.training.pool import Tensors, with_channels_last
 from leakscope.training.recipe import Recipe, Rows
 from leakscope.training.rewrite import pooled_first
@@ -75,30 +75,37 @@ def train(recipe: Recipe, data: Tensors, job: Job) -> nn.Module:
 def _stepping(
     recipe: Recipe, module: nn.Module, data: Tensors, held_out: Rows
 ) -> AbstractContextManager[Steps]:
-    layers = None if recipe.loss else dense_layers(module, data)
-    if layers:
-        return _by_hand(recipe, module, data, layers)
-    return _by_autograd(recipe, module, data, held_out)
+    simple = recipe.loss is None or isinstance(recipe.loss, Whisper)
+    layers = dense_layers(module, data) if simple else None
+    by = partial(_by_hand, layers=layers) if layers else _by_autograd
+    return by(recipe, module, data, torch.from_numpy(held_out).to(data.x.device))
 
 
 @contextmanager
 def _by_hand(
-    recipe: Recipe, module: nn.Module, data: Tensors, layers: Sequence[nn.Module]
+    recipe: Recipe,
+    module: nn.Module,
+    data: Tensors,
+    held_out: torch.Tensor,
+    layers: Sequence[nn.Module],
 ) -> Iterator[Steps]:
+    loss = recipe.loss
+    asides = loss.asides(module, data, held_out) if isinstance(loss, Whisper) else None
     with by_hand(recipe, module, layers) as learn:
 
-        def step(rows: torch.Tensor, rate: float) -> None:
-            learn(*data.batch(rows), rate)
+        def steps(epoch: int) -> Step:
+            aside = asides(epoch) if asides else None
+            return lambda rows, rate: learn(*data.batch(rows), rate, aside)
 
-        yield lambda _epoch: step
+        yield steps
 
 
 @contextmanager
 def _by_autograd(
-    recipe: Recipe, module: nn.Module, data: Tensors, held_out: Rows
+    recipe: Recipe, module: nn.Module, data: Tensors, held_out: torch.Tensor
 ) -> Iterator[Steps]:
     optimiser = recipe.over([p for p in module.parameters() if p.requires_grad])
-    losses = batch_losses(recipe, module, data, torch.from_numpy(held_out).to(data.x.device))
+    losses = batch_losses(recipe, module, data, held_out)
 
     def steps(epoch: int) -> Step:
         loss = losses(epoch)

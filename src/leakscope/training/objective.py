@@ -1,7 +1,7 @@
 """What a training step makes smaller, where it is not the cross-entropy alone."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import torch
@@ -50,4 +50,31 @@ class Adversary(Protocol):
             data: the pool.
             held_out: rows of it that the model is not trained on.
         """
+        ...
+
+
+class Told(NamedTuple):
+    """What is added to the mean cross-entropy of a batch."""
+
+    value: "torch.Tensor"
+    """A single number."""
+    gradient: "torch.Tensor"
+    """By the logits, for the last layer alone: one row a record, one column a class."""
+
+
+Aside = Callable[["torch.Tensor", "torch.Tensor"], Told | None]
+"""From the logits and labels of a batch; None where nothing is added."""
+
+
+@runtime_checkable
+class Whisper(Adversary, Protocol):
+    """One that adds to the cross-entropy, and has a say in the last layer alone.
+
+    So the step of a dense network needs no graph.
+    """
+
+    def asides(
+        self, module: "nn.Module", data: "Tensors", held_out: "torch.Tensor"
+    ) -> Callable[[int], Aside]:
+        """For each epoch, from 0, what is added; arguments as of `against`."""
         ...
