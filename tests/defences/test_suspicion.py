@@ -1,0 +1,77 @@
+"""A frozen discriminator's suspicion, against its own answers and PyTorch's gradients."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from leakscope.defences.discriminator import Discriminator, Samples, Taught, evidence, trained
+from leakscope.defences.misleading import Misleading
+from leakscope.defences.suspicion import Suspicion
+from leakscope.training import loop
+from leakscope.training.loop import Job
+from leakscope.training.pool import Arrays
+
+from . import trained_table as table
+
+
+def discriminator(classes: int) -> nn.Module:
+    """One whose normalisation layers all have moved from where they start."""
+    rng = np.random.default_rng(classes)
+    logits = torch.tensor(rng.normal(size=(300, classes)), dtype=torch.float32)
+    y = torch.tensor(rng.integers(0, classes, 300))
+    member = rng.random(300) < 0.5
+    logits[torch.tensor(member), y[member]] += 2.0
+    return trained(Taught(evidence(logits, y).numpy(), member), classes)
+
+
+@pytest.mark.parametrize(("classes", "records"), [(2, 1), (3, 40), (7, 5)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_value_and_gradient_are_those_of_the_discriminators_answers(
+    classes: int, records: int, dtype: torch.dtype
+) -> None:
+    d = discriminator(classes)
+    assert isinstance(d, Discriminator)
+    rng = np.random.default_rng(records)
+    logits = torch.tensor(3 * rng.normal(size=(records, classes)), dtype=dtype, requires_grad=True)
+    y = torch.tensor(rng.integers(0, classes, records))
+    expected = cross_entropy(d(evidence(logits, y).float()), torch.zeros_like(y))
+    (slope,) = torch.autograd.grad(expected, logits)
+    assert slope.abs().max() > 1e-5
+
+    suspicion = Suspicion(d, torch.device("cpu"))
+    before = logits.detach().clone()
+    value, gradient = suspicion.with_gradient(before, y)
+    assert torch.equal(before, logits)
+    assert gradient.dtype == dtype
+    torch.testing.assert_close(value, expected.detach(), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(suspicion.value(before, y), value)
+    torch.testing.assert_close(gradient, slope, rtol=1e-3, atol=1e-6)
+
+
+class Other(nn.Sequential):
+    """The same layers, which no step by hand is known for."""
+
+
+@pytest.mark.parametrize("settings", [{}, {"optimiser": "sgd", "lr": 0.1, "momentum": 0.9}])
+@pytest.mark.parametrize("samples", ["misclassified", "all"])
+def test_a_dense_network_is_trained_without_a_graph_and_is_the_same(
+    samples: Samples, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loss = Misleading(discriminator(table.CLASSES), 0.5, samples)
+    recipe = replace(table.RECIPE, epochs=4, loss=loss, **settings)
+    data = Arrays.prepare(table.POOL, table.network()).tensors("cpu")
+    job = Job(np.arange(60), 3)
+    by_autograd = replace(recipe, network=lambda: Other(*table.network()))
+    expected = loop.train(by_autograd, data, job).state_dict()
+    plain = loop.train(replace(recipe, loss=None), data, job).state_dict()
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.autograd, "backward", None)
+        found = loop.train(recipe, data, job).state_dict()
+    for name, weights in found.items():
+        torch.testing.assert_close(weights, expected[name], rtol=1e-3, atol=1e-4)
+        assert not torch.allclose(weights, plain[name], rtol=1e-2, atol=1e-2)
