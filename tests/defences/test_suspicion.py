@@ -66,7 +66,7 @@ def test_a_dense_network_is_trained_without_a_graph_and_is_the_same(
     recipe = replace(table.RECIPE, epochs=4, loss=loss, **settings)
     data = Arrays.prepare(table.POOL, table.network()).tensors("cpu")
     job = Job(np.arange(60), 3)
-    by_autograd = replace(recipe, network=lambda: Other(*table.network()))
+    by_autograd = replace(recipe, network=lambda: Other(*table.network().children()))
     expected = loop.train(by_autograd, data, job).state_dict()
     plain = loop.train(replace(recipe, loss=None), data, job).state_dict()
     with monkeypatch.context() as patched:

@@ -109,10 +109,13 @@ def measured(
     scale, parts = SCALES[size], world(seed, data, SCALES[size].sizes, folder)
     recipe = _recipe(scale, data, select, linear=linear)
     undefended = _undefended(seed, size, folder, data, select)
-    making = _making(seed, size, folder, data)
-    made = making.made(recipe, defence, settings or {})
-    found = _told(made.modules, parts, making.jobs, recipe)
     baseline = _told_of_undefended(seed, size, folder, data, select)
+    if defence == "none" and not linear:
+        made, found = undefended, baseline
+    else:
+        making = _making(seed, size, folder, data)
+        made = making.made(recipe, defence, settings or {})
+        found = _told(made.modules, parts, making.jobs, recipe)
     less = {
         f"{column}, less the baseline's": found[column] - baseline[column]
         for column in ("accuracy", "AUC, adaptive", "AOP(2)", "AOP(2), adaptive")
@@ -188,7 +191,7 @@ def _rates(view: ModelView, member: Bool[np.ndarray, " records"]) -> list[float]
     found = []
     for name in ("threshold", *_ADAPTIVE):
         score = catalog.attack(name)(view, stream(0, "attack", name)).score
-        found.append(membership.auc(score, member).value)
+        found.append(membership.chance_above(score, member))
         if name in _ADAPTIVE:
             found += [_tpr(score, member, fpr) for fpr in (0.01, 0.001)]
     return found

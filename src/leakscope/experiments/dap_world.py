@@ -85,7 +85,7 @@ def _seen(
         large = large.repeat(3, axis=1)
     extractor = efficientnet_lite()
     about = f"EfficientNet-Lite0, {data}"
-    return kept(folder / "images", about, large, 500, lambda some, _: extractor.features(some, 16))
+    return kept(folder / "images", about, large, 500, lambda some, _: extractor.features(some, 32))
 
 
 def _reduced(parts: list[Records], public: np.ndarray, components: int) -> list[Records]:

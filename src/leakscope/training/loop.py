@@ -15,7 +15,7 @@ from leakscope.errors import DataError
 from leakscope.training.chain import by_hand, dense_layers
 from leakscope.training.early import Best
 from leakscope.training.network import restore
-from leakscope.training.objective import Adversary, BatchLoss, Whisper
+from leakscope.training.objective import Adversary, BatchLoss, Loss, Whisper
 from leakscope.training.pool import Tensors, with_channels_last
 from leakscope.training.recipe import Recipe, Rows
 from leakscope.training.rewrite import pooled_first
@@ -127,18 +127,25 @@ def batch_losses(
     """What a step of each epoch makes smaller."""
     if isinstance(recipe.loss, Adversary):
         return recipe.loss.against(module, data, held_out)
+    plain = plain_loss(recipe)
 
     def loss(epoch: int, rows: torch.Tensor) -> torch.Tensor:
         x, y = data.batch(rows)
-        return loss_of(recipe, module(x), y, epoch)
+        return plain(module(x), y, epoch)
 
     return lambda epoch: partial(loss, epoch)
 
 
-def loss_of(recipe: Recipe, logits: torch.Tensor, y: torch.Tensor, epoch: int) -> torch.Tensor:
-    """The loss of one batch, for a recipe without an adversary."""
+def plain_loss(recipe: Recipe) -> Loss:
+    """The loss of a batch, for a recipe without an adversary."""
+    # asked once: in every step it would cost more than the loss
     assert not isinstance(recipe.loss, Adversary)
-    return cross_entropy(logits, y) if recipe.loss is None else recipe.loss(logits, y, epoch)
+    return recipe.loss or _cross_entropy
+
+
+def _cross_entropy(logits: torch.Tensor, y: torch.Tensor, epoch: int) -> torch.Tensor:
+    del epoch
+    return cross_entropy(logits, y)
 
 
 def apply(optimiser: torch.optim.Optimizer, rate: float) -> None:
@@ -166,7 +173,10 @@ def started(recipe: Recipe, job: Job) -> nn.Module:
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
     """PyTorch's random numbers from this seed; afterwards they go on where they were."""
     with torch.random.fork_rng([] if device.type == "cpu" else [device]):
-        torch.manual_seed(seed)
+        if device.type == "cpu":  # without a look at what else there may be
+            torch.default_generator.manual_seed(seed)
+        else:
+            torch.manual_seed(seed)
         yield
 
 

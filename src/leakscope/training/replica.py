@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from leakscope.training.chain import by_hand, dense_layers
-from leakscope.training.loop import apply, loss_of, seeded
+from leakscope.training.loop import apply, plain_loss, seeded
 from leakscope.training.network import state
 from leakscope.training.pool import Tensors, with_channels_last
 from leakscope.training.recipe import Recipe, Rows
@@ -34,7 +34,7 @@ class Replica:
     """
 
     def __init__(self, recipe: Recipe, data: Tensors) -> None:
-        self._recipe, self._data = recipe, data
+        self._recipe, self._data, self._loss = recipe, data, plain_loss(recipe)
         with seeded(0, data.x.device):
             self._module = recipe.network().train()
         if data.channels_last:
@@ -76,7 +76,7 @@ class Replica:
     def _step(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> None:
         for flat in self._flats:
             flat.gradient.zero_()
-        torch.autograd.backward(loss_of(self._recipe, self._module(x), y, self._epoch))
+        torch.autograd.backward(self._loss(self._module(x), y, self._epoch))
         assert self._optimiser is not None
         apply(self._optimiser, rate)
 

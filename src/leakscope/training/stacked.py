@@ -1,13 +1,12 @@
 """Training many models as one computation."""
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 
 import torch
 from torch import nn
 
 from leakscope.training.early import Best
-from leakscope.training.loop import Job, apply, fresh, loss_of
+from leakscope.training.loop import Job, apply, fresh, plain_loss
 from leakscope.training.network import Stack, restore
 from leakscope.training.pool import Tensors
 from leakscope.training.recipe import Recipe
@@ -26,7 +25,7 @@ def stacked(recipe: Recipe, data: Tensors, jobs: Sequence[Job]) -> list[nn.Modul
 def _train_stack(recipe: Recipe, data: Tensors, jobs: Sequence[Job]) -> list[nn.Module]:
     parts = [recipe.parts(job.rows, job.seed) for job in jobs]
     modules = [fresh(recipe, job).to(data.x.device) for job in jobs]
-    stack = Stack(modules, partial(loss_of, recipe))
+    stack = Stack(modules, plain_loss(recipe))
     optimiser = recipe.over(stack.trained)
     best = [Best(recipe, data, *part) for part in parts] if recipe.selects else []
     plans = (recipe.plan(fit, job.seed) for (fit, _), job in zip(parts, jobs, strict=True))
