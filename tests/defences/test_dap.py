@@ -58,6 +58,14 @@ def test_a_discriminator_learns_and_the_control_does_not() -> None:
     assert right[1] < 0.7
 
 
+def test_its_dropout_is_pytorchs_to_the_bit() -> None:
+    own, theirs = discriminators.Dropout(0.2), nn.Dropout(0.2)
+    found, expected = (seeded(lambda d=d: d(X)) for d in (own, theirs))
+    assert torch.equal(found, expected)
+    assert 0.1 < (found == 0).float().mean() < 0.3
+    assert torch.equal(own.eval()(X), X)
+
+
 def test_it_is_shown_what_shadows_classify_wrongly_and_who_was_trained_on() -> None:
     shadows = [seeded(table.network, seed).eval() for seed in (0, 1)]
     halves = np.arange(80) % 2 == np.array([[0], [1]])

@@ -191,7 +191,7 @@ def _rates(view: ModelView, member: Bool[np.ndarray, " records"]) -> list[float]
     found = []
     for name in ("threshold", *_ADAPTIVE):
         score = catalog.attack(name)(view, stream(0, "attack", name)).score
-        found.append(membership.chance_above(score, member))
+        found.append(membership.auc(score, member).value)
         if name in _ADAPTIVE:
             found += [_tpr(score, member, fpr) for fpr in (0.01, 0.001)]
     return found

@@ -65,7 +65,7 @@ def merit(
     score = -np.concatenate([inside, outside])
     if not np.isfinite(score).all():
         return math.nan
-    told = membership.chance_above(score, np.arange(len(score)) < len(inside))
+    told = membership.auc(score, np.arange(len(score)) < len(inside)).value
     return tradeoff.aop(right, told)
 
 
