@@ -9,7 +9,7 @@ from torch import nn
 
 from leakscope.core import Records
 from leakscope.defences import discriminator as discriminators
-from leakscope.defences.discriminator import Samples
+from leakscope.defences.discriminator import Discriminator, Samples
 from leakscope.defences.misleading import Misleading
 from leakscope.defences.trained import Trained
 from leakscope.errors import SpecError
@@ -102,7 +102,7 @@ class DAP(Trained):
         """
         return self.chosen(self.taught(pool, job.rows, job.seed), pool, job)
 
-    def chosen(self, found: nn.Module, pool: Records, job: Job) -> "Protected":
+    def chosen(self, found: Discriminator, pool: Records, job: Job) -> "Protected":
         """The best by r against this discriminator, and how it was trained.
 
         Raises:
@@ -115,7 +115,7 @@ class DAP(Trained):
         parts = self.recipe.parts(job.rows, job.seed)
         return max(tried, key=lambda one: merit("aop", one.module, data, *parts))
 
-    def taught(self, pool: Records, rows: Rows, seed: int) -> nn.Module:
+    def taught(self, pool: Records, rows: Rows, seed: int) -> Discriminator:
         """The frozen discriminator of one model.
 
         Raises:
@@ -135,7 +135,7 @@ class DAP(Trained):
         )
         return make(found, seed)
 
-    def against(self, discriminator: nn.Module, r: float) -> Recipe:
+    def against(self, discriminator: Discriminator, r: float) -> Recipe:
         """How a model is trained against this discriminator."""
         return replace(self.recipe, loss=Misleading(discriminator, r, self.samples))
 

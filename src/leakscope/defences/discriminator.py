@@ -118,7 +118,7 @@ def taught(
     return found
 
 
-def trained(found: Taught, seed: int) -> nn.Module:
+def trained(found: Taught, seed: int) -> Discriminator:
     """A discriminator that has learned from this evidence, with frozen weights.
 
     A fifth of the samples is held out, by whose loss the epoch is chosen.
@@ -137,10 +137,11 @@ def trained(found: Taught, seed: int) -> nn.Module:
     pool = Records(found.evidence, found.member.astype(np.int64))
     everything = np.ones((1, len(pool)), np.bool_)
     (module,) = Fleet(recipe, "one-by-one", 1).networks(pool, everything, [seed])
+    assert isinstance(module, Discriminator)
     return module.requires_grad_(requires_grad=False)
 
 
-def untrained(found: Taught, seed: int) -> nn.Module:
+def untrained(found: Taught, seed: int) -> Discriminator:
     """One that has learned nothing but the scale of the evidence: the control."""
     with seeded(seed, torch.device("cpu")):
         return _like(found)().eval().requires_grad_(requires_grad=False)

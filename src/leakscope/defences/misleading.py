@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from leakscope.defences.discriminator import Discriminator, Samples
 from leakscope.defences.suspicion import Suspicion
 from leakscope.errors import TargetError
-from leakscope.training.objective import Aside, BatchLoss, Told
+from leakscope.training.objective import BatchLoss, Term, TermOf
 from leakscope.training.pool import Tensors
 
 
@@ -20,7 +20,7 @@ from leakscope.training.pool import Tensors
 class Misleading:
     """Cross-entropy, and for the last layer what the discriminator tells besides."""
 
-    discriminator: nn.Module
+    discriminator: Discriminator
     r: float
     samples: Samples
 
@@ -34,16 +34,16 @@ class Misleading:
         """
         last = _Last(module)
         last.check(data, held_out)
-        asides = self.asides(module, data, held_out)
+        terms = self.terms(module, data, held_out)
 
         def epoch_loss(epoch: int) -> BatchLoss:
-            aside = asides(epoch)
+            term = terms(epoch)
 
             def loss(rows: torch.Tensor) -> torch.Tensor:
                 x, y = data.batch(rows)
                 logits, features = last.answers(x)
                 total = cross_entropy(logits, y)
-                found = aside(logits.detach(), y)
+                found = term(logits.detach(), y)
                 if found:  # its value, and its gradient for the last layer alone
                     again = (last.layer(features.detach()) * found.gradient).sum()
                     total = total + found.value + again - again.detach()
@@ -53,11 +53,10 @@ class Misleading:
 
         return epoch_loss
 
-    def asides(
+    def terms(
         self, module: nn.Module, data: Tensors, held_out: torch.Tensor
-    ) -> Callable[[int], Aside]:
-        """The same game, without what is the same for all records: the cross-entropy."""
-        assert isinstance(self.discriminator, Discriminator)
+    ) -> Callable[[int], TermOf]:
+        """What the game adds to the cross-entropy."""
         suspicion = Suspicion(self.discriminator, data.x.device)
         beta = 1.0
 
@@ -72,22 +71,22 @@ class Misleading:
                 ours, its = cross_entropy(logits, y), suspicion.value(logits[kept], y[kept])
                 return self.r * float(ours) / max(float(its), 1e-6)
 
-        def epoch_aside(epoch: int) -> Aside:
+        def epoch_term(epoch: int) -> TermOf:
             nonlocal beta
             beta = balanced() if epoch else 1.0
 
-            def aside(logits: torch.Tensor, y: torch.Tensor) -> Told | None:
+            def term(logits: torch.Tensor, y: torch.Tensor) -> Term | None:
                 kept = self._kept(logits, y)
                 if not beta or not kept.any():
                     return None
                 value, gradient = suspicion.with_gradient(logits[kept], y[kept])
                 everyone = torch.zeros_like(logits)
                 everyone[kept] = gradient * beta
-                return Told(beta * value, everyone)
+                return Term(beta * value, everyone)
 
-            return aside
+            return term
 
-        return epoch_aside
+        return epoch_term
 
     def _kept(self, logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """Which records the discriminator is shown."""

@@ -14,6 +14,7 @@ from leakscope import catalog
 from leakscope.core import Records
 from leakscope.defences.accounting import epsilon_of, noise_for
 from leakscope.defences.dap import DAP
+from leakscope.defences.discriminator import Discriminator
 from leakscope.defences.dp_sgd import DPSGD
 from leakscope.defences.misleading import Misleading
 from leakscope.training.early import merit
@@ -140,7 +141,7 @@ class Making:
 
         return _First(module, alike, lambda: self._trained(brief, job), aside)
 
-    def _told(self, dap: DAP, public: Public, job: Job) -> tuple[nn.Module, float]:
+    def _told(self, dap: DAP, public: Public, job: Job) -> tuple[Discriminator, float]:
         """A discriminator, and the seconds it took, when it was first asked for.
 
         It does not depend on how the epoch of the model is chosen. One that learned from records
@@ -182,7 +183,7 @@ class Making:
 
 
 @functools.lru_cache(maxsize=64)
-def _taught(making: Making, dap: DAP, public: Public, whose: int) -> tuple[nn.Module, float]:
+def _taught(making: Making, dap: DAP, public: Public, whose: int) -> tuple[Discriminator, float]:
     job = making.jobs[whose]
     tests = np.setdiff1d(np.arange(len(making.pool)), job.rows)
     records = {"held out": None, "test": making.pool.take(tests), "others": making.others}[public]

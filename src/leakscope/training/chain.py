@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import nn
 
-from leakscope.training.objective import Aside
+from leakscope.training.objective import TermOf
 from leakscope.training.pool import Tensors
 from leakscope.training.recipe import Recipe
 from leakscope.training.rewrite import hooked
@@ -19,7 +19,7 @@ class Step(Protocol):
     """Changes the weights."""
 
     def __call__(
-        self, x: torch.Tensor, y: torch.Tensor, rate: float, aside: Aside | None = None
+        self, x: torch.Tensor, y: torch.Tensor, rate: float, term: TermOf | None = None
     ) -> None:
         """Learn one batch.
 
@@ -27,7 +27,7 @@ class Step(Protocol):
             x: features of its records.
             y: their labels.
             rate: of learning.
-            aside: what the last layer is told besides, as if all weights were told the rest.
+            term: what is added to the cross-entropy for the last layer alone.
         """
         ...
 
@@ -136,15 +136,15 @@ class _Chain:
 
     @torch.no_grad()
     def step(
-        self, x: torch.Tensor, y: torch.Tensor, rate: float, aside: Aside | None = None
+        self, x: torch.Tensor, y: torch.Tensor, rate: float, term: TermOf | None = None
     ) -> None:
         """As `Step`."""
         x = x.flatten(1)
         inputs = self._forward(x)
         gradient = self._of_logits(inputs[-1], y)
         own = gradient
-        if aside and (told := aside(inputs[-1], y)):
-            own = torch.add(gradient, told.gradient, alpha=len(x))  # ours is of a sum
+        if term and (added := term(inputs[-1], y)):
+            own = torch.add(gradient, added.gradient, alpha=len(x))  # ours is of a sum
         beta, alpha = self._mixing(rate)
         for k in reversed(range(len(self._layers))):
             layer = self._layers[k]

@@ -15,7 +15,7 @@ from leakscope.errors import DataError
 from leakscope.training.chain import by_hand, dense_layers
 from leakscope.training.early import Best
 from leakscope.training.network import restore
-from leakscope.training.objective import Adversary, BatchLoss, Loss, Whisper
+from leakscope.training.objective import Adversary, BatchLoss, LastLayerAdversary, Loss
 from leakscope.training.pool import Tensors, with_channels_last
 from leakscope.training.recipe import Recipe, Rows
 from leakscope.training.rewrite import pooled_first
@@ -75,7 +75,7 @@ def train(recipe: Recipe, data: Tensors, job: Job) -> nn.Module:
 def _stepping(
     recipe: Recipe, module: nn.Module, data: Tensors, held_out: Rows
 ) -> AbstractContextManager[Steps]:
-    simple = recipe.loss is None or isinstance(recipe.loss, Whisper)
+    simple = recipe.loss is None or isinstance(recipe.loss, LastLayerAdversary)
     layers = dense_layers(module, data) if simple else None
     by = partial(_by_hand, layers=layers) if layers else _by_autograd
     return by(recipe, module, data, torch.from_numpy(held_out).to(data.x.device))
@@ -90,12 +90,12 @@ def _by_hand(
     layers: Sequence[nn.Module],
 ) -> Iterator[Steps]:
     loss = recipe.loss
-    asides = loss.asides(module, data, held_out) if isinstance(loss, Whisper) else None
+    terms = loss.terms(module, data, held_out) if isinstance(loss, LastLayerAdversary) else None
     with by_hand(recipe, module, layers) as learn:
 
         def steps(epoch: int) -> Step:
-            aside = asides(epoch) if asides else None
-            return lambda rows, rate: learn(*data.batch(rows), rate, aside)
+            term = terms(epoch) if terms else None
+            return lambda rows, rate: learn(*data.batch(rows), rate, term)
 
         yield steps
 

@@ -53,28 +53,28 @@ class Adversary(Protocol):
         ...
 
 
-class Told(NamedTuple):
-    """What is added to the mean cross-entropy of a batch."""
+class Term(NamedTuple):
+    """What is added to the mean cross-entropy of a batch, for the last layer alone."""
 
     value: "torch.Tensor"
     """A single number."""
     gradient: "torch.Tensor"
-    """By the logits, for the last layer alone: one row a record, one column a class."""
+    """By the logits: one row a record, one column a class."""
 
 
-Aside = Callable[["torch.Tensor", "torch.Tensor"], Told | None]
+TermOf = Callable[["torch.Tensor", "torch.Tensor"], Term | None]
 """From the logits and labels of a batch; None where nothing is added."""
 
 
 @runtime_checkable
-class Whisper(Adversary, Protocol):
-    """One that adds to the cross-entropy, and has a say in the last layer alone.
+class LastLayerAdversary(Adversary, Protocol):
+    """One that adds to the cross-entropy, and only the last layer hears of it.
 
     So the step of a dense network needs no graph.
     """
 
-    def asides(
+    def terms(
         self, module: "nn.Module", data: "Tensors", held_out: "torch.Tensor"
-    ) -> Callable[[int], Aside]:
+    ) -> Callable[[int], TermOf]:
         """For each epoch, from 0, what is added; arguments as of `against`."""
         ...
