@@ -6,7 +6,7 @@ from typing import Any
 from leakscope.experiments.table import Row, Size
 
 SEEDS: Mapping[Size, int] = {"small": 3, "medium": 5, "full": 5}
-MINUTES: Mapping[Size, int] = {"small": 11, "medium": 400, "full": 20000}
+MINUTES: Mapping[Size, int] = {"small": 8, "medium": 400, "full": 20000}
 
 _SETS = {"CIFAR-10": "cifar10", "CIFAR-100": "cifar100", "Fashion-MNIST": "fashion_mnist"}
 
