@@ -10,7 +10,7 @@ MINUTES: Mapping[Size, int] = {"small": 8, "medium": 400, "full": 20000}
 
 _SETS = {"CIFAR-10": "cifar10", "CIFAR-100": "cifar100", "Fashion-MNIST": "fashion_mnist"}
 
-Rows = dict[str, tuple[str, Mapping[str, Any]]]
+Rows = Mapping[str, tuple[str, Mapping[str, Any]]]
 
 
 def _dap(**settings: Any) -> Mapping[str, Any]:
@@ -107,15 +107,13 @@ def rows(column: str, paper: Mapping[str, Mapping[str, float]]) -> tuple[Row, ..
 
 
 def _rows_of(data: str) -> Rows:
-    """Those of one defence stand together: they share what it prepares."""
-    found: dict[str, tuple[str, Mapping[str, Any]]] = {}
-    for name, (theirs, settings) in (
-        _ROWS | _FURTHER if data == "fashion_mnist" else _ROWS
-    ).items():
-        found[name] = theirs, settings
-        if name not in _NEVER_BY_AOP:
-            found[f"{name}, by AOP"] = "", {**settings, "select": "aop"}
-    return found
+    found = {**_ROWS, **_FURTHER} if data == "fashion_mnist" else _ROWS
+    by_aop = {
+        f"{name}, by AOP": ("", {**settings, "select": "aop"})
+        for name, (_, settings) in found.items()
+        if name not in _NEVER_BY_AOP
+    }
+    return {**found, **by_aop}
 
 
 def figures(*printed: float) -> dict[str, float]:
