@@ -4,13 +4,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from jaxtyping import Bool
+
 from leakscope import auditing, catalog
-from leakscope.core import Challenge, Membership, Need
+from leakscope.core import Measured, MembershipAttack, ModelView, Scores, Status
 from leakscope.data.masks import Fill, Known, Pattern
 from leakscope.errors import NotApplicable
 from leakscope.experiments import mrad_worlds
 from leakscope.experiments.mrad_worlds import Audited, Data, Model
 from leakscope.experiments.table import Row, Size
+from leakscope.metrics import membership
 
 _SHARES = {f"{percent} % missing": percent / 100 for percent in range(10, 100, 10)}
 ACCURACY = "test accuracy"
@@ -148,12 +152,22 @@ def measured(
     found = {}
     for column, missing in _SHARES.items():
         known = Known((), 1 - missing, pattern, fill, completions)
-        asks = Need.SHADOWS in built.needs
-        view = mrad_worlds.view(seed, size, audited, known, shadows=asks)
+        view = mrad_worlds.view(seed, size, audited, known, built.needs)
         if shadow:
             view = replace(view, shadow=mrad_worlds.rehearsal(seed, size, audited, known))
-        finding = auditing.run(Challenge(view, Membership(world.member)), built, seed).finding
-        if "auc" not in finding.metrics:
-            raise NotApplicable(finding.reason)
-        found[column] = [finding.metrics["auc"].value]
+        found[column] = [_auc(built, view, world.member, seed)]
     return found | {ACCURACY: [world.accuracy()]}
+
+
+def _auc(
+    attack: MembershipAttack, view: ModelView, member: Bool[np.ndarray, " records"], seed: int
+) -> float:
+    """The AUC alone: the other figures of an audit stand in no table."""
+
+    def measure(guess: Scores) -> Measured:
+        return Measured({"auc": membership.auc(guess.score, member)}, {})
+
+    finding = auditing.attempt(attack, seed, lambda rng: attack(view, rng), measure).finding
+    if finding.status is not Status.DONE:
+        raise NotApplicable(finding.reason)
+    return finding.metrics["auc"].value
