@@ -4,17 +4,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-from jaxtyping import Bool
-
 from leakscope import auditing, catalog
-from leakscope.core import Measured, MembershipAttack, ModelView, Scores, Status
 from leakscope.data.masks import Fill, Known, Pattern
-from leakscope.errors import NotApplicable
 from leakscope.experiments import mrad_worlds
 from leakscope.experiments.mrad_worlds import Audited, Data, Model
 from leakscope.experiments.table import Row, Size
 from leakscope.metrics import membership
+from leakscope.randomness import stream
 
 _SHARES = {f"{percent} % missing": percent / 100 for percent in range(10, 100, 10)}
 ACCURACY = "test accuracy"
@@ -155,19 +151,6 @@ def measured(
         view = mrad_worlds.view(seed, size, audited, known, built.needs)
         if shadow:
             view = replace(view, shadow=mrad_worlds.rehearsal(seed, size, audited, known))
-        found[column] = [_auc(built, view, world.member, seed)]
+        guess = built(view, stream(seed, "attack", auditing.label(built)))
+        found[column] = [membership.auc(guess.score, world.member).value]
     return found | {ACCURACY: [world.accuracy()]}
-
-
-def _auc(
-    attack: MembershipAttack, view: ModelView, member: Bool[np.ndarray, " records"], seed: int
-) -> float:
-    """The AUC alone: the other figures of an audit stand in no table."""
-
-    def measure(guess: Scores) -> Measured:
-        return Measured({"auc": membership.auc(guess.score, member)}, {})
-
-    finding = auditing.attempt(attack, seed, lambda rng: attack(view, rng), measure).finding
-    if finding.status is not Status.DONE:
-        raise NotApplicable(finding.reason)
-    return finding.metrics["auc"].value
