@@ -113,6 +113,18 @@ def test_the_nearest_neighbour_is_nearest_in_what_is_known() -> None:
         np.testing.assert_allclose(row[~k], mine[distance.argmin()][~k])
 
 
+def test_a_class_with_few_own_records_takes_all_of_them_and_the_nearest_of_others() -> None:
+    own = draw(30, 1)
+    own = Records(own.x, np.where(np.arange(30) < 3, 1, 0))
+    whole = Records(draw(4, 0).x, np.ones(4, np.int64))
+    known = mask(whole)
+    (seen,) = impute.complete(whole, known, own, "neighbours", rng())
+    for row, x, k in zip(seen.x, whole.x, known, strict=True):
+        distance = (((own.x - x) / own.x.std(axis=0))[:, k] ** 2).sum(axis=1)
+        chosen = np.append(np.arange(3), 3 + distance[3:].argsort()[: impute.NEIGHBOURS - 3])
+        np.testing.assert_allclose(row[~k], own.x[chosen].mean(axis=0)[~k])
+
+
 def test_one_hot_columns_stay_valid() -> None:
     random = rng()
     own = Records(np.hstack([random.normal(size=(80, 2)), np.eye(3)[random.integers(0, 3, 80)]]),
@@ -163,3 +175,6 @@ def test_the_attackers_own_records_are_seen_as_the_candidates() -> None:
     assert (changed.sum(axis=1) == 3).all()
     again = partial.seen(whole, own, pool, known, (), 0)
     np.testing.assert_array_equal(again.candidates[1].x, shown.candidates[1].x)
+    np.testing.assert_array_equal(again.pool[0].x, shown.pool[0].x)  # whoever is looked at first
+    assert again.reference is not None
+    np.testing.assert_array_equal(again.reference.x, shown.reference.x)

@@ -21,7 +21,7 @@ CACHED = (
     mrad_worlds._shadows,
     mrad_worlds._parts,
     mrad_worlds._seen,
-    mrad_worlds._asked,
+    mrad_worlds._phi_of_candidates,
 )
 FEW = {"10 % missing": 0.1, "60 % missing": 0.6}
 ROWS = {

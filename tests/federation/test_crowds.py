@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from leakscope.data import acted
 from leakscope.errors import StoreError
 from leakscope.federated.perform import federated_file
 from leakscope.federation import Transcript, handed, short, writer
+from leakscope.federation.searching import Searching
 
 SUBJECT = """
 import numpy as np
@@ -86,6 +88,21 @@ def test_a_recommender_is_simulated_and_audited(place: Path) -> None:
     )
     finding = federated_file(place / "audit.toml").findings[0]
     assert finding.metrics["auc"].value > 0.9
+
+
+def test_no_round_of_a_search_engine_is_played_twice(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = []
+    play = Searching.round
+
+    def counted(self: Searching, *given: Any) -> Any:
+        played.append(given[-1])
+        return play(self, *given)
+
+    monkeypatch.setattr(Searching, "round", counted)
+    assert federated(place / "search.toml").exit_code == 0
+    assert played == [0, 1]
 
 
 def test_a_search_engine_is_simulated_and_audited(place: Path) -> None:

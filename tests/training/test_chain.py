@@ -1,6 +1,7 @@
 """Hand-written gradients against the tutorial's loop, whose gradients are PyTorch's."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 from torch import nn
 
 from leakscope.core import Records
-from leakscope.training import chain
+from leakscope.training import chain, loop
 from leakscope.training.chain import dense_layers
 from leakscope.training.fleet import Fleet
 from leakscope.training.pool import Arrays
@@ -138,3 +139,26 @@ def test_each_weight_ends_with_memory_of_its_own() -> None:
     places = {p.untyped_storage().data_ptr() for p in module.parameters()}
     assert len(places) == 4
     assert all(p.requires_grad for p in module.parameters())
+
+
+def test_subnormal_numbers_are_zero_for_as_long_as_training_lasts() -> None:
+    half = torch.tensor(torch.finfo(torch.float32).tiny) / 2
+
+    def kept() -> bool:
+        return bool((half * 1).item())
+
+    assert kept()
+    with loop.subnormal_as_zero():
+        with loop.subnormal_as_zero():
+            assert not kept()
+        assert not kept()
+    assert kept()
+
+
+def test_a_model_that_learned_all_by_heart_is_the_same_without_subnormal_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recipe = Recipe(linear, optimiser="adam", lr=0.1, epochs=80, batch_size=8)
+    ours = trained(Fleet(recipe, "one-by-one"))
+    monkeypatch.setattr(loop, "subnormal_as_zero", nullcontext)
+    assert_close(trained(Fleet(recipe, "one-by-one")), ours)

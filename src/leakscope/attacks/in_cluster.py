@@ -145,4 +145,5 @@ def _sums(
 ) -> tuple[Float64[np.ndarray, "classes dimensions"], Int[np.ndarray, "classes 1"]]:
     """Of the points of each class, and how many there are."""
     total = np.stack([np.bincount(place, column, classes) for column in z.T], axis=1)
-    return total, np.bincount(place, minlength=classes)[:, None]
+    # without any points NumPy's sums are whole numbers
+    return total.astype(np.float64), np.bincount(place, minlength=classes)[:, None]

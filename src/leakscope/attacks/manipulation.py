@@ -55,6 +55,8 @@ class NoiseInjection:
         chosen = order[: round(self.share * many)]
         shaped = x.copy()
         shaped[:, chosen] = rng.normal(0.0, self.scale, (len(x), len(chosen)))
+        if self.budget == math.inf:
+            return shaped
         moved = shaped - x
         length = np.linalg.norm(moved, axis=1, keepdims=True)
         near: Features = x + moved * np.minimum(1.0, self.budget / np.maximum(length, 1e-300))

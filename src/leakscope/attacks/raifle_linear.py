@@ -136,6 +136,8 @@ def _posterior(affine: Affine, update: Float[np.ndarray, " numbers"]) -> _Poster
 
 def part(affine: Affine, seen: Bool[np.ndarray, " numbers"]) -> Affine:
     """The map to those numbers of an update that arrived."""
+    if seen.all():
+        return affine
     return Affine(affine.constant[seen], affine.matrix[seen])
 
 

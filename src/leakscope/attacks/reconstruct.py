@@ -134,12 +134,18 @@ class Descent:
         rows = max(1, BLOCK // u.size)
         for start in range(0, len(at), rows):
             part = slice(start, start + rows)
-            here = points[part, None]
-            towards = u * hidden[part, None]
-            rise = loss(here + ahead * towards, y[part])
-            rise -= loss(here + behind * towards if self.two_sided else here, y[part])
+            here, missing = points[part, None], hidden[part, None]
+            rise = loss(_moved(here, ahead * u, missing), y[part])
+            rise -= loss(_moved(here, behind * u, missing) if self.two_sided else here, y[part])
             found[part] = rise @ u * hidden[part]
         return (found / ((ahead - behind) * self.directions)).reshape(at.shape)
+
+
+def _moved(here: np.ndarray, way: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    """Each point along each way, as far as its features are missing; in one piece of memory."""
+    moved: np.ndarray = way * missing
+    moved += here
+    return moved
 
 
 def _mover(optimiser: Optimiser) -> Callable[[Points, int], Points]:

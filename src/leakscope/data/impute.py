@@ -166,22 +166,37 @@ def _regressed(
     """
     from scipy.linalg import cho_factor, cho_solve
 
-    precision = cho_solve(cho_factor(covariance), np.eye(len(covariance)))
-    from_hidden = -wrong @ precision
-    moved, weights = np.zeros_like(wrong), np.zeros_like(wrong)
-    for mask, rows in _alike(known):
-        few = 2 * int(mask.sum()) <= len(mask)
-        part, matrix, right, found = (
-            (mask, covariance, wrong, weights) if few else (~mask, precision, from_hidden, moved)
-        )
-        at = np.flatnonzero(part)
-        if len(at):
-            system = cho_factor(matrix[at][:, at].T, overwrite_a=True, check_finite=False)
-            wanted = right[:, rows][:, :, at]
-            solved = cho_solve(system, wanted.reshape(-1, len(at)).T).T.reshape(wanted.shape)
-            found[np.ix_(np.arange(len(wrong)), rows, at)] = solved
-    regressed: np.ndarray = moved + weights @ covariance
+    regressed = np.zeros_like(wrong)
+    few = 2 * known.sum(axis=1) <= known.shape[1]
+    if few.any():
+        regressed[:, few] = _solved(covariance, wrong[:, few], known[few]) @ covariance
+    if not few.all():
+        precision = cho_solve(cho_factor(covariance), np.eye(len(covariance)))
+        from_hidden = -wrong[:, ~few] @ precision
+        regressed[:, ~few] = _solved(precision, from_hidden, ~known[~few])
     return regressed
+
+
+def _solved(
+    matrix: Float64[np.ndarray, "features features"],
+    right: Float64[np.ndarray, "ways records features"],
+    part: Mask,
+) -> Float64[np.ndarray, "ways records features"]:
+    """Solutions of each record's part of a positive definite system, zero in the other part."""
+    from scipy.linalg.lapack import dposv
+
+    found = np.zeros_like(right)
+    for mask, rows in _alike(part):
+        at = np.flatnonzero(mask)
+        if len(at):
+            system = matrix.take(at, axis=0).take(at, axis=1)
+            wanted = right[:, rows][:, :, at]
+            # as SciPy's cho_solve does it, whose checks take longer than so small a system
+            _, solved, failed = dposv(system.T, wanted.reshape(-1, len(at)).T, overwrite_a=True)
+            if failed:
+                raise np.linalg.LinAlgError("expected a positive definite covariance, got another")
+            found[:, rows[:, None], at] = solved.T.reshape(wanted.shape)
+    return found
 
 
 def _alike(known: Mask) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -196,13 +211,17 @@ def _neighbours(asked: _Asked, rng: np.random.Generator) -> list[Flat]:
     x, known, y, own, own_y, count = asked
     spread = own.std(axis=0)
     scale = np.where(spread > 0, spread, 1.0)
-    near = own / scale
-    # Σ over known features of (x - own)², less what is the same for all own records
-    distance = known @ (near**2).T - 2 * np.where(known, x / scale, 0.0) @ near.T
-    stranger = own_y != y[:, None]
-    distance = np.where(stranger, distance + 1 + np.ptp(distance), distance)
+    near, here = own / scale, np.where(known, x / scale, 0.0)
     wanted = min(len(own), NEIGHBOURS if count == 1 else count)
-    nearest = np.argsort(distance, axis=1, kind="stable")[:, :wanted]
+    nearest = np.empty((len(x), wanted), np.int64)
+    for label in np.unique(y):
+        rows, mine = np.flatnonzero(y == label), np.flatnonzero(own_y == label)
+        # a class with too few own records takes the rest from others
+        theirs = mine if len(mine) >= wanted else np.arange(len(own))
+        # Σ over known features of (x - own)², less what is the same for all own records
+        distance = known[rows] @ (near[theirs] ** 2).T - 2 * here[rows] @ near[theirs].T
+        distance += np.where(own_y[theirs] == label, 0.0, 1 + np.ptp(distance))
+        nearest[rows] = theirs[np.argsort(distance, axis=1, kind="stable")[:, :wanted]]
     if count == 1:
         return [own[nearest].mean(axis=1)]
     return [own[nearest[:, k % wanted]] for k in range(count)]

@@ -45,7 +45,7 @@ TABLE = Table(
     measures="AUC",
     work="leakscope.experiments.mrad_records:measured",
     seeds=records.SEEDS,
-    minutes={"small": 3, "medium": 10, "full": 40},
+    minutes={"small": 2, "medium": 10, "full": 40},
     differs={
         "small": f"{_DIFFERS} 4 shadows, 2 of the residual network; 3 seeds.",
         "medium": f"{_DIFFERS} 8 shadows, or 4; 5 seeds.",

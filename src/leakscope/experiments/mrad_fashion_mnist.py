@@ -19,7 +19,7 @@ TABLE = Table(
     measures="AUC",
     work="leakscope.experiments.mrad_records:measured",
     seeds=records.SEEDS,
-    minutes={"small": 2, "medium": 7, "full": 20},
+    minutes={"small": 1, "medium": 7, "full": 20},
     differs={
         "small": f"{_DIFFERS} 8 shadows, 3 seeds.",
         "medium": f"{_DIFFERS} 16 shadows, 5 seeds.",

@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 from leakscope import auditing, catalog
-from leakscope.core import Challenge, Membership, Need
 from leakscope.data.masks import Fill, Known, Pattern
-from leakscope.errors import NotApplicable
 from leakscope.experiments import mrad_worlds
 from leakscope.experiments.mrad_worlds import Audited, Data, Model
 from leakscope.experiments.table import Row, Size
+from leakscope.metrics import membership
+from leakscope.randomness import stream
 
 _SHARES = {f"{percent} % missing": percent / 100 for percent in range(10, 100, 10)}
 ACCURACY = "test accuracy"
@@ -148,12 +148,9 @@ def measured(
     found = {}
     for column, missing in _SHARES.items():
         known = Known((), 1 - missing, pattern, fill, completions)
-        asks = Need.SHADOWS in built.needs
-        view = mrad_worlds.view(seed, size, audited, known, shadows=asks)
+        view = mrad_worlds.view(seed, size, audited, known, built.needs)
         if shadow:
             view = replace(view, shadow=mrad_worlds.rehearsal(seed, size, audited, known))
-        finding = auditing.run(Challenge(view, Membership(world.member)), built, seed).finding
-        if "auc" not in finding.metrics:
-            raise NotApplicable(finding.reason)
-        found[column] = [finding.metrics["auc"].value]
+        guess = built(view, stream(seed, "attack", auditing.label(built)))
+        found[column] = [membership.auc(guess.score, world.member).value]
     return found | {ACCURACY: [world.accuracy()]}

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float64
 
 from leakscope.attacks import signals
-from leakscope.core import ModelView, Records, ShadowModel, Shadows, Target, Trainer
+from leakscope.core import ModelView, Need, Records, ShadowModel, Shadows, Target, Trainer
 from leakscope.data import partial
 from leakscope.data.masks import Known
 from leakscope.experiments.data import images, location_30
@@ -19,6 +19,7 @@ from leakscope.training.recipe import Recipe
 
 Data = Literal["fashion_mnist", "location30", "cifar10"]
 Model = Literal["perceptron", "resnet", "vit"]
+Phi = Float64[np.ndarray, "records models"]
 
 _SIZE = 500  # records that each model is trained on
 _SHADOWS: Mapping[Size, int] = {"small": 8, "medium": 16, "full": 64}
@@ -86,7 +87,7 @@ def _shadows(seed: int, size: Size, audited: Audited) -> _Crowd:
     return _Crowd(tuple(models), halves)
 
 
-def view(seed: int, size: Size, audited: Audited, known: Known, *, shadows: bool) -> ModelView:
+def view(seed: int, size: Size, audited: Audited, known: Known, needs: Need) -> ModelView:
     """What the attacker has, without values of features that it does not know.
 
     Args:
@@ -94,15 +95,15 @@ def view(seed: int, size: Size, audited: Audited, known: Known, *, shadows: bool
         size: how many shadows.
         audited: which model.
         known: what of each record, and how the rest is filled in.
-        shadows: whether shadows are asked about the filled-in records.
+        needs: of the attack: shadows are asked, and own records hidden, only where it looks.
     """
     there, shown = world(seed, audited), _seen(seed, audited.data, known)
     first, *others = shown.candidates
     return ModelView(
         there.target,
         first,
-        shown.reference,
-        _asked(seed, size, audited, known) if shadows else None,
+        shown.reference if Need.REFERENCE in needs else None,
+        _asked(seed, size, audited, known, needs) if Need.SHADOWS in needs else None,
         tuple(others),
         known=shown.known,
         own=there.parts.own,
@@ -123,13 +124,18 @@ def _seen(seed: int, data: Data, known: Known) -> partial.Seen:
     return partial.seen(candidates, own, None, known, (), seed)
 
 
+def _asked(seed: int, size: Size, audited: Audited, known: Known, needs: Need) -> Shadows:
+    first, *further = _phi_of_candidates(seed, size, audited, known)
+    models = _shadows(seed, size, audited).models
+    own = _seen(seed, audited.data, known).reference if Need.REFERENCE in needs else None
+    reference = np.empty((0, len(models))) if own is None else _phi(models, own)
+    return Shadows(first, np.zeros(first.shape, np.bool_), reference, tuple(further))
+
+
 @functools.lru_cache(maxsize=36)
-def _asked(seed: int, size: Size, audited: Audited, known: Known) -> Shadows:
+def _phi_of_candidates(seed: int, size: Size, audited: Audited, known: Known) -> tuple[Phi, ...]:
     models, shown = _shadows(seed, size, audited).models, _seen(seed, audited.data, known)
-    assert shown.reference is not None
-    phi, *further = (_phi(models, way) for way in shown.candidates)
-    nowhere = np.zeros(phi.shape, np.bool_)
-    return Shadows(phi, nowhere, _phi(models, shown.reference), tuple(further))
+    return tuple(_phi(models, way) for way in shown.candidates)
 
 
 @functools.lru_cache(maxsize=4)
@@ -139,7 +145,7 @@ def _parts(seed: int, data: Data) -> Parts:
     return Parts(*(records.take(part) for part in np.split(order, [2 * _SIZE, 4 * _SIZE])))
 
 
-def _phi(models: tuple[Target, ...], records: Records) -> Float64[np.ndarray, "records models"]:
+def _phi(models: tuple[Target, ...], records: Records) -> Phi:
     columns = [
         signals.compute("scaled_logit", model.predict(records.x), records.y) for model in models
     ]

@@ -52,6 +52,6 @@ TABLE = Table(
     ),
     work="leakscope.experiments.raifle_users:either",
     seeds=SEEDS,
-    minutes={"small": 4, "medium": 60, "full": 400},
+    minutes={"small": 1, "medium": 60, "full": 400},
     differs=SEARCHES,
 )

@@ -57,11 +57,14 @@ def recommended(
     epsilon: float | None = None,
 ) -> Values:
     """Users of FNCF, each attacked once; noise is for their item embeddings alone, as published."""
+    from leakscope.experiments.remembering import Remembering
     from leakscope.federation.recommender import NeuralCF
     from leakscope.federation.recommending import Recommending
 
     log = logged(data)
-    world = Recommending(log, NeuralCF(l1=l1), embeddings_only=True, seed=seed)
+    # only behind noise an attack simulates trainings that it simulated before
+    learner = NeuralCF(l1=l1) if epsilon is None else Remembering(l1=l1)
+    world = Recommending(log, learner, embeddings_only=True, seed=seed)
     many = min(_USERS[size][data], log.users)
     users = stream(seed, "raifle", "users").choice(log.users, many, replace=False)
     return _figures(attack, world.challenges(users.tolist(), noise(epsilon, 0.1)), seed)

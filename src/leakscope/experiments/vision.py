@@ -51,12 +51,10 @@ class EfficientNetLite(nn.Module):
         for row, weight, bias in zip(self.table, self.weights, self.biases, strict=True):
             kernel, stride, groups, rectified, keeps, adds = row
             before = x if keeps else before
-            if stride == 1:  # as much on all sides, without a copy
-                x = conv2d(x, weight, bias, 1, kernel // 2, 1, groups)
-            else:
-                x = conv2d(_padded(x, kernel, stride), weight, bias, stride, 0, 1, groups)
+            x, edge = _padded(x, kernel, stride)
+            x = conv2d(x, weight, bias, stride, edge, 1, groups)
             x = relu6(x, inplace=True) if rectified else x
-            x = x.add_(before) if adds else x
+            x = x + before if adds else x
         found: Tensor = self.classifier(x.mean((2, 3)))
         return found
 
@@ -169,10 +167,14 @@ def _frozen(array: UInt8[np.ndarray, "..."] | Float[np.ndarray, "..."]) -> nn.Pa
 
 def _padded(
     x: Float[Tensor, "images channels height width"], kernel: int, stride: int
-) -> Float[Tensor, "images channels taller wider"]:
-    """As TensorFlow pads for one output a stride: the odd pixel goes behind."""
-    sides = []
-    for size in (x.shape[3], x.shape[2]):
-        more = max((-(-size // stride) - 1) * stride + kernel - size, 0)
-        sides += [more // 2, more - more // 2]
-    return pad(x, sides)
+) -> tuple[Float[Tensor, "images channels taller wider"], tuple[int, int]]:
+    """As TensorFlow pads for one output a stride: the odd pixel goes behind.
+
+    Where no pixel is odd, that is left to the convolution, which does it without a copy.
+    """
+    sides = x.shape[2:]
+    more = [max((-(-size // stride) - 1) * stride + kernel - size, 0) for size in sides]
+    if not any(pixels % 2 for pixels in more):
+        return x, (more[0] // 2, more[1] // 2)
+    edges = [edge for pixels in reversed(more) for edge in (pixels // 2, pixels - pixels // 2)]
+    return pad(x, edges), (0, 0)

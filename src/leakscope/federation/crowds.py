@@ -3,7 +3,7 @@
 import hashlib
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -119,6 +119,10 @@ class Searchers:
     defence: UpdateDefence
     seed: int
 
+    _clicked: dict[tuple[int, str], Acted] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
     table = None
 
     def fresh(self) -> Tensors:
@@ -136,13 +140,19 @@ class Searchers:
         return self._played(number, sent)[0]
 
     def acted(self, number: int, sent: Tensors) -> Acted:
-        """What they clicked, which depends on what the ranker showed them."""
-        return self._played(number, sent)[1]
+        """What they clicked, which depends on what the ranker showed them.
+
+        A round that was not played here is played again.
+        """
+        known = self._clicked.get((number, _digest(sent)))
+        return self._played(number, sent)[1] if known is None else known
 
     def _played(self, number: int, sent: Tensors) -> tuple[Round, Acted]:
         weights = {name: torch.from_numpy(np.array(array)) for name, array in sent.items()}
         rng = stream(self.seed, "searching", number)
-        return self.world.round(weights, self.many, self.asked, self.defence, rng, number)
+        seen, acted = self.world.round(weights, self.many, self.asked, self.defence, rng, number)
+        self._clicked[number, _digest(sent)] = acted
+        return seen, acted
 
 
 @dataclass(frozen=True)
@@ -164,10 +174,7 @@ class HandingOut(Played):
         """What its transcript begins with."""
         fresh = self.crowd.fresh()
         shapes = {name: array.shape for name, array in fresh.items()}
-        digest = hashlib.blake2b(digest_size=16)
-        for array in fresh.values():
-            digest.update(np.ascontiguousarray(array).data)
-        settings = {**self.settings, "fresh": digest.hexdigest()}
+        settings = {**self.settings, "fresh": _digest(fresh)}
         return Header(self.name, "update", shapes, "fedavg", settings, self.crowd.table)
 
     def rounds(self, first: int = 0, sent: Tensors | None = None) -> Iterator[Round]:
@@ -191,3 +198,10 @@ class HandingOut(Played):
         """What clients of a transcript of this federation acted on."""
         each = (self.crowd.acted(seen.number, seen.sent) for seen in transcript.rounds)
         return {client: items for told in each for client, items in told.items()}
+
+
+def _digest(tensors: Tensors) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for array in tensors.values():
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()

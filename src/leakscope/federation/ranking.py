@@ -1,5 +1,6 @@
 """Federated online learning to rank: clients that learn from clicks, pair by pair or by item."""
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -78,14 +79,14 @@ class Pairwise:
         """The step lr Jᵀ (D - W) of each query, at the weights that these clicks lead to."""
         weights = dict(sent)
         numbers = sum(w.numel() for w in sent.values())
-        matrix = torch.zeros(numbers, len(items), dtype=items.dtype)
+        rows = torch.zeros(len(items), numbers, dtype=items.dtype)  # of the transposed matrix
         for chosen in self._queries():
             x = items[chosen]
-            part = self.lr * rankers.gradients(weights, x) @ laplacian(rankers.score(weights, x))
-            matrix[:, chosen] = part
-            step = _cut(part @ interactions[chosen], weights)
+            each = rankers.gradients(weights, x).mT
+            rows[chosen] = part = self.lr * laplacian(rankers.score(weights, x)) @ each
+            step = _cut(interactions[chosen] @ part, weights)
             weights = {name: w + step[name] for name, w in weights.items()}
-        return Affine(np.zeros(numbers), matrix.numpy())
+        return Affine(np.zeros(numbers), rows.mT.numpy())
 
     def _queries(self) -> list[Tensor]:
         return [
@@ -164,9 +165,10 @@ class Pointwise:
         constant = torch.zeros(numbers, dtype=items.dtype)
         for _ in range(self.epochs):
             predicted = self._predicted(weights, items)
-            matrix += rankers.gradients(weights, items)
-            constant -= _flat(rankers.pulled(weights, items, predicted))
-            step = rankers.pulled(weights, items, interactions - predicted)
+            gradients = rankers.gradients(weights, items)
+            matrix += gradients
+            constant -= gradients @ predicted
+            step = _cut(gradients @ (interactions - predicted), weights)
             weights = {name: w + size * step[name] for name, w in weights.items()}
         return Affine(size * constant.numpy(), size * matrix.numpy())
 
@@ -204,13 +206,18 @@ def _position_weight(
 
     P is the Plackett-Luce probability of a ranking. Its numerators are the same for both.
     """
-    many = score.shape[-1]
-    swapped = torch.arange(many).repeat(many, many, 1)  # i, j, place
+    shown = _log_denominator(score)
+    other = _log_denominator(score[..., _swapped(score.shape[-1])])
+    return torch.sigmoid(shown[..., None, None] - other)
+
+
+@functools.lru_cache(maxsize=16)
+def _swapped(many: int) -> Int[Tensor, "items items items"]:
+    """For i and j the ranking in which these two have changed places."""
+    swapped = torch.arange(many).repeat(many, many, 1)
     first, second = torch.meshgrid(torch.arange(many), torch.arange(many), indexing="ij")
     swapped[first, second, first], swapped[first, second, second] = second, first
-    shown = _log_denominator(score)
-    other = _log_denominator(score[..., swapped])
-    return torch.sigmoid(shown[..., None, None] - other)
+    return swapped
 
 
 def _log_denominator(score: Float[Tensor, "*rankings items"]) -> Float[Tensor, "*rankings"]:
@@ -219,12 +226,8 @@ def _log_denominator(score: Float[Tensor, "*rankings items"]) -> Float[Tensor, "
     return torch.where(torch.isfinite(score), behind, 0.0).sum(-1)
 
 
-def _flat(tensors: Mapping[str, Tensor]) -> Float[Tensor, " numbers"]:
-    """In the order of their names."""
-    return torch.cat([tensors[name].flatten() for name in sorted(tensors)])
-
-
 def _cut(vector: Float[Tensor, " numbers"], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors of these shapes, in the order of their names."""
     parts, start = {}, 0
     for name in sorted(like):
         parts[name] = vector[start : start + like[name].numel()].reshape(like[name].shape)

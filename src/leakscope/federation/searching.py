@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -73,7 +74,7 @@ class Searching:
     manipulate: Manipulate = honest
 
     def __post_init__(self) -> None:
-        if self.shown < 2 or not len(self._asked()):
+        if self.shown < 2 or not len(self._asked):
             raise SpecError(
                 "expected two documents or more to be shown, got fewer: nothing to rank"
             )
@@ -145,7 +146,7 @@ class Searching:
         self, weights: Mapping[str, Tensor], queries: int, rng: np.random.Generator
     ) -> _Asked:
         """One user, who steps through its queries in an order of its own."""
-        asked = self._asked()
+        asked = self._asked
         if not 1 <= queries <= len(asked):
             raise SpecError(f"expected 1 to {len(asked)} queries a user, got {queries}")
         chosen = rng.choice(asked, queries, replace=False)
@@ -175,7 +176,7 @@ class Searching:
             users: whose updates are averaged in each round.
         """
         trained = {name: w.clone() for name, w in weights.items()}
-        order = rng.permutation(self._asked())
+        order = rng.permutation(self._asked)
         for number, start in enumerate(range(0, len(order), users)):
             updates: dict[int, dict[str, np.ndarray]] = {}
             for user, query in enumerate(order[start : start + users].tolist()):
@@ -197,7 +198,7 @@ class Searching:
         self, query: int, weights: Mapping[str, Tensor], rng: np.random.Generator
     ) -> tuple[Float[np.ndarray, "places features"], Int[np.ndarray, " places"]]:
         """Features and grades of what is shown, drawn by the scores, without replacement."""
-        at = np.flatnonzero(self.queries.query == query)
+        at = self._documents[query]
         x = self.manipulate(self.queries.x[at], rng)
         score = rankers.score(weights, torch.from_numpy(x)).numpy()
         lowest = score.min()
@@ -205,5 +206,10 @@ class Searching:
         drawn = rng.choice(len(x), min(self.shown, len(x)), replace=False, p=weight / weight.sum())
         return x[drawn], self.queries.relevance[at][drawn]
 
+    @cached_property
+    def _documents(self) -> list[slice]:
+        return self.queries.of_each()
+
+    @cached_property
     def _asked(self) -> Int[np.ndarray, " queries"]:
         return np.flatnonzero(np.bincount(self.queries.query) > 1)

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from leakscope.training.early import Best
-from leakscope.training.loop import Job, apply, fresh, plain_loss
+from leakscope.training.loop import Job, apply, fresh, plain_loss, subnormal_as_zero
 from leakscope.training.network import Stack, restore
 from leakscope.training.pool import Tensors
 from leakscope.training.recipe import Recipe
@@ -22,6 +22,7 @@ def stacked(recipe: Recipe, data: Tensors, jobs: Sequence[Job]) -> list[nn.Modul
     return [done[k] for k in range(len(jobs))]
 
 
+@subnormal_as_zero()
 def _train_stack(recipe: Recipe, data: Tensors, jobs: Sequence[Job]) -> list[nn.Module]:
     parts = [recipe.parts(job.rows, job.seed) for job in jobs]
     modules = [fresh(recipe, job).to(data.x.device) for job in jobs]
