@@ -158,8 +158,10 @@ def started(recipe: Recipe, job: Job) -> nn.Module:
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
     """PyTorch's random numbers from this seed; afterwards they go on where they were."""
-    with torch.random.fork_rng([] if device.type == "cpu" else [device]):
-        torch.manual_seed(seed)
+    cpu = device.type == "cpu"
+    with torch.random.fork_rng([] if cpu else [device]):
+        # seeding accelerators that are not in use writes down the stack of calls, for later
+        (torch.default_generator.manual_seed if cpu else torch.manual_seed)(seed)
         yield
 
 
