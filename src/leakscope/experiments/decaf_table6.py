@@ -19,7 +19,6 @@ TABLE = users_table(
     (0.1738, 0.0886, 0.0632),
     "10,000 of the 35,887 faces, 240 a user, and fewer auxiliary ones of the rarest class",
     "copies of a face may be on both sides",
-    minutes=1,
     data="fer2013",
     users=USERS,
     records=240,

@@ -19,7 +19,6 @@ TABLE = users_table(
     (0.1538, 0.0716, 0.0471),
     "images at 28 x 28 pixels, 100 a user, and some 30 auxiliary ones of the rarest classes",
     "images of one lesion may be on both sides",
-    minutes=1,
     data="ham10000",
     users=USERS,
     records=100,

@@ -27,7 +27,7 @@ TABLE = Table(
     ),
     work="leakscope.experiments.nist_packs:on_colluder",
     seeds=SEEDS,
-    minutes={"small": 5, "medium": 13, "full": 30},
+    minutes={"small": 4, "medium": 13, "full": 30},
     differs=DIFFERS,
     keeps=True,
 )
