@@ -24,7 +24,7 @@ def test_each_network_answers_one_row_of_logits_a_record() -> None:
 
 
 def test_a_residual_block_whose_convolutions_say_nothing_hands_on_its_input() -> None:
-    block = networks._Block(4, 4, 1).eval()
+    block = networks.ResidualBlock(4, 4, 1).eval()
     for layer in block.long:
         if isinstance(layer, torch.nn.BatchNorm2d):
             torch.nn.init.zeros_(layer.weight)

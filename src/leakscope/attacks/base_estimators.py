@@ -15,9 +15,6 @@ from leakscope.errors import MissingExtra
 
 NAMES = ("nn", "rf", "dt", "gb", "knn", "svm", "lr")
 
-EPOCHS, BATCH, RATE = 100, 100, 0.03
-"""Of the neural network; the attack library's own rate is 0.0001."""
-
 NEIGHBOURS = 5
 
 Features = Float64[np.ndarray, "records features"]
@@ -96,52 +93,14 @@ def _estimators(suspect: Bool[np.ndarray, " records"], rng: np.random.Generator)
 def _network(
     answers: Answers, suspect: Bool[np.ndarray, " records"], rng: np.random.Generator
 ) -> Callable[[Answers], Float64[np.ndarray, " records"]]:
-    """Two branches, for logits and for labels, joined; trained by Adam on the cross-entropy."""
     try:
-        import torch
-        from torch import nn
+        from leakscope.attacks.label_network import trained
     except ImportError as error:
         raise MissingExtra("torch", "torch") from error
 
     mean = answers.logits.mean(axis=0)
     spread = answers.logits.std(axis=0)
     spread[spread == 0] = 1.0
-
-    def tensors(asked: Answers) -> tuple[torch.Tensor, torch.Tensor]:
-        scaled = (asked.logits - mean) / spread
-        return torch.tensor(scaled, dtype=torch.float32), torch.from_numpy(asked.y)
-
-    classes = answers.logits.shape[1]
-    one_hot = torch.eye(classes)
-
-    def out(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        # of labels there are few: each goes through its branch once, whatever the records
-        logits: torch.Tensor = joined(torch.cat([said(x), true(one_hot)[y]], dim=1))[:, 0]
-        return logits
-
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(rng.integers(2**31)))
-        said = nn.Sequential(
-            nn.Linear(classes, 512), nn.ReLU(), nn.Linear(512, 100), nn.ReLU(),
-            nn.Linear(100, 64), nn.ReLU(),
-        )  # fmt: skip
-        true = nn.Sequential(nn.Linear(classes, 256), nn.ReLU(), nn.Linear(256, 64), nn.ReLU())
-        joined = nn.Linear(128, 1)
-        x, y = tensors(answers)
-        wanted = torch.tensor(suspect, dtype=torch.float32)
-        parameters = [p for part in (said, true, joined) for p in part.parameters()]
-        adam = torch.optim.Adam(parameters, lr=RATE, fused=True)
-        for _ in range(EPOCHS):
-            for rows in torch.split(torch.randperm(len(wanted)), BATCH):
-                said_so = out(x[rows], y[rows])
-                loss = nn.functional.binary_cross_entropy_with_logits(said_so, wanted[rows])
-                adam.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                adam.step()
-
-    def score(asked: Answers) -> Float64[np.ndarray, " records"]:
-        with torch.no_grad():
-            chance = out(*tensors(asked)).sigmoid()
-        return np.asarray(chance.numpy(), dtype=np.float64)
-
-    return score
+    seed = int(rng.integers(2**31))
+    network = trained((answers.logits - mean) / spread, answers.y, suspect, seed)
+    return lambda asked: network((asked.logits - mean) / spread, asked.y)

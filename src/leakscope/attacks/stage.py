@@ -11,6 +11,7 @@ from jaxtyping import Float64
 from leakscope.core import Records, Round, Tensors, UpdateView
 from leakscope.errors import NotApplicable
 from leakscope.last_layer import LastLayer
+from leakscope.targets.torch import TorchTarget
 from leakscope.training.recipe import Held, Recipe
 
 OPERATIONS: float = 5e9
@@ -149,11 +150,19 @@ class Stage:
         return forward * each / OPERATIONS
 
     def _ask(self, state: Tensors) -> Float64[np.ndarray, "references classes"]:
-        from leakscope.targets.torch import TorchTarget
+        from leakscope.training.network import as_state
+        from leakscope.training.rewrite import pooled_first
+
+        self._asked.module.load_state_dict(as_state(state), strict=False)
+        with pooled_first(self._asked.module):
+            return self._asked.predict(self.reference.x)
+
+    @cached_property
+    def _asked(self) -> TorchTarget:
+        """A target whose weights are set anew for each question."""
         from leakscope.training.network import loaded
 
-        module = loaded(self.recipe.network, state)
-        return TorchTarget(module, "logits").predict(self.reference.x)
+        return TorchTarget(loaded(self.recipe.network, self.round.sent), "logits")
 
 
 _AT_ONCE = 32

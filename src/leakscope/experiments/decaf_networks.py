@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
+
+from leakscope.experiments.small_networks import ResidualBlock, convolved
 
 Kind = Literal["plain", "resnet18", "vgg16"]
 
@@ -64,10 +66,12 @@ class Network:
     def _resnet18(self) -> nn.Sequential:
         """For small images: its first convolution has neither stride nor pooling."""
         wide = [64 // self.part * times for times in (1, 2, 4, 8)]
-        layers: list[nn.Module] = [*_normalised(self.shape[0], wide[0]), nn.ReLU()]
+        layers: list[nn.Module] = [*convolved(self.shape[0], wide[0], 1), nn.ReLU()]
         channels = wide[0]
         for more in wide:
-            layers += [_Block(channels, more), _Block(more, more)]
+            stride = 1 if more == channels else 2
+            layers.append(ResidualBlock(channels, more, stride, normalised=True))
+            layers.append(ResidualBlock(more, more, 1))
             channels = more
         pooled = (nn.AdaptiveAvgPool2d(1), nn.Flatten())
         return nn.Sequential(*layers, *pooled, nn.Linear(channels, self.classes))
@@ -87,25 +91,3 @@ class Network:
         first = (nn.Flatten(), nn.Linear(inputs, units), nn.ReLU(), nn.Dropout())
         second = (nn.Linear(units, units), nn.ReLU(), nn.Dropout())
         return nn.Sequential(*layers, *first, *second, nn.Linear(units, self.classes))
-
-
-class _Block(nn.Module):
-    """Two convolutions and what they are added to."""
-
-    def __init__(self, channels: int, more: int) -> None:
-        super().__init__()
-        grows = channels != more
-        stride = 2 if grows else 1
-        self.main = nn.Sequential(
-            *_normalised(channels, more, stride), nn.ReLU(), *_normalised(more, more)
-        )
-        shrunk = (nn.Conv2d(channels, more, 1, stride, bias=False), nn.BatchNorm2d(more))
-        self.aside = nn.Sequential(*shrunk) if grows else nn.Identity()
-
-    def forward(self, x: Tensor) -> Tensor:
-        """ReLU of the sum."""
-        return torch.relu(self.main(x) + self.aside(x))
-
-
-def _normalised(channels: int, more: int, stride: int = 1) -> tuple[nn.Module, nn.Module]:
-    return nn.Conv2d(channels, more, 3, stride, 1, bias=False), nn.BatchNorm2d(more)

@@ -33,31 +33,43 @@ def resnet(channels: tuple[int, ...], classes: int) -> Network:
 def _resnet(channels: tuple[int, ...], classes: int) -> nn.Module:
     first, *_ = channels
     pairs = itertools.pairwise((first, *channels))
-    blocks = [_Block(before, after, 1 + (before != after)) for before, after in pairs]
+    blocks = [ResidualBlock(before, after, 1 + (before != after)) for before, after in pairs]
     return nn.Sequential(
-        *_convolved(3, first, 1), nn.ReLU(), *blocks,
+        *convolved(3, first, 1), nn.ReLU(), *blocks,
         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels[-1], classes),
     )  # fmt: skip
 
 
-class _Block(nn.Module):
-    """Two convolutions beside a short cut (He et al. 2016, figure 2)."""
+class ResidualBlock(nn.Module):
+    """Two convolutions beside a short cut (He et al. 2016, figure 2).
 
-    def __init__(self, before: int, after: int, stride: int) -> None:
+    Args:
+        before: channels that come in.
+        after: channels that go out.
+        stride: of the first convolution, and of the short cut.
+        normalised: whether a short cut that is a convolution ends in a batch normalisation.
+    """
+
+    def __init__(self, before: int, after: int, stride: int, *, normalised: bool = False) -> None:
         super().__init__()
         self.long = nn.Sequential(
-            *_convolved(before, after, stride), nn.ReLU(), *_convolved(after, after, 1)
+            *convolved(before, after, stride), nn.ReLU(), *convolved(after, after, 1)
         )
-        same = before == after and stride == 1
-        self.short = nn.Identity() if same else nn.Conv2d(before, after, 1, stride)
+        short: list[nn.Module] = []
+        if before != after or stride != 1:
+            short.append(nn.Conv2d(before, after, 1, stride, bias=not normalised))
+            short += [nn.BatchNorm2d(after)] * normalised
+        self.short = nn.Sequential(*short)
 
     def forward(
         self, x: Float[Tensor, "images before height width"]
     ) -> Float[Tensor, "images after lower narrower"]:
+        """ReLU of the sum."""
         return torch.relu(self.long(x) + self.short(x))
 
 
-def _convolved(before: int, after: int, stride: int) -> list[nn.Module]:
+def convolved(before: int, after: int, stride: int) -> list[nn.Module]:
+    """A convolution of 3 x 3 pixels, and a batch normalisation in place of its biases."""
     return [nn.Conv2d(before, after, 3, stride, 1, bias=False), nn.BatchNorm2d(after)]
 
 

@@ -160,7 +160,7 @@ class Recipe:
         if self.optimiser == "adamw":
             return optim.AdamW(params, lr, weight_decay=decay, fused=True)
         if self.optimiser == "adamax":
-            return optim.Adamax(params, lr, weight_decay=decay)
+            return optim.Adamax(params, lr, weight_decay=decay, foreach=True)
         return optim.Adadelta(params, lr, weight_decay=decay)
 
 
