@@ -34,7 +34,7 @@ TABLE = Table(
     ),
     work="leakscope.experiments.nist_packs:assigned",
     seeds=SEEDS,
-    minutes={"small": 9, "medium": 16, "full": 38},
+    minutes={"small": 7, "medium": 16, "full": 38},
     differs=DIFFERS,
     keeps=True,
 )
