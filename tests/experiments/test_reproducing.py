@@ -67,9 +67,12 @@ def test_zeros_and_ones_are_a_rate_with_an_exact_interval() -> None:
     assert (found.low, found.high) == pytest.approx((exact.low, exact.high))
 
 
-def test_a_difference_that_is_zero_is_no_rate() -> None:
-    found = reproducing._mean([0.0, 0.0, 0.0], -1.0, 1.0)
-    assert (found.value, found.low, found.high) == (0.0, 0.0, 0.0)
+@pytest.mark.parametrize(("value", "smallest", "largest"), [(0.0, -1.0, 1.0), (1.0, 0.0, 100.0)])
+def test_differences_of_zero_and_ratios_of_one_are_no_rates(
+    value: float, smallest: float, largest: float
+) -> None:
+    found = reproducing._mean([value] * 3, smallest, largest)
+    assert (found.value, found.low, found.high) == (value, value, value)
 
 
 def test_what_was_written_can_be_read_and_says_how_it_was_made(tmp_path: Path) -> None:

@@ -105,8 +105,8 @@ def _cells(table: Table, found: Mapping[str, Sequence[Piece]]) -> tuple[Cell, ..
 
 def _mean(values: Sequence[float], smallest: float, largest: float) -> Estimate:
     mean = float(np.mean(values))
-    # of each record whether it was found: a rate, exactly; a difference of 0 is none
-    if smallest >= 0 and set(values) <= {0.0, 1.0}:
+    # of each record whether it was found: a rate, exactly; differences and ratios are none
+    if smallest >= 0 and largest <= 1 and set(values) <= {0.0, 1.0}:
         low, high = intervals.clopper_pearson(int(sum(values)), len(values))
     else:
         low, high = intervals.mean(values)
