@@ -45,7 +45,8 @@ def overview(outcomes: Sequence[Outcome]) -> alt.LayerChart | None:
     groups = list(dict.fromkeys(dot["group"] for dot in dots))
     x = alt.X("paper:Q", title="The paper's").scale(domain=[0, 1])
     y = alt.Y("ours:Q", title="Ours").scale(domain=[0, 1])
-    legend = alt.Legend(orient="top", title=None, columns=2)
+    # room beside a name, whose letters may be wider than ours
+    legend = alt.Legend(orient="top", title=None, columns=2, columnPadding=32)
     colour = alt.Color("group:N", legend=legend).scale(domain=groups, range=style.COLOURS)
     base = alt.Chart(style.data(dots)).encode(x=x, color=colour)
     line = alt.Chart(style.data([{"paper": 0, "ours": 0}, {"paper": 1, "ours": 1}]))
