@@ -72,10 +72,11 @@ def reproduce(
         if not (resume and (folder / "cells").is_dir()):
             new_folder(folder)
     with Crew(processes or cores()) as crew:
-        for outcome in reproduce(folders, size, bar, crew):
-            click.echo(f"Table: {folders[outcome.table] / 'table.md'}", err=True)
-            if shape == "json":
-                click.echo(outcome.as_json())
-            else:
-                terminal.show(outcome)
+        outcomes = list(reproduce(folders, size, bar, crew))  # each is in its folder when whole
+    for outcome in outcomes:  # not before: they would be written into the bar
+        click.echo(f"Table: {folders[outcome.table] / 'table.md'}", err=True)
+        if shape == "json":
+            click.echo(outcome.as_json())
+        else:
+            terminal.show(outcome)
     click.echo(f"Page of all tables: {page.write(runs)}", err=True)
