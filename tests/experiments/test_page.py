@@ -65,6 +65,10 @@ def test_the_page_says_what_it_compares_and_shows_nothing_that_runs(tmp_path: Pa
 def test_only_columns_with_published_figures_are_drawn() -> None:
     chart = figures.beside(outcome())
     assert chart is not None
+    chart.to_dict()  # valid, as the next one is
+    whole = figures.overview([outcome()])
+    assert whole is not None
+    whole.to_dict()
     assert len(chart.hconcat) == 1
     bare = Outcome(
         "t", "small", "", "", ("a",), ("b",), "", (Cell("a", "b", None, None),), outcome().made
