@@ -101,10 +101,8 @@ def find(groups: Sequence[Points], others: Shape, share: float, widths: Sequence
     thinned = [_thinned(points) for points in groups]
     for block in _blocks(thinned):
         found = _best([thinned[k] for k in block], others.take(block), share, widths)
-        mean[:, block], scatter[:, block] = (
-            np.swapaxes(found.mean, 0, 1),
-            found.scatter.swapaxes(0, 1),
-        )
+        mean[:, block] = found.mean.swapaxes(0, 1)
+        scatter[:, block] = found.scatter.swapaxes(0, 1)
     return Shape(mean, scatter)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -118,10 +119,14 @@ class NeuralCF:
         vector = torch.cat([t.flatten() for t in start])
         first, second = torch.zeros_like(vector), torch.zeros_like(vector)
         for step in range(1, self.epochs + 1):
-            gradients = self._differentiable if through else self._gradients
             with torch.set_grad_enabled(through):
                 vector = vector if vector.requires_grad or not through else vector.requires_grad_()
-                grads = gradients(_cut(vector, shapes), interactions, share, start[1])
+                values, learned = _cut(vector, shapes), _Learned(interactions, share, start[1])
+                if through:  # such that they can be differentiated again
+                    loss = self._loss(values, learned)
+                    grads = torch.autograd.grad(loss, values, create_graph=True)
+                else:
+                    grads = self._gradients(values, learned)
                 grad = torch.cat([g.flatten() for g in grads])
                 first = first.lerp(grad, 0.1)
                 second = second.lerp(grad * grad, 0.001)
@@ -129,25 +134,9 @@ class NeuralCF:
                 vector = vector.addcdiv(first, root, value=-self.lr / (1 - 0.9**step))
         return _cut(vector if through else vector.detach(), shapes)
 
-    def _differentiable(
-        self,
-        values: list[Tensor],
-        interactions: Float[Tensor, "users items"],
-        share: Float[Tensor, "users items"],
-        before: Float[Tensor, "users items width"],
-    ) -> Sequence[Tensor]:
-        """Of the loss by all values, such that they can be differentiated again."""
-        loss = self._loss(values, interactions, share, before)
-        return torch.autograd.grad(loss, values, create_graph=True)
-
-    def _gradients(
-        self,
-        values: list[Tensor],
-        interactions: Float[Tensor, "users items"],
-        share: Float[Tensor, "users items"],
-        before: Float[Tensor, "users items width"],
-    ) -> Sequence[Tensor]:
-        """The same without a graph, in half of the time."""
+    def _gradients(self, values: list[Tensor], learned: "_Learned") -> tuple[Tensor, ...]:
+        """Of the loss by all values, without a graph in half of the time."""
+        interactions, share, before = learned
         user, items, *network = values
         ours, theirs = network[0][:, :, : self.width], network[0][:, :, self.width :]
         logit, seen = self._forward(user, items, network)
@@ -163,16 +152,11 @@ class NeuralCF:
         if self.l1:
             by_items += self.l1 / self.width * share[:, :, None] * (items - before).sign()
         by_user = torch.bmm(first[:, None], ours)[:, 0]
-        return [by_user, by_items, torch.cat([by_ours, by_theirs], 2), first, *reversed(found)]
+        return by_user, by_items, torch.cat([by_ours, by_theirs], 2), first, *reversed(found)
 
-    def _loss(
-        self,
-        values: list[Tensor],
-        interactions: Float[Tensor, "users items"],
-        share: Float[Tensor, "users items"],
-        before: Float[Tensor, "users items width"],
-    ) -> Float[Tensor, ""]:
+    def _loss(self, values: list[Tensor], learned: "_Learned") -> Float[Tensor, ""]:
         """The sum over users of the mean loss of each."""
+        interactions, share, before = learned
         logit = self.score(values[0], values[1], values[2:])
         entropy = binary_cross_entropy_with_logits(logit, interactions, reduction="none")
         loss = (entropy * share).sum()
@@ -212,6 +196,16 @@ class NeuralCF:
             seen.append(x.relu())
             x = torch.baddbmm(bias[:, None], seen[-1], weight.mT)
         return x[:, :, 0], seen
+
+
+class _Learned(NamedTuple):
+    """What users train on."""
+
+    interactions: Float[Tensor, "users items"]
+    share: Float[Tensor, "users items"]
+    """Of each item in its user's loss."""
+    before: Float[Tensor, "users items width"]
+    """The items' embeddings as they were handed out."""
 
 
 def _cut(vector: Float[Tensor, " numbers"], shapes: Sequence[torch.Size]) -> list[Tensor]:
