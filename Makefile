@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 .PHONY: demo test lint types layers tests docs site clean
 
 demo: $(STAMP)  ## train a small over-fitted network on real data and audit it
-	$(BIN)/leakscope demo
+	$(BIN)/divulge demo
 
 test: lint types layers tests site  ## everything that continuous integration checks
 

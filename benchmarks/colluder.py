@@ -5,12 +5,12 @@ from functools import partial
 
 import numpy as np
 
-from leakscope.attacks.stacking import Stacking
-from leakscope.core import FederationView
-from leakscope.experiments import nist_packs
-from leakscope.metrics import membership
-from leakscope.metrics.permutation import p_value
-from leakscope.randomness import stream
+from divulge.attacks.stacking import Stacking
+from divulge.core import FederationView
+from divulge.experiments import nist_packs
+from divulge.metrics import membership
+from divulge.metrics.permutation import p_value
+from divulge.randomness import stream
 
 SUMMARY = "stacking on the colluding client: AUC, and its p by permuting membership"
 

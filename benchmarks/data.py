@@ -1,4 +1,4 @@
-"""Real data for benchmarks, from the folder in ``LEAKSCOPE_DATA``."""
+"""Real data for benchmarks, from the folder in ``DIVULGE_DATA``."""
 
 import lzma
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.timing import MissingData
-from leakscope.core import Records
+from divulge.core import Records
 
 
 def location_30() -> Records:
@@ -81,7 +81,7 @@ def file(name: str) -> Path:
     Raises:
         MissingData: it is not there.
     """
-    folder = os.environ.get("LEAKSCOPE_DATA")
+    folder = os.environ.get("DIVULGE_DATA")
     path = Path(folder or "", name)
     if folder is None or not path.is_file():
         raise MissingData(path)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.timing import environment
-from leakscope.attacks.decaf import Decaf
-from leakscope.core import Records, UpdateView
-from leakscope.federation import Federation, exact, simulate
-from leakscope.training.recipe import Recipe
+from divulge.attacks.decaf import Decaf
+from divulge.core import Records, UpdateView
+from divulge.federation import Federation, exact, simulate
+from divulge.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from torch import nn

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool
 from scipy import stats
 
-import leakscope
+import divulge
 from benchmarks import data
 from benchmarks.timing import (
     Contender,
@@ -19,13 +19,13 @@ from benchmarks.timing import (
     interleaved,
     table,
 )
-from leakscope.core import Guarantee, Records, Trainer
-from leakscope.report import words
+from divulge.core import Guarantee, Records, Trainer
+from divulge.report import words
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from leakscope.training.recipe import Recipe
+    from divulge.training.recipe import Recipe
 
 SUMMARY = "private training of a small network on Location-30: accuracy, claimed and measured ε"
 
@@ -53,9 +53,9 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
     for package in ("opacus", "dp_accounting"):
         if find_spec(package) is None:
             raise MissingPeer(package, "dp")
-    from leakscope.defences.dp_sgd import DPSGD
-    from leakscope.training.fleet import Fleet
-    from leakscope.training.recipe import Recipe
+    from divulge.defences.dp_sgd import DPSGD
+    from divulge.training.fleet import Fleet
+    from divulge.training.recipe import Recipe
 
     pool = data.location_30()
     member = np.random.default_rng(0).random(len(pool)) < 0.5  # a coin for each record
@@ -65,7 +65,7 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
         Side("DP-SGD", DPSGD(recipe, _DELTA, epsilon=epsilon), None)
         for epsilon in (_EPSILONS[-1:] if quick else _EPSILONS)
     ]
-    print(environment(("leakscope", "torch", "opacus", "dp-accounting")))
+    print(environment(("divulge", "torch", "opacus", "dp-accounting")))
     print(f"Location-30, {member.sum():,} members, {(~member).sum():,} outsiders, δ = {_DELTA:g}")
     print(f"{'':30}{'accuracy on outsiders':>24}{'AUC':>22}{'claimed ε':>11}{'measured ε':>12}")
     for side in sides:
@@ -76,9 +76,9 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
 def _times(
     recipe: "Recipe", pool: Records, member: Bool[np.ndarray, " records"], repeats: int
 ) -> Outcome:
-    from leakscope.defences.dp_sgd import DPSGD
-    from leakscope.defences.noisy_steps import Clipping
-    from leakscope.training.fleet import Fleet
+    from divulge.defences.dp_sgd import DPSGD
+    from divulge.defences.noisy_steps import Clipping
+    from divulge.training.fleet import Fleet
 
     private = {
         clipping: DPSGD(recipe, _DELTA, noise_multiplier=1.0, clipping=clipping, jobs=1)
@@ -100,7 +100,7 @@ def _times(
 def _audited(side: Side, pool: Records, member: Bool[np.ndarray, " records"], shadows: int) -> str:
     target = _train(side.trainer, pool, member)
     outsiders = pool.take(~member)
-    found = leakscope.audit(
+    found = divulge.audit(
         target,
         members=pool.take(member),
         nonmembers=outsiders,
@@ -124,7 +124,7 @@ def _audited(side: Side, pool: Records, member: Bool[np.ndarray, " records"], sh
 
 def _train(
     trainer: Trainer, pool: Records, member: Bool[np.ndarray, " records"]
-) -> "leakscope.Target":
+) -> "divulge.Target":
     (target,) = trainer.many(pool, member[None], [_SEED])
     return target
 

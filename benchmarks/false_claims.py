@@ -4,15 +4,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from leakscope.attacks.cluster_lira import ClusterLiRA
-from leakscope.core import ModelView, Need, Records
-from leakscope.errors import DataError
-from leakscope.experiments import nist_packs
-from leakscope.federation.apart import Apart
-from leakscope.metrics.intervals import clopper_pearson
-from leakscope.randomness import stream
-from leakscope.targets.answers import to_probabilities
-from leakscope.targets.table import TableTarget
+from divulge.attacks.cluster_lira import ClusterLiRA
+from divulge.core import ModelView, Need, Records
+from divulge.errors import DataError
+from divulge.experiments import nist_packs
+from divulge.federation.apart import Apart
+from divulge.metrics.intervals import clopper_pearson
+from divulge.randomness import stream
+from divulge.targets.answers import to_probabilities
+from divulge.targets.table import TableTarget
 
 SUMMARY = "share of models that leak nothing on which cluster-lira claims members"
 

@@ -11,16 +11,16 @@ import numpy as np
 
 from benchmarks import data
 from benchmarks.timing import MissingPeer, environment
-from leakscope.core import Records
-from leakscope.metrics.intervals import wilson
+from divulge.core import Records
+from divulge.metrics.intervals import wilson
 
 if TYPE_CHECKING:
     import altair as alt
     from torch import nn
 
-    from leakscope.federation.simulation import Federation
-    from leakscope.federation.transcript import Transcript
-    from leakscope.training.recipe import Recipe
+    from divulge.federation.simulation import Federation
+    from divulge.federation.transcript import Transcript
+    from divulge.training.recipe import Recipe
 
 SUMMARY = "accuracy of a federation on soybean genotypes, round by round: no DP, ε = 200, ε = 10"
 
@@ -66,11 +66,11 @@ def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
     for package in ("opacus", "dp_accounting"):
         if find_spec(package) is None:
             raise MissingPeer(package, "dp")
-    from leakscope.report.figures import render
+    from divulge.report.figures import render
 
     records = data.soynam_families()
     rounds = 10 if quick else _ROUNDS
-    print(environment(("leakscope", "torch", "opacus", "dp-accounting")))
+    print(environment(("divulge", "torch", "opacus", "dp-accounting")))
     print(
         f"SoyNAM, {len(records):,} lines of {records.y.max() + 1} families, {records.x.shape[1]:,} "
         f"SNPs; {_CLIENTS} clients, {rounds} rounds, δ = {_DELTA:g}, clipped to {_CLIP:g}\n"
@@ -89,7 +89,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
 
 
 def _course(records: Records, tier: Tier, epochs: int, rounds: int) -> Course:
-    from leakscope.federation.playing import simulate
+    from divulge.federation.playing import simulate
 
     order = np.random.default_rng(0).permutation(len(records))
     cut = len(records) // _HELD_OUT
@@ -101,11 +101,11 @@ def _course(records: Records, tier: Tier, epochs: int, rounds: int) -> Course:
 
 
 def _federation(pool: Records, test: Records, tier: Tier, epochs: int, rounds: int) -> "Federation":
-    from leakscope.defences.dp_sgd import DPSGD
-    from leakscope.defences.per_record import layer_norm
-    from leakscope.federation import partition
-    from leakscope.federation.server import accuracy
-    from leakscope.federation.simulation import Federation
+    from divulge.defences.dp_sgd import DPSGD
+    from divulge.defences.per_record import layer_norm
+    from divulge.federation import partition
+    from divulge.federation.server import accuracy
+    from divulge.federation.simulation import Federation
 
     size, outputs = pool.x.shape[1], int(pool.y.max()) + 1
     plain = partial(_network, size, outputs)
@@ -127,7 +127,7 @@ def _federation(pool: Records, test: Records, tier: Tier, epochs: int, rounds: i
 
 
 def _recipe(network: Any, epochs: int) -> "Recipe":
-    from leakscope.training.recipe import Recipe
+    from divulge.training.recipe import Recipe
 
     # 28 of 112 records: every record enters a quarter of the batches
     return Recipe(network, lr=0.05, epochs=epochs, batch_size=28)
@@ -159,7 +159,7 @@ def _figure(courses: list[Course]) -> "alt.FacetChart":
     """Accuracy against round, a panel for each number of local epochs, a line a tier."""
     import altair as alt
 
-    from leakscope.report import style
+    from divulge.report import style
 
     names = [tier.name for tier in TIERS]
     panels = [_panel(epochs) for epochs in _EPOCHS]  # in this order

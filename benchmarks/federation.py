@@ -23,13 +23,13 @@ from benchmarks.timing import (
     table,
     verdict,
 )
-from leakscope.core import Records
+from divulge.core import Records
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from leakscope.federation.simulation import Federation
+    from divulge.federation.simulation import Federation
 
 SUMMARY = "rounds of federated averaging with 10 and 100 clients, and a plain loop over the clients"
 
@@ -53,7 +53,7 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
         raise MissingPeer("torch", "torch")
     import torch
 
-    print(f"{environment(('leakscope', 'torch'))}; the loop on {torch.get_num_threads()} threads")
+    print(f"{environment(('divulge', 'torch'))}; the loop on {torch.get_num_threads()} threads")
     outcomes = [_compare(workload, quick) for workload in _workloads(quick)]
     ours = Timing("all, ours", [sum(outcome.ours.best for outcome in outcomes)])
     theirs = Timing("all, theirs", [sum(outcome.theirs.best for outcome in outcomes)])
@@ -74,8 +74,8 @@ def _compare(workload: Workload, quick: bool) -> Outcome:  # noqa: FBT001 (as in
         for rounds in (played, written):
             _warm(rounds)
         contenders = [
-            Contender("leakscope, in memory", lambda: _next(played, workload.rounds)),
-            Contender("leakscope, writing its transcript", lambda: _next(written, workload.rounds)),
+            Contender("divulge, in memory", lambda: _next(played, workload.rounds)),
+            Contender("divulge, writing its transcript", lambda: _next(written, workload.rounds)),
             Contender("plain loop", lambda: _next(loop, workload.rounds)),
             Contender("plain loop, one thread", lambda: _single(single, workload.rounds)),
         ]
@@ -105,7 +105,7 @@ def _next(rounds: Iterator[object], many: int) -> None:
 
 
 def _written(federation: "Federation", folder: Path) -> Iterator[object]:
-    from leakscope.federation.writer import Writer
+    from divulge.federation.writer import Writer
 
     writer = Writer.begin(folder, federation.header)
     for seen in federation.rounds():
@@ -160,9 +160,9 @@ def _loop(federation: "Federation") -> Iterator["dict[str, torch.Tensor]"]:
 
 
 def _workloads(quick: bool) -> Iterator[Workload]:  # noqa: FBT001 (as in run)
-    from leakscope.federation.partition import equal_sizes, iid
-    from leakscope.federation.simulation import Federation
-    from leakscope.training.recipe import Recipe
+    from divulge.federation.partition import equal_sizes, iid
+    from divulge.federation.simulation import Federation
+    from divulge.training.recipe import Recipe
 
     pool, source = _digits(1_000 if quick else 6_000)
     for name, network, rounds in (("small-cnn", _small, 3), ("mnist-cnn", _mnist, 1)):

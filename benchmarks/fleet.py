@@ -20,17 +20,17 @@ from benchmarks.timing import (
     table,
     verdict,
 )
-from leakscope.attacks import signals
-from leakscope.attacks.lira import LiRA
-from leakscope.core import Estimate, ModelView, Records, Shadows
-from leakscope.metrics.membership import auc
+from divulge.attacks import signals
+from divulge.attacks.lira import LiRA
+from divulge.core import Estimate, ModelView, Records, Shadows
+from divulge.metrics.membership import auc
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from leakscope.core import Target
-    from leakscope.training.fleet import Fleet
-    from leakscope.training.recipe import Recipe
+    from divulge.core import Target
+    from divulge.training.fleet import Fleet
+    from divulge.training.recipe import Recipe
 
 SUMMARY = "sixteen small networks, and PyTorch as its tutorial trains them one after another"
 
@@ -67,7 +67,7 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
     import torch
 
     threads, rate = torch.get_num_threads(), _rate()
-    print(f"{environment(('leakscope', 'torch'))}; the tutorial on {threads} threads")
+    print(f"{environment(('divulge', 'torch'))}; the tutorial on {threads} threads")
     print(f"matrix products of float32 on all threads: {rate / 1e9:.0f} GFLOP/s")
     outcomes = [_compare(workload, rate, quick) for workload in (_dense(quick), _images(quick))]
     ours = Timing("both, ours", [sum(outcome.ours.best for outcome in outcomes)])
@@ -77,20 +77,18 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
 
 
 def _compare(workload: Workload, rate: float, quick: bool) -> Outcome:  # noqa: FBT001 (as in run)
-    from leakscope.training.fleet import Fleet
+    from divulge.training.fleet import Fleet
 
     trained: dict[str, Sequence[Target]] = {}
     fleet = Fleet(workload.recipe)
     print(f"\n{workload.name}: {_MODELS} models, {len(workload.pool):,} records, {workload.data}")
-    cold = once(
-        Contender("leakscope: Fleet, cold, with its trial", lambda: _fleet(fleet, workload))
-    )
+    cold = once(Contender("divulge: Fleet, cold, with its trial", lambda: _fleet(fleet, workload)))
     fleet = fleet.settled(workload.pool, workload.halves)
     print(f"Fleet chose {fleet.chosen}")
-    ours = Contender("leakscope: Fleet", lambda: trained.update(ours=_fleet(fleet, workload)))
+    ours = Contender("divulge: Fleet", lambda: trained.update(ours=_fleet(fleet, workload)))
     awake = Fleet(workload.recipe, way="processes")
     _fleet(awake, workload)  # starts them, as any work of more than some seconds does
-    started = Contender("leakscope: processes, awake", lambda: _fleet(awake, workload))
+    started = Contender("divulge: processes, awake", lambda: _fleet(awake, workload))
     threaded = Contender("tutorial", lambda: trained.update(theirs=_tutorials(workload)))
     single = Contender("tutorial, one thread", lambda: _single_threaded(workload))
     timings = interleaved([ours, started, threaded, single], 1 if quick else 2)
@@ -178,7 +176,7 @@ def _tutorial(recipe: "Recipe", records: Records, seed: int) -> "Target":
     import torch
     from torch.utils.data import DataLoader, TensorDataset
 
-    from leakscope.targets.torch import TorchTarget
+    from divulge.targets.torch import TorchTarget
 
     torch.manual_seed(seed)
     module = recipe.network()
@@ -198,7 +196,7 @@ def _accuracy(models: "Sequence[Target]", test: Records) -> float:
 
 
 def _dense(quick: bool) -> Workload:  # noqa: FBT001 (as in run)
-    from leakscope.training.recipe import Recipe
+    from divulge.training.recipe import Recipe
 
     records = 2_000 if quick else 10_000
     try:
@@ -211,7 +209,7 @@ def _dense(quick: bool) -> Workload:  # noqa: FBT001 (as in run)
 
 
 def _images(quick: bool) -> Workload:  # noqa: FBT001 (as in run)
-    from leakscope.training.recipe import Recipe
+    from divulge.training.recipe import Recipe
 
     records = 500 if quick else 2_000
     try:

@@ -17,14 +17,14 @@ from benchmarks.timing import (
     once,
     table,
 )
-from leakscope.core import Records
+from divulge.core import Records
 
 if TYPE_CHECKING:
     from flwr.clientapp import ClientApp
     from flwr.serverapp import ServerApp
     from torch import nn
 
-    from leakscope.federation.simulation import Federation
+    from divulge.federation.simulation import Federation
 
 SUMMARY = "ten clients and FedAvg: Flower's Ray engine, its apps in one process, the simulation"
 
@@ -62,12 +62,12 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
     runs: dict[str, list[Run]] = {"ray": [], "grid": [], "simulation": []}
     theirs = Contender("Flower: Ray engine", lambda: runs["ray"].append(_ray(federation, rounds)))
     grid = Contender(
-        "leakscope: in-process grid", lambda: runs["grid"].append(_grid(federation, rounds))
+        "divulge: in-process grid", lambda: runs["grid"].append(_grid(federation, rounds))
     )
     simulation = Contender(
-        "leakscope: simulation", lambda: runs["simulation"].append(_simulation(federation, rounds))
+        "divulge: simulation", lambda: runs["simulation"].append(_simulation(federation, rounds))
     )
-    print(environment(("leakscope", "flwr", "ray", "torch")))
+    print(environment(("divulge", "flwr", "ray", "torch")))
     print(
         f"{CLIENTS} clients of {len(federation.pool) // CLIENTS} synthetic images, "
         f"{rounds} rounds a run; each run with its start"
@@ -88,9 +88,9 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
 
 
 def _federation() -> "Federation":
-    from leakscope.federation.partition import dirichlet
-    from leakscope.federation.simulation import Federation
-    from leakscope.training.recipe import Recipe
+    from divulge.federation.partition import dirichlet
+    from divulge.federation.simulation import Federation
+    from divulge.training.recipe import Recipe
 
     rng = np.random.default_rng(0)
     y = rng.integers(0, 10, 100 * CLIENTS)
@@ -114,9 +114,9 @@ def _client_app(federation: "Federation") -> "ClientApp":
     from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
     from flwr.clientapp import ClientApp
 
-    from leakscope.randomness import stream
-    from leakscope.training.crew import Crew
-    from leakscope.training.network import as_state
+    from divulge.randomness import stream
+    from divulge.training.crew import Crew
+    from divulge.training.network import as_state
 
     app = ClientApp()
     crews: list[Crew] = []  # one a process that the app is sent to, made there
@@ -144,8 +144,8 @@ def _server_app(federation: "Federation", rounds: int, done: list[Run]) -> "Serv
     from flwr.serverapp import Grid, ServerApp
     from flwr.serverapp.strategy import FedAvg
 
-    from leakscope.federation import clients
-    from leakscope.training.network import as_state
+    from divulge.federation import clients
+    from divulge.training.network import as_state
 
     app = ServerApp()
 
@@ -182,7 +182,7 @@ def _ray(federation: "Federation", rounds: int) -> Run:
 
 
 def _grid(federation: "Federation", rounds: int) -> Run:
-    from leakscope.federation.flower import run_in_process
+    from divulge.federation.flower import run_in_process
 
     done: list[Run] = []
     run_in_process(_server_app(federation, rounds, done), _client_app(federation), clients=CLIENTS)

@@ -5,10 +5,10 @@ import time
 import numpy as np
 
 from benchmarks.timing import environment
-from leakscope.core import Records
-from leakscope.data import genomics
-from leakscope.experiments.genomes import SIZES, clients
-from leakscope.randomness import stream
+from divulge.core import Records
+from divulge.data import genomics
+from divulge.experiments.genomes import SIZES, clients
+from divulge.randomness import stream
 
 SUMMARY = "seconds of an epoch of the smallest client of 125,766 columns, without privacy and with"
 

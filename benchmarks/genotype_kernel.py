@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from leakscope.attacks import signals
-from leakscope.core import Records
-from leakscope.experiments import genomes, nist_packs
-from leakscope.federation.apart import Apart
-from leakscope.metrics import intervals, membership
-from leakscope.randomness import stream
+from divulge.attacks import signals
+from divulge.core import Records
+from divulge.experiments import genomes, nist_packs
+from divulge.federation.apart import Apart
+from divulge.metrics import intervals, membership
+from divulge.randomness import stream
 
 SUMMARY = "AUC of scaled logits at ε = 200, raw, by class, and less what genotypes lead to expect"
 

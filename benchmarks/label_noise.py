@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from benchmarks.which_client import labelled
-from leakscope import catalog
-from leakscope.core import Records
-from leakscope.experiments import nist_packs
-from leakscope.federation.apart import Apart
-from leakscope.metrics import assignment
-from leakscope.metrics.intervals import wilson
-from leakscope.randomness import stream
+from divulge import catalog
+from divulge.core import Records
+from divulge.experiments import nist_packs
+from divulge.federation.apart import Apart
+from divulge.metrics import assignment
+from divulge.metrics.intervals import wilson
+from divulge.randomness import stream
 
 if TYPE_CHECKING:
     import altair as alt
@@ -51,7 +51,7 @@ class Point(NamedTuple):
 
 def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     """Print accuracy, recall and specificity at each level; draw accuracy, unless it is a trial."""
-    from leakscope.report.figures import render
+    from divulge.report.figures import render
 
     print("| non-members | attack | accuracy (95 %, Wilson) | recall | specificity |")
     print("|---:|---|---|---:|---:|")
@@ -117,7 +117,7 @@ def _figure(points: list[Point]) -> "alt.LayerChart":
     """Accuracy against the share of non-members, a line an attack; the paper's share is marked."""
     import altair as alt
 
-    from leakscope.report import style
+    from divulge.report import style
 
     names = [labelled(*attack) for attack in ATTACKS]
     base = alt.Chart(style.data([_shown(point) for point in points]))

@@ -9,14 +9,14 @@ import numpy as np
 
 from benchmarks import data
 from benchmarks.timing import environment
-from leakscope.core import Estimate, UpdateDefence
-from leakscope.randomness import stream
+from divulge.core import Estimate, UpdateDefence
+from divulge.randomness import stream
 
 if TYPE_CHECKING:
     import altair as alt
 
-    from leakscope.defences.item_check import Detection
-    from leakscope.targets.extractor import Extractor
+    from divulge.defences.item_check import Detection
+    from divulge.targets.extractor import Extractor
 
 SUMMARY = "manipulated items: ROC of a client's check, and a picture of updates"
 
@@ -44,12 +44,12 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     """
     import torch
 
-    from leakscope.report.figures import render
+    from divulge.report.figures import render
 
     for name in ("cifar10/x_strip.png", "mslr-web10k-sample/fold1_train_first5k.txt.xz"):
         data.file(name)
     torch.set_num_threads(1)
-    print(environment(("leakscope", "torch", "numpy", "scikit-learn")))
+    print(environment(("divulge", "torch", "numpy", "scikit-learn")))
     part = _images(quick)
     checks = _checks(part)
     groups = {
@@ -63,9 +63,9 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
 
 
 def _images(quick: bool) -> Part:  # noqa: FBT001
-    from leakscope.attacks.pixels import PixelNoise
-    from leakscope.experiments import vision
-    from leakscope.metrics import images as quality
+    from divulge.attacks.pixels import PixelNoise
+    from divulge.experiments import vision
+    from divulge.metrics import images as quality
 
     with TemporaryDirectory() as folder:
         extractor = vision.cifar_network(Path(folder), _WIDTH)
@@ -88,8 +88,8 @@ def _features(extractor: "Extractor", versions: np.ndarray) -> np.ndarray:
 
 def _checks(part: Part) -> dict[float, "Detection"]:
     """A client's check, measured on images of which none was learnt from; 95 % intervals."""
-    from leakscope.defences import item_check
-    from leakscope.federation.upvoting import shown
+    from divulge.defences import item_check
+    from divulge.federation.upvoting import shown
 
     def lists(features: np.ndarray, seed: int) -> list[np.ndarray]:
         rng = np.random.default_rng(seed)
@@ -114,9 +114,9 @@ def _recovered(features: np.ndarray) -> Estimate:
     """The mean AUC over users with 2 hidden units who see nearly all images."""
     import torch
 
-    from leakscope.attacks.raifle import RAIFLE
-    from leakscope.federation import rankers, upvoting
-    from leakscope.metrics import interactions
+    from divulge.attacks.raifle import RAIFLE
+    from divulge.federation import rankers, upvoting
+    from divulge.metrics import interactions
 
     found = []
     for user in range(50):
@@ -132,7 +132,7 @@ def _image_updates(part: Part, quick: bool) -> tuple[np.ndarray, np.ndarray]:  #
     """Updates of one ranker by users who see 32 images as they are, and manipulated."""
     import torch
 
-    from leakscope.federation import rankers, upvoting
+    from divulge.federation import rankers, upvoting
 
     weights = rankers.ranker(_WIDTH, 8, torch.Generator().manual_seed(0))
     count, rng = (20 if quick else _UPDATES), np.random.default_rng(0)
@@ -149,11 +149,11 @@ def _search_updates(quick: bool) -> tuple[np.ndarray, np.ndarray]:  # noqa: FBT0
     """Updates of one ranker by users of a search engine, with features as they are, and noise."""
     import torch
 
-    from leakscope.attacks.manipulation import NoiseInjection
-    from leakscope.experiments.raifle_users import judged
-    from leakscope.federation import rankers
-    from leakscope.federation.clicks import published
-    from leakscope.federation.searching import Searching, honest
+    from divulge.attacks.manipulation import NoiseInjection
+    from divulge.experiments.raifle_users import judged
+    from divulge.federation import rankers
+    from divulge.federation.clicks import published
+    from divulge.federation.searching import Searching, honest
 
     queries, clicks = judged("mslr", "attack"), published("informational", 5)
     weights = rankers.ranker(queries.x.shape[1], 16, torch.Generator().manual_seed(0))
@@ -177,7 +177,7 @@ def _placed(name: str, x: np.ndarray, shaped: np.ndarray) -> list[dict[str, Any]
     from sklearn.manifold import TSNE
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
-    from leakscope.metrics import membership
+    from divulge.metrics import membership
 
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     forest = RandomForestClassifier(200, random_state=0)
@@ -209,7 +209,7 @@ def _curves(found: Mapping[float, "Detection"]) -> "alt.LayerChart":
     """A ROC for each budget; the legend has the area and its interval."""
     import altair as alt
 
-    from leakscope.report import style
+    from divulge.report import style
 
     names = [f"{_said(b)}: AUC {_rate(one.auc)}" for b, one in found.items()]
     rows = [
@@ -240,7 +240,7 @@ def _map(points: list[dict[str, Any]]) -> "alt.FacetChart":
     """Updates as t-SNE places them; axes have no meaning and no numbers."""
     import altair as alt
 
-    from leakscope.report import style
+    from divulge.report import style
 
     kinds = ["as they are", "manipulated"]
     legend = alt.Legend(title="Items", orient="bottom")

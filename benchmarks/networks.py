@@ -17,8 +17,8 @@ def dense(*widths: int) -> nn.Module:
 def genome_cnn(columns: int) -> nn.Module:
     """The challenge's network, as it is trained without privacy.
 
-    Read from leakscope's file, since peers' environments have no leakscope to import it from.
+    Read from divulge's file, since peers' environments have no divulge to import it from.
     """
-    path = Path(__file__).parents[1] / "src/leakscope/experiments/genome_network.py"
+    path = Path(__file__).parents[1] / "src/divulge/experiments/genome_network.py"
     made: nn.Module = runpy.run_path(str(path))["network"](columns, private=False)
     return made

@@ -7,7 +7,7 @@ import numpy as np
 
 from benchmarks.answers import Answers, synthetic
 from benchmarks.timing import Contender, Outcome, environment, interleaved, table
-from leakscope.attacks.signals import SignalName, compute
+from divulge.attacks.signals import SignalName, compute
 
 SUMMARY = "all signals of the threshold attack, and one pass of NumPy over the same answers"
 
@@ -18,15 +18,15 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
     """Print the time of all signals, of each, and of three kinds of pass."""
     answers = synthetic(5_000 if quick else 50_000, 100)
     contenders = [
-        Contender("leakscope: all six signals", _each(answers, _SIGNALS)),
+        Contender("divulge: all six signals", _each(answers, _SIGNALS)),
         Contender("numpy: one logarithm of the array, and a sum", lambda: np.log(answers.p).sum()),
         Contender("numpy: one sum over the array", answers.p.sum),
         Contender("numpy: one copy of the array", answers.p.copy),
-        *(Contender(f"leakscope: {name}", _each(answers, (name,))) for name in _SIGNALS),
+        *(Contender(f"divulge: {name}", _each(answers, (name,))) for name in _SIGNALS),
     ]
     timings = interleaved(contenders, 5 if quick else 21)
     print(f"{len(answers.y):,} synthetic answers over 100 classes, float64")
-    print(environment(("leakscope", "numpy")))
+    print(environment(("divulge", "numpy")))
     print(table(timings, base=timings[1]))
     print("ours: all six signals; theirs: the logarithm, the least that an entropy needs")
     return Outcome(ours=timings[0], theirs=timings[1])

@@ -6,10 +6,10 @@ import numpy as np
 from jaxtyping import Float64
 
 from benchmarks.timing import Contender, Outcome, Timing, environment, interleaved, table
-from leakscope.attacks.reconstruct import Access, Descent
-from leakscope.core import Need, Target
-from leakscope.data import masks
-from leakscope.randomness import stream
+from divulge.attacks.reconstruct import Access, Descent
+from divulge.core import Need, Target
+from divulge.data import masks
+from divulge.randomness import stream
 
 SUMMARY = "stage 1 of MRAD for 1,000 candidates: one batch, and one by one"
 
@@ -17,7 +17,7 @@ SUMMARY = "stage 1 of MRAD for 1,000 candidates: one batch, and one by one"
 def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
     """Both ways, by gradients and by questions; the verdict is about gradients."""
     records = 50 if quick else 1_000
-    print(environment(("leakscope", "torch")))
+    print(environment(("divulge", "torch")))
     print(
         f"{records:,} synthetic records of 784 features, half of them unknown; a perceptron of 256 "
         "and 64; one step\n"
@@ -84,7 +84,7 @@ def _target() -> Target:
     import torch
     from torch import nn
 
-    from leakscope.targets.torch import TorchTarget
+    from divulge.targets.torch import TorchTarget
 
     torch.manual_seed(0)
     layers = [nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 64), nn.ReLU(), nn.Linear(64, 10)]

@@ -8,12 +8,12 @@ import numpy as np
 
 from benchmarks import data
 from benchmarks.timing import Outcome, Timing, environment
-from leakscope.core import Challenge, Interactions, UpdateDefence, UpdateView
-from leakscope.data import interactions, letor
-from leakscope.metrics import interactions as metrics
+from divulge.core import Challenge, Interactions, UpdateDefence, UpdateView
+from divulge.data import interactions, letor
+from divulge.metrics import interactions as metrics
 
 if TYPE_CHECKING:
-    from leakscope.attacks.raifle import RAIFLE
+    from divulge.attacks.raifle import RAIFLE
 
 SUMMARY = "RAIFLE on recommenders and rankers beside the published optimisation"
 
@@ -51,7 +51,7 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
     import torch
 
     torch.set_num_threads(1)
-    print(environment(("leakscope", "torch", "numpy")))
+    print(environment(("divulge", "torch", "numpy")))
     print("one thread; CPU seconds a user, of the attack alone, on views that are ready")
     heading = f"{'':44}{'users':>6}{'AUC':>22}{'F1':>22}{'CPU s a user':>12}"
     print(f"\nFNCF on MovieLens-100K\n{heading}")
@@ -62,9 +62,9 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
 
 
 def _recommender(quick: bool) -> Outcome:  # noqa: FBT001
-    from leakscope.attacks.raifle import RAIFLE
-    from leakscope.federation.recommender import NeuralCF
-    from leakscope.federation.recommending import Recommending
+    from divulge.attacks.raifle import RAIFLE
+    from divulge.federation.recommender import NeuralCF
+    from divulge.federation.recommending import Recommending
 
     log = interactions.movielens_100k(data.file("ml-100k/u.data.xz"))
     world = Recommending(log, NeuralCF(), embeddings_only=True)
@@ -89,10 +89,10 @@ def _recommender(quick: bool) -> Outcome:  # noqa: FBT001
 def _search(quick: bool) -> None:  # noqa: FBT001
     import torch
 
-    from leakscope.attacks.manipulation import NoiseInjection
-    from leakscope.attacks.raifle import RAIFLE
-    from leakscope.federation import clicks, rankers
-    from leakscope.federation.searching import Searching, honest
+    from divulge.attacks.manipulation import NoiseInjection
+    from divulge.attacks.raifle import RAIFLE
+    from divulge.federation import clicks, rankers
+    from divulge.federation.searching import Searching, honest
 
     queries = letor.read(data.file("letor-mq2008/Fold1-train.txt.xz"))
     model = clicks.published("informational", 3)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks import data
-from leakscope.core import UpdateDefence
-from leakscope.data import letor
-from leakscope.metrics import interactions as metrics
+from divulge.core import UpdateDefence
+from divulge.data import letor
+from divulge.metrics import interactions as metrics
 
 if TYPE_CHECKING:
     import altair as alt
@@ -41,7 +41,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     """
     import torch
 
-    from leakscope.report.figures import render
+    from divulge.report.figures import render
 
     torch.set_num_threads(1)
     power = list(_power(2 if quick else USERS))
@@ -54,7 +54,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
 
 def _power(users: int) -> Iterator[Point]:
     """AUC of clicks by budget, on the same users each time."""
-    from leakscope.attacks.manipulation import NoiseInjection
+    from divulge.attacks.manipulation import NoiseInjection
 
     queries = letor.read(data.file("letor-mq2008/Fold1-train.txt.xz"))
     print(f"MQ2008, informational clicks, {QUERIES} queries, {users} users a line")
@@ -78,9 +78,9 @@ def _power(users: int) -> Iterator[Point]:
 def _auc(queries: letor.Queries, hidden: int, shaped: Any, seed: int) -> float:
     import torch
 
-    from leakscope.attacks.raifle import RAIFLE
-    from leakscope.federation import clicks, rankers
-    from leakscope.federation.searching import Searching
+    from divulge.attacks.raifle import RAIFLE
+    from divulge.federation import clicks, rankers
+    from divulge.federation.searching import Searching
 
     world = Searching(queries, clicks.published("informational", 3), manipulate=shaped)
     weights = rankers.ranker(queries.x.shape[1], hidden, torch.Generator().manual_seed(seed))
@@ -91,8 +91,8 @@ def _auc(queries: letor.Queries, hidden: int, shaped: Any, seed: int) -> float:
 
 def _seen_by_clients() -> None:
     """How often the check of a client calls lists odd, by budget: the first half is learnt from."""
-    from leakscope.attacks.manipulation import NoiseInjection
-    from leakscope.defences import item_check
+    from divulge.attacks.manipulation import NoiseInjection
+    from divulge.defences import item_check
 
     queries = letor.read(data.file("letor-mq2008/Fold1-train.txt.xz"))
     lists = [queries.x[part] for part in queries.of_each() if part.stop - part.start > 1]
@@ -117,7 +117,7 @@ def _cost(times: int) -> Iterator[Point]:
 
 
 def _attacked(moved: np.ndarray, users: int) -> None:
-    from leakscope.attacks.raifle_embedding import along_main_direction
+    from divulge.attacks.raifle_embedding import along_main_direction
 
     for _ in range(users):
         along_main_direction(moved)
@@ -143,7 +143,7 @@ def _timed(what: str, count: int, times: int, call: Callable[[], object]) -> Poi
 def _power_figure(points: list[Point]) -> "alt.LayerChart":
     import altair as alt
 
-    from leakscope.report import style
+    from divulge.report import style
 
     names = list(dict.fromkeys(point["ranker"] for point in points))
     legend = alt.Legend(orient="top", title=None)
@@ -161,7 +161,7 @@ def _power_figure(points: list[Point]) -> "alt.LayerChart":
 def _cost_figure(points: list[Point]) -> "alt.LayerChart":
     import altair as alt
 
-    from leakscope.report import style
+    from divulge.report import style
 
     names = list(dict.fromkeys(point["what"] for point in points))
     legend = alt.Legend(orient="top", title=None)

@@ -10,12 +10,12 @@ import numpy as np
 
 from benchmarks import data
 from benchmarks.timing import Outcome, Timing, environment
-from leakscope.core import UpdateDefence
-from leakscope.metrics.intervals import mean as interval
+from divulge.core import UpdateDefence
+from divulge.metrics.intervals import mean as interval
 
 if TYPE_CHECKING:
-    from leakscope.attacks.raifle import RAIFLE
-    from leakscope.targets.extractor import Extractor, Images
+    from divulge.attacks.raifle import RAIFLE
+    from divulge.targets.extractor import Extractor, Images
 
 SUMMARY = "RAIFLE on images: linear structure beside 300 steps of Adam; manipulation; its scale"
 
@@ -28,11 +28,11 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
     """
     import torch
 
-    from leakscope.experiments import vision
+    from divulge.experiments import vision
 
     data.file("cifar10/x_strip.png")
     torch.set_num_threads(1)
-    print(environment(("leakscope", "torch", "numpy")))
+    print(environment(("divulge", "torch", "numpy")))
     print("one thread; CPU seconds")
     with TemporaryDirectory() as folder:
         extractor = vision.cifar_network(Path(folder), 32)
@@ -44,7 +44,7 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
 
 
 def _reconstruction(extractor: "Extractor", images: "Images", quick: bool) -> Outcome:  # noqa: FBT001
-    from leakscope.attacks.raifle import RAIFLE
+    from divulge.attacks.raifle import RAIFLE
 
     print("\nupvotes of images, 32 features: mean AUC over users, and CPU s a user")
     print(f"{'':24}{'users':>6}{'linear structure':>22}{'300 steps of Adam':>22}{'times':>8}")
@@ -70,8 +70,8 @@ def _attacked(
     attack: "RAIFLE", seen: np.ndarray, hidden: int, ratio: int, users: int
 ) -> tuple[float, float]:
     """Mean AUC and CPU seconds."""
-    from leakscope.experiments.raifle_images import users as challenges
-    from leakscope.metrics import interactions as metrics
+    from divulge.experiments.raifle_images import users as challenges
+    from divulge.metrics import interactions as metrics
 
     found, spent = [], []
     for game in challenges(seen, hidden, ratio, users, UpdateDefence(), seed=0):
@@ -83,8 +83,8 @@ def _attacked(
 
 
 def _manipulation(extractor: "Extractor", images: "Images", quick: bool) -> None:  # noqa: FBT001
-    from leakscope.attacks.pixels import PixelNoise
-    from leakscope.metrics import images as quality
+    from divulge.attacks.pixels import PixelNoise
+    from divulge.metrics import images as quality
 
     published = PixelNoise(steps=20) if quick else PixelNoise()
     fast = PixelNoise(steps=10 if quick else 100, lr=0.05, optimiser="momentum")
@@ -108,8 +108,8 @@ def _manipulation(extractor: "Extractor", images: "Images", quick: bool) -> None
 
 def _search(extractor: "Extractor", images: "Images", quick: bool) -> None:  # noqa: FBT001
     """The scale that does best for simulated users of some images, on users of others."""
-    from leakscope.attacks.manipulation import search_scale
-    from leakscope.attacks.pixels import PixelNoise
+    from divulge.attacks.manipulation import search_scale
+    from divulge.attacks.pixels import PixelNoise
 
     many, ratio, users = (32, 1, 2) if quick else (128, 4, 50)
     print(f"\nAUC of users with 2 hidden units and {32 * ratio} images, by scale of the noise")
@@ -135,9 +135,9 @@ def _search(extractor: "Extractor", images: "Images", quick: bool) -> None:  # n
 
 
 def _aucs(seen: np.ndarray, ratio: int, users: int, seed: int) -> np.ndarray:
-    from leakscope.attacks.raifle import RAIFLE
-    from leakscope.experiments.raifle_images import users as challenges
-    from leakscope.metrics import interactions as metrics
+    from divulge.attacks.raifle import RAIFLE
+    from divulge.experiments.raifle_images import users as challenges
+    from divulge.metrics import interactions as metrics
 
     games = challenges(seen, 2, ratio, users, UpdateDefence(), seed)
     rng = np.random.default_rng(0)

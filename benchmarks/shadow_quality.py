@@ -12,9 +12,9 @@ from scipy import stats
 
 from benchmarks import data
 from benchmarks.timing import environment
-from leakscope import catalog
-from leakscope.attacks import signals
-from leakscope.core import (
+from divulge import catalog
+from divulge.attacks import signals
+from divulge.core import (
     Estimate,
     Membership,
     MembershipAttack,
@@ -24,14 +24,14 @@ from leakscope.core import (
     Shadows,
     Target,
 )
-from leakscope.errors import NotApplicable
-from leakscope.metrics import membership
-from leakscope.randomness import stream
+from divulge.errors import NotApplicable
+from divulge.metrics import membership
+from divulge.randomness import stream
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from leakscope.training.recipe import Recipe
+    from divulge.training.recipe import Recipe
 
 SUMMARY = "what attacks find with 1 to 64 shadows, eight targets"
 
@@ -71,7 +71,7 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (the flag of the comman
     """
     task = TASKS[name]
     world = _train(task, 8 if quick else max(SHADOWS), 2 if quick else TARGETS, quick=quick)
-    print(environment(("leakscope", "torch", "scikit-learn")))
+    print(environment(("divulge", "torch", "scikit-learn")))
     accuracies = [
         [_accuracy(target, world.pool.take(half)) for half in (learned, ~learned)]
         for target, learned in zip(world.targets, world.learned, strict=True)
@@ -148,7 +148,7 @@ def _attacks() -> tuple[MembershipAttack, ...]:
 
 
 def _train(task: Task, shadows: int, targets: int, *, quick: bool) -> World:
-    from leakscope.training.fleet import Fleet
+    from divulge.training.fleet import Fleet
 
     records, recipe = task.records(), task.recipe()
     size = max(2_400, task.pool // 4) if quick else task.pool
@@ -210,7 +210,7 @@ def _colour_images() -> "nn.Module":
 
 
 def _recipe(network: "Callable[[], nn.Module]", epochs: int, lr: float, batch: int) -> "Recipe":
-    from leakscope.training.recipe import Recipe
+    from divulge.training.recipe import Recipe
 
     return Recipe(network, lr=lr, momentum=0.9, epochs=epochs, batch_size=batch, schedule="cosine")
 

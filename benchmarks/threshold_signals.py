@@ -11,11 +11,11 @@ from sklearn.metrics import roc_auc_score
 from benchmarks import art_attacks, by_hand
 from benchmarks.answers import Answers, synthetic
 from benchmarks.timing import Contender, Outcome, Timing, environment, interleaved, once, table
-from leakscope import auditing
-from leakscope.attacks.gap import Gap
-from leakscope.attacks.signals import SignalName
-from leakscope.attacks.threshold import Threshold
-from leakscope.core import Challenge, Membership, MembershipAttack, ModelView, Need, Records, Scores
+from divulge import auditing
+from divulge.attacks.gap import Gap
+from divulge.attacks.signals import SignalName
+from divulge.attacks.threshold import Threshold
+from divulge.core import Challenge, Membership, MembershipAttack, ModelView, Need, Records, Scores
 
 SUMMARY = "seven attacks on answers in memory, and the black-box attacks of ART on the same ones"
 
@@ -24,7 +24,7 @@ _ATTACKS: tuple[MembershipAttack, ...] = (
     Gap(),
 )
 _PACKAGES = (
-    "leakscope",
+    "divulge",
     "adversarial-robustness-toolbox",
     "numpy",
     "scipy",
@@ -53,7 +53,7 @@ class _Held:
 
 
 def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
-    """Print times and AUCs of leakscope, of ART and of code written by hand.
+    """Print times and AUCs of divulge, of ART and of code written by hand.
 
     Raises:
         MissingPeer: ART, or the PyTorch that its default attack needs, is not installed.
@@ -86,13 +86,13 @@ def _ours(answers: Answers) -> list[Contender]:
     challenge = _challenge(answers)
     guess = Scores(_scores(challenge)["scaled_logit"])
     return [
-        Contender("leakscope: seven attacks", lambda: _scores(challenge)),
+        Contender("divulge: seven attacks", lambda: _scores(challenge)),
         Contender(
-            "leakscope: seven attacks with all statistics",
+            "divulge: seven attacks with all statistics",
             lambda: [auditing.run(challenge, attack) for attack in _ATTACKS],
         ),
         Contender(
-            "leakscope: the statistics of one attack",
+            "divulge: the statistics of one attack",
             lambda: auditing.measure(guess, challenge.truth),
         ),
     ]
@@ -133,7 +133,7 @@ def _print_quality(judged: Answers, attacks: Sequence[art_attacks.Trained]) -> d
     rule_based = {"art rule-based": art_attacks.rule_based(judged)}
     print("AUC on the half that ART did not learn from (0.5 is chance)")
     for side, aucs in (
-        ("leakscope", ours),
+        ("divulge", ours),
         ("by hand", _aucs(by_hand.signals(judged), judged)),
         ("", theirs | _aucs(rule_based, judged)),
     ):

@@ -44,7 +44,7 @@ class MissingPeer(Exception):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(
-            f"expected {package} to be installed, got nothing to measure beside leakscope: "
+            f"expected {package} to be installed, got nothing to measure beside divulge: "
             f"pip install -e '.[{extra}]'"
         )
 
@@ -54,7 +54,7 @@ class MissingData(Exception):
 
     def __init__(self, path: Path) -> None:
         super().__init__(
-            f"expected a data set at {path}, got none: set LEAKSCOPE_DATA to the folder with them"
+            f"expected a data set at {path}, got none: set DIVULGE_DATA to the folder with them"
         )
 
 

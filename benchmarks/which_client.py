@@ -8,13 +8,13 @@ import numpy as np
 
 from benchmarks import data
 from benchmarks.networks import dense
-from leakscope import catalog
-from leakscope.core import Estimate, Records, Trainer
-from leakscope.federation import apart
-from leakscope.metrics import assignment, intervals
-from leakscope.randomness import stream
-from leakscope.training.fleet import Fleet
-from leakscope.training.recipe import Recipe
+from divulge import catalog
+from divulge.core import Estimate, Records, Trainer
+from divulge.federation import apart
+from divulge.metrics import assignment, intervals
+from divulge.randomness import stream
+from divulge.training.fleet import Fleet
+from divulge.training.recipe import Recipe
 
 SUMMARY = "accuracy of assignment beside the best constant answer"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from leakscope.cli import main
+from divulge.cli import main
 
 HERE = Path(__file__).parent
 
@@ -46,7 +46,7 @@ def cli_page() -> str:
         for top in sorted(main.commands)
         for name, command in _with_subcommands(top, main.commands[top])
     ]
-    group = f"## leakscope\n\n{_text(main)}\n\n{_options(main)}"
+    group = f"## divulge\n\n{_text(main)}\n\n{_options(main)}"
     return "\n".join([CLI_HEAD, group, *described])
 
 
@@ -57,10 +57,10 @@ def _with_subcommands(name: str, command: click.Command) -> Iterator[tuple[str, 
 
 
 def _command(name: str, command: click.Command) -> str:
-    usage = ["leakscope", name, *_usage(command)]
+    usage = ["divulge", name, *_usage(command)]
     text, _, example = _text(command).partition("Example: ")
     return (
-        f"## leakscope {name}\n\n{text.strip()}\n\n"
+        f"## divulge {name}\n\n{text.strip()}\n\n"
         f"```text\n{' '.join(usage)}\n```\n\n"
         f"Example:\n\n```sh\n{example.strip()}\n```\n\n{_options(command)}"
     )

@@ -9,8 +9,8 @@ import pkgutil
 from collections.abc import Iterable
 from pathlib import Path
 
-import leakscope
-from leakscope import catalog
+import divulge
+from divulge import catalog
 
 HERE = Path(__file__).parent / "reference"
 NOTE = "<!-- Written by docs/generate.py from the code: run `make docs`. -->"
@@ -28,11 +28,11 @@ ROOMS = {
 
 def pages() -> dict[Path, str]:
     """The generated pages, by path."""
-    public = [getattr(leakscope, name) for name in leakscope.__all__]
+    public = [getattr(divulge, name) for name in divulge.__all__]
     attacks = catalog.ATTACKS | catalog.UPDATE_ATTACKS | catalog.INTERACTION_ATTACKS
     attacks |= catalog.FEDERATION_ATTACKS
     index = [
-        "What users may rely on is what `import leakscope` offers, below; the tests freeze it. The "
+        "What users may rely on is what `import divulge` offers, below; the tests freeze it. The "
         "other pages are for those who build on the parts: "
         + ", ".join(f"[{room}]({room}.md)" for room in ("attacks", "defences", *ROOMS))
         + "."
@@ -40,17 +40,17 @@ def pages() -> dict[Path, str]:
     return {
         HERE / "README.md": _page("Python reference", index, map(_path, public)),
         HERE / "attacks.md": _page(
-            "leakscope.attacks",
+            "divulge.attacks",
             ["What attacks are called is on their [pages](../attacks/README.md)."],
             _classes(attacks.values()),
         ),
         HERE / "defences.md": _page(
-            "leakscope.defences",
+            "divulge.defences",
             ["What each promises is on their [pages](../defences/README.md)."],
             _modules("defences"),
         ),
         **{
-            HERE / f"{room}.md": _page(f"leakscope.{room}", [about], _modules(room))
+            HERE / f"{room}.md": _page(f"divulge.{room}", [about], _modules(room))
             for room, about in ROOMS.items()
         },
     }
@@ -62,14 +62,14 @@ def _page(title: str, text: list[str], names: Iterable[str]) -> str:
 
 def _elsewhere() -> str:
     """Leaves out classes that stand on the first page, so that each has one place."""
-    classes = [name for name in leakscope.__all__ if name[0].isupper()]
+    classes = [name for name in divulge.__all__ if name[0].isupper()]
     return f"\n    options:\n      filters: ['!^_', '!^({'|'.join(classes)})$']"
 
 
 def _path(thing: object) -> str:
     """Where a thing is defined: the site reads the source, and does not follow names made late."""
     module = inspect.getmodule(thing)
-    return f"{module.__name__ if module else 'leakscope'}.{getattr(thing, '__qualname__', thing)}"
+    return f"{module.__name__ if module else 'divulge'}.{getattr(thing, '__qualname__', thing)}"
 
 
 def _classes(paths: Iterable[str]) -> list[str]:
@@ -78,6 +78,6 @@ def _classes(paths: Iterable[str]) -> list[str]:
 
 def _modules(room: str) -> list[str]:
     """The modules of a package that others may use: those that begin with no underscore."""
-    package = importlib.import_module(f"leakscope.{room}")
-    found = pkgutil.iter_modules(package.__path__, f"leakscope.{room}.")
+    package = importlib.import_module(f"divulge.{room}")
+    found = pkgutil.iter_modules(package.__path__, f"divulge.{room}.")
     return sorted(module.name + _elsewhere() for module in found if "._" not in module.name)

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from leakscope.core import Estimate
-from leakscope.experiments import figures, privacy_utility
-from leakscope.experiments.outcome import Cell, Outcome, interval, read
-from leakscope.experiments.table import TABLES
-from leakscope.report.figures import render
+from divulge.core import Estimate
+from divulge.experiments import figures, privacy_utility
+from divulge.experiments.outcome import Cell, Outcome, interval, read
+from divulge.experiments.table import TABLES
+from divulge.report.figures import render
 
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
@@ -64,7 +64,7 @@ def _index(outcomes: Mapping[str, Outcome]) -> str:
             "",
             NOTE,
             "",
-            "Published tables, measured again by [`leakscope reproduce`](../reproductions.md). "
+            "Published tables, measured again by [`divulge reproduce`](../reproductions.md). "
             "Each page holds our figures with their 95 % intervals, the paper's, the difference, "
             "what differs in data and size, and the command, the commit, the cores and the date. "
             "An interval that covers the published figure proves no sameness, and one that does "
@@ -97,7 +97,7 @@ def _table(outcome: Outcome) -> str:
     made = outcome.made
     facts = [
         ("command", f"`{made.command}`"),
-        ("leakscope", f"{made.leakscope}, commit `{made.commit}`"),
+        ("divulge", f"{made.divulge}, commit `{made.commit}`"),
         ("machine", f"{made.cores} cores, {made.processes} in use"),
         ("time of one core", f"{made.cpu_seconds:.0f} s"),
         ("date", made.date),
@@ -123,7 +123,7 @@ def _headlines(papers: list[dict[str, Any]], outcomes: Mapping[str, Outcome]) ->
         NOTE,
         "",
         "What each of the five papers claims first, beside what we get: by the paper's own method, "
-        "as far as it can be built from the paper, and by another one of leakscope's in the same "
+        "as far as it can be built from the paper, and by another one of divulge's in the same "
         "run. Every figure of ours has its 95 % interval, and links to the table that holds it.",
         "",
     ]

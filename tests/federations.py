@@ -1,4 +1,4 @@
-"""Small federations with a known truth, and the stand-in packs where `LEAKSCOPE_DATA` has them."""
+"""Small federations with a known truth, and the stand-in packs where `DIVULGE_DATA` has them."""
 
 import itertools
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leakscope.core import (
+from divulge.core import (
     NOBODY,
     Assignment,
     Challenge,
@@ -17,19 +17,19 @@ from leakscope.core import (
     Records,
     Target,
 )
-from leakscope.experiments import nist_packs
-from leakscope.federation.apart import Apart
-from leakscope.targets.answers import to_probabilities
-from leakscope.targets.table import TableTarget
+from divulge.experiments import nist_packs
+from divulge.federation.apart import Apart
+from divulge.targets.answers import to_probabilities
+from divulge.targets.table import TableTarget
 
 CLASSES = 4
 OFFERS = Need.PROBABILITIES | Need.HARD_LABELS
 
 
 def shared_file(name: str) -> Path:
-    path = Path(os.environ.get("LEAKSCOPE_DATA", ""), name)
-    if "LEAKSCOPE_DATA" not in os.environ or not path.is_file():
-        pytest.skip(f"no {name} in the folder LEAKSCOPE_DATA")
+    path = Path(os.environ.get("DIVULGE_DATA", ""), name)
+    if "DIVULGE_DATA" not in os.environ or not path.is_file():
+        pytest.skip(f"no {name} in the folder DIVULGE_DATA")
     return path
 
 

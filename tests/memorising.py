@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from leakscope.core import Records
-from leakscope.targets.function import FunctionTarget
+from divulge.core import Records
+from divulge.targets.function import FunctionTarget
 
 WIDTH = 0.15
 
@@ -19,7 +19,7 @@ def draw(records: int, seed: int = 0) -> Records:
 
 
 def train(x: np.ndarray, y: np.ndarray, seed: int) -> FunctionTarget:
-    """As `leakscope.audit` and others take it: features, labels and a seed to a model."""
+    """As `divulge.audit` and others take it: features, labels and a seed to a model."""
     softness = 0.3 + 0.1 * np.random.default_rng(seed).random()
 
     def answer(asked: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from scipy import stats
 
-from leakscope.core import ModelView, Records
+from divulge.core import ModelView, Records
 
 
 def _phi(view: ModelView, records: Records) -> list[float]:

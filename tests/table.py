@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from leakscope import auditing
-from leakscope.controls import fewest_covered
-from leakscope.core import MembershipAttack, ModelView, Need, Scores, Status, Target
-from leakscope.errors import NotApplicable
-from leakscope.metrics import membership
+from divulge import auditing
+from divulge.controls import fewest_covered
+from divulge.core import MembershipAttack, ModelView, Need, Scores, Status, Target
+from divulge.errors import NotApplicable
+from divulge.metrics import membership
 
 from . import worlds
 
@@ -178,7 +178,7 @@ class SignFlipped:
     needs: ClassVar[Need] = Need.PROBABILITIES | Need.LABELS
 
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
-        from leakscope.attacks.threshold import Threshold
+        from divulge.attacks.threshold import Threshold
 
         return Scores(-Threshold()(view, rng).score)
 

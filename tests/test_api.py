@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
-import leakscope
-from leakscope import api
-from leakscope.core import Records, Status
+import divulge
+from divulge import api
+from divulge.core import Records, Status
 
 from . import worlds
 
 ZEROS = np.zeros(9, int)
-FAST = (leakscope.attack("threshold"), leakscope.attack("gap"))
+FAST = (divulge.attack("threshold"), divulge.attack("gap"))
 
 
 def forest(records: Records) -> RandomForestClassifier:
@@ -19,16 +19,16 @@ def forest(records: Records) -> RandomForestClassifier:
 
 
 @pytest.fixture(scope="module")
-def found() -> leakscope.Audit:
+def found() -> divulge.Audit:
     members, others = worlds.draw(200, 0), worlds.draw(200, 1)
-    return leakscope.audit(
+    return divulge.audit(
         forest(members), members=members, nonmembers=(others.x, others.y), attacks=FAST
     )
 
 
-def test_the_same_findings_in_a_file_and_in_memory(found: leakscope.Audit, tmp_path: Path) -> None:
+def test_the_same_findings_in_a_file_and_in_memory(found: divulge.Audit, tmp_path: Path) -> None:
     path = found.save(tmp_path / "run")
-    again = leakscope.load(path)
+    again = divulge.load(path)
     assert again.findings == found.findings
     assert again.checks == found.checks
     assert again.summary == found.summary
@@ -36,14 +36,14 @@ def test_the_same_findings_in_a_file_and_in_memory(found: leakscope.Audit, tmp_p
     assert again.report() == path / "report.html"
 
 
-def test_measuring_again_changes_nothing(found: leakscope.Audit, tmp_path: Path) -> None:
+def test_measuring_again_changes_nothing(found: divulge.Audit, tmp_path: Path) -> None:
     path = found.save(tmp_path / "run")
     files = {file: file.read_bytes() for file in (path / "findings").iterdir()}
-    assert leakscope.load(path).measure().findings == found.findings
+    assert divulge.load(path).measure().findings == found.findings
     assert files == {file: file.read_bytes() for file in (path / "findings").iterdir()}
 
 
-def test_a_frame_has_a_row_for_each_metric(found: leakscope.Audit) -> None:
+def test_a_frame_has_a_row_for_each_metric(found: divulge.Audit) -> None:
     pytest.importorskip("pandas")
     frame = found.to_frame()
     assert list(frame.columns) == ["attack", "status", "metric", "value", "low", "high"]
@@ -53,13 +53,13 @@ def test_a_frame_has_a_row_for_each_metric(found: leakscope.Audit) -> None:
 def test_a_frame_keeps_an_attack_that_did_not_run() -> None:
     pytest.importorskip("pandas")
     members, others = worlds.draw(50, 0), worlds.draw(50, 1)
-    attacks = (leakscope.attack("external"),)
-    audit = leakscope.audit(forest(members), members=members, nonmembers=others, attacks=attacks)
+    attacks = (divulge.attack("external"),)
+    audit = divulge.audit(forest(members), members=members, nonmembers=others, attacks=attacks)
     assert audit.findings[0].status is Status.NOT_APPLICABLE
     assert audit.to_frame()["status"].tolist() == ["not applicable"]
 
 
-def test_a_notebook_shows_the_page_in_a_sandbox(found: leakscope.Audit) -> None:
+def test_a_notebook_shows_the_page_in_a_sandbox(found: divulge.Audit) -> None:
     shown = found._repr_html_()
     assert shown.startswith("<iframe srcdoc=")
     assert 'sandbox=""' in shown
@@ -67,11 +67,11 @@ def test_a_notebook_shows_the_page_in_a_sandbox(found: leakscope.Audit) -> None:
     assert found.summary.verdict.headline in repr(found)
 
 
-def test_the_same_seed_gives_the_same_findings(found: leakscope.Audit) -> None:
+def test_the_same_seed_gives_the_same_findings(found: divulge.Audit) -> None:
     members, others = worlds.draw(200, 0), worlds.draw(200, 1)
     model = forest(members)
     pair = [
-        leakscope.audit(model, members=members, nonmembers=others, attacks=FAST, seed=3)
+        divulge.audit(model, members=members, nonmembers=others, attacks=FAST, seed=3)
         for _ in range(2)
     ]
     assert [f.metrics for f in pair[0].findings] == [f.metrics for f in pair[1].findings]
@@ -81,7 +81,7 @@ def test_the_same_seed_gives_the_same_findings(found: leakscope.Audit) -> None:
 
 def test_the_index_names_the_record_as_the_user_gave_it() -> None:
     members, others = worlds.draw(60, 0), worlds.draw(40, 1)
-    audit = leakscope.audit(forest(members), members=members, nonmembers=others, attacks=FAST)
+    audit = divulge.audit(forest(members), members=members, nonmembers=others, attacks=FAST)
     candidates = audit.contents.candidates
     for flag, given in ((True, members), (False, others)):
         group = candidates.member == flag
@@ -92,22 +92,22 @@ def test_the_index_names_the_record_as_the_user_gave_it() -> None:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"members": (np.zeros((0, 8)), np.zeros(0, int))}, leakscope.DataError, "got none"),
-        ({"nonmembers": "members"}, leakscope.DataError, "all exact copies"),
-        ({"members": (np.full((9, 8), np.nan), ZEROS)}, leakscope.DataError, "NaN"),
-        ({"members": (np.zeros((9, 7)), ZEROS)}, leakscope.DataError, "one shape"),
-        ({"members": (np.zeros((9, 8)), np.full(9, 7))}, leakscope.DataError, "3 classes"),
-        ({"members": (np.zeros((9, 8)), -np.ones(9, int))}, leakscope.DataError, "from 0"),
-        ({"members": np.zeros((9, 8))}, leakscope.DataError, r"a pair \(x, y\)"),
-        ({"members": (np.array([["a"]] * 9), ZEROS)}, leakscope.DataError, "numeric"),
-        ({"class_names": ("a", "b")}, leakscope.DataError, "expected 3 class names"),
-        ({"attacks": FAST + FAST}, leakscope.SpecError, "twice"),
-        ({"budget": 10}, leakscope.BudgetSpent, "10"),
-        ({"model": lambda x: np.ones((len(x), 3))}, leakscope.TargetError, "logits"),
-        ({"model": lambda x: np.full((len(x), 3), np.nan)}, leakscope.TargetError, "NaN or inf"),
-        ({"model": lambda x: x / "0"}, leakscope.TargetError, "TypeError|UFuncTypeError"),
-        ({"model": "model.pkl"}, leakscope.TargetError, "pickle"),
-        ({"model": 3}, leakscope.TargetError, "int"),
+        ({"members": (np.zeros((0, 8)), np.zeros(0, int))}, divulge.DataError, "got none"),
+        ({"nonmembers": "members"}, divulge.DataError, "all exact copies"),
+        ({"members": (np.full((9, 8), np.nan), ZEROS)}, divulge.DataError, "NaN"),
+        ({"members": (np.zeros((9, 7)), ZEROS)}, divulge.DataError, "one shape"),
+        ({"members": (np.zeros((9, 8)), np.full(9, 7))}, divulge.DataError, "3 classes"),
+        ({"members": (np.zeros((9, 8)), -np.ones(9, int))}, divulge.DataError, "from 0"),
+        ({"members": np.zeros((9, 8))}, divulge.DataError, r"a pair \(x, y\)"),
+        ({"members": (np.array([["a"]] * 9), ZEROS)}, divulge.DataError, "numeric"),
+        ({"class_names": ("a", "b")}, divulge.DataError, "expected 3 class names"),
+        ({"attacks": FAST + FAST}, divulge.SpecError, "twice"),
+        ({"budget": 10}, divulge.BudgetSpent, "10"),
+        ({"model": lambda x: np.ones((len(x), 3))}, divulge.TargetError, "logits"),
+        ({"model": lambda x: np.full((len(x), 3), np.nan)}, divulge.TargetError, "NaN or inf"),
+        ({"model": lambda x: x / "0"}, divulge.TargetError, "TypeError|UFuncTypeError"),
+        ({"model": "model.pkl"}, divulge.TargetError, "pickle"),
+        ({"model": 3}, divulge.TargetError, "int"),
     ],
 )
 def test_bad_input_is_explained(
@@ -120,7 +120,7 @@ def test_bad_input_is_explained(
     if given["nonmembers"] == "members":
         given["nonmembers"] = members
     with pytest.raises(error, match=message):
-        leakscope.audit(given.pop("model"), **given)  # type: ignore[arg-type]
+        divulge.audit(given.pop("model"), **given)  # type: ignore[arg-type]
 
 
 class Paid:
@@ -136,9 +136,9 @@ class Paid:
         return np.asarray(z / z.sum(axis=1, keepdims=True))
 
 
-def resumed(folder: Path, model: Paid, fingerprint: str | None) -> leakscope.Audit:
+def resumed(folder: Path, model: Paid, fingerprint: str | None) -> divulge.Audit:
     members, others = worlds.draw(60, 0), worlds.draw(60, 1)
-    return leakscope.audit(
+    return divulge.audit(
         model, members=members, nonmembers=others, attacks=FAST,
         run=folder, resume=True, fingerprint=fingerprint,
     )  # fmt: skip
@@ -150,14 +150,14 @@ def test_answers_of_a_model_with_a_fingerprint_are_paid_for_once(tmp_path: Path)
     assert first.asked == 120
     assert resumed(tmp_path / "run", second, "v1").findings == found.findings
     assert second.asked == 0
-    with pytest.raises(leakscope.StoreError, match="another model"):
+    with pytest.raises(divulge.StoreError, match="another model"):
         resumed(tmp_path / "run", Paid(1.0), "v2")
 
 
 def test_a_changed_model_without_a_fingerprint_cannot_continue_a_run(tmp_path: Path) -> None:
     found = resumed(tmp_path / "run", Paid(), None)
     assert resumed(tmp_path / "run", Paid(), None).findings == found.findings
-    with pytest.raises(leakscope.StoreError, match="start a new run"):
+    with pytest.raises(divulge.StoreError, match="start a new run"):
         resumed(tmp_path / "run", Paid(1.0), None)
 
 

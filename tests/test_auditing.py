@@ -5,11 +5,11 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from leakscope import auditing, catalog, controls
-from leakscope.attacks.threshold import Threshold
-from leakscope.core import ModelView, Need, Scores, Status
-from leakscope.errors import SpecError, TargetError
-from leakscope.metrics import delong
+from divulge import auditing, catalog, controls
+from divulge.attacks.threshold import Threshold
+from divulge.core import ModelView, Need, Scores, Status
+from divulge.errors import SpecError, TargetError
+from divulge.metrics import delong
 
 from . import table, worlds
 

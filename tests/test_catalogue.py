@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from leakscope import auditing, catalog
-from leakscope.core import MembershipAttack
+from divulge import auditing, catalog
+from divulge.core import MembershipAttack
 
 from . import table
 

@@ -10,15 +10,15 @@ import pytest
 from click.testing import CliRunner
 from sklearn.tree import DecisionTreeClassifier
 
-import leakscope
-from leakscope.cli import main
-from leakscope.core import Claim, Guarantee, Records, Target
-from leakscope.training.trainers import EstimatorTrainer
+import divulge
+from divulge.cli import main
+from divulge.core import Claim, Guarantee, Records, Target
+from divulge.training.trainers import EstimatorTrainer
 
 from . import worlds
 
 SIZE = 600
-ATTACKS = (leakscope.attack("threshold"), leakscope.attack("gap"))
+ATTACKS = (divulge.attack("threshold"), divulge.attack("gap"))
 MEMBERS, OTHERS = worlds.draw(SIZE, 0), worlds.draw(SIZE, 1)
 TREE = DecisionTreeClassifier(random_state=0).fit(MEMBERS.x, MEMBERS.y)
 
@@ -42,8 +42,8 @@ class Promising:
         return Guarantee(self.epsilon, 1 / n_records, "a promise") if self.epsilon else None
 
 
-def audit(model: object, **settings: object) -> leakscope.Audit:
-    return leakscope.audit(
+def audit(model: object, **settings: object) -> divulge.Audit:
+    return divulge.audit(
         model,
         members=MEMBERS,
         nonmembers=OTHERS,
@@ -58,7 +58,7 @@ def test_a_tree_that_memorised_contradicts_a_small_epsilon(tmp_path: Path) -> No
     assert claim is not None
     assert (claim.outcome, claim.derived) == ("contradicted", False)
     assert found.contents.manifest.delta == 1e-5  # that of the claim, as no other was given
-    assert leakscope.load(tmp_path / "run").summary == found.summary
+    assert divulge.load(tmp_path / "run").summary == found.summary
 
 
 def test_a_coin_flip_contradicts_no_claim() -> None:
@@ -92,13 +92,13 @@ def test_a_table_of_predictions_may_be_claimed_for(tmp_path: Path) -> None:
     ]
     table = tmp_path / "p.csv"
     table.write_text("\n".join(["p_0,p_1,p_2,label,member", *rows]))
-    found = leakscope.audit_predictions(table, attacks=ATTACKS, guarantee=Guarantee(0.1, 1e-5))
+    found = divulge.audit_predictions(table, attacks=ATTACKS, guarantee=Guarantee(0.1, 1e-5))
     assert found.summary.claim is not None
     assert found.summary.claim.outcome == "contradicted"
     (tmp_path / "audit.toml").write_text(
         '[predictions]\nfile = "p.csv"\nepsilon = 0.1\ndelta = 1e-5\n[[attacks]]\nname = "gap"\n'
     )
-    again = leakscope.audit_file(tmp_path / "audit.toml")
+    again = divulge.audit_file(tmp_path / "audit.toml")
     assert again.contents.manifest.claim == found.contents.manifest.claim
 
 

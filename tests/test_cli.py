@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from leakscope.cli import main
+from divulge.cli import main
 
 CSV_ROWS = 300
 
@@ -24,7 +24,7 @@ def call(*arguments: str | Path, code: int = 0) -> Result:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What `leakscope init` writes, with two quick attacks."""
+    """What `divulge init` writes, with two quick attacks."""
     monkeypatch.chdir(tmp_path)
     call("init", "mine")
     settings = tmp_path / "mine" / "audit.toml"
@@ -86,7 +86,7 @@ def test_an_attack_that_fails_is_exit_code_1(project: Path) -> None:
 
 
 def test_a_failed_finding_sets_exit_code_1(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from leakscope.attacks.gap import Gap
+    from divulge.attacks.gap import Gap
 
     def fall(*arguments: object) -> None:
         raise ZeroDivisionError("by design")
@@ -143,7 +143,7 @@ def test_lengths_that_differ_are_refused_without_the_shape_checker(project: Path
     subject = project.parent / "subject.py"
     subject.write_text(subject.read_text().replace("return x_train, y", "return x_train[1:], y"))
     done = subprocess.run(
-        [sys.executable, "-m", "leakscope", "audit", project], capture_output=True, text=True
+        [sys.executable, "-m", "divulge", "audit", project], capture_output=True, text=True
     )
     assert done.returncode == 2
     assert "equal length" in done.stderr

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-import leakscope
-from leakscope import cost
-from leakscope.cli import main
-from leakscope.shadowing import memory
-from leakscope.shadowing.workers import Local
+import divulge
+from divulge import cost
+from divulge.cli import main
+from divulge.shadowing import memory
+from divulge.shadowing.workers import Local
 
 SUBJECT = """
 import numpy as np
@@ -88,7 +88,7 @@ def test_seconds_are_those_of_the_trial_for_each_model(monkeypatch: pytest.Monke
     def train(x: np.ndarray, y: np.ndarray, seed: int) -> Any:
         return lambda asked: np.full((len(asked), 2), 0.5)
 
-    about = leakscope.estimate(train, records=(np.ones((10, 1)), np.arange(10) % 2), models=8)
+    about = divulge.estimate(train, records=(np.ones((10, 1)), np.arange(10) % 2), models=8)
     assert (about.trained, about.trial, about.seconds) == (2, 70.0, 280.0)  # the limit is a minute
     assert "About 5 min to train 8 models" in str(about)
     assert "2 models in 70 s" in str(about)
@@ -103,7 +103,7 @@ def test_the_start_of_workers_counts_once(monkeypatch: pytest.MonkeyPatch) -> No
     def train(x: np.ndarray, y: np.ndarray, seed: int) -> Any:
         return lambda asked: np.full((len(asked), 2), 0.5)
 
-    about = leakscope.estimate(train, records=(np.ones((10, 1)), np.arange(10) % 2), models=100)
+    about = divulge.estimate(train, records=(np.ones((10, 1)), np.arange(10) % 2), models=100)
     assert (about.trained, about.trial, about.seconds) == (4, 7.0, 5.0 + 98.0)
 
 

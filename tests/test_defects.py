@@ -8,15 +8,15 @@ from typing import get_args
 import numpy as np
 import pytest
 
-import leakscope
-from leakscope import auditing, catalog
-from leakscope.attacks import signals
-from leakscope.attacks.threshold import Threshold
-from leakscope.core import Challenge, Membership, ModelView, Need, Records, Scores, Shadows
-from leakscope.metrics import membership
-from leakscope.metrics.audit_epsilon import epsilon_lower_bound
-from leakscope.targets.cached import Cached
-from leakscope.targets.function import FunctionTarget
+import divulge
+from divulge import auditing, catalog
+from divulge.attacks import signals
+from divulge.attacks.threshold import Threshold
+from divulge.core import Challenge, Membership, ModelView, Need, Records, Scores, Shadows
+from divulge.metrics import membership
+from divulge.metrics.audit_epsilon import epsilon_lower_bound
+from divulge.targets.cached import Cached
+from divulge.targets.function import FunctionTarget
 
 from . import worlds
 
@@ -49,7 +49,7 @@ def test_answers_are_kept_by_content_never_by_shape(tmp_path: Path) -> None:
     first, second = np.full((5, 2), 0.25), np.full((5, 2), 0.75)
     assert target.predict(first)[0, 0] == 0.25
     assert target.predict(second)[0, 0] == 0.75
-    with pytest.raises(leakscope.StoreError, match="another"):
+    with pytest.raises(divulge.StoreError, match="another"):
         Cached(FunctionTarget(model), path, "two").predict(first)
 
 
@@ -76,13 +76,13 @@ def test_odd_and_unequal_sizes_work(members: int, nonmembers: int) -> None:
     """An odd population raised an error, and a fraction other than one half was ignored."""
     pool = worlds.draw(members + nonmembers, 0)
     order = np.arange(len(pool))
-    audit = leakscope.audit(
+    audit = divulge.audit(
         worlds.leaky().view.target,
         members=pool.take(order[:members]),
         nonmembers=pool.take(order[members:]),
         reference=worlds.draw(60, 5),
     )
-    assert {finding.status for finding in audit.findings} == {leakscope.Status.DONE}
+    assert {finding.status for finding in audit.findings} == {divulge.Status.DONE}
     manifest = audit.contents.manifest
     assert (manifest.members, manifest.nonmembers) == (members, nonmembers)
 
@@ -95,12 +95,12 @@ def test_logits_are_not_taken_for_probabilities() -> None:
         return 3 * x[:, :3]
 
     others = worlds.draw(50, 1)
-    with pytest.raises(leakscope.TargetError, match='output="logits"'):
-        leakscope.audit(logits, members=records, nonmembers=others)
-    audit = leakscope.audit(
+    with pytest.raises(divulge.TargetError, match='output="logits"'):
+        divulge.audit(logits, members=records, nonmembers=others)
+    audit = divulge.audit(
         logits, members=records, nonmembers=others, output="logits", attacks=(Threshold(),)
     )
-    assert audit.findings[0].status is leakscope.Status.DONE
+    assert audit.findings[0].status is divulge.Status.DONE
 
 
 def test_saturated_answers_keep_their_order() -> None:
@@ -163,7 +163,7 @@ class _Ladder:
 
 def test_a_forest_that_memorises_is_not_called_private() -> None:
     """An audit printed "0.000 LOW" for a forest that other attacks read at AUC .93."""
-    audit = leakscope.audit(
+    audit = divulge.audit(
         worlds.leaky().view.target,
         members=worlds.leaky().view.records.take(worlds.leaky().truth.member),
         nonmembers=worlds.leaky().view.records.take(~worlds.leaky().truth.member),
@@ -175,7 +175,7 @@ def test_a_forest_that_memorises_is_not_called_private() -> None:
 def test_a_model_scored_on_strangers_is_not_called_leaking() -> None:
     """The same audit printed "epsilon 11.5 HIGH" for rows none of which were members."""
     challenge = worlds.silent()
-    audit = leakscope.audit(
+    audit = divulge.audit(
         challenge.view.target,
         members=challenge.view.records.take(challenge.truth.member),
         nonmembers=challenge.view.records.take(~challenge.truth.member),

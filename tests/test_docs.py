@@ -17,13 +17,13 @@ import click
 import pydantic
 import pytest
 
-import leakscope
-from leakscope import auditing, catalog, federate_spec, gate, sections, spec
-from leakscope.cli import main
-from leakscope.comparing import spec as comparing
-from leakscope.experiments.outcome import read
-from leakscope.experiments.table import find
-from leakscope.metrics import assignment, composition, interactions
+import divulge
+from divulge import auditing, catalog, federate_spec, gate, sections, spec
+from divulge.cli import main
+from divulge.comparing import spec as comparing
+from divulge.experiments.outcome import read
+from divulge.experiments.table import find
+from divulge.metrics import assignment, composition, interactions
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -87,23 +87,23 @@ def test_stored_runs_are_of_todays_tables_and_of_a_known_commit(path: Path) -> N
 def test_each_command_has_help_and_an_example(name: str) -> None:
     text = inspect.cleandoc(main.commands[name].help or "")
     assert text.splitlines()[0].endswith(".")
-    assert re.search(rf"^Example: leakscope {name}\b", text, re.M)
+    assert re.search(rf"^Example: divulge {name}\b", text, re.M)
     options = [p for p in main.commands[name].params if isinstance(p, click.Option)]
     assert all(option.help for option in options)
 
 
 @pytest.mark.parametrize("name", sorted(main.commands))
 def test_each_command_is_documented(name: str) -> None:
-    assert f"## leakscope {name}\n" in (DOCS / "cli.md").read_text(encoding="utf-8")
+    assert f"## divulge {name}\n" in (DOCS / "cli.md").read_text(encoding="utf-8")
     prose = [(ROOT / "README.md"), (DOCS / "tutorial.md")]
-    assert any(f"leakscope {name}" in page.read_text(encoding="utf-8") for page in prose)
+    assert any(f"divulge {name}" in page.read_text(encoding="utf-8") for page in prose)
 
 
 @pytest.mark.parametrize("block", snippets("sh"))
 def test_command_lines_in_the_documentation_are_valid(block: str) -> None:
     for line in block.splitlines():
         words = shlex.split(line, comments=True)
-        if words[:1] == ["leakscope"] and words[1:]:
+        if words[:1] == ["divulge"] and words[1:]:
             command = main.commands[words[1]]
             command.make_context(words[1], words[2:])  # raises on an unknown option
 
@@ -317,9 +317,9 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
     assert set(PAGES) <= seen
 
 
-@pytest.mark.parametrize("name", leakscope.__all__)
+@pytest.mark.parametrize("name", divulge.__all__)
 def test_each_public_name_has_a_docstring(name: str) -> None:
-    thing = getattr(leakscope, name)
+    thing = getattr(divulge, name)
     text = inspect.getdoc(thing) or ""
     assert text.splitlines()[0].rstrip().endswith((".", ":")), text
     if dataclasses.is_dataclass(thing):

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from leakscope import spec
-from leakscope.cli import main
-from leakscope.core import Status
-from leakscope.errors import SpecError, StoreError
-from leakscope.federated import perform, result
-from leakscope.federation import Federation, exact, simulate
-from leakscope.training.recipe import Recipe
+from divulge import spec
+from divulge.cli import main
+from divulge.core import Status
+from divulge.errors import SpecError, StoreError
+from divulge.federated import perform, result
+from divulge.federation import Federation, exact, simulate
+from divulge.training.recipe import Recipe
 
 from .attacks import federations
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from leakscope.cli import main
-from leakscope.core import NOBODY, Assignment, Collusion, Status
-from leakscope.errors import DataError, SpecError, StoreError
-from leakscope.federated import perform, result
-from leakscope.federation import answer_files
-from leakscope.metrics import assignment
-from leakscope.report.federated import small_samples
+from divulge.cli import main
+from divulge.core import NOBODY, Assignment, Collusion, Status
+from divulge.errors import DataError, SpecError, StoreError
+from divulge.federated import perform, result
+from divulge.federation import answer_files
+from divulge.metrics import assignment
+from divulge.report.federated import small_samples
 
 from . import federations
 

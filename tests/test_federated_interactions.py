@@ -9,26 +9,26 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from leakscope.cli import main
-from leakscope.core import Finding, Interactions, Reconstruction, Status
-from leakscope.data import acted
-from leakscope.data.interactions import synthetic
-from leakscope.data.letor import Queries
-from leakscope.defences.compose import none
-from leakscope.defences.secure_sum import SecureSum
-from leakscope.errors import DataError, LeakscopeError, SpecError, StoreError
-from leakscope.federated import perform, result
-from leakscope.federation import Transcript, handed, rankers, writer
-from leakscope.federation.clicks import published
-from leakscope.federation.recommender import NeuralCF
-from leakscope.federation.recommending import Recommending
-from leakscope.federation.searching import Searching
-from leakscope.metrics import interactions
-from leakscope.report.federated import interactions as pages
+from divulge.cli import main
+from divulge.core import Finding, Interactions, Reconstruction, Status
+from divulge.data import acted
+from divulge.data.interactions import synthetic
+from divulge.data.letor import Queries
+from divulge.defences.compose import none
+from divulge.defences.secure_sum import SecureSum
+from divulge.errors import DataError, DivulgeError, SpecError, StoreError
+from divulge.federated import perform, result
+from divulge.federation import Transcript, handed, rankers, writer
+from divulge.federation.clicks import published
+from divulge.federation.recommender import NeuralCF
+from divulge.federation.recommending import Recommending
+from divulge.federation.searching import Searching
+from divulge.metrics import interactions
+from divulge.report.federated import interactions as pages
 
 SUBJECT = """
-from leakscope.federation.ranking import Pairwise
-from leakscope.federation.recommender import NeuralCF
+from divulge.federation.ranking import Pairwise
+from divulge.federation.recommender import NeuralCF
 def films(handed):
     return NeuralCF(width=16, hidden=(32, 16))
 def ranker(handed):
@@ -222,7 +222,7 @@ def test_items_that_are_none_are_refused(place: Path, tmp_path: Path, item: np.n
 def test_what_was_handed_out_must_be_announced(place: Path, tmp_path: Path) -> None:
     played = Transcript.open(place / "films").rounds[0]
     bad = {"0": {"colour": np.arange(3)}}
-    with pytest.raises(LeakscopeError, match="handed"):
+    with pytest.raises(DivulgeError, match="handed"):
         writer.write(tmp_path / "bad", "bad", [replace(played, handed=bad)], items="items")
     writer.write(tmp_path / "good", "good", [played], items="items")
     entry = tmp_path / "good" / "round-0000.json"

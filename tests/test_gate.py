@@ -2,10 +2,10 @@ import dataclasses
 
 import pytest
 
-from leakscope import gate
-from leakscope.core import Estimate, Finding, Status
-from leakscope.errors import SpecError
-from leakscope.report.schema import ClaimRow
+from divulge import gate
+from divulge.core import Estimate, Finding, Status
+from divulge.errors import SpecError
+from divulge.report.schema import ClaimRow
 
 
 def finding(label: str, status: Status = Status.DONE, **metrics: Estimate) -> Finding:

@@ -4,9 +4,9 @@
 import numpy as np
 import pytest
 
-from leakscope import auditing
-from leakscope.attacks.threshold import Threshold
-from leakscope.core import Challenge, Membership, ModelView, Need, Records
+from divulge import auditing
+from divulge.attacks.threshold import Threshold
+from divulge.core import Challenge, Membership, ModelView, Need, Records
 
 AUDITS = 600
 RECORDS = 4000
@@ -59,8 +59,8 @@ def test_95_percent_intervals_cover_chance_in_92_to_98_percent_of_audits(
 
 def test_clopper_pearson_alone_would_not_do() -> None:
     """Why the interval of TPR at FPR has two parts: members alone cover far too seldom."""
-    from leakscope.metrics.intervals import clopper_pearson
-    from leakscope.metrics.membership import tpr_at_fpr
+    from divulge.metrics.intervals import clopper_pearson
+    from divulge.metrics.membership import tpr_at_fpr
 
     rng = np.random.default_rng(0)
     member = np.arange(RECORDS) < RECORDS // 2

@@ -12,20 +12,20 @@ from click.testing import CliRunner
 from scipy import stats
 from sklearn.tree import DecisionTreeClassifier
 
-import leakscope
-from leakscope import across
-from leakscope.cli import main
-from leakscope.core import Shadows
-from leakscope.metrics import intervals
-from leakscope.shadowing import train as training
-from leakscope.shadowing.plan import ShadowPlan
-from leakscope.targets.function import FunctionTarget
-from leakscope.targets.recorded import Recorded
-from leakscope.training.trainers import as_trainer
+import divulge
+from divulge import across
+from divulge.cli import main
+from divulge.core import Shadows
+from divulge.metrics import intervals
+from divulge.shadowing import train as training
+from divulge.shadowing.plan import ShadowPlan
+from divulge.targets.function import FunctionTarget
+from divulge.targets.recorded import Recorded
+from divulge.training.trainers import as_trainer
 
 from . import worlds
 
-ATTACKS = tuple(leakscope.attack(name) for name in ("calibrated", "threshold", "quantile"))
+ATTACKS = tuple(divulge.attack(name) for name in ("calibrated", "threshold", "quantile"))
 RECORDS, REFERENCE = worlds.draw(160, 0), worlds.draw(60, 1)
 TREE = DecisionTreeClassifier(min_samples_leaf=2)
 
@@ -66,14 +66,14 @@ def decides(x: np.ndarray, y: np.ndarray, seed: int) -> Any:
 
 
 @pytest.fixture(scope="module")
-def found() -> leakscope.LeaveOneOut:
-    return leakscope.leave_one_out(
+def found() -> divulge.LeaveOneOut:
+    return divulge.leave_one_out(
         learn, records=RECORDS, reference=REFERENCE, models=5, targets=3, attacks=ATTACKS
     )
 
 
 def test_each_target_is_an_ordinary_audit_of_what_it_was_trained_on(
-    found: leakscope.LeaveOneOut,
+    found: divulge.LeaveOneOut,
 ) -> None:
     """The slow twin: train the model by hand, and the others as its shadows."""
     plan = ShadowPlan(as_trainer(learn), 5)
@@ -87,7 +87,7 @@ def test_each_target_is_an_ordinary_audit_of_what_it_was_trained_on(
         np.testing.assert_array_equal(candidates.member, halves[k])
         np.testing.assert_array_equal(candidates.index, np.arange(160))
         others = [j for j in range(5) if j != k]
-        view = leakscope.ModelView(Recorded((RECORDS,), models[k].predict_proba(RECORDS.x)),
+        view = divulge.ModelView(Recorded((RECORDS,), models[k].predict_proba(RECORDS.x)),
                                    RECORDS, REFERENCE)  # fmt: skip
         all_five = training.train(view, plan)
         shadows = Shadows(
@@ -99,11 +99,11 @@ def test_each_target_is_an_ordinary_audit_of_what_it_was_trained_on(
         found_score = audit.contents.entries[0].score
         assert found_score is not None
         np.testing.assert_allclose(found_score, score, atol=1e-12)
-        assert all(finding.status is leakscope.Status.DONE for finding in audit.findings)
+        assert all(finding.status is divulge.Status.DONE for finding in audit.findings)
         assert all(entry.control is not None for entry in audit.contents.entries)
 
 
-def test_the_mean_over_targets_has_students_interval(found: leakscope.LeaveOneOut) -> None:
+def test_the_mean_over_targets_has_students_interval(found: divulge.LeaveOneOut) -> None:
     values = [audit.findings[0].metrics["auc"].value for audit in found.targets]
     expected = stats.t.interval(0.95, 2, np.mean(values), stats.sem(values))
     estimate = found.across["calibrated"]["auc"]
@@ -133,12 +133,12 @@ def test_the_null_is_found_to_be_one() -> None:
         away = rng.normal(size=(200, 8))
         return learn(away, rng.integers(0, 3, 200), seed)
 
-    nothing = leakscope.leave_one_out(ignorant, records=RECORDS, models=6, attacks=ATTACKS[:2])
+    nothing = divulge.leave_one_out(ignorant, records=RECORDS, models=6, attacks=ATTACKS[:2])
     for label in nothing.across:
         assert 0.5 in nothing.across[label]["auc"], label
 
 
-def test_what_is_shown(found: leakscope.LeaveOneOut) -> None:
+def test_what_is_shown(found: divulge.LeaveOneOut) -> None:
     table = found.table()
     assert "Means over 3 targets, each against 4 of the other 4 models, 160 records" in table
     assert [line.split(" |")[0] for line in table.splitlines()[4:]] == [
@@ -153,7 +153,7 @@ def test_what_is_shown(found: leakscope.LeaveOneOut) -> None:
 
 
 def test_fewer_shadows_are_those_that_follow() -> None:
-    few = leakscope.leave_one_out(
+    few = divulge.leave_one_out(
         TREE, records=RECORDS, models=4, targets=4, shadows=2, attacks=ATTACKS[:1]
     )
     compared = [
@@ -163,9 +163,9 @@ def test_fewer_shadows_are_those_that_follow() -> None:
 
 
 def test_an_attack_that_does_not_apply_is_not_lost() -> None:
-    found = leakscope.leave_one_out(TREE, records=RECORDS, models=3, attacks=ATTACKS)
+    found = divulge.leave_one_out(TREE, records=RECORDS, models=3, attacks=ATTACKS)
     (lost,) = (finding for finding in found.findings if finding.attack == "quantile")
-    assert lost.status is leakscope.Status.NOT_APPLICABLE
+    assert lost.status is divulge.Status.NOT_APPLICABLE
     assert lost.reason.startswith("3 of 3 targets: needs reference")
     assert "not applicable: 3 of 3 targets" in found.table()
 
@@ -240,25 +240,25 @@ def test_the_gate_looks_at_the_means(tmp_path: Path) -> None:
 )
 def test_what_makes_no_sense_is_refused(change: dict[str, Any], message: str) -> None:
     given = {"train": TREE, "records": RECORDS, "models": 4, "attacks": ATTACKS[:1]} | change
-    with pytest.raises(leakscope.LeakscopeError, match=message):
-        leakscope.leave_one_out(**given)
+    with pytest.raises(divulge.DivulgeError, match=message):
+        divulge.leave_one_out(**given)
 
 
 def test_another_trainer_cannot_continue_a_run(tmp_path: Path) -> None:
     given: dict[str, Any] = {"records": RECORDS, "models": 3, "attacks": ATTACKS[:1]}
-    leakscope.leave_one_out(TREE, **given, run=tmp_path / "run")
+    divulge.leave_one_out(TREE, **given, run=tmp_path / "run")
     other = DecisionTreeClassifier(max_depth=2)
-    with pytest.raises(leakscope.StoreError, match="different ones"):
-        leakscope.leave_one_out(other, **given, run=tmp_path / "run", resume=True)
-    with pytest.raises(leakscope.StoreError, match="--resume"):
-        leakscope.leave_one_out(TREE, **given, run=tmp_path / "run")
+    with pytest.raises(divulge.StoreError, match="different ones"):
+        divulge.leave_one_out(other, **given, run=tmp_path / "run", resume=True)
+    with pytest.raises(divulge.StoreError, match="--resume"):
+        divulge.leave_one_out(TREE, **given, run=tmp_path / "run")
 
 
 def test_damaged_answers_are_said(tmp_path: Path) -> None:
     given: dict[str, Any] = {"records": RECORDS, "models": 3, "attacks": ATTACKS[:1]}
-    leakscope.leave_one_out(TREE, **given, run=tmp_path / "run")
+    divulge.leave_one_out(TREE, **given, run=tmp_path / "run")
     place = tmp_path / "run" / "targets" / "001" / "answers.npy"
     for content in (b"", b"\x80\x04N.", place.read_bytes()[:200]):
         place.write_bytes(content)
-        with pytest.raises(leakscope.StoreError, match=r"answers\.npy"):
-            leakscope.leave_one_out(TREE, **given, run=tmp_path / "run", resume=True)
+        with pytest.raises(divulge.StoreError, match=r"answers\.npy"):
+            divulge.leave_one_out(TREE, **given, run=tmp_path / "run", resume=True)

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
-import leakscope
-from leakscope import auditing, build, loading, spec
-from leakscope.attacks import signals
-from leakscope.attacks.lira import LiRA
-from leakscope.attacks.mrad import MRAD
-from leakscope.attacks.threshold import Threshold
-from leakscope.core import Finding, Records, Status
-from leakscope.data.masks import Known
-from leakscope.errors import DataError, SpecError
-from leakscope.shadowing import train
-from leakscope.shadowing.plan import ShadowPlan
-from leakscope.targets.sklearn import SklearnTarget
-from leakscope.training.trainers import EstimatorTrainer
+import divulge
+from divulge import auditing, build, loading, spec
+from divulge.attacks import signals
+from divulge.attacks.lira import LiRA
+from divulge.attacks.mrad import MRAD
+from divulge.attacks.threshold import Threshold
+from divulge.core import Finding, Records, Status
+from divulge.data.masks import Known
+from divulge.errors import DataError, SpecError
+from divulge.shadowing import train
+from divulge.shadowing.plan import ShadowPlan
+from divulge.targets.sklearn import SklearnTarget
+from divulge.training.trainers import EstimatorTrainer
 
 from .attacks import partly_known as world
 
@@ -55,7 +55,7 @@ def test_hidden_values_reach_no_part_of_the_view() -> None:
 def test_with_nothing_hidden_it_is_the_ordinary_audit() -> None:
     plan = ShadowPlan(EstimatorTrainer(FOREST, 1), 2, POOL)
     audits = [
-        leakscope.audit(
+        divulge.audit(
             TARGET,
             members=MEMBERS,
             nonmembers=NONMEMBERS,
@@ -111,7 +111,7 @@ def test_mrad_compares_with_a_shadow_where_an_audit_has_some() -> None:
     half = np.arange(len(whole)) < world.SIZE
 
     def ratio(**shadows: Any) -> Finding:
-        (found,) = leakscope.audit(
+        (found,) = divulge.audit(
             world.trained(0),
             members=whole.take(half),
             nonmembers=whole.take(~half),
@@ -172,7 +172,7 @@ def write(folder: Path, known: str) -> Path:
 
 def test_an_audit_says_what_somebody_tells_who_knows_these_columns(tmp_path: Path) -> None:
     columns = ", ".join(f'"f{k}"' for k in range(10))
-    found = leakscope.audit_file(write(tmp_path, f"columns = [{columns}]"))
+    found = divulge.audit_file(write(tmp_path, f"columns = [{columns}]"))
     verdict = found.summary.verdict
     known = "only the columns f0, f1, f2, f3, f4, f5, f6, f7, f8 and f9 of each record"
     assert verdict.level == "leak"
@@ -191,8 +191,8 @@ def test_partly_known_candidates_meet_all_attacks() -> None:
 
 def test_settings_of_what_is_known_are_checked(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="columns or a share"):
-        leakscope.audit_file(write(tmp_path, "completions = 2"))
+        divulge.audit_file(write(tmp_path, "completions = 2"))
     with pytest.raises(SpecError, match="did you mean 'columns'"):
         spec.read(write(tmp_path, 'colums = ["f0"]'))
     with pytest.raises(DataError, match="did you mean 'f1'"):
-        leakscope.audit_file(write(tmp_path, 'columns = ["f1x"]'))
+        divulge.audit_file(write(tmp_path, 'columns = ["f1x"]'))

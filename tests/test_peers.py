@@ -10,11 +10,11 @@ import pytest
 
 from benchmarks import which_client
 from benchmarks.peers import environment, process, report, side, stacking, targets
-from benchmarks.peers.drivers import leakscope_shadows, leakscope_stacking, plain
+from benchmarks.peers.drivers import divulge_shadows, divulge_stacking, plain
 from benchmarks.peers.environment import NotInstalled, Peer
 from benchmarks.peers.side import Missing, Result, Side
-from leakscope import catalog
-from leakscope.core import Records
+from divulge import catalog
+from divulge.core import Records
 
 SPENDING = """
 import subprocess, sys, time
@@ -143,7 +143,7 @@ def test_scores_of_an_audit_come_in_the_order_of_the_records(
     settings = {"lr": 0.1, "momentum": 0.9, "epochs": 3, "batch": 20, "shadows": 2}
     task = targets.Task(small, settings | {"widths": (5, 4, 3)})
     written = targets.write(task, tmp_path)
-    call(leakscope_shadows, monkeypatch, tmp_path, tmp_path / "out", "threshold")
+    call(divulge_shadows, monkeypatch, tmp_path, tmp_path / "out", "threshold")
     (left,) = (tmp_path / "out").glob("threshold*.npy")
     score = np.load(left)
     with np.load(tmp_path / "records.npz") as records, np.load(tmp_path / "target.npz") as weights:
@@ -162,7 +162,7 @@ def test_a_federation_comes_out_of_its_folder_as_it_went_in(
         lambda _: small(), lambda columns: which_client._dense(columns, 4, 3, 3), (60, 60, 40)
     )
     games = stacking._write("small", stacking.Federation(task, (5, 4, 3)), tmp_path, quick=True)
-    call(leakscope_stacking, monkeypatch, tmp_path, tmp_path / "out", "variance-lira")
+    call(divulge_stacking, monkeypatch, tmp_path, tmp_path / "out", "variance-lira")
     score = np.load(tmp_path / "out" / "federation-0.npy")
     attack = catalog.federation_attack("variance-lira")
     expected = attack(games["federation-0"].view, np.random.default_rng(42)).score

@@ -4,7 +4,7 @@ import inspect
 import subprocess
 import sys
 
-import leakscope
+import divulge
 
 NAMES = [
     "Audit",
@@ -18,7 +18,7 @@ NAMES = [
     "Finding",
     "Guarantee",
     "Known",
-    "LeakscopeError",
+    "DivulgeError",
     "LeaveOneOut",
     "Membership",
     "MissingExtra",
@@ -50,9 +50,9 @@ def run(code: str) -> str:
 
 
 def test_the_public_names_are_these() -> None:
-    assert leakscope.__all__ == NAMES == sorted(NAMES)
+    assert divulge.__all__ == NAMES == sorted(NAMES)
     for name in NAMES:
-        assert inspect.getdoc(getattr(leakscope, name)), name
+        assert inspect.getdoc(getattr(divulge, name)), name
 
 
 def test_importing_loads_no_framework() -> None:
@@ -68,13 +68,13 @@ def test_importing_loads_no_framework() -> None:
         "scipy",
         "pydantic",
     ]
-    code = f"import sys, leakscope; print([m for m in {heavy} if m in sys.modules])"
+    code = f"import sys, divulge; print([m for m in {heavy} if m in sys.modules])"
     assert run(code).strip() == "[]"
 
 
 def test_help_loads_only_the_command_line() -> None:
     code = (
-        "import sys\nfrom leakscope.cli import main\n"
+        "import sys\nfrom divulge.cli import main\n"
         "try: main(['--help'])\nexcept SystemExit: pass\n"
         "print([m for m in ('numpy.linalg', 'sklearn', 'pydantic', 'rich') if m in sys.modules])"
     )
@@ -82,4 +82,4 @@ def test_help_loads_only_the_command_line() -> None:
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    assert not hasattr(leakscope, "nonsense")
+    assert not hasattr(divulge, "nonsense")

@@ -52,7 +52,7 @@ QUICK = "".join(
 
 
 def command(folder: Path, *more: str) -> list[str]:
-    return [sys.executable, "-m", "leakscope", "audit", str(folder / "audit.toml"),
+    return [sys.executable, "-m", "divulge", "audit", str(folder / "audit.toml"),
             "--run", str(folder / "run"), *more]  # fmt: skip
 
 

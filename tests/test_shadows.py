@@ -8,17 +8,17 @@ import pytest
 from click.testing import CliRunner
 from sklearn.tree import DecisionTreeClassifier
 
-import leakscope
-from leakscope import catalog
-from leakscope.attacks.calibrated import Calibrated
-from leakscope.attacks.lira import LiRA
-from leakscope.attacks.rmia import RMIA
-from leakscope.attacks.shadow import Shadow
-from leakscope.attacks.shadow_stack import ShadowStack
-from leakscope.cli import main
-from leakscope.core import ModelView, Shadows
-from leakscope.shadowing.plan import ShadowPlan
-from leakscope.training.trainers import as_trainer
+import divulge
+from divulge import catalog
+from divulge.attacks.calibrated import Calibrated
+from divulge.attacks.lira import LiRA
+from divulge.attacks.rmia import RMIA
+from divulge.attacks.shadow import Shadow
+from divulge.attacks.shadow_stack import ShadowStack
+from divulge.cli import main
+from divulge.core import ModelView, Shadows
+from divulge.shadowing.plan import ShadowPlan
+from divulge.training.trainers import as_trainer
 
 from . import naive_shadows, worlds
 
@@ -77,8 +77,8 @@ def audit(folder: Path, train: str = "train", more: str = "", *flags: str) -> di
     ],
 )
 def test_an_audit_with_shadows(tmp_path: Path, train: str, attacks: str, names: set[str]) -> None:
-    found = leakscope.load(str(audit(tmp_path, train, attacks)["run"]))
-    done = {f.attack for f in found.findings if f.status is leakscope.Status.DONE}
+    found = divulge.load(str(audit(tmp_path, train, attacks)["run"]))
+    done = {f.attack for f in found.findings if f.status is divulge.Status.DONE}
     assert done == names
     (stored,) = (tmp_path / "run" / "shadows").glob("*.npy")
     assert np.load(stored).shape == (5, 500)
@@ -102,10 +102,10 @@ def test_shadows_are_trained_once_and_lost_ones_again(tmp_path: Path) -> None:
 
 def test_shadows_on_other_records_are_offline(tmp_path: Path) -> None:
     audit(tmp_path, "train", 'pool = "subject.py:others"\n' + QUICK)
-    statuses = {f.attack: f for f in leakscope.load(tmp_path / "run").findings}
-    assert statuses["lira"].status is leakscope.Status.DONE
-    assert statuses["shadow"].status is leakscope.Status.DONE  # taught by the pool
-    assert statuses["shadow-stack"].status is leakscope.Status.NOT_APPLICABLE
+    statuses = {f.attack: f for f in divulge.load(tmp_path / "run").findings}
+    assert statuses["lira"].status is divulge.Status.DONE
+    assert statuses["shadow"].status is divulge.Status.DONE  # taught by the pool
+    assert statuses["shadow-stack"].status is divulge.Status.NOT_APPLICABLE
     assert "trained on other records" in statuses["shadow-stack"].reason
 
 
@@ -113,16 +113,16 @@ def test_a_scikit_learn_model_is_its_own_recipe() -> None:
     members, others = worlds.draw(100, 0), worlds.draw(100, 1)
     model = DecisionTreeClassifier(random_state=0).fit(members.x, members.y)
     pair = {"members": members, "nonmembers": others}
-    found = leakscope.audit(model, **pair, shadows=4, attacks=(Calibrated(), LiRA()))  # type: ignore[arg-type]
-    assert {f.status for f in found.findings} == {leakscope.Status.DONE}
-    with pytest.raises(leakscope.SpecError, match="how a shadow model is trained"):
-        leakscope.audit(model.predict_proba, **pair, shadows=4)  # type: ignore[arg-type]
+    found = divulge.audit(model, **pair, shadows=4, attacks=(Calibrated(), LiRA()))  # type: ignore[arg-type]
+    assert {f.status for f in found.findings} == {divulge.Status.DONE}
+    with pytest.raises(divulge.SpecError, match="how a shadow model is trained"):
+        divulge.audit(model.predict_proba, **pair, shadows=4)  # type: ignore[arg-type]
 
 
 def test_python_can_train_shadows_on_other_records_too() -> None:
     members, others, pool = (worlds.draw(100, seed) for seed in range(3))
     model = DecisionTreeClassifier(random_state=0).fit(members.x, members.y)
-    found = leakscope.audit(
+    found = divulge.audit(
         model,
         members=members,
         nonmembers=others,
@@ -131,10 +131,10 @@ def test_python_can_train_shadows_on_other_records_too() -> None:
         attacks=(Shadow(), ShadowStack()),
     )
     shadow, stack = found.findings
-    assert shadow.status is leakscope.Status.DONE
+    assert shadow.status is divulge.Status.DONE
     assert "trained on other records" in stack.reason
-    with pytest.raises(leakscope.SpecError, match="shadows beside pool"):
-        leakscope.audit(model, members=members, nonmembers=others, pool=pool)
+    with pytest.raises(divulge.SpecError, match="shadows beside pool"):
+        divulge.audit(model, members=members, nonmembers=others, pool=pool)
 
 
 def test_each_shadow_has_a_half_of_its_own() -> None:
@@ -170,7 +170,7 @@ def test_attacks_agree_with_their_naive_twins(*, online: bool, variance: str) ->
 
 def test_shadows_find_what_a_threshold_cannot() -> None:
     """The ordering that must hold: comparing with shadows beats the plain signal."""
-    from leakscope import auditing
+    from divulge import auditing
 
     plain, compared = [], []
     for seed in range(5):

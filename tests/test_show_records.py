@@ -12,13 +12,13 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from leakscope.cli import main
-from leakscope.core import Round
-from leakscope.data import acted
-from leakscope.defences.compose import none
-from leakscope.errors import SpecError, StoreError
-from leakscope.federated import perform, records, result
-from leakscope.federation import rankers, upvoting, writer
+from divulge.cli import main
+from divulge.core import Round
+from divulge.data import acted
+from divulge.defences.compose import none
+from divulge.errors import SpecError, StoreError
+from divulge.federated import perform, records, result
+from divulge.federation import rankers, upvoting, writer
 
 image = pytest.importorskip("PIL.Image", reason="needs pillow")
 RNG = np.random.default_rng(0)
@@ -41,7 +41,7 @@ def played() -> tuple[Round, dict[str, np.ndarray]]:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("images")
-    learner = "from leakscope.federation import upvoting\ndef learner(handed):\n"
+    learner = "from divulge.federation import upvoting\ndef learner(handed):\n"
     (folder / "subject.py").write_text(learner + "    return upvoting.LEARNER\n")
     seen, truth = played()
     writer.write(folder / "photos", "photos", [seen])

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from leakscope import catalog, scaffold, sections, spec
-from leakscope.errors import SpecError
+from divulge import catalog, scaffold, sections, spec
+from divulge.errors import SpecError
 
 MINIMAL = """
 [target]
@@ -72,7 +72,7 @@ def test_every_mistake_is_said_at_once(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_points_to_init(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="leakscope init"):
+    with pytest.raises(SpecError, match="divulge init"):
         spec.read(tmp_path / "none.toml")
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import leakscope
-from leakscope import auditing, catalog, store
-from leakscope.core import Claim, Estimate, Finding, Guarantee, Status
-from leakscope.errors import StoreError
-from leakscope.store import Candidates, Entry, Manifest, Run
+import divulge
+from divulge import auditing, catalog, store
+from divulge.core import Claim, Estimate, Finding, Guarantee, Status
+from divulge.errors import StoreError
+from divulge.store import Candidates, Entry, Manifest, Run
 
 MANIFEST = Manifest(
     name="test",
@@ -31,7 +31,7 @@ MANIFEST = Manifest(
     environment={"python": "3"},
     checks=(),
     shadows="none",
-    leakscope="0",
+    divulge="0",
 )
 CANDIDATES = Candidates(
     np.array([True, False, True, False]), np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
@@ -118,16 +118,16 @@ def test_a_claim_that_makes_no_sense_is_damage(run: Run, epsilon: object) -> Non
     file = run.path / "run.json"
     claim = {"guarantee": {"epsilon": epsilon, "delta": 0.1, "mechanism": ""}, "derived": False}
     file.write_text(json.dumps(json.loads(file.read_text()) | {"claim": claim}))
-    with pytest.raises(StoreError, match="as leakscope wrote it"):
-        leakscope.load(run.path)
+    with pytest.raises(StoreError, match="as divulge wrote it"):
+        divulge.load(run.path)
 
 
 def test_a_newer_schema_is_refused(run: Run) -> None:
     file = run.path / "run.json"
     table = json.loads(file.read_text()) | {"schema": store.SCHEMA + 1, "new": True}
     file.write_text(json.dumps(table))
-    with pytest.raises(StoreError, match="newer leakscope"):
-        leakscope.load(run.path)
+    with pytest.raises(StoreError, match="newer divulge"):
+        divulge.load(run.path)
 
 
 @pytest.mark.parametrize(
@@ -137,13 +137,13 @@ def test_a_newer_schema_is_refused(run: Run) -> None:
 def test_a_damaged_file_is_named(run: Run, name: str, content: bytes) -> None:
     (run.path / name).write_bytes(content)
     with pytest.raises(StoreError, match=Path(name).name):
-        leakscope.load(run.path)
+        divulge.load(run.path)
 
 
 def test_arrays_that_do_not_fit_are_refused(run: Run) -> None:
     run.put("gap-1", dataclasses.replace(ENTRY, score=np.zeros(3)))
     with pytest.raises(StoreError, match="expected 4 scores"):
-        leakscope.load(run.path)
+        divulge.load(run.path)
 
 
 def test_a_full_disk_is_said_and_nothing_is_half_written(
@@ -173,7 +173,7 @@ def test_a_folder_that_may_not_be_read_is_said(run: Run, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(Path, "read_bytes", refused)
     with pytest.raises(StoreError, match=r"Permission denied: check the path"):
-        leakscope.load(run.path)
+        divulge.load(run.path)
 
 
 def test_settings_of_every_attack_survive(tmp_path: Path) -> None:

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from leakscope.core import Records
-from leakscope.data import genomics
-from leakscope.federation import apart
+from divulge.core import Records
+from divulge.data import genomics
+from divulge.federation import apart
 from tests import federations
 
 pytest.importorskip("opacus")
@@ -13,7 +13,7 @@ pytest.importorskip("opacus")
 
 @pytest.mark.parametrize("epsilon", [None, 200.0])
 def test_clients_train_on_made_genotypes(epsilon: float | None) -> None:
-    from leakscope.experiments.genomes import clients
+    from divulge.experiments.genomes import clients
 
     rng = np.random.default_rng(0)
     genotypes, y = genomics.synthetic(120, 30, rng)

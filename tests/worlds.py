@@ -6,10 +6,10 @@ from functools import cache
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
-from leakscope.attacks import signals
-from leakscope.core import Challenge, Membership, ModelView, Need, Records, Shadows
-from leakscope.targets.answers import to_probabilities
-from leakscope.targets.sklearn import SklearnTarget
+from divulge.attacks import signals
+from divulge.core import Challenge, Membership, ModelView, Need, Records, Shadows
+from divulge.targets.answers import to_probabilities
+from divulge.targets.sklearn import SklearnTarget
 
 SIZE = 300
 SHADOWS = 6

@@ -1,1 +1,1 @@
-"""The same work by leakscope and by the tools people would pick instead."""
+"""The same work by divulge and by the tools people would pick instead."""

@@ -7,10 +7,10 @@ from benchmarks.peers import report, side, targets
 from benchmarks.peers.peers import ART
 from benchmarks.peers.side import Side
 
-SUMMARY = "attacks on answers alone: leakscope and peers; CPU seconds"
+SUMMARY = "attacks on answers alone: divulge and peers; CPU seconds"
 
 SIDES = (
-    Side("leakscope, answers", "leakscope_answers"),
+    Side("divulge, answers", "divulge_answers"),
     Side("ART, answers", "art_answers", ART),
 )
 

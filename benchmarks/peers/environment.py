@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from benchmarks.peers import process
 
-HOME = "LEAKSCOPE_PEERS"
+HOME = "DIVULGE_PEERS"
 """The variable that names the folder; each peer takes about a gigabyte in it."""
 
 LIMIT = 900.0
@@ -24,7 +24,7 @@ class NotInstalled(Exception):
 
 
 class Peer(NamedTuple):
-    """A tool beside leakscope."""
+    """A tool beside divulge."""
 
     name: str
     """Of its requirements file, too."""
@@ -81,7 +81,7 @@ def clean() -> dict[str, str]:
 
 
 def ours() -> dict[str, str]:
-    """Those of leakscope's own side."""
+    """Those of divulge's own side."""
     return {**os.environ, **one_thread()}
 
 

@@ -1,4 +1,4 @@
-"""Which tools stand beside leakscope."""
+"""Which tools stand beside divulge."""
 
 from benchmarks.peers.environment import Peer
 

@@ -10,8 +10,8 @@ from benchmarks.peers.process import Spent
 from benchmarks.peers.side import Missing, Result
 from benchmarks.peers.targets import Written
 from benchmarks.timing import environment
-from leakscope.core import Estimate
-from leakscope.metrics import membership
+from divulge.core import Estimate
+from divulge.metrics import membership
 
 HEAD = (
     "| tool, attack | CPU s | wall, s | peak, MiB | AUC | TPR at 1 % FPR | TPR at 0.1 % FPR |",
@@ -64,5 +64,5 @@ def heading(name: str, written: Written, settings: Mapping[str, Any]) -> str:
     return (
         f"{name}: {len(written.member)} records, accuracy {inside:.3f} on members and "
         f"{outside:.3f} on others; {said}\n"
-        f"{environment(('leakscope', 'torch'))}; one thread a process"
+        f"{environment(('divulge', 'torch'))}; one thread a process"
     )

@@ -7,11 +7,11 @@ from benchmarks.peers import report, side, targets
 from benchmarks.peers.peers import ART, LEAKPRO, PRIVACY_METER, PRIVACYGUARD
 from benchmarks.peers.side import Side
 
-SUMMARY = "whole audits with 16 shadows: leakscope, a bare loop, and peers; CPU seconds"
+SUMMARY = "whole audits with 16 shadows: divulge, a bare loop, and peers; CPU seconds"
 
 SIDES = (
-    Side("leakscope, LiRA alone", "leakscope_shadows", more=("lira",)),
-    Side("leakscope, all attacks", "leakscope_shadows"),
+    Side("divulge, LiRA alone", "divulge_shadows", more=("lira",)),
+    Side("divulge, all attacks", "divulge_shadows"),
     Side("bare PyTorch loop", "bare_shadows"),
     Side("PrivacyGuard", "privacyguard_shadows", PRIVACYGUARD),
     Side("ART", "art_shadows", ART),

@@ -27,7 +27,7 @@ class Side(NamedTuple):
     driver: str | None
     """The module in `benchmarks.peers.drivers`; None for a tool that nobody could install yet."""
     peer: Peer | None = None
-    """None where leakscope's own environment has all that the driver needs."""
+    """None where divulge's own environment has all that the driver needs."""
     more: tuple[str, ...] = ()
     """Further arguments of the driver."""
 

@@ -1,4 +1,4 @@
-"""The stacked attack on a federation's clients: leakscope's, and ART driven as published."""
+"""The stacked attack on a federation's clients: divulge's, and ART driven as published."""
 
 import json
 import tempfile
@@ -15,20 +15,20 @@ from benchmarks.peers import report, side
 from benchmarks.peers.peers import ART
 from benchmarks.peers.side import Missing, Result, Side
 from benchmarks.timing import environment
-from leakscope.core import Assignment, FederationView, Records, Target, Trainer
-from leakscope.data import genomics
-from leakscope.federation import apart
-from leakscope.metrics import intervals, membership
-from leakscope.randomness import stream
-from leakscope.targets.torch import TorchTarget
+from divulge.core import Assignment, FederationView, Records, Target, Trainer
+from divulge.data import genomics
+from divulge.federation import apart
+from divulge.metrics import intervals, membership
+from divulge.randomness import stream
+from divulge.targets.torch import TorchTarget
 
-SUMMARY = "stacking on a federation: leakscope, and ART as published; CPU seconds"
+SUMMARY = "stacking on a federation: divulge, and ART as published; CPU seconds"
 
 SIDES = (
-    Side("leakscope, stacking as published", "leakscope_stacking", more=("stacking", "published")),
+    Side("divulge, stacking as published", "divulge_stacking", more=("stacking", "published")),
     Side("ART, as published", "art_stacking", ART),
-    Side("leakscope, cluster-lira", "leakscope_stacking", more=("cluster-lira",)),
-    Side("leakscope, stacking crossfit", "leakscope_stacking", more=("stacking", "crossfit")),
+    Side("divulge, cluster-lira", "divulge_stacking", more=("cluster-lira",)),
+    Side("divulge, stacking crossfit", "divulge_stacking", more=("stacking", "crossfit")),
 )
 
 
@@ -118,7 +118,7 @@ def _heading(name: str, games: Mapping[str, Game]) -> str:
     return (
         f"{name}: {len(games)} federations of {len(view.targets)} clients with "
         f"{', '.join(sizes)} relevant and external records and {len(view.records)} candidates\n"
-        f"{environment(('leakscope', 'torch', 'xgboost'))}; one thread a process"
+        f"{environment(('divulge', 'torch', 'xgboost'))}; one thread a process"
     )
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Bool
 
 from benchmarks import data
 from benchmarks.peers.drivers import plain
-from leakscope.core import Records
+from divulge.core import Records
 
 EACH = 2_000
 """Members, as many non-members, and half as many further non-members for reference."""

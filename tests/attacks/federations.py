@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from torch import nn
 
-from leakscope.core import Proportions, Records, UpdateView
-from leakscope.federation import Federation, Transcript, exact, simulate
-from leakscope.training.recipe import Optimiser, Recipe
+from divulge.core import Proportions, Records, UpdateView
+from divulge.federation import Federation, Transcript, exact, simulate
+from divulge.training.recipe import Optimiser, Recipe
 
 CLASSES, FEATURES = 4, 12
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from leakscope.core import Challenge, Membership, ModelView, Records, ShadowModel, Target
-from leakscope.data import partial
-from leakscope.data.masks import Known
-from leakscope.targets.torch import TorchTarget
+from divulge.core import Challenge, Membership, ModelView, Records, ShadowModel, Target
+from divulge.data import partial
+from divulge.data.masks import Known
+from divulge.targets.torch import TorchTarget
 
 SIZE = 150
 

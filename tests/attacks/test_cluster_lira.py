@@ -6,15 +6,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from leakscope.attacks import assignment, cluster_lira, in_cluster, mixtures
-from leakscope.attacks.cluster_lira import ClusterLiRA
-from leakscope.attacks.in_cluster import Population
-from leakscope.attacks.threshold import Threshold
-from leakscope.core import Assignment, ModelView, Records
-from leakscope.errors import DataError, NotApplicable, SpecError
-from leakscope.federation.apart import Apart
-from leakscope.metrics import assignment as metrics
-from leakscope.metrics import intervals, membership
+from divulge.attacks import assignment, cluster_lira, in_cluster, mixtures
+from divulge.attacks.cluster_lira import ClusterLiRA
+from divulge.attacks.in_cluster import Population
+from divulge.attacks.threshold import Threshold
+from divulge.core import Assignment, ModelView, Records
+from divulge.errors import DataError, NotApplicable, SpecError
+from divulge.federation.apart import Apart
+from divulge.metrics import assignment as metrics
+from divulge.metrics import intervals, membership
 from tests import federations
 
 RNG = np.random.default_rng(0)

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakscope import catalog
-from leakscope.attacks.decaf import Decaf
-from leakscope.attacks.label_counts import LabelCounts
-from leakscope.core import LocalTraining, Proportions, Received, Round, UpdateView
-from leakscope.errors import NotApplicable, SpecError
-from leakscope.federation import Federation, exact, simulate
-from leakscope.metrics import composition
-from leakscope.training.recipe import Optimiser, Recipe
+from divulge import catalog
+from divulge.attacks.decaf import Decaf
+from divulge.attacks.label_counts import LabelCounts
+from divulge.core import LocalTraining, Proportions, Received, Round, UpdateView
+from divulge.errors import NotApplicable, SpecError
+from divulge.federation import Federation, exact, simulate
+from divulge.metrics import composition
+from divulge.training.recipe import Optimiser, Recipe
 
 from . import federations
 from .federations import COUNTS
@@ -190,7 +190,7 @@ def test_the_attack_leaves_the_transcript_and_the_model_as_they_were(tmp_path: P
 
     simulate(federation, 2, tmp_path / "alone")
     simulate(federation, 1, tmp_path / "attacked")
-    from leakscope.federation import Transcript
+    from divulge.federation import Transcript
 
     half = Transcript.open(tmp_path / "attacked")
     guess(dataclasses.replace(QUICK, clients=24), federations.views(half))

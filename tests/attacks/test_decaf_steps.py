@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
-from leakscope.attacks import decaf_steps
-from leakscope.last_layer import LastLayer, on_simplex, shares_of_biases
+from divulge.attacks import decaf_steps
+from divulge.last_layer import LastLayer, on_simplex, shares_of_biases
 
 
 def bases(seed: int, classes: int = 4, inputs: int = 6) -> np.ndarray:

@@ -7,22 +7,22 @@ import pytest
 import torch
 from scipy import stats
 
-from leakscope.attacks import manipulation
-from leakscope.attacks.interaction_search import InteractionSearch
-from leakscope.attacks.manipulation import Fingerprint, NoiseInjection
-from leakscope.attacks.pixels import PixelNoise
-from leakscope.attacks.raifle import RAIFLE
-from leakscope.attacks.random_interactions import RandomInteractions
-from leakscope.core import Interactions, LocalTraining, Received, Round, UpdateDefence, UpdateView
-from leakscope.data import interactions, letor
-from leakscope.defences import item_check
-from leakscope.defences.secure_sum import SecureSum
-from leakscope.errors import DataError, NotApplicable, SpecError
-from leakscope.federation import rankers, server
-from leakscope.federation.ranking import Pairwise, Pointwise
-from leakscope.federation.recommender import NeuralCF
-from leakscope.federation.recommending import Recommending
-from leakscope.metrics import interactions as metrics
+from divulge.attacks import manipulation
+from divulge.attacks.interaction_search import InteractionSearch
+from divulge.attacks.manipulation import Fingerprint, NoiseInjection
+from divulge.attacks.pixels import PixelNoise
+from divulge.attacks.raifle import RAIFLE
+from divulge.attacks.random_interactions import RandomInteractions
+from divulge.core import Interactions, LocalTraining, Received, Round, UpdateDefence, UpdateView
+from divulge.data import interactions, letor
+from divulge.defences import item_check
+from divulge.defences.secure_sum import SecureSum
+from divulge.errors import DataError, NotApplicable, SpecError
+from divulge.federation import rankers, server
+from divulge.federation.ranking import Pairwise, Pointwise
+from divulge.federation.recommender import NeuralCF
+from divulge.federation.recommending import Recommending
+from divulge.metrics import interactions as metrics
 
 RNG = np.random.default_rng(0)
 

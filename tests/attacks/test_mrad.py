@@ -5,19 +5,19 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from leakscope import auditing, catalog
-from leakscope.attacks import detectors
-from leakscope.attacks.gradient_norm import GradientNorm
-from leakscope.attacks.mrad import MRAD
-from leakscope.attacks.reconstruct import Descent
-from leakscope.attacks.threshold import Threshold
-from leakscope.controls import fewest_covered
-from leakscope.core import LastLayer, Need, Status
-from leakscope.data.masks import Known
-from leakscope.errors import BudgetSpent, NotApplicable, SpecError
-from leakscope.metrics import membership
-from leakscope.targets.counting import Counting
-from leakscope.targets.function import FunctionTarget
+from divulge import auditing, catalog
+from divulge.attacks import detectors
+from divulge.attacks.gradient_norm import GradientNorm
+from divulge.attacks.mrad import MRAD
+from divulge.attacks.reconstruct import Descent
+from divulge.attacks.threshold import Threshold
+from divulge.controls import fewest_covered
+from divulge.core import LastLayer, Need, Status
+from divulge.data.masks import Known
+from divulge.errors import BudgetSpent, NotApplicable, SpecError
+from divulge.metrics import membership
+from divulge.targets.counting import Counting
+from divulge.targets.function import FunctionTarget
 
 from . import partly_known as world
 

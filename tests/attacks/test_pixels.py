@@ -13,11 +13,11 @@ import pytest
 import torch
 from torch import nn
 
-from leakscope.attacks.pixels import AsTheyAre, GradientSign, PixelNoise, Versions
-from leakscope.data.batches import kept
-from leakscope.errors import SpecError
-from leakscope.metrics import images as quality
-from leakscope.targets.extractor import Extractor
+from divulge.attacks.pixels import AsTheyAre, GradientSign, PixelNoise, Versions
+from divulge.data.batches import kept
+from divulge.errors import SpecError
+from divulge.metrics import images as quality
+from divulge.targets.extractor import Extractor
 
 IMAGES = np.random.default_rng(0).integers(40, 216, (4, 3, 10, 10)).astype(np.uint8)
 
@@ -135,9 +135,9 @@ def test_what_makes_no_sense_is_refused() -> None:
 PROGRAM = """
 import os, signal, sys
 from pathlib import Path
-from leakscope.attacks.pixels import PixelNoise
-from leakscope.errors import SpecError
-from leakscope.federation.ranking import Pointwise
+from divulge.attacks.pixels import PixelNoise
+from divulge.errors import SpecError
+from divulge.federation.ranking import Pointwise
 from tests.attacks.test_pixels import manipulated
 for wrong in (lambda: PixelNoise(optimiser="adma"), lambda: Pointwise(loss="entropy")):
     try:

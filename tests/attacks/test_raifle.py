@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from leakscope.attacks import raifle_embedding, raifle_linear, rounding
-from leakscope.attacks.raifle import RAIFLE
-from leakscope.attacks.raifle_match import match
-from leakscope.attacks.simulated_user import SimulatedUser
-from leakscope.core import (
+from divulge.attacks import raifle_embedding, raifle_linear, rounding
+from divulge.attacks.raifle import RAIFLE
+from divulge.attacks.raifle_match import match
+from divulge.attacks.simulated_user import SimulatedUser
+from divulge.core import (
     Challenge,
     Interactions,
     LocalTraining,
@@ -24,17 +24,17 @@ from leakscope.core import (
     UpdateDefence,
     UpdateView,
 )
-from leakscope.data import interactions, letor
-from leakscope.defences.local_noise import LocalNoise
-from leakscope.errors import DataError, NotApplicable, SpecError
-from leakscope.federation import clicks, handing_out, rankers
-from leakscope.federation.outgoing import Outgoing
-from leakscope.federation.own_interactions import OwnInteractions
-from leakscope.federation.ranking import Pairwise, Pointwise
-from leakscope.federation.recommender import NeuralCF
-from leakscope.federation.recommending import Recommending
-from leakscope.federation.searching import Searching
-from leakscope.metrics import interactions as metrics
+from divulge.data import interactions, letor
+from divulge.defences.local_noise import LocalNoise
+from divulge.errors import DataError, NotApplicable, SpecError
+from divulge.federation import clicks, handing_out, rankers
+from divulge.federation.outgoing import Outgoing
+from divulge.federation.own_interactions import OwnInteractions
+from divulge.federation.ranking import Pairwise, Pointwise
+from divulge.federation.recommender import NeuralCF
+from divulge.federation.recommending import Recommending
+from divulge.federation.searching import Searching
+from divulge.metrics import interactions as metrics
 
 Game = Challenge[UpdateView, Interactions]
 NONE = UpdateDefence()

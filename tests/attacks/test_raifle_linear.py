@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leakscope.attacks import raifle_linear
-from leakscope.attacks.raifle_linear import _posterior
-from leakscope.core import Affine
+from divulge.attacks import raifle_linear
+from divulge.attacks.raifle_linear import _posterior
+from divulge.core import Affine
 
 PRIOR = 0.25
 

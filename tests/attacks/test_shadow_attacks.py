@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from leakscope import auditing, catalog, controls
-from leakscope.attacks import rmia, shadow_answers, stand_ins
-from leakscope.attacks.calibrated import Calibrated
-from leakscope.attacks.lira import LiRA
-from leakscope.attacks.rmia import RMIA
-from leakscope.attacks.shadow import Shadow
-from leakscope.attacks.shadow_stack import ShadowStack
-from leakscope.controls import fewest_covered
-from leakscope.core import MembershipAttack, ModelView, Need, PoolAnswers, Shadows
-from leakscope.errors import DataError, NotApplicable
-from leakscope.metrics import membership
+from divulge import auditing, catalog, controls
+from divulge.attacks import rmia, shadow_answers, stand_ins
+from divulge.attacks.calibrated import Calibrated
+from divulge.attacks.lira import LiRA
+from divulge.attacks.rmia import RMIA
+from divulge.attacks.shadow import Shadow
+from divulge.attacks.shadow_stack import ShadowStack
+from divulge.controls import fewest_covered
+from divulge.core import MembershipAttack, ModelView, Need, PoolAnswers, Shadows
+from divulge.errors import DataError, NotApplicable
+from divulge.metrics import membership
 
 from .. import naive_shadows, table, worlds
 

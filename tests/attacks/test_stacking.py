@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy import special
 
-from leakscope import catalog
-from leakscope.attacks import assignment, federated_baselines, stacking
-from leakscope.attacks.stacking import Stacking
-from leakscope.attacks.threshold import Threshold
-from leakscope.core import NOBODY, ModelView
-from leakscope.errors import NotApplicable, SpecError
-from leakscope.metrics import assignment as metrics
-from leakscope.metrics import membership
+from divulge import catalog
+from divulge.attacks import assignment, federated_baselines, stacking
+from divulge.attacks.stacking import Stacking
+from divulge.attacks.threshold import Threshold
+from divulge.core import NOBODY, ModelView
+from divulge.errors import NotApplicable, SpecError
+from divulge.metrics import assignment as metrics
+from divulge.metrics import membership
 from tests import federations
 
 pytest.importorskip("xgboost")

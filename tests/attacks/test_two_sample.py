@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from leakscope.attacks import signals
-from leakscope.attacks.two_sample import BINS, TwoSample, _binned
-from leakscope.core import ModelView, Need, Records
-from leakscope.errors import NotApplicable, SpecError
-from leakscope.metrics import membership
+from divulge.attacks import signals
+from divulge.attacks.two_sample import BINS, TwoSample, _binned
+from divulge.core import ModelView, Need, Records
+from divulge.errors import NotApplicable, SpecError
+from divulge.metrics import membership
 
 MEMBERS, OTHERS = 300, 300
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from leakscope.attacks import share_regression, virtual_clients
+from divulge.attacks import share_regression, virtual_clients
 
 
 @pytest.mark.parametrize("size", [513, 1024, 20_000])

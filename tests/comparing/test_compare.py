@@ -17,17 +17,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-import leakscope
-from leakscope import across, atomic, catalog
-from leakscope.cli import main
-from leakscope.comparing import result
-from leakscope.comparing.result import Comparison
-from leakscope.core import Estimate
-from leakscope.defences.coarse import TopOne
-from leakscope.errors import SpecError, StoreError
-from leakscope.metrics.tradeoff import aop_estimate
-from leakscope.report import front, rivals
-from leakscope.targets.function import FunctionTarget
+import divulge
+from divulge import across, atomic, catalog
+from divulge.cli import main
+from divulge.comparing import result
+from divulge.comparing.result import Comparison
+from divulge.core import Estimate
+from divulge.defences.coarse import TopOne
+from divulge.errors import SpecError, StoreError
+from divulge.metrics.tradeoff import aop_estimate
+from divulge.report import front, rivals
+from divulge.targets.function import FunctionTarget
 
 from .. import memorising
 from ..report import markup
@@ -51,7 +51,7 @@ WAYS = {"plain": remember, "rule": forget, "label": (remember, TopOne())}
 
 
 def compared(folder: Path | None, ways: Mapping[str, Any] = WAYS, **more: Any) -> Comparison:
-    return leakscope.compare(
+    return divulge.compare(
         {**ways, **more},
         records=RECORDS,
         models=4,
@@ -236,7 +236,7 @@ def test_a_folder_of_another_kind_is_refused(tmp_path: Path) -> None:
 def test_an_unfinished_comparison_says_so(found: Comparison, tmp_path: Path) -> None:
     plan = dataclasses.replace(found.plan, schema=99)
     atomic.write(tmp_path / result.NAME, atomic.to_json(plan, result.Plan).encode())
-    with pytest.raises(StoreError, match="newer leakscope"):
+    with pytest.raises(StoreError, match="newer divulge"):
         result.load(tmp_path)
     atomic.write(tmp_path / result.NAME, atomic.to_json(found.plan, result.Plan).encode())
     with pytest.raises(StoreError, match=r"across\.json"):
@@ -250,7 +250,7 @@ def test_an_unfinished_comparison_says_so(found: Comparison, tmp_path: Path) -> 
 )  # fmt: skip
 def test_what_is_no_defence_is_refused(ways: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match=message):
-        leakscope.compare(ways, records=RECORDS)
+        divulge.compare(ways, records=RECORDS)
 
 
 POINT = st.tuples(st.sampled_from([0.1, 0.5, 0.9]), st.sampled_from([0.5, 0.6, 0.7]))

@@ -1,4 +1,4 @@
-"""A chosen defence's model in files that need no leakscope, and its model card."""
+"""A chosen defence's model in files that need no divulge, and its model card."""
 
 import subprocess
 import sys
@@ -11,21 +11,21 @@ from click.testing import CliRunner
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
-import leakscope
-from leakscope import catalog
-from leakscope.cli import main
-from leakscope.comparing.perform import compare
-from leakscope.comparing.result import Comparison
-from leakscope.defences.coarse import Rounding
-from leakscope.errors import SpecError, StoreError
-from leakscope.targets import saved
-from leakscope.training.fleet import Fleet
-from leakscope.training.recipe import Recipe
+import divulge
+from divulge import catalog
+from divulge.cli import main
+from divulge.comparing.perform import compare
+from divulge.comparing.result import Comparison
+from divulge.defences.coarse import Rounding
+from divulge.errors import SpecError, StoreError
+from divulge.targets import saved
+from divulge.training.fleet import Fleet
+from divulge.training.recipe import Recipe
 
 from .. import memorising
 
 RECORDS = memorising.draw(300)
-NARROW = leakscope.Records(RECORDS.x.astype(np.float32), RECORDS.y)
+NARROW = divulge.Records(RECORDS.x.astype(np.float32), RECORDS.y)
 ATTACKS = (catalog.attack("calibrated"), catalog.attack("external"))
 
 
@@ -63,12 +63,12 @@ def test_each_file_is_the_audited_model(exported: tuple[Comparison, Path]) -> No
     np.testing.assert_allclose(program.predict(NARROW.x[:1]), audited[:1], atol=1e-6)
 
 
-def test_another_program_opens_it_without_leakscope(exported: tuple[Comparison, Path]) -> None:
+def test_another_program_opens_it_without_divulge(exported: tuple[Comparison, Path]) -> None:
     folder = exported[1]
     code = (
         "import sys, torch\n"
         f"module = torch.export.load({str(folder / 'model.pt2')!r}).module()\n"
-        "print(tuple(module(torch.zeros(5, 3)).shape), 'leakscope' in sys.modules)"
+        "print(tuple(module(torch.zeros(5, 3)).shape), 'divulge' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "(5, 2) False"

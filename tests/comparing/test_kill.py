@@ -53,7 +53,7 @@ def run(folder: Path, kill_at: int, *more: str) -> int:
     folder.mkdir(exist_ok=True)
     (folder / "subject.py").write_text(SUBJECT)
     (folder / "compare.toml").write_text(SETTINGS)
-    line = [sys.executable, "-m", "leakscope", "compare", str(folder / "compare.toml"),
+    line = [sys.executable, "-m", "divulge", "compare", str(folder / "compare.toml"),
             "--run", str(folder / "run"), *more]  # fmt: skip
     environment = os.environ | {"KILL_AT": str(kill_at)}
     return subprocess.run(line, capture_output=True, env=environment, check=False).returncode

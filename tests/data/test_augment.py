@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from leakscope.core import Records
-from leakscope.data.augment import WAYS, seen
-from leakscope.errors import DataError, SpecError
+from divulge.core import Records
+from divulge.data.augment import WAYS, seen
+from divulge.errors import DataError, SpecError
 
 IMAGE = np.arange(12).reshape(1, 1, 3, 4)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leakscope.data.batches import kept
-from leakscope.errors import SpecError, StoreError
+from divulge.data.batches import kept
+from divulge.errors import SpecError, StoreError
 
 ROWS = np.arange(20, dtype=np.uint8).reshape(10, 2)
 

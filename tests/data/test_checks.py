@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from leakscope.core import Check, Records, Verdict
-from leakscope.data import checks
-from leakscope.errors import DataError
+from divulge.core import Check, Records, Verdict
+from divulge.data import checks
+from divulge.errors import DataError
 
 
 def subject(seed: int = 0, shift: float = 0.0, n: int = 400) -> checks.Subject:

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leakscope.data import bundled, files
-from leakscope.errors import DataError, SpecError
+from divulge.data import bundled, files
+from divulge.errors import DataError, SpecError
 
 X = np.arange(12.0).reshape(4, 3)
 Y = np.array([0, 1, 2, 1])

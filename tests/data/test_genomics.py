@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakscope.data import genomics, pickled
-from leakscope.errors import DataError
+from divulge.data import genomics, pickled
+from divulge.errors import DataError
 from tests import federations
 
 

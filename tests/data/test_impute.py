@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leakscope.core import Records
-from leakscope.data import impute, masks, partial
-from leakscope.data.masks import Fill, Known
-from leakscope.errors import DataError
+from divulge.core import Records
+from divulge.data import impute, masks, partial
+from divulge.data.masks import Fill, Known
+from divulge.errors import DataError
 
 FILLS = get_args(Fill)
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leakscope.data import interactions, letor, lines
-from leakscope.errors import DataError
+from divulge.data import interactions, letor, lines
+from divulge.errors import DataError
 
 
 def real(name: str) -> Path:
-    path = Path(os.environ.get("LEAKSCOPE_DATA", ""), name)
-    if "LEAKSCOPE_DATA" not in os.environ or not path.is_file():
-        pytest.skip(f"no {name} in the folder LEAKSCOPE_DATA")
+    path = Path(os.environ.get("DIVULGE_DATA", ""), name)
+    if "DIVULGE_DATA" not in os.environ or not path.is_file():
+        pytest.skip(f"no {name} in the folder DIVULGE_DATA")
     return path
 
 

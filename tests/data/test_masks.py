@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from leakscope.data import masks
-from leakscope.data.masks import Known
-from leakscope.errors import DataError, SpecError
+from divulge.data import masks
+from divulge.data.masks import Known
+from divulge.errors import DataError, SpecError
 
 SHARES = (0.0, 0.1, 0.5, 0.9, 1.0)
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from leakscope.core import ClientContext, ServerView, Update, UpdateDefence
-from leakscope.defences import exchange
+from divulge.core import ClientContext, ServerView, Update, UpdateDefence
+from divulge.defences import exchange
 
 WEIGHTS: Update = {
     "layer.weight": np.zeros((3, 4), np.float32),

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from leakscope.core import ClientUpdates, Guarantee, ServerView, Update, UpdateDefence, UpdateSum
-from leakscope.defences import exchange
-from leakscope.errors import DataError
+from divulge.core import ClientUpdates, Guarantee, ServerView, Update, UpdateDefence, UpdateSum
+from divulge.defences import exchange
+from divulge.errors import DataError
 
 from . import rounds
 

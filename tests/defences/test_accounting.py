@@ -6,8 +6,8 @@ import dp_accounting
 import pytest
 from scipy import optimize, stats
 
-from leakscope.defences.accounting import epsilon_of, noise_for
-from leakscope.errors import SpecError
+from divulge.defences.accounting import epsilon_of, noise_for
+from divulge.errors import SpecError
 
 DELTA = 1e-5
 

@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-import leakscope
-from leakscope import catalog, listing
-from leakscope.core import AnswerDefence, Finding, Need
-from leakscope.defences.answer_noise import AnswerNoise
-from leakscope.defences.coarse import Rounding, TopOne
-from leakscope.defences.defended import Defended
-from leakscope.defences.temperature import Temperature
-from leakscope.errors import SpecError
-from leakscope.targets.answers import offers, to_probabilities
-from leakscope.targets.function import FunctionTarget
+import divulge
+from divulge import catalog, listing
+from divulge.core import AnswerDefence, Finding, Need
+from divulge.defences.answer_noise import AnswerNoise
+from divulge.defences.coarse import Rounding, TopOne
+from divulge.defences.defended import Defended
+from divulge.defences.temperature import Temperature
+from divulge.errors import SpecError
+from divulge.targets.answers import offers, to_probabilities
+from divulge.targets.function import FunctionTarget
 
 from .. import memorising
 
@@ -192,7 +192,7 @@ MODEL = memorising.train(MEMBERS.x, MEMBERS.y, 0)
 
 
 def audited(answers: AnswerDefence | None, *attacks: str) -> tuple[Finding, ...]:
-    found = leakscope.audit(
+    found = divulge.audit(
         MODEL,
         members=MEMBERS,
         nonmembers=NONMEMBERS,
@@ -221,7 +221,7 @@ def test_shadows_answer_behind_the_same_defence() -> None:
 
 
 def test_models_in_turn_answer_behind_it_too() -> None:
-    found = leakscope.leave_one_out(
+    found = divulge.leave_one_out(
         memorising.train,
         records=RECORDS,
         models=3,
@@ -259,10 +259,10 @@ def model(asked):
 def test_settings_in_a_file_put_it_before_the_model(tmp_path: Path) -> None:
     (tmp_path / "subject.py").write_text(SUBJECT)
     (tmp_path / "audit.toml").write_text(SETTINGS)
-    found = leakscope.audit_file(tmp_path / "audit.toml")
+    found = divulge.audit_file(tmp_path / "audit.toml")
     score = found.contents.entries[0].score
     assert score is not None
     assert len(np.unique(score)) <= 11
     (tmp_path / "audit.toml").write_text(SETTINGS.replace("rounding", "rounded"))
     with pytest.raises(SpecError, match="did you mean 'rounding'"):
-        leakscope.audit_file(tmp_path / "audit.toml")
+        divulge.audit_file(tmp_path / "audit.toml")

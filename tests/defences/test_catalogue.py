@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from leakscope import catalog, listing
-from leakscope.core import ClientContext, Update, UpdateDefence
-from leakscope.defences.compose import chain
-from leakscope.errors import DataError, SpecError
+from divulge import catalog, listing
+from divulge.core import ClientContext, Update, UpdateDefence
+from divulge.defences.compose import chain
+from divulge.errors import DataError, SpecError
 
 from . import table
 

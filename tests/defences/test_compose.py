@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from leakscope.core import ClientContext, RoundContext, ServerView, Update, UpdateDefence, UpdateSum
-from leakscope.defences.compose import chain, none
-from leakscope.defences.compress import Sign, TopK
-from leakscope.defences.local_noise import LocalNoise
-from leakscope.defences.secure_sum import SecureSum
-from leakscope.errors import SpecError
+from divulge.core import ClientContext, RoundContext, ServerView, Update, UpdateDefence, UpdateSum
+from divulge.defences.compose import chain, none
+from divulge.defences.compress import Sign, TopK
+from divulge.defences.local_noise import LocalNoise
+from divulge.defences.secure_sum import SecureSum
+from divulge.errors import SpecError
 
 from . import rounds, table
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
-from leakscope.core import Update
-from leakscope.defences.compress import Sign, TopK
+from divulge.core import Update
+from divulge.defences.compress import Sign, TopK
 
 from . import rounds
 

@@ -8,13 +8,13 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from leakscope.core import Records
-from leakscope.defences import discriminator as discriminators
-from leakscope.defences.dap import DAP
-from leakscope.defences.misleading import Misleading
-from leakscope.errors import DataError, TargetError
-from leakscope.training.loop import Job
-from leakscope.training.pool import Tensors
+from divulge.core import Records
+from divulge.defences import discriminator as discriminators
+from divulge.defences.dap import DAP
+from divulge.defences.misleading import Misleading
+from divulge.errors import DataError, TargetError
+from divulge.training.loop import Job
+from divulge.training.pool import Tensors
 
 from . import trained_table as table
 

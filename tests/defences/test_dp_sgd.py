@@ -12,15 +12,15 @@ from scipy import stats
 from scipy.special import softmax
 from torch import nn
 
-from leakscope.core import Private, Records, Target, Trainer
-from leakscope.defences.accounting import epsilon_of
-from leakscope.defences.dp_sgd import DPSGD
-from leakscope.defences.noisy_steps import Clipping
-from leakscope.defences.per_record import layer_norm
-from leakscope.errors import DataError, SpecError, TargetError
-from leakscope.metrics import membership
-from leakscope.training.fleet import Fleet
-from leakscope.training.recipe import Recipe
+from divulge.core import Private, Records, Target, Trainer
+from divulge.defences.accounting import epsilon_of
+from divulge.defences.dp_sgd import DPSGD
+from divulge.defences.noisy_steps import Clipping
+from divulge.defences.per_record import layer_norm
+from divulge.errors import DataError, SpecError, TargetError
+from divulge.metrics import membership
+from divulge.training.fleet import Fleet
+from divulge.training.recipe import Recipe
 
 CLIPPINGS: list[Clipping] = ["per-record", "ghost"]
 FEATURES, CLASSES = 6, 3
@@ -257,9 +257,9 @@ def test_senseless_settings_are_refused(settings: dict[str, Any], said: str) -> 
 def test_an_unknown_way_of_clipping_is_refused_with_the_nearest_known_one() -> None:
     # in a process of its own: here the tests' type checker would refuse it first
     program = """
-from leakscope.defences.dp_sgd import DPSGD
-from leakscope.errors import SpecError
-from leakscope.training.recipe import Recipe
+from divulge.defences.dp_sgd import DPSGD
+from divulge.errors import SpecError
+from divulge.training.recipe import Recipe
 try:
     DPSGD(Recipe(list), 1e-5, 1.0, clipping="gost")
 except SpecError as error:

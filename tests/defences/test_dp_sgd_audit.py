@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-import leakscope
+import divulge
 
 SUBJECT = """
 import numpy as np
 from torch import nn
-from leakscope import Records
-from leakscope.defences.dp_sgd import DPSGD
-from leakscope.training.recipe import Recipe
+from divulge import Records
+from divulge.defences.dp_sgd import DPSGD
+from divulge.training.recipe import Recipe
 
 rng = np.random.default_rng(0)
 x, y = rng.normal(size=(600, 6)).astype(np.float32), rng.integers(0, 3, 600)
@@ -42,7 +42,7 @@ def test_the_guarantee_of_the_shadows_is_the_claim(tmp_path: Path) -> None:
     """The network's code stands in a file that other processes cannot import."""
     (tmp_path / "subject.py").write_text(SUBJECT)
     (tmp_path / "audit.toml").write_text(SETTINGS)
-    found = leakscope.audit_file(tmp_path / "audit.toml")
+    found = divulge.audit_file(tmp_path / "audit.toml")
     claim = found.summary.claim
     assert claim is not None
     assert (claim.epsilon, claim.delta, claim.derived) == (2.0, 1e-5, True)

@@ -16,11 +16,11 @@ from jaxtyping import Float
 from scipy import special, stats
 from torch import nn
 
-from leakscope.core import Guarantee, Records
-from leakscope.defences.dp_sgd import DPSGD
-from leakscope.metrics.audit_epsilon import add_or_remove_bound
-from leakscope.randomness import stream
-from leakscope.training.recipe import Recipe
+from divulge.core import Guarantee, Records
+from divulge.defences.dp_sgd import DPSGD
+from divulge.metrics.audit_epsilon import add_or_remove_bound
+from divulge.randomness import stream
+from divulge.training.recipe import Recipe
 
 pytest.importorskip("opacus")
 pytest.importorskip("dp_accounting")
@@ -136,7 +136,7 @@ def test_no_audit_measures_more_than_is_promised(trainer: DPSGD) -> None:
 
 @both
 def test_the_bound_of_one_training_run_stays_below_too(trainer: DPSGD) -> None:
-    """leakscope's own: false alarms 1e-4 at most, over all models."""
+    """divulge's own: false alarms 1e-4 at most, over all models."""
     confidence = 1 - 1e-4 / (AUDITS * 2)
     for seed in range(2):
         for score, member in play(trainer, AUDITS, seed):

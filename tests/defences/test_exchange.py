@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from leakscope.core import ClientUpdates, Message, UpdateDefence
-from leakscope.defences import exchange
-from leakscope.defences.compose import none
-from leakscope.defences.secure_sum import SecureSum
-from leakscope.errors import DataError, SpecError
+from divulge.core import ClientUpdates, Message, UpdateDefence
+from divulge.defences import exchange
+from divulge.defences.compose import none
+from divulge.defences.secure_sum import SecureSum
+from divulge.errors import DataError, SpecError
 
 from . import rounds
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 from scipy import integrate, stats
 
-from leakscope.defences import gaussian
-from leakscope.defences.local_noise import LocalNoise
-from leakscope.errors import DataError, SpecError
+from divulge.defences import gaussian
+from divulge.defences.local_noise import LocalNoise
+from divulge.errors import DataError, SpecError
 
 from . import rounds
 

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from leakscope.core import ClientContext, Message, RoundContext, Update, UpdateSum
-from leakscope.defences import exchange
-from leakscope.defences.secure_sum import OneTimeKey, SecureSum
-from leakscope.errors import DataError, MissingExtra, SpecError
+from divulge.core import ClientContext, Message, RoundContext, Update, UpdateSum
+from divulge.defences import exchange
+from divulge.defences.secure_sum import OneTimeKey, SecureSum
+from divulge.errors import DataError, MissingExtra, SpecError
 
 from . import rounds
 
@@ -285,5 +285,5 @@ def test_a_sum_cannot_be_unmasked_twice() -> None:
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.asymmetric.x25519", None)
-    with pytest.raises(MissingExtra, match=r"leakscope\[federation\]"):
+    with pytest.raises(MissingExtra, match=r"divulge\[federation\]"):
         SUM.announce()

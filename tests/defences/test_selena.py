@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from leakscope.core import Records
-from leakscope.defences.selena import SELENA, _SoftLabels
-from leakscope.errors import DataError
-from leakscope.randomness import stream
-from leakscope.training.fleet import Fleet
-from leakscope.training.loop import Job
-from leakscope.training.pool import Tensors
+from divulge.core import Records
+from divulge.defences.selena import SELENA, _SoftLabels
+from divulge.errors import DataError
+from divulge.randomness import stream
+from divulge.training.fleet import Fleet
+from divulge.training.loop import Job
+from divulge.training.pool import Tensors
 
 from . import trained_table as table
 

@@ -9,12 +9,12 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from leakscope.defences.discriminator import Discriminator, Samples, Taught, evidence, trained
-from leakscope.defences.misleading import Misleading
-from leakscope.defences.suspicion import Suspicion
-from leakscope.training import loop
-from leakscope.training.loop import Job
-from leakscope.training.pool import Arrays
+from divulge.defences.discriminator import Discriminator, Samples, Taught, evidence, trained
+from divulge.defences.misleading import Misleading
+from divulge.defences.suspicion import Suspicion
+from divulge.training import loop
+from divulge.training.loop import Job
+from divulge.training.pool import Arrays
 
 from . import trained_table as table
 

@@ -10,13 +10,13 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from leakscope import catalog
-from leakscope.core import Records, Target
-from leakscope.defences.regularise import Dropping
-from leakscope.defences.trained import Trained
-from leakscope.errors import SpecError
-from leakscope.training.fleet import Fleet
-from leakscope.training.recipe import Recipe
+from divulge import catalog
+from divulge.core import Records, Target
+from divulge.defences.regularise import Dropping
+from divulge.defences.trained import Trained
+from divulge.errors import SpecError
+from divulge.training.fleet import Fleet
+from divulge.training.recipe import Recipe
 
 from . import trained_table as table
 

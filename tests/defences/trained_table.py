@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import nn
 
-from leakscope import auditing, catalog
-from leakscope.core import Challenge, Membership, ModelView, Records, Target, Trainer
-from leakscope.errors import DataError, SpecError
-from leakscope.training.fleet import Fleet
-from leakscope.training.recipe import Recipe
-from leakscope.training.trainers import as_trainer, trainer_name
+from divulge import auditing, catalog
+from divulge.core import Challenge, Membership, ModelView, Records, Target, Trainer
+from divulge.errors import DataError, SpecError
+from divulge.training.fleet import Fleet
+from divulge.training.recipe import Recipe
+from divulge.training.trainers import as_trainer, trainer_name
 
 Property = Callable[[Any], None]
 FEATURES, CLASSES = 12, 3

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from leakscope.errors import DataError, LeakscopeError
-from leakscope.experiments import pieces
-from leakscope.experiments.crew import Crew
-from leakscope.experiments.pieces import Work
+from divulge.errors import DataError, DivulgeError
+from divulge.experiments import pieces
+from divulge.experiments.crew import Crew
+from divulge.experiments.pieces import Work
 
 from . import trial
 
@@ -56,5 +56,5 @@ def test_each_works_with_one_thread_and_pieces_are_stored(tmp_path: Path) -> Non
 def test_errors_of_ours_pass_and_a_death_is_said_in_our_words() -> None:
     with Crew(2) as crew, pytest.raises(DataError, match="another number"):
         list(crew.each(refused, [1, 2]))
-    with Crew(2) as crew, pytest.raises(LeakscopeError, match="one died"):
+    with Crew(2) as crew, pytest.raises(DivulgeError, match="one died"):
         list(crew.each(died, [1, 2]))

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakscope.core import Records
-from leakscope.defences.accounting import epsilon_of
-from leakscope.experiments import dap_making, dap_models, dap_world
-from leakscope.experiments.dap_making import DELTA, NOISE, epochs_for
-from leakscope.experiments.dap_models import Scale
-from leakscope.experiments.dap_rows import rows
-from leakscope.experiments.dap_world import Sizes
-from leakscope.experiments.table import find
+from divulge.core import Records
+from divulge.defences.accounting import epsilon_of
+from divulge.experiments import dap_making, dap_models, dap_world
+from divulge.experiments.dap_making import DELTA, NOISE, epochs_for
+from divulge.experiments.dap_models import Scale
+from divulge.experiments.dap_rows import rows
+from divulge.experiments.dap_world import Sizes
+from divulge.experiments.table import find
 
 CACHES = (
     dap_world.world,

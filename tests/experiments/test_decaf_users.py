@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from leakscope.core import Records
-from leakscope.experiments import decaf_users
-from leakscope.experiments.decaf_networks import Kind, Network
-from leakscope.experiments.decaf_rows import ATTACKS, COLUMNS, PUBLISHED, RATES
-from leakscope.experiments.decaf_users import ACCURACY, Setting
+from divulge.core import Records
+from divulge.experiments import decaf_users
+from divulge.experiments.decaf_networks import Kind, Network
+from divulge.experiments.decaf_rows import ATTACKS, COLUMNS, PUBLISHED, RATES
+from divulge.experiments.decaf_users import ACCURACY, Setting
 
 NETWORK = Network((1, 14, 14), 10)
 USERS = ((1.0, 1.0, 1.0), (4.0, 2.0, 0.0), (0.0, 0.0, 1.0))

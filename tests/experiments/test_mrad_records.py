@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakscope.core import Records
-from leakscope.data.masks import Known
-from leakscope.experiments import mrad_records, mrad_worlds
-from leakscope.experiments.mrad_records import ACCURACY, measured
-from leakscope.experiments.mrad_worlds import Audited, Data
-from leakscope.experiments.table import find
-from leakscope.training.recipe import Recipe
+from divulge.core import Records
+from divulge.data.masks import Known
+from divulge.experiments import mrad_records, mrad_worlds
+from divulge.experiments.mrad_records import ACCURACY, measured
+from divulge.experiments.mrad_worlds import Audited, Data
+from divulge.experiments.table import find
+from divulge.training.recipe import Recipe
 
 pytest.importorskip("torch")
 
@@ -39,7 +39,7 @@ def _synthetic(data: Data) -> Records:
 
 
 def _recipe(audited: Audited) -> Recipe:
-    from leakscope.experiments import small_networks as networks
+    from divulge.experiments import small_networks as networks
 
     network = {
         "perceptron": networks.perceptron(12, 8, 3),

@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from leakscope.core import Records, Target
-from leakscope.experiments import genomes, nist_packs
-from leakscope.targets.function import FunctionTarget
+from divulge.core import Records, Target
+from divulge.experiments import genomes, nist_packs
+from divulge.targets.function import FunctionTarget
 from tests import federations
 
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from leakscope.core import Estimate
-from leakscope.experiments import figures, page
-from leakscope.experiments.outcome import Cell, Made, Outcome
-from leakscope.experiments.table import Size
+from divulge.core import Estimate
+from divulge.experiments import figures, page
+from divulge.experiments.outcome import Cell, Made, Outcome
+from divulge.experiments.table import Size
 
 from ..report import markup
 
@@ -21,7 +21,7 @@ def outcome(size: Size = "small", date: str = "2026-01-01", table: str = "decaf-
         Cell(HOSTILE, "L1", Estimate(0.4, 0.3, 0.5), None),
         Cell(HOSTILE, "other", None, 0.5, "expected data, got none"),
     )
-    made = Made(f"leakscope reproduce {table}", "abc123", 2, 1, date, 60.0, "0.1.0")
+    made = Made(f"divulge reproduce {table}", "abc123", 2, 1, date, 60.0, "0.1.0")
     rows, columns = ("plain", HOSTILE), ("L1", "other")
     return Outcome(table, size, "A title", "Nobody 2026", rows, columns, HOSTILE, cells, made)
 
@@ -56,7 +56,7 @@ def test_the_page_says_what_it_compares_and_shows_nothing_that_runs(tmp_path: Pa
     assert "Of 1 published figure in them, 1 lie within" in text
     assert "paper 0.250, -0.050" in text
     assert "expected data, got none" in text
-    assert "leakscope reproduce decaf-table3" in text
+    assert "divulge reproduce decaf-table3" in text
     assert "commit abc123" in text
     assert "<code>nist-table2</code>" in text  # not measured yet
     assert text.count("<svg") == 2

@@ -1,9 +1,9 @@
 """The privacy-utility curve: cells of two tables about the same ranker, and nothing else."""
 
-from leakscope.core import Estimate
-from leakscope.experiments import privacy_utility, raifle_table9, raifle_table10
-from leakscope.experiments.outcome import Cell, Made, Outcome
-from leakscope.experiments.table import Table
+from divulge.core import Estimate
+from divulge.experiments import privacy_utility, raifle_table9, raifle_table10
+from divulge.experiments.outcome import Cell, Made, Outcome
+from divulge.experiments.table import Table
 
 
 def outcome(name: str, table: Table, column: str) -> Outcome:
@@ -12,7 +12,7 @@ def outcome(name: str, table: Table, column: str) -> Outcome:
         Cell(row.name, column, Estimate(place / 100, 0.0, 1.0), None)
         for place, row in enumerate(table.rows)
     )
-    made = Made("leakscope reproduce", "abc123", 2, 1, "2026-01-01", 60.0, "0.1.0")
+    made = Made("divulge reproduce", "abc123", 2, 1, "2026-01-01", 60.0, "0.1.0")
     rows = tuple(row.name for row in table.rows)
     return Outcome(name, "small", "title", "source", rows, (column,), "", cells, made)
 

@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import nn
 
-from leakscope.attacks.pixels import PixelNoise
-from leakscope.experiments import raifle_images as experiment
-from leakscope.experiments import vision
-from leakscope.experiments.raifle_images import Manipulation, Scale
-from leakscope.targets.extractor import Extractor
+from divulge.attacks.pixels import PixelNoise
+from divulge.experiments import raifle_images as experiment
+from divulge.experiments import vision
+from divulge.experiments.raifle_images import Manipulation, Scale
+from divulge.targets.extractor import Extractor
 
-DATA = os.environ.get("LEAKSCOPE_DATA")
-needs_data = pytest.mark.skipif(not DATA, reason="needs LEAKSCOPE_DATA, a folder with data sets")
+DATA = os.environ.get("DIVULGE_DATA")
+needs_data = pytest.mark.skipif(not DATA, reason="needs DIVULGE_DATA, a folder with data sets")
 
 
 REPEATS = [scale.repeats for scale in experiment.SCALES.values()]

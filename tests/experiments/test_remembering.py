@@ -4,8 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from leakscope.experiments.remembering import Remembering, _moved  # noqa: E402
-from leakscope.federation.recommender import ITEMS, NeuralCF  # noqa: E402
+from divulge.experiments.remembering import Remembering, _moved  # noqa: E402
+from divulge.federation.recommender import ITEMS, NeuralCF  # noqa: E402
 
 
 def test_it_trains_as_fncf_and_once() -> None:

@@ -11,13 +11,13 @@ import pytest
 from click.testing import CliRunner
 from scipy import stats
 
-from leakscope.cli import main
-from leakscope.core import Estimate
-from leakscope.experiments import pieces, reproducing
-from leakscope.experiments import table as tables
-from leakscope.experiments.outcome import Outcome, read
-from leakscope.experiments.reproducing import reproduce
-from leakscope.experiments.table import Row, Size
+from divulge.cli import main
+from divulge.core import Estimate
+from divulge.experiments import pieces, reproducing
+from divulge.experiments import table as tables
+from divulge.experiments.outcome import Outcome, read
+from divulge.experiments.reproducing import reproduce
+from divulge.experiments.table import Row, Size
 
 from . import trial
 from .trial import calls
@@ -78,7 +78,7 @@ def test_differences_of_zero_and_ratios_of_one_are_no_rates(
 def test_what_was_written_can_be_read_and_says_how_it_was_made(tmp_path: Path) -> None:
     done = measured(tmp_path)
     assert read(tmp_path / "table.json") == done
-    assert done.made.command == "leakscope reproduce trial --size small"
+    assert done.made.command == "divulge reproduce trial --size small"
     assert done.made.processes == 1 <= done.made.cores
     assert done.made.date.endswith("+00:00")
     assert done.made.cpu_seconds >= 0

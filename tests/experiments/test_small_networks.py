@@ -6,7 +6,7 @@ import pytest
 
 torch: Any = pytest.importorskip("torch")
 
-from leakscope.experiments import small_networks as networks  # noqa: E402 (needs torch)
+from divulge.experiments import small_networks as networks  # noqa: E402 (needs torch)
 
 
 def test_each_network_answers_one_row_of_logits_a_record() -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from leakscope.errors import SpecError
-from leakscope.experiments import table as tables
-from leakscope.experiments.table import find
+from divulge.errors import SpecError
+from divulge.experiments import table as tables
+from divulge.experiments.table import find
 
 
 def test_an_unknown_table_is_named_with_the_nearest() -> None:

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from leakscope.errors import DataError
-from leakscope.experiments.table import Row, Table
+from divulge.errors import DataError
+from divulge.experiments.table import Row, Table
 
 calls: list[tuple[int, str]] = []
 

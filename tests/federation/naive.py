@@ -8,9 +8,9 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from leakscope.core import Records
-from leakscope.randomness import stream
-from leakscope.training.recipe import Recipe, Rows
+from divulge.core import Records
+from divulge.randomness import stream
+from divulge.training.recipe import Recipe, Rows
 
 State = dict[str, torch.Tensor]
 

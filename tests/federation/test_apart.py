@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from leakscope.core import NOBODY, Need, Records, Target
-from leakscope.errors import DataError
-from leakscope.federation import apart
+from divulge.core import NOBODY, Need, Records, Target
+from divulge.errors import DataError
+from divulge.federation import apart
 
 POOL = Records(np.arange(400)[:, None], np.arange(400) % 3)
 SIZES = (60, 40, 30)

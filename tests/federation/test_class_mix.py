@@ -5,13 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from leakscope.attacks.decaf import Decaf
-from leakscope.attacks.label_counts import LabelCounts
-from leakscope.core import LocalTraining
-from leakscope.errors import DataError
-from leakscope.federation.class_mix import ClassMix, InferredMix
-from leakscope.federation.outgoing import Outgoing
-from leakscope.last_layer import shares_of_biases
+from divulge.attacks.decaf import Decaf
+from divulge.attacks.label_counts import LabelCounts
+from divulge.core import LocalTraining
+from divulge.errors import DataError
+from divulge.federation.class_mix import ClassMix, InferredMix
+from divulge.federation.outgoing import Outgoing
+from divulge.last_layer import shares_of_biases
 from tests.attacks import federations
 
 CLASSES, FEATURES = 10, 20

@@ -10,18 +10,18 @@ import pytest
 from click.testing import CliRunner, Result
 from safetensors.numpy import load_file
 
-from leakscope.cli import main
-from leakscope.core import Received, Round
-from leakscope.data import acted
-from leakscope.errors import StoreError
-from leakscope.federated.perform import federated_file
-from leakscope.federation import Transcript, handed, short, writer
-from leakscope.federation.searching import Searching
+from divulge.cli import main
+from divulge.core import Received, Round
+from divulge.data import acted
+from divulge.errors import StoreError
+from divulge.federated.perform import federated_file
+from divulge.federation import Transcript, handed, short, writer
+from divulge.federation.searching import Searching
 
 SUBJECT = """
 import numpy as np
-from leakscope.data import interactions, letor
-from leakscope.federation.ranking import Pairwise
+from divulge.data import interactions, letor
+from divulge.federation.ranking import Pairwise
 
 def films():
     return interactions.synthetic(12, 60, np.random.default_rng(0), mean=6.0)

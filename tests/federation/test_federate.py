@@ -1,4 +1,4 @@
-"""``leakscope federate`` and ``leakscope transcript inspect``, from settings to exit codes."""
+"""``divulge federate`` and ``divulge transcript inspect``, from settings to exit codes."""
 
 import json
 from pathlib import Path
@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from leakscope import federate_spec, federating
-from leakscope.cli import main
-from leakscope.errors import SpecError
-from leakscope.federation.transcript import Transcript
+from divulge import federate_spec, federating
+from divulge.cli import main
+from divulge.errors import SpecError
+from divulge.federation.transcript import Transcript
 
 SUBJECT = """
 import numpy as np
@@ -187,7 +187,7 @@ def test_with_a_given_noise_rounds_may_grow(settings: Path) -> None:
         ("rounds = 3", 'rounds = 3\nrule = "fedav"', "rule"),
         ("lr = 1.0", "lr = -1.0", "lr above 0"),
         ("[training]", '[[defences]]\nname = "sumo"\n[training]', "expected the name of"),
-        ("[training]", "[[defences]]\nepsilon = 1.0\n[training]", "leakscope list defences"),
+        ("[training]", "[[defences]]\nepsilon = 1.0\n[training]", "divulge list defences"),
         ("[training]", f"{PRIVACY}[training]", "either noise_multiplier or epsilon, got neither"),
         ("[training]", f"{PRIVACY}epsilon = 0.0\n[training]", "epsilon from 1e-6"),
         ("[training]", f"{PRIVACY}epsilom = 1.0\n[training]", "did you mean 'epsilon'"),

@@ -1,4 +1,4 @@
-"""What leakscope relies on in Flower: when a new version changes it, this says what and where."""
+"""What divulge relies on in Flower: when a new version changes it, this says what and where."""
 
 import inspect
 from importlib.metadata import version
@@ -16,7 +16,7 @@ from flwr.serverapp.strategy import strategy_utils
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
-HELP = "leakscope.federation.flower relies on it: read Flower's changes, mend it, then this test"
+HELP = "divulge.federation.flower relies on it: read Flower's changes, mend it, then this test"
 
 
 def test_the_minor_version_is_the_one_that_was_read() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from leakscope.federation.transcript import Transcript
+from divulge.federation.transcript import Transcript
 from tests.federation import toy_flower as toy
 
 PATIENCE = 90.0
@@ -28,7 +28,7 @@ version = "1.0.0"
 dependencies = ["flwr"]
 
 [tool.flwr.app]
-publisher = "leakscope"
+publisher = "divulge"
 
 [tool.flwr.app.components]
 serverapp = "toy.server_app:app"
@@ -44,7 +44,7 @@ from pathlib import Path
 from flwr.app import ConfigRecord
 from flwr.serverapp import ServerApp
 from flwr.serverapp.strategy import FedAvg
-from leakscope.federation.flower import Recorder
+from divulge.federation.flower import Recorder
 from tests.federation import toy_flower as toy
 
 app = ServerApp()

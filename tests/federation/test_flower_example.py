@@ -12,8 +12,8 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from leakscope.federation.flower import run_in_process
-from leakscope.federation.transcript import Transcript
+from divulge.federation.flower import run_in_process
+from divulge.federation.transcript import Transcript
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower"
 PROJECT = tomllib.loads((EXAMPLE / "pyproject.toml").read_text(encoding="utf-8"))
@@ -37,7 +37,7 @@ def test_the_example_learns_is_recorded_and_warns(
     apps: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = {**FLOWER["config"], "transcript": str(tmp_path / "t")}
-    with caplog.at_level(logging.WARNING, "leakscope"):
+    with caplog.at_level(logging.WARNING, "divulge"):
         run_in_process(apps["serverapp"], apps["clientapp"], clients=5, run_config=config)
     there = Transcript.open(tmp_path / "t")
     assert len(there.rounds) == config["rounds"]
@@ -53,16 +53,16 @@ def test_the_lines_that_were_added_are_marked_and_few() -> None:
         line
         for path in sorted(EXAMPLE.rglob("*.py"))
         for line in path.read_text(encoding="utf-8").splitlines()
-        if "leakscope" in line
+        if "divulge" in line
     ]
-    added = [line for line in lines if line.endswith("# added for leakscope")]
-    changed = [line for line in lines if line.endswith("# changed for leakscope")]
+    added = [line for line in lines if line.endswith("# added for divulge")]
+    changed = [line for line in lines if line.endswith("# changed for divulge")]
     assert (len(added), len(changed)) == (3, 1)
     for line in lines:
         assert line in added or line in changed or line.startswith('"""'), line
 
 
-def test_the_example_asks_for_the_flower_that_leakscope_supports() -> None:
+def test_the_example_asks_for_the_flower_that_divulge_supports() -> None:
     ours = tomllib.loads((EXAMPLE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
     (wanted,) = [
         name for name in ours["project"]["optional-dependencies"]["flower"] if "flwr" in name

@@ -18,8 +18,8 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import Result
 
-from leakscope.errors import SpecError
-from leakscope.federation.flower import InProcessGrid, run_in_process
+from divulge.errors import SpecError
+from divulge.federation.flower import InProcessGrid, run_in_process
 from tests.federation import toy_flower as toy
 
 

@@ -11,12 +11,12 @@ pytest.importorskip("flwr")
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.serverapp import Grid, ServerApp
 
-from leakscope.core import LocalTraining
-from leakscope.defences.local_noise import LocalNoise
-from leakscope.errors import DataError, SpecError
-from leakscope.federation.class_mix import ClassMix
-from leakscope.federation.flower import Guardrail, run_in_process
-from leakscope.federation.outgoing import Outgoing
+from divulge.core import LocalTraining
+from divulge.defences.local_noise import LocalNoise
+from divulge.errors import DataError, SpecError
+from divulge.federation.class_mix import ClassMix
+from divulge.federation.flower import Guardrail, run_in_process
+from divulge.federation.outgoing import Outgoing
 from tests.federation import toy_flower as toy
 
 
@@ -64,7 +64,7 @@ def same(one: Message, other: Message) -> bool:
 def test_an_update_up_to_the_limit_leaves_as_it_is(above: Any, caplog: Any) -> None:
     guard = Guardrail(0.5, above, {"a": Fixed(0.5), "b": Fixed(0.0)})
     assert same(reply(guard), reply(None))
-    assert not [r for r in caplog.records if r.name.startswith("leakscope")]
+    assert not [r for r in caplog.records if r.name.startswith("divulge")]
 
 
 def test_the_test_sees_the_change_and_what_the_server_knows() -> None:
@@ -80,7 +80,7 @@ def test_the_test_sees_the_change_and_what_the_server_knows() -> None:
 
 
 def test_a_warning_goes_to_the_clients_log_and_nowhere_else(caplog: Any) -> None:
-    with caplog.at_level(logging.WARNING, "leakscope"):
+    with caplog.at_level(logging.WARNING, "divulge"):
         got = reply(Guardrail(0.4, "warn", {"class mix": Fixed(0.9)}))
     assert same(got, reply(None))
     assert "gives away class mix, score 0.9; limit 0.4" in caplog.text

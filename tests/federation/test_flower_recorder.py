@@ -24,11 +24,11 @@ from flwr.serverapp.strategy import (
     strategy_utils,
 )
 
-from leakscope.core import LocalTraining
-from leakscope.errors import DataError, StoreError
-from leakscope.federation.flower import Recorder, run_in_process
-from leakscope.federation.transcript import Transcript
-from leakscope.federation.writer import Writer
+from divulge.core import LocalTraining
+from divulge.errors import DataError, StoreError
+from divulge.federation.flower import Recorder, run_in_process
+from divulge.federation.transcript import Transcript
+from divulge.federation.writer import Writer
 from tests.federation import toy_flower as toy
 
 
@@ -182,11 +182,11 @@ def test_a_full_disk_ends_the_transcript_and_not_the_run(
 
     monkeypatch.setattr(Writer, "add", full)
     recorder = Recorder(FedAvg(), tmp_path / "t")
-    with caplog.at_level(logging.ERROR, "leakscope"):
+    with caplog.at_level(logging.ERROR, "divulge"):
         result = ran(recorder)
     assert toy.same(plain.arrays, result.arrays)
     assert isinstance(recorder.error, StoreError)
-    ours = [r.getMessage() for r in caplog.records if r.name.startswith("leakscope")]
+    ours = [r.getMessage() for r in caplog.records if r.name.startswith("divulge")]
     assert ["ends with 1 round" in ours[0], "ends early" in ours[1]] == [True, True]
     assert len(ours) == 2
     there = Transcript.open(tmp_path / "t")

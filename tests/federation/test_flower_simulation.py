@@ -13,13 +13,13 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg, Result
 
-from leakscope.federation.flower import Recorder, run_in_process
-from leakscope.federation.partition import dirichlet
-from leakscope.federation.playing import simulate
-from leakscope.federation.simulation import Federation
-from leakscope.federation.transcript import Transcript
-from leakscope.randomness import stream
-from leakscope.training.recipe import Recipe
+from divulge.federation.flower import Recorder, run_in_process
+from divulge.federation.partition import dirichlet
+from divulge.federation.playing import simulate
+from divulge.federation.simulation import Federation
+from divulge.federation.transcript import Transcript
+from divulge.randomness import stream
+from divulge.training.recipe import Recipe
 from tests.federation import naive
 
 ROUNDS = 3

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leakscope.core import Guarantee, MaskedSum, Received, Round
-from leakscope.federation.inspection import Inspection, inspect
-from leakscope.federation.layout import Header
-from leakscope.federation.transcript import Transcript
-from leakscope.federation.writer import Writer
+from divulge.core import Guarantee, MaskedSum, Received, Round
+from divulge.federation.inspection import Inspection, inspect
+from divulge.federation.layout import Header
+from divulge.federation.transcript import Transcript
+from divulge.federation.writer import Writer
 
 HEADER = Header("t", "weights", {"w": (2,), "steps": ()})
 SENT = {"w": np.zeros(2, np.float32), "steps": np.array(0)}

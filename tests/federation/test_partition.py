@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leakscope.core import Records
-from leakscope.errors import DataError, SpecError
-from leakscope.federation.partition import dirichlet, equal_sizes, exact, iid
-from leakscope.training.recipe import Held
+from divulge.core import Records
+from divulge.errors import DataError, SpecError
+from divulge.federation.partition import dirichlet, equal_sizes, exact, iid
+from divulge.training.recipe import Held
 
 CLASSES = 5
 

@@ -10,18 +10,18 @@ import torch
 from dp_accounting import pld
 from torch import nn
 
-from leakscope.core import Guarantee, Records
-from leakscope.defences.compress import TopK
-from leakscope.defences.dp_sgd import DPSGD
-from leakscope.defences.local_noise import LocalNoise
-from leakscope.defences.per_record import layer_norm
-from leakscope.defences.secure_sum import SecureSum
-from leakscope.errors import SpecError
-from leakscope.federation.partition import iid
-from leakscope.federation.playing import simulate
-from leakscope.federation.server import accuracy
-from leakscope.federation.simulation import Federation
-from leakscope.training.recipe import Recipe
+from divulge.core import Guarantee, Records
+from divulge.defences.compress import TopK
+from divulge.defences.dp_sgd import DPSGD
+from divulge.defences.local_noise import LocalNoise
+from divulge.defences.per_record import layer_norm
+from divulge.defences.secure_sum import SecureSum
+from divulge.errors import SpecError
+from divulge.federation.partition import iid
+from divulge.federation.playing import simulate
+from divulge.federation.server import accuracy
+from divulge.federation.simulation import Federation
+from divulge.training.recipe import Recipe
 
 DELTA = 1e-5
 SIZES = [60, 40, 25]

@@ -9,14 +9,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leakscope.core import Learner, LinearisedLearner, UpdateDefence
-from leakscope.data import interactions, letor
-from leakscope.errors import SpecError
-from leakscope.federation import clicks, rankers
-from leakscope.federation.ranking import Pairwise, Pointwise, laplacian
-from leakscope.federation.recommender import ITEMS, NeuralCF
-from leakscope.federation.recommending import Recommending
-from leakscope.federation.searching import Searching
+from divulge.core import Learner, LinearisedLearner, UpdateDefence
+from divulge.data import interactions, letor
+from divulge.errors import SpecError
+from divulge.federation import clicks, rankers
+from divulge.federation.ranking import Pairwise, Pointwise, laplacian
+from divulge.federation.recommender import ITEMS, NeuralCF
+from divulge.federation.recommending import Recommending
+from divulge.federation.searching import Searching
 
 
 def ranker(hidden: int, features: int = 3, seed: int = 0) -> dict[str, torch.Tensor]:

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 import torch
 
-from leakscope.core import Need, Round
-from leakscope.defences.local_noise import LocalNoise
-from leakscope.defences.secure_sum import SecureSum
-from leakscope.errors import DataError, NotApplicable, SpecError, StoreError
-from leakscope.federation.partition import dirichlet, iid
-from leakscope.federation.playing import simulate
-from leakscope.federation.server import accuracy
-from leakscope.federation.simulation import Federation, Rule
-from leakscope.federation.transcript import Transcript
-from leakscope.training.recipe import Recipe
+from divulge.core import Need, Round
+from divulge.defences.local_noise import LocalNoise
+from divulge.defences.secure_sum import SecureSum
+from divulge.errors import DataError, NotApplicable, SpecError, StoreError
+from divulge.federation.partition import dirichlet, iid
+from divulge.federation.playing import simulate
+from divulge.federation.server import accuracy
+from divulge.federation.simulation import Federation, Rule
+from divulge.federation.transcript import Transcript
+from divulge.training.recipe import Recipe
 from tests.federation import naive
 
 POOL = naive.blobs()

@@ -5,12 +5,12 @@ import pytest
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from leakscope.attacks.raifle import RAIFLE
-from leakscope.core import UpdateDefence
-from leakscope.errors import SpecError
-from leakscope.federation import rankers, upvoting
-from leakscope.federation.ranking import Pointwise
-from leakscope.metrics import interactions as metrics
+from divulge.attacks.raifle import RAIFLE
+from divulge.core import UpdateDefence
+from divulge.errors import SpecError
+from divulge.federation import rankers, upvoting
+from divulge.federation.ranking import Pointwise
+from divulge.metrics import interactions as metrics
 
 FEATURES = np.random.default_rng(0).normal(size=(40, 2, 12)).clip(min=0)
 

@@ -10,7 +10,7 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg, Result, Strategy
 
 if TYPE_CHECKING:
-    from leakscope.federation.flower import Guardrail
+    from divulge.federation.flower import Guardrail
 
 CLASSES, FEATURES = 4, 6
 CONFIG = {"lr": 0.5, "epochs": 1, "batch-size": 8}

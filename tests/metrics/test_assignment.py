@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from leakscope.core import NOBODY, Assignment, Collusion
-from leakscope.errors import DataError
-from leakscope.metrics import assignment
-from leakscope.metrics.membership import Unmeasurable
+from divulge.core import NOBODY, Assignment, Collusion
+from divulge.errors import DataError
+from divulge.metrics import assignment
+from divulge.metrics.membership import Unmeasurable
 
 
 def given_to(*clients: int) -> Assignment:

@@ -3,12 +3,12 @@ import math
 import numpy as np
 import pytest
 
-from leakscope.metrics.audit_epsilon import (
+from divulge.metrics.audit_epsilon import (
     add_or_remove_bound,
     epsilon_lower_bound,
     group_sizes,
 )
-from leakscope.metrics.membership import Unmeasurable
+from divulge.metrics.membership import Unmeasurable
 
 from . import naive
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakscope.core import Proportions
-from leakscope.errors import DataError
-from leakscope.metrics import composition, intervals
+from divulge.core import Proportions
+from divulge.errors import DataError
+from divulge.metrics import composition, intervals
 
 PAPER = (0.047, 0.198, 0.238, 0.261, 0.269, 0.239, 0.352, 0.183, 0.061, 0.0)
 """L1 of each of ten clients in the paper's table III: what such distances look like."""

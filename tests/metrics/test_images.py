@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from leakscope.attacks import pixels
-from leakscope.errors import DataError
-from leakscope.metrics import images
+from divulge.attacks import pixels
+from divulge.errors import DataError
+from divulge.metrics import images
 
 RNG = np.random.default_rng(0)
 ONE = RNG.integers(0, 256, (3, 2, 12, 15)).astype(np.uint8)

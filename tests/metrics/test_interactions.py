@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakscope.core import Interactions, Reconstruction
-from leakscope.errors import DataError, SpecError
-from leakscope.metrics import interactions
-from leakscope.metrics.utility import ndcg
+from divulge.core import Interactions, Reconstruction
+from divulge.errors import DataError, SpecError
+from divulge.metrics import interactions
+from divulge.metrics.utility import ndcg
 
 cases = st.lists(
     st.tuples(st.integers(0, 3), st.booleans(), st.booleans()), min_size=2, max_size=5

@@ -1,7 +1,7 @@
 import pytest
 from scipy import stats
 
-from leakscope.metrics.intervals import Interval, clopper_pearson, combine, lower_limit, wilson
+from divulge.metrics.intervals import Interval, clopper_pearson, combine, lower_limit, wilson
 
 
 @pytest.mark.parametrize(("hits", "trials"), [(0, 10), (1, 10), (5, 10), (10, 10), (37, 1000)])

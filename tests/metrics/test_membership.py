@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from leakscope.core import Estimate
-from leakscope.errors import DataError
-from leakscope.metrics import membership
-from leakscope.metrics.delong import areas
-from leakscope.metrics.membership import Unmeasurable
+from divulge.core import Estimate
+from divulge.errors import DataError
+from divulge.metrics import membership
+from divulge.metrics.delong import areas
+from divulge.metrics.membership import Unmeasurable
 
 from . import naive
 

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from leakscope.metrics import membership
-from leakscope.metrics.permutation import p_value
+from divulge.metrics import membership
+from divulge.metrics.permutation import p_value
 
 
 def test_comes_close_to_all_permutations() -> None:

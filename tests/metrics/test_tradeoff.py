@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from leakscope.core import Estimate
-from leakscope.errors import SpecError
-from leakscope.metrics import membership
-from leakscope.metrics.intervals import clopper_pearson
-from leakscope.metrics.tradeoff import aop, aop_estimate
+from divulge.core import Estimate
+from divulge.errors import SpecError
+from divulge.metrics import membership
+from divulge.metrics.intervals import clopper_pearson
+from divulge.metrics.tradeoff import aop, aop_estimate
 
 rates = st.floats(0, 1)
 weights = st.floats(0, 50)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from leakscope import auditing
-from leakscope.core import (
+from divulge import auditing
+from divulge.core import (
     Check,
     Claim,
     Control,
@@ -20,10 +20,10 @@ from leakscope.core import (
     Status,
     Verdict,
 )
-from leakscope.report.files import write_all
-from leakscope.report.schema import Shadows, Summary
-from leakscope.report.summary import summarise
-from leakscope.store import Candidates, Contents, Entry, Manifest
+from divulge.report.files import write_all
+from divulge.report.schema import Shadows, Summary
+from divulge.report.summary import summarise
+from divulge.store import Candidates, Contents, Entry, Manifest
 
 SOUND = Control(Estimate(0.93, 0.91, 0.95), covered=38, shuffles=40, calm=True)
 BLIND = Control(Estimate(0.51, 0.47, 0.55), covered=38, shuffles=40, calm=True)
@@ -117,7 +117,7 @@ class Bench:
             environment={"python": "3.11.9", "numpy": "2.2.0"},
             checks=tuple(checks),
             shadows=shadows,
-            leakscope="0.1.0",
+            divulge="0.1.0",
             claim=claim,
         )
         candidates = Candidates(self.member, self.label, index)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from leakscope.experiments import page as tables
+from divulge.experiments import page as tables
 
 from ..experiments.test_page import outcome
 from . import cases

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from leakscope.core import Check, Claim, Control, Guarantee
-from leakscope.metrics.audit_epsilon import add_or_remove_bound
-from leakscope.report.claim import weigh
-from leakscope.report.schema import ClaimRow, Summary
-from leakscope.report.summary import summarise
+from divulge.core import Check, Claim, Control, Guarantee
+from divulge.metrics.audit_epsilon import add_or_remove_bound
+from divulge.report.claim import weigh
+from divulge.report.schema import ClaimRow, Summary
+from divulge.report.summary import summarise
 
 from . import cases
 

@@ -5,8 +5,8 @@ import io
 import numpy as np
 import pytest
 
-from leakscope.errors import DataError
-from leakscope.report.contact_sheet import contact_sheet
+from divulge.errors import DataError
+from divulge.report.contact_sheet import contact_sheet
 
 IMAGES = np.random.default_rng(0).integers(0, 255, (5, 3, 6, 4)).astype(np.uint8)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser
 
-from leakscope.core import (
+from divulge.core import (
     NOBODY,
     Assignment,
     Estimate,
@@ -15,10 +15,10 @@ from leakscope.core import (
     Reconstruction,
     Status,
 )
-from leakscope.metrics import interactions as metrics
-from leakscope.report.contact_sheet import contact_sheet
-from leakscope.report.federated import assignment, interactions, page
-from leakscope.report.federated.story import Sheet, Story, Told
+from divulge.metrics import interactions as metrics
+from divulge.report.contact_sheet import contact_sheet
+from divulge.report.federated import assignment, interactions, page
+from divulge.report.federated.story import Sheet, Story, Told
 
 from .test_browser import CHROMIUM, browser
 

@@ -5,9 +5,9 @@ from xml.parsers import expat
 
 import pytest
 
-from leakscope.core import Estimate
-from leakscope.report import figures, words
-from leakscope.report.summary import summarise
+from divulge.core import Estimate
+from divulge.report import figures, words
+from divulge.report.summary import summarise
 
 from . import cases, markup
 

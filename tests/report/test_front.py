@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from leakscope.core import Estimate
-from leakscope.report import front, rivals
+from divulge.core import Estimate
+from divulge.report import front, rivals
 
 from . import markup
 from .test_browser import browser, page, pytestmark

@@ -3,7 +3,7 @@
 import pytest
 from markdown_it import MarkdownIt
 
-from leakscope.report import markdown
+from divulge.report import markdown
 
 from . import cases, markup
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from leakscope.report import page, words
-from leakscope.report.schema import Summary
+from divulge.report import page, words
+from divulge.report.schema import Summary
 
 from . import cases, markup
 

@@ -8,11 +8,11 @@ import numpy as np
 import pydantic
 import pytest
 
-from leakscope.core import Status
-from leakscope.errors import StoreError
-from leakscope.report import exposure
-from leakscope.report.schema import Summary
-from leakscope.report.summary import summarise
+from divulge.core import Status
+from divulge.errors import StoreError
+from divulge.report import exposure
+from divulge.report.schema import Summary
+from divulge.report.summary import summarise
 
 from . import cases
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from leakscope.core import Check, Control, Estimate, Status
-from leakscope.report import words
-from leakscope.report.schema import Conclusion, Shadows
-from leakscope.report.summary import summarise
-from leakscope.store import Entry
+from divulge.core import Check, Control, Estimate, Status
+from divulge.report import words
+from divulge.report.schema import Conclusion, Shadows
+from divulge.report.summary import summarise
+from divulge.store import Entry
 
 from . import cases
 

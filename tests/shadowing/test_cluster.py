@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from leakscope.errors import MissingExtra, SpecError
-from leakscope.shadowing import workers
+from divulge.errors import MissingExtra, SpecError
+from divulge.shadowing import workers
 
 SUBJECT = """
 import os, signal, time
@@ -59,7 +59,7 @@ def audit(
     (folder / "subject.py").write_text(SUBJECT)
     (folder / "audit.toml").write_text(SETTINGS.format(models=models))
     return subprocess.run(
-        [sys.executable, "-W", "error", "-m", "leakscope", "audit", str(folder / "audit.toml"),
+        [sys.executable, "-W", "error", "-m", "divulge", "audit", str(folder / "audit.toml"),
          "--run", str(folder / "run"), *more],
         check=False, capture_output=True, text=True, timeout=300,
         env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
@@ -154,6 +154,6 @@ def test_workers_that_do_not_exist(name: str) -> None:
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'leakscope\[ray\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'divulge\[ray\]'"):
         workers.named("ray")
     assert isinstance(workers.named("local"), workers.Local)

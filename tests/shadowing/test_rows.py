@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leakscope.errors import StoreError
-from leakscope.shadowing.rows import RowFile
+from divulge.errors import StoreError
+from divulge.shadowing.rows import RowFile
 
 
 def row(k: int, width: int = 7) -> np.ndarray:

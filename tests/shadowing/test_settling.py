@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 from torch import nn
 
-from leakscope.core import Records, Target
-from leakscope.shadowing.plan import ShadowPlan
-from leakscope.shadowing.settling import settled
-from leakscope.shadowing.train import prepare, queries, train
-from leakscope.training.fleet import Fleet
-from leakscope.training.recipe import Recipe
-from leakscope.training.trainers import FunctionTrainer
+from divulge.core import Records, Target
+from divulge.shadowing.plan import ShadowPlan
+from divulge.shadowing.settling import settled
+from divulge.shadowing.train import prepare, queries, train
+from divulge.training.fleet import Fleet
+from divulge.training.recipe import Recipe
+from divulge.training.trainers import FunctionTrainer
 
 from .test_train import model, view
 

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-import leakscope
-from leakscope import progress
-from leakscope.attacks import signals
-from leakscope.core import Finding, ModelView, Records, Shadows
-from leakscope.data import augment
-from leakscope.shadowing.plan import ShadowPlan
-from leakscope.shadowing.train import train
-from leakscope.targets.function import FunctionTarget
-from leakscope.training.trainers import FunctionTrainer
+import divulge
+from divulge import progress
+from divulge.attacks import signals
+from divulge.core import Finding, ModelView, Records, Shadows
+from divulge.data import augment
+from divulge.shadowing.plan import ShadowPlan
+from divulge.shadowing.train import train
+from divulge.targets.function import FunctionTarget
+from divulge.training.trainers import FunctionTrainer
 
 from .. import worlds
 
@@ -167,9 +167,9 @@ def test_growing_an_audit_reuses_models_and_measures_anew(tmp_path: Path) -> Non
         return DecisionTreeClassifier(random_state=seed).fit(x, y)
 
     def audit(shadows: int, run: Path | None, *, resume: bool) -> tuple[Finding, ...]:
-        found = leakscope.audit(
+        found = divulge.audit(
             learn(members.x, members.y, 0), members=members, nonmembers=others, shadows=shadows,
-            train=learn, attacks=(leakscope.attack("calibrated"), leakscope.attack("gap")), run=run,
+            train=learn, attacks=(divulge.attack("calibrated"), divulge.attack("gap")), run=run,
             resume=resume,
         )  # fmt: skip
         return tuple(dataclasses.replace(finding, seconds=0.0) for finding in found.findings)
@@ -180,7 +180,7 @@ def test_growing_an_audit_reuses_models_and_measures_anew(tmp_path: Path) -> Non
     assert six != four
     assert six == audit(6, None, resume=False)
     assert four == audit(4, tmp_path / "run", resume=True)
-    assert leakscope.load(tmp_path / "run").findings[0].metrics == four[0].metrics
+    assert divulge.load(tmp_path / "run").findings[0].metrics == four[0].metrics
 
 
 def test_further_ways_are_asked_and_paid_for() -> None:
@@ -195,14 +195,14 @@ def test_further_ways_are_asked_and_paid_for() -> None:
 
     given: dict[str, Any] = {
         "members": (x[:20], y[:20]), "nonmembers": (x[20:], y[20:]), "train": model,
-        "attacks": (leakscope.attack("calibrated"),),
+        "attacks": (divulge.attack("calibrated"),),
     }  # fmt: skip
-    leakscope.audit(target, **given, shadows=2, augment=["mirror"], budget=80)
+    divulge.audit(target, **given, shadows=2, augment=["mirror"], budget=80)
     assert sum(map(len, asked)) == 80
-    with pytest.raises(leakscope.BudgetSpent):
-        leakscope.audit(target, **given, shadows=2, augment=["mirror", "shift-up"], budget=80)
-    with pytest.raises(leakscope.SpecError, match="shadows beside augment"):
-        leakscope.audit(target, **given, augment=["mirror"])
+    with pytest.raises(divulge.BudgetSpent):
+        divulge.audit(target, **given, shadows=2, augment=["mirror", "shift-up"], budget=80)
+    with pytest.raises(divulge.SpecError, match="shadows beside augment"):
+        divulge.audit(target, **given, augment=["mirror"])
 
 
 def test_the_bar_starts_at_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:

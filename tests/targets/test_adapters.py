@@ -7,15 +7,15 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from leakscope.core import Need, Target
-from leakscope.errors import SpecError, TargetError
-from leakscope.targets.cached import Cached
-from leakscope.targets.counting import Counting
-from leakscope.targets.function import FunctionTarget
-from leakscope.targets.onnx import OnnxTarget
-from leakscope.targets.saved import load
-from leakscope.targets.sklearn import SklearnTarget
-from leakscope.targets.torch import TorchTarget
+from divulge.core import Need, Target
+from divulge.errors import SpecError, TargetError
+from divulge.targets.cached import Cached
+from divulge.targets.counting import Counting
+from divulge.targets.function import FunctionTarget
+from divulge.targets.onnx import OnnxTarget
+from divulge.targets.saved import load
+from divulge.targets.sklearn import SklearnTarget
+from divulge.targets.torch import TorchTarget
 
 from . import tiny_models as tiny
 

@@ -3,9 +3,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakscope.core import Need
-from leakscope.errors import TargetError
-from leakscope.targets.answers import Output, offers, to_probabilities
+from divulge.core import Need
+from divulge.errors import TargetError
+from divulge.targets.answers import Output, offers, to_probabilities
 
 
 def test_softmax_keeps_tiny_probabilities_exact() -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakscope.errors import TargetError
-from leakscope.targets.saved import load
+from divulge.errors import TargetError
+from divulge.targets.saved import load
 
 from . import tiny_models as tiny
 

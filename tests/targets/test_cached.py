@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leakscope.core import Records
-from leakscope.errors import BudgetSpent, SpecError, StoreError, TargetError
-from leakscope.targets.cached import Cached
-from leakscope.targets.counting import Counting
-from leakscope.targets.function import FunctionTarget
+from divulge.core import Records
+from divulge.errors import BudgetSpent, SpecError, StoreError, TargetError
+from divulge.targets.cached import Cached
+from divulge.targets.counting import Counting
+from divulge.targets.function import FunctionTarget
 
 from . import tiny_models as tiny
 
@@ -49,7 +49,7 @@ def test_a_read_only_array_is_recognised_without_hashing(monkeypatch: pytest.Mon
     target = Cached(TARGET)
     x = Records(np.array(tiny.X), np.zeros(7, dtype=int)).x
     first = target.predict(x)
-    monkeypatch.setattr("leakscope.targets.cached.row_keys", None)
+    monkeypatch.setattr("divulge.targets.cached.row_keys", None)
     assert target.predict(x) is first
     with pytest.raises(TypeError):
         target.predict(x.view())
@@ -140,7 +140,7 @@ def _edit(path: Path, statement: str) -> None:
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("UPDATE meta SET value = '2' WHERE name = 'schema'", "got version 2: update leakscope"),
+        ("UPDATE meta SET value = '2' WHERE name = 'schema'", "got version 2: update divulge"),
         ("UPDATE answers SET value = x'00'", "another length"),
         ("UPDATE meta SET value = '9' WHERE name = 'classes'", "another length"),
         ("UPDATE meta SET value = 'x' WHERE name = 'classes'", "another length"),

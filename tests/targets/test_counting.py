@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from leakscope.errors import BudgetSpent
-from leakscope.targets.counting import Counting
-from leakscope.targets.function import FunctionTarget
+from divulge.errors import BudgetSpent
+from divulge.targets.counting import Counting
+from divulge.targets.function import FunctionTarget
 
 from . import tiny_models as tiny
 

@@ -4,8 +4,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakscope.errors import TargetError
-from leakscope.targets.exported import ExportedTarget
+from divulge.errors import TargetError
+from divulge.targets.exported import ExportedTarget
 
 from . import tiny_models as tiny
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from leakscope.attacks.pixels import PixelNoise
-from leakscope.errors import MissingExtra, SpecError, TargetError
-from leakscope.targets.extractor import PUBLISHED, Extractor, published
+from divulge.attacks.pixels import PixelNoise
+from divulge.errors import MissingExtra, SpecError, TargetError
+from divulge.targets.extractor import PUBLISHED, Extractor, published
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 3, 8, 8)).astype(np.uint8)
 
@@ -126,5 +126,5 @@ def test_a_published_model_needs_torchvision() -> None:
     try:
         import torchvision  # noqa: F401
     except ImportError:
-        with pytest.raises(MissingExtra, match=r"leakscope\[images\]"):
+        with pytest.raises(MissingExtra, match=r"divulge\[images\]"):
             published("resnet18")

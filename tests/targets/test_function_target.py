@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from leakscope.core import Need
-from leakscope.errors import BudgetSpent, TargetError
-from leakscope.targets.function import FunctionTarget
+from divulge.core import Need
+from divulge.errors import BudgetSpent, TargetError
+from divulge.targets.function import FunctionTarget
 
 from . import tiny_models as tiny
 

@@ -3,12 +3,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakscope.core import Need
-from leakscope.errors import TargetError
-from leakscope.targets.cached import Cached
-from leakscope.targets.counting import Counting
-from leakscope.targets.planted import Planted
-from leakscope.targets.torch import TorchTarget
+from divulge.core import Need
+from divulge.errors import TargetError
+from divulge.targets.cached import Cached
+from divulge.targets.counting import Counting
+from divulge.targets.planted import Planted
+from divulge.targets.torch import TorchTarget
 
 torch: Any = pytest.importorskip("torch")
 nn: Any = torch.nn

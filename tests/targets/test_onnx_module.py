@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from leakscope.attacks.pixels import PixelNoise
-from leakscope.errors import TargetError
-from leakscope.targets.extractor import Extractor
-from leakscope.targets.onnx_module import OnnxModule
+from divulge.attacks.pixels import PixelNoise
+from divulge.errors import TargetError
+from divulge.targets.extractor import Extractor
+from divulge.targets.onnx_module import OnnxModule
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

@@ -4,9 +4,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakscope.core import Need
-from leakscope.errors import TargetError
-from leakscope.targets.onnx import OnnxTarget
+from divulge.core import Need
+from divulge.errors import TargetError
+from divulge.targets.onnx import OnnxTarget
 
 from . import tiny_models as tiny
 

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from leakscope.core import Need
-from leakscope.errors import DataError, TargetError
-from leakscope.targets.function import FunctionTarget
-from leakscope.targets.planted import Planted
+from divulge.core import Need
+from divulge.errors import DataError, TargetError
+from divulge.targets.function import FunctionTarget
+from divulge.targets.planted import Planted
 
 from . import tiny_models as tiny
 

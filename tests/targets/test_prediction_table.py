@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakscope.core import Need
-from leakscope.errors import DataError, TargetError
-from leakscope.targets import table
+from divulge.core import Need
+from divulge.errors import DataError, TargetError
+from divulge.targets import table
 
 Save = Callable[..., Path]
 ROWS: dict[str, list[Any]] = {

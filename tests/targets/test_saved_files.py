@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from sklearn.preprocessing import FunctionTransformer
 
-from leakscope.data import columns
-from leakscope.errors import DataError, TargetError
-from leakscope.targets import table
-from leakscope.targets.saved import fingerprint_file, load
-from leakscope.targets.torch import TorchTarget
+from divulge.data import columns
+from divulge.errors import DataError, TargetError
+from divulge.targets import table
+from divulge.targets.saved import fingerprint_file, load
+from divulge.targets.torch import TorchTarget
 
 from . import tiny_models as tiny
 
@@ -67,7 +67,7 @@ def test_a_pickle_in_the_disguise_of_a_table_is_not_opened(suffix: str, tmp_path
         (".joblib", "skops.io.dump"),
         (".pt", "torch.export.save"),
         (".pth", "safetensors.torch.save_file"),
-        (".csv", "leakscope.audit_predictions"),
+        (".csv", "divulge.audit_predictions"),
         (".h5", "pass a function"),
         ("", "pass a function"),
     ],

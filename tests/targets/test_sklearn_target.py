@@ -9,9 +9,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from leakscope.core import Need
-from leakscope.errors import TargetError
-from leakscope.targets.sklearn import SklearnTarget
+from divulge.core import Need
+from divulge.errors import TargetError
+from divulge.targets.sklearn import SklearnTarget
 
 from . import tiny_models as tiny
 

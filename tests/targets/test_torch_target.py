@@ -3,8 +3,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakscope.errors import TargetError
-from leakscope.targets.torch import TorchTarget
+from divulge.errors import TargetError
+from divulge.targets.torch import TorchTarget
 
 from . import tiny_models as tiny
 

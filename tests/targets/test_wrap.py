@@ -8,14 +8,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from leakscope.errors import SpecError, TargetError
-from leakscope.targets.cached import Cached
-from leakscope.targets.function import FunctionTarget
-from leakscope.targets.onnx import OnnxTarget
-from leakscope.targets.saved import fingerprint_file
-from leakscope.targets.sklearn import SklearnTarget
-from leakscope.targets.torch import TorchTarget
-from leakscope.targets.wrap import fingerprint, wrap
+from divulge.errors import SpecError, TargetError
+from divulge.targets.cached import Cached
+from divulge.targets.function import FunctionTarget
+from divulge.targets.onnx import OnnxTarget
+from divulge.targets.saved import fingerprint_file
+from divulge.targets.sklearn import SklearnTarget
+from divulge.targets.torch import TorchTarget
+from divulge.targets.wrap import fingerprint, wrap
 
 from . import tiny_models as tiny
 
@@ -110,7 +110,7 @@ def test_what_cannot_be_recognised_has_no_fingerprint() -> None:
 
 def test_no_framework_is_loaded_for_a_function() -> None:
     code = (
-        "import sys, numpy; from leakscope.targets.wrap import wrap; "
+        "import sys, numpy; from divulge.targets.wrap import wrap; "
         "wrap(lambda x: numpy.full((len(x), 2), .5)).predict(numpy.zeros((3, 1))); "
         "print(*sorted({'torch', 'onnxruntime', 'skops', 'pyarrow', 'sklearn'} & set(sys.modules)))"
     )

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
-from leakscope.core import Target
+from divulge.core import Target
 
 if TYPE_CHECKING:
     import torch

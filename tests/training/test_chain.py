@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import nn
 
-from leakscope.core import Records
-from leakscope.training import chain, loop
-from leakscope.training.chain import dense_layers
-from leakscope.training.fleet import Fleet
-from leakscope.training.pool import Arrays
-from leakscope.training.recipe import Recipe
+from divulge.core import Records
+from divulge.training import chain, loop
+from divulge.training.chain import dense_layers
+from divulge.training.fleet import Fleet
+from divulge.training.pool import Arrays
+from divulge.training.recipe import Recipe
 
 from .twin import (
     assert_close,

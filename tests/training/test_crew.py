@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import nn
 
-from leakscope.core import Records
-from leakscope.defences.adversarial import AdversarialRegularisation
-from leakscope.defences.relaxloss import RelaxLoss
-from leakscope.errors import SpecError, TargetError
-from leakscope.training import crew as crews
-from leakscope.training.crew import Crew
-from leakscope.training.fleet import Fleet
-from leakscope.training.recipe import Held, Optimiser, Recipe
+from divulge.core import Records
+from divulge.defences.adversarial import AdversarialRegularisation
+from divulge.defences.relaxloss import RelaxLoss
+from divulge.errors import SpecError, TargetError
+from divulge.training import crew as crews
+from divulge.training.crew import Crew
+from divulge.training.fleet import Fleet
+from divulge.training.recipe import Held, Optimiser, Recipe
 
 State = dict[str, np.ndarray]
 

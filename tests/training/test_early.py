@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import nn
 
-from leakscope.core import Records
-from leakscope.errors import DataError
-from leakscope.training.early import merit
-from leakscope.training.fleet import Fleet, Way
-from leakscope.training.network import Stack
-from leakscope.training.pool import Arrays
-from leakscope.training.recipe import Optimiser, Recipe, Select
+from divulge.core import Records
+from divulge.errors import DataError
+from divulge.training.early import merit
+from divulge.training.fleet import Fleet, Way
+from divulge.training.network import Stack
+from divulge.training.pool import Arrays
+from divulge.training.recipe import Optimiser, Recipe, Select
 
 from .twin import (
     WAYS,

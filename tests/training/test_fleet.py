@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import nn
 
-import leakscope
-from leakscope.core import Records, Trainer
-from leakscope.errors import DataError, SpecError, TargetError
-from leakscope.targets.torch import TorchTarget
-from leakscope.training.fleet import Fleet, Way
-from leakscope.training.recipe import Optimiser, Recipe, Schedule
-from leakscope.training.trainers import as_trainer, trainer_name
+import divulge
+from divulge.core import Records, Trainer
+from divulge.errors import DataError, SpecError, TargetError
+from divulge.targets.torch import TorchTarget
+from divulge.training.fleet import Fleet, Way
+from divulge.training.recipe import Optimiser, Recipe, Schedule
+from divulge.training.trainers import as_trainer, trainer_name
 
 from .. import worlds
 from .twin import (
@@ -174,9 +174,9 @@ def test_a_fleet_that_makes_no_sense_is_refused(settings: dict[str, Any], messag
 def test_unknown_words_are_refused_with_the_nearest_known_one() -> None:
     # in a process of its own: here the tests' type checker would refuse them first
     program = """
-from leakscope.errors import SpecError
-from leakscope.training.fleet import Fleet
-from leakscope.training.recipe import Recipe
+from divulge.errors import SpecError
+from divulge.training.fleet import Fleet
+from divulge.training.recipe import Recipe
 for wrong in (
     lambda: Recipe(list, optimiser="adma"),
     lambda: Recipe(list, schedule="linear"),
@@ -254,7 +254,7 @@ def test_an_audit_with_shadows_from_a_fleet() -> None:
     assert as_trainer(fleet) is fleet
     [target] = fleet.many(members, np.ones((1, 80), np.bool_), [0])
     assert isinstance(target, TorchTarget)
-    audit = leakscope.audit(
+    audit = divulge.audit(
         target.module,
         members=members,
         nonmembers=nonmembers,

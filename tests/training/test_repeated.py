@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import nn
 
-from leakscope.core import Records
-from leakscope.errors import TargetError
-from leakscope.training import memory, processes, ways
-from leakscope.training.fleet import Fleet, Way
-from leakscope.training.loop import Job
-from leakscope.training.pool import Tensors
-from leakscope.training.recipe import Recipe
-from leakscope.training.stacked import stacked
+from divulge.core import Records
+from divulge.errors import TargetError
+from divulge.training import memory, processes, ways
+from divulge.training.fleet import Fleet, Way
+from divulge.training.loop import Job
+from divulge.training.pool import Tensors
+from divulge.training.recipe import Recipe
+from divulge.training.stacked import stacked
 
 from .twin import (
     SEEDS,

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from leakscope.core import Records
-from leakscope.training.fleet import Fleet
-from leakscope.training.rewrite import pooled_first
+from divulge.core import Records
+from divulge.training.fleet import Fleet
+from divulge.training.rewrite import pooled_first
 
 from .twin import WAYS, assert_close, brief, by_hand, pool_for, trained
 

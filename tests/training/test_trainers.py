@@ -7,9 +7,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from leakscope.core import Trainer
-from leakscope.errors import SpecError, TargetError
-from leakscope.training.trainers import EstimatorTrainer, FunctionTrainer, as_trainer, trainer_name
+from divulge.core import Trainer
+from divulge.errors import SpecError, TargetError
+from divulge.training.trainers import EstimatorTrainer, FunctionTrainer, as_trainer, trainer_name
 
 from .. import worlds
 

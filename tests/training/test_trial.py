@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from leakscope.training import trial
-from leakscope.training.fleet import Fleet
-from leakscope.training.loop import Job
-from leakscope.training.pool import Arrays
-from leakscope.training.trial import fastest
-from leakscope.training.ways import Way, Work
+from divulge.training import trial
+from divulge.training.fleet import Fleet
+from divulge.training.loop import Job
+from divulge.training.pool import Arrays
+from divulge.training.trial import fastest
+from divulge.training.ways import Way, Work
 
 from .twin import SEEDS, assert_close, brief, by_hand, linear, pool_for, subsets, trained
 
@@ -81,7 +81,7 @@ def test_a_settled_fleet_trains_the_same_models_bit_for_bit(
     for way in ("one-by-one (1)", "one-by-one (2)", "stacked (2)", "processes (2)"):
         assert f"{way} " in settled.chosen
     assert settled.settled(pool, subsets()) == settled
-    with caplog.at_level(logging.INFO, "leakscope"):
+    with caplog.at_level(logging.INFO, "divulge"):
         first, again = trained(settled), trained(settled)
     for one, other in zip(first, again, strict=True):
         assert all(torch.equal(one[name], other[name]) for name in one)

@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from leakscope.core import Records
-from leakscope.randomness import stream
-from leakscope.targets.torch import TorchTarget
-from leakscope.training.fleet import Fleet, Way
-from leakscope.training.recipe import Recipe
+from divulge.core import Records
+from divulge.randomness import stream
+from divulge.targets.torch import TorchTarget
+from divulge.training.fleet import Fleet, Way
+from divulge.training.recipe import Recipe
 
 WAYS: tuple[Way, ...] = ("one-by-one", "processes", "stacked")
 SIZES = (24, 25, 31, 33)  # of 8 a batch: even; one left over; other last batches; more steps

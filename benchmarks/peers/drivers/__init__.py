@@ -1,4 +1,4 @@
 """One script a tool and a part: each runs in the tool's own environment, in a process of its own.
 
-Nothing here imports leakscope but the drivers named after it.
+Nothing here imports divulge but the drivers named after it.
 """

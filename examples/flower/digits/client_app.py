@@ -4,9 +4,9 @@ from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from digits.task import accuracy, load, network, train
-from leakscope.federation.flower import Guardrail  # added for leakscope
+from divulge.federation.flower import Guardrail  # added for divulge
 
-app = ClientApp(mods=[Guardrail(limit=0.2)])  # changed for leakscope
+app = ClientApp(mods=[Guardrail(limit=0.2)])  # changed for divulge
 
 
 @app.train()

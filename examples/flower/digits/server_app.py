@@ -5,7 +5,7 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
 from digits.task import network
-from leakscope.federation.flower import Recorder  # added for leakscope
+from divulge.federation.flower import Recorder  # added for divulge
 
 app = ServerApp()
 
@@ -16,7 +16,7 @@ def main(grid: Grid, context: Context) -> None:
     settings = context.run_config
     config = ConfigRecord({name: settings[name] for name in ("lr", "epochs", "batch-size")})
     strategy = FedAvg()
-    strategy = Recorder(strategy, settings["transcript"])  # added for leakscope
+    strategy = Recorder(strategy, settings["transcript"])  # added for divulge
     strategy.start(
         grid,
         ArrayRecord(network().state_dict()),

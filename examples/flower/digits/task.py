@@ -1,4 +1,4 @@
-"""The network, its data and its training: nothing here knows of Flower or leakscope."""
+"""The network, its data and its training: nothing here knows of Flower or divulge."""
 
 import numpy as np
 import torch

@@ -1,0 +1,273 @@
+"""What audits of several models say together: a mean over targets for each attack and metric."""
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pydantic
+
+from divulge import atomic
+from divulge.core import Estimate, Finding, Status
+from divulge.errors import MissingExtra, StoreError
+from divulge.metrics import intervals
+from divulge.report import words
+from divulge.report.markdown import inert
+from divulge.result import Audit
+from divulge.result import load as load_run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA = 1
+NAME, PAGE, TARGETS = "across.json", "across.md", "targets"
+COLUMNS = ("auc", "tpr@0.01", "tpr@0.001", "epsilon")
+_CAN_BE_NEGATIVE = ("advantage",)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What was asked for: the head of ``across.json``."""
+
+    name: str
+    challenge: str
+    """Digest of records, reference records, trainer, ways to see records, and seed."""
+    models: int
+    targets: int
+    shadows: int
+    """Other models that each target is compared with."""
+    seed: int
+    records: int
+    attacks: tuple[str, ...]
+    settings: dict[str, Any]
+    divulge: str = atomic.BEFORE_NAMING
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True)
+class LeaveOneOut:
+    """Audits of models that were trained alike, each against the others."""
+
+    plan: Plan
+    targets: tuple[Audit, ...]
+    """One audit a target, each with intervals of its own."""
+    path: Path | None = None
+    """The run folder, if it has one."""
+
+    @property
+    def across(self) -> Mapping[str, Mapping[str, Estimate]]:
+        """By attack and metric, the mean over targets with its 95 % interval.
+
+        The interval is Student's, from how much targets differ. It says what another model, trained
+        in the same way on another random half of these records, may show. Targets share records
+        and shadows, so they are not quite independent, and the interval may be too short; it says
+        nothing of other records. A metric that some target lacks is left out.
+        """
+        return {
+            label: {
+                name: mean(name, [finding.metrics[name] for finding in findings])
+                for name in findings[0].metrics
+                if all(name in finding.metrics for finding in findings)
+            }
+            for label, findings in self._by_attack().items()
+        }
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """One finding an attack, with the means over targets as its metrics.
+
+        An attack that did not end well on every target says why.
+        """
+        return tuple(
+            _joined(findings, self.across[label]) for label, findings in self._by_attack().items()
+        )
+
+    @property
+    def sound(self) -> bool:
+        """Whether on every target the attack that decides passed its controls."""
+        return all(audit.sound for audit in self.targets)
+
+    def table(self) -> str:
+        """The means as a Markdown table, one row an attack."""
+        head = ["Attack", *map(words.title, COLUMNS)]
+        rows = [head, ["---"] * len(head), *map(_cells, self.findings)]
+        plan = self.plan
+        return "\n".join([
+            f"Means over {plan.targets} targets, each against {plan.shadows} of the other "
+            f"{plan.models - 1} models, {words.count(plan.records, 'record')}; in brackets 95 % "
+            "intervals across targets, which share records and shadows.",
+            "",
+            *(f"| {' | '.join(cells)} |" for cells in rows),
+        ])  # fmt: skip
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row per attack, metric and target, and one for the mean, of target -1.
+
+        Raises:
+            MissingExtra: pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingExtra("pandas", "pandas") from error
+        audits = [(-1, self.findings)]
+        audits += [(k, audit.findings) for k, audit in enumerate(self.targets)]
+        rows = [
+            (finding.label, k, name, estimate.value, estimate.low, estimate.high)
+            for k, findings in audits
+            for finding in findings
+            for name, estimate in finding.metrics.items()
+        ]
+        return pd.DataFrame(rows, columns=["attack", "target", "metric", "value", "low", "high"])
+
+    def save(self) -> None:
+        """Write ``across.json`` and ``across.md`` into the run folder.
+
+        Raises:
+            StoreError: they cannot be written.
+        """
+        assert self.path is not None
+        across = {
+            label: {name: asdict(estimate) for name, estimate in metrics.items()}
+            for label, metrics in self.across.items()
+        }
+        begin(self.path, self.plan, across)
+        atomic.write(self.path / PAGE, f"# {inert(self.plan.name)}\n\n{self.table()}\n".encode())
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.table())}</pre>"
+
+    def __repr__(self) -> str:
+        return f"<divulge.LeaveOneOut>\n{self.table()}"
+
+    def _by_attack(self) -> dict[str, list[Finding]]:
+        found: dict[str, list[Finding]] = {}
+        for audit in self.targets:
+            for finding in audit.findings:
+                found.setdefault(finding.label, []).append(finding)
+        return found
+
+
+def begin(path: Path, plan: Plan, across: Mapping[str, Any]) -> None:
+    """Write ``across.json``, with what is known.
+
+    Raises:
+        StoreError: the folder was begun with other records, another trainer or seed; or it cannot
+            be written.
+    """
+    if (path / NAME).exists() and _plan(path).challenge != plan.challenge:
+        raise StoreError(
+            f"expected the records, trainer and seed that {path} was begun with, got different "
+            "ones: start a new run"
+        )
+    content = pydantic.TypeAdapter(Plan).dump_python(plan, mode="json") | {"across": across}
+    atomic.write(path / NAME, f"{json.dumps(content, indent=1)}\n".encode())
+
+
+def load(path: str | Path) -> LeaveOneOut:
+    """What is in the run folder of a leave-one-out audit.
+
+    Raises:
+        StoreError: it is none, or not finished, or damaged.
+    """
+    path = Path(path)
+    plan = _plan(path)
+    audits = [load_run(folder(path, k)) for k in range(plan.targets)]
+    if any(audit.contents.missing for audit in audits):
+        raise StoreError(f"expected every attack on every target in {path}: finish with --resume")
+    return LeaveOneOut(plan, tuple(audits), path)
+
+
+def folder(path: Path, target: int) -> Path:
+    """Where the run of one target is."""
+    return path / TARGETS / f"{target:03d}"
+
+
+def _plan(path: Path) -> Plan:
+    with atomic.said(path / NAME):
+        raw = (path / NAME).read_bytes()
+    plan = atomic.from_json(raw, Plan, path / NAME)
+    if plan.schema > SCHEMA:
+        raise StoreError(
+            f"expected schema {SCHEMA} or older, {path} has schema {plan.schema}: "
+            "it was made by a newer divulge; update this one"
+        )
+    return plan
+
+
+def mean(name: str, each: Sequence[Estimate]) -> Estimate:
+    """The mean over targets with Student's interval, which ends where the metric's range does.
+
+    Where all targets show the same, as none of any thousand records, they say nothing of how much
+    they differ: then the interval is the widest that one of them gives by itself.
+
+    Args:
+        name: of the metric.
+        each: one a target.
+    """
+    values = [estimate.value for estimate in each]
+    low, high = intervals.mean(values)
+    if low == high:
+        low = min(estimate.low for estimate in each)
+        high = max(one.value if one.high is None else one.high for one in each)
+    least = -1.0 if name in _CAN_BE_NEGATIVE else 0.0
+    most = high if name == "epsilon" else 1.0
+    return Estimate(sum(values) / len(values), max(low, least), min(high, most))
+
+
+def difference(these: Sequence[Estimate], those: Sequence[Estimate]) -> Estimate:
+    """The mean difference of two rates, target by target, with Student's interval.
+
+    Where all differences are the same they do not tell how they vary: then the interval is what
+    the two means leave open.
+
+    Args:
+        these: one a target.
+        those: of the same targets, or of others that were trained on the same records.
+    """
+    each = [one.value - other.value for one, other in zip(these, those, strict=True)]
+    low, high = intervals.mean(each)
+    if low == high:
+        one, other = mean("", these), mean("", those)
+        assert one.high is not None
+        assert other.high is not None
+        low, high = one.low - other.high, one.high - other.low
+    return Estimate(sum(each) / len(each), max(-1.0, low), min(1.0, high))
+
+
+def _joined(findings: list[Finding], metrics: Mapping[str, Estimate]) -> Finding:
+    first = findings[0]
+    bad = [finding for finding in findings if finding.status is not Status.DONE]
+    status = first.status
+    reason = ""
+    if bad:
+        status = bad[0].status
+        reason = f"{len(bad)} of {len(findings)} targets: {bad[0].reason}"
+    return Finding(
+        label=first.label,
+        attack=first.attack,
+        paper=first.paper,
+        settings=first.settings,
+        status=status,
+        metrics=metrics,
+        reason=reason,
+        queries=sum(finding.queries for finding in findings),
+        seconds=sum(finding.seconds for finding in findings),
+    )
+
+
+def _cells(finding: Finding) -> list[str]:
+    label = inert(finding.label)
+    if finding.status is not Status.DONE:
+        return [label, f"{finding.status}: {inert(finding.reason)}", *[""] * (len(COLUMNS) - 1)]
+    return [label, *(_cell(name, finding.metrics.get(name)) for name in COLUMNS)]
+
+
+def _cell(name: str, estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "not measurable"
+    if name == "epsilon":  # a mean of lower bounds, with two sides like every mean
+        return f"≥ {estimate.value:.2f} ({estimate.low:.2f} to {estimate.high:.2f})"
+    return words.measured(name, estimate)

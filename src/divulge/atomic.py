@@ -1,0 +1,135 @@
+"""Files that are whole or absent, and their trouble said in our words."""
+
+import contextlib
+import errno
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import pydantic
+
+from divulge.errors import SpecError, StoreError
+
+T = TypeVar("T")
+
+BEFORE_NAMING = "0.1.0"
+"""The version that wrote every file without the key ``divulge``: the program had another name then
+(docs/adr/0009), and this was its only version."""
+
+
+@contextlib.contextmanager
+def said(path: Path) -> Iterator[None]:
+    """Say in our words what the operating system refuses.
+
+    Raises:
+        StoreError: it refuses access to this path, or the disk is full.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreError(
+                f"expected room for {path}, the disk is full: free some space, then continue with "
+                "--resume; what was finished is kept"
+            ) from error
+        raise StoreError(
+            f"expected access to {path}, got {error.strerror or error}: "
+            "check the path and its permissions"
+        ) from error
+
+
+def damaged(path: Path, error: Exception) -> StoreError:
+    """The error to raise when a file does not hold what was written."""
+    return StoreError(
+        f"expected {path} as divulge wrote it, got something else "
+        f"({str(error).splitlines()[0]}): restore it, or run the audit again"
+    )
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write beside the place, then move: after a crash the file is whole or absent.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    with said(path):
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")  # mode 0600
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+
+def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """An ``.npz`` file.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    with tempfile.SpooledTemporaryFile(max_size=2**26) as file:
+        np.savez(file, allow_pickle=False, **arrays)
+        file.seek(0)
+        write(path, file.read())
+
+
+def read_arrays(path: Path, *names: str) -> list[np.ndarray]:
+    """The named arrays of an ``.npz`` file, each with one dimension.
+
+    Raises:
+        StoreError: it cannot be read, or holds something else.
+    """
+    arrays = read_all(path)
+    for name in names:
+        if name not in arrays:
+            raise damaged(path, KeyError(name))
+    return [arrays[name] for name in names]
+
+
+def read_all(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of an ``.npz`` file by name, each with one dimension.
+
+    Raises:
+        StoreError: it cannot be read, or holds something else.
+    """
+    with said(path):
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+                arrays = dict(archive.items())
+        except (
+            TypeError,
+            AttributeError,
+            ValueError,
+            KeyError,
+            EOFError,
+            zipfile.BadZipFile,
+        ) as error:
+            raise damaged(path, error) from error
+    if any(array.ndim != 1 for array in arrays.values()):
+        raise damaged(path, ValueError("an array has more than one dimension"))
+    return arrays
+
+
+def to_json(value: T, kind: type[T]) -> str:
+    """A value as indented JSON."""
+    return pydantic.TypeAdapter(kind).dump_json(value, indent=1).decode() + "\n"
+
+
+def from_json(raw: bytes, kind: type[T], path: Path) -> T:
+    """What `to_json` made.
+
+    Raises:
+        StoreError: it is something else; names the path it came from.
+    """
+    try:
+        return pydantic.TypeAdapter(kind).validate_json(raw)
+    except (pydantic.ValidationError, SpecError) as error:
+        raise damaged(path, error) from error

@@ -1,0 +1,102 @@
+"""From one score a record and client to one client a record, or none."""
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int
+
+from divulge.core import NOBODY, Assignment, FederationView
+from divulge.errors import NotApplicable
+
+Table = Float64[np.ndarray, "records clients"]
+
+
+def others(view: FederationView) -> Int[np.ndarray, " others"]:
+    """The clients other than the colluding one.
+
+    Raises:
+        NotApplicable: there are none.
+    """
+    clients: Int[np.ndarray, " others"] = np.delete(
+        np.arange(len(view.targets)), view.collusion.client
+    )
+    if not len(clients):
+        raise NotApplicable("expected clients beside the colluding one, got none to attack")
+    return clients
+
+
+def expected_shares(view: FederationView) -> Float64[np.ndarray, " clients"]:
+    """Of all candidates, the share that each client is expected to have trained on.
+
+    For each relevant record of its own, the colluding client knows how many candidates are its
+    own; others are taken to have as many for each of theirs, and all together at most half.
+    """
+    known = view.collusion
+    rate = (known.records.sum() + 0.5) / (len(known.relevant) + 1)
+    shares = np.array([rate * len(own) for own in view.relevant]) / max(1, len(view.records))
+    capped: Float64[np.ndarray, " clients"] = shares * min(1.0, 0.5 / shares.sum())
+    return capped
+
+
+def by_posterior(view: FederationView, log_ratio: Table) -> Assignment:
+    """The likeliest of all clients and nobody, each record being one client's at most.
+
+    Args:
+        view: the federation.
+        log_ratio: log likelihood ratios; the colluding client's column is not looked at.
+    """
+    clients = others(view)
+    unknown = ~view.collusion.records
+    share = expected_shares(view)[clients]
+    joint = share * np.exp(log_ratio[np.ix_(unknown, clients)])
+    belief = joint / (1 - share.sum() + joint.sum(axis=1, keepdims=True))
+    score = np.zeros(log_ratio.shape)
+    score[np.ix_(unknown, clients)] = belief
+    taken = 1 - belief.sum(axis=1) < belief.max(axis=1)
+    guess = np.full(len(log_ratio), NOBODY)
+    guess[unknown] = np.where(taken, clients[belief.argmax(axis=1)], NOBODY)
+    return with_known(view, guess, score)
+
+
+def two_sided(
+    view: FederationView, score: Table, percentile: float = 55.0, dominance: float = 1.5
+) -> Assignment:
+    """The published rule: above the client's own noise floor, and above the other clients.
+
+    Args:
+        view: the federation.
+        score: of every client, from 0; the colluding client's column is not looked at.
+        percentile: of a client's scores of all candidates, which a score must exceed.
+        dominance: λ, how many times the mean over clients a score must exceed.
+
+    References:
+        nist-stacking (arXiv 2604.12737), section 3, its rule for assigning clients. In the
+        published code the mean is taken over the clients under attack, not over all of them.
+    """
+    return with_known(
+        view, rule(score, others(view), percentile=percentile, dominance=dominance), score
+    )
+
+
+def rule(
+    score: Table,
+    clients: Int[np.ndarray, " others"],
+    *,
+    percentile: float = 55.0,
+    dominance: float = 1.5,
+) -> Int[np.ndarray, " records"]:
+    """See `two_sided`: the client of each record, or `NOBODY`."""
+    under_attack = score[:, clients]
+    floor = np.percentile(under_attack, percentile, axis=0)
+    mean = under_attack.mean(axis=1, keepdims=True)
+    passing = (under_attack > floor) & (under_attack > dominance * mean)
+    best = np.where(passing, under_attack, -np.inf).argmax(axis=1)
+    return np.where(passing.any(axis=1), clients[best], NOBODY)
+
+
+def with_known(
+    view: FederationView, client: Int[np.ndarray, " records"], score: Table
+) -> Assignment:
+    """The guess with the colluding client's own records given to it: it knows them."""
+    own: Bool[np.ndarray, " records"] = view.collusion.records
+    known = score.copy()
+    known[:, view.collusion.client] = own
+    return Assignment(np.where(own, view.collusion.client, client), known)

@@ -1,0 +1,35 @@
+"""The hard-label attack: a record that the model gets right is called a member."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from divulge.core import ModelView, Need, Scores
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Score 1 where the model's label is right, 0 where it is wrong.
+
+    It works for targets that give labels alone; its advantage is the gap between training and
+    test accuracy. The score has two values, so it cannot reach low false-positive rates unless
+    the model is nearly always right on non-members too.
+
+    References:
+        Yeom et al. (2018), Privacy risk in machine learning, adversary 1.
+    """
+
+    name: ClassVar[str] = "gap"
+    paper: ClassVar[str] = "Yeom et al. 2018"
+
+    @property
+    def needs(self) -> Need:
+        """The model's preferred class."""
+        return Need.HARD_LABELS | Need.LABELS
+
+    def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
+        """Whether the model is right about each candidate."""
+        del rng
+        answers = view.target.predict(view.records.x)
+        return Scores((answers.argmax(axis=1) == view.records.y).astype(np.float64))

@@ -1,0 +1,165 @@
+"""Interactions from updates that are affine in them, or nearly: linear systems, not descent."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from divulge.core import Affine, LinearisedLearner
+from divulge.errors import NotApplicable
+
+
+class Solution(NamedTuple):
+    """Interactions, and how far the update determines them."""
+
+    value: Float[np.ndarray, " items"]
+    rank: int
+    """Of the matrix that takes interactions to the update."""
+    condition: float
+    """Its largest singular value over the smallest that counts."""
+    left: float
+    """Norm of what is left unexplained, as a part of the update's."""
+    systems: int
+    """How many linear systems were solved."""
+
+
+def closed_form(affine: Affine, update: Float[np.ndarray, " numbers"]) -> Solution:
+    """Least squares without limits: equation 12 of RAIFLE, by singular values.
+
+    The normal equations of the paper have the square of this condition number.
+
+    Raises:
+        NotApplicable: the rank is below the number of items, so that many answers fit as well.
+    """
+    solution, rank, condition = _least_squares(affine, update)
+    items = affine.matrix.shape[1]
+    if rank < items:
+        raise NotApplicable(
+            f"expected an update that determines all {items} interactions, got equations of rank "
+            f"{rank} (condition number {condition:.3g}): hand out fewer items or others, or take "
+            "method='gauss-newton', which guesses"
+        )
+    return Solution(solution, rank, condition, _left(affine, update, solution), 1)
+
+
+def gauss_newton(
+    learner: LinearisedLearner,
+    sent: Mapping[str, Any],
+    items: Any,
+    update: Float[np.ndarray, " seen"],
+    seen: Bool[np.ndarray, " numbers"],
+    steps: int,
+) -> Solution:
+    """Posterior means of linear systems, each along the weights' way that the last one leads to.
+
+    It starts from one half for all items, and ends when a system explains the update no better
+    than the one before (the unknown order of a client's queries, and noise, leave a rest), or
+    when interactions hardly move any more.
+
+    Args:
+        learner: how the client trains.
+        sent: the global weights, as tensors of the learner's framework.
+        items: what was handed out, likewise.
+        update: what was received, tensors in the order of their names.
+        seen: which of all numbers that is; the rest did not arrive.
+        steps: at most so many systems.
+    """
+    best: _Posterior | None = None
+    value = np.full(len(items), PRIOR_MEAN)
+    for step in range(1, steps + 1):
+        way = items.new_tensor(np.clip(value, 0.0, 1.0))
+        affine = part(learner.linearised(sent, items, way), seen)
+        found = _posterior(affine, update)
+        if best is not None and found.surprise >= best.surprise:
+            break
+        moved = float(np.abs(found.value - value).max())
+        best, value, systems = found, found.value, step
+        left = _left(affine, update, value)
+        if learner.exact or moved < _LITTLE:
+            break
+    assert best is not None
+    return Solution(best.value, best.rank, best.condition, left, systems)
+
+
+PRIOR_MEAN = 0.5
+_PRIOR_VARIANCE = 0.25  # of a fair coin: the widest that something in [0, 1] has
+_LITTLE = 1e-3
+"""A system that moves no interaction by more is the last: one more would move them even less."""
+
+
+class _Posterior(NamedTuple):
+    value: Float[np.ndarray, " items"]
+    surprise: float
+    """Minus the logarithm of the update's probability density, but for a constant."""
+    rank: int
+    condition: float
+
+
+def _posterior(affine: Affine, update: Float[np.ndarray, " numbers"]) -> _Posterior:
+    """The posterior mean of interactions with a normal prior, and noise of the likeliest size.
+
+    What the update does not determine stays at the prior mean. The size of the noise is the one
+    that makes the update most probable, so nobody has to say whether there is any: where the
+    system explains all, next to none is left, and the mean is the least-squares solution.
+
+    Squares of singular values, from the smaller of the two products of the matrix with itself, are
+    a third of the work of the values. They are exact to 1e-16 of the largest, and noise is never
+    taken for less than about 1e-9 of a mean one: smaller ones count neither there nor in the rank.
+
+    References:
+        MacKay (1992), Bayesian interpolation, equation 2.13 (the evidence).
+    """
+    matrix = affine.matrix
+    numbers, items = matrix.shape
+    rest = update - affine.constant - matrix.sum(axis=1) * PRIOR_MEAN
+    pull = matrix.T @ rest
+    square, basis = np.linalg.eigh(matrix.T @ matrix if items <= numbers else matrix @ matrix.T)
+    square = square.clip(min=0.0)
+    along = basis.T @ (pull if items <= numbers else rest)
+    power = along**2 if items <= numbers else square * along**2
+    total = max(float(rest @ rest), 1e-200)
+    noises = total / numbers * np.exp(np.linspace(-20, 2, 89))
+    spread = _PRIOR_VARIANCE * square + noises[:, None]
+    fit = (total - (_PRIOR_VARIANCE * power / spread).sum(axis=1)) / noises
+    size = np.log(spread).sum(axis=1) + (numbers - len(square)) * np.log(noises)
+    surprise = (size + fit) / 2
+    likeliest = int(surprise.argmin())
+    gained = basis @ (_PRIOR_VARIANCE * along / spread[likeliest])
+    shift = gained if items <= numbers else matrix.T @ gained
+    mean = PRIOR_MEAN + np.where(matrix.any(axis=0), shift, 0.0)  # no trace: a tie, not rounding
+    least = max(_cutoff(affine, update) ** 2, np.finfo(np.float64).eps * max(matrix.shape))
+    counted = square[square > least * square[-1]]
+    condition = float(np.sqrt(counted[-1] / counted[0])) if len(counted) else np.inf
+    return _Posterior(mean, float(surprise[likeliest]), len(counted), condition)
+
+
+def part(affine: Affine, seen: Bool[np.ndarray, " numbers"]) -> Affine:
+    """The map to those numbers of an update that arrived."""
+    if seen.all():
+        return affine
+    return Affine(affine.constant[seen], affine.matrix[seen])
+
+
+def _least_squares(
+    affine: Affine, update: Float[np.ndarray, " numbers"]
+) -> tuple[Float[np.ndarray, " items"], int, float]:
+    solution, _, rank, values = np.linalg.lstsq(
+        affine.matrix, update - affine.constant, rcond=_cutoff(affine, update)
+    )
+    condition = float(values[0] / values[rank - 1]) if rank else np.inf
+    return solution, int(rank), condition
+
+
+def _cutoff(affine: Affine, update: Float[np.ndarray, " numbers"]) -> float:
+    """The part of the largest singular value that counts as nothing, at the update's precision."""
+    items_or_numbers: int = max(affine.matrix.shape)
+    return float(np.finfo(update.dtype).eps) * items_or_numbers
+
+
+def _left(
+    affine: Affine, update: Float[np.ndarray, " numbers"], value: Float[np.ndarray, " items"]
+) -> float:
+    rest = update - affine.constant - affine.matrix @ value
+    received = max(float(np.linalg.norm(update)), 1e-300)
+    return float(np.linalg.norm(rest)) / received

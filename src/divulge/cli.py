@@ -1,0 +1,290 @@
+"""The command line: each command parses, calls one function, prints.
+
+Exit codes: 0 done; 1 an attack failed; 2 bad input; 3 the gate tripped.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+import click
+
+# Only what `--help` needs is imported here; commands import the rest, so that help is instant.
+from divulge.cli_compare import compare
+from divulge.cli_tables import reproduce
+from divulge.cli_transcript import transcript
+from divulge.errors import DivulgeError
+from divulge.progress import bar
+
+if TYPE_CHECKING:
+    from divulge.across import LeaveOneOut
+    from divulge.federated.result import FederatedAudit
+    from divulge.result import Audit
+
+FAILED, BAD_INPUT, TRIPPED = 1, 2, 3
+
+formats = click.option(
+    "--format",
+    "shape",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="json prints, as the last line, one object with run, report, findings and the claim.",
+)
+run_folder = click.option(
+    "--run", type=click.Path(path_type=Path), help="Run folder. Default: a new one in runs/."
+)
+who_trains = click.option(
+    "--workers",
+    metavar="local|ray[:ADDRESS]",
+    default="local",
+    help="Who trains shadows: this machine, or a Ray cluster (ray:auto, ray:HOST:PORT).",
+)
+show_records = click.option(
+    "--show-records",
+    is_flag=True,
+    help="The page shows images that clients were handed, beside the originals: of "
+    "[interactions] whose transcript has them.",
+)
+gate_options = [
+    click.option(
+        "--fail-above",
+        "ceilings",
+        multiple=True,
+        metavar="METRIC=CEILING",
+        help="Exit with 3 when a metric of any attack exceeds this: tpr@0.01=0.05. Repeatable.",
+    ),
+    click.option(
+        "--judge",
+        type=click.Choice(["low", "value"]),
+        default=None,
+        help="What is compared with the ceiling: the lower 95 % limit (default), or the value.",
+    ),
+]
+
+
+class _Group(click.Group):
+    """Says our errors in one line, without a traceback, with exit code 2."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except DivulgeError as error:
+            click.echo(f"Error: {error}", err=True)
+            ctx.exit(BAD_INPUT)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="divulge")
+def main() -> None:
+    """Measure what a trained model gives away about its training data.
+
+    Start with `divulge demo`, then `divulge init` for a model of your own.
+    """
+
+
+main.add_command(reproduce)
+main.add_command(compare)
+main.add_command(transcript)
+
+
+@main.command()
+@run_folder
+@formats
+def demo(run: Path | None, shape: str) -> None:
+    """Train a small over-fitted network on real data, and audit it.
+
+    Example: divulge demo
+    """
+    from divulge import api
+
+    _finish(api.run_demo(run, bar), shape)
+
+
+@main.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
+def init(folder: Path) -> None:
+    """Write a commented audit.toml and a small subject.py into FOLDER.
+
+    They audit a stand-in model as they are; put your own model and data in their place.
+
+    Example: divulge init my-audit
+    """
+    from divulge import scaffold
+
+    for path in scaffold.write(folder):
+        click.echo(f"wrote {path}")
+    click.echo(f"now: divulge audit {folder / 'audit.toml'}")
+
+
+@main.command()
+@click.argument("settings", type=click.Path(path_type=Path))
+@run_folder
+@click.option("--resume", is_flag=True, help="Continue the run folder (default: the latest one).")
+@who_trains
+@click.option(
+    "--estimate",
+    is_flag=True,
+    help="Say about how long shadows will take, after a short trial, and stop.",
+)
+@show_records
+@gate_options[0]
+@gate_options[1]
+@formats
+def audit(
+    settings: Path,
+    run: Path | None,
+    resume: bool,
+    workers: str,
+    estimate: bool,
+    show_records: bool,
+    ceilings: tuple[str, ...],
+    judge: Literal["low", "value"] | None,
+    shape: str,
+) -> None:
+    """Audit the model, or the federation, that SETTINGS, an audit.toml, describes.
+
+    Example: divulge audit audit.toml --fail-above tpr@0.01=0.05
+    """
+    from divulge import api, cost, gate, spec
+    from divulge.federated import records
+    from divulge.in_turn.perform import leave_one_out_file
+    from divulge.result import Audit
+
+    asked = spec.read(settings)
+    if estimate:
+        about = cost.estimate_file(settings, workers)
+        click.echo(about if shape == "text" else json.dumps(asdict(about)))
+        return
+    limits = {**asked.gate.fail_above, **_ceilings(ceilings)}
+    gate.check_names(limits, asked.federated)
+    found: Audit | LeaveOneOut | FederatedAudit
+    if asked.federated:
+        from divulge.federated.perform import federated_file
+
+        found = federated_file(settings, run, resume=resume, show_records=show_records, track=bar)
+    elif show_records:
+        records.none()
+    else:
+        audit_it = leave_one_out_file if asked.leave_one_out else api.audit_file
+        found = audit_it(settings, run, resume=resume, track=bar, workers=workers)
+    sound = not limits or found.sound
+    sentences = gate.tripped(found.findings, limits, judge or asked.gate.judge, sound=sound)
+    if asked.gate.claim and isinstance(found, Audit):
+        sentences += gate.unproven(found.summary.claim)
+    for sentence in sentences:
+        click.echo(f"Gate: {sentence}", err=True)
+    _finish(found, shape, TRIPPED if sentences else 0)
+
+
+@main.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@show_records
+def report(run: Path, show_records: bool) -> None:
+    """Render the report of RUN again; neither model nor data is needed.
+
+    Of a leave-one-out audit it prints the table again; its targets are runs of their own, in
+    RUN/targets.
+
+    Example: divulge report runs/demo-001
+    """
+    from divulge import across
+    from divulge.comparing import result as comparing
+    from divulge.federated import records
+    from divulge.federated import result as federated
+    from divulge.result import load
+
+    if (run / federated.NAME).exists():
+        click.echo(federated.load(run).report(show_records=show_records))
+        return
+    if show_records:
+        records.none()
+    if (run / comparing.NAME).exists():
+        click.echo(comparing.load(run).report())
+        return
+    if not (run / across.NAME).exists():
+        click.echo(load(run).report())
+        return
+    found = across.load(run)
+    found.save()
+    click.echo(found.table())
+
+
+@main.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@formats
+def measure(run: Path, shape: str) -> None:
+    """Compute the metrics of RUN again from its stored scores.
+
+    Example: divulge measure runs/demo-001
+    """
+    from divulge.federated import result as federated
+    from divulge.result import load
+
+    whose = federated.load if (run / federated.NAME).exists() else load
+    _finish(whose(run).measure(), shape)
+
+
+@main.command("list")
+@click.argument("what", type=click.Choice(["attacks", "defences", "targets", "data"]))
+def list_(what: str) -> None:
+    """List the attacks, defences, kinds of target, or data sets there are.
+
+    Example: divulge list attacks
+    """
+    from divulge import listing
+
+    for name, text in listing.lines(what):
+        click.echo(f"{name:<20} {text}")
+
+
+@main.command()
+@click.argument("settings", type=click.Path(path_type=Path))
+@click.option(
+    "--run",
+    type=click.Path(path_type=Path),
+    help="Folder of the transcript. Default: a new one in runs/.",
+)
+@click.option("--resume", is_flag=True, help="Continue the transcript (default: the latest one).")
+def federate(settings: Path, run: Path | None, resume: bool) -> None:
+    """Simulate the federation that SETTINGS describes, and write what its server saw.
+
+    Example: divulge federate federate.toml
+    """
+    from divulge import federating
+
+    folder = federating.federate_file(settings, run, resume=resume, track=bar)
+    click.echo(f"Transcript: {folder}")
+
+
+def _ceilings(pairs: Iterable[str]) -> dict[str, float]:
+    limits = {}
+    for pair in pairs:
+        name, _, ceiling = pair.rpartition("=")
+        try:
+            limits[name] = float(ceiling)
+        except ValueError:
+            _bad(f"expected METRIC=CEILING such as tpr@0.01=0.05, got {pair!r}")
+    return limits
+
+
+def _bad(message: str) -> NoReturn:
+    raise click.UsageError(message)
+
+
+def _finish(found: Audit | LeaveOneOut | FederatedAudit, shape: str, code: int = 0) -> NoReturn:
+    """Print what was found, and exit with the right code."""
+    from divulge import terminal
+
+    if shape == "text":
+        terminal.show(found)
+    answer = terminal.as_json(found)
+    click.echo(f"Report: {answer['report']}", err=shape == "json")
+    if shape == "json":
+        click.echo(json.dumps(answer))
+    failed = any(finding.status == "failed" for finding in found.findings)
+    sys.exit(code or (FAILED if failed else 0))

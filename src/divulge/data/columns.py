@@ -1,0 +1,133 @@
+"""Named columns of numbers from a CSV or Parquet file, every complaint with its cell."""
+
+import csv
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Shaped
+
+from divulge.errors import DataError, DivulgeError, MissingExtra
+
+_TRUTH = {"false": 0.0, "true": 1.0}
+
+
+def header(path: Path) -> list[str]:
+    """The names of the columns in the order of the file.
+
+    Raises:
+        DataError: the file cannot be read, or is neither .csv nor .parquet.
+        MissingExtra: the file is Parquet, and pyarrow is not installed.
+    """
+    if path.suffix not in (".csv", ".parquet"):
+        raise DataError(f"expected a .csv or .parquet file, got {path}: save the table as one")
+    if path.suffix == ".parquet":
+        return list(_parquet_file(path).schema_arrow.names)
+    with _readable(path), path.open(newline="", encoding="utf-8-sig") as file:
+        return next(csv.reader(file), [])
+
+
+def read(path: Path, names: Sequence[str]) -> Float[np.ndarray, "records columns"]:
+    """These columns, true and false as 1 and 0, empty cells of a Parquet file as NaN.
+
+    Raises:
+        DataError: the file is damaged, or a cell holds something else than a number.
+        MissingExtra: the file is Parquet, and pyarrow is not installed.
+    """
+    with _readable(path):
+        return _parquet(path, names) if path.suffix == ".parquet" else _csv(path, names)
+
+
+def wrong_cell(path: Path, column: str, row: int, wanted: str, found: object) -> DataError:
+    """The complaint about one cell; rows count from 1 below the header."""
+    return DataError(
+        f"expected {wanted} in {path}, column {column!r}, row {row + 1} below the header, got "
+        f"{found}: correct or drop the row"
+    )
+
+
+def _csv(path: Path, names: Sequence[str]) -> Float[np.ndarray, "records columns"]:
+    positions = [header(path).index(name) for name in names]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "loadtxt: input contained no data")
+        try:
+            values: np.ndarray = np.loadtxt(
+                path,
+                delimiter=",",
+                quotechar='"',
+                comments=None,
+                skiprows=1,
+                usecols=positions,
+                # Only the last column may hold words: a converter is slow.
+                converters={positions[-1]: _number},
+                ndmin=2,
+                encoding="utf-8-sig",
+            )
+        except ValueError:
+            # NumPy is fast but vague: the slow way finds the cell.
+            _find_wrong_cell(path, names, positions)
+            raise
+    return values.reshape(-1, len(names))
+
+
+def _find_wrong_cell(path: Path, names: Sequence[str], positions: Sequence[int]) -> None:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = csv.reader(file)
+        next(rows)
+        for number, row in enumerate(filter(None, rows)):
+            for name, position in zip(names, positions, strict=True):
+                cell = row[position] if position < len(row) else ""
+                try:
+                    _number(cell) if position == positions[-1] else float(cell)
+                except ValueError as error:
+                    raise wrong_cell(path, name, number, "a number", repr(cell[:80])) from error
+
+
+def _parquet(path: Path, names: Sequence[str]) -> Float[np.ndarray, "records columns"]:
+    table = _parquet_file(path).read(columns=list(names))
+    columns = [table.column(name).to_numpy(zero_copy_only=False) for name in names]
+    return np.stack([_numbers(path, *named) for named in zip(names, columns, strict=True)], axis=1)
+
+
+def _parquet_file(path: Path) -> Any:
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtra("pyarrow", "parquet") from error
+    with _readable(path):
+        return pyarrow.parquet.ParquetFile(path)
+
+
+def _numbers(
+    path: Path, name: str, column: Shaped[np.ndarray, " records"]
+) -> Float[np.ndarray, " records"]:
+    if column.dtype.kind in "fiub":
+        return column.astype(np.float64)
+    numbers = np.empty(len(column))
+    for row, cell in enumerate(column):
+        try:
+            numbers[row] = _number(str(cell))
+        except ValueError as error:
+            raise wrong_cell(path, name, row, "a number", repr(cell)[:80]) from error
+    return numbers
+
+
+def _number(cell: str) -> float:
+    word = cell.strip().lower()
+    return _TRUTH[word] if word in _TRUTH else float(word)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except DivulgeError:
+        raise
+    except Exception as error:
+        raise DataError(
+            f"expected a table of numbers in {path}, got {type(error).__name__}: {error}: "
+            "check the path, and save the table again"
+        ) from error

@@ -1,0 +1,104 @@
+"""Records from files: ``.npz`` with arrays x and y, or a table with a label column."""
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from divulge.core import Records
+from divulge.data import columns
+from divulge.errors import DataError
+
+LARGEST = 16 * 2**30
+"""Bytes that a file may unpack to: a few kilobytes of zip can claim petabytes."""
+
+
+def read(path: Path, label: str = "label") -> Records:
+    """Records from a file.
+
+    Args:
+        path: ``.npz`` (arrays ``x`` and ``y``), ``.csv`` or ``.parquet`` (numeric columns).
+        label: the column of a table that holds the class, 0 to classes - 1.
+
+    Raises:
+        DataError: the file is missing, damaged, too large, or does not hold records.
+    """
+    readers = {".npz": _npz, ".csv": _table, ".parquet": _table}
+    if path.suffix not in readers:
+        raise DataError(
+            f"expected records in {', '.join(readers)}, got {path.name}: convert them, or write "
+            "a function in subject.py that loads them"
+        )
+    if not path.is_file():
+        raise DataError(f"expected a file of records at {path}, there is none: check the path")
+    return readers[path.suffix](path, label)
+
+
+def features(path: Path, label: str = "label") -> tuple[str, ...]:
+    """The names of a table's columns but the label; none where the file has no names."""
+    if path.suffix not in (".csv", ".parquet"):
+        return ()
+    return tuple(name for name in columns.header(path) if name != label)
+
+
+def _npz(path: Path, label: str) -> Records:
+    del label
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+        if size > LARGEST:
+            raise DataError(
+                f"expected at most {LARGEST} bytes in {path}, it would unpack to {size}: split it"
+            )
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            x, y = arrays["x"], arrays["y"]
+    except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
+        raise DataError(
+            f"expected arrays x and y of numbers in {path}, got something else ({error}): "
+            "write it with numpy.savez(path, x=x, y=y)"
+        ) from error
+    return Records(x, labels(y, str(path)))
+
+
+def _table(path: Path, label: str) -> Records:
+    header = columns.header(path)
+    if header.count(label) != 1:
+        raise DataError(
+            f"expected one column {label!r} in {path}, got {', '.join(header[:20])}: "
+            "name the label column in [data] label"
+        )
+    wanted = features(path, label)
+    table = columns.read(path, [*wanted, label])
+    if not len(table) or not wanted:
+        raise DataError(
+            f"expected rows of features and a label in {path}, got an array of {table.shape}"
+        )
+    return Records(table[:, :-1], labels(table[:, -1], str(path)))
+
+
+def labels(y: np.ndarray, where: str) -> np.ndarray:
+    """Class labels as 64-bit integers.
+
+    Args:
+        y: whole numbers in any numeric type, one a record.
+        where: what to call them in a message.
+
+    Raises:
+        DataError: they are not whole numbers, or not one a record.
+    """
+    y = np.asarray(y)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1 or y.dtype.kind not in "iufb":
+        raise DataError(
+            f"expected one class number per record in {where}, got an array of shape {y.shape} "
+            f"and type {y.dtype}: encode classes as 0, 1, 2..."
+        )
+    if y.dtype.kind == "f":
+        broken = ~np.isfinite(y) | (np.floor(np.where(np.isfinite(y), y, 0)) != y)
+        if broken.any():
+            raise DataError(
+                f"expected whole numbers as labels in {where}, got {y[broken][0]} at "
+                f"index {int(broken.argmax())}: encode classes as 0, 1, 2..."
+            )
+    return y.astype(np.int64)

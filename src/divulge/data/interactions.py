@@ -1,0 +1,123 @@
+"""Who acted on what: MovieLens-100K, Steam-200K, and a synthetic stand-in."""
+
+import csv
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int
+
+from divulge.data import lines
+from divulge.errors import DataError
+
+
+@dataclass(frozen=True, slots=True)
+class InteractionLog:
+    """Pairs of a user and an item, each once; users and items are numbered from 0.
+
+    Raises:
+        DataError: there is no pair, or a number is out of range.
+    """
+
+    user: Int[np.ndarray, " pairs"]
+    item: Int[np.ndarray, " pairs"]
+    users: int
+    items: int
+
+    def __post_init__(self) -> None:
+        for name, count in (("user", self.users), ("item", self.items)):
+            numbers = getattr(self, name)
+            if not len(numbers) or numbers.min() < 0 or numbers.max() >= count:
+                raise DataError(
+                    f"expected {name} numbers from 0 to {count - 1}, got others or none: number "
+                    "them in order"
+                )
+
+    def of_each(self) -> list[Int[np.ndarray, " items"]]:
+        """The items of each user, sorted."""
+        order = np.lexsort((self.item, self.user))
+        ends = np.cumsum(np.bincount(self.user, minlength=self.users))
+        return np.split(self.item[order], ends[:-1])
+
+
+def movielens_100k(path: Path) -> InteractionLog:
+    """Ratings of films, whatever the rating was.
+
+    Args:
+        path: ``u.data``, perhaps with ``.xz``: user, item, rating and time, separated by tabs.
+
+    Raises:
+        DataError: it cannot be read, or a row is of another kind.
+
+    References:
+        Harper and Konstan (2015), The MovieLens datasets: history and context.
+    """
+    pairs = []
+    for number, text in lines.read(path):
+        fields = text.split("\t")
+        if len(fields) != 4 or not all(field.isascii() and field.isdigit() for field in fields):
+            raise _odd(path, number, "four whole numbers separated by tabs")
+        pairs.append((int(fields[0]), int(fields[1])))
+    return _log(pairs, path)
+
+
+def steam_200k(path: Path) -> InteractionLog:
+    """Games bought or played on Steam, joined for each user and game.
+
+    Args:
+        path: ``steam-200k.csv``, perhaps with ``.xz``: user, game, ``purchase`` or ``play``,
+            hours, and a constant.
+
+    Raises:
+        DataError: it cannot be read, or a row is of another kind.
+
+    References:
+        Tamber (2017), Steam video games.
+    """
+    pairs = []
+    for number, text in lines.read(path):
+        fields = next(csv.reader([text]))
+        if (
+            len(fields) != 5
+            or not (fields[0].isascii() and fields[0].isdigit())
+            or fields[2] not in ("purchase", "play")
+        ):
+            raise _odd(path, number, "user, game, purchase or play, hours, 0")
+        pairs.append((fields[0], fields[1]))
+    return _log(pairs, path)
+
+
+def synthetic(
+    users: int, items: int, rng: np.random.Generator, mean: float = 10.0
+) -> InteractionLog:
+    """SYNTHETIC pairs: a few popular items, many rare ones, 1 to items / 4 of them a user.
+
+    Args:
+        users: how many.
+        items: how many, 8 or more, so that everybody leaves some alone.
+        rng: source of randomness.
+        mean: how many items a user acts on, about.
+    """
+    popularity = 1 / np.arange(1, items + 1)
+    counts = np.clip(rng.geometric(1 / mean, users), 1, items // 4)
+    chosen = [rng.choice(items, n, replace=False, p=popularity / popularity.sum()) for n in counts]
+    return InteractionLog(np.repeat(np.arange(users), counts), np.concatenate(chosen), users, items)
+
+
+def _log(pairs: Iterable[tuple[Hashable, Hashable]], path: Path) -> InteractionLog:
+    """Each pair once; users and items numbered as they first occur."""
+    users: dict[Hashable, int] = {}
+    items: dict[Hashable, int] = {}
+    once = {
+        (users.setdefault(user, len(users)), items.setdefault(item, len(items)))
+        for user, item in pairs
+    }
+    if not once:
+        raise DataError(f"expected pairs of user and item in {path}, got none: check the file")
+    user, item = np.array(sorted(once), np.int64).T
+    return InteractionLog(user, item, len(users), len(items))
+
+
+def _odd(path: Path, number: int, wanted: str) -> DataError:
+    return DataError(f"expected {wanted} in {path}, got something else in line {number}")

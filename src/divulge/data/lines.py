@@ -1,0 +1,39 @@
+"""Lines of a text file that may be packed with xz, read within limits."""
+
+import lzma
+from collections.abc import Iterator
+from pathlib import Path
+
+from divulge.errors import DataError
+
+LARGEST = 2**31
+"""Bytes that a file may unpack to: a kilobyte of xz can claim gigabytes."""
+LONGEST = 2**16
+"""Bytes of a line."""
+
+
+def read(path: Path, largest: int = LARGEST) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers from 1, without their ends; empty ones are left out.
+
+    Raises:
+        DataError: the file is missing, damaged, too large, no text, or a line is too long.
+    """
+    if not path.is_file():
+        raise DataError(f"expected a file at {path}, there is none: check the path")
+    left = largest
+    try:
+        with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
+            number = 0
+            while line := file.readline(LONGEST + 1):
+                number += 1
+                left -= len(line)
+                if left < 0 or len(line) > LONGEST:
+                    raise DataError(
+                        f"expected at most {largest} bytes and {LONGEST} a line in {path}, got "
+                        f"more at line {number}: split the file"
+                    )
+                text = line.decode("utf-8").strip()
+                if text:
+                    yield number, text
+    except (lzma.LZMAError, EOFError, OSError, UnicodeDecodeError) as error:
+        raise DataError(f"expected text in {path}, got a damaged file: {error}") from error

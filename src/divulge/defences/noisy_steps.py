@@ -1,0 +1,110 @@
+"""One network trained by DP-SGD: Poisson batches, clipped gradients and noise, by Opacus."""
+
+import pickle
+import warnings
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+
+from divulge.randomness import stream
+from divulge.training.early import Best
+from divulge.training.loop import Job, seeded, started, threads
+from divulge.training.network import as_arrays, as_tensors, restore, state
+from divulge.training.pool import Arrays
+from divulge.training.recipe import Recipe
+
+Clipping = Literal["per-record", "ghost"]
+
+
+class Plan(NamedTuple):
+    """What the settings mean for a number of records."""
+
+    size: int
+    """Of a batch, on average."""
+    rate: float
+    steps: int
+    noise: float
+    """In multiples of the clipping norm."""
+    max_grad_norm: float
+    clipping: Clipping
+
+
+class _Step:
+    """Opacus' module, optimiser and loss around one network, as one function of a batch."""
+
+    def __init__(
+        self, recipe: Recipe, plan: Plan, module: nn.Module, noise: torch.Generator
+    ) -> None:
+        from opacus import grad_sample, optimizers
+        from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
+
+        inner = recipe.over([p for p in module.parameters() if p.requires_grad])
+        settings = {
+            "noise_multiplier": plan.noise,
+            "max_grad_norm": plan.max_grad_norm,
+            "expected_batch_size": plan.size,  # what came by chance would be another sensitivity
+            "generator": noise,
+        }
+        self._loss = nn.CrossEntropyLoss()
+        if plan.clipping == "ghost":
+            self._module = grad_sample.GradSampleModuleFastGradientClipping(
+                module, max_grad_norm=plan.max_grad_norm
+            )
+            self._optimiser = optimizers.DPOptimizerFastGradientClipping(inner, **settings)
+            self._loss = DPLossFastGradientClipping(self._module, self._optimiser, self._loss)
+        else:
+            self._module = grad_sample.GradSampleModule(module)
+            self._optimiser = optimizers.DPOptimizer(inner, **settings)
+
+    def __call__(self, rate: float, x: torch.Tensor, y: torch.Tensor) -> None:
+        for group in self._optimiser.param_groups:
+            group["lr"] = rate
+        self._optimiser.zero_grad()
+        if len(x):
+            self._loss(self._module(x), y).backward()
+        else:  # nobody's gradient, but the noise of every step
+            for p in self._optimiser.params:
+                p.grad_sample, p.grad = p.new_zeros((0, *p.shape)), torch.zeros_like(p)
+        self._optimiser.step()
+
+
+def train(recipe: Recipe, plan: Plan, data: Arrays, job: Job) -> nn.Module:
+    """One model, in evaluation mode. The random numbers of the caller are left alone."""
+    fit, held_out = recipe.parts(job.rows, job.seed)
+    x, y = (torch.from_numpy(array[fit]) for array in (data.x, data.y))
+    coins, noise = (_generator(job.seed, name) for name in ("poisson batches", "noise"))
+    with seeded(job.seed, torch.device("cpu")), warnings.catch_warnings():
+        # the first layer's input needs no gradient; its parameters get theirs all the same
+        warnings.filterwarnings("ignore", "Full backward hook is firing", UserWarning)
+        module = started(recipe, job).train()
+        step = _Step(recipe, plan, module, noise)
+        best = Best(recipe, data.tensors("cpu"), fit, held_out) if recipe.selects else None
+        for k in range(plan.steps):
+            # in double precision, as the accountant's rate is
+            batch = torch.rand(len(x), generator=coins, dtype=torch.float64) < plan.rate
+            step(recipe.rate(k / plan.steps), x[batch], y[batch])
+            if best and _epoch_ends(k, plan) and not best.hopeful(module):
+                break
+            module.train()
+    return restore(module, best.state) if best else module.eval()
+
+
+def _epoch_ends(step: int, plan: Plan) -> bool:
+    """Whether as many records as there are, on average, were seen since the last time."""
+    return int((step + 1) * plan.rate) > int(step * plan.rate) or step + 1 == plan.steps
+
+
+def train_there(
+    sent: bytes, plan: Plan, data: Arrays, job: Job, start: dict[str, np.ndarray] | None
+) -> dict[str, np.ndarray]:
+    """One model, in a process of its own: what training made of its state."""
+    recipe: Recipe = pickle.loads(sent)  # noqa: S301 (what this program has just packed)
+    with threads(1):  # the same bits whatever the number of cores
+        begun = job if start is None else job._replace(start=as_tensors(start))
+        return as_arrays(state(train(recipe, plan, data, begun)))
+
+
+def _generator(seed: int, name: str) -> torch.Generator:
+    return torch.Generator().manual_seed(int(stream(seed, name).integers(2**63)))

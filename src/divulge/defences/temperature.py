@@ -1,0 +1,60 @@
+"""Softer answers, by a temperature."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float, Shaped
+from scipy import special
+
+from divulge.core import Need
+from divulge.errors import SpecError
+
+
+@dataclass(frozen=True, slots=True)
+class Temperature:
+    """Divide the logits by a temperature: no defence against attacks that read labels alone.
+
+    Who knows the temperature can undo it; with answers in float64 next to nothing is lost. It
+    hinders attacks with thresholds of their own, and none that learns from shadows behind the same
+    temperature.
+
+    Args:
+        temperature: above 1 answers are softer, below 1 sharper.
+
+    Raises:
+        SpecError: it is none.
+
+    References:
+        Shokri et al. (2017), Membership inference attacks against machine learning models, section
+        VIII-A ("increase entropy of the prediction vector").
+    """
+
+    temperature: float = 4.0
+
+    name: ClassVar[str] = "temperature"
+    paper: ClassVar[str] = "Shokri et al. 2017"
+    keeps_label: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not 0 < self.temperature < math.inf:
+            raise SpecError(
+                f"expected temperature above 0, got {self.temperature}: 1 changes nothing"
+            )
+
+    def offers(self, before: Need) -> Need:
+        """As before."""
+        return before
+
+    def change(
+        self,
+        answers: Float[np.ndarray, "records classes"],
+        x: Shaped[np.ndarray, "records *features"],
+        key: int,
+    ) -> Float[np.ndarray, "records classes"]:
+        """See `divulge.core.AnswerDefence.change`."""
+        del x, key
+        with np.errstate(divide="ignore"):  # a class that is ruled out stays so
+            logits = np.log(answers)
+        return np.asarray(special.softmax(logits / self.temperature, axis=1))

@@ -1,0 +1,23 @@
+"""DAP's table 1: what defended models are good for."""
+
+from divulge.experiments.dap_rows import DIFFERS, MINUTES, SEEDS, figures, rows
+from divulge.experiments.table import Table
+
+_PAPER = {
+    "CIFAR-10": figures(0.784, 0.811, 0.313, 0.374, 0.417, 0.418, 0.624, 0.613),
+    "CIFAR-100": figures(0.481, 0.532, 0.039, 0.083, 0.090, 0.072, 0.315, 0.276),
+    "Fashion-MNIST": figures(0.932, 0.926, 0.605, 0.701, 0.736, 0.774, 0.866, 0.871),
+}
+
+TABLE = Table(
+    title="Accuracy of defended models on test sets",
+    source="Lomurno et al. 2023, table 1",
+    columns=("accuracy", "accuracy, less the baseline's"),
+    rows=rows("accuracy", _PAPER),
+    work="divulge.experiments.dap_models:measured",
+    seeds=SEEDS,
+    minutes=MINUTES,
+    differs=DIFFERS,
+    keeps=True,
+    smallest={"accuracy, less the baseline's": -1.0},
+)

@@ -1,0 +1,94 @@
+"""Real data for experiments, from the folder in ``DIVULGE_DATA``."""
+
+import lzma
+import os
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Shaped
+
+from divulge.core import Records
+from divulge.errors import DataError, MissingExtra
+
+Name = Literal["mnist", "fashion_mnist", "cifar10", "cifar100", "fer2013", "ham10000"]
+
+_STRIPS = {
+    "cifar10": ("x_strip.png", 32),
+    "cifar100": ("x_strip.png", 32),
+    "fer2013": ("x_strip.png", 48),
+}
+
+
+def images(name: Name, side: int | None = None) -> Records:
+    """All images of a set, pixels from 0 to 1, channels first.
+
+    Args:
+        name: of the set's folder.
+        side: pixels of a side, by averaging squares of pixels; as they are unless given.
+
+    Raises:
+        DataError: they are not there, or cannot be made that small.
+    """
+    if name in ("mnist", "fashion_mnist"):
+        with lzma.open(file(f"{name}/x.npy.xz")) as unpacked:
+            x = np.load(unpacked, allow_pickle=False)[:, None]
+        y = np.load(file(f"{name}/y.npy"), allow_pickle=False)
+    else:
+        strip, pixels = _STRIPS.get(name, ("x28_strip.png", 28))
+        x = _strip(file(f"{name}/{strip}"), pixels)
+        with np.load(file(f"{name}/meta.npz"), allow_pickle=False) as arrays:
+            y = arrays["y"]
+    small = _pooled(x, side or x.shape[-1])
+    small /= np.float32(255)
+    return Records(small, y.astype(np.int64))
+
+
+def location_30() -> Records:
+    """5,010 users of a check-in service, 446 binary features, 30 classes (Shokri et al. 2017).
+
+    Raises:
+        DataError: they are not there.
+    """
+    with np.load(file("location30/location30.npz"), allow_pickle=False) as arrays:
+        bits = np.unpackbits(arrays["x_bits"], axis=1)[:, :446]
+        return Records(bits.astype(np.float32), arrays["y"].astype(np.int64))
+
+
+def _strip(path: Path, side: int) -> Shaped[np.ndarray, "images channels side side"]:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise MissingExtra("pillow", "benchmark") from error
+    with Image.open(path) as strip:
+        flat = np.asarray(strip)
+    return np.moveaxis(flat.reshape(-1, side, side, flat.shape[2] if flat.ndim == 3 else 1), -1, 1)
+
+
+def _pooled(
+    x: Shaped[np.ndarray, "images channels from from"], side: int
+) -> Shaped[np.ndarray, "images channels to to"]:
+    count, channels, pixels, _ = x.shape
+    if pixels % side:
+        raise DataError(f"expected a side that divides {pixels} pixels, got {side}: choose another")
+    part = pixels // side
+    if part == 1:
+        return x.astype(np.float32)
+    split = x.reshape(count, channels, side, part, side, part)
+    pooled: np.ndarray = split.mean(axis=(3, 5), dtype=np.float32)
+    return pooled
+
+
+def file(name: str) -> Path:
+    """A file of the folder.
+
+    Raises:
+        DataError: it is not there.
+    """
+    folder = os.environ.get("DIVULGE_DATA")
+    path = Path(folder or "", name)
+    if folder is None or not path.is_file():
+        raise DataError(
+            f"expected a data set at {path}, got none: set DIVULGE_DATA to the folder with them"
+        )
+    return path

@@ -1,0 +1,168 @@
+"""A table with our figures: what a run leaves behind, and how it reads."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from divulge import atomic
+from divulge.core import Estimate
+from divulge.experiments.table import Size
+
+NAME = "table.json"
+"""Of the file in a run folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One figure beside the published one."""
+
+    row: str
+    column: str
+    ours: Estimate | None
+    """None where it could not be measured."""
+    paper: float | None
+    reason: str = ""
+    """Why it could not."""
+    deviation: float | None = None
+    """Standard deviation of the values whose mean it is, in tables that show it."""
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less the paper's, where there are both."""
+        return None if self.ours is None or self.paper is None else self.ours.value - self.paper
+
+    @property
+    def covers(self) -> bool:
+        """Whether our interval holds the paper's figure."""
+        if self.ours is None or self.paper is None or self.ours.high is None:
+            return False
+        return self.ours.low <= self.paper <= self.ours.high
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Where figures come from."""
+
+    command: str
+    commit: str
+    """Of the checkout that measured, ``-dirty`` if files were changed; empty outside of one."""
+    cores: int
+    """Of the machine."""
+    processes: int
+    date: str
+    """UTC, ISO 8601."""
+    cpu_seconds: float
+    """Of all pieces of work, each measured in its process."""
+    divulge: str = atomic.BEFORE_NAMING
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One table, complete without the code that measured it."""
+
+    table: str
+    size: Size
+    title: str
+    source: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    differs: str
+    cells: tuple[Cell, ...]
+    """Row by row."""
+    made: Made
+    drawn: tuple[str, ...] = ()
+    """Rows whose curves over the columns that begin with a number are drawn."""
+    measures: str = "Ours"
+    """What those columns hold."""
+
+    def of_row(self, row: str) -> tuple[Cell, ...]:
+        """Its cells, one a column."""
+        return tuple(cell for cell in self.cells if cell.row == row)
+
+    @property
+    def unmeasured(self) -> dict[str, str]:
+        """Each reason why figures are missing, and the rows that it is true of."""
+        cells = [cell for cell in self.cells if cell.reason]
+        return {
+            reason: "; ".join(dict.fromkeys(cell.row for cell in cells if cell.reason == reason))
+            for reason in dict.fromkeys(cell.reason for cell in cells)
+        }
+
+    @property
+    def _spread(self) -> bool:
+        return any(cell.deviation is not None for cell in self.cells)
+
+    def markdown(self) -> str:
+        """The table as Markdown: ours with its 95 % interval, the paper's, and the difference."""
+        lines = [
+            f"## {self.title} ({self.size})",
+            "",
+            f"{self.source}. Each cell: ours with its 95 % interval; where the paper has a figure, "
+            "that, and ours less the paper's."
+            + (" After ± the standard deviation of values." if self._spread else ""),
+            "",
+            f"| | {' | '.join(self.columns)} |",
+            f"|---|{'---|' * len(self.columns)}",
+        ]
+        lines += [
+            f"| {row} | {' | '.join(_shown(cell) for cell in self.of_row(row))} |"
+            for row in self.rows
+        ]
+        lines += ["", f"What differs: {self.differs}"]
+        lines += [f"\nNot measured ({why}): {rows}" for why, rows in self.unmeasured.items()]
+        return "\n".join(lines) + "\n"
+
+    def as_json(self) -> str:
+        """One line for programs: the table's name, and its cells."""
+        cells = [
+            {
+                "row": cell.row,
+                "column": cell.column,
+                "ours": cell.ours.value if cell.ours else None,
+                "low": cell.ours.low if cell.ours else None,
+                "high": cell.ours.high if cell.ours else None,
+                "deviation": cell.deviation,
+                "paper": cell.paper,
+            }
+            for cell in self.cells
+        ]
+        return json.dumps({"table": self.table, "cells": cells})
+
+    def save(self, folder: Path) -> None:
+        """Write ``table.json`` and ``table.md``.
+
+        Raises:
+            StoreError: the folder cannot be written.
+        """
+        atomic.write(folder / "table.md", self.markdown().encode())
+        atomic.write(folder / NAME, atomic.to_json(self, Outcome).encode())
+
+
+def read(path: Path) -> Outcome:
+    """What `Outcome.save` wrote as ``table.json``.
+
+    Raises:
+        StoreError: it is not there, or is something else.
+    """
+    with atomic.said(path):
+        return atomic.from_json(path.read_bytes(), Outcome, path)
+
+
+def interval(estimate: Estimate) -> str:
+    """A value and its interval, to three digits.
+
+    Examples:
+        >>> interval(Estimate(0.5, 0.25, 0.75))
+        '0.500 (0.250 to 0.750)'
+    """
+    high = estimate.value if estimate.high is None else estimate.high
+    return f"{estimate.value:.3f} ({estimate.low:.3f} to {high:.3f})"
+
+
+def _shown(cell: Cell) -> str:
+    ours = "not measured" if cell.ours is None else interval(cell.ours)
+    ours += "" if cell.deviation is None else f" ± {cell.deviation:.3f}"
+    if cell.paper is None:
+        return ours
+    difference = "" if cell.difference is None else f", {cell.difference:+.3f}"
+    return f"{ours}; paper {cell.paper:.3f}{difference}"

@@ -1,0 +1,190 @@
+"""What an audit of a federation found, and its run folder."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import pydantic
+
+from divulge import atomic
+from divulge.core import Finding, Status
+from divulge.errors import DataError, StoreError
+from divulge.federated import records
+from divulge.federated.subjects.assignment import TrainedOn
+from divulge.federated.subjects.composition import Composition
+from divulge.federated.subjects.interactions import ActedOn
+from divulge.report.federated import page
+from divulge.report.federated.story import Sheet, Told
+from divulge.store import Entry, Key, Run
+
+NAME, PAGE, SCHEMA = "federation.json", "report.html", 2
+
+Subject = Annotated[Composition | ActedOn | TrainedOn, pydantic.Field(discriminator="kind")]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What was audited and how: ``federation.json``."""
+
+    name: str
+    created: str
+    """UTC, ISO 8601."""
+    challenge: str
+    """Digest of all that attacks see, and of the truth."""
+    seed: int
+    subject: Subject
+    attacks: tuple[str, ...]
+    """Labels of all attacks asked for, in order."""
+    findings: tuple[Key, ...]
+    settings: dict[str, Any]
+    environment: dict[str, str]
+    divulge: str = atomic.BEFORE_NAMING
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True, slots=True)
+class _Stamp:
+    """What the file has in any schema."""
+
+    schema: Any = None
+
+
+@dataclass(frozen=True)
+class FederatedAudit:
+    """What each attack showed."""
+
+    plan: Plan
+    findings: tuple[Finding, ...]
+    """One an attack, in the order asked for."""
+    guesses: tuple[Any, ...]
+    """By attack, as the subject has it; None where the attack is not done."""
+    path: Path
+
+    sound = True
+    """There is no control to fail."""
+
+    def lines(self) -> tuple[str, ...]:
+        """What was found in plain sentences, and how each attack ended."""
+        return page.lines(self._told())
+
+    def report(self, *, show_records: bool = False) -> Path:
+        """Write the page, the summary and the figures into the run folder; the page's path.
+
+        Args:
+            show_records: the page also shows images that clients were handed, if the audit was
+                carried out with the same word.
+
+        Raises:
+            SpecError: the run folder has no images to show.
+            StoreError: it cannot be written.
+        """
+        run = Run.open(self.path)
+        sheets = self._sheets() if show_records else ()
+        for name, content in page.write_all(replace(self._told(), sheets=sheets)).items():
+            run.write(name, content)
+        return self.path / PAGE
+
+    def measure(self) -> "FederatedAudit":
+        """Compute all metrics again from the stored guesses.
+
+        Raises:
+            StoreError: the run folder cannot be written.
+        """
+        findings = []
+        run = Run.open(self.path)
+        for key, finding, guess in zip(
+            self.plan.findings, self.findings, self.guesses, strict=True
+        ):
+            again = finding
+            if guess is not None:
+                metrics, unmeasured = self.plan.subject.measure(guess)
+                again = replace(finding, metrics=metrics, unmeasured=unmeasured)
+                run.put(key, Entry(again, arrays=self.plan.subject.arrays(guess)))
+            findings.append(again)
+        found = replace(self, findings=tuple(findings))
+        found.report()
+        return found
+
+    def _sheets(self) -> tuple[Sheet, ...]:
+        subject = self.plan.subject
+        if not isinstance(subject, ActedOn):
+            records.none()
+        return records.read(self.path, subject.clients, subject.items)
+
+    def _told(self) -> Told:
+        plan = self.plan
+        return Told(
+            name=plan.name,
+            created=plan.created,
+            findings=self.findings,
+            story=plan.subject.story(self.findings, self.guesses),
+            reproduction={
+                "divulge": plan.divulge,
+                "seed": plan.seed,
+                "challenge": plan.challenge,
+                "settings": plan.settings,
+                "environment": plan.environment,
+            },
+        )
+
+
+def begin(run: Run, plan: Plan) -> Plan:
+    """Write the plan; of a run that is continued it keeps the date.
+
+    Raises:
+        StoreError: the folder was begun with other data, or cannot be written.
+    """
+    if (run.path / NAME).exists():
+        before = _plan(run.path)
+        if before.challenge != plan.challenge:
+            raise StoreError(
+                f"expected the data and the truth that {run.path} was begun with, got different "
+                "ones: start a new run"
+            )
+        plan = replace(plan, created=before.created)
+    run.write(NAME, atomic.to_json(plan, Plan))
+    return plan
+
+
+def load(path: str | Path) -> FederatedAudit:
+    """What is in the run folder of such an audit.
+
+    Raises:
+        StoreError: it is none, not finished, or damaged.
+    """
+    run = Run.open(Path(path))
+    plan = _plan(run.path)
+    entries = [run.get(key) for key in plan.findings]
+    whole = [entry for entry in entries if entry is not None]
+    if len(whole) < len(entries):
+        raise StoreError(f"expected every attack in {path}, some are missing: finish with --resume")
+    return FederatedAudit(
+        plan,
+        tuple(entry.finding for entry in whole),
+        tuple(_guess(plan.subject, entry) for entry in whole),
+        run.path,
+    )
+
+
+def _guess(subject: Subject, entry: Entry) -> Any:
+    if entry.finding.status is not Status.DONE:
+        return None
+    try:
+        return subject.guess(entry.arrays)
+    except (KeyError, ValueError, TypeError, DataError) as error:
+        raise StoreError(
+            f"expected the guess of {entry.finding.label} as it was written, got something else "
+            f"({error}): the run is damaged; run the audit again"
+        ) from error
+
+
+def _plan(path: Path) -> Plan:
+    with atomic.said(path / NAME):
+        raw = (path / NAME).read_bytes()
+    schema = atomic.from_json(raw, _Stamp, path / NAME).schema
+    if schema != SCHEMA:
+        raise StoreError(
+            f"expected schema {SCHEMA}, {path} has schema {schema!r}: it was made by another "
+            "divulge; use that one, or run the audit again"
+        )
+    return atomic.from_json(raw, Plan, path / NAME)

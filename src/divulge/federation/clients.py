@@ -1,0 +1,125 @@
+"""What the clients of a round compute from the weights that they were sent."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Bool
+
+from divulge.core import Guarantee, Private, Records, Tensors
+from divulge.errors import SpecError
+from divulge.randomness import stream
+from divulge.targets.asking import guarded
+from divulge.training.recipe import Held, Recipe
+
+if TYPE_CHECKING:
+    import torch
+
+_REMEDY = "make one network by hand and put a few records to it to see why"
+
+
+@runtime_checkable
+class LocalTrainer(Protocol):
+    """How the clients of a round train, all of them from the same weights: a ``Fleet`` does."""
+
+    def networks(
+        self,
+        pool: Records,
+        subsets: Bool[np.ndarray, "models records"],
+        seeds: Sequence[int],
+        start: "Mapping[str, torch.Tensor] | None" = None,
+    ) -> Iterator[Any]:
+        """One trained module a row of ``subsets``, in order.
+
+        Args:
+            pool: all records.
+            subsets: which of them each client holds.
+            seeds: one a client, for its own randomness.
+            start: the state dictionary from which each of them sets out.
+        """
+        ...
+
+
+def initial(recipe: Recipe, seed: int) -> dict[str, np.ndarray]:
+    """The state of an untrained network of this seed."""
+    import torch
+
+    with torch.random.fork_rng([]), guarded("the recipe to make a network", _REMEDY):
+        torch.manual_seed(int(stream(seed, "global model").integers(2**63)))
+        return state(recipe.network())
+
+
+def state(module: "torch.nn.Module") -> dict[str, np.ndarray]:
+    """What a federation sends of a module: its state dictionary."""
+    return {name: t.detach().cpu().numpy() for name, t in module.state_dict().items()}
+
+
+Learn = Callable[[Tensors, Sequence[Held], Sequence[int]], Iterable[dict[str, np.ndarray]]]
+"""From the weights sent, each client's records and each one's seed to what each client found."""
+
+
+def trained(
+    trainer: LocalTrainer,
+    pool: Records,
+    whole: Tensors,
+    sent: Tensors,
+    rows: Sequence[Held],
+    seeds: Sequence[int],
+) -> Iterator[dict[str, np.ndarray]]:
+    """The state of each client's network after its training with a trainer of the user's.
+
+    Args:
+        trainer: trains them.
+        pool: all records.
+        whole: a state dictionary with all that ``sent`` may lack.
+        sent: the global weights.
+        rows: the records of each client.
+        seeds: one a client.
+    """
+    subsets = np.zeros((len(rows), len(pool)), np.bool_)
+    for subset, mine in zip(subsets, rows, strict=True):
+        subset[mine] = True
+    from divulge.training.network import as_state
+
+    start = as_state(dict(whole) | dict(sent))
+    return (state(module) for module in trainer.networks(pool, subsets, seeds, start))
+
+
+def promised(trainer: object, records: int, rounds: int) -> Guarantee | None:
+    """What a trainer promises to a client that has so many records, if it promises anything."""
+    return trainer.guarantee(records, rounds) if isinstance(trainer, Private) else None
+
+
+def gradients(
+    recipe: Recipe, pool: Records, sent: Tensors, rows: Sequence[Held], seeds: Sequence[int]
+) -> Iterator[dict[str, np.ndarray]]:
+    """The gradient of each client's mean loss over all its records (FedSGD).
+
+    Raises:
+        SpecError: the network has buffers, which no gradient changes.
+    """
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    from divulge.training.loop import seeded, threads
+    from divulge.training.network import loaded
+
+    module = loaded(recipe.network, sent).train()
+    if buffers := [name for name, _ in module.named_buffers()]:
+        raise SpecError(
+            f'expected a network without buffers for rule = "fedsgd", got {buffers[0]!r}: use '
+            '"fedavg", or a layer such as GroupNorm in the place of BatchNorm'
+        )
+    dtype = next(module.parameters()).dtype
+    for mine, seed in zip(rows, seeds, strict=True):
+        module.zero_grad()
+        with seeded(seed, torch.device("cpu")), threads(1), guarded("a gradient", _REMEDY):
+            for part in np.split(mine, range(recipe.batch_size, len(mine), recipe.batch_size)):
+                x, y = torch.tensor(pool.x[part]), torch.tensor(pool.y[part])
+                answers = module(x.to(dtype) if x.is_floating_point() else x)
+                torch.autograd.backward(cross_entropy(answers, y, reduction="sum") / len(mine))
+        weights = dict(module.named_parameters(remove_duplicate=False))
+        yield {
+            name: np.zeros_like(array) if (grad := weights[name].grad) is None else grad.numpy()
+            for name, array in sent.items()
+        }

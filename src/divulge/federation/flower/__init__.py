@@ -1,0 +1,17 @@
+"""divulge in Flower: a recorder for servers, a guardrail for clients, federations in one process.
+
+The only part that imports ``flwr``.
+"""
+
+from importlib.util import find_spec
+
+from divulge.errors import MissingExtra
+
+if find_spec("flwr") is None:
+    raise MissingExtra("flwr", "flower")
+
+from divulge.federation.flower.grid import InProcessGrid, run_in_process
+from divulge.federation.flower.guardrail import Guardrail
+from divulge.federation.flower.recorder import Recorder
+
+__all__ = ["Guardrail", "InProcessGrid", "Recorder", "run_in_process"]

@@ -1,0 +1,198 @@
+"""Flower apps in one process: no network, no serialisation, no waiting."""
+
+import contextlib
+import itertools
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.common.constant import SUPERLINK_NODE_ID, ErrorCode
+from flwr.serverapp import Grid, ServerApp
+from flwr.supercore.run import Run
+from flwr.supercore.task_identity import TaskIdentity
+
+from divulge.errors import SpecError
+from divulge.federation.flower import records
+
+log = logging.getLogger(__name__)
+RUN_ID = 1
+FIRST_NODE = SUPERLINK_NODE_ID + 1
+
+
+def run_in_process(
+    server_app: ServerApp,
+    client_app: ClientApp,
+    *,
+    clients: int = 10,
+    run_config: Mapping[str, str | int | float | bool] | None = None,
+) -> Context:
+    """Run a Flower app here and now, its clients one after the other.
+
+    Args:
+        server_app: in its new form, with a ``main``.
+        client_app: the same for all clients, which tell themselves apart by ``partition-id`` in
+            ``context.node_config``; the node of partition 0 is number 2.
+        clients: how many.
+        run_config: what ``flwr run`` would read from ``pyproject.toml``.
+
+    Returns:
+        The server's context, with the state that its app left there.
+
+    Raises:
+        SpecError: there is no client. What the server app raises is passed on; what a client
+            raises reaches the server as an error reply.
+    """
+    config = dict(run_config or {})
+    grid = InProcessGrid(client_app, clients, config)
+    context = Context(RUN_ID, SUPERLINK_NODE_ID, {}, RecordDict(), config)
+    with _identity():
+        server_app(grid, context)
+    return context
+
+
+@contextlib.contextmanager
+def _identity() -> Iterator[None]:
+    """Flower stamps messages with the one task that a process runs."""
+    names = ("_run_id", "_node_id", "_task_id")
+    before = {name: getattr(TaskIdentity, name) for name in names}
+    for name, value in zip(names, (RUN_ID, SUPERLINK_NODE_ID, 1), strict=True):
+        setattr(TaskIdentity, name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(TaskIdentity, name, value)
+
+
+class InProcessGrid(Grid):
+    """Hands each message to the client app, and keeps the reply until it is asked for.
+
+    Both sides get records of their own, as over a network, but arrays are not copied: Flower never
+    changes the bytes in them. Time-outs do not apply, since every reply is there at once.
+
+    Args:
+        client_app: what each client runs.
+        clients: how many.
+        run_config: of the run.
+
+    Raises:
+        SpecError: there is no client.
+    """
+
+    def __init__(
+        self,
+        client_app: ClientApp,
+        clients: int,
+        run_config: Mapping[str, str | int | float | bool],
+    ) -> None:
+        if clients < 1:
+            raise SpecError(f"expected one client or more, got {clients}: choose how many")
+        self._client_app = client_app
+        self._contexts = {
+            FIRST_NODE + partition: Context(
+                run_id=RUN_ID,
+                node_id=FIRST_NODE + partition,
+                node_config={"partition-id": partition, "num-partitions": clients},
+                state=RecordDict(),
+                run_config=dict(run_config),
+            )
+            for partition in range(clients)
+        }
+        self._run = Run.create_empty(RUN_ID)
+        self._numbers = itertools.count(1)
+        self._replies: dict[str, Message] = {}
+
+    def set_run(self, run: Run) -> None:
+        """Set the run, whose number the messages have."""
+        self._run = run
+
+    @property
+    def run(self) -> Run:
+        """The run."""
+        return self._run
+
+    def create_message(
+        self,
+        content: RecordDict,
+        message_type: str,
+        dst_node_id: int,
+        group_id: str,
+        ttl: float | int | None = None,
+    ) -> Message:
+        """A message; ``Message(...)`` does the same."""
+        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """The clients, in the order of their partitions."""
+        return list(self._contexts)
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Let the clients work; their replies can be pulled."""
+        pushed = [(self._next_id(message), message) for message in messages]
+        for number, message in pushed:
+            self._replies[number] = self._reply(message)
+        return [number for number, _ in pushed]
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """The replies to these messages, each once."""
+        return [self._replies.pop(number) for number in message_ids if number in self._replies]
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | int | None = None
+    ) -> Iterable[Message]:
+        """Let the clients work, and return their replies in the order of the messages."""
+        del timeout
+        return self.pull_messages(self.push_messages(messages))
+
+    def _next_id(self, message: Message) -> str:
+        number = f"message-{next(self._numbers)}"
+        message.metadata.__dict__["_message_id"] = number  # as Flower's own grids set it
+        return number
+
+    def _reply(self, message: Message) -> Message:
+        """The client's reply, or the error that it ends with."""
+        node = message.metadata.dst_node_id
+        kept = self._contexts.get(node)
+        if kept is None:
+            return Message(
+                Error(ErrorCode.NODE_UNAVAILABLE, f"no node has the number {node}"),
+                reply_to=message,
+            )
+        context = _own(kept)
+        try:
+            reply = self._client_app(_delivered(message), context)
+            if reply.has_content():
+                reply.content = records.copied(reply.content)
+        except Exception as error:
+            log.exception("client %d (partition %s) failed", node, kept.node_config["partition-id"])
+            reason = f"{type(error)}:<'{error}'>"
+            reply = Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason), reply_to=message)
+        else:
+            self._contexts[node] = context  # a client that fails keeps the state it had
+        self._next_id(reply)
+        return reply
+
+
+def _own(context: Context) -> Context:
+    return Context(
+        run_id=context.run_id,
+        node_id=context.node_id,
+        node_config=dict(context.node_config),
+        state=records.copied(context.state),
+        run_config=dict(context.run_config),
+    )
+
+
+def _delivered(message: Message) -> Message:
+    """The message as another process would get it."""
+    about = message.metadata
+    delivered = Message(
+        records.copied(message.content),
+        about.dst_node_id,
+        about.message_type,
+        ttl=about.ttl,
+        group_id=about.group_id,
+    )
+    delivered.metadata.__dict__.update(about.__dict__)
+    return delivered

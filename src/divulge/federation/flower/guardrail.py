@@ -1,0 +1,144 @@
+"""A Flower mod by which a client looks at its own update before it leaves."""
+
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import numpy as np
+from flwr.app import Context, Error, Message, MessageType, RecordDict
+from flwr.clientapp.typing import ClientAppCallable
+from flwr.common.constant import ErrorCode
+
+from divulge.core import ClientContext, LocalTraining, RoundContext
+from divulge.defences.local_noise import LocalNoise
+from divulge.errors import DataError, SpecError
+from divulge.federation.class_mix import ClassMix
+from divulge.federation.flower import records
+from divulge.federation.outgoing import LeakTest, Outgoing
+
+log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Guardrail:
+    """Tests each update before it leaves; warns, adds noise or refuses when one gives away a lot.
+
+    What a test finds goes to the client's own log, and nowhere else. With ``refuse`` the server
+    gets an error that is the same whatever the reason; that there is one tells it something all
+    the same. An update that cannot be tested leaves with ``warn`` only, and is refused otherwise.
+
+    Noise that is added only to updates that need it carries no privacy guarantee, since whether it
+    is added depends on the data. For a guarantee every update needs noise.
+
+    Args:
+        limit: the highest score that passes, from 0 to 1.
+        above: what happens beyond it: ``warn`` only, ``refuse``, or noise to be added.
+        tests: by name; the default attacks the class mix.
+        training: what the server knows of the training beyond the configuration of the run and
+            of the round; this is searched for ``lr``, ``epochs``, ``batch-size`` and the like.
+        records_key: under which the reply says how many records there are.
+        generator: makes the source of noise; the default takes its seed from the operating system.
+
+    Raises:
+        SpecError: the limit is not in [0, 1], or there is no test.
+    """
+
+    limit: float
+    above: Literal["warn", "refuse"] | LocalNoise = "warn"
+    tests: Mapping[str, LeakTest] = dataclasses.field(
+        default_factory=lambda: {"class mix": ClassMix()}
+    )
+    training: LocalTraining = dataclasses.field(default_factory=LocalTraining)
+    records_key: str = "num-examples"
+    generator: Callable[[], np.random.Generator] = np.random.default_rng
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.limit <= 1 or not self.tests:
+            raise SpecError(
+                f"expected a limit from 0 to 1 and a test, got {self.limit} and "
+                f"{len(self.tests)} tests: choose what may leave"
+            )
+
+    def __call__(self, message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+        """Let the client train, and look at its reply."""
+        if message.metadata.message_type.split(".")[0] != MessageType.TRAIN:
+            return call_next(message, context)
+        sent = records.copied(message.content)  # the client may change the message
+        reply = call_next(message, context)
+        if reply.has_error():
+            return reply
+        settings = {**context.run_config, **records.config(sent)}
+        try:
+            outgoing = self._outgoing(sent, reply.content, settings)
+            found = self._found(outgoing)
+        except DataError as error:
+            log.warning("an update cannot be tested; %s: %s", self._word("it is refused"), error)
+            return reply if self.above == "warn" else _refusal(message)
+        if not found:
+            return reply
+        log.warning("an update gives away %s; limit %.3g; %s", found, self.limit, self._word())
+        if self.above == "warn":
+            return reply
+        if self.above == "refuse":
+            return _refusal(message)
+        try:
+            return self._noisy(reply, outgoing, context, self.above)
+        except DataError as error:
+            log.warning("no noise can be added, so the update is refused: %s", error)
+            return _refusal(message)
+
+    def _outgoing(
+        self, sent: RecordDict, reply: RecordDict, settings: Mapping[str, object]
+    ) -> Outgoing:
+        before, after = records.tensors(sent), records.tensors(reply)
+        if {k: v.shape for k, v in before.items()} != {k: v.shape for k, v in after.items()}:
+            raise DataError(
+                "expected the names and shapes of the weights that came in, got others: "
+                "reply with all weights, and not with changes"
+            )
+        numbers = [name for name, value in after.items() if value.dtype.kind == "f"]
+        return Outgoing(
+            update={name: after[name] - before[name] for name in numbers},
+            sent=before,
+            records=records.number_of_records(reply, self.records_key),
+            training=records.local_training(settings, self.training),
+        )
+
+    def _found(self, outgoing: Outgoing) -> str:
+        """The tests that the update does not pass, with its scores."""
+        found: list[str] = []
+        for name, test in self.tests.items():
+            try:
+                score = float(test(outgoing))
+            except DataError:
+                raise
+            except Exception as error:  # what a user's test may raise is not ours to choose
+                raise DataError(f"expected a score for {name}, got {error!r}: mend it") from error
+            if not score <= self.limit:  # NaN does not pass either
+                found.append(f"{name}, score {score:.3g}")
+        return "; ".join(found)
+
+    def _noisy(
+        self, reply: Message, outgoing: Outgoing, context: Context, noise: LocalNoise
+    ) -> Message:
+        """The reply with noise on all that is of floating point; counters stay as they are."""
+        shapes = {name: value.shape for name, value in outgoing.update.items()}
+        about = RoundContext(0, (context.node_id,), shapes)
+        client = ClientContext(about, context.node_id, self.generator())
+        noisy = noise.on_client(outgoing.update, client)
+        arrays = records.tensors(reply.content)
+        for name, change in noisy.items():
+            arrays[name] = (outgoing.sent[name] + change).astype(arrays[name].dtype)
+        (key,) = reply.content.array_records
+        reply.content[key] = records.record(arrays)
+        return reply
+
+    def _word(self, otherwise: str = "noise is added") -> str:
+        words = {"warn": "it leaves all the same", "refuse": "it is refused"}
+        return words[self.above] if isinstance(self.above, str) else otherwise
+
+
+def _refusal(message: Message) -> Message:
+    reason = "this client does not take part in this round"
+    return Message(Error(ErrorCode.UNKNOWN, reason), reply_to=message)

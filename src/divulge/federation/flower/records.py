@@ -1,0 +1,88 @@
+"""Between Flower's records and ours."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+
+from divulge.core import LocalTraining, Tensors
+from divulge.errors import DataError
+
+WORDS = {
+    "optimiser": ("optimiser", "optimizer"),
+    "lr": ("lr", "learning-rate"),
+    "momentum": ("momentum",),
+    "weight_decay": ("weight-decay",),
+    "epochs": ("epochs", "local-epochs", "num-epochs"),
+    "batch_size": ("batch-size",),
+}
+"""What Flower apps call the settings of local training; underscores count as hyphens."""
+KINDS = {"optimiser": str, "epochs": int, "batch_size": int}
+
+
+def tensors(content: RecordDict) -> dict[str, np.ndarray]:
+    """The arrays of a message that has one record of them.
+
+    Raises:
+        DataError: it has none, several, or arrays that cannot be read.
+    """
+    records = list(content.array_records.values())
+    if len(records) != 1:
+        raise DataError(
+            f"expected one ArrayRecord in a message, got {len(records)}: send the weights in one"
+        )
+    try:
+        return {name: array.numpy() for name, array in records[0].items()}
+    except (ValueError, TypeError, EOFError) as error:
+        raise DataError(
+            f"expected arrays of numbers in a message, got {error}: send those"
+        ) from error
+
+
+def record(arrays: Tensors) -> ArrayRecord:
+    """Arrays as Flower sends them."""
+    return ArrayRecord({name: Array(np.asarray(value)) for name, value in arrays.items()})
+
+
+def copied(content: RecordDict) -> RecordDict:
+    """Records that can be changed without changing these; the bytes of arrays are shared."""
+    copy = RecordDict()
+    for name, one in content.items():
+        mine: dict[str, Any] = dict(one)
+        if not isinstance(one, ArrayRecord):
+            mine = {key: list(v) if isinstance(v, list) else v for key, v in mine.items()}
+        copy[name] = type(one)(mine)
+    return copy
+
+
+def number_of_records(content: RecordDict, key: str) -> int | None:
+    """What a reply says under this key; None where that is not a whole number."""
+    said = [metrics[key] for metrics in content.metric_records.values() if key in metrics]
+    if len(said) != 1 or not isinstance(said[0], int | float) or not math.isfinite(said[0]):
+        return None
+    return int(said[0]) if said[0] == int(said[0]) else None
+
+
+def config(content: RecordDict) -> dict[str, Any]:
+    """All settings in a message that JSON can hold, but for the number that Flower adds to each."""
+    each: list[ConfigRecord] = list(content.config_records.values())
+    merged = {name: value for one in each for name, value in one.items()}
+    return {
+        name: value
+        for name, value in merged.items()
+        if isinstance(value, str | int | float) and name != "server-round"
+    }
+
+
+def local_training(settings: Mapping[str, Any], otherwise: LocalTraining) -> LocalTraining:
+    """How clients train, as far as settings say so, and ``otherwise`` what they do not say."""
+    plain = {name.lower().replace("_", "-"): value for name, value in settings.items()}
+    found = {field: getattr(otherwise, field) for field in WORDS}
+    for field, words in WORDS.items():
+        kind = KINDS.get(field, float)
+        for value in (plain[word] for word in words if word in plain):
+            if isinstance(value, str) == (kind is str):
+                found[field] = kind(value)
+    return LocalTraining(**found)

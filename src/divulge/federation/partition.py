@@ -1,0 +1,141 @@
+"""Who holds which records: a pool dealt out to clients, none of it twice."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float64, Int
+
+from divulge.core import Records
+from divulge.errors import DataError, SpecError
+from divulge.randomness import stream
+from divulge.training.recipe import Held
+
+
+def iid(pool: Records, sizes: Sequence[int], seed: int = 0) -> tuple[Held, ...]:
+    """Random records for each client, whatever their classes.
+
+    Args:
+        pool: the records to deal out.
+        sizes: how many each client gets.
+        seed: fixes who gets which.
+
+    Returns:
+        For each client the positions of its records in the pool, in ascending order.
+
+    Raises:
+        SpecError: a size is not above 0.
+        DataError: the pool is too small.
+
+    Examples:
+        >>> pool = Records(np.zeros((6, 1)), np.array([0, 0, 1, 1, 2, 2]))
+        >>> [len(rows) for rows in iid(pool, [1, 3])]
+        [1, 3]
+    """
+    _check_sizes(sizes, len(pool))
+    order = stream(seed, "who holds what").permutation(len(pool))
+    return tuple(np.sort(part) for part in np.split(order[: sum(sizes)], np.cumsum(sizes)[:-1]))
+
+
+def dirichlet(pool: Records, sizes: Sequence[int], alpha: float, seed: int = 0) -> tuple[Held, ...]:
+    """Each client with a class mix of its own, drawn around that of the pool.
+
+    The mix of a client is drawn from Dirichlet(alpha * classes * shares of the pool): for a large
+    alpha it is that of the pool, for a small one nearly a single class. Once a class is used up,
+    later clients get the other classes of their mix instead, as in the paper.
+
+    Args:
+        pool: the records to deal out.
+        sizes: how many each client gets.
+        alpha: concentration, above 0; for a balanced pool that of each class.
+        seed: fixes the mixes, and who gets which records.
+
+    Raises:
+        SpecError: alpha or a size is not above 0.
+        DataError: the pool is too small.
+
+    References:
+        Hsu, Qi and Brown (2019), Measuring the effects of non-identical data distribution for
+        federated visual classification, section 3.1.
+    """
+    if not 0 < alpha < float("inf"):
+        raise SpecError(f"expected alpha above 0, got {alpha}: 0.1 is very uneven, 100 hardly")
+    _check_sizes(sizes, len(pool))
+    left = np.bincount(pool.y)
+    prior = alpha * np.count_nonzero(left) * left / left.sum()
+    rng = stream(seed, "class mixes")
+    counts = np.zeros((len(sizes), len(left)), np.int64)
+    for client, size in enumerate(sizes):
+        mix = np.zeros(len(left))
+        mix[prior > 0] = rng.dirichlet(prior[prior > 0])
+        counts[client] = _drawn(mix, size, left, rng)
+        left -= counts[client]
+    return exact(pool, counts, seed)
+
+
+def exact(
+    pool: Records, counts: Int[np.ndarray, "clients classes"], seed: int = 0
+) -> tuple[Held, ...]:
+    """So many records of each class for each client.
+
+    Args:
+        pool: the records to deal out.
+        counts: one row a client, one column a class.
+        seed: fixes who gets which records.
+
+    Raises:
+        SpecError: a count is negative, or a client gets nothing.
+        DataError: the pool has too few records of a class.
+    """
+    if (counts < 0).any() or not counts.any(axis=1).all():
+        raise SpecError("expected counts from 0 and records for every client: change the counts")
+    wanted, there = counts.sum(axis=0), np.bincount(pool.y, minlength=counts.shape[1])
+    for label, many in enumerate(wanted):
+        if many > there[label]:
+            raise DataError(
+                f"expected {many} records of class {label} in the pool, got {there[label]}: ask "
+                "for fewer, or enlarge the pool"
+            )
+    shares: list[list[Held]] = [[] for _ in counts]
+    for label in range(counts.shape[1]):
+        rows = np.flatnonzero(pool.y == label)
+        order = stream(seed, "who holds what", label).permutation(rows)
+        for share, part in zip(shares, np.split(order, np.cumsum(counts[:, label])), strict=False):
+            share.append(part)
+    return tuple(np.sort(np.concatenate(share)) for share in shares)
+
+
+def equal_sizes(records: int, clients: int) -> list[int]:
+    """As many records for each client as the pool allows, the same for all.
+
+    Raises:
+        DataError: there are more clients than records.
+    """
+    if records < clients:
+        raise DataError(f"expected a record a client, got {records} for {clients}: have fewer")
+    return [records // clients] * clients
+
+
+def _drawn(
+    mix: Float64[np.ndarray, " classes"],
+    size: int,
+    left: Int[np.ndarray, " classes"],
+    rng: np.random.Generator,
+) -> Int[np.ndarray, " classes"]:
+    """A client's records by class: from its mix, as long as the pool has them."""
+    counts = np.zeros(len(mix), np.int64)
+    while (missing := size - int(counts.sum())) > 0:
+        rest = np.where(left > counts, mix, 0.0)
+        if rest.sum() < 1e-12:  # a mix of classes that are all used up
+            rest = (left - counts).astype(np.float64)
+        counts = np.minimum(counts + rng.multinomial(missing, rest / rest.sum()), left)
+    return counts
+
+
+def _check_sizes(sizes: Sequence[int], records: int) -> None:
+    if not sizes or min(sizes) < 1:
+        raise SpecError(f"expected sizes from 1, one a client, got {list(sizes)[:10]}")
+    if sum(sizes) > records:
+        raise DataError(
+            f"expected {sum(sizes)} records in the pool, got {records}: make clients smaller, or "
+            "have fewer"
+        )

@@ -1,0 +1,74 @@
+"""Playing a federation, round by round, and keeping what its server saw."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from divulge.core import Round, Tensors
+from divulge.errors import SpecError
+from divulge.federation.layout import Header
+from divulge.federation.transcript import Transcript
+from divulge.federation.writer import Writer
+from divulge.progress import Track, untracked
+
+
+class Played(ABC):
+    """A federation of any kind."""
+
+    @property
+    @abstractmethod
+    def header(self) -> Header:
+        """What its transcript begins with: all that its rounds depend on."""
+
+    @abstractmethod
+    def rounds(self, first: int = 0, sent: Tensors | None = None) -> Iterator[Round]:
+        """Round after round, from any one on."""
+
+
+def simulate(
+    federation: Played,
+    rounds: int,
+    run: str | Path | None = None,
+    *,
+    resume: bool = False,
+    track: Track[Any] = untracked,
+) -> Transcript:
+    """Run a federation, and keep what its server saw.
+
+    Args:
+        federation: who takes part, and how.
+        rounds: how many in all.
+        run: a folder for the transcript, written as the rounds go on; in memory unless given.
+        resume: continue the transcript in that folder after its last whole round. It ends the
+            same, bit for bit, as if it had never stopped.
+        track: shows progress.
+
+    Raises:
+        SpecError: there are no rounds.
+        StoreError: the folder is in use, or belongs to another federation.
+        DivulgeError: see ``rounds`` of the federation.
+    """
+    if rounds < 1:
+        raise SpecError(f"expected rounds from 1, got {rounds}: change it")
+    doing = "Federating"
+    if run is None:
+        play = federation.rounds()
+        kept = tuple(next(play) for _ in track(range(rounds), doing))
+        return Transcript(federation.header, kept)
+    begun = resume and Path(run, "transcript.json").exists()
+    begin = Writer.resume if begun else Writer.begin
+    writer = begin(run, federation.header)
+    there = Transcript.open(run).rounds
+    play = federation.rounds(len(there), there[-1].aggregated if len(there) else None)
+    with ThreadPoolExecutor(1) as aside:  # a round is written while the next one is played
+        writing: Future[None] | None = None
+        for _ in track(range(len(there), rounds), doing):
+            seen = next(play)
+            if writing is not None:
+                writing.result()
+            writing = aside.submit(writer.add, seen)
+        if writing is not None:
+            writing.result()
+    return Transcript.open(run)

@@ -1,0 +1,214 @@
+"""Federated neural collaborative filtering: private user embeddings, public item embeddings."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from divulge.errors import SpecError
+
+ITEMS = "items"
+"""The name of the item embeddings in what is sent and received."""
+
+_EPSILON = 1e-8
+"""Of Adam, inside the root and outside: without the one inside, the root has no derivative."""
+
+
+@dataclass(frozen=True, slots=True)
+class NeuralCF:
+    """Local training of FNCF: Adam on the whole batch of a user's items.
+
+    A network scores the concatenation of a user's and an item's embedding. Training changes the
+    user's embedding, which stays with the client, the embeddings of the items handed out, and the
+    network; the last two are sent. All users of a call are trained at once, each on its own copy.
+
+    Args:
+        width: of each embedding.
+        hidden: units of the hidden layers, each followed by a ReLU.
+        epochs: one step each.
+        lr: of Adam.
+        l1: weight of the mean distance of item embeddings to those that were sent, a defence
+            (Yuan et al. 2023); 0 is none.
+
+    Raises:
+        SpecError: a setting makes no sense.
+
+    References:
+        Perifanis and Efraimidis (2022), Federated neural collaborative filtering; Pham, Kulkarni
+        and Houmansadr (2024), RAIFLE, section V-A (the sizes); Yuan et al. (2023),
+        Interaction-level membership inference attack against federated recommender systems (l1).
+    """
+
+    width: int = 64
+    hidden: tuple[int, ...] = (128, 64, 32)
+    epochs: int = 20
+    lr: float = 0.001
+    l1: float = 0.0
+
+    def __post_init__(self) -> None:
+        if min(self.width, self.epochs, *self.hidden) < 1 or self.lr <= 0 or self.l1 < 0:
+            raise SpecError(f"expected sizes and a learning rate above 0, got {self}")
+
+    @property
+    def private(self) -> int:
+        """The user's embedding."""
+        return self.width
+
+    def network(self, generator: torch.Generator) -> dict[str, Tensor]:
+        """A fresh network, as PyTorch initialises linear layers."""
+        sizes = [2 * self.width, *self.hidden, 1]
+        made = {}
+        for layer, (wide, out) in enumerate(pairwise(sizes)):
+            bound = wide**-0.5
+            for name, shape in (("weight", (out, wide)), ("bias", (out,))):
+                uniform = torch.rand(shape, generator=generator)
+                made[f"{layer}.{name}"] = (2 * uniform - 1) * bound
+        return made
+
+    def update(
+        self,
+        sent: Mapping[str, Tensor],
+        items: Float[Tensor, "*users items width"],
+        interactions: Float[Tensor, "*users items"],
+        private: Float[Tensor, "*users width"] | None = None,
+        real: Bool[Tensor, "*users items"] | None = None,
+    ) -> dict[str, Tensor]:
+        """What training changes: the item embeddings as `ITEMS`, and the network.
+
+        Args:
+            sent: the network; item embeddings in it are not looked at.
+            items: embeddings of the items handed out, of one user or of several.
+            interactions: 1 where acted on.
+            private: the users' embeddings.
+            real: which items count; the others fill up the batch. All, where not given.
+        """
+        assert private is not None
+        many = items.ndim == 3
+        if not many:
+            items, interactions, private = items[None], interactions[None], private[None]
+            real = None if real is None else real[None]
+        counted = torch.ones_like(interactions) if real is None else real.to(items.dtype)
+        share = counted / counted.sum(1, keepdim=True)
+        network = {name: w for name, w in sent.items() if name != ITEMS}
+        start = [
+            private,
+            items,
+            *(w.expand(len(items), *w.shape).contiguous() for w in network.values()),
+        ]
+        changed = self._trained(start, interactions, share)
+        names = [ITEMS, *network]
+        return {
+            name: (after - before) if many else (after - before)[0]
+            for name, after, before in zip(names, changed[1:], start[1:], strict=True)
+        }
+
+    def _trained(
+        self,
+        start: list[Tensor],
+        interactions: Float[Tensor, "users items"],
+        share: Float[Tensor, "users items"],
+    ) -> list[Tensor]:
+        # Adam on one long vector: many small tensors would cost more than the arithmetic
+        through = torch.is_grad_enabled() and any(t.requires_grad for t in [*start, interactions])
+        shapes = [t.shape for t in start]
+        vector = torch.cat([t.flatten() for t in start])
+        first, second = torch.zeros_like(vector), torch.zeros_like(vector)
+        for step in range(1, self.epochs + 1):
+            with torch.set_grad_enabled(through):
+                vector = vector if vector.requires_grad or not through else vector.requires_grad_()
+                values, learned = _cut(vector, shapes), _Learned(interactions, share, start[1])
+                if through:  # such that they can be differentiated again
+                    loss = self._loss(values, learned)
+                    grads = torch.autograd.grad(loss, values, create_graph=True)
+                else:
+                    grads = self._gradients(values, learned)
+                grad = torch.cat([g.flatten() for g in grads])
+                first = first.lerp(grad, 0.1)
+                second = second.lerp(grad * grad, 0.001)
+                root = (second / (1 - 0.999**step) + _EPSILON).sqrt() + _EPSILON
+                vector = vector.addcdiv(first, root, value=-self.lr / (1 - 0.9**step))
+        return _cut(vector if through else vector.detach(), shapes)
+
+    def _gradients(self, values: list[Tensor], learned: "_Learned") -> tuple[Tensor, ...]:
+        """Of the loss by all values, without a graph in half of the time."""
+        interactions, share, before = learned
+        user, items, *network = values
+        ours, theirs = network[0][:, :, : self.width], network[0][:, :, self.width :]
+        logit, seen = self._forward(user, items, network)
+        back = ((torch.sigmoid(logit) - interactions) * share)[:, :, None]
+        found: list[Tensor] = []  # from behind
+        for layer in range(len(seen) - 1, -1, -1):
+            found += [back.sum(1), torch.bmm(back.mT, seen[layer])]
+            back = torch.bmm(back, network[2 * layer + 2])
+            torch.ops.aten.threshold_backward.grad_input(back, seen[layer], 0, grad_input=back)
+        first = back.sum(1)
+        by_ours, by_theirs = first[:, :, None] * user[:, None], torch.bmm(back.mT, items)
+        by_items = torch.bmm(back, theirs)
+        if self.l1:
+            by_items += self.l1 / self.width * share[:, :, None] * (items - before).sign()
+        by_user = torch.bmm(first[:, None], ours)[:, 0]
+        return by_user, by_items, torch.cat([by_ours, by_theirs], 2), first, *reversed(found)
+
+    def _loss(self, values: list[Tensor], learned: "_Learned") -> Float[Tensor, ""]:
+        """The sum over users of the mean loss of each."""
+        interactions, share, before = learned
+        logit = self.score(values[0], values[1], values[2:])
+        entropy = binary_cross_entropy_with_logits(logit, interactions, reduction="none")
+        loss = (entropy * share).sum()
+        if self.l1:
+            moved = (values[1] - before.detach()).abs().mean(2)
+            loss = loss + self.l1 * (moved * share).sum()
+        return loss
+
+    def score(
+        self,
+        user: Float[Tensor, "users width"],
+        items: Float[Tensor, "users items width"],
+        network: list[Tensor],
+    ) -> Float[Tensor, "users items"]:
+        """What the network says of each item, as a logit.
+
+        Args:
+            user: embeddings.
+            items: embeddings of the items of each.
+            network: weights and biases in order, each with one more axis in front, for the users.
+        """
+        return self._forward(user, items, network)[0]
+
+    def _forward(
+        self,
+        user: Float[Tensor, "users width"],
+        items: Float[Tensor, "users items width"],
+        network: list[Tensor],
+    ) -> tuple[Float[Tensor, "users items"], list[Tensor]]:
+        """The score, and what enters each layer but the first."""
+        weight, bias = network[:2]
+        ours, theirs = weight[:, :, : self.width], weight[:, :, self.width :]
+        at = torch.bmm(ours, user[:, :, None])[:, :, 0] + bias  # the same for all items
+        x = torch.bmm(items, theirs.mT) + at[:, None]
+        seen = []
+        for weight, bias in zip(network[2::2], network[3::2], strict=True):
+            seen.append(x.relu())
+            x = torch.baddbmm(bias[:, None], seen[-1], weight.mT)
+        return x[:, :, 0], seen
+
+
+class _Learned(NamedTuple):
+    """What users train on."""
+
+    interactions: Float[Tensor, "users items"]
+    share: Float[Tensor, "users items"]
+    """Of each item in its user's loss."""
+    before: Float[Tensor, "users items width"]
+    """The items' embeddings as they were handed out."""
+
+
+def _cut(vector: Float[Tensor, " numbers"], shapes: Sequence[torch.Size]) -> list[Tensor]:
+    """The tensors that a vector is made of."""
+    parts = torch.split(vector, [shape.numel() for shape in shapes])
+    return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]

@@ -1,0 +1,92 @@
+"""What the server of a round sees of it, and what it makes of that."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from divulge.core import (
+    Guarantee,
+    MaskedSum,
+    Received,
+    Records,
+    Tensors,
+    UpdateDefence,
+    UpdateSum,
+)
+from divulge.defences import exchange
+
+Evaluate = Callable[[Any], Mapping[str, float]]
+"""Measures a module: figures by name."""
+
+
+def seen(
+    defence: UpdateDefence,
+    number: int,
+    sent: Tensors,
+    results: Mapping[int, Tensors],
+    sizes: Mapping[int, int],
+    promised: Mapping[int, Guarantee | None],
+    seed: int,
+) -> tuple[dict[str, Received], MaskedSum | None]:
+    """What arrives: something from each client, or a sum.
+
+    Args:
+        defence: what changes it on its way.
+        number: of the round.
+        sent: the global weights.
+        results: what each client has to send.
+        sizes: how many records each has.
+        promised: the guarantee of all that each has sent, this time included.
+        seed: of the federation.
+
+    Raises:
+        DivulgeError: the defence refused.
+    """
+    if defence.name == "none":
+        whole = {str(c): Received(r, sizes[c], promised[c]) for c, r in results.items()}
+        return whole, None
+    total = sum(sizes.values())
+    shares = {client: size / total for client, size in sizes.items()}
+    contexts = exchange.begin(defence, number, sent, shares, seed)
+    messages = [
+        exchange.send(defence, results[client], context) for client, context in contexts.items()
+    ]
+    view = exchange.receive(defence, messages, contexts[min(contexts)].round)
+    if isinstance(view, UpdateSum):
+        return {}, MaskedSum(tuple(map(str, view.clients)), view.total, total)
+    return {
+        str(client): Received(update, sizes[client], promised[client])
+        for client, update in view.by_client.items()
+    }, None
+
+
+def average(received: Iterable[Received]) -> dict[str, np.ndarray]:
+    """The mean of what arrived, weighted by numbers of records; counters are rounded.
+
+    Examples:
+        >>> one, other = Received({"w": np.array([1.0])}, 2), Received({"w": np.array([4.0])}, 1)
+        >>> average([one, other])
+        {'w': array([2.])}
+    """
+    each = list(received)
+    weights = [got.records or 0 for got in each]
+    shares = [weight / sum(weights) for weight in weights]
+    mean = {}
+    for name, like in each[0].tensors.items():
+        # a Python float leaves float32 as it is, as in Flower
+        total = sum(share * got.tensors[name] for share, got in zip(shares, each, strict=True))
+        rounded = np.rint(total) if like.dtype.kind in "iu" else total
+        mean[name] = np.asarray(rounded).astype(like.dtype, copy=False)
+    return mean
+
+
+def accuracy(test: Records) -> Evaluate:
+    """What ``Federation(evaluate=...)`` takes to measure the share of records classified right."""
+    from divulge.targets.torch import TorchTarget
+
+    def evaluate(module: Any) -> dict[str, float]:
+        answers = TorchTarget(module, "logits").predict(test.x)
+        return {"accuracy": float((answers.argmax(axis=1) == test.y).mean())}
+
+    return evaluate

@@ -1,0 +1,121 @@
+"""What is to be trained, and who is compared with whom."""
+
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from divulge import across, auditing, loading, sections, spec
+from divulge.core import MembershipAttack, Records
+from divulge.data import augment
+from divulge.errors import SpecError
+from divulge.perform import check_distinct, derived
+from divulge.shadowing.plan import ShadowPlan, identity
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is to be trained, and who is compared with whom."""
+
+    shadows: ShadowPlan
+    """All models, targets included."""
+    queries: tuple[Records, ...]
+    reference: bool
+    """Whether the last query is of reference records."""
+    plan: across.Plan
+    attacks: tuple[MembershipAttack, ...]
+    class_names: tuple[str, ...]
+    delta: float
+
+    def others(self, target: int) -> list[int]:
+        """The models that a target is compared with: those that follow it, as on a clock."""
+        models = self.plan.models
+        return sorted((target + 1 + j) % models for j in range(self.plan.shadows))
+
+
+def question(
+    records: Records,
+    reference: Records | None,
+    plan: ShadowPlan,
+    *,
+    ways: tuple[Any, ...],
+    targets: int | None,
+    shadows: int | None,
+    attacks: tuple[MembershipAttack, ...],
+    settings: dict[str, Any],
+    class_names: tuple[str, ...],
+    seed: int,
+    delta: float | None,
+    name: str,
+) -> Question:
+    """The question, if it can be asked.
+
+    Raises:
+        SpecError: there are too few models for it, or an attack stands there twice.
+        DataError: the records cannot be seen in these ways.
+    """
+    check_distinct(attacks)
+    targets = plan.models if targets is None else targets
+    shadows = plan.models - 1 if shadows is None else shadows
+    for what, number, least, most in (
+        ("models", plan.models, 3, plan.models),
+        ("targets", targets, 2, plan.models),
+        ("shadows", shadows, 1, plan.models - 1),
+    ):
+        if not least <= number <= most:
+            raise SpecError(
+                f"expected {what} from {least}{f' to {most}' if most >= least else ''}, got "
+                f"{number}, of {plan.models} models: an audit in turn needs several"
+            )
+    if delta is None:
+        claim = derived(plan, len(records) // 2)
+        delta = claim.guarantee.delta if claim else 0.0
+    queries = (records, *augment.seen(records, ways))
+    queries += () if reference is None else (reference,)
+    return Question(
+        shadows=plan,
+        queries=queries,
+        reference=reference is not None,
+        plan=across.Plan(
+            name=name,
+            challenge=identity(plan, queries, seed),
+            models=plan.models,
+            targets=targets,
+            shadows=shadows,
+            seed=seed,
+            records=len(records),
+            attacks=tuple(map(auditing.label, attacks)),
+            settings=settings,
+            divulge=version("divulge"),
+        ),
+        attacks=attacks,
+        class_names=class_names,
+        delta=delta,
+    )
+
+
+def from_spec(settings: sections.AuditSpec, folder: Path) -> Question:
+    """The question that settings ask, with its records loaded.
+
+    Raises:
+        DivulgeError: a file, a name in it, or what it holds is not what was expected.
+    """
+    asked, data = settings.leave_one_out, settings.data
+    if asked is None or data is None:
+        raise SpecError("expected [leave_one_out] and [data], got another audit")
+    records, reference = loading.pool(data, folder)
+    answers = loading.answer_defence(asked.answers)
+    return question(
+        records,
+        reference,
+        loading.shadow_plan(asked.train, asked.models, asked.output, folder, answers=answers),
+        ways=loading.ways(asked.augment, folder),
+        targets=asked.targets,
+        shadows=asked.shadows,
+        attacks=spec.attacks(settings),
+        settings=settings.model_dump(mode="json", exclude_defaults=True),
+        class_names=data.class_names,
+        seed=settings.seed,
+        delta=settings.metrics.delta,
+        name=settings.name,
+    )

@@ -1,0 +1,107 @@
+"""What an update's last layer says of its client's classes: the balance of its biases."""
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Float64
+from scipy.optimize import nnls
+
+from divulge.errors import DataError
+
+
+class LastLayer(NamedTuple):
+    """Names of the tensors of the layer that gives one logit a class."""
+
+    weight: str
+    bias: str | None
+
+    @classmethod
+    def of(cls, shapes: Mapping[str, tuple[int, ...]]) -> "LastLayer":
+        """The last matrix in the network's order, and the biases beside it if it has any.
+
+        Raises:
+            DataError: there is no matrix.
+
+        Examples:
+            >>> LastLayer.of({"a.weight": (4, 2), "b.weight": (3, 4), "b.bias": (3,)})
+            LastLayer(weight='b.weight', bias='b.bias')
+        """
+        matrices = [name for name, shape in shapes.items() if len(shape) == 2]
+        if not matrices:
+            raise DataError(
+                "expected a fully connected last layer, got no matrix among the weights: attack a "
+                "network whose logits come from one"
+            )
+        weight = matrices[-1]
+        bias = weight.removesuffix("weight") + "bias"
+        fits = shapes.get(bias) == shapes[weight][:1]
+        return cls(weight, bias if fits else None)
+
+
+def on_simplex(
+    matrix: Float[np.ndarray, "equations classes"], right: Float[np.ndarray, " equations"]
+) -> Float64[np.ndarray, " classes"]:
+    """The shares (from 0, with sum 1) that solve linear equations best, in least squares.
+
+    For shares s, ``matrix s - right`` is ``(matrix - right 1ᵀ) s``. Of all u = t s with t >= 0,
+    the best t for ``|M u|² + (sum(u) - 1)²`` leaves |Ms|² / (1 + |Ms|²), which grows with |Ms|:
+    one non-negative least squares problem has the same shares as its solution.
+
+    Examples:
+        >>> on_simplex(np.eye(2), np.array([0.9, 0.3])).round(6).tolist()
+        [0.8, 0.2]
+    """
+    system = np.vstack([matrix - right[:, None], np.ones(matrix.shape[1])])
+    found, _ = nnls(system, np.append(np.zeros(len(right)), 1.0))
+    shares: np.ndarray = found / found.sum()
+    return shares
+
+
+def shares_of_biases(
+    change: Float[np.ndarray, " classes"],
+    step: float,
+    answers: Float[np.ndarray, "classes classes"],
+    null: Bool[np.ndarray, " classes"] | None = None,
+) -> Float64[np.ndarray, " classes"]:
+    """Shares of the classes among a client's records, from the change of its last biases.
+
+    The gradient of the mean cross-entropy with respect to the output biases is the mean answer of
+    the model less the shares of the classes. T steps of plain gradient descent with learning rate
+    η therefore change the biases by ηT (s - Pᵀs) for shares s, where P holds the mean answers on
+    records of each class, in the mean over these steps.
+
+    Args:
+        change: of the output biases, new less sent.
+        step: learning rate times number of local steps.
+        answers: P, one row a class of records; equal numbers for a model that knows nothing.
+        null: classes that are known to be absent.
+
+    Raises:
+        DataError: there is only one class, the step is not above 0, or the change is not finite.
+
+    References:
+        Ma et al. (2023), Instance-wise batch label restoration via gradients in federated learning
+        (iLRG), has the same balance for one step; the mean over several steps is ours.
+
+    Examples:
+        >>> nothing = np.full((4, 4), 0.25)
+        >>> shares_of_biases(np.array([0.25, 0.05, -0.15, -0.15]), 1.0, nothing).round(2).tolist()
+        [0.5, 0.3, 0.1, 0.1]
+    """
+    if len(change) < 2:
+        raise DataError(
+            f"expected output biases of two classes or more, got {len(change)}: "
+            "name the bias of the last layer"
+        )
+    if not 0 < step < math.inf or not np.isfinite(change).all():
+        raise DataError(
+            f"expected finite changes and a step above 0, got a step of {step}: "
+            "check the training and its learning rate"
+        )
+    there = np.full(len(change), True) if null is None else ~null  # noqa: FBT003 (a fill value)
+    shares = np.zeros(len(change))
+    balance = (np.eye(len(change)) - answers.T)[:, there]
+    shares[there] = on_simplex(balance, change.astype(np.float64) / step)
+    return shares

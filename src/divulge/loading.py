@@ -1,0 +1,283 @@
+"""From settings to loaded things: records, the model under audit, how its shadows are trained."""
+
+import inspect
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from divulge import catalog, objects, sections
+from divulge.core import AnswerDefence, Guarantee, Records, Target
+from divulge.data import augment, files
+from divulge.data.augment import Change
+from divulge.data.masks import Known
+from divulge.defences.defended import Defended
+from divulge.errors import DataError, SpecError
+from divulge.shadowing.plan import ShadowPlan
+from divulge.targets import saved, table, wrap
+from divulge.targets.answers import Output
+from divulge.training.trainers import as_trainer
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is to be audited, loaded but not yet asked anything."""
+
+    target: Target
+    members: Records
+    nonmembers: Records
+    reference: Records | None = None
+    class_names: tuple[str, ...] = ()
+    fingerprint: str | None = None
+    """Identifies the model, so that answers on disk are never taken for another one's."""
+    budget: int | None = None
+    batch_size: int = 1024
+    shadows: ShadowPlan | None = None
+    augment: tuple[str | Change, ...] = ()
+    """Ways in which candidates are seen otherwise, for further queries."""
+    guarantee: Guarantee | None = None
+    """What is claimed for the model."""
+    known: Known | None = None
+    """What the attacker knows of each candidate; None is all."""
+    columns: tuple[str, ...] = ()
+    """Names of the features, if they have any."""
+
+    def behind(self, defence: AnswerDefence, key: int) -> "Subject":
+        """The same with an answer defence before the model, and before its shadows.
+
+        Args:
+            defence: what changes their answers.
+            key: the model's secret; shadows have their own.
+        """
+        name = None if self.fingerprint is None else f"{self.fingerprint} {defence!r} {key}"
+        return replace(
+            self,
+            target=Defended(self.target, defence, key),
+            fingerprint=name,
+            shadows=None if self.shadows is None else replace(self.shadows, answers=defence),
+        )
+
+
+def load(spec: sections.AuditSpec, folder: Path) -> Subject:
+    """The model and records that settings name.
+
+    Args:
+        spec: the settings.
+        folder: where relative paths start: the folder of ``audit.toml``.
+
+    Raises:
+        DivulgeError: a file, a name in it, or what it holds is not what was expected.
+    """
+    if spec.predictions is not None:
+        return predictions(spec.predictions, folder)
+    if spec.target is None or spec.data is None:
+        raise SpecError("expected [target] and [data], got [leave_one_out]: use leave_one_out_file")
+    data = spec.data
+    target, fingerprint = _target(spec.target, folder)
+    subject = Subject(
+        target=target,
+        members=records_of(str(data.members), data.label, folder),
+        nonmembers=records_of(str(data.nonmembers), data.label, folder),
+        reference=records_of(data.reference, data.label, folder) if data.reference else None,
+        class_names=data.class_names,
+        fingerprint=fingerprint,
+        budget=spec.target.budget,
+        batch_size=spec.target.batch_size,
+        shadows=_shadows(spec.shadows, spec.target.output, data.label, folder)
+        if spec.shadows
+        else None,
+        augment=ways(spec.shadows.augment, folder) if spec.shadows else (),
+        guarantee=_claimed(spec.target),
+        known=Known(**spec.known.model_dump()) if spec.known else None,
+        columns=_columns(str(data.members), data.label, folder) if spec.known else (),
+    )
+    defence = answer_defence(spec.target.answers)
+    return subject if defence is None else subject.behind(defence, spec.seed)
+
+
+def answer_defence(settings: dict[str, Any] | None) -> AnswerDefence | None:
+    """The answer defence that a key ``answers`` asks for; None without one.
+
+    Raises:
+        SpecError: there is none of this name, or a setting is wrong.
+    """
+    if settings is None:
+        return None
+    name = settings.get("name")
+    if not isinstance(name, str):
+        raise SpecError(
+            f'expected name = "..." in answers, got {settings}: see `divulge list defences`'
+        )
+    return catalog.answer_defence(name, **{k: v for k, v in settings.items() if k != "name"})
+
+
+def predictions(spec: sections.PredictionsSpec, folder: Path) -> Subject:
+    """An exported table of answers as a subject.
+
+    Raises:
+        DataError: the file is not such a table.
+        TargetError: the answers in it are not what was said.
+    """
+    path = folder / spec.file
+    answers = table.read(
+        path,
+        probabilities=spec.probabilities,
+        label=spec.label,
+        member=spec.member,
+        output=spec.output,
+    )
+    # the only "feature" of a record is its row; the target offers no features, so nobody reads it
+    rows = np.arange(len(answers.label))[:, None]
+    records = Records(rows, answers.label)
+    return Subject(
+        target=answers.target,
+        members=records.take(answers.member),
+        nonmembers=records.take(~answers.member),
+        class_names=spec.class_names,
+        fingerprint=saved.fingerprint_file(path),
+        guarantee=_claimed(spec),
+    )
+
+
+def _target(spec: sections.TargetSpec, folder: Path) -> tuple[Target, str | None]:
+    file, name = objects.split(spec.model)
+    if not name:
+        path = folder / file
+        factory = objects.named(spec.factory, folder) if spec.factory else None
+        target = saved.load(
+            path,
+            spec.output,
+            factory=factory,
+            batch_size=spec.batch_size,
+            device=spec.device,
+            classes=spec.classes,
+        )
+        return target, saved.fingerprint_file(path)
+    model = objects.named(spec.model, folder)
+    if inspect.isfunction(model) and not inspect.signature(model).parameters:
+        model = objects.called(model, spec.model)
+    target = wrap.wrap(
+        model,
+        spec.output,
+        batch_size=spec.batch_size,
+        device=spec.device,
+        classes=spec.classes,
+    )
+    # a function from an installed package has no fingerprint: its answers are not kept on disk
+    fingerprint = wrap.fingerprint(model)
+    if fingerprint is None and file.endswith(".py"):
+        fingerprint = saved.fingerprint_file(folder / file)
+    return target, fingerprint
+
+
+def _claimed(spec: sections.TargetSpec | sections.PredictionsSpec) -> Guarantee | None:
+    if spec.epsilon is None or spec.delta is None:
+        return None
+    return Guarantee(spec.epsilon, spec.delta)
+
+
+def pool(data: sections.DataSpec, folder: Path) -> tuple[Records, Records | None]:
+    """All records, members or not, and reference records."""
+    if data.records is not None:
+        records = records_of(data.records, data.label, folder)
+    else:
+        groups = (records_of(str(w), data.label, folder) for w in (data.members, data.nonmembers))
+        records = next(groups).joined(next(groups))
+    reference = records_of(data.reference, data.label, folder) if data.reference else None
+    if reference is not None:
+        records.joined(reference)  # refuses other shapes
+    return records, reference
+
+
+def shadow_plan(
+    train: str,
+    models: int,
+    output: Output | None,
+    folder: Path,
+    pool: tuple[Records, ...] = (),
+    answers: AnswerDefence | None = None,
+) -> ShadowPlan:
+    """The plan of shadows that are trained as a name in a file says.
+
+    Args:
+        train: the name.
+        models: how many.
+        output: what a model answers that a function returned.
+        folder: where relative paths start.
+        pool: of offline shadows: the records, and these seen otherwise.
+        answers: what stands between the models and whoever asks them.
+    """
+    how = objects.named(train, folder)
+    fingerprint = f"{train} {fingerprint_of(train, folder)} {output}"
+    own, otherwise = (pool[0], pool[1:]) if pool else (None, ())
+    trainer = as_trainer(how, output)
+    return ShadowPlan(trainer, models, own, otherwise, fingerprint, answers=answers)
+
+
+def _shadows(
+    spec: sections.ShadowsSpec, output: Output | None, label: str, folder: Path
+) -> ShadowPlan:
+    pool: tuple[Records, ...] = ()
+    if spec.pool:
+        own = records_of(spec.pool, label, folder)
+        pool = (own, *augment.seen(own, ways(spec.augment, folder)))
+    return shadow_plan(spec.train, spec.models, output, folder, pool)
+
+
+def fingerprint_of(name: str | None, folder: Path) -> str:
+    """Of the file that a name is in; nothing where that is no Python file beside the settings."""
+    file = objects.split(name)[0] if name else ""
+    return saved.fingerprint_file(folder / file) if file.endswith(".py") else ""
+
+
+def ways(names: Iterable[str], folder: Path) -> tuple[str | Change, ...]:
+    """Ways to see candidates otherwise: names as they are, and functions of the user's."""
+    return tuple(objects.named(n, folder) if objects.split(n)[1] else n for n in names)
+
+
+def records_of(where: str, label: str, folder: Path) -> Records:
+    """Records by name: a data file, or arrays (or a function that returns them) in a Python file.
+
+    Args:
+        where: the name.
+        label: the column of a table that holds the class.
+        folder: where relative paths start.
+
+    Raises:
+        DivulgeError: there are none of this name, or they are no records.
+    """
+    _, name = objects.split(where)
+    if not name:
+        return files.read(folder / where, label)
+    value = objects.named(where, folder)
+    if callable(value):
+        value = objects.called(value, where)
+    return as_records(value, where)
+
+
+def _columns(where: str, label: str, folder: Path) -> tuple[str, ...]:
+    """The names of features, where a file has them."""
+    return () if objects.split(where)[1] else files.features(folder / where, label)
+
+
+def as_records(pair: Any, where: str) -> Records:
+    """Records from a pair of arrays.
+
+    Args:
+        pair: ``Records``, or features and labels: arrays, data frames, tensors.
+        where: what to call it in a message.
+
+    Raises:
+        DataError: it is not such a pair.
+    """
+    if isinstance(pair, Records):
+        return pair
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise DataError(f"expected a pair (x, y) for {where}, got {type(pair).__name__}")
+    try:
+        x, y = (np.asarray(part) for part in pair)
+    except Exception as error:
+        raise DataError(f"expected arrays x and y for {where}, got: {error}") from error
+    return Records(x, files.labels(y, where))

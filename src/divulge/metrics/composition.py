@@ -1,0 +1,97 @@
+"""How far guessed shares of classes are from the true ones, over the clients of a federation."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Bool
+
+from divulge.core import Estimate, Measured, Proportions
+from divulge.errors import DataError
+from divulge.metrics import intervals
+
+METRICS = ("l1", "l2", "linf", "null_accuracy", "null_precision", "null_recall")
+"""The names of all metrics of guessed proportions."""
+
+_Cells = Bool[np.ndarray, "clients classes"]
+
+_LARGEST = {"l1": 2.0, "l2": 2**0.5, "linf": 1.0}
+
+
+def distance(guess: Proportions, truth: Proportions) -> dict[str, float]:
+    """The L1, L2 and L∞ distance between shares: at most 2, √2 and 1.
+
+    References:
+        Dai et al. (2024), Decaf: Data distribution decompose attack against federated learning,
+        equation 3.
+
+    Examples:
+        >>> a, b = Proportions.of(np.array([1, 1])), Proportions.of(np.array([3, 1]))
+        >>> {name: round(value, 3) for name, value in distance(a, b).items()}
+        {'l1': 0.5, 'l2': 0.354, 'linf': 0.25}
+    """
+    if guess.share.shape != truth.share.shape:
+        raise DataError(
+            f"expected shares of {len(truth.share)} classes, got {len(guess.share)}: guess those "
+            "that the network tells apart"
+        )
+    off = np.abs(guess.share - truth.share)
+    return {
+        "l1": float(off.sum()),
+        "l2": float(np.sqrt((off**2).sum())),
+        "linf": float(off.max()),
+    }
+
+
+def measure(guesses: Sequence[Proportions], truths: Sequence[Proportions]) -> Measured:
+    """Every metric of guesses about several clients, names being `METRICS`.
+
+    Raises:
+        DataError: shares are of other classes.
+    """
+    if len(truths) < 2:
+        why = f"needs two clients or more for an interval, there is {len(truths)}"
+        return Measured({}, dict.fromkeys(METRICS, why))
+    nulls, unmeasured = null_classes(guesses, truths)
+    return Measured({**distances(guesses, truths), **nulls}, unmeasured)
+
+
+def distances(guesses: Sequence[Proportions], truths: Sequence[Proportions]) -> dict[str, Estimate]:
+    """The mean distances over two clients or more, each with Student's interval over clients."""
+    each = [distance(guess, truth) for guess, truth in zip(guesses, truths, strict=True)]
+    found = {}
+    for name, largest in _LARGEST.items():
+        values = [one[name] for one in each]
+        low, high = intervals.mean(values)
+        found[name] = Estimate(float(np.mean(values)), max(low, 0.0), min(high, largest))
+    return found
+
+
+def null_classes(
+    guesses: Sequence[Proportions], truths: Sequence[Proportions]
+) -> tuple[Mapping[str, Estimate], Mapping[str, str]]:
+    """How well null classes are told from others, over two clients or more.
+
+    Returns:
+        The share of classes judged right, of classes declared null that are (precision), and of
+        null classes that were declared so (recall), with intervals that count clients as groups;
+        and those that cannot be measured, with the reason.
+    """
+    said = np.array([guess.null for guess in guesses])
+    true = np.array([truth.null for truth in truths])
+    hits = said & true
+    cases: dict[str, tuple[_Cells, _Cells, str]] = {
+        "null_accuracy": (said == true, np.ones_like(true), ""),
+        "null_precision": (hits, said, "classes declared null in two clients or more"),
+        "null_recall": (hits, true, "null classes in two clients or more"),
+    }
+    found, unmeasured = {}, {}
+    for name, (good, counted, wanted) in cases.items():
+        trials = counted.sum(axis=1)
+        some = trials > 0
+        if some.sum() < 2:
+            unmeasured[name] = f"needs {wanted}, there are {int(some.sum())}"
+            continue
+        right = good.sum(axis=1)
+        low, high = intervals.clustered(right[some], trials[some])
+        found[name] = Estimate(float(right.sum() / trials.sum()), low, high)
+    return found, unmeasured

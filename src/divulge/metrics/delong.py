@@ -1,0 +1,73 @@
+"""Areas under ROC curves with their intervals, for many splits of the same records at once."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Float64
+from scipy import special
+
+from divulge.metrics.intervals import CONFIDENCE, normal_quantile
+
+Counts = Float64[np.ndarray, "splits levels"]
+"""How many records of a group have each of the distinct scores, which ascend."""
+
+
+class Areas(NamedTuple):
+    """One of each a split."""
+
+    value: Float64[np.ndarray, " splits"]
+    low: Float64[np.ndarray, " splits"]
+    high: Float64[np.ndarray, " splits"]
+
+
+def areas(
+    score: Float[np.ndarray, " records"],
+    members: Bool[np.ndarray, "splits records"],
+    confidence: float = CONFIDENCE,
+) -> Areas:
+    """What `divulge.metrics.membership.auc` explains, once for each row of members.
+
+    Scores are sorted once, however many splits there are, and from then on counted.
+
+    Args:
+        score: finite.
+        members: in each split at least one record is a member and one is not.
+        confidence: of the intervals.
+
+    References:
+        DeLong et al. (1988), Comparing the areas under two or more correlated receiver operating
+        characteristic curves, equations 3 to 5; Agresti and Caffo (2000).
+    """
+    distinct, level = np.unique(score, return_inverse=True)
+    split, record = np.nonzero(members)
+    shape = len(members), len(distinct)
+    place = split * len(distinct) + level[record]
+    inside = np.bincount(place, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
+    outside = np.bincount(level) - inside
+    value, low, high = _delong(inside, outside, confidence)
+    if len(distinct) == 1:  # it has no ends: records beyond it keep its interval from being a point
+        inside, outside = (np.pad(group, ((0, 0), (1, 1))) for group in (inside, outside))
+    for group in (inside, outside):
+        group[:, [0, -1]] += 1
+    _, lower, higher = _delong(inside, outside, confidence)
+    return Areas(
+        value, np.minimum.reduce([value, low, lower]), np.maximum.reduce([value, high, higher])
+    )
+
+
+def _delong(inside: Counts, outside: Counts, confidence: float) -> Areas:
+    """The interval on the logit scale; a point where no variance shows."""
+    m, n = inside.sum(1), outside.sum(1)
+    above = (np.cumsum(outside, 1) - outside / 2) / n[:, None]  # a member: non-members below it
+    below = 1 - (np.cumsum(inside, 1) - inside / 2) / m[:, None]  # a non-member: members above it
+    value = np.einsum("sl,sl->s", inside, above) / m
+    spread = np.zeros_like(value)
+    for count, share, size in ((inside, above, m), (outside, below, n)):
+        squares = np.einsum("sl,sl->s", count, (share - value[:, None]) ** 2)
+        spread += squares / np.maximum(size - 1, 1) / size
+    shown = (np.minimum(m, n) > 1) & (spread > 0) & (value > 0) & (value < 1)
+    centre = special.logit(value[shown])
+    half = normal_quantile(confidence) * np.sqrt(spread[shown]) / (value * (1 - value))[shown]
+    low, high = value.copy(), value.copy()
+    low[shown], high[shown] = special.expit(centre - half), special.expit(centre + half)
+    return Areas(value, low, high)

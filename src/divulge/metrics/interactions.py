@@ -1,0 +1,127 @@
+"""How well a reconstruction tells what a user acted on: figures per user, and means over users."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from divulge.core import Estimate, Interactions, Measured, Reconstruction
+from divulge.errors import DataError
+from divulge.metrics import membership
+from divulge.metrics.intervals import mean
+
+METRICS = ("auc", "f1", "precision_at_count")
+"""The names of all metrics of an attack on interactions."""
+
+
+class OfUser(NamedTuple):
+    """What an attack found out about one user."""
+
+    auc: float
+    f1: float
+    """Of the decisions."""
+    precision_at_count: float
+    """Of as many items as the user acted on, those with the highest scores: the share that is
+    right."""
+    acted: int
+    recovered: int
+    """Items acted on of which the attack decided that they were."""
+
+
+def of_user(guess: Reconstruction, truth: Interactions) -> OfUser:
+    """All figures of one user.
+
+    Raises:
+        DataError: the user acted on all items, or on none: there is nothing to tell apart.
+
+    Examples:
+        >>> guess = Reconstruction(np.array([0.9, 0.8, 0.1]), np.array([True, True, False]))
+        >>> of_user(guess, Interactions(np.array([True, False, False]))).f1
+        0.666...
+    """
+    return OfUser(
+        membership.auc(guess.score, truth.acted).value,
+        f1(guess.decided, truth.acted),
+        precision_at_count(guess.score, truth.acted),
+        int(truth.acted.sum()),
+        int((guess.decided & truth.acted).sum()),
+    )
+
+
+def f1(decided: Bool[np.ndarray, " items"], acted: Bool[np.ndarray, " items"]) -> float:
+    """The harmonic mean of precision and recall; 0 where nothing is right.
+
+    Raises:
+        DataError: nothing was acted on and nothing decided.
+    """
+    both = int(decided.sum()) + int(acted.sum())
+    if both == 0:
+        raise DataError("expected items that were acted on, or said to be, got none: leave it out")
+    return 2 * int((decided & acted).sum()) / both
+
+
+def precision_at_count(
+    score: Float[np.ndarray, " items"], acted: Bool[np.ndarray, " items"]
+) -> float:
+    """Precision of the k highest scores, k being the number of items acted on.
+
+    At this k precision and recall are the same. Where scores tie at the edge, the mean over all
+    orders of the tie is taken.
+
+    Raises:
+        DataError: nothing was acted on, or a score is not finite.
+
+    Examples:
+        >>> precision_at_count(np.array([0.9, 0.5, 0.5]), np.array([True, True, False]))
+        0.75
+    """
+    inside, _ = membership.split(score, acted)
+    k = len(inside)
+    edge = np.sort(score)[-k]
+    above, at = score > edge, score == edge
+    left = k - int(above.sum())
+    return float((acted[above].sum() + left * acted[at].mean()) / k)
+
+
+def over_users(values: Sequence[float]) -> Estimate:
+    """The mean over users of a figure in [0, 1], and its 95 % interval over users.
+
+    The interval is Student's, joined with the one after a user at 0 and one at 1 have been added,
+    as for the AUC of records: users who are all alike never shrink it to a point.
+
+    Raises:
+        DataError: there is no user.
+
+    Examples:
+        >>> over_users([1.0] * 50).low
+        0.9...
+    """
+    if not len(values):
+        raise DataError("expected figures of one user or more, got none: attack somebody")
+    value = sum(values) / len(values)
+    wider = mean([*values, 0.0, 1.0])
+    own = mean(values) if len(values) > 1 else wider
+    return Estimate(
+        value, max(0.0, min(value, own.low, wider.low)), min(1.0, max(value, own.high, wider.high))
+    )
+
+
+def measure(guesses: Sequence[Reconstruction], truths: Sequence[Interactions]) -> Measured:
+    """Every metric as a mean over users, with its interval over users; names are `METRICS`.
+
+    Users who acted on all items or on none are left out: there is nothing to tell apart.
+    """
+    users = [
+        of_user(guess, truth) for guess, truth in zip(guesses, truths, strict=True) if mixed(truth)
+    ]
+    if not users:
+        why = "needs a user who acted on some of the items and left others alone, there is none"
+        return Measured({}, dict.fromkeys(METRICS, why))
+    means = {name: over_users([getattr(user, name) for user in users]) for name in METRICS}
+    return Measured(means, {})
+
+
+def mixed(truth: Interactions) -> bool:
+    """Whether the user acted on some of the items, and left others alone."""
+    return bool(truth.acted.any() and not truth.acted.all())

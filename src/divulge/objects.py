@@ -1,0 +1,83 @@
+"""From ``file.py:name`` to the object; what the user's own code raises is said in one line."""
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+from divulge.errors import DivulgeError, SpecError, did_you_mean
+
+T = TypeVar("T")
+
+SUBJECT_PREFIX = "divulge_subject_"
+"""Of the names of modules that were files and can be imported by nobody else."""
+
+
+def split(text: str) -> tuple[str, str]:
+    """``file.py:name`` or ``module:name`` in two; the name is empty for a data file's path."""
+    file, colon, name = text.rpartition(":")
+    return (file, name) if colon and name.isidentifier() else (text, "")
+
+
+def named(text: str, folder: Path) -> Any:
+    """The object that ``file.py:name`` or ``package.module:name`` names.
+
+    Raises:
+        SpecError: there is no such file or name, or its code fails.
+    """
+    file, name = split(text)
+    module = _module(file, folder)
+    if name not in vars(module):
+        public = [key for key in vars(module) if not key.startswith("_")]
+        hint = did_you_mean(name, public)
+        raise SpecError(f"expected {name!r} in {file}, it is not there: {hint}")
+    return vars(module)[name]
+
+
+def _module(file: str, folder: Path) -> ModuleType:
+    if not file.endswith(".py"):
+        return called(lambda: importlib.import_module(file), file)
+    path = (folder / file).resolve()
+    if not path.is_file():
+        raise SpecError(f"expected a Python file at {path}, there is none: check the path")
+    name = SUBJECT_PREFIX + hashlib.blake2b(str(path).encode(), digest_size=8).hexdigest()
+    if name in sys.modules:
+        return sys.modules[name]
+    found = importlib.util.spec_from_file_location(name, path)
+    assert found is not None
+    loader = found.loader
+    assert loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent))
+    try:
+        called(lambda: loader.exec_module(module), file)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    finally:
+        sys.path.remove(str(path.parent))
+    return module
+
+
+def called(function: Callable[[], T], what: str) -> T:
+    """The result of the user's own code.
+
+    Raises:
+        SpecError: it raised something; says what, and in which line.
+    """
+    try:
+        return function()
+    except DivulgeError:
+        raise
+    except Exception as error:
+        frame = inspect.getinnerframes(error.__traceback__)[-1] if error.__traceback__ else None
+        place = f" ({Path(frame.filename).name}, line {frame.lineno})" if frame else ""
+        raise SpecError(
+            f"expected {what} to run, it raised {type(error).__name__}{place}: {error}"
+        ) from error

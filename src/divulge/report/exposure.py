@@ -1,0 +1,147 @@
+"""From scores to what a report shows of them: curves, histograms, exposed members, classes."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Int, Shaped
+
+from divulge.core import Estimate
+from divulge.metrics import membership
+from divulge.metrics.intervals import clopper_pearson
+from divulge.metrics.membership import Member, Score
+from divulge.report.schema import ClassRow, Curve, Exposed, Histogram
+
+POINTS = 200
+"""Points of a stored ROC curve, at most."""
+
+BINS = 40
+EXPOSED = 20
+"""Members listed one by one."""
+
+SMALLEST_CLASS = 5
+"""Members, and non-members, that a class needs before it gets an AUC of its own."""
+
+Labels = Int[np.ndarray, " records"]
+
+
+def curve(score: Score, member: Member) -> Curve:
+    """The ROC curve: all corners if they are few, else points evenly spaced in log FPR.
+
+    Each point is the best TPR of any threshold with at most that FPR, ties taken whole.
+    """
+    points = membership.roc(score, member)
+    inside, outside = int(member.sum()), int((~member).sum())
+    alarms = np.rint(points.fpr * outside).astype(np.int64)
+    hits = np.rint(points.tpr * inside).astype(np.int64)
+    best = np.append(alarms[1:] != alarms[:-1], True)  # the last of equal FPR has the highest TPR
+    alarms, hits = alarms[best], hits[best]
+    if len(alarms) < POINTS:
+        counts = np.union1d(alarms[alarms > 0], 1)
+    else:
+        counts = np.unique(np.rint(np.geomspace(1, outside, POINTS)).astype(np.int64))
+    hits = hits[np.searchsorted(alarms, counts, side="right") - 1]
+    band = [clopper_pearson(int(hit), inside) for hit in hits]
+    return Curve(
+        tuple((counts / outside).tolist()),
+        tuple((hits / inside).tolist()),
+        tuple(limits.low for limits in band),
+        tuple(limits.high for limits in band),
+    )
+
+
+def histogram(score: Score, member: Member, fpr: float | None) -> Histogram:
+    """Both groups' shares in common bins, and the threshold that this FPR allows.
+
+    The bins span the central 99 % of all scores: one far outlier would squeeze all others into
+    a single bin. The outer bins take what lies beyond.
+    """
+    low, high = np.quantile(score, [0.005, 0.995])
+    if low == high:
+        low, high = score.min(), score.max()
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    bins = int(np.clip(np.sqrt(len(score)), 8, BINS))
+    edges = np.linspace(low, high, bins + 1)
+    inside, outside = (
+        np.histogram(np.clip(score[group], low, high), edges)[0] / group.sum()
+        for group in (member, ~member)
+    )
+    threshold = None if fpr is None else _edge(score[~member], fpr)
+    return Histogram(
+        tuple(edges.tolist()), tuple(inside.tolist()), tuple(outside.tolist()), fpr, threshold
+    )
+
+
+def _edge(outside: Shaped[np.ndarray, " nonmembers"], fpr: float) -> float:
+    """The lowest score that leaves at most a share ``fpr`` of the non-members above it."""
+    allowed = int(fpr * len(outside) + 1e-9)
+    return float(np.sort(outside)[len(outside) - 1 - allowed])
+
+
+def exposed(
+    score: Score, member: Member, index: Labels, label: Labels, names: Sequence[str]
+) -> tuple[Exposed, ...]:
+    """The members with the highest scores.
+
+    Args:
+        score: of every candidate.
+        member: which candidates are members.
+        index: position of each candidate within its group.
+        label: class of each candidate.
+        names: of the classes, or none.
+    """
+    members = np.flatnonzero(member)
+    ranked = members[np.lexsort((index[members], -score[members]))][:EXPOSED]
+    outside = np.sort(score[~member])
+    accused = len(outside) - np.searchsorted(outside, score[ranked], side="left")
+    return tuple(
+        Exposed(
+            int(index[at]), class_name(int(label[at]), names), _share(int(alarms), len(outside))
+        )
+        for at, alarms in zip(ranked, accused, strict=True)
+    )
+
+
+def _share(hits: int, trials: int) -> Estimate:
+    return Estimate(hits / trials, *clopper_pearson(hits, trials))
+
+
+def by_class(
+    score: Score, member: Member, label: Labels, names: Sequence[str]
+) -> tuple[ClassRow, ...]:
+    """Each class's AUC; classes that are too small come last.
+
+    Sorted by falling low limits: by values, small classes with lucky ones would come first.
+    """
+    order = np.argsort(label, kind="stable")
+    starts = np.flatnonzero(np.diff(label[order], prepend=-1))
+    rows = [
+        _class_row(int(label[group[0]]), score[group], member[group], names)
+        for group in np.split(order, starts[1:])
+    ]
+    return tuple(
+        sorted(rows, key=lambda row: (row.auc is None, 0 if row.auc is None else -row.auc.low))
+    )
+
+
+def _class_row(label: int, score: Score, member: Member, names: Sequence[str]) -> ClassRow:
+    inside = int(member.sum())
+    outside = len(member) - inside
+    large = min(inside, outside) >= SMALLEST_CLASS
+    return ClassRow(
+        label=label,
+        name=class_name(label, names),
+        members=inside,
+        nonmembers=outside,
+        auc=membership.auc(score, member) if large else None,
+    )
+
+
+def class_name(label: int, names: Sequence[str]) -> str:
+    """The name that the user gave, or the number.
+
+    Examples:
+        >>> class_name(1, ("cat", "dog")), class_name(2, ("cat", "dog"))
+        ('dog', 'class 2')
+    """
+    return names[label] if 0 <= label < len(names) else f"class {label}"

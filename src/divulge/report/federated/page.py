@@ -1,0 +1,110 @@
+"""The files of the report of an audited federation."""
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from divulge.core import Finding
+from divulge.report import figures, words
+from divulge.report.federated.story import Told, estimate, joined
+from divulge.report.markdown import inert
+
+
+def write_all(told: Told) -> dict[str, bytes]:
+    """``report.html``, ``summary.json``, ``summary.md`` and the figures, by path."""
+    drawn = {one.name: figures.render(one.chart, "svg").decode() for one in told.story.figures}
+    return {
+        "report.html": _page(told, drawn).encode(),
+        "summary.json": json.dumps(_summary(told), indent=1).encode() + b"\n",
+        "summary.md": "\n".join(f"- {inert(line)}" for line in lines(told)).encode() + b"\n",
+        **{f"figures/{name}.svg": svg.encode() for name, svg in drawn.items()},
+    }
+
+
+def lines(told: Told) -> tuple[str, ...]:
+    """The sentences, and how each attack ended."""
+    return (
+        *told.story.sentences,
+        *told.story.limits,
+        *(_note(finding, told) for finding in told.findings),
+    )
+
+
+def _note(finding: Finding, told: Told) -> str:
+    """How an attack ended, with its headline figure where that is known."""
+    said = [finding.status.value, *(part for part in (finding.reason, finding.how) if part)]
+    name, called = told.story.headline
+    if name in finding.metrics:
+        said.append(f"{called} {estimate(finding.metrics[name])}")
+    return words.plain(f"{finding.label}: {'; '.join(said)}")
+
+
+def _summary(told: Told) -> dict[str, Any]:
+    """``summary.json``: all that the page says."""
+    story = told.story
+    return words.plain_all(  # type: ignore[no-any-return]
+        {
+            "schema": 1,
+            "name": told.name,
+            "created": told.created,
+            **story.summary,
+            "attacks": [
+                {
+                    "label": finding.label,
+                    "status": finding.status.value,
+                    "reason": finding.reason,
+                    "how": finding.how,
+                    "metrics": {name: asdict(one) for name, one in finding.metrics.items()},
+                    "unmeasured": dict(finding.unmeasured),
+                    **details,
+                }
+                for finding, details in zip(told.findings, story.details, strict=True)
+            ],
+            "sentences": [*story.sentences, *story.limits],
+            "reproduction": dict(told.reproduction),
+        }
+    )
+
+
+def _unmeasured(findings: Sequence[Finding]) -> tuple[str, ...]:
+    """Why there are no figures where there are none, each reason once."""
+    why: dict[str, list[str]] = {}
+    for finding in findings:
+        for name, reason in finding.unmeasured.items():
+            names = why.setdefault(words.plain(reason), [])
+            if words.title(name) not in names:
+                names.append(words.title(name))
+    return tuple(f"{joined(names)}: {reason}" for reason, names in why.items())
+
+
+def _page(told: Told, drawn: dict[str, str]) -> str:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("divulge.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    story, speaker = told.story, told.speaker
+    return environment.get_template("federated.html.j2").render(
+        name=words.plain(told.name),
+        created=words.plain(told.created),
+        story=story,
+        attacks=[
+            (words.plain_all(asdict(finding)), cells)
+            for finding, cells in zip(told.findings, story.cells, strict=True)
+        ],
+        speaker=None if speaker is None else words.plain(told.findings[speaker].label),
+        unmeasured=_unmeasured(told.findings),
+        sheets=[
+            (words.plain(one.client), one, base64.b64encode(one.png).decode())
+            for one in told.sheets
+        ],
+        drawn={name: Markup(svg) for name, svg in drawn.items()},  # noqa: S704 - drawn by us
+        reproduction=json.dumps(words.plain_all(told.reproduction), indent=2, ensure_ascii=False),
+    )

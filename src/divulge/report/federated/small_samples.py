@@ -1,0 +1,68 @@
+"""What so few records can and cannot show."""
+
+from collections.abc import Iterator
+
+from divulge.metrics.assignment import two_proportions
+from divulge.metrics.intervals import clopper_pearson, lower_limit
+from divulge.report import words
+
+FEW = 300
+"""Candidates up to which it is said."""
+
+_ERROR = 0.05
+
+
+def sentences(members: int, outsiders: int, candidates: int, constant: int) -> Iterator[str]:
+    """What an audit of these sizes can conclude; nothing where they are large.
+
+    Args:
+        members: candidates of clients under attack.
+        outsiders: candidates of nobody.
+        candidates: all of them.
+        constant: how many of them the best single answer is right about.
+    """
+    if candidates > FEW or not members or not outsiders:
+        return
+    yield _accuracy(candidates, constant)
+    yield _members(members)
+    yield _outsiders(outsiders)
+
+
+def _accuracy(candidates: int, constant: int) -> str:
+    """How many right answers would tell an attack from the best single answer."""
+    trials = (candidates, candidates)
+    told = (
+        hits
+        for hits in range(constant, candidates + 1)
+        if two_proportions((hits, constant), trials).p <= _ERROR
+    )
+    least = next(told, None)
+    if least is None:
+        return (
+            f"Not even an attack with right answers for all {candidates} candidates could be told "
+            "from the best single one."
+        )
+    return (
+        f"With {words.count(candidates, 'candidate')}, an attack has to give {least} right answers "
+        f"to be told from the best single one, which is right for {constant}."
+    )
+
+
+def _members(members: int) -> str:
+    half = members // 2
+    low, high = clopper_pearson(half, members)
+    return (
+        f"With {words.count(members, 'member')} of other clients, {half} of them found would leave "
+        f"the true share anywhere from {100 * low:.0f} % to {100 * high:.0f} %: two attacks can "
+        "hardly be ranked by how many members they find."
+    )
+
+
+def _outsiders(outsiders: int) -> str:
+    """What false-positive rates so many outsiders can show."""
+    most = 1 - lower_limit(outsiders, outsiders, _ERROR)
+    return (
+        f"With {words.count(outsiders, 'outsider')}, one accused is already "
+        f"{words.percent(1 / outsiders)}; none accused would show no more than that fewer than "
+        f"{100 * most:.1f} % are (with 95 % confidence), so nothing can be said about rarer ones."
+    )

@@ -1,0 +1,32 @@
+"""Every file of a report, as bytes by name; the caller stores them."""
+
+import pydantic
+
+from divulge.report import figures, markdown, page
+from divulge.report.parts import Contents
+from divulge.report.schema import Summary
+from divulge.report.summary import summarise
+
+
+def write_all(contents: Contents) -> dict[str, bytes]:
+    """The files of a run's report: ``report.html``, ``summary.json``, ``summary.md``, figures.
+
+    Figures that the run cannot support, such as classes too small to compare, are left out.
+
+    Raises:
+        StoreError: the scores of a finished attack are gone.
+        DataError: a stored score is not finite.
+    """
+    summary = summarise(contents)
+    drawn = {name: figures.render(chart, "svg") for name, chart in figures.charts(summary).items()}
+    texts = {name: svg.decode() for name, svg in drawn.items()}
+    files = {
+        "report.html": page.render(summary, texts).encode(),
+        "summary.json": pydantic.TypeAdapter(Summary).dump_json(summary, indent=1) + b"\n",
+        "summary.md": markdown.render(summary).encode(),
+    }
+    for name, svg in texts.items():
+        files[f"figures/{name}.svg"] = drawn[name]
+        files[f"figures/{name}.png"] = figures.convert(svg, "png")
+        files[f"figures/{name}.pdf"] = figures.convert(svg, "pdf")
+    return files

@@ -1,0 +1,82 @@
+"""The report as a comment on a pull request: verdict, table, warnings, and what is missing."""
+
+import re
+
+from divulge.report import words
+from divulge.report.schema import AttackRow, Summary
+
+_COLUMNS = ("auc", "tpr@0.01", "epsilon")
+_LONGEST = 500
+"""Characters of one text that somebody else wrote."""
+
+# As character references none of these means anything to Markdown or HTML. An underscore between
+# letters never does; a colon or full stop does within an address or an emoji's name only.
+_SPECIAL = re.compile(
+    r"(?<![^\W_])_|_(?![^\W_])|[&<>`*\[\]|\\~$]|:(?=\S)|(?<=www)\.", re.IGNORECASE
+)
+_SUMMONS = re.compile(r"([@#])(?=\w)")
+_WORD_JOINER = "\u2060"
+
+
+def render(summary: Summary) -> str:
+    """The comment in GitHub's Markdown; every text of the user's is made inert."""
+    verdict = summary.verdict
+    parts = []
+    if verdict.confounding:
+        parts.append(f"> **Warning.** {inert(verdict.confounding)}")
+    parts += [
+        f"### {verdict.headline}",
+        " ".join(inert(said) for said in verdict.sentences if said != verdict.confounding),
+        f"Audit: {inert(summary.name)}. Verdict: **{verdict.level}**.",
+        _table(summary),
+    ]
+    if summary.claim and summary.claim.outcome != "contradicted":
+        parts.append(f"**Claim:** {inert(summary.claim.sentence)}")  # else it is said already
+    if verdict.warnings:
+        parts.append(
+            "**Warnings**\n\n" + "\n".join(f"- {inert(line)}" for line in verdict.warnings)
+        )
+    if verdict.supposition:
+        parts.append(inert(verdict.supposition))
+    parts.append(f"**Not measured:** {_left_out(summary)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def inert(text: str) -> str:
+    """The text on one line, such that Markdown shows it and does nothing with it.
+
+    Examples:
+        >>> inert("<b> *x* scaled_logit")
+        '&#60;b&#62; &#42;x&#42; scaled_logit'
+    """
+    line = " ".join(text.split())
+    line = line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+    # mentions and references are looked for after rendering, where no escape hides them
+    line = _SUMMONS.sub(rf"\1{_WORD_JOINER}", line)
+    return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", line)
+
+
+def _table(summary: Summary) -> str:
+    heading = ["Attack", *map(words.title, _COLUMNS), "Controls"]
+    lines = [heading, ["---"] * len(heading), *(_cells(row) for row in summary.attacks)]
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return f"{table}\n\nIntervals hold for 95 % each; an epsilon bound is a lower limit."
+
+
+def _cells(row: AttackRow) -> list[str]:
+    label = inert(row.label)
+    if row.status != "done":
+        return [label, f"{row.status}: {inert(row.reason)}", *[""] * len(_COLUMNS)]
+    values = [
+        words.measured(name, row.metrics[name]) if name in row.metrics else "not measurable"
+        for name in _COLUMNS
+    ]
+    if row.control is None:
+        return [label, *values, "not run"]
+    return [label, *values, "passed" if row.control.passed else "**failed**"]
+
+
+def _left_out(summary: Summary) -> str:
+    """One line; the reasons stand in the report."""
+    lines = dict.fromkeys(inert(item.what) for item in summary.not_measured)
+    return "; ".join(lines) + ". The report gives the reasons."

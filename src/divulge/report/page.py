@@ -1,0 +1,82 @@
+"""The report as one HTML file: no script, nothing loaded, every value escaped."""
+
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from divulge.report import words
+from divulge.report.figures import MOST_ROWS
+from divulge.report.schema import Summary
+
+GLANCE = ("auc", "tpr@0.01", "epsilon")
+"""Metrics in the first table; all others stand in the second."""
+
+
+_PER_CENT = re.compile(r"(?<=\d) %")
+
+
+def render(summary: Summary, figures: Mapping[str, str]) -> str:
+    """The page.
+
+    Args:
+        summary: all that it says.
+        figures: SVG by name, as `divulge.report.figures` draws them: their texts are escaped.
+    """
+    names = dict.fromkeys(
+        name for row in summary.attacks for name in (*row.metrics, *row.unmeasured)
+    )
+    return (
+        environment()
+        .get_template("page.html.j2")
+        .render(
+            summary=summary,
+            verdict=summary.verdict,
+            figures={name: Markup(svg) for name, svg in figures.items()},  # noqa: S704 - drawn by us
+            speaker=next(
+                (row for row in summary.attacks if row.label == summary.verdict.attack), None
+            ),
+            glance=GLANCE,
+            others=[name for name in names if name not in GLANCE],
+            most_rows=MOST_ROWS,
+        )
+    )
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """Templates in which every value is escaped, and a missing one is an error."""
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("divulge.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_unbroken,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "auc": words.auc,
+        "count": words.count,
+        "percent": words.percent,
+        "rate": words.rate,
+        "rounded_down": words.rounded_down,
+        "title_of": words.title,
+        "pretty": _pretty,
+    }
+    made.globals["measured"] = words.measured
+    return made
+
+
+def _unbroken(value: Any) -> Any:
+    """Text in which no line ends between a number and its per cent sign."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return _PER_CENT.sub("\u202f%", value)
+    return value
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)

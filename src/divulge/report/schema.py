@@ -1,0 +1,221 @@
+"""The summary: everything that a report says, as plain data. Also the schema of summary.json.
+
+The page, the figures and the Markdown are functions of this tree and of nothing else, so whoever
+reads summary.json knows all that a reader of the page knows.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from divulge.core import Check, Estimate
+
+SCHEMA = 1
+
+Level = Literal["leak", "no leak found", "confounded", "instrument failed", "nothing measured"]
+
+ClaimOutcome = Literal["consistent", "contradicted", "not measured"]
+
+Shadows = Literal["none", "online", "offline"]
+"""Whether there were shadow models, and whether they were trained on the candidates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """The verdict."""
+
+    level: Level
+    headline: str
+    sentences: tuple[str, str]
+    """What was measured, with its interval, and what that does or does not mean."""
+    confounding: str
+    """Why figures measure more than the model's memory; empty if no check said so."""
+    supposition: str
+    """What attacks with shadow models suppose of the attacker; empty if none was done."""
+    warnings: tuple[str, ...]
+    attack: str | None
+    """Label of the attack that carries the verdict."""
+    metric: str | None
+    """Name of the metric that the first sentence speaks of."""
+    confidence: float | None
+    """What an interval had to reach before it counted as a leak."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How many records there were, and how fine a rate they can show."""
+
+    members: int
+    nonmembers: int
+    reference: int
+    classes: int
+    smallest_fpr: float | None
+    """One false accusation among all non-members; None if there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControlRow:
+    """How one attack did on its two controls."""
+
+    planted: Estimate | None
+    """AUC on the planted leak."""
+    sees: bool
+    """It found the planted leak."""
+    covered: int
+    shuffles: int
+    calm: bool
+    """It found nothing where membership was shuffled."""
+    reason: str
+
+    @property
+    def passed(self) -> bool:
+        """Both controls went as they should."""
+        return self.sees and self.calm
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A ROC curve: the best TPR at each FPR, with a Clopper-Pearson band for the TPR.
+
+    Between two points the curve is flat and then steps up, so what is drawn is never above what
+    the attack achieved.
+    """
+
+    fpr: tuple[float, ...]
+    tpr: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AttackRow:
+    """One attack that was asked for, whatever became of it."""
+
+    label: str
+    attack: str
+    paper: str
+    settings: Mapping[str, Any]
+    status: Literal["done", "not applicable", "failed", "missing"]
+    reason: str
+    metrics: Mapping[str, Estimate]
+    unmeasured: Mapping[str, str]
+    control: ControlRow | None
+    queries: int
+    seconds: float
+    roc: Curve | None
+
+    @property
+    def sound(self) -> bool:
+        """No control of it failed."""
+        return self.control is None or self.control.passed
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Scores of both groups in common bins; the outer bins hold all that lies beyond them."""
+
+    edges: tuple[float, ...]
+    members: tuple[float, ...]
+    """Share of the members in each bin."""
+    nonmembers: tuple[float, ...]
+    fpr: float | None
+    """The false-positive rate of ``threshold``."""
+    threshold: float | None
+    """Scores above it are accused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exposed:
+    """One member that the attack ranks among the highest."""
+
+    index: int
+    """Position among the members as they were given."""
+    class_name: str
+    fpr: Estimate
+    """Share of non-members accused along with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassRow:
+    """How well the attack tells members of one class from its non-members."""
+
+    label: int
+    name: str
+    members: int
+    nonmembers: int
+    auc: Estimate | None
+    """None if the class is too small."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """What the attack that carries the verdict shows in detail."""
+
+    attack: str
+    histogram: Histogram
+    exposed: tuple[Exposed, ...]
+    """Most exposed first."""
+    classes: tuple[ClassRow, ...]
+    """By falling low limit of the AUC; classes that are too small come last."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRow:
+    """The differential-privacy guarantee claimed for the model, beside what was measured."""
+
+    epsilon: float
+    """As claimed, at ``delta``, for adding or removing one record."""
+    delta: float
+    mechanism: str
+    """What the claim rests on; empty if nobody said."""
+    derived: bool
+    """Nobody stated it: it is what the trainer of the shadow models promises."""
+    outcome: ClaimOutcome
+    bound: Estimate | None
+    """The highest lower bound on that ε, at the same δ, of all attacks that passed their controls;
+    corrected for having chosen it."""
+    attack: str | None
+    """Label of the attack that shows it."""
+    sentence: str
+    """What this means."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotMeasured:
+    """Something that this audit does not say, and why."""
+
+    kind: Literal["attack", "metric", "control", "scope"]
+    what: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """What another person needs to run the audit again."""
+
+    divulge: str
+    created: str
+    seed: int
+    delta: float
+    challenge: str
+    settings: Mapping[str, Any]
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A whole report."""
+
+    schema: int
+    name: str
+    verdict: Conclusion
+    sizes: Sizes
+    attacks: tuple[AttackRow, ...]
+    """In the order in which they were asked for."""
+    exposure: Exposure | None
+    """None if no attack is done."""
+    claim: ClaimRow | None
+    """None if nobody claims anything."""
+    checks: tuple[Check, ...]
+    not_measured: tuple[NotMeasured, ...]
+    reproduction: Reproduction

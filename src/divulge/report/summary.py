@@ -1,0 +1,170 @@
+"""From a run's contents to its summary. Pure: the same contents give the same summary."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from divulge.core import Check, Control, Finding, Status
+from divulge.errors import StoreError
+from divulge.metrics.membership import Member, Score
+from divulge.report import exposure, sentences, words
+from divulge.report.claim import weigh
+from divulge.report.parts import Candidates, Contents, Entry, Manifest
+from divulge.report.schema import (
+    SCHEMA,
+    AttackRow,
+    ControlRow,
+    Curve,
+    Exposure,
+    Reproduction,
+    Sizes,
+    Summary,
+)
+from divulge.report.unmeasured import not_measured
+from divulge.report.verdict import deciding_fpr, judge
+
+__all__ = ["Summary", "summarise"]
+
+
+def summarise(contents: Contents) -> Summary:
+    """Everything that a report of this run says.
+
+    Raises:
+        StoreError: the scores of a finished attack are gone.
+        DataError: a stored score is not finite.
+    """
+    manifest, candidates = contents.manifest, contents.candidates
+    scores = {
+        words.plain(entry.finding.label): _score(entry)
+        for entry in contents.entries
+        if entry.finding.status is Status.DONE
+    }
+    rows = _rows(contents, scores)
+    checks = tuple(_check(check) for check in manifest.checks)
+    confounding = sentences.confounding(checks)
+    claim = weigh(manifest.claim, rows, scores, candidates.member, confounding)
+    knows = words.plain(words.known(manifest.settings.get("known")))
+    verdict = judge(rows, scores, candidates.member, checks, manifest.shadows, claim, knows)
+    exposed = None
+    if verdict.attack is not None:
+        exposed = _exposure(verdict.attack, scores[verdict.attack], candidates, manifest)
+    return Summary(
+        schema=SCHEMA,
+        name=words.plain(manifest.name),
+        verdict=verdict,
+        sizes=_sizes(manifest),
+        attacks=rows,
+        exposure=exposed,
+        claim=claim,
+        checks=checks,
+        not_measured=not_measured(rows),
+        reproduction=_reproduction(manifest),
+    )
+
+
+def _score(entry: Entry) -> Score:
+    if entry.score is None:
+        raise StoreError(
+            f"expected the scores of {entry.finding.label}, which is done, got none: "
+            "the run is damaged; run the audit again"
+        )
+    return entry.score
+
+
+def _rows(contents: Contents, scores: Mapping[str, Score]) -> tuple[AttackRow, ...]:
+    """One row an attack in the order asked for; findings nobody asked for come last."""
+    found = {entry.finding.label: entry for entry in contents.entries}
+    asked = dict.fromkeys([*contents.manifest.attacks, *contents.missing, *found])
+    member = contents.candidates.member
+    return tuple(
+        _row(found[label], scores, member) if label in found else _missing(words.plain(label))
+        for label in asked
+    )
+
+
+def _row(entry: Entry, scores: Mapping[str, Score], member: Member) -> AttackRow:
+    finding: Finding = entry.finding
+    label = words.plain(finding.label)
+    curve: Curve | None = exposure.curve(scores[label], member) if label in scores else None
+    return AttackRow(
+        label=label,
+        attack=words.plain(finding.attack),
+        paper=words.plain(finding.paper),
+        settings=words.plain_all(finding.settings),
+        status=finding.status.value,
+        reason=words.plain(finding.reason),
+        metrics=dict(finding.metrics),
+        unmeasured=words.plain_all(finding.unmeasured),
+        control=None if entry.control is None else _control(entry.control),
+        queries=finding.queries,
+        seconds=finding.seconds,
+        roc=curve,
+    )
+
+
+def _missing(label: str) -> AttackRow:
+    return AttackRow(
+        label=label,
+        attack=label.partition("(")[0],
+        paper="",
+        settings={},
+        status="missing",
+        reason="The run was interrupted before this attack had ended; continue it with --resume.",
+        metrics={},
+        unmeasured={},
+        control=None,
+        queries=0,
+        seconds=0.0,
+        roc=None,
+    )
+
+
+def _control(control: Control) -> ControlRow:
+    return ControlRow(
+        planted=control.planted,
+        sees=control.sees,
+        covered=control.covered,
+        shuffles=control.shuffles,
+        calm=control.calm,
+        reason=words.plain(control.reason),
+    )
+
+
+def _check(check: Check) -> Check:
+    return Check(
+        words.plain(check.name), check.verdict, words.plain(check.text), dict(check.estimates)
+    )
+
+
+def _sizes(manifest: Manifest) -> Sizes:
+    return Sizes(
+        members=manifest.members,
+        nonmembers=manifest.nonmembers,
+        reference=manifest.reference,
+        classes=manifest.classes,
+        smallest_fpr=1 / manifest.nonmembers if manifest.nonmembers else None,
+    )
+
+
+def _exposure(attack: str, score: Score, candidates: Candidates, manifest: Manifest) -> Exposure:
+    member, label = candidates.member, candidates.label
+    names: Sequence[str] = [words.plain(name) for name in manifest.class_names]
+    fpr = deciding_fpr(int(np.sum(~member)))
+    return Exposure(
+        attack=attack,
+        histogram=exposure.histogram(score, member, fpr),
+        exposed=exposure.exposed(score, member, candidates.index, label, names),
+        classes=exposure.by_class(score, member, label, names),
+    )
+
+
+def _reproduction(manifest: Manifest) -> Reproduction:
+    return Reproduction(
+        divulge=words.plain(manifest.divulge),
+        created=words.plain(manifest.created),
+        seed=manifest.seed,
+        delta=manifest.delta,
+        challenge=words.plain(manifest.challenge),
+        settings=words.plain_all(manifest.settings),
+        environment=words.plain_all(manifest.environment),
+    )

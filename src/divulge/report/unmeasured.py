@@ -1,0 +1,78 @@
+"""What an audit does not say. A report that leaves this out lets silence pass for good news."""
+
+from collections.abc import Iterator, Sequence
+
+from divulge.catalog import SHADOW_ATTACKS
+from divulge.report import words
+from divulge.report.schema import AttackRow, NotMeasured
+
+_WHITE_BOX = (
+    "White-box attacks",
+    "Nobody looked at weights, gradients or what happens inside the model; an attacker who "
+    "has them can do more.",
+)
+_SCOPE = (
+    (
+        "Attacks on single chosen records",
+        "Figures are averages over all candidates. A record that is unlike all others can be far "
+        "more exposed than any figure here.",
+    ),
+    (
+        "Other secrets",
+        "Only membership was attacked: not unknown attributes of a record, not the "
+        "reconstruction of records, not the mix of classes.",
+    ),
+    (
+        "Other training runs",
+        "One model, one split: nothing here says how much another training run would leak.",
+    ),
+)
+
+
+def not_measured(rows: Sequence[AttackRow]) -> tuple[NotMeasured, ...]:
+    """Everything left out: attacks, metrics, controls, and kinds of attack never tried."""
+    return (*_attacks(rows), *_metrics(rows), *_controls(rows), *_scope(rows))
+
+
+def _attacks(rows: Sequence[AttackRow]) -> Iterator[NotMeasured]:
+    for row in rows:
+        if row.status == "missing":
+            yield NotMeasured("attack", row.label, "The run was interrupted before it had ended.")
+        elif row.status != "done":
+            yield NotMeasured("attack", row.label, f"{row.status.capitalize()}: {row.reason}")
+
+
+def _metrics(rows: Sequence[AttackRow]) -> Iterator[NotMeasured]:
+    """One line for each metric and reason; the same reason holds for many attacks."""
+    done = sum(row.status == "done" for row in rows)
+    affected: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        for name, reason in row.unmeasured.items():
+            affected.setdefault((name, reason), []).append(row.label)
+    for (name, reason), labels in affected.items():
+        of = "all attacks" if len(labels) == done > 1 else ", ".join(labels)
+        yield NotMeasured("metric", words.title(name), f"{reason}. Affects {of}.")
+
+
+def _controls(rows: Sequence[AttackRow]) -> Iterator[NotMeasured]:
+    for row in rows:
+        if row.status == "done" and row.control is None:
+            why = "Not run: nothing shows that this attack can see a leak in these data."
+            yield NotMeasured("control", row.label, why)
+
+
+def _scope(rows: Sequence[AttackRow]) -> Iterator[NotMeasured]:
+    if not any(row.attack in SHADOW_ATTACKS and row.status == "done" for row in rows):
+        yield NotMeasured(
+            "scope",
+            "Attacks with shadow models (LiRA, RMIA)",
+            "They train further models for comparison and are often the strongest at low "
+            "false-positive rates.",
+        )
+    inside = any(
+        row.attack == "gradient-norm" or row.settings.get("access") == "gradients"
+        for row in rows
+        if row.status == "done"
+    )
+    for what, why in _SCOPE if inside else (_WHITE_BOX, *_SCOPE):
+        yield NotMeasured("scope", what, why)

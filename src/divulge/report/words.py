@@ -1,0 +1,187 @@
+"""Numbers and names as people read them. No measured value is written without its interval."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from divulge.core import Estimate
+
+# Control characters, lone surrogates and non-characters break XML and JSON; characters that turn
+# the direction of writing can make a name look like another. Neither belongs in a report.
+_UNSHOWABLE = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
+)
+_SHARE = r"(\d+(?:\.\d+)?(?:e-?\d+)?)"
+_PARAMETER = re.compile(rf"(tpr|precision)@{_SHARE}(?::{_SHARE})?")
+_TITLES = {"auc": "AUC", "epsilon": "Epsilon bound"}
+_REPLACEMENT = "\ufffd"
+_DASH = "\u2013"
+
+
+def plain(text: str) -> str:
+    """The text with a replacement sign for each character that no reader should meet.
+
+    Examples:
+        >>> plain("a" + chr(0) + "b") == "a" + chr(0xFFFD) + "b"
+        True
+    """
+    return _UNSHOWABLE.sub(_REPLACEMENT, text)
+
+
+def plain_all(value: Any) -> Any:
+    """`plain` for every text within settings of any depth."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, Mapping):
+        return {plain(str(key)): plain_all(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
+        return [plain_all(item) for item in value]
+    return value
+
+
+def shortened(names: Sequence[str], limit: int) -> list[str]:
+    """Each name on one line of at most about ``limit`` characters, still all different.
+
+    Examples:
+        >>> shortened(["abcdef", "abcxyz", "abc"], 4)
+        ['abc…', 'abc… (2)', 'abc']
+    """
+    seen: dict[str, int] = {}
+    short = []
+    for name in names:
+        line = " ".join(plain(name).split()) or "(no name)"
+        line = line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+        seen[line] = seen.get(line, 0) + 1
+        short.append(line if seen[line] == 1 else f"{line} ({seen[line]})")
+    return short
+
+
+def percent(share: float) -> str:
+    """A rate that was chosen, not measured: ``0.1 %``."""
+    return f"{100 * share:.3g} %"
+
+
+def of_hundred(estimate: Estimate) -> tuple[str, str, str]:
+    """Value, low and high per hundred, with the digits that the interval's width supports.
+
+    Examples:
+        >>> of_hundred(Estimate(0.343, 0.281, 0.409))
+        ('34', '28', '41')
+        >>> of_hundred(Estimate(0.004, 0.001, 0.015))
+        ('0.4', '0.1', '1.5')
+        >>> of_hundred(Estimate(0.2, 0.18, 0.22))
+        ('20.0', '18.0', '22.0')
+    """
+    high = estimate.value if estimate.high is None else estimate.high
+    width = high - estimate.low
+    digits = 0 if width >= 0.05 else 1 if width >= 0.005 else 2 if width >= 0.0005 else 3
+    if abs(estimate.value) < 0.05 or 0 < abs(estimate.low) < 0.01:  # next to a chance of 1 %
+        digits = max(digits, 1)
+    # adding zero turns the minus zero of a rounded small negative into zero
+    shown = [
+        f"{round(100 * part, digits) + 0.0:.{digits}f}"
+        for part in (estimate.value, estimate.low, high)
+    ]
+    return shown[0], shown[1], shown[2]
+
+
+def rate(estimate: Estimate) -> str:
+    """A share with its interval.
+
+    Examples:
+        >>> rate(Estimate(0.343, 0.281, 0.409))
+        '34 % (28–41)'
+    """  # noqa: RUF002 - a dash, not a minus
+    value, low, high = of_hundred(estimate)
+    if estimate.high is None:
+        return f"≥ {low} %"
+    # a dash between two minus signs cannot be read
+    return (
+        f"{value} % ({low} to {high})" if "-" in low + high else f"{value} % ({low}{_DASH}{high})"
+    )
+
+
+def auc(estimate: Estimate) -> str:
+    """An AUC with its interval.
+
+    Examples:
+        >>> auc(Estimate(0.7123, 0.69, 0.7342))
+        '0.712 (0.690–0.734)'
+    """  # noqa: RUF002 - a dash, not a minus
+    if estimate.high is None:
+        return f"≥ {estimate.low:.3f}"
+    to = " to " if estimate.low < 0 else _DASH
+    return f"{estimate.value:.3f} ({estimate.low:.3f}{to}{estimate.high:.3f})"
+
+
+def epsilon(estimate: Estimate) -> str:
+    """A lower bound, which is an interval by itself.
+
+    Examples:
+        >>> epsilon(Estimate(1.234, 1.234, None))
+        '≥ 1.2'
+    """
+    # rounded down: a rounded-up bound would claim more than was shown
+    return f"≥ {math.floor(10 * estimate.low + 1e-9) / 10:.1f}"
+
+
+def rounded_down(bound: float) -> str:
+    """A lower bound to three digits: rounded up, it would claim more than was shown.
+
+    Examples:
+        >>> rounded_down(1.23999), rounded_down(0.00456789), rounded_down(0.0)
+        ('1.23', '0.00456', '0')
+    """
+    if bound <= 0:
+        return "0"
+    unit = 10.0 ** (math.floor(math.log10(bound)) - 2)
+    return f"{math.floor(bound / unit) * unit:.3g}"
+
+
+def measured(name: str, estimate: Estimate) -> str:
+    """A metric's value with its interval, in the manner of that metric."""
+    style = {"auc": auc, "epsilon": epsilon}.get(name, rate)
+    return style(estimate)
+
+
+def title(name: str) -> str:
+    """A metric's name as a column heading.
+
+    Examples:
+        >>> title("tpr@0.01"), title("precision@0.01:0.1"), title("balanced_accuracy")
+        ('TPR at 1 % FPR', 'Precision at 1 % FPR, 10 % members', 'Balanced accuracy')
+    """
+    found = _PARAMETER.fullmatch(name)
+    if found is None:
+        return _TITLES.get(name, name.replace("_", " ").capitalize())
+    kind, fpr, prior = found.groups()
+    heading = f"{'TPR' if kind == 'tpr' else 'Precision'} at {percent(float(fpr))} FPR"
+    return heading if prior is None else f"{heading}, {percent(float(prior))} members"
+
+
+def count(number: int, thing: str) -> str:
+    """A number and its noun.
+
+    Examples:
+        >>> count(1, "attack"), count(12000, "record")
+        ('1 attack', '12,000 records')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def known(settings: Any) -> str:
+    """What an attacker knows of each record, as a run's settings have it; empty if all.
+
+    Examples:
+        >>> known({"columns": ["age", "zip"]}), known({"share": 0.4}), known(None)
+        ('the columns age and zip', '40 % of the features', '')
+    """
+    if not isinstance(settings, dict):
+        return ""
+    columns = [str(column) for column in settings.get("columns") or ()]
+    if not columns:
+        return f"{100 * float(settings.get('share') or 0):g} % of the features"
+    *first, last = columns
+    listed = f"{', '.join(first)} and {last}" if first else last
+    return f"the column{'s' if first else ''} {listed}"

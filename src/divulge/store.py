@@ -1,0 +1,279 @@
+"""The run folder: everything an audit found, readable years later without model, data or torch.
+
+    RUN/
+      run.json          schema version, settings, seed, environment, data, checks
+      candidates.npz    member, label, index: one entry a candidate
+      findings/KEY.json a finding with its controls; KEY.npz its scores; KEY.seconds its time
+      shadows/KEY.npy   what the shadow models say of the candidates and reference records, one row
+                        a model; KEY.json which rows count
+      answers.sqlite    the model's answers, so that none is asked for twice
+      report.html, summary.json, summary.md, figures/
+
+Each file is written beside its place and moved there, so that it is whole or absent; a finding's
+JSON comes last and makes it count. KEY is a digest of the challenge, the attack's settings and
+the seed: what was computed for other data or another model is never taken for this one's. The
+time an attack took stands in a file of its own, so findings are the same, bit for bit, however
+often the work was interrupted. Folders and files are readable by their owner alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pydantic
+from jaxtyping import Bool, Float64, Int
+
+from divulge import atomic
+from divulge.core import Check, Claim, Control, Finding
+from divulge.errors import StoreError
+
+SCHEMA = 1
+
+Key = Annotated[str, pydantic.Field(pattern=r"^\w[\w-]*$")]
+"""Names a finding's files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What was audited and how: ``run.json``."""
+
+    name: str
+    created: str
+    """UTC, ISO 8601."""
+    challenge: str
+    """Digest of candidates, reference records, model answers, seed and delta."""
+    seed: int
+    delta: float
+    members: int
+    nonmembers: int
+    reference: int
+    classes: int
+    class_names: tuple[str, ...]
+    """Empty, or one name a class."""
+    attacks: tuple[str, ...]
+    """Labels of all attacks asked for, in order."""
+    findings: tuple[Key, ...]
+    """Their keys. The folder may hold further findings, asked for before with other settings."""
+    settings: dict[str, Any]
+    environment: dict[str, str]
+    checks: tuple[Check, ...]
+    shadows: Literal["none", "online", "offline"]
+    """Whether there were shadow models, and whether they were trained on the candidates."""
+    divulge: str = atomic.BEFORE_NAMING
+    schema: int = SCHEMA
+    claim: Claim | None = None
+    """The guarantee that the measured ε is held against."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The truth and the labels, in the order in which attacks saw the candidates."""
+
+    member: Bool[np.ndarray, " records"]
+    label: Int[np.ndarray, " records"]
+    index: Int[np.ndarray, " records"]
+    """Position among the members (or among the non-members) as the user gave them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One attack's finding, its controls and its scores (None unless it is done)."""
+
+    finding: Finding
+    control: Control | None = None
+    score: Float64[np.ndarray, " records"] | None = None
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """The guess, where it is no scores: arrays of one dimension by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """A whole run, as the report reads it."""
+
+    manifest: Manifest
+    candidates: Candidates
+    entries: tuple[Entry, ...]
+    missing: tuple[str, ...] = field(default=())
+    """Attacks asked for that have no finding yet, because the run was interrupted."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A finding file."""
+
+    finding: Finding
+    control: Control | None
+
+
+def new_folder(path: Path) -> None:
+    """Make a folder for the owner alone.
+
+    Raises:
+        StoreError: it exists with something in it, or cannot be made.
+    """
+    with atomic.said(path):
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise StoreError(
+                f"expected a new run folder, {path} exists: "
+                "choose another one, or continue it with --resume"
+            )
+        path.mkdir(parents=True, exist_ok=True)
+        path.chmod(0o700)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run folder on disk."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, path: Path) -> "Run":
+        """A new folder for the owner alone.
+
+        Raises:
+            StoreError: it exists with something in it, or cannot be made.
+        """
+        new_folder(path)
+        with atomic.said(path):
+            (path / "findings").mkdir(mode=0o700)
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> "Run":
+        """An existing folder.
+
+        Raises:
+            StoreError: it is not there, or holds no run.
+        """
+        if not (path / "findings").is_dir():
+            raise StoreError(f"expected a run folder made by divulge, got {path}: check the path")
+        return cls(path)
+
+    def begin(self, manifest: Manifest, candidates: Candidates) -> None:
+        """Write what does not depend on any attack.
+
+        Raises:
+            StoreError: the folder belongs to another challenge, or cannot be written.
+        """
+        if (self.path / "run.json").exists():
+            before = self.manifest()
+            if before.challenge != manifest.challenge:
+                raise StoreError(
+                    f"expected the data, model, seed and delta that {self.path} was begun with, "
+                    "got different ones: start a new run"
+                )
+            manifest = replace(manifest, created=before.created)
+        arrays = {"member": candidates.member, "label": candidates.label, "index": candidates.index}
+        atomic.write_arrays(self.path / "candidates.npz", arrays)
+        self.write("run.json", atomic.to_json(manifest, Manifest))
+
+    def manifest(self) -> Manifest:
+        """``run.json``.
+
+        Raises:
+            StoreError: it is missing, damaged, or of a newer schema.
+        """
+        raw = self._read("run.json")
+        try:
+            schema = pydantic.TypeAdapter(dict[str, Any]).validate_json(raw).get("schema")
+        except pydantic.ValidationError as error:
+            raise atomic.damaged(self.path / "run.json", error) from error
+        if isinstance(schema, int) and schema > SCHEMA:
+            raise StoreError(
+                f"expected schema {SCHEMA} or older, {self.path} has schema {schema}: "
+                "it was made by a newer divulge; update this one"
+            )
+        return atomic.from_json(raw, Manifest, self.path / "run.json")
+
+    def write(self, name: str, content: str | bytes) -> Path:
+        """Write one file of the folder, atomically; returns its path.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        path = self.path / name
+        with atomic.said(path.parent):
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+        atomic.write(path, content.encode() if isinstance(content, str) else content)
+        return path
+
+    def put(self, key: str, entry: Entry) -> None:
+        """Store a finding; its JSON file comes last and makes it count.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        base = self.path / "findings" / key
+        arrays = dict(entry.arrays) if entry.score is None else {"score": entry.score}
+        if arrays:
+            atomic.write_arrays(base.with_suffix(".npz"), arrays)
+        atomic.write(base.with_suffix(".seconds"), f"{entry.finding.seconds!r}\n".encode())
+        stored = _Stored(replace(entry.finding, seconds=0.0), entry.control)
+        atomic.write(base.with_suffix(".json"), atomic.to_json(stored, _Stored).encode())
+
+    def get(self, key: str) -> Entry | None:
+        """A stored finding, or None.
+
+        Raises:
+            StoreError: it is damaged.
+        """
+        base = self.path / "findings" / key
+        if not base.with_suffix(".json").exists():
+            return None
+        raw = self._read(f"findings/{key}.json")
+        stored = atomic.from_json(raw, _Stored, base.with_suffix(".json"))
+        seconds_file = base.with_suffix(".seconds")
+        try:
+            seconds = float(seconds_file.read_text()) if seconds_file.exists() else 0.0
+        except ValueError as error:
+            raise atomic.damaged(seconds_file, error) from error
+        scores = base.with_suffix(".npz")
+        arrays = atomic.read_all(scores) if scores.exists() else {}
+        score = arrays.pop("score", None)
+        return Entry(replace(stored.finding, seconds=seconds), stored.control, score, arrays)
+
+    def entries(self) -> dict[str, Entry]:
+        """By key, the findings that are there of those asked for.
+
+        Raises:
+            StoreError: one is damaged.
+        """
+        keys = self.manifest().findings
+        return {key: entry for key in keys if (entry := self.get(key)) is not None}
+
+    def contents(self) -> Contents:
+        """The whole run.
+
+        Raises:
+            StoreError: a part is missing, damaged, or does not fit the others.
+        """
+        manifest = self.manifest()
+        member, label, index = atomic.read_arrays(
+            self.path / "candidates.npz", "member", "label", "index"
+        )
+        if not len(member) == len(label) == len(index) or member.dtype != np.bool_:
+            raise StoreError(
+                f"expected a flag, a label and an index per candidate in {self.path}, "
+                "got arrays that do not fit: the run is damaged"
+            )
+        found = {}
+        for key, entry in self.entries().items():
+            if entry.score is not None and entry.score.shape != member.shape:
+                raise StoreError(
+                    f"expected {len(member)} scores in {self.path}/findings/{key}.npz, "
+                    f"got {entry.score.shape}: the run is damaged"
+                )
+            found[entry.finding.label] = entry
+        return Contents(
+            manifest,
+            Candidates(member, label, index),
+            tuple(found[name] for name in manifest.attacks if name in found),
+            tuple(name for name in manifest.attacks if name not in found),
+        )
+
+    def _read(self, name: str) -> bytes:
+        with atomic.said(self.path / name):
+            return (self.path / name).read_bytes()

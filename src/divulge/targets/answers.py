@@ -1,0 +1,141 @@
+"""What a model returns, read as what a target promises: probabilities in float64.
+
+Nothing is guessed: logits, probabilities and labels look alike often enough that a guess would
+sooner or later audit nonsense without anybody noticing.
+"""
+
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float, Shaped
+
+from divulge.core import Need
+from divulge.errors import TargetError
+
+Output = Literal["probabilities", "logits", "labels"]
+
+MOST_CLASSES = 100_000
+"""Beyond it, class numbers are identifiers rather than codes, and one-hot rows fill the memory."""
+
+_NEGATIVE = 1e-6  # what rounding in float32 leaves below zero
+_SUM = 1e-3  # what rounding in float16 leaves around a sum of one
+
+
+def offers(output: Output) -> Need:
+    """What a model with this kind of output allows an attack to use."""
+    soft = Need.NONE if output == "labels" else Need.PROBABILITIES
+    return soft | Need.HARD_LABELS | Need.FEATURES
+
+
+def to_probabilities(
+    raw: Any, output: Output, records: int, classes: int | None = None
+) -> Float[np.ndarray, "records classes"]:
+    """Probabilities in float64 from whatever a model answered about this many records.
+
+    A single column of probabilities or logits means class 1 of two.
+
+    Args:
+        raw: the answers, anything that NumPy reads.
+        output: what they are.
+        records: how many records were asked about.
+        classes: how many classes there are; labels do not tell.
+
+    Raises:
+        TargetError: the answers are not what ``output`` says.
+
+    Examples:
+        >>> to_probabilities([[0.25], [1.0]], "probabilities", records=2)
+        array([[0.75, 0.25],
+               [0.  , 1.  ]])
+        >>> to_probabilities([1, 0], "labels", records=2, classes=3)
+        array([[0., 1., 0.],
+               [1., 0., 0.]])
+    """
+    answers = _array(raw)
+    if answers.ndim == 0 or len(answers) != records:
+        raise TargetError(
+            f"expected one answer for each of {records} records, got an array of shape "
+            f"{answers.shape}: return one row per record, in the order asked"
+        )
+    if output == "labels":
+        return _one_hot(answers, classes)
+    if answers.ndim > 2 or answers.dtype.kind not in "fiub" or answers.shape[1:] == (0,):
+        raise TargetError(
+            f"expected {output} of shape ({records}, classes), got an array of shape "
+            f"{answers.shape} and type {answers.dtype}: return one row of numbers per record"
+        )
+    columns = answers.astype(np.float64)
+    if columns.ndim == 1:
+        columns = columns[:, np.newaxis]
+    return _softmax(columns) if output == "logits" else _checked(columns)
+
+
+def _array(raw: Any) -> Shaped[np.ndarray, "..."]:
+    try:
+        return np.asarray(raw)
+    except Exception as error:
+        raise TargetError(
+            f"expected an array of answers, got {type(raw).__name__} that NumPy cannot read "
+            f"({error}): return a NumPy array"
+        ) from error
+
+
+def _softmax(logits: Float[np.ndarray, "records columns"]) -> Float[np.ndarray, "records classes"]:
+    if logits.shape[1] == 1:
+        # The sigmoid is the softmax beside a logit of zero.
+        logits = np.hstack([np.zeros_like(logits), logits])
+    top = logits.max(axis=1, keepdims=True, initial=-np.inf)
+    # A class may be ruled out by minus infinity, but not all of them.
+    if np.isnan(logits).any() or not np.isfinite(top).all():
+        raise TargetError(
+            "expected finite logits, got NaN or infinity: look for an overflow in the model"
+        )
+    # Every class keeps its own exponential, so the small ones are exact to the last bit: log-odds
+    # are later taken from the sum of the other classes, never from one minus the largest.
+    weights = np.exp(logits - top)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def _checked(
+    probabilities: Float[np.ndarray, "records columns"],
+) -> Float[np.ndarray, "records classes"]:
+    if not np.isfinite(probabilities).all():
+        raise TargetError(
+            "expected probabilities, got NaN or infinity: look for an overflow in the model"
+        )
+    if probabilities.shape[1] == 1:
+        probabilities = np.hstack([1 - probabilities, probabilities])
+    sums = probabilities.sum(axis=1)
+    if (probabilities < -_NEGATIVE).any() or (np.abs(sums - 1) > _SUM).any():
+        raise TargetError(
+            "expected probabilities from 0 to 1 with rows that sum to 1, got "
+            f"{probabilities.min():.6g} to {probabilities.max():.6g} with sums from "
+            f"{sums.min():.6g} to {sums.max():.6g}: "
+            'if these are logits, pass output="logits"'
+        )
+    kept = np.clip(probabilities, 0, None)
+    return np.asarray(kept / kept.sum(axis=1, keepdims=True))
+
+
+def _one_hot(
+    labels: Shaped[np.ndarray, "..."], classes: int | None
+) -> Float[np.ndarray, "records classes"]:
+    if classes is None or not 2 <= classes <= MOST_CLASSES:
+        raise TargetError(
+            f"expected the number of classes, from 2 to {MOST_CLASSES}, got {classes}: labels "
+            "alone do not tell it, pass classes="
+        )
+    if labels.ndim != 1 or labels.dtype.kind not in "iub":
+        raise TargetError(
+            f"expected labels as a flat array of integers, got shape {labels.shape} and type "
+            f"{labels.dtype}: return one class number per record"
+        )
+    codes = labels.astype(np.int64)
+    if len(codes) and not 0 <= codes.min() <= codes.max() < classes:
+        raise TargetError(
+            f"expected labels from 0 to {classes - 1}, got {codes.min()} to {codes.max()}: "
+            "number the classes from 0, or pass the right classes="
+        )
+    answers = np.zeros((len(codes), classes))
+    answers[np.arange(len(codes)), codes] = 1
+    return answers

@@ -1,0 +1,45 @@
+"""Any callable as a target: a remote service, a framework without an adapter, a defence."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Shaped
+
+from divulge.core import Need
+from divulge.targets.answers import Output, offers, to_probabilities
+from divulge.targets.asking import guarded
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionTarget:
+    """A model behind a function from records to answers.
+
+    Examples:
+        >>> target = FunctionTarget(lambda x: np.hstack([x, -x]), output="logits")
+        >>> target.predict(np.zeros((1, 1)))
+        array([[0.5, 0.5]])
+    """
+
+    function: Callable[..., Any]
+    output: Output = "probabilities"
+    classes: int | None = None
+    """How many classes there are; only labels need it."""
+
+    @property
+    def offers(self) -> Need:
+        """What its answers allow."""
+        return offers(self.output)
+
+    def predict(
+        self, x: Shaped[np.ndarray, " records *features"]
+    ) -> Float[np.ndarray, "records classes"]:
+        """Probabilities in float64.
+
+        Raises:
+            TargetError: the function failed, or its answers are not what ``output`` says.
+        """
+        with guarded("the function to answer", "call it on a few records yourself"):
+            raw = self.function(x)
+        return to_probabilities(raw, self.output, len(x), self.classes)

@@ -1,0 +1,114 @@
+"""A leak planted on purpose: what every audit must find before its silence means anything."""
+
+from typing import final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Shaped
+
+from divulge.core import Need, Target
+from divulge.errors import DataError, TargetError
+from divulge.targets.rows import row_keys
+
+_PULL = 0.9  # of the mass, to the true class of what was memorised, or to a wrong one
+_WRONG = 0.3  # of the records that were not memorised are answered wrongly
+_UNKNOWN = -1
+
+
+@final
+class Planted:
+    """A target that betrays which of these records it memorised, like an overfitted model.
+
+    Memorised records get nine tenths of the mass on their true class. All others, records that are
+    not listed included, are blurred halfway to uniform, and three in ten of them get nine tenths
+    of the mass on a wrong class. Which ones follows from the seed and the content of the record,
+    so the order of asking does not matter.
+
+    Args:
+        target: the target whose answers are changed.
+        x: the records in question.
+        y: their true classes.
+        memorised: which of them the answers betray; a record listed twice is, if either is.
+        rng_seed: decides who is answered wrongly, and how.
+
+    Raises:
+        DataError: the lengths differ.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        x: Shaped[np.ndarray, " records *features"],
+        y: Int[np.ndarray, " candidates"],
+        memorised: Bool[np.ndarray, " flags"],
+        rng_seed: int,
+    ) -> None:
+        if not len(x) == len(y) == len(memorised):
+            raise DataError(
+                f"expected one label and one flag per record, got {len(x)} records, {len(y)} "
+                f"labels and {len(memorised)} flags: pass arrays of equal length"
+            )
+        self._target = target
+        self._salt = str(rng_seed).encode()
+        keys = row_keys(x, self._salt)
+        self._truth = dict(zip(keys, y.tolist(), strict=True))
+        self._memorised = {key: int(y[i]) for i, key in enumerate(keys) if memorised[i]}
+
+    @property
+    def offers(self) -> Need:
+        """What the answers allow: the leak is in them, and not inside the model."""
+        return self._target.offers & ~Need.AUTOGRAD
+
+    def predict(
+        self, x: Shaped[np.ndarray, " records *features"]
+    ) -> Float[np.ndarray, "records classes"]:
+        """The inner target's probabilities with the leak in them.
+
+        Raises:
+            TargetError: the inner target failed, or does not know a class of the listed records.
+        """
+        answers = self._target.predict(x)
+        classes = answers.shape[1]
+        keys = row_keys(x, self._salt)
+        memorised = np.array([self._memorised.get(key, _UNKNOWN) for key in keys], dtype=np.int64)
+        truth = np.array([self._truth.get(key, _UNKNOWN) for key in keys], dtype=np.int64)
+        if len(x) and max(truth.max(), memorised.max()) >= classes:
+            raise TargetError(
+                f"expected classes below {classes}, got the label {truth.max()}: give the model "
+                "and the records the same classes"
+            )
+        wrong = _wrong_classes(keys, truth, classes)
+        if Need.PROBABILITIES not in self.offers:
+            return _relabelled(answers, memorised, wrong)
+        blurred = (answers + 1 / classes) / 2
+        told = np.where(memorised != _UNKNOWN, memorised, wrong)
+        base = np.where((memorised != _UNKNOWN)[:, None], answers, blurred)
+        return np.where((told != _UNKNOWN)[:, None], _pulled(base, told), base)
+
+
+def _wrong_classes(
+    keys: list[bytes], truth: Int[np.ndarray, " records"], classes: int
+) -> Int[np.ndarray, " records"]:
+    """For three records in ten a class that is not the true one, for the others none."""
+    # A hash is as good as a random number, and the same whenever the record comes.
+    chance, choice = np.frombuffer(b"".join(keys), dtype="<u8").reshape(-1, 2).T
+    steps = 1 + (choice % (classes - 1)).astype(np.int64)
+    anywhere = (choice % classes).astype(np.int64)
+    wrong = np.where(truth == _UNKNOWN, anywhere, (truth + steps) % classes)
+    return np.where(chance / 2**64 < _WRONG, wrong, _UNKNOWN)
+
+
+def _pulled(
+    answers: Float[np.ndarray, "records classes"], told: Int[np.ndarray, " records"]
+) -> Float[np.ndarray, "records classes"]:
+    return np.asarray(_PULL * np.eye(answers.shape[1])[told] + (1 - _PULL) * answers)
+
+
+def _relabelled(
+    answers: Float[np.ndarray, "records classes"],
+    memorised: Int[np.ndarray, " records"],
+    wrong: Int[np.ndarray, " records"],
+) -> Float[np.ndarray, "records classes"]:
+    label = answers.argmax(axis=1)
+    label = np.where(wrong != _UNKNOWN, wrong, label)
+    label = np.where(memorised != _UNKNOWN, memorised, label)
+    return np.eye(answers.shape[1])[label]

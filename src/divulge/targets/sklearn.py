@@ -1,0 +1,99 @@
+"""Fitted scikit-learn classifiers, and others that follow the same conventions."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int, Shaped
+
+from divulge.core import Need
+from divulge.errors import TargetError
+from divulge.targets.answers import MOST_CLASSES, Output, offers, to_probabilities
+from divulge.targets.asking import guarded
+
+
+@dataclass(frozen=True, slots=True)
+class SklearnTarget:
+    """A fitted classifier; one without ``predict_proba`` offers labels only.
+
+    Columns follow ``classes_``: whole numbers from zero up are their own columns, so that a class
+    missing from the training set leaves an empty column; other classes count by position.
+
+    Raises:
+        TargetError: the estimator is not a fitted classifier with two or more classes.
+    """
+
+    estimator: Any
+
+    def __post_init__(self) -> None:
+        classes = getattr(self.estimator, "classes_", None)
+        if classes is None:
+            raise TargetError(
+                f"expected a fitted classifier, got {type(self.estimator).__name__} without "
+                "classes_: fit it first, or wrap a function that returns probabilities"
+            )
+        if np.ndim(classes) != 1 or len(classes) < 2:
+            raise TargetError(
+                "expected a classifier of one label with two or more classes, got classes_ = "
+                f"{classes}: audit each label by itself"
+            )
+        self._columns()
+
+    @property
+    def offers(self) -> Need:
+        """What its answers allow."""
+        return offers(self._output)
+
+    def predict(
+        self, x: Shaped[np.ndarray, " records *features"]
+    ) -> Float[np.ndarray, "records classes"]:
+        """Probabilities in float64, one-hot if the classifier has none; records are flattened.
+
+        Raises:
+            TargetError: the classifier failed, or its answers do not fit its ``classes_``.
+        """
+        flat = x.reshape(len(x), -1) if x.ndim > 2 else x
+        ask = getattr(self.estimator, "predict_proba", self.estimator.predict)
+        with (
+            guarded("the classifier to answer", "ask it about a few records yourself"),
+            warnings.catch_warnings(),
+        ):
+            # An audit holds arrays, also when the classifier was fitted on named columns.
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            raw = np.asarray(ask(flat))
+        codes = raw if self._output == "probabilities" else self._positions(raw)
+        classes = np.asarray(self.estimator.classes_)
+        answers = to_probabilities(codes, self._output, len(x), len(classes))
+        if answers.shape[1] != len(classes):
+            raise TargetError(
+                f"expected {len(classes)} columns, one for each of classes_, got "
+                f"{answers.shape[1]}: wrap a function that returns probabilities instead"
+            )
+        columns = self._columns()
+        placed = np.zeros((len(x), columns.max() + 1))
+        placed[:, columns] = answers
+        return placed
+
+    @property
+    def _output(self) -> Output:
+        return "probabilities" if hasattr(self.estimator, "predict_proba") else "labels"
+
+    def _columns(self) -> Int[np.ndarray, " classes"]:
+        classes = np.asarray(self.estimator.classes_)
+        if classes.dtype.kind not in "iu" or classes.min() < 0:
+            return np.arange(len(classes))
+        if classes.max() >= MOST_CLASSES:
+            raise TargetError(
+                f"expected class numbers below {MOST_CLASSES}, got {classes.max()}: encode "
+                "the classes as 0, 1, 2... before fitting"
+            )
+        return classes.astype(np.int64)
+
+    def _positions(self, labels: Shaped[np.ndarray, "..."]) -> Int[np.ndarray, " records"]:
+        known = labels.reshape(-1, 1) == np.asarray(self.estimator.classes_)
+        if not known.any(axis=1).all():
+            raise TargetError(
+                "expected predictions among classes_, got others: fit the classifier again"
+            )
+        return np.asarray(known.argmax(axis=1))

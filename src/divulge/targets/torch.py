@@ -1,0 +1,146 @@
+"""PyTorch modules, asked in evaluation mode and left as they were found."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float, Int, Shaped
+
+from divulge.core import LastLayer, Need
+from divulge.errors import TargetError
+from divulge.targets.answers import Output, offers, to_probabilities
+from divulge.targets.asking import guarded, in_batches
+
+if TYPE_CHECKING:
+    import torch
+
+_REMEDY = "call it on a few records yourself, and check their shape, type and device"
+
+
+@dataclass(frozen=True, slots=True)
+class TorchTarget:
+    """A module that maps a batch of records to one row of answers each.
+
+    There is no default for ``output``: most modules return logits, some probabilities, and nothing
+    in a module says which.
+    """
+
+    module: "torch.nn.Module"
+    output: Output
+    batch_size: int = 1024
+    device: str | None = None
+    """Where records are sent; where the module is, unless given."""
+    classes: int | None = None
+    """How many classes there are; only labels need it."""
+
+    @property
+    def offers(self) -> Need:
+        """What its answers allow, and a look inside where they are not labels alone."""
+        inside = Need.NONE if self.output == "labels" else Need.AUTOGRAD
+        return offers(self.output) | inside
+
+    def predict(
+        self, x: Shaped[np.ndarray, " records *features"]
+    ) -> Float[np.ndarray, "records classes"]:
+        """Probabilities in float64, whatever the precision of the module.
+
+        Raises:
+            TargetError: the module failed, or its answers are not what ``output`` says.
+        """
+        with guarded("the module to answer", _REMEDY), evaluating(self.module):
+            raw = in_batches(partial(answer, self.module, *self._place()), x, self.batch_size)
+        return to_probabilities(raw, self.output, len(x), self.classes)
+
+    def gradient(
+        self, x: Shaped[np.ndarray, "records *features"], y: Int[np.ndarray, " records"]
+    ) -> Float[np.ndarray, "records *features"]:
+        """The gradient of each record's own cross-entropy by its features, in float64.
+
+        Raises:
+            TargetError: the module failed, or its answers cannot be differentiated.
+        """
+        from divulge.targets import inside
+
+        place = self._place()
+        with guarded("the module to be differentiated", _REMEDY), evaluating(self.module):
+            parts = [
+                inside.gradient(self.module, *place, self.output, x[start:end], y[start:end])
+                for start, end in self._batches(len(x))
+            ]
+        return np.concatenate(parts)
+
+    def last_layer(self, x: Shaped[np.ndarray, "records *features"]) -> LastLayer:
+        """What enters the module's last linear layer, and its weights, in float64.
+
+        Raises:
+            TargetError: the module failed, or has no linear layer.
+        """
+        from divulge.targets import inside
+
+        place = self._place()
+        with guarded("the module to be looked into", _REMEDY), evaluating(self.module):
+            parts = [
+                inside.last_layer(self.module, *place, x[start:end])
+                for start, end in self._batches(len(x))
+            ]
+        return LastLayer(np.concatenate([part.features for part in parts]), parts[0].weights)
+
+    def _place(self) -> "tuple[str, torch.dtype]":
+        """Where records are sent, and what floating ones become."""
+        import torch
+
+        floats = (t for t in chain(self.module.parameters(), self.module.buffers()))
+        like = next((t for t in floats if t.is_floating_point()), torch.empty(0))
+        return self.device or str(like.device), like.dtype
+
+    def _batches(self, records: int) -> list[tuple[int, int]]:
+        if not records:
+            raise TargetError("expected at least one record, got none: ask about one or more")
+        size = self.batch_size
+        return [(start, min(start + size, records)) for start in range(0, records, size)]
+
+
+def answer(
+    module: "torch.nn.Module",
+    device: str,
+    dtype: "torch.dtype",
+    batch: Shaped[np.ndarray, " records *features"],
+) -> Shaped[np.ndarray, "..."]:
+    """What the module says about one batch, floating answers in float64.
+
+    Raises:
+        TargetError: the module returned something else than a tensor.
+    """
+    import torch
+
+    # Copied: records are read-only, tensors never are.
+    records = torch.tensor(np.ascontiguousarray(batch), device=device)
+    if records.is_floating_point():
+        records = records.to(dtype)
+    with torch.inference_mode():
+        answers = module(records)
+        if not isinstance(answers, torch.Tensor):
+            raise TargetError(
+                f"expected a tensor of answers, got {type(answers).__name__}: wrap the module in "
+                "one that returns the logits or probabilities alone"
+            )
+        if answers.is_floating_point():
+            answers = answers.double()
+        return np.asarray(answers.cpu().numpy())
+
+
+@contextmanager
+def evaluating(module: "torch.nn.Module") -> Iterator[None]:
+    """The module in evaluation mode; afterwards it is as it was found."""
+    # One flag per submodule: a frozen layer inside a module in training must stay frozen.
+    flags = {part: part.training for part in module.modules()}
+    try:
+        module.eval()
+        yield
+    finally:
+        for part, training in flags.items():
+            part.training = training

@@ -1,0 +1,126 @@
+"""Whatever a user calls a model, as a target."""
+
+import hashlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from divulge.core import Need, Target
+from divulge.errors import SpecError, TargetError
+from divulge.targets.answers import Output
+from divulge.targets.function import FunctionTarget
+from divulge.targets.saved import fingerprint_file, load
+from divulge.targets.sklearn import SklearnTarget
+from divulge.targets.torch import TorchTarget
+
+if TYPE_CHECKING:
+    import torch
+
+
+def wrap(
+    model: Any,
+    output: Output | None = None,
+    *,
+    batch_size: int = 1024,
+    device: str | None = None,
+    classes: int | None = None,
+) -> Target:
+    """The target behind a model, a file, or a function.
+
+    Args:
+        model: a target, a path, a PyTorch module, a scikit-learn classifier, or a callable.
+        output: what it returns. PyTorch modules do not say; a target and scikit-learn do.
+        batch_size: how many records to ask a file or a PyTorch module at a time.
+        device: where PyTorch runs; where the weights are, unless given.
+        classes: how many classes there are; only labels need it.
+
+    Raises:
+        TargetError: it is none of these, or cannot be used as it is.
+        SpecError: there is no such output, or the model returns another one.
+    """
+    _check_output(model, output)
+    if isinstance(model, str | Path):
+        return load(model, output, batch_size=batch_size, device=device, classes=classes)
+    if _is_module(model):
+        if output is None:
+            raise TargetError(
+                "expected to be told what the PyTorch module returns, got nothing: "
+                'pass output="logits" or output="probabilities"'
+            )
+        return TorchTarget(model, output, batch_size, device, classes)
+    if _is_target(model):
+        return model
+    if _is_estimator(model):
+        return SklearnTarget(model)
+    if callable(model):
+        return FunctionTarget(model, output or "probabilities", classes)
+    raise TargetError(
+        f"expected a model, got {type(model).__name__}: pass a path, a PyTorch module, a "
+        "scikit-learn classifier, or a function from records to probabilities"
+    )
+
+
+def fingerprint(model: Any) -> str | None:
+    """A hash that differs between models with different answers; None if there is none.
+
+    Raises:
+        TargetError: the model is a file that cannot be read.
+    """
+    if isinstance(model, str | Path):
+        return fingerprint_file(model)
+    if _is_module(model):
+        return _module_fingerprint(model)
+    if _is_estimator(model):
+        import joblib
+
+        try:
+            # Pickles into a hash; nothing is ever unpickled.
+            return str(joblib.hash(model))
+        except Exception:  # whatever a part that cannot be pickled raises
+            return None
+    return None
+
+
+def _check_output(model: Any, output: str | None) -> None:
+    if output not in (None, "probabilities", "logits", "labels"):
+        raise SpecError(
+            f"expected output to be probabilities, logits or labels, got {output!r}: "
+            "say which of them the model returns"
+        )
+    says_itself = _is_target(model) or _is_estimator(model)
+    if says_itself and output not in (None, "probabilities"):
+        raise SpecError(
+            f"expected no output= for {type(model).__name__}, which says itself what it returns, "
+            f"got {output!r}: leave it out, or pass a function"
+        )
+
+
+def _module_fingerprint(module: "torch.nn.Module") -> str:
+    import torch
+
+    digest = hashlib.blake2b(str(module).encode())
+    for name, value in module.state_dict().items():
+        digest.update(name.encode())
+        if isinstance(value, torch.Tensor):
+            digest.update(f"{value.dtype}{tuple(value.shape)}".encode())
+            # As bytes, since NumPy does not know every type of PyTorch.
+            digest.update(value.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        else:
+            digest.update(repr(value).encode())
+    return digest.hexdigest()
+
+
+def _is_target(model: object) -> TypeGuard[Target]:
+    return isinstance(getattr(model, "offers", None), Need) and hasattr(model, "predict")
+
+
+def _is_module(model: object) -> "TypeGuard[torch.nn.Module]":
+    # Whoever holds a module has imported torch; nobody else should wait for it.
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(model, torch.nn.Module)
+
+
+def _is_estimator(model: object) -> bool:
+    base = sys.modules.get("sklearn.base")
+    known = base is not None and isinstance(model, base.BaseEstimator)
+    return known or hasattr(model, "predict_proba")

@@ -1,0 +1,94 @@
+"""An audit as a terminal shows it, and as one JSON object for programs."""
+
+from typing import Any
+
+import pydantic
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from divulge import across
+from divulge.across import LeaveOneOut
+from divulge.core import Control, Estimate, Finding, Status
+from divulge.federated.result import FederatedAudit
+from divulge.report.schema import ClaimRow
+from divulge.result import PAGE, Audit
+
+COLUMNS = {"AUC": "auc", "TPR at 1 % FPR": "tpr@0.01", "ε ≥": "epsilon"}
+
+
+def show(audit: Audit | LeaveOneOut | FederatedAudit) -> None:
+    """Print the verdict, the warnings and one row per attack; of several targets, the means."""
+    console = Console()
+    if isinstance(audit, FederatedAudit):
+        for line in audit.lines():
+            console.print(line, markup=False, soft_wrap=True)
+        return
+    if isinstance(audit, LeaveOneOut):
+        console.print(audit.table(), markup=False, soft_wrap=True)
+        return
+    summary = audit.summary
+    verdict, claim = summary.verdict, summary.claim
+    console.print(f"\n[bold]{escape(verdict.headline)}[/bold]")
+    for sentence in verdict.sentences:
+        console.print(escape(sentence))
+    if claim is not None and claim.sentence not in verdict.sentences:
+        colour = "red" if claim.outcome == "contradicted" else "default"
+        console.print(f"[{colour}]Claim:[/{colour}] {escape(claim.sentence)}")
+    for check in audit.checks:
+        if check.verdict == "warning":
+            console.print(f"[yellow]Warning, {escape(check.name)}:[/yellow] {escape(check.text)}")
+    console.print(_table(audit))
+
+
+def as_json(audit: Audit | LeaveOneOut | FederatedAudit) -> dict[str, Any]:
+    """The object of ``--format json``: run, report, findings; of one target, what was claimed."""
+    findings = pydantic.TypeAdapter(tuple[Finding, ...]).dump_python(audit.findings, mode="json")
+    assert audit.path is not None
+    page = across.PAGE if isinstance(audit, LeaveOneOut) else PAGE
+    answer = {"run": str(audit.path), "report": str(audit.path / page), "findings": findings}
+    if isinstance(audit, Audit):
+        claim = pydantic.TypeAdapter(ClaimRow | None)
+        answer["claim"] = claim.dump_python(audit.summary.claim, mode="json")
+    return answer
+
+
+def _table(audit: Audit) -> Table:
+    table = Table(
+        title="Values with their 95 % intervals", title_justify="left", box=box.SIMPLE_HEAD
+    )
+    table.add_column("attack", overflow="fold")
+    for title in COLUMNS:
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("controls", no_wrap=True)
+    for entry in audit.contents.entries:
+        finding = entry.finding
+        if finding.status is Status.DONE:
+            cells = [_cell(finding.metrics.get(name)) for name in COLUMNS.values()]
+            table.add_row(_name(finding), *cells, _controls(entry.control))
+        else:
+            row = f"{_name(finding)}\n[red]{finding.status}[/red]: {escape(finding.reason)}"
+            table.add_row(row, *("" for _ in COLUMNS), "")
+    return table
+
+
+def _name(finding: Finding) -> str:
+    """The label, shorter, with a space where it may be broken."""
+    return escape(finding.label.replace("signal=", "").replace("(", " (", 1))
+
+
+def _cell(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "too few"
+    if estimate.high is None:
+        return f"{estimate.value:.2f}"
+    return f"{estimate.value:.3f} ({estimate.low:.2f}-{estimate.high:.2f})"
+
+
+def _controls(control: Control | None) -> str:
+    """Whether the planted leak was seen, and nothing was seen in shuffled membership."""
+    if control is None:
+        return "not run"
+    faults = ["[red]blind[/red]"] * (not control.sees) + ["[red]nervous[/red]"] * (not control.calm)
+    return ", ".join(faults) or "passed"

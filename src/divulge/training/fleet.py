@@ -1,0 +1,212 @@
+"""Many small PyTorch models, trained fast and reproducibly: the engine of shadow attacks."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Bool
+from torch import nn
+
+from divulge.core import Records, Target
+from divulge.errors import SpecError, did_you_mean
+from divulge.targets.asking import guarded
+from divulge.targets.torch import TorchTarget
+from divulge.training import memory
+from divulge.training.loop import Job, assigned, fresh
+from divulge.training.network import obstacle
+from divulge.training.objective import Adversary
+from divulge.training.pool import Arrays
+from divulge.training.recipe import Recipe
+from divulge.training.trial import fastest
+from divulge.training.ways import Work, trained
+
+Way = Literal["auto", "processes", "stacked", "one-by-one"]
+_HOW = {"identity": False}
+"""Marks a setting that changes how fast models come, not which: `trainer_name` leaves it out."""
+
+_REMEDY = "make one network by hand and put a few records to it to see why"
+
+_log = logging.getLogger("divulge")
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """A recipe, repeated: each model has its own weights, records and batch order, by its seed.
+
+    Whatever the way, the models are the same to floating-point tolerance; within one way, on one
+    machine and with one number of threads, bit for bit.
+
+    Args:
+        recipe: how one model is trained.
+        way: ``processes`` trains in single-threaded processes, one model after another in each;
+            ``stacked`` all models as one computation; ``one-by-one`` in this process; ``auto``
+            chooses, see `settled`.
+        workers: how many processes, or threads in the other ways; by default one a core,
+            and as many threads as PyTorch has.
+        device: where models are trained, as PyTorch names it: ``cpu``, ``cuda``, ``cuda:1``.
+        at_once: how many models may be in memory at once; see `width` unless given.
+        why: the reason for the way; `settled` writes it.
+
+    Raises:
+        SpecError: there is no such way or device, or there are no workers.
+    """
+
+    recipe: Recipe
+    way: Way = field(default="auto", metadata=_HOW)
+    workers: int | None = field(default=None, metadata=_HOW)
+    device: str = field(default="cpu", metadata=_HOW)
+    at_once: int | None = field(default=None, metadata=_HOW)
+    why: str = field(default="as asked for", metadata=_HOW, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.way not in get_args(Way):
+            hint = did_you_mean(self.way, get_args(Way))
+            raise SpecError(f"expected a known way to train a fleet, got {self.way!r}: {hint}")
+        for name in ("workers", "at_once"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise SpecError(f"expected {name} from 1, got {value}: leave it out")
+        try:
+            cpu = torch.device(self.device).type == "cpu"
+        except RuntimeError as error:
+            raise SpecError(f"expected a device of PyTorch, got {self.device!r}: {error}") from None
+        if self.way == "processes" and not cpu:
+            raise SpecError(
+                f'expected device="cpu" with processes, got {self.device!r}: processes would '
+                'queue for one accelerator; use way="auto"'
+            )
+
+    @property
+    def chosen(self) -> str:
+        """The way that is taken, and why."""
+        if self.way == "auto":
+            return "auto: chosen by a short trial when the records are there"
+        return f"{self.way} ({self._workers()}): {self.why}"
+
+    @property
+    def together(self) -> int:
+        """How many models are one computation, whose rounding depends on all of them."""
+        return (self.at_once or 1) if self.way == "stacked" else 1
+
+    def settled(self, pool: Records, subsets: Bool[np.ndarray, "models records"]) -> "Fleet":
+        """The same fleet with its way, workers and width fixed.
+
+        ``auto`` becomes the way that was fastest in a short trial of those that may pay, if the
+        device is a CPU; on an accelerator models are stacked where their layers allow it. A settled
+        fleet trains the same models again, bit for bit, on the same machine: keep its ``way``,
+        ``workers`` and ``at_once`` for what must be resumed, and settle once for what is called
+        often.
+
+        Raises:
+            SpecError: the network cannot be trained in the way that was asked for.
+            DataError: a subset is empty.
+            TargetError: the recipe makes no network, or one that could not be trained.
+        """
+        jobs = assigned(subsets, range(len(subsets)))
+        with guarded("a shadow model to train", _REMEDY):
+            return self._settled(pool, jobs)[0] if jobs else self
+
+    def width(self, pool: Records) -> int:
+        """How many models are in memory at once: ``at_once``, or as many as half of it takes.
+
+        Larger fleets run in waves of so many.
+
+        Raises:
+            TargetError: the recipe makes no network, or one that does not take these records.
+        """
+        with guarded("a shadow model to train", _REMEDY):
+            return self._work(pool, fresh(self.recipe, Job(np.arange(1), 0))).wave
+
+    def networks(
+        self,
+        pool: Records,
+        subsets: Bool[np.ndarray, "models records"],
+        seeds: Sequence[int],
+        start: Mapping[str, torch.Tensor] | None = None,
+    ) -> Iterator[nn.Module]:
+        """One trained network a row of ``subsets``, in order, as soon as it is there.
+
+        Calls with the same pool share what processes need: they are started, and the pool is
+        handed to them, once.
+
+        Args:
+            pool: the records to draw from.
+            subsets: which of them each network is trained on.
+            seeds: one a network, for its own randomness.
+            start: a state dictionary from which every network starts, as the clients of a
+                federated round do; each starts from first weights of its own unless given.
+
+        Raises:
+            SpecError: the network cannot be trained in the way that was asked for.
+            DataError: a subset is empty.
+            TargetError: the recipe makes no network, or one that could not be trained.
+        """
+        yield from self.trained(pool, assigned(subsets, seeds, start))
+
+    def trained(self, pool: Records, jobs: Sequence[Job]) -> Iterator[nn.Module]:
+        """`networks` of these jobs.
+
+        Raises:
+            SpecError: the network cannot be trained in the way that was asked for.
+            TargetError: the recipe makes no network, or one that could not be trained.
+        """
+        if not jobs:
+            return
+        with guarded("a shadow model to train", _REMEDY):
+            fleet, work = self._settled(pool, jobs)
+            _log.info("training %d models, %s", len(jobs), fleet.chosen)
+            assert fleet.way != "auto"
+            yield from trained(work, fleet.way, fleet.workers or 1, jobs)
+
+    def many(
+        self,
+        pool: Records,
+        subsets: Bool[np.ndarray, "models records"],
+        seeds: Sequence[int],
+    ) -> Iterator[Target]:
+        """`networks` as targets.
+
+        Raises:
+            SpecError: the network cannot be trained in the way that was asked for.
+            DataError: a subset is empty.
+            TargetError: the recipe makes no network, or one that could not be trained.
+        """
+        for module in self.networks(pool, subsets, seeds):
+            yield TorchTarget(module, "logits")
+
+    def _work(self, pool: Records, network: nn.Module) -> Work:
+        data = Arrays.prepare(pool, network)
+        wave = self.at_once or memory.width(self.recipe, data.tensors(self.device))
+        return Work(self.recipe, pool, data, self.device, wave)
+
+    def _workers(self) -> int:
+        import joblib
+
+        processes = self.way in ("auto", "processes")
+        return self.workers or (joblib.cpu_count() if processes else torch.get_num_threads())
+
+    def _settled(self, pool: Records, jobs: Sequence[Job]) -> tuple["Fleet", Work]:
+        network = fresh(self.recipe, jobs[0])
+        why_not = obstacle(network)
+        if isinstance(self.recipe.loss, Adversary):
+            why_not = f"its loss has an adversary ({type(self.recipe.loss).__name__})"
+        if self.way == "stacked" and why_not:
+            raise SpecError(
+                f"expected a training that can be stacked, but {why_not}: "
+                'use way="auto", or train without that'
+            )
+        work = self._work(pool, network)
+        fleet = replace(self, at_once=work.wave)
+        if self.way == "auto" and torch.device(self.device).type == "cpu":
+            threads = self.workers or torch.get_num_threads()
+            choice = fastest(work, jobs, self._workers(), threads, stackable=why_not is None)
+            return replace(fleet, way=choice.way, workers=choice.workers, why=choice.why), work
+        if self.way == "auto" and why_not:
+            fleet = replace(fleet, way="one-by-one", why=why_not)
+        elif self.way == "auto":
+            why = "small models leave an accelerator idle unless computed together"
+            fleet = replace(fleet, way="stacked", why=why)
+        return replace(fleet, workers=fleet._workers()), work

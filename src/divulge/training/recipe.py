@@ -1,0 +1,174 @@
+"""How one network is trained, as settings: what a fleet repeats for every model."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+from jaxtyping import Int64
+
+from divulge.errors import DataError, SpecError, did_you_mean
+from divulge.randomness import stream
+from divulge.training.objective import Adversary, Loss
+
+if TYPE_CHECKING:
+    import torch
+
+Optimiser = Literal["sgd", "adam", "adamw", "adamax", "adadelta"]
+Schedule = Literal["constant", "cosine"]
+Select = Literal["loss", "accuracy", "aop"]
+Rows = Int64[np.ndarray, " rows"]
+Held = Int64[np.ndarray, "_"]
+"""Rows as well, where several arrays of them differ in length."""
+Fitted = Int64[np.ndarray, " fitted"]
+HeldOut = Int64[np.ndarray, " held_out"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Training of one classifier, by default with cross-entropy, as PyTorch's optimisers define it.
+
+    Args:
+        network: makes an untrained module that maps records to logits, one a class; called once a
+            model, after PyTorch's random numbers were seeded for it.
+        optimiser: ``sgd``, ``adam``, ``adamw``, ``adamax`` or ``adadelta``.
+        lr: the learning rate at the first step.
+        momentum: of ``sgd``; the others have their own.
+        weight_decay: added to the gradient (by ``adamw``: taken off the weights).
+        epochs: how often each record is seen.
+        batch_size: records a step. The last batch of an epoch is smaller, but never one record,
+            of which batch normalisation knows no variance: that one joins the batch before.
+        schedule: ``constant``, or ``cosine``: down to zero over all steps (Loshchilov and Hutter
+            2017, eq. 5, without restarts).
+        patience: stop a model once it was no better by ``select`` for so many epochs in a row;
+            by default all epochs are run.
+        held_out: with ``patience`` or ``select``: the share of a model's own records that is held
+            out, drawn from its seed. The model is not trained on them.
+        select: which epoch's weights are taken: the best by the ``loss`` or ``accuracy`` on records
+            held out, or by ``aop``, that accuracy over what a threshold on the loss tells of who
+            was trained on, see `divulge.training.early.merit`; by default the last epoch, or
+            with ``patience`` that of the least loss.
+        loss: what a step makes smaller; the cross-entropy unless given.
+
+    Raises:
+        SpecError: there is no such optimiser, schedule or way to select, or a number makes no
+            sense.
+    """
+
+    network: Callable[[], "torch.nn.Module"]
+    optimiser: Optimiser = "sgd"
+    lr: float = 0.1
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    epochs: int = 20
+    batch_size: int = 100
+    schedule: Schedule = "constant"
+    patience: int | None = None
+    held_out: float = 0.1
+    select: Select | None = None
+    loss: Loss | Adversary | None = None
+
+    def __post_init__(self) -> None:
+        _check_word("optimiser", self.optimiser, get_args(Optimiser))
+        _check_word("schedule", self.schedule, get_args(Schedule))
+        if self.select is not None:
+            _check_word("way to select an epoch", self.select, get_args(Select))
+        _check(callable(self.network), "a function that makes a network", self.network)
+        _check(0 < self.lr < math.inf, "lr above 0", self.lr)
+        _check(0 <= self.momentum < 1, "momentum from 0 to below 1", self.momentum)
+        _check(0 <= self.weight_decay < math.inf, "weight_decay from 0", self.weight_decay)
+        _check(self.epochs >= 1, "epochs from 1", self.epochs)
+        _check(self.batch_size >= 1, "batch_size from 1", self.batch_size)
+        _check(self.patience is None or self.patience >= 1, "patience from 1", self.patience)
+        _check(0 < self.held_out < 1, "held_out above 0 and below 1", self.held_out)
+        if self.momentum and self.optimiser != "sgd":
+            raise SpecError(
+                f"expected no momentum with {self.optimiser}, which has its own, got "
+                f'{self.momentum}: leave it out, or use optimiser="sgd"'
+            )
+
+    @property
+    def selects(self) -> Select | None:
+        """By what the best epoch is chosen; None where it is the last one and none is held out."""
+        return self.select or ("loss" if self.patience else None)
+
+    def batch_edges(self, records: int) -> list[int]:
+        """Where an epoch over so many records is cut into batches.
+
+        Examples:
+            >>> Recipe(list, batch_size=4).batch_edges(10)
+            [4, 8]
+            >>> Recipe(list, batch_size=4).batch_edges(9)
+            [4]
+        """
+        edges = list(range(self.batch_size, records, self.batch_size))
+        lonely = bool(edges) and self.batch_size > 1 and records - edges[-1] == 1
+        return edges[:-1] if lonely else edges
+
+    def parts(self, rows: Rows, seed: int) -> tuple[Fitted, HeldOut]:
+        """The rows that a model is trained on, and those held out for it.
+
+        Raises:
+            DataError: no row is left for one of the two.
+        """
+        if self.selects is None:
+            return rows, rows[:0]
+        if len(rows) < 2:
+            raise DataError(
+                f"expected two records or more to hold one out, got {len(rows)}: "
+                "enlarge the pool, or leave patience and select out"
+            )
+        held_out = min(max(1, round(self.held_out * len(rows))), len(rows) - 1)
+        shuffled = stream(seed, "held out").permutation(rows)
+        return np.sort(shuffled[held_out:]), np.sort(shuffled[:held_out])
+
+    def steps(self, records: int) -> int:
+        """How many steps so many records are trained with, held-out ones not counted."""
+        return self.epochs * (len(self.batch_edges(records)) + 1)
+
+    def plan(self, rows: Rows, seed: int) -> "Iterator[list[tuple[float, torch.Tensor]]]":
+        """For each epoch, the learning rate and the batch of each step: all rows, shuffled anew."""
+        import torch
+
+        order = torch.Generator().manual_seed(int(stream(seed, "batches").integers(2**63)))
+        records, edges = torch.from_numpy(rows), self.batch_edges(len(rows))
+        per_epoch, steps = len(edges) + 1, self.steps(len(rows))
+        for first in range(0, steps, per_epoch):
+            shuffled = records[torch.randperm(len(rows), generator=order)]
+            rates = (self.rate(step / steps) for step in range(first, first + per_epoch))
+            yield list(zip(rates, shuffled.tensor_split(edges), strict=True))
+
+    def rate(self, progress: float) -> float:
+        """The learning rate after this share of all steps."""
+        if self.schedule == "constant":
+            return self.lr
+        return self.lr * (1 + math.cos(math.pi * progress)) / 2
+
+    def over(self, params: "list[torch.Tensor]") -> "torch.optim.Optimizer":
+        """The optimiser of these parameters.
+
+        All of them work element by element: a stack of weights is trained as each one would be.
+        """
+        from torch import optim
+
+        lr, decay = self.lr, self.weight_decay
+        if self.optimiser == "sgd":
+            return optim.SGD(params, lr, self.momentum, weight_decay=decay, fused=True)
+        if self.optimiser == "adam":
+            return optim.Adam(params, lr, weight_decay=decay, fused=True)
+        if self.optimiser == "adamw":
+            return optim.AdamW(params, lr, weight_decay=decay, fused=True)
+        if self.optimiser == "adamax":
+            return optim.Adamax(params, lr, weight_decay=decay, foreach=True)
+        return optim.Adadelta(params, lr, weight_decay=decay)
+
+
+def _check(fine: bool, expected: str, got: object) -> None:  # noqa: FBT001 (a condition)
+    if not fine:
+        raise SpecError(f"expected {expected}, got {got!r}: change the recipe")
+
+
+def _check_word(what: str, word: str, known: tuple[str, ...]) -> None:
+    if word not in known:
+        raise SpecError(f"expected a known {what}, got {word!r}: {did_you_mean(word, known)}")

@@ -1,0 +1,144 @@
+"""Trainers: whatever a user calls "how this model is trained", as one interface."""
+
+import dataclasses
+import hashlib
+import inspect
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool
+
+from divulge.core import Records, Target, Trainer
+from divulge.errors import SpecError, TargetError
+from divulge.targets.answers import Output
+from divulge.targets.sklearn import SklearnTarget
+from divulge.targets.wrap import wrap
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatorTrainer:
+    """A scikit-learn estimator, cloned for each model and fitted in processes of their own.
+
+    Args:
+        estimator: fitted or not; its settings alone are used.
+        jobs: processes; -1 is one a core.
+    """
+
+    estimator: Any
+    jobs: int = -1
+
+    def many(
+        self,
+        pool: Records,
+        subsets: Bool[np.ndarray, "models records"],
+        seeds: Sequence[int],
+    ) -> Iterator[Target]:
+        """One fitted clone a row of ``subsets``, in order, as soon as it is there.
+
+        Raises:
+            TargetError: a clone could not be fitted.
+        """
+        from joblib import Parallel, delayed
+
+        jobs = min(self.jobs, len(seeds)) if self.jobs > 0 else self.jobs
+        tasks = (
+            delayed(_fit)(self.estimator, pool.x[subset], pool.y[subset], seed)
+            for subset, seed in zip(subsets, seeds, strict=True)
+        )
+        try:
+            for fitted in Parallel(n_jobs=jobs, return_as="generator")(tasks):
+                yield SklearnTarget(fitted)
+        except Exception as error:
+            raise _failed(error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionTrainer:
+    """A function of features, labels and a seed that returns a trained model.
+
+    Args:
+        function: trains one model from scratch; anything that `divulge.audit` takes may come
+            back.
+        output: what that model answers, as for `divulge.audit`.
+    """
+
+    function: Callable[[np.ndarray, np.ndarray, int], Any]
+    output: Output | None = None
+
+    def many(
+        self,
+        pool: Records,
+        subsets: Bool[np.ndarray, "models records"],
+        seeds: Sequence[int],
+    ) -> Iterator[Target]:
+        """One model a row of ``subsets``, one after another.
+
+        Raises:
+            TargetError: the function failed.
+        """
+        for subset, seed in zip(subsets, seeds, strict=True):
+            try:
+                model = self.function(pool.x[subset], pool.y[subset], seed)
+            except Exception as error:
+                raise _failed(error) from error
+            yield wrap(model, self.output)
+
+
+def as_trainer(how: Any, output: Output | None = None) -> Trainer:
+    """The trainer behind a trainer, an estimator or a function.
+
+    Raises:
+        SpecError: it is none of these.
+    """
+    if isinstance(how, Trainer):
+        return how
+    if callable(getattr(how, "fit", None)) and callable(getattr(how, "get_params", None)):
+        return EstimatorTrainer(how)
+    if callable(how):
+        return FunctionTrainer(how, output)
+    raise SpecError(
+        f"expected a way to train a model, got {type(how).__name__}: pass a scikit-learn "
+        "estimator, or a function (x, y, seed) that returns a trained model"
+    )
+
+
+def trainer_name(how: Any) -> str:
+    """What tells one way to train from another, as far as Python can: settings, or source."""
+    if hasattr(how, "get_params"):
+        return f"{type(how).__qualname__} {sorted(how.get_params().items(), key=str)!r}"
+    if dataclasses.is_dataclass(how) and not isinstance(how, type):
+        told = [f.name for f in dataclasses.fields(how) if f.metadata.get("identity", True)]
+        fields = {name: trainer_name(getattr(how, name)) for name in told}
+        return f"{type(how).__qualname__} {fields}"
+    if how is None or isinstance(how, str | int | float):
+        return repr(how)
+    if isinstance(how, tuple):
+        return repr([trainer_name(part) for part in how])
+    if isinstance(how, np.ndarray):
+        content = hashlib.blake2b(np.ascontiguousarray(how).tobytes(), digest_size=8).hexdigest()
+        return f"{how.dtype} {how.shape} {content}"
+    try:
+        return inspect.getsource(how)
+    except (OSError, TypeError):
+        return f"{getattr(how, '__module__', '')}.{getattr(how, '__qualname__', type(how))}"
+
+
+def _fit(estimator: Any, x: np.ndarray, y: np.ndarray, seed: int) -> Any:
+    from sklearn.base import clone
+    from sklearn.exceptions import ConvergenceWarning
+
+    fresh = clone(estimator)
+    random = {key: seed for key in fresh.get_params() if key.split("__")[-1] == "random_state"}
+    with warnings.catch_warnings():  # the target was trained with the same settings
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return fresh.set_params(**random).fit(x.reshape(len(x), -1), y)
+
+
+def _failed(error: Exception) -> TargetError:
+    return TargetError(
+        f"expected a shadow model to train, got {type(error).__name__}: {error}: "
+        "train one on half of the data by hand to see why"
+    )
