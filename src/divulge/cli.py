@@ -81,7 +81,7 @@ class _Group(click.Group):
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="divulge")
 def main() -> None:
-    """Measure what a trained model gives away about its training data.
+    """Audit the privacy of a machine learning model or a federated learning run.
 
     Start with `divulge demo`, then `divulge init` for a model of your own.
     """
