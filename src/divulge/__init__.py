@@ -1,4 +1,4 @@
-"""divulge audits the privacy of machine learning: membership inference and federated learning attacks.
+"""divulge audits the privacy of machine learning models and of federated learning.
 
 ``divulge.audit(model, members=(x, y), nonmembers=(x2, y2))`` returns what it found; its
 ``.report()`` writes the page.

@@ -1,11 +1,11 @@
-"""One exact test of many attacks at once: are members and non-members exchangeable, given the scores?
+"""One exact test of all attacks: are members and non-members exchangeable, given the scores?
 
 If a model does not depend on which of the candidates it was trained on, every assignment of the
 labels "member" and "non-member" to the same scores was as likely as the true one. So each statistic
 is compared with its distribution over permuted labels. Of all statistics of all attacks the largest
-standardised one counts, and it is compared with the largest one of each permutation: the chance of a
-false alarm is 5 % at most for all of them together, and attacks whose scores are alike cost hardly
-more than one of them (Westfall and Young's single-step max-T).
+standardised one counts, and it is compared with the largest one of each permutation: the chance of
+a false alarm is 5 % at most for all of them together, and attacks whose scores are alike cost
+hardly more than one of them (Westfall and Young's single-step max-T).
 
 Every statistic is a weighted count of members, with weights that depend on the rank of a score:
 
@@ -17,13 +17,14 @@ Tied scores share their rank and their places at the top, as if a coin ordered t
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Float64
 from scipy import stats
 
-from divulge.metrics.membership import Member, split
+from divulge.metrics.membership import Member, Score, split
 from divulge.randomness import stream
 
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2)
@@ -35,24 +36,18 @@ STATISTICS = ("auc", *(f"top {share:.0%}" for share in SHARES))
 LEVEL = 0.05
 """The chance of a false alarm that the verdict allows."""
 
-PERMUTATIONS = 4_999
-"""At most; an exact test needs no more than 19, and more make its p-value finer."""
-
-_LABELS = 50_000_000
-"""Permuted labels at most, in about a second; large audits get fewer permutations."""
+DRAWS = 1_999
+"""Permutations. An exact test needs no more than 19; more make its p-value finer, and repeat it
+more closely."""
 
 _AT_ONCE = 2_000_000
 """Permuted labels in memory at once: 16 MB."""
 
-FEWEST_PERMUTATIONS = 999
-
 LARGE = 10_000
-"""Records from which on the normal limit may stand in for permutations."""
+"""Records above which the normal limit may stand in for permutations."""
 
 FEWEST_AT_TOP = 50
 """The normal limit needs as many members, and as many non-members, in the smallest top."""
-
-NORMAL_DRAWS = 19_999
 
 Weights = Float64[np.ndarray, "statistics records"]
 
@@ -75,7 +70,7 @@ class MaxTest(NamedTuple):
 
 
 def max_test(scores: Float[np.ndarray, "attacks records"], member: Member) -> MaxTest:
-    """Test all attacks of an audit together.
+    """Test all attacks on one model together.
 
     Up to `LARGE` records, and beyond that where a group is small, labels are permuted, and the test
     is exact. For more records the statistics are drawn from the normal distribution that has their
@@ -100,32 +95,72 @@ def max_test(scores: Float[np.ndarray, "attacks records"], member: Member) -> Ma
         >>> test.p_value < 0.01
         True
     """
+    return max_test_of_models([scores], [member])
+
+
+def max_test_of_models(
+    scores: Sequence[Float[np.ndarray, "attacks records"]], members: Sequence[Member]
+) -> MaxTest:
+    """Test the same attacks on several models whose members were drawn independently.
+
+    The deviations of a statistic are added over models. Labels are permuted within each model.
+
+    Args:
+        scores: of each model, as for `max_test`, the same attacks in the same order.
+        members: of each model.
+
+    Raises:
+        DataError: see `max_test`.
+    """
+    deviation: Any = 0.0
+    drawn: Any = 0.0
+    for number, (score, member) in enumerate(zip(scores, members, strict=True)):
+        own, draws = _deviations(score, member, stream(0, "metrics", "max test", number))
+        deviation, drawn = deviation + own, drawn + draws
+    maxima = (drawn / math.sqrt(len(scores))).max(0)
+    deviation = (deviation / math.sqrt(len(scores))).reshape(-1, len(STATISTICS))
+    return MaxTest(_p_values(deviation.max(1), maxima), deviation, _critical(maxima))
+
+
+def _deviations(
+    scores: Float[np.ndarray, "attacks records"], member: Member, rng: np.random.Generator
+) -> tuple[Float64[np.ndarray, " statistics"], Float64[np.ndarray, "statistics draws"]]:
+    """All statistics of one model, standardised: as found, and where membership means nothing."""
     for score in scores:
         split(score, member)
     weights = np.concatenate([_weights(score) for score in scores])
     weights -= weights.mean(1, keepdims=True)
-    spread = _spread(weights, int(member.sum()))
+    inside, outside = int(member.sum()), int((~member).sum())
+    spread = _spread(weights, inside)
     weights[spread > 0] /= spread[spread > 0, None]
     weights[spread == 0] = 0  # a constant score says nothing
-    found = weights @ member
-    inside, outside = int(member.sum()), int((~member).sum())
-    at_top = SHARES[0] * min(inside, outside)
-    if len(member) > LARGE and at_top >= FEWEST_AT_TOP:
-        drawn = _normal_maxima(weights, inside)
-    else:
-        drawn = _permuted_maxima(weights, member)
-    deviation = found.reshape(len(scores), len(STATISTICS))
-    return MaxTest(_p_values(deviation.max(1), drawn), deviation, _critical(drawn))
+    if len(member) > LARGE and SHARES[0] * min(inside, outside) >= FEWEST_AT_TOP:
+        return weights @ member, _draw_from_limit(weights, inside, rng)
+    return weights @ member, _permute(weights, member, rng)
 
 
 def _weights(score: Float[np.ndarray, " records"]) -> Weights:
     """What each record adds to each statistic if it is a member."""
-    records = len(score)
-    rank = stats.rankdata(score)  # 1 is the lowest; ties share the mean of their ranks
-    above = records - stats.rankdata(score, method="max")
-    tied = stats.rankdata(score, method="max") - stats.rankdata(score, method="min") + 1
-    places = [max(1.0, share * records) for share in SHARES]
-    return np.stack([rank, *(np.clip((k - above) / tied, 0.0, 1.0) for k in places)])
+    places = [max(1, round(share * len(score))) for share in SHARES]
+    # ties share the mean of their ranks
+    return np.stack([stats.rankdata(score), *(_on_top(score, k) for k in places)])
+
+
+def members_on_top(score: Score, member: Member, places: int) -> float:
+    """How many of the highest scores are members'; those that tie for the last places share them.
+
+    Examples:
+        >>> members_on_top(np.array([3.0, 2.0, 2.0, 1.0]), np.array([True, True, False, False]), 2)
+        1.5
+    """
+    return float(_on_top(score, places) @ member)
+
+
+def _on_top(score: Score, places: int) -> Float64[np.ndarray, " records"]:
+    """Each record's chance of a place at the top, where a coin orders what ties."""
+    highest = stats.rankdata(score, method="max")
+    tied = highest - stats.rankdata(score, method="min") + 1
+    return np.asarray(np.clip((places - (len(score) - highest)) / tied, 0.0, 1.0))
 
 
 def _spread(centred: Weights, members: int) -> Float64[np.ndarray, " statistics"]:
@@ -136,26 +171,28 @@ def _spread(centred: Weights, members: int) -> Float64[np.ndarray, " statistics"
     return np.where(spread > 1e-9, spread, 0.0)
 
 
-def _permuted_maxima(weights: Weights, member: Member) -> Float64[np.ndarray, " draws"]:
-    rng = stream(0, "metrics", "max test")
+def _permute(
+    weights: Weights, member: Member, rng: np.random.Generator
+) -> Float64[np.ndarray, "statistics draws"]:
     records = len(member)
-    times = int(np.clip(_LABELS // records, FEWEST_PERMUTATIONS, PERMUTATIONS))
     at_once = max(1, _AT_ONCE // records)
-    maxima = []
-    for start in range(0, times, at_once):
-        labels = np.tile(member, (min(at_once, times - start), 1))
+    drawn = np.empty((len(weights), DRAWS))
+    for start in range(0, DRAWS, at_once):
+        labels = np.tile(member, (min(at_once, DRAWS - start), 1))
         rng.permuted(labels, axis=1, out=labels)
-        maxima.append((weights @ labels.T.astype(np.float64)).max(0))
-    return np.concatenate(maxima)
+        drawn[:, start : start + at_once] = weights @ labels.T.astype(np.float64)
+    return drawn
 
 
-def _normal_maxima(weights: Weights, members: int) -> Float64[np.ndarray, " draws"]:
-    rng = stream(0, "metrics", "max test")
+def _draw_from_limit(
+    weights: Weights, members: int, rng: np.random.Generator
+) -> Float64[np.ndarray, "statistics draws"]:
     records = weights.shape[1]
     share = members * (records - members) / (records * (records - 1))
     values, vectors = np.linalg.eigh(share * weights @ weights.T)
     root = vectors * np.sqrt(np.clip(values, 0.0, None))
-    return (root @ rng.standard_normal((len(root), NORMAL_DRAWS))).max(0)
+    drawn: Float64[np.ndarray, "statistics draws"] = root @ rng.standard_normal((len(root), DRAWS))
+    return drawn
 
 
 def _p_values(
