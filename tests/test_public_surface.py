@@ -41,6 +41,8 @@ NAMES = [
     "estimate",
     "leave_one_out",
     "load",
+    "plan",
+    "plan_file",
 ]
 
 

@@ -251,6 +251,46 @@ def measure(run: Path, shape: str) -> None:
     _finish(whose(run).measure(), shape)
 
 
+@main.command()
+@click.argument("audit", type=click.Path(path_type=Path), required=False)
+@click.option("--members", type=int, help="How many there are.")
+@click.option("--nonmembers", type=int, help="How many there are.")
+@click.option("--auc", type=float, help="Of the leak that is to be seen: 0.6.")
+@click.option("--exposed", type=float, help="Share of members that the leak exposes: 0.05.")
+@click.option("--power", type=float, default=0.8, show_default=True, help="The chance to see it.")
+@click.option("--attacks", type=int, default=12, show_default=True, help="Tested together.")
+def plan(
+    audit: Path | None,
+    members: int | None,
+    nonmembers: int | None,
+    auc: float | None,
+    exposed: float | None,
+    power: float,
+    attacks: int,
+) -> None:
+    """Say how many records an audit needs to see a leak, or what AUDIT can see.
+
+    AUDIT is an audit.toml or a run folder. Without it, give two sizes or one leak.
+
+    Example: divulge plan --exposed 0.05
+    """
+    from divulge import planning
+
+    if audit is not None:
+        click.echo(planning.plan_file(audit, power=power))
+        return
+    click.echo(
+        planning.plan(
+            members=members,
+            nonmembers=nonmembers,
+            auc=auc,
+            exposed=exposed,
+            power=power,
+            attacks=attacks,
+        )
+    )
+
+
 @main.command("list")
 @click.argument("what", type=click.Choice(["attacks", "defences", "targets", "data"]))
 def list_(what: str) -> None:

@@ -99,13 +99,7 @@ def needed(
     Raises:
         SpecError: both leaks are given, or none, or one out of its range.
     """
-    leak, least = (auc, 0.5) if auc is not None else (exposed, 0.0)
-    if leak is None or (auc is not None and exposed is not None) or not least < leak <= 1:
-        raise SpecError(
-            "expected an AUC above 0.5 and up to 1, or a share of exposed members above 0 and up "
-            f"to 1, got auc={auc} and exposed={exposed}: give one of the two"
-        )
-
+    check_leak(auc, exposed)
     size = 100
     for _ in range(5):  # the critical deviation hardly depends on the size
         critical = critical_deviation(size, size, attacks)
@@ -114,6 +108,20 @@ def needed(
             return found
         size = found
     return size
+
+
+def check_leak(auc: float | None, exposed: float | None) -> None:
+    """Refuse what is no leak.
+
+    Raises:
+        SpecError: both are given, or none, or one out of its range.
+    """
+    leak, least = (auc, 0.5) if auc is not None else (exposed, 0.0)
+    if leak is None or (auc is not None and exposed is not None) or not least < leak <= 1:
+        raise SpecError(
+            "expected an AUC above 0.5 and up to 1, or a share of exposed members above 0 and up "
+            f"to 1, got auc={auc} and exposed={exposed}: give one of the two"
+        )
 
 
 def _smallest(

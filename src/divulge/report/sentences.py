@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from divulge.catalog import SHADOW_ATTACKS
 from divulge.core import Check, Estimate, Verdict
-from divulge.metrics.power import Visible
+from divulge.metrics.power import POWER, Visible
 from divulge.report import words
 from divulge.report.schema import AttackRow, ControlRow, Level, Shadows
 
@@ -217,18 +217,18 @@ def nothing_measured(rows: Sequence[AttackRow]) -> Said:
     )
 
 
-def sensitivity(seen: Visible, attacks: int) -> str:
-    """What the audit could have seen with 80 % power, in one sentence."""
+def sensitivity(seen: Visible, attacks: int, power: float = POWER) -> str:
+    """What an audit can see with 80 % power, or another one, in one sentence."""
     if seen.auc is None:
-        return "With 80 % power this audit could not have seen a leak of any size."
+        return f"With {100 * power:g} % power this audit cannot see a leak of any size."
     alone = "the attack" if attacks == 1 else f"even one of the {attacks} attacks alone"
     exposed = (
         ""
         if seen.exposed is None
-        else f", or if the model fully exposed {100 * seen.exposed:.2g} % of its training records"
+        else f", or if the model fully exposes {100 * seen.exposed:.2g} % of its training records"
     )
     return (
-        f"With 80 % power this audit would have seen a leak if {alone} had an AUC of "
+        f"With {100 * power:g} % power this audit sees a leak if {alone} has an AUC of "
         f"{seen.auc:.2f}{exposed}."
     )
 
