@@ -21,8 +21,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Float64
-from scipy import stats
+from jaxtyping import Float, Float64, Int
 
 from divulge.metrics.membership import Member, Score, split
 from divulge.randomness import stream
@@ -141,9 +140,11 @@ def _deviations(
 
 def _weights(score: Float[np.ndarray, " records"]) -> Weights:
     """What each record adds to each statistic if it is a member."""
-    places = [max(1, round(share * len(score))) for share in SHARES]
-    # ties share the mean of their ranks
-    return np.stack([stats.rankdata(score), *(_on_top(score, k) for k in places)])
+    above, tied = _places(score)
+    places = np.array([[max(1, round(share * len(score)))] for share in SHARES])
+    # ties share the mean of their ranks, and the places at the top
+    rank = len(score) - above - (tied - 1) / 2
+    return np.concatenate([rank[None], np.clip((places - above) / tied, 0.0, 1.0)])
 
 
 def members_on_top(score: Score, member: Member, places: int) -> float:
@@ -153,14 +154,17 @@ def members_on_top(score: Score, member: Member, places: int) -> float:
         >>> members_on_top(np.array([3.0, 2.0, 2.0, 1.0]), np.array([True, True, False, False]), 2)
         1.5
     """
-    return float(_on_top(score, places) @ member)
+    above, tied = _places(score)
+    return float(np.clip((places - above) / tied, 0.0, 1.0) @ member)
 
 
-def _on_top(score: Score, places: int) -> Float64[np.ndarray, " records"]:
-    """Each record's chance of a place at the top, where a coin orders what ties."""
-    highest = stats.rankdata(score, method="max")
-    tied = highest - stats.rankdata(score, method="min") + 1
-    return np.asarray(np.clip((places - (len(score) - highest)) / tied, 0.0, 1.0))
+def _places(
+    score: Float[np.ndarray, " records"],
+) -> tuple[Int[np.ndarray, " records"], Int[np.ndarray, " records"]]:
+    """For each record, how many scores are higher, and how many the same, its own included."""
+    _, level, count = np.unique(score, return_inverse=True, return_counts=True)
+    higher = len(score) - np.cumsum(count)
+    return higher[level], count[level]
 
 
 def _spread(centred: Weights, members: int) -> Float64[np.ndarray, " statistics"]:
