@@ -25,7 +25,7 @@ from divulge.core import (
     UpdateView,
 )
 from divulge.errors import DivulgeError, NotApplicable, SpecError
-from divulge.metrics import membership
+from divulge.metrics import advantage, membership
 from divulge.metrics.audit_epsilon import epsilon_lower_bound
 from divulge.progress import Track, untracked
 from divulge.randomness import stream
@@ -64,7 +64,8 @@ def measure(guess: Scores, truth: Membership, delta: float = 0.0) -> Measured:
     """Every metric of a guess about membership, each with its 95 % interval.
 
     Names: ``auc``, ``tpr@FPR``, ``advantage``, ``balanced_accuracy``, ``precision@FPR:PRIOR``,
-    ``epsilon`` (a lower bound at this δ).
+    ``epsilon`` (a lower bound at this δ). A metric whose upper limit alone these sizes support has
+    a value, and beside it a reason why its lower limit, 0, means nothing.
 
     Args:
         guess: one score a candidate.
@@ -80,18 +81,21 @@ def measure(guess: Scores, truth: Membership, delta: float = 0.0) -> Measured:
     for fpr in FPRS:
         try:
             metrics[f"tpr@{fpr:g}"] = membership.tpr_at_fpr(score, member, fpr)
+            missing = membership.missing_lower_limit(int(np.sum(~member)), fpr)
         except membership.Unmeasurable as error:
-            unmeasured[f"tpr@{fpr:g}"] = str(error)
+            missing = str(error)
+        if missing:
+            unmeasured[f"tpr@{fpr:g}"] = missing
     try:
-        metrics["advantage"] = membership.advantage(score, member)
-        metrics["balanced_accuracy"] = membership.balanced_accuracy(metrics["advantage"])
+        metrics["advantage"] = advantage.advantage(score, member)
+        metrics["balanced_accuracy"] = advantage.balanced_accuracy(metrics["advantage"])
     except membership.Unmeasurable as error:
         unmeasured["advantage"] = unmeasured["balanced_accuracy"] = str(error)
     for prior in PRIORS:
         name, tpr = f"precision@{PRECISION_FPR:g}:{prior:g}", f"tpr@{PRECISION_FPR:g}"
         if tpr in metrics:
             metrics[name] = membership.precision_at_fpr(metrics[tpr], PRECISION_FPR, prior)
-        else:
+        if tpr in unmeasured:
             unmeasured[name] = unmeasured[tpr]
     try:
         metrics["epsilon"] = epsilon_lower_bound(score, member, delta)

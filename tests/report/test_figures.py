@@ -1,6 +1,7 @@
 """The figures: drawn for every run that has something to draw, and always the same."""
 
 import re
+from collections.abc import Collection
 from xml.parsers import expat
 
 import pytest
@@ -116,7 +117,7 @@ def _done(case: str) -> list[str]:
     return [row.label for row in cases.summary(case).attacks if row.status == "done"]
 
 
-def _deciding(case: str, label: str) -> tuple[str, Estimate]:
+def _deciding(case: str, label: str) -> tuple[str, Estimate, Collection[str]]:
     row = next(row for row in cases.summary(case).attacks if row.label == label)
     name = "tpr@0.01" if "tpr@0.01" in row.metrics else "auc"
-    return name, row.metrics[name]
+    return name, row.metrics[name], row.unmeasured

@@ -22,6 +22,7 @@ LEVELS = {
     "failed": "instrument failed",
     "empty": "nothing measured",
     "label_only": "leak",
+    "small": "leak",
     "tiny": "no leak found",
     "constant": "no leak found",
     "many_classes": "leak",
