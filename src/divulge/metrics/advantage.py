@@ -19,9 +19,8 @@ def advantage(score: Score, member: Member, confidence: float = CONFIDENCE) -> E
 
     Both limits are Newcombe's for a difference of two proportions. The lower one is that of the
     thresholds from the other halves. The upper one is that of the threshold which is best on all
-    records, because a maximum over a sample errs on the high side. So the interval covers both the
-    best threshold of the population and the thresholds used; around the value alone it would cover
-    the best in 86 to 93 % of audits.
+    records, because a maximum over a sample errs on the high side. Newcombe's interval around the
+    value alone covers the best threshold in as few as 86 % of audits with 200 records a group.
 
     References:
         Yeom et al. (2018), Privacy risk in machine learning, definition 4; Newcombe (1998),

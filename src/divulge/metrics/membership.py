@@ -152,7 +152,7 @@ def tpr_at_fpr(
     ROC between the two false-positive counts that a threshold of true rate ``fpr`` would show in
     95 % of samples, since the threshold itself was read off a sample. The first part alone, which
     is what is usually printed, covers the truth in about 83 % of audits with equal groups. Where
-    ``fpr`` lies within a tie, MOVER alone covers as few as 88 %, because the ROC bends at the
+    ``fpr`` lies within a tie, MOVER alone covers as few as 87 %, because the ROC bends at the
     tie's ends: an end that lies between the two counts may be the true threshold, so the interval
     also takes in the limit of Clopper-Pearson there.
 
