@@ -88,7 +88,7 @@ def _cell(finding: Finding, name: str) -> str:
     if estimate.high is None:
         return f"{estimate.value:.2f}"
     if name in finding.unmeasured:
-        return f"{estimate.value:.3f} (up to {estimate.high:.2f})"
+        return f"{estimate.value:.2f} (up to {estimate.high:.2f})"  # no wider than an interval
     return f"{estimate.value:.3f} ({estimate.low:.2f}-{estimate.high:.2f})"
 
 
