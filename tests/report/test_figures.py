@@ -9,6 +9,7 @@ import pytest
 from divulge.core import Estimate
 from divulge.report import figures, words
 from divulge.report.summary import summarise
+from divulge.report.verdict import deciding_fpr
 
 from . import cases, markup
 
@@ -119,5 +120,6 @@ def _done(case: str) -> list[str]:
 
 def _deciding(case: str, label: str) -> tuple[str, Estimate, Collection[str]]:
     row = next(row for row in cases.summary(case).attacks if row.label == label)
-    name = "tpr@0.01" if "tpr@0.01" in row.metrics else "auc"
+    fpr = deciding_fpr(cases.summary(case).sizes.nonmembers)
+    name = "auc" if fpr is None else f"tpr@{fpr:g}"
     return name, row.metrics[name], row.unmeasured

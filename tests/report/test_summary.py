@@ -8,10 +8,10 @@ import numpy as np
 import pydantic
 import pytest
 
-from divulge import auditing
 from divulge.core import Estimate, Membership, Scores, Status
 from divulge.errors import StoreError
 from divulge.metrics import membership
+from divulge.metrics.measure import measure
 from divulge.report import exposure
 from divulge.report.schema import Summary
 from divulge.report.summary import summarise
@@ -68,7 +68,7 @@ def test_a_curve_and_its_band_are_the_figures_that_tables_print(size: int, digit
     }
     for at in curve.fpr[::7]:
         assert points[at] == membership.tpr_at_fpr(score, made.member, at)
-    printed = auditing.measure(Scores(score), Membership(made.member)).metrics
+    printed = measure(Scores(score), Membership(made.member)).metrics
     rates = [float(name[4:]) for name in printed if name.startswith("tpr@")]
     assert rates
     for rate in rates:

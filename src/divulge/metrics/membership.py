@@ -229,14 +229,14 @@ def fewest_nonmembers(fpr: float, confidence: float = CONFIDENCE) -> int:
     return math.floor(math.log((1 - confidence) / 2) / math.log1p(-fpr)) + 1
 
 
-def missing_lower_limit(nonmembers: int, fpr: float) -> str:
+def missing_lower_limit(nonmembers: int, fpr: float, confidence: float = CONFIDENCE) -> str:
     """Why the TPR at this FPR has no lower limit, and how many would do; empty if it has one.
 
     Examples:
         >>> missing_lower_limit(200, 0.01)
         '200 non-members cannot support a lower limit: give at least 368'
     """
-    fewest = fewest_nonmembers(fpr)
+    fewest = fewest_nonmembers(fpr, confidence)
     if nonmembers >= fewest:
         return ""
     return f"{nonmembers} non-members cannot support a lower limit: give at least {fewest}"
