@@ -59,8 +59,13 @@ def test_every_metric_is_measured_or_said_to_be_unmeasurable() -> None:
     score = np.arange(600.0)
     measured = measure(Scores(score), worlds.leaky().truth)
     assert {*measured.metrics, *measured.unmeasured} == set(METRICS)
-    assert set(measured.unmeasured) == {"tpr@0.001"}
+    no_lower_limit = {"tpr@0.01", *(name for name in METRICS if "precision" in name)}
+    assert set(measured.unmeasured) == {"tpr@0.001", *no_lower_limit}
     assert "at least 1000" in measured.unmeasured["tpr@0.001"]
+    assert set(METRICS) - set(measured.metrics) == {"tpr@0.001"}
+    for name in no_lower_limit:
+        assert measured.unmeasured[name].endswith("lower limit: give at least 368")
+        assert measured.metrics[name].low == 0
 
 
 def test_answers_are_counted_per_attack() -> None:

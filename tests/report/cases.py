@@ -197,6 +197,12 @@ def tiny() -> Contents:
     return made.contents([made.done("threshold", made.shifted(1))])
 
 
+def small() -> Contents:
+    """Perfectly separated, but too few non-members for a lower limit at 1 % FPR."""
+    made = bench(members=200, nonmembers=200, seed=12)
+    return made.contents([made.done("threshold", made.shifted(20))])
+
+
 def constant() -> Contents:
     """An attack that gives every candidate the same score."""
     made = bench(seed=7)
@@ -267,6 +273,7 @@ CASES: dict[str, Callable[[], Contents]] = {
         empty,
         label_only,
         tiny,
+        small,
         constant,
         many_classes,
         claimed,

@@ -24,6 +24,7 @@ LEVELS = {
     "failed": "instrument failed",
     "empty": "nothing measured",
     "label_only": "leak",
+    "small": "leak",
     "tiny": "undecided",
     "constant": "no leak found",
     "many_classes": "leak",

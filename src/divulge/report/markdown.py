@@ -4,6 +4,7 @@ import re
 
 from divulge.report import words
 from divulge.report.schema import AttackRow, Conclusion, Summary
+from divulge.report.unmeasured import up_to
 
 _COLUMNS = ("auc", "tpr@0.01", "epsilon")
 _LONGEST = 500
@@ -68,7 +69,8 @@ def _table(summary: Summary) -> str:
     heading = ["Attack", *map(words.title, _COLUMNS), "Controls"]
     lines = [heading, ["---"] * len(heading), *(_cells(row) for row in summary.attacks)]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-    return f"{table}\n\nIntervals hold for 95 % each; an epsilon bound is a lower limit."
+    notes = ["Intervals hold for 95 % each; an epsilon bound is a lower limit."]
+    return "\n\n".join([table, " ".join([*notes, *up_to(summary.attacks, _COLUMNS)])])
 
 
 def _cells(row: AttackRow) -> list[str]:
@@ -76,7 +78,9 @@ def _cells(row: AttackRow) -> list[str]:
     if row.status != "done":
         return [label, f"{row.status}: {inert(row.reason)}", *[""] * len(_COLUMNS)]
     values = [
-        words.measured(name, row.metrics[name]) if name in row.metrics else "not measurable"
+        words.measured(name, row.metrics[name], row.unmeasured)
+        if name in row.metrics
+        else "not measurable"
         for name in _COLUMNS
     ]
     if row.control is None:

@@ -103,10 +103,10 @@ class ControlRow:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A ROC curve: the best TPR at each FPR, with a Clopper-Pearson band for the TPR.
+    """A ROC curve: the TPR at each FPR, with the 95 % interval that tables print for it.
 
-    Between two points the curve is flat and then steps up, so what is drawn is never above what
-    the attack achieved.
+    Each interval holds for its point alone. Between two points the curve is drawn flat and then
+    steps up, so what is drawn is never above what the attack achieved.
     """
 
     fpr: tuple[float, ...]
