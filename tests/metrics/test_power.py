@@ -65,7 +65,7 @@ def test_three_records_see_nothing() -> None:
 
 @pytest.mark.parametrize("leak", [{"auc": 0.65}, {"exposed": 0.1}])
 def test_what_is_needed_is_enough_and_half_of_it_is_not(leak: dict[str, float]) -> None:
-    size = needed(**leak)
+    size = needed(**leak)  # type: ignore[arg-type]
     assert size is not None
     name, asked = next(iter(leak.items()))
     found = getattr(visible(size, size, critical_deviation(size, size)), name)
@@ -83,4 +83,4 @@ def test_a_leak_too_small_to_be_seen_needs_too_many() -> None:
 )
 def test_what_is_no_leak_is_refused(leak: dict[str, float]) -> None:
     with pytest.raises(SpecError, match="give one of the two"):
-        needed(**leak)
+        needed(**leak)  # type: ignore[arg-type]

@@ -51,7 +51,7 @@ def visible(members: int, nonmembers: int, critical: float, power: float = POWER
     Examples:
         >>> seen = visible(200, 200, critical=2.8)
         >>> round(seen.auc, 2), round(seen.exposed, 3)
-        (0.6, 0.045)
+        (0.6, 0.04)
     """
     return Visible(
         _visible_auc(members, nonmembers, critical, power),

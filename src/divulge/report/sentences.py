@@ -243,9 +243,9 @@ def next_step(level: Level, shadows: Shadows = "none", enough: int | None = None
     """
     stronger = "" if shadows != "none" else "Try the attacks with shadow models, which find more. "
     return {
-        "leak": "Compare defences on the same records with `divulge compare`, choose one, and "
-        "audit the model that it trains.",
-        "no leak found": f"{stronger}To see smaller leaks, give more records: `divulge plan` says "
+        "leak": "Compare defences on the same records (divulge compare), choose one, and audit "
+        "the model that it trains.",
+        "no leak found": f"{stronger}To see smaller leaks, give more records; divulge plan says "
         "how many.",
         "undecided": f"Give at least {enough} members and as many non-members, and run the audit "
         "again.",

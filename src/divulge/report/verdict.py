@@ -14,6 +14,7 @@ import numpy as np
 
 from divulge.core import Check, Measured, Membership, Scores, Verdict
 from divulge.metrics import measure, power
+from divulge.metrics.intervals import CONFIDENCE
 from divulge.metrics.max_test import (
     LEVEL,
     SHARES,
@@ -32,14 +33,20 @@ DECIDING_FPRS = (0.01, 0.1)
 CHANCE_AUC = 0.5
 
 
-def deciding_fpr(nonmembers: int) -> float | None:
+def deciding_fpr(nonmembers: int, attacks: int = 1) -> float | None:
     """The first of `DECIDING_FPRS` at which these non-members support a lower limit.
+
+    Args:
+        nonmembers: how many there are.
+        attacks: how many the limit holds for at once.
 
     Examples:
         >>> deciding_fpr(368), deciding_fpr(367), deciding_fpr(35)
         (0.01, 0.1, None)
     """
-    return next((fpr for fpr in DECIDING_FPRS if nonmembers >= fewest_nonmembers(fpr)), None)
+    confidence = 1 - (1 - CONFIDENCE) / attacks
+    enough = (f for f in DECIDING_FPRS if nonmembers >= fewest_nonmembers(f, confidence))
+    return next(enough, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +235,7 @@ def _case(
 ) -> sentences.Case:
     members = sum(int(member.sum()) for _, member in models)
     nonmembers = sum(int((~member).sum()) for _, member in models)
-    fpr = deciding_fpr(min(int((~member).sum()) for _, member in models))
+    fpr = deciding_fpr(min(int((~member).sum()) for _, member in models), len(test.p))
     return sentences.Case(
         row=speaker.row,
         auc=together.metrics["auc"],
