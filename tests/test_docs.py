@@ -265,7 +265,8 @@ def test_settings_in_the_documentation_are_valid(block: str) -> None:
     parsed = spec.parse(table, "the documentation")
     assert spec.federated_attacks(parsed) if parsed.federated else spec.attacks(parsed)
     asked = parsed.gate
-    assert gate.Gate(tuple(asked.fail_on), asked.fail_above, section=parsed.federated or "")
+    wanted = gate.Gate(tuple(asked.fail_on), asked.fail_above, section=parsed.federated or "")
+    assert wanted.ceilings == asked.fail_above
 
 
 def test_each_metric_and_each_extra_is_documented() -> None:
