@@ -64,5 +64,5 @@ class MissingExtra(DivulgeError):
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(
             f"expected the package {package!r} to be installed, it is not: "
-            f"run `pip install 'divulge[{extra}]'`"
+            f"run `pip install '.[{extra}]'` in a checkout of divulge"
         )

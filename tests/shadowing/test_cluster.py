@@ -154,6 +154,6 @@ def test_workers_that_do_not_exist(name: str) -> None:
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'divulge\[ray\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install '\.\[ray\]'"):
         workers.named("ray")
     assert isinstance(workers.named("local"), workers.Local)

@@ -126,5 +126,5 @@ def test_a_published_model_needs_torchvision() -> None:
     try:
         import torchvision  # noqa: F401
     except ImportError:
-        with pytest.raises(MissingExtra, match=r"divulge\[images\]"):
+        with pytest.raises(MissingExtra, match=r"pip install '\.\[images\]'"):
             published("resnet18")
