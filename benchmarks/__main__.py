@@ -11,6 +11,7 @@ from benchmarks import (
     decaf,
     decaf_curve,
     dp_sgd,
+    exposed,
     false_claims,
     federated_utility,
     federation,
@@ -65,6 +66,7 @@ BENCHMARKS = {
         for name in which_client.TASKS
     },
     "colluder": Benchmark(colluder.SUMMARY, colluder.run),
+    "exposed": Benchmark(exposed.SUMMARY, exposed.run),
     "false-claims": Benchmark(false_claims.SUMMARY, false_claims.run),
     "genotype-kernel": Benchmark(genotype_kernel.SUMMARY, genotype_kernel.run),
     "full-width": Benchmark(full_width.SUMMARY, full_width.run),

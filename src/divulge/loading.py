@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Shaped
@@ -96,7 +96,7 @@ def load(spec: sections.AuditSpec, folder: Path) -> Subject:
         guarantee=_claimed(spec.target),
         known=Known(**spec.known.model_dump()) if spec.known else None,
         columns=_columns(data, folder) if spec.known else (),
-        ids=_ids(str(data.members), data.id, members, folder) if data.id else None,
+        ids=_ids(str(data.members), members, data.id, folder) if data.id else None,
     )
     defence = answer_defence(spec.target.answers)
     return subject if defence is None else subject.behind(defence, spec.seed)
@@ -185,20 +185,29 @@ def _claimed(spec: sections.TargetSpec | sections.PredictionsSpec) -> Guarantee 
     return Guarantee(spec.epsilon, spec.delta)
 
 
-def pool(data: sections.DataSpec, folder: Path) -> tuple[Records, Records | None]:
+class Pool(NamedTuple):
+    """All records, members or not."""
+
+    records: Records
+    reference: Records | None
+    ids: Shaped[np.ndarray, " records"] | None
+    """The user's own; None if no column was named."""
+
+
+def pool(data: sections.DataSpec, folder: Path) -> Pool:
     """All records, members or not, and reference records."""
     read = partial(records_of, label=data.label, folder=folder, own_id=data.id)
-    first, *rest = map(read, _sets(data))
-    records = first.joined(rest[0]) if rest else first
+    names = [data.records] if data.records else [str(data.members), str(data.nonmembers)]
+    sets = [read(name) for name in names]
+    records = sets[0].joined(sets[1]) if len(sets) > 1 else sets[0]
     reference = read(data.reference) if data.reference else None
     if reference is not None:
         records.joined(reference)  # refuses other shapes
-    return records, reference
-
-
-def _sets(data: sections.DataSpec) -> list[str]:
-    """What all records together are named by."""
-    return [data.records] if data.records else [str(data.members), str(data.nonmembers)]
+    ids = None
+    if data.id:
+        own = [_ids(*named, data.id, folder) for named in zip(names, sets, strict=True)]
+        ids = np.concatenate(own)
+    return Pool(records, reference, ids)
 
 
 def shadow_plan(
@@ -274,15 +283,13 @@ def _columns(data: sections.DataSpec, folder: Path) -> tuple[str, ...]:
     return () if objects.split(where)[1] else files.features(folder / where, data.label, data.id)
 
 
-def _ids(
-    where: str, own_id: str, records: Records, folder: Path
-) -> Shaped[np.ndarray, " records"]:
+def _ids(where: str, records: Records, own_id: str, folder: Path) -> Shaped[np.ndarray, " records"]:
     """The user's own ids of these records.
 
     Args:
         where: the name of the records.
-        own_id: the column of their file; where they are an object, that of the ids likewise.
         records: how many ids there have to be.
+        own_id: the column of their file; where they are an object, that of the ids likewise.
         folder: where relative paths start.
     """
     if not objects.split(where)[1]:

@@ -5,6 +5,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from jaxtyping import Shaped
+
 from divulge import across, auditing, loading, sections, spec
 from divulge.core import MembershipAttack, Records
 from divulge.data import augment
@@ -26,6 +29,8 @@ class Question:
     attacks: tuple[MembershipAttack, ...]
     class_names: tuple[str, ...]
     delta: float
+    ids: Shaped[np.ndarray, " records"] | None = None
+    """The user's own."""
 
     def others(self, target: int) -> list[int]:
         """The models that a target is compared with: those that follow it, as on a clock."""
@@ -47,6 +52,7 @@ def question(
     seed: int,
     delta: float | None,
     name: str,
+    ids: Shaped[np.ndarray, " records"] | None = None,
 ) -> Question:
     """The question, if it can be asked.
 
@@ -91,6 +97,7 @@ def question(
         attacks=attacks,
         class_names=class_names,
         delta=delta,
+        ids=ids,
     )
 
 
@@ -103,11 +110,11 @@ def from_spec(settings: sections.AuditSpec, folder: Path) -> Question:
     asked, data = settings.leave_one_out, settings.data
     if asked is None or data is None:
         raise SpecError("expected [leave_one_out] and [data], got another audit")
-    records, reference = loading.pool(data, folder)
+    loaded = loading.pool(data, folder)
     answers = loading.answer_defence(asked.answers)
     return question(
-        records,
-        reference,
+        loaded.records,
+        loaded.reference,
         loading.shadow_plan(asked.train, asked.models, asked.output, folder, answers=answers),
         ways=loading.ways(asked.augment, folder),
         targets=asked.targets,
@@ -118,4 +125,5 @@ def from_spec(settings: sections.AuditSpec, folder: Path) -> Question:
         seed=settings.seed,
         delta=settings.metrics.delta,
         name=settings.name,
+        ids=loaded.ids,
     )

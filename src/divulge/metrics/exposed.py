@@ -26,9 +26,9 @@ rate; m members contribute q at most. With ties a p-value counts all non-members
 only raises it. Exposure may depend on hardness in any way: unexposed members are then not typical
 of non-members, but all members together would have been, and the bound counts all m.
 
-**What the rate is not.** It is a mean over the whole list and over audits. It promises nothing about
-one class, or one record, of the list. It holds for an attack that was chosen before its scores were
-held against the truth.
+**What the rate is not.** It is a mean over the whole list and over audits. It promises nothing
+about one class, or one record, of the list. It holds for an attack that was chosen before its
+scores were held against the truth.
 
 References:
     Bates, Candès, Lei, Romano and Sesia (2023), Testing for outliers with conformal p-values,

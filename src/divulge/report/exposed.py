@@ -1,11 +1,10 @@
-"""Members exposed beyond doubt: by which attack, how many, and which; the statistics are in
-`divulge.metrics.exposed`.
+"""Members exposed beyond doubt: by which attack, how many, and which.
 
-**The attack is chosen before its scores are held against the truth**: the first of `PREFERRED` that
-passed its controls, else the first one asked for that did. Of several lists the longest, or that of
-the attack with the highest AUC, is too often the one with the most false discoveries, so the rate
-would have to be corrected for the choice; that costs more than a weaker attack does, because k
-attacks need k times as many non-members for the same list.
+`divulge.metrics.exposed` has the statistics. **The attack is chosen before its scores are held
+against the truth**: the first of `PREFERRED` that passed its controls, else the first one asked for
+that did. Of the lists of several attacks, the longest is the one with too many false discoveries,
+so the rate would have to be corrected for the choice. That costs more than a weaker attack does: to
+list as few members, k attacks need k times as many non-members.
 """
 
 import csv
@@ -18,7 +17,7 @@ import numpy as np
 from jaxtyping import Int
 
 from divulge.metrics import exposed as metrics
-from divulge.metrics.membership import Score
+from divulge.metrics.membership import Score, Unmeasurable
 from divulge.report import words
 from divulge.report.parts import Candidates, Contents
 from divulge.report.schema import (
@@ -118,8 +117,8 @@ def _reason(attack: AttackRow | None, confounding: str) -> str:
         return "No attack passed its controls, so that no score says anything about a record."
     if confounding:
         return (
-            "Members and non-members differ by themselves, so a member’s score cannot be held "
-            "against those of the non-members."
+            "Members and non-members differ by themselves, so the scores of "
+            "non-members do not show how a member scores that is not exposed."
         )
     return ""
 
@@ -128,18 +127,18 @@ def _list(q: metrics.PValues, rate: float, outside: int) -> ExposedList:
     fewest = metrics.fewest_listed(len(q), outside, rate)
     enough = metrics.nonmembers_for(len(q), 1, rate)
     listed = None if fewest is None else int(np.sum(q <= rate))
-    at, have = f"At a false-discovery rate of {words.percent(rate)}", f"With {outside:,} non-members"
-    if listed is None:
-        any_list = metrics.nonmembers_for(1, 1, rate)
-        said = (
-            f"{at}: not measured. {have} every list is empty, whatever the scores: a list of all "
-            f"members needs {any_list:,}, one that can hold a single member {enough:,}."
-        )
+    at = f"At a false-discovery rate of {words.percent(rate)}"
+    if fewest is None:
+        said = f"{at}: not measured. {_too_few(len(q), outside, rate)}"
     elif listed:
-        said = f"{at}: {listed:,} of {words.count(len(q), 'member')}."
+        said = f"{at}: {listed:,} of {words.count(len(q), 'member')} are exposed beyond doubt."
+    elif fewest > 1:
+        said = (
+            f"{at}: none. With {words.count(outside, 'non-member')} a list holds at least "
+            f"{fewest:,} members, or none. To list a single member, give {enough:,}."
+        )
     else:
-        said = f"{at}: none. {have} a list holds at least {words.count(fewest or 1, 'member')}"
-        said += f", or nobody; {enough:,} would let it hold one alone." if (fewest or 1) > 1 else "."
+        said = f"{at}: none."
     return ExposedList(rate, listed, fewest, enough, said)
 
 
@@ -184,6 +183,26 @@ def records(contents: Contents, summary: Summary) -> Iterator[ExposedRecord]:
             float(ranks.p[at]) if measured else None,
             float(ranks.q[at]) if measured else None,
         )
+
+
+def check(found: ExposedRecords, members: int, nonmembers: int, q: float) -> None:
+    """Refuse a list that would be empty whatever the scores are: it would look like good news.
+
+    Raises:
+        Unmeasurable: nothing was measured, or there are too few non-members for this rate.
+    """
+    if found.reason:
+        raise Unmeasurable(found.reason)
+    if metrics.fewest_listed(members, nonmembers, q) is None:
+        raise Unmeasurable(_too_few(members, nonmembers, q))
+
+
+def _too_few(members: int, nonmembers: int, q: float) -> str:
+    return (
+        f"With {words.count(nonmembers, 'non-member')} every list is empty, whatever the scores. "
+        f"Give at least {metrics.nonmembers_for(1, 1, q):,} for a list that can hold all members, "
+        f"{metrics.nonmembers_for(members, 1, q):,} for one that can hold a single member."
+    )
 
 
 def table(members: Iterable[ExposedRecord]) -> bytes:

@@ -9,7 +9,7 @@ from divulge.report.summary import summarise
 
 
 def write_all(contents: Contents) -> dict[str, bytes]:
-    """The files of a run's report: the page, ``summary.json``, ``summary.md``, figures, exposed.csv.
+    """The files of a run's report: page, summary.json, summary.md, exposed.csv, figures.
 
     Figures that the run cannot support, such as classes too small to compare, are left out.
 
