@@ -10,6 +10,7 @@ from divulge.attacks.threshold import Threshold
 from divulge.core import ModelView, Need, Scores, Status
 from divulge.errors import SpecError, TargetError
 from divulge.metrics import delong
+from divulge.metrics.measure import METRICS, measure
 
 from . import table, worlds
 
@@ -56,8 +57,8 @@ def test_an_attack_that_breaks_is_a_finding_that_says_why(how: str, reason: str)
 
 def test_every_metric_is_measured_or_said_to_be_unmeasurable() -> None:
     score = np.arange(600.0)
-    measured = auditing.measure(Scores(score), worlds.leaky().truth)
-    assert {*measured.metrics, *measured.unmeasured} == set(auditing.METRICS)
+    measured = measure(Scores(score), worlds.leaky().truth)
+    assert {*measured.metrics, *measured.unmeasured} == set(METRICS)
     assert set(measured.unmeasured) == {"tpr@0.001"}
     assert "at least 1000" in measured.unmeasured["tpr@0.001"]
 

@@ -1,4 +1,4 @@
-"""divulge measures what a trained model gives away about its training data.
+"""divulge audits the privacy of machine learning models and of federated learning.
 
 ``divulge.audit(model, members=(x, y), nonmembers=(x2, y2))`` returns what it found; its
 ``.report()`` writes the page.

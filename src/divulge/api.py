@@ -8,6 +8,7 @@ from typing import Any, Literal
 from divulge import catalog, demo, loading, sections, spec
 from divulge.core import AnswerDefence, Guarantee, MembershipAttack
 from divulge.data import augment as augmenting
+from divulge.data.ids import as_ids
 from divulge.data.masks import Known
 from divulge.errors import SpecError
 from divulge.perform import check_distinct, perform
@@ -132,7 +133,7 @@ def audit(
         guarantee=guarantee,
         known=known,
         columns=_columns(members),
-        ids=None if ids is None else loading.as_ids(ids, inside, "ids"),
+        ids=None if ids is None else as_ids(ids, len(inside), "ids"),
     )
     if answers is not None:
         subject = subject.behind(answers, seed)

@@ -94,11 +94,11 @@ def prepare(
         compared(shadows, view, seed),
         None if view.known is None else ModelView(target, candidates, subject.reference),
         shadows,
-        _ids(subject)[order] if subject.ids is not None else None,
+        _ids_of(subject)[order] if subject.ids is not None else None,
     )
 
 
-def _ids(subject: Subject) -> Shaped[np.ndarray, " records"]:
+def _ids_of(subject: Subject) -> Shaped[np.ndarray, " records"]:
     """Those of the members, followed by nothing for each non-member."""
     assert subject.ids is not None
     return np.concatenate([subject.ids, np.full(len(subject.nonmembers), "")])

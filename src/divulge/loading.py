@@ -5,15 +5,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from jaxtyping import Shaped
 
 from divulge import catalog, objects, sections
 from divulge.core import AnswerDefence, Guarantee, Records, Target
-from divulge.data import augment, columns, files
+from divulge.data import augment, files, ids
 from divulge.data.augment import Change
+from divulge.data.ids import Ids
 from divulge.data.masks import Known
 from divulge.defences.defended import Defended
 from divulge.errors import DataError, SpecError
@@ -45,7 +45,7 @@ class Subject:
     """What the attacker knows of each candidate; None is all."""
     columns: tuple[str, ...] = ()
     """Names of the features, if they have any."""
-    ids: Shaped[np.ndarray, " members"] | None = None
+    ids: Ids | None = None
     """The user's own, one a member."""
 
     def behind(self, defence: AnswerDefence, key: int) -> "Subject":
@@ -96,7 +96,7 @@ def load(spec: sections.AuditSpec, folder: Path) -> Subject:
         guarantee=_claimed(spec.target),
         known=Known(**spec.known.model_dump()) if spec.known else None,
         columns=_columns(data, folder) if spec.known else (),
-        ids=_ids(str(data.members), members, data.id, folder) if data.id else None,
+        ids=ids_of(str(data.members), members, data.id, folder) if data.id else None,
     )
     defence = answer_defence(spec.target.answers)
     return subject if defence is None else subject.behind(defence, spec.seed)
@@ -144,7 +144,7 @@ def predictions(spec: sections.PredictionsSpec, folder: Path) -> Subject:
         class_names=spec.class_names,
         fingerprint=saved.fingerprint_file(path),
         guarantee=_claimed(spec),
-        ids=columns.ids(path, spec.id)[answers.member] if spec.id else None,
+        ids=ids.read(path, spec.id, len(rows))[answers.member] if spec.id else None,
     )
 
 
@@ -183,31 +183,6 @@ def _claimed(spec: sections.TargetSpec | sections.PredictionsSpec) -> Guarantee 
     if spec.epsilon is None or spec.delta is None:
         return None
     return Guarantee(spec.epsilon, spec.delta)
-
-
-class Pool(NamedTuple):
-    """All records, members or not."""
-
-    records: Records
-    reference: Records | None
-    ids: Shaped[np.ndarray, " records"] | None
-    """The user's own; None if no column was named."""
-
-
-def pool(data: sections.DataSpec, folder: Path) -> Pool:
-    """All records, members or not, and reference records."""
-    read = partial(records_of, label=data.label, folder=folder, own_id=data.id)
-    names = [data.records] if data.records else [str(data.members), str(data.nonmembers)]
-    sets = [read(name) for name in names]
-    records = sets[0].joined(sets[1]) if len(sets) > 1 else sets[0]
-    reference = read(data.reference) if data.reference else None
-    if reference is not None:
-        records.joined(reference)  # refuses other shapes
-    ids = None
-    if data.id:
-        own = [_ids(*named, data.id, folder) for named in zip(names, sets, strict=True)]
-        ids = np.concatenate(own)
-    return Pool(records, reference, ids)
 
 
 def shadow_plan(
@@ -283,7 +258,7 @@ def _columns(data: sections.DataSpec, folder: Path) -> tuple[str, ...]:
     return () if objects.split(where)[1] else files.features(folder / where, data.label, data.id)
 
 
-def _ids(where: str, records: Records, own_id: str, folder: Path) -> Shaped[np.ndarray, " records"]:
+def ids_of(where: str, records: Records, own_id: str, folder: Path) -> Ids:
     """The user's own ids of these records.
 
     Args:
@@ -291,31 +266,15 @@ def _ids(where: str, records: Records, own_id: str, folder: Path) -> Shaped[np.n
         records: how many ids there have to be.
         own_id: the column of their file; where they are an object, that of the ids likewise.
         folder: where relative paths start.
-    """
-    if not objects.split(where)[1]:
-        return as_ids(files.ids(folder / where, own_id), records, where)
-    value = objects.named(own_id, folder)
-    return as_ids(objects.called(value, own_id) if callable(value) else value, records, own_id)
-
-
-def as_ids(values: Any, records: Records, where: str) -> Shaped[np.ndarray, " records"]:
-    """The user's own ids as texts, one a record.
-
-    Args:
-        values: texts or numbers.
-        records: whose ids they are.
-        where: what to call them in a message.
 
     Raises:
-        DataError: they are not one a record, or too long.
+        DivulgeError: there are none of this name, or they do not fit.
     """
-    ids = columns.texts(values, where)
-    if len(ids) != len(records):
-        raise DataError(
-            f"expected {len(records)} ids in {where}, one a record, got {len(ids)}: give them in "
-            "the order of the records"
-        )
-    return ids
+    if not objects.split(where)[1]:
+        return ids.read(folder / where, own_id, len(records))
+    value = objects.named(own_id, folder)
+    value = objects.called(value, own_id) if callable(value) else value
+    return ids.as_ids(value, len(records), own_id)
 
 
 def as_records(pair: Any, where: str) -> Records:

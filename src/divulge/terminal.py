@@ -31,8 +31,9 @@ def show(audit: Audit | LeaveOneOut | FederatedAudit) -> None:
     summary = audit.summary
     verdict, claim = summary.verdict, summary.claim
     console.print(f"\n[bold]{escape(verdict.headline)}[/bold]")
-    for sentence in verdict.sentences:
-        console.print(escape(sentence))
+    for sentence in (*verdict.sentences, verdict.sensitivity, f"Next: {verdict.next_step}"):
+        if sentence:
+            console.print(escape(sentence))
     if claim is not None and claim.sentence not in verdict.sentences:
         colour = "red" if claim.outcome == "contradicted" else "default"
         console.print(f"[{colour}]Claim:[/{colour}] {escape(claim.sentence)}")

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from divulge import auditing
 from divulge.core import (
     Check,
     Claim,
@@ -20,6 +19,7 @@ from divulge.core import (
     Status,
     Verdict,
 )
+from divulge.metrics.measure import measure
 from divulge.report.files import write_all
 from divulge.report.schema import Shadows, Summary
 from divulge.report.summary import summarise
@@ -71,7 +71,7 @@ class Bench:
         self, name: str, score: np.ndarray, control: Control | None = SOUND, **settings: Any
     ) -> Entry:
         """A finished attack."""
-        metrics, unmeasured = auditing.measure(Scores(score), Membership(self.member))
+        metrics, unmeasured = measure(Scores(score), Membership(self.member))
         finding = Finding(
             name,
             name.partition("(")[0],

@@ -14,7 +14,7 @@ from divulge.comparing.result import Entered, Plan
 from divulge.comparing.rivals import Rival
 from divulge.core import Records
 from divulge.errors import SpecError, did_you_mean
-from divulge.in_turn.question import Question, question
+from divulge.in_turn.question import Question, pool, question
 from divulge.perform import environment
 
 FOLDER = "defences"
@@ -48,7 +48,7 @@ def from_spec(settings: spec.CompareSpec, folder: Path) -> Asked:
     """
     attacks = spec.attacks(settings)
     entered = rivals.named(settings, folder)
-    records, reference, ids = loading.pool(settings.data, folder)
+    records, reference, ids = pool(settings.data, folder)
     return asked(
         entered,
         records,

@@ -41,52 +41,26 @@ def read(path: Path, names: Sequence[str]) -> Float[np.ndarray, "records columns
         return _parquet(path, names) if path.suffix == ".parquet" else _csv(path, names)
 
 
-LONGEST_ID = 200
-"""Characters: one long text would make every id as long in memory."""
-
-
-def ids(path: Path, name: str) -> Shaped[np.ndarray, " records"]:
-    """A column as texts, one a record: the user's own ids.
+def texts(path: Path, name: str) -> list[str]:
+    """One column as texts, empty where a cell is.
 
     Raises:
-        DataError: the file is damaged, the column is missing, or a text is too long.
+        DataError: the file is damaged, or the column is missing.
         MissingExtra: the file is Parquet, and pyarrow is not installed.
     """
     names = header(path)
     if names.count(name) != 1:
         raise DataError(
-            f"expected one column {name!r} with ids in {path}, got {', '.join(names[:20])}: name "
-            "the column of ids as it is called there"
+            f"expected one column {name!r} in {path}, got {', '.join(names[:20])}: name it as it "
+            "is called there"
         )
     with _readable(path):
         if path.suffix == ".parquet":
             cells = _parquet_file(path).read(columns=[name]).column(name).to_pylist()
-        else:
-            with path.open(newline="", encoding="utf-8-sig") as file:
-                at = names.index(name)
-                cells = [row[at] if at < len(row) else "" for row in csv.reader(file) if row][1:]
-        return texts(["" if cell is None else cell for cell in cells], str(path))
-
-
-def texts(values: Any, where: str) -> Shaped[np.ndarray, " records"]:
-    """Ids as an array of texts.
-
-    Args:
-        values: one a record: texts or numbers.
-        where: what to call them in a message.
-
-    Raises:
-        DataError: there is no list of them, or one is too long.
-    """
-    if isinstance(values, str) or np.ndim(values) != 1:
-        raise DataError(f"expected one id per record in {where}, got {type(values).__name__}")
-    listed = [str(value) for value in values]
-    if max(map(len, listed), default=0) > LONGEST_ID:
-        raise DataError(
-            f"expected ids of at most {LONGEST_ID} characters in {where}, got longer ones: name "
-            "another column"
-        )
-    return np.array(listed, dtype=np.str_)
+            return ["" if cell is None else str(cell) for cell in cells]
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            at = names.index(name)
+            return [row[at] if at < len(row) else "" for row in csv.reader(file) if row][1:]
 
 
 def wrong_cell(path: Path, column: str, row: int, wanted: str, found: object) -> DataError:

@@ -4,7 +4,6 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Shaped
 
 from divulge.core import Records
 from divulge.data import columns
@@ -43,33 +42,27 @@ def features(path: Path, label: str = "label", own_id: str | None = None) -> tup
     return tuple(name for name in columns.header(path) if name not in (label, own_id))
 
 
-def ids(path: Path, name: str) -> Shaped[np.ndarray, " records"]:
-    """The user's own ids: a column of a table, or an array of an ``.npz`` file.
-
-    Raises:
-        DataError: they are not there, or no texts or numbers, one a record.
-    """
-    if path.suffix != ".npz":
-        return columns.ids(path, name)
-    return columns.texts(_arrays(path, name)[0], str(path))
-
-
 def _npz(path: Path, label: str, own_id: str | None) -> Records:
     del label, own_id
-    x, y = _arrays(path, "x", "y")
+    x, y = arrays(path, "x", "y")
     return Records(x, labels(y, str(path)))
 
 
-def _arrays(path: Path, *names: str) -> list[np.ndarray]:
+def arrays(path: Path, *names: str) -> list[np.ndarray]:
+    """The named arrays of an ``.npz`` file.
+
+    Raises:
+        DataError: they are not there, or the file is damaged or too large.
+    """
     try:
-        with zipfile.ZipFile(path) as archive:
-            size = sum(entry.file_size for entry in archive.infolist())
+        with zipfile.ZipFile(path) as packed:
+            size = sum(entry.file_size for entry in packed.infolist())
         if size > LARGEST:
             raise DataError(
                 f"expected at most {LARGEST} bytes in {path}, it would unpack to {size}: split it"
             )
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            return [arrays[name] for name in names]
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            return [archive[name] for name in names]
     except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
         raise DataError(
             f"expected arrays {' and '.join(names)} of numbers in {path}, got something else "

@@ -14,6 +14,7 @@ from divulge import across, atomic, build, catalog, loading, spec
 from divulge.across import LeaveOneOut
 from divulge.api import place
 from divulge.core import AnswerDefence, Challenge, Membership, MembershipAttack, ModelView
+from divulge.data.ids import as_ids
 from divulge.in_turn.question import Question, from_spec, question
 from divulge.perform import attacked, begun, derived
 from divulge.progress import Track, untracked
@@ -119,7 +120,7 @@ def leave_one_out(
         seed=seed,
         delta=delta,
         name=name,
-        ids=None if ids is None else loading.as_ids(ids, pool, "ids"),
+        ids=None if ids is None else as_ids(ids, len(pool), "ids"),
     )
     return perform(asked, None if run is None else _begun(Path(run), resume), track, who)
 

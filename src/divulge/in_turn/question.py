@@ -1,16 +1,17 @@
 """What is to be trained, and who is compared with whom."""
 
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Shaped
 
 from divulge import across, auditing, loading, sections, spec
 from divulge.core import MembershipAttack, Records
 from divulge.data import augment
+from divulge.data.ids import Ids
 from divulge.errors import SpecError
 from divulge.perform import check_distinct, derived
 from divulge.shadowing.plan import ShadowPlan, identity
@@ -29,7 +30,7 @@ class Question:
     attacks: tuple[MembershipAttack, ...]
     class_names: tuple[str, ...]
     delta: float
-    ids: Shaped[np.ndarray, " records"] | None = None
+    ids: Ids | None = None
     """The user's own."""
 
     def others(self, target: int) -> list[int]:
@@ -52,7 +53,7 @@ def question(
     seed: int,
     delta: float | None,
     name: str,
-    ids: Shaped[np.ndarray, " records"] | None = None,
+    ids: Ids | None = None,
 ) -> Question:
     """The question, if it can be asked.
 
@@ -101,6 +102,34 @@ def question(
     )
 
 
+class Pool(NamedTuple):
+    """All records, members or not."""
+
+    records: Records
+    reference: Records | None
+    ids: Ids | None
+    """The user's own; None if no column was named."""
+
+
+def pool(data: sections.DataSpec, folder: Path) -> Pool:
+    """All records that settings name, and reference records.
+
+    Raises:
+        DivulgeError: there are none of these names, or of different shapes.
+    """
+    read = partial(loading.records_of, label=data.label, folder=folder, own_id=data.id)
+    names = [data.records] if data.records else [str(data.members), str(data.nonmembers)]
+    sets = [read(name) for name in names]
+    records = sets[0].joined(sets[1]) if len(sets) > 1 else sets[0]
+    reference = read(data.reference) if data.reference else None
+    if reference is not None:
+        records.joined(reference)  # refuses other shapes
+    if not data.id:
+        return Pool(records, reference, None)
+    own = [loading.ids_of(*each, data.id, folder) for each in zip(names, sets, strict=True)]
+    return Pool(records, reference, np.concatenate(own))
+
+
 def from_spec(settings: sections.AuditSpec, folder: Path) -> Question:
     """The question that settings ask, with its records loaded.
 
@@ -110,7 +139,7 @@ def from_spec(settings: sections.AuditSpec, folder: Path) -> Question:
     asked, data = settings.leave_one_out, settings.data
     if asked is None or data is None:
         raise SpecError("expected [leave_one_out] and [data], got another audit")
-    loaded = loading.pool(data, folder)
+    loaded = pool(data, folder)
     answers = loading.answer_defence(asked.answers)
     return question(
         loaded.records,

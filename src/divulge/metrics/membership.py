@@ -147,6 +147,11 @@ def tpr_at_fpr(
     return Estimate(value, max(0.0, low), min(1.0, high))
 
 
+def fewest_nonmembers(fpr: float, confidence: float = CONFIDENCE) -> int:
+    """The smallest number of non-members with which the TPR at this FPR has a lower limit."""
+    return math.floor(math.log((1 - confidence) / 2) / math.log1p(-fpr)) + 1
+
+
 def precision_at_fpr(tpr: Estimate, fpr: float, prior: float) -> Estimate:
     """Of those accused, the share that are members, if a share ``prior`` of all records are.
 

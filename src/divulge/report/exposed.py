@@ -10,7 +10,7 @@ list as few members, k attacks need k times as many non-members.
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -71,20 +71,24 @@ def choose(rows: Sequence[AttackRow]) -> AttackRow | None:
 
 
 def find(
-    attack: AttackRow | None, score: Score | None, candidates: Candidates, confounding: str
+    rows: Sequence[AttackRow],
+    scores: Mapping[str, Score],
+    candidates: Candidates,
+    confounding: str,
 ) -> ExposedRecords:
     """How many members are exposed beyond doubt, and which.
 
     Args:
-        attack: what `choose` chose.
-        score: its scores; None without an attack.
+        rows: every attack that was asked for.
+        scores: those of each done attack, by its label.
         candidates: the truth, labels and positions.
         confounding: why members and non-members differ by themselves; empty if they do not.
     """
+    attack = choose(rows)
     reason = _reason(attack, confounding)
-    if attack is None or score is None or reason:
+    if attack is None or reason:
         return ExposedRecords(None if attack is None else attack.label, reason, (), ())
-    ranks = _rank(score, candidates)
+    ranks = _rank(scores[attack.label], candidates)
     outside = len(candidates.member) - len(ranks.order)
     lists = tuple(_list(ranks.q, rate, outside) for rate in RATES)
     return ExposedRecords(attack.label, "", lists, _groups(ranks))

@@ -3,7 +3,7 @@
 import re
 
 from divulge.report import words
-from divulge.report.schema import AttackRow, Summary
+from divulge.report.schema import AttackRow, Conclusion, Summary
 
 _COLUMNS = ("auc", "tpr@0.01", "epsilon")
 _LONGEST = 500
@@ -27,7 +27,7 @@ def render(summary: Summary) -> str:
     parts += [
         f"### {verdict.headline}",
         " ".join(inert(said) for said in verdict.sentences if said != verdict.confounding),
-        f"Audit: {inert(summary.name)}. Verdict: **{verdict.level}**.",
+        f"Audit: {inert(summary.name)}. Verdict: **{verdict.level}**{p_value(verdict)}.",
         _table(summary),
     ]
     if summary.claim and summary.claim.outcome != "contradicted":
@@ -38,10 +38,18 @@ def render(summary: Summary) -> str:
         parts.append(
             "**Warnings**\n\n" + "\n".join(f"- {inert(line)}" for line in verdict.warnings)
         )
-    if verdict.supposition:
-        parts.append(inert(verdict.supposition))
+    parts += [inert(said) for said in (verdict.sensitivity, verdict.supposition) if said]
+    parts.append(f"**Next:** {inert(verdict.next_step)}")
     parts.append(f"**Not measured:** {_left_out(summary)}")
     return "\n\n".join(parts) + "\n"
+
+
+def p_value(verdict: Conclusion) -> str:
+    """The p-value of a verdict in brackets; empty where nothing was measured."""
+    if verdict.p_value is None:
+        return ""
+    tested = words.count(verdict.tested, "attack")
+    return f" (p = {words.p_value(verdict.p_value)}, {tested} tested together)"
 
 
 def inert(text: str) -> str:

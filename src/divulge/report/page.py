@@ -61,6 +61,7 @@ def environment() -> jinja2.Environment:
     made.filters |= {
         "auc": words.auc,
         "count": words.count,
+        "p_value": words.p_value,
         "percent": words.percent,
         "rate": words.rate,
         "rounded_down": words.rounded_down,

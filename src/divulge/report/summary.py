@@ -44,14 +44,13 @@ def summarise(contents: Contents) -> Summary:
     confounding = sentences.confounding(checks)
     claim = weigh(manifest.claim, rows, scores, candidates.member, confounding)
     knows = words.plain(words.known(manifest.settings.get("known")))
-    verdict = judge(rows, scores, candidates.member, checks, manifest.shadows, claim, knows)
+    verdict = judge(
+        rows, scores, candidates.member, checks, manifest.shadows, claim, knows, manifest.delta
+    )
     shown = None
     if verdict.attack is not None:
         shown = _exposure(verdict.attack, scores[verdict.attack], candidates, manifest)
-    chosen = exposed.choose(rows)
-    listed = exposed.find(
-        chosen, None if chosen is None else scores[chosen.label], candidates, confounding
-    )
+    listed = exposed.find(rows, scores, candidates, confounding)
     return Summary(
         schema=SCHEMA,
         name=words.plain(manifest.name),

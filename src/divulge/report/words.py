@@ -139,6 +139,16 @@ def rounded_down(bound: float) -> str:
     return f"{math.floor(bound / unit) * unit:.3g}"
 
 
+def p_value(p: float) -> str:
+    """A p-value with two digits, or the smallest that is shown.
+
+    Examples:
+        >>> p_value(0.0315), p_value(0.00049)
+        ('0.032', '0.0005')
+    """
+    return f"{p:.4f}".rstrip("0") if p < 0.001 else f"{p:.2g}"
+
+
 def measured(name: str, estimate: Estimate) -> str:
     """A metric's value with its interval, in the manner of that metric."""
     style = {"auc": auc, "epsilon": epsilon}.get(name, rate)
