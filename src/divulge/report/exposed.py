@@ -215,12 +215,9 @@ def table(members: Iterable[ExposedRecord]) -> bytes:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(COLUMNS)
     for position, own, kind, score, p, q in members:
-        writer.writerow((position, cell(own), cell(kind), repr(score), _number(p), _number(q)))
+        # numbers whole: a rounded q could cross the rate that a reader filters by
+        writer.writerow((position, cell(own), cell(kind), score, p, q))
     return file.getvalue().encode()
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.6g}"
 
 
 def cell(text: str) -> str:
