@@ -8,6 +8,7 @@ from typing import Any, Literal
 from divulge import catalog, demo, loading, sections, spec
 from divulge.core import AnswerDefence, Guarantee, MembershipAttack
 from divulge.data import augment as augmenting
+from divulge.data.ids import as_ids
 from divulge.data.masks import Known
 from divulge.errors import SpecError
 from divulge.perform import check_distinct, perform
@@ -38,6 +39,7 @@ def audit(
     augment: Iterable[Any] = (),
     known: Known | None = None,
     workers: str = "local",
+    ids: Any = None,
     class_names: Iterable[str] = (),
     seed: int = 0,
     guarantee: Guarantee | None = None,
@@ -78,6 +80,7 @@ def audit(
         workers: who trains the shadows: ``"local"``, this process and those that it starts;
             ``"ray"``, a Ray cluster of this machine's cores; ``"ray:auto"`` or
             ``"ray:HOST:PORT"``, one that is there.
+        ids: your own, one a member: texts or numbers, for ``exposed.csv`` alone.
         class_names: one per class, for the report.
         seed: fixes every random choice.
         guarantee: the differential privacy that is claimed for the model, to be held against what
@@ -115,9 +118,10 @@ def audit(
     if plan is not None and pool is not None:
         own = loading.as_records(pool, "pool")
         plan = replace(plan, pool=own, pool_otherwise=augmenting.seen(own, ways))
+    inside = loading.as_records(members, "members")
     subject = loading.Subject(
         target=wrap.wrap(model, output, batch_size=batch_size, classes=classes),
-        members=loading.as_records(members, "members"),
+        members=inside,
         nonmembers=loading.as_records(nonmembers, "nonmembers"),
         reference=None if reference is None else loading.as_records(reference, "reference"),
         class_names=tuple(class_names),
@@ -129,6 +133,7 @@ def audit(
         guarantee=guarantee,
         known=known,
         columns=_columns(members),
+        ids=None if ids is None else as_ids(ids, len(inside), "ids"),
     )
     if answers is not None:
         subject = subject.behind(answers, seed)
@@ -156,6 +161,7 @@ def audit_predictions(
     probabilities: str = "p_*",
     label: str = "label",
     member: str = "member",
+    ids: str | None = None,
     output: Literal["probabilities", "logits"] = "probabilities",
     attacks: Iterable[MembershipAttack] | None = None,
     class_names: Iterable[str] = (),
@@ -175,6 +181,7 @@ def audit_predictions(
         probabilities: pattern of the columns that hold the answers, in the order of classes.
         label: the column with the true class, 0 to classes - 1.
         member: the column that says whether the model was trained on the record.
+        ids: the column with your own ids, for ``exposed.csv`` alone.
         output: what the answers are.
         attacks: see `audit`, as for the others.
         class_names: one per class.
@@ -193,6 +200,7 @@ def audit_predictions(
         probabilities=probabilities,
         label=label,
         member=member,
+        id=ids,
         output=output,
         class_names=tuple(class_names),
     )

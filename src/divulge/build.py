@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int
+from jaxtyping import Bool, Float64, Int, Shaped
 
 from divulge import auditing
 from divulge.core import (
@@ -49,6 +49,8 @@ class Prepared:
     """What only the auditor sees, where the attacker's view shows parts of the candidates."""
     shadows: ShadowPlan | None = None
     """As they are to be trained and asked."""
+    ids: Shaped[np.ndarray, " records"] | None = None
+    """The user's own, empty where a candidate has none."""
 
 
 def prepare(
@@ -92,7 +94,14 @@ def prepare(
         compared(shadows, view, seed),
         None if view.known is None else ModelView(target, candidates, subject.reference),
         shadows,
+        _ids_of(subject)[order] if subject.ids is not None else None,
     )
+
+
+def _ids_of(subject: Subject) -> Shaped[np.ndarray, " records"]:
+    """Those of the members, followed by nothing for each non-member."""
+    assert subject.ids is not None
+    return np.concatenate([subject.ids, np.full(len(subject.nonmembers), "")])
 
 
 def _view(

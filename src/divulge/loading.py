@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import numpy as np
 
 from divulge import catalog, objects, sections
 from divulge.core import AnswerDefence, Guarantee, Records, Target
-from divulge.data import augment, files
+from divulge.data import augment, files, ids
 from divulge.data.augment import Change
+from divulge.data.ids import Ids
 from divulge.data.masks import Known
 from divulge.defences.defended import Defended
 from divulge.errors import DataError, SpecError
@@ -43,6 +45,8 @@ class Subject:
     """What the attacker knows of each candidate; None is all."""
     columns: tuple[str, ...] = ()
     """Names of the features, if they have any."""
+    ids: Ids | None = None
+    """The user's own, one a member."""
 
     def behind(self, defence: AnswerDefence, key: int) -> "Subject":
         """The same with an answer defence before the model, and before its shadows.
@@ -75,23 +79,24 @@ def load(spec: sections.AuditSpec, folder: Path) -> Subject:
     if spec.target is None or spec.data is None:
         raise SpecError("expected [target] and [data], got [leave_one_out]: use leave_one_out_file")
     data = spec.data
+    read = partial(records_of, label=data.label, folder=folder, own_id=data.id)
+    members = read(str(data.members))
     target, fingerprint = _target(spec.target, folder)
     subject = Subject(
         target=target,
-        members=records_of(str(data.members), data.label, folder),
-        nonmembers=records_of(str(data.nonmembers), data.label, folder),
-        reference=records_of(data.reference, data.label, folder) if data.reference else None,
+        members=members,
+        nonmembers=read(str(data.nonmembers)),
+        reference=read(data.reference) if data.reference else None,
         class_names=data.class_names,
         fingerprint=fingerprint,
         budget=spec.target.budget,
         batch_size=spec.target.batch_size,
-        shadows=_shadows(spec.shadows, spec.target.output, data.label, folder)
-        if spec.shadows
-        else None,
+        shadows=_shadows(spec.shadows, spec.target.output, data, folder) if spec.shadows else None,
         augment=ways(spec.shadows.augment, folder) if spec.shadows else (),
         guarantee=_claimed(spec.target),
         known=Known(**spec.known.model_dump()) if spec.known else None,
-        columns=_columns(str(data.members), data.label, folder) if spec.known else (),
+        columns=_columns(data, folder) if spec.known else (),
+        ids=ids_of(str(data.members), members, data.id, folder) if data.id else None,
     )
     defence = answer_defence(spec.target.answers)
     return subject if defence is None else subject.behind(defence, spec.seed)
@@ -127,6 +132,7 @@ def predictions(spec: sections.PredictionsSpec, folder: Path) -> Subject:
         label=spec.label,
         member=spec.member,
         output=spec.output,
+        own_id=spec.id,
     )
     # the only "feature" of a record is its row; the target offers no features, so nobody reads it
     rows = np.arange(len(answers.label))[:, None]
@@ -138,6 +144,7 @@ def predictions(spec: sections.PredictionsSpec, folder: Path) -> Subject:
         class_names=spec.class_names,
         fingerprint=saved.fingerprint_file(path),
         guarantee=_claimed(spec),
+        ids=ids.read(path, spec.id, len(rows))[answers.member] if spec.id else None,
     )
 
 
@@ -178,19 +185,6 @@ def _claimed(spec: sections.TargetSpec | sections.PredictionsSpec) -> Guarantee 
     return Guarantee(spec.epsilon, spec.delta)
 
 
-def pool(data: sections.DataSpec, folder: Path) -> tuple[Records, Records | None]:
-    """All records, members or not, and reference records."""
-    if data.records is not None:
-        records = records_of(data.records, data.label, folder)
-    else:
-        groups = (records_of(str(w), data.label, folder) for w in (data.members, data.nonmembers))
-        records = next(groups).joined(next(groups))
-    reference = records_of(data.reference, data.label, folder) if data.reference else None
-    if reference is not None:
-        records.joined(reference)  # refuses other shapes
-    return records, reference
-
-
 def shadow_plan(
     train: str,
     models: int,
@@ -217,11 +211,11 @@ def shadow_plan(
 
 
 def _shadows(
-    spec: sections.ShadowsSpec, output: Output | None, label: str, folder: Path
+    spec: sections.ShadowsSpec, output: Output | None, data: sections.DataSpec, folder: Path
 ) -> ShadowPlan:
     pool: tuple[Records, ...] = ()
     if spec.pool:
-        own = records_of(spec.pool, label, folder)
+        own = records_of(spec.pool, data.label, folder, data.id)
         pool = (own, *augment.seen(own, ways(spec.augment, folder)))
     return shadow_plan(spec.train, spec.models, output, folder, pool)
 
@@ -237,29 +231,50 @@ def ways(names: Iterable[str], folder: Path) -> tuple[str | Change, ...]:
     return tuple(objects.named(n, folder) if objects.split(n)[1] else n for n in names)
 
 
-def records_of(where: str, label: str, folder: Path) -> Records:
+def records_of(where: str, label: str, folder: Path, own_id: str | None = None) -> Records:
     """Records by name: a data file, or arrays (or a function that returns them) in a Python file.
 
     Args:
         where: the name.
         label: the column of a table that holds the class.
         folder: where relative paths start.
+        own_id: a column that is no feature, where a table has it.
 
     Raises:
         DivulgeError: there are none of this name, or they are no records.
     """
     _, name = objects.split(where)
     if not name:
-        return files.read(folder / where, label)
+        return files.read(folder / where, label, own_id)
     value = objects.named(where, folder)
     if callable(value):
         value = objects.called(value, where)
     return as_records(value, where)
 
 
-def _columns(where: str, label: str, folder: Path) -> tuple[str, ...]:
+def _columns(data: sections.DataSpec, folder: Path) -> tuple[str, ...]:
     """The names of features, where a file has them."""
-    return () if objects.split(where)[1] else files.features(folder / where, label)
+    where = str(data.members)
+    return () if objects.split(where)[1] else files.features(folder / where, data.label, data.id)
+
+
+def ids_of(where: str, records: Records, own_id: str, folder: Path) -> Ids:
+    """The user's own ids of these records.
+
+    Args:
+        where: the name of the records.
+        records: how many ids there have to be.
+        own_id: the column of their file; where they are an object, that of the ids likewise.
+        folder: where relative paths start.
+
+    Raises:
+        DivulgeError: there are none of this name, or they do not fit.
+    """
+    if not objects.split(where)[1]:
+        return ids.read(folder / where, own_id, len(records))
+    value = objects.named(own_id, folder)
+    value = objects.called(value, own_id) if callable(value) else value
+    return ids.as_ids(value, len(records), own_id)
 
 
 def as_records(pair: Any, where: str) -> Records:

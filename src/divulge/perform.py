@@ -78,7 +78,7 @@ def begun(
         _manifest(prepared, shadows, attacks, settings, seed, delta, name), claim=claim
     )
     view, truth = prepared.challenge.view, prepared.challenge.truth
-    candidates = Candidates(truth.member, view.records.y, prepared.index)
+    candidates = Candidates(truth.member, view.records.y, prepared.index, prepared.ids)
     if run:
         run.begin(manifest, candidates)
     return Contents(manifest, candidates, ())

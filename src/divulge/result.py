@@ -5,12 +5,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from divulge import gate as rulings
 from divulge.core import Check, Finding, Membership, Scores
-from divulge.errors import MissingExtra
+from divulge.errors import MissingExtra, SpecError
 from divulge.metrics.measure import measure
+from divulge.report import exposed as exposing
 from divulge.report import files as report_files
 from divulge.report import summary as summaries
 from divulge.report.schema import Conclusion
@@ -49,6 +52,45 @@ class Audit:
     def summary(self) -> summaries.Summary:
         """All that the report shows."""
         return summaries.summarise(self.contents)
+
+    def exposed(self, q: float = 0.1) -> tuple[exposing.ExposedRecord, ...]:
+        """The members exposed beyond doubt, highest scores first; see `divulge.metrics.exposed`.
+
+        The attack is that of ``summary.exposed``, chosen before its scores were compared.
+
+        Args:
+            q: the false-discovery rate: at most this share of such lists, on average, are members
+                that would have scored as high had the model not been trained on them.
+
+        Raises:
+            SpecError: q is no rate above 0 and below 1.
+            Unmeasurable: with so few non-members every list is empty, or members and non-members
+                cannot be compared; says what would do.
+        """
+        if not 0 < q < 1:
+            raise SpecError(f"expected a false-discovery rate above 0 and below 1, got {q}")
+        summary = self.summary
+        sizes = summary.sizes
+        exposing.check(summary.exposed, sizes.members, sizes.nonmembers, q)
+        members = exposing.records(self.contents, summary)
+        return tuple(member for member in members if member.q is not None and member.q <= q)
+
+    def scores(self) -> "pd.DataFrame":
+        """One row per candidate: member, position, id, label, and each finished attack's score.
+
+        Raises:
+            MissingExtra: pandas is not installed.
+        """
+        candidates = self.contents.candidates
+        ids = candidates.ids
+        columns = {
+            "member": candidates.member,
+            "position": candidates.index,
+            "id": np.full(len(candidates.member), "") if ids is None else ids,
+            "label": candidates.label,
+        }
+        done = [entry for entry in self.contents.entries if entry.score is not None]
+        return _frame(columns | {entry.finding.label: entry.score for entry in done})
 
     @property
     def verdict(self) -> Conclusion:
@@ -136,10 +178,6 @@ class Audit:
         Raises:
             MissingExtra: pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingExtra("pandas", "pandas") from error
         rows: list[tuple[str, str, str | None, float | None, float | None, float | None]] = []
         for finding in self.findings:
             start = (finding.label, finding.status.value)
@@ -147,7 +185,7 @@ class Audit:
                 (*start, name, estimate.value, estimate.low, estimate.high)
                 for name, estimate in finding.metrics.items()
             ] or [(*start, None, None, None, None)]
-        return pd.DataFrame(rows, columns=["attack", "status", "metric", "value", "low", "high"])
+        return _frame(rows, ["attack", "status", "metric", "value", "low", "high"])
 
     def _repr_html_(self) -> str:
         # a frame of its own: the page's styles cannot reach the notebook, nor the notebook's it
@@ -170,6 +208,14 @@ def load(run: str | Path) -> Audit:
     """
     path = Path(run)
     return Audit(Run.open(path).contents(), path)
+
+
+def _frame(data: Any, columns: list[str] | None = None) -> "pd.DataFrame":
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise MissingExtra("pandas", "pandas") from error
+    return pd.DataFrame(data, columns=columns)
 
 
 def _measured(entry: Entry, truth: Membership, delta: float) -> Entry:

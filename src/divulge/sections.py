@@ -65,6 +65,8 @@ class DataSpec(Section):
     reference: str | None = None
     label: str = "label"
     """The column of a table that holds the class."""
+    id: str | None = None
+    """The column that holds your own ids, no feature; ``file.py:name`` beside such records."""
     class_names: tuple[str, ...] = ()
 
 
@@ -75,6 +77,8 @@ class PredictionsSpec(Section):
     probabilities: str = "p_*"
     label: str = "label"
     member: str = "member"
+    id: str | None = None
+    """The column that holds your own ids."""
     output: Literal["probabilities", "logits"] = "probabilities"
     class_names: tuple[str, ...] = ()
     epsilon: Epsilon | None = None

@@ -2,12 +2,12 @@
 
     RUN/
       run.json          schema version, settings, seed, environment, data, checks
-      candidates.npz    member, label, index: one entry a candidate
+      candidates.npz    member, label, index, and ids if there are any: one entry a candidate
       findings/KEY.json a finding with its controls; KEY.npz its scores; KEY.seconds its time
       shadows/KEY.npy   what the shadow models say of the candidates and reference records, one row
                         a model; KEY.json which rows count
       answers.sqlite    the model's answers, so that none is asked for twice
-      report.html, summary.json, summary.md, figures/
+      report.html, summary.json, summary.md, exposed.csv, figures/
 
 Each file is written beside its place and moved there, so that it is whole or absent; a finding's
 JSON comes last and makes it count. KEY is a digest of the challenge, the attack's settings and
@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import pydantic
-from jaxtyping import Bool, Float64, Int
+from jaxtyping import Bool, Float64, Int, Shaped
 
 from divulge import atomic
 from divulge.core import Check, Claim, Control, Finding
@@ -75,6 +75,8 @@ class Candidates:
     label: Int[np.ndarray, " records"]
     index: Int[np.ndarray, " records"]
     """Position among the members (or among the non-members) as the user gave them."""
+    ids: Shaped[np.ndarray, " records"] | None = None
+    """The user's own, as texts, empty where there is none; None if no column was named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,8 @@ class Run:
                 )
             manifest = replace(manifest, created=before.created)
         arrays = {"member": candidates.member, "label": candidates.label, "index": candidates.index}
+        if candidates.ids is not None:
+            arrays["ids"] = candidates.ids
         atomic.write_arrays(self.path / "candidates.npz", arrays)
         self.write("run.json", atomic.to_json(manifest, Manifest))
 
@@ -251,14 +255,8 @@ class Run:
             StoreError: a part is missing, damaged, or does not fit the others.
         """
         manifest = self.manifest()
-        member, label, index = atomic.read_arrays(
-            self.path / "candidates.npz", "member", "label", "index"
-        )
-        if not len(member) == len(label) == len(index) or member.dtype != np.bool_:
-            raise StoreError(
-                f"expected a flag, a label and an index per candidate in {self.path}, "
-                "got arrays that do not fit: the run is damaged"
-            )
+        candidates = self._candidates()
+        member = candidates.member
         found = {}
         for key, entry in self.entries().items():
             if entry.score is not None and entry.score.shape != member.shape:
@@ -269,10 +267,22 @@ class Run:
             found[entry.finding.label] = entry
         return Contents(
             manifest,
-            Candidates(member, label, index),
+            candidates,
             tuple(found[name] for name in manifest.attacks if name in found),
             tuple(name for name in manifest.attacks if name not in found),
         )
+
+    def _candidates(self) -> Candidates:
+        path = self.path / "candidates.npz"
+        member, label, index = atomic.read_arrays(path, "member", "label", "index")
+        ids = atomic.read_all(path).get("ids")  # runs before there were ids have none
+        fits = len(member) == len(label) == len(index) and member.dtype == np.bool_
+        if not fits or (ids is not None and (len(ids) != len(member) or ids.dtype.kind != "U")):
+            raise StoreError(
+                f"expected a flag, a label and an index per candidate in {self.path}, "
+                "got arrays that do not fit: the run is damaged"
+            )
+        return Candidates(member, label, index, ids)
 
     def _read(self, name: str) -> bytes:
         with atomic.said(self.path / name):

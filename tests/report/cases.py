@@ -96,6 +96,7 @@ class Bench:
         settings: Mapping[str, Any] | None = None,
         shadows: Shadows = "none",
         claim: Claim | None = None,
+        ids: np.ndarray | None = None,
     ) -> Contents:
         """The whole run."""
         inside = int(self.member.sum())
@@ -120,7 +121,7 @@ class Bench:
             divulge="0.1.0",
             claim=claim,
         )
-        candidates = Candidates(self.member, self.label, index)
+        candidates = Candidates(self.member, self.label, index, ids)
         return Contents(manifest, candidates, tuple(entries), tuple(missing))
 
 

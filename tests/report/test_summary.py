@@ -102,29 +102,6 @@ def test_the_threshold_accuses_no_more_than_its_fpr() -> None:
     assert np.mean(score[~made.member] > bins.threshold) <= 0.01
 
 
-def test_exposed_members_are_the_highest_with_the_non_members_above_them() -> None:
-    contents = cases.contents("leaky")
-    score, member = contents.entries[0].score, contents.candidates.member
-    assert score is not None
-    shown = cases.summary("leaky").exposure
-    assert shown is not None
-    inside, outside = score[member], score[~member]
-    assert [record.index for record in shown.exposed] == np.argsort(-inside)[:20].tolist()
-    for record in shown.exposed:
-        assert record.fpr.value == np.mean(outside >= inside[record.index])
-        assert record.fpr.high is not None
-        assert record.fpr.high > record.fpr.value
-        assert re.fullmatch(r"kind \d", record.class_name)
-
-
-def test_non_members_that_tie_with_a_member_are_accused_with_it() -> None:
-    score = np.array([1.0, 1.0, 1.0, 0.0])
-    member = np.array([True, False, False, False])
-    index = np.array([0, 0, 1, 2])
-    (record,) = exposure.exposed(score, member, index, np.zeros(4, np.int64), ())
-    assert record.fpr.value == pytest.approx(2 / 3)
-
-
 def test_classes_are_measured_if_large_enough_and_listed_if_not() -> None:
     contents = cases.contents("many_classes")
     member, label = contents.candidates.member, contents.candidates.label

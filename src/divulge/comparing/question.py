@@ -14,7 +14,7 @@ from divulge.comparing.result import Entered, Plan
 from divulge.comparing.rivals import Rival
 from divulge.core import Records
 from divulge.errors import SpecError, did_you_mean
-from divulge.in_turn.question import Question, question
+from divulge.in_turn.question import Question, pool, question
 from divulge.perform import environment
 
 FOLDER = "defences"
@@ -48,7 +48,7 @@ def from_spec(settings: spec.CompareSpec, folder: Path) -> Asked:
     """
     attacks = spec.attacks(settings)
     entered = rivals.named(settings, folder)
-    records, reference = loading.pool(settings.data, folder)
+    records, reference, ids = pool(settings.data, folder)
     return asked(
         entered,
         records,
@@ -58,6 +58,7 @@ def from_spec(settings: spec.CompareSpec, folder: Path) -> Asked:
         shadows=settings.shadows,
         attacks=attacks,
         class_names=settings.data.class_names,
+        ids=ids,
         lambdas=settings.lambdas,
         settings=settings.model_dump(mode="json", exclude_defaults=True),
         seed=settings.seed,

@@ -41,6 +41,28 @@ def read(path: Path, names: Sequence[str]) -> Float[np.ndarray, "records columns
         return _parquet(path, names) if path.suffix == ".parquet" else _csv(path, names)
 
 
+def texts(path: Path, name: str) -> list[str]:
+    """One column as texts, empty where a cell is.
+
+    Raises:
+        DataError: the file is damaged, or the column is missing.
+        MissingExtra: the file is Parquet, and pyarrow is not installed.
+    """
+    names = header(path)
+    if names.count(name) != 1:
+        raise DataError(
+            f"expected one column {name!r} in {path}, got {', '.join(names[:20])}: name it as it "
+            "is called there"
+        )
+    with _readable(path):
+        if path.suffix == ".parquet":
+            cells = _parquet_file(path).read(columns=[name]).column(name).to_pylist()
+            return ["" if cell is None else str(cell) for cell in cells]
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            at = names.index(name)
+            return [row[at] if at < len(row) else "" for row in csv.reader(file) if row][1:]
+
+
 def wrong_cell(path: Path, column: str, row: int, wanted: str, found: object) -> DataError:
     """The complaint about one cell; rows count from 1 below the header."""
     return DataError(

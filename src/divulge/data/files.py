@@ -13,12 +13,13 @@ LARGEST = 16 * 2**30
 """Bytes that a file may unpack to: a few kilobytes of zip can claim petabytes."""
 
 
-def read(path: Path, label: str = "label") -> Records:
+def read(path: Path, label: str = "label", own_id: str | None = None) -> Records:
     """Records from a file.
 
     Args:
         path: ``.npz`` (arrays ``x`` and ``y``), ``.csv`` or ``.parquet`` (numeric columns).
         label: the column of a table that holds the class, 0 to classes - 1.
+        own_id: a column that is no feature, where the table has it.
 
     Raises:
         DataError: the file is missing, damaged, too large, or does not hold records.
@@ -31,43 +32,52 @@ def read(path: Path, label: str = "label") -> Records:
         )
     if not path.is_file():
         raise DataError(f"expected a file of records at {path}, there is none: check the path")
-    return readers[path.suffix](path, label)
+    return readers[path.suffix](path, label, own_id)
 
 
-def features(path: Path, label: str = "label") -> tuple[str, ...]:
-    """The names of a table's columns but the label; none where the file has no names."""
+def features(path: Path, label: str = "label", own_id: str | None = None) -> tuple[str, ...]:
+    """The names of a table's columns but label and id; none where the file has no names."""
     if path.suffix not in (".csv", ".parquet"):
         return ()
-    return tuple(name for name in columns.header(path) if name != label)
+    return tuple(name for name in columns.header(path) if name not in (label, own_id))
 
 
-def _npz(path: Path, label: str) -> Records:
-    del label
+def _npz(path: Path, label: str, own_id: str | None) -> Records:
+    del label, own_id
+    x, y = arrays(path, "x", "y")
+    return Records(x, labels(y, str(path)))
+
+
+def arrays(path: Path, *names: str) -> list[np.ndarray]:
+    """The named arrays of an ``.npz`` file.
+
+    Raises:
+        DataError: they are not there, or the file is damaged or too large.
+    """
     try:
-        with zipfile.ZipFile(path) as archive:
-            size = sum(entry.file_size for entry in archive.infolist())
+        with zipfile.ZipFile(path) as packed:
+            size = sum(entry.file_size for entry in packed.infolist())
         if size > LARGEST:
             raise DataError(
                 f"expected at most {LARGEST} bytes in {path}, it would unpack to {size}: split it"
             )
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            x, y = arrays["x"], arrays["y"]
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            return [archive[name] for name in names]
     except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
         raise DataError(
-            f"expected arrays x and y of numbers in {path}, got something else ({error}): "
-            "write it with numpy.savez(path, x=x, y=y)"
+            f"expected arrays {' and '.join(names)} of numbers in {path}, got something else "
+            f"({error}): write it with numpy.savez(path, x=x, y=y)"
         ) from error
-    return Records(x, labels(y, str(path)))
 
 
-def _table(path: Path, label: str) -> Records:
+def _table(path: Path, label: str, own_id: str | None) -> Records:
     header = columns.header(path)
     if header.count(label) != 1:
         raise DataError(
             f"expected one column {label!r} in {path}, got {', '.join(header[:20])}: "
             "name the label column in [data] label"
         )
-    wanted = features(path, label)
+    wanted = features(path, label, own_id)
     table = columns.read(path, [*wanted, label])
     if not len(table) or not wanted:
         raise DataError(

@@ -14,6 +14,7 @@ from divulge import across, atomic, build, catalog, loading, spec
 from divulge.across import LeaveOneOut
 from divulge.api import place
 from divulge.core import AnswerDefence, Challenge, Membership, MembershipAttack, ModelView
+from divulge.data.ids import as_ids
 from divulge.in_turn.question import Question, from_spec, question
 from divulge.perform import attacked, begun, derived
 from divulge.progress import Track, untracked
@@ -46,6 +47,7 @@ def leave_one_out(
     answers: AnswerDefence | None = None,
     augment: Iterable[Any] = (),
     workers: str = "local",
+    ids: Any = None,
     class_names: Iterable[str] = (),
     seed: int = 0,
     delta: float | None = None,
@@ -72,6 +74,7 @@ def leave_one_out(
         answers: what changes every model's answers before anybody sees them.
         augment: further ways to ask about a record, as for `divulge.audit`.
         workers: who trains, as for `divulge.audit`.
+        ids: your own, one a record: texts or numbers, for each target's ``exposed.csv`` alone.
         class_names: one per class, for the reports.
         seed: fixes every random choice.
         delta: δ of the epsilon bound. By default that of the trainer's guarantee, or 0.
@@ -98,8 +101,9 @@ def leave_one_out(
         (4, True)
     """
     who = working.named(workers)
+    pool = loading.as_records(records, "records")
     asked = question(
-        loading.as_records(records, "records"),
+        pool,
         None if reference is None else loading.as_records(reference, "reference"),
         ShadowPlan(
             as_trainer(train, output),
@@ -116,6 +120,7 @@ def leave_one_out(
         seed=seed,
         delta=delta,
         name=name,
+        ids=None if ids is None else as_ids(ids, len(pool), "ids"),
     )
     return perform(asked, None if run is None else _begun(Path(run), resume), track, who)
 
@@ -230,6 +235,7 @@ def _target(
         asked.class_names,
         digest=f"{plan.challenge}-{k}-{asked.delta!r}",
         compared=repr(others),
+        ids=asked.ids,
     )
     seed = int(stream(plan.seed, "target", k).integers(2**31))
     name = f"{plan.name}, target {k} of {plan.targets}"

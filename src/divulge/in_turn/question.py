@@ -1,13 +1,17 @@
 """What is to be trained, and who is compared with whom."""
 
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from divulge import across, auditing, loading, sections, spec
 from divulge.core import MembershipAttack, Records
 from divulge.data import augment
+from divulge.data.ids import Ids
 from divulge.errors import SpecError
 from divulge.perform import check_distinct, derived
 from divulge.shadowing.plan import ShadowPlan, identity
@@ -26,6 +30,8 @@ class Question:
     attacks: tuple[MembershipAttack, ...]
     class_names: tuple[str, ...]
     delta: float
+    ids: Ids | None = None
+    """The user's own."""
 
     def others(self, target: int) -> list[int]:
         """The models that a target is compared with: those that follow it, as on a clock."""
@@ -47,6 +53,7 @@ def question(
     seed: int,
     delta: float | None,
     name: str,
+    ids: Ids | None = None,
 ) -> Question:
     """The question, if it can be asked.
 
@@ -91,7 +98,36 @@ def question(
         attacks=attacks,
         class_names=class_names,
         delta=delta,
+        ids=ids,
     )
+
+
+class Pool(NamedTuple):
+    """All records, members or not."""
+
+    records: Records
+    reference: Records | None
+    ids: Ids | None
+    """The user's own; None if no column was named."""
+
+
+def pool(data: sections.DataSpec, folder: Path) -> Pool:
+    """All records that settings name, and reference records.
+
+    Raises:
+        DivulgeError: there are none of these names, or of different shapes.
+    """
+    read = partial(loading.records_of, label=data.label, folder=folder, own_id=data.id)
+    names = [data.records] if data.records else [str(data.members), str(data.nonmembers)]
+    sets = [read(name) for name in names]
+    records = sets[0].joined(sets[1]) if len(sets) > 1 else sets[0]
+    reference = read(data.reference) if data.reference else None
+    if reference is not None:
+        records.joined(reference)  # refuses other shapes
+    if not data.id:
+        return Pool(records, reference, None)
+    own = [loading.ids_of(*each, data.id, folder) for each in zip(names, sets, strict=True)]
+    return Pool(records, reference, np.concatenate(own))
 
 
 def from_spec(settings: sections.AuditSpec, folder: Path) -> Question:
@@ -103,11 +139,11 @@ def from_spec(settings: sections.AuditSpec, folder: Path) -> Question:
     asked, data = settings.leave_one_out, settings.data
     if asked is None or data is None:
         raise SpecError("expected [leave_one_out] and [data], got another audit")
-    records, reference = loading.pool(data, folder)
+    loaded = pool(data, folder)
     answers = loading.answer_defence(asked.answers)
     return question(
-        records,
-        reference,
+        loaded.records,
+        loaded.reference,
         loading.shadow_plan(asked.train, asked.models, asked.output, folder, answers=answers),
         ways=loading.ways(asked.augment, folder),
         targets=asked.targets,
@@ -118,4 +154,5 @@ def from_spec(settings: sections.AuditSpec, folder: Path) -> Question:
         seed=settings.seed,
         delta=settings.metrics.delta,
         name=settings.name,
+        ids=loaded.ids,
     )

@@ -1,15 +1,15 @@
-"""From scores to what a report shows of them: curves, histograms, exposed members, classes."""
+"""From scores to what a report shows of them: curves, histograms, classes."""
 
 from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Int, Shaped
 
-from divulge.core import Estimate
 from divulge.metrics import membership
 from divulge.metrics.intervals import clopper_pearson
 from divulge.metrics.membership import Member, Score
-from divulge.report.schema import ClassRow, Curve, Exposed, Histogram
+from divulge.report import words
+from divulge.report.schema import ClassRow, Curve, Histogram
 
 POINTS = 200
 """Points of a stored ROC curve, at most, beside those of `PRINTED`."""
@@ -18,8 +18,6 @@ PRINTED = (0.1, 0.01, 0.001)
 """False-positive rates whose TPR stands in tables."""
 
 BINS = 40
-EXPOSED = 20
-"""Members listed one by one."""
 
 SMALLEST_CLASS = 5
 """Members, and non-members, that a class needs before it gets an AUC of its own."""
@@ -78,34 +76,6 @@ def _edge(outside: Shaped[np.ndarray, " nonmembers"], fpr: float) -> float:
     return float(np.sort(outside)[len(outside) - 1 - allowed])
 
 
-def exposed(
-    score: Score, member: Member, index: Labels, label: Labels, names: Sequence[str]
-) -> tuple[Exposed, ...]:
-    """The members with the highest scores.
-
-    Args:
-        score: of every candidate.
-        member: which candidates are members.
-        index: position of each candidate within its group.
-        label: class of each candidate.
-        names: of the classes, or none.
-    """
-    members = np.flatnonzero(member)
-    ranked = members[np.lexsort((index[members], -score[members]))][:EXPOSED]
-    outside = np.sort(score[~member])
-    accused = len(outside) - np.searchsorted(outside, score[ranked], side="left")
-    return tuple(
-        Exposed(
-            int(index[at]), class_name(int(label[at]), names), _share(int(alarms), len(outside))
-        )
-        for at, alarms in zip(ranked, accused, strict=True)
-    )
-
-
-def _share(hits: int, trials: int) -> Estimate:
-    return Estimate(hits / trials, *clopper_pearson(hits, trials))
-
-
 def by_class(
     score: Score, member: Member, label: Labels, names: Sequence[str]
 ) -> tuple[ClassRow, ...]:
@@ -130,18 +100,8 @@ def _class_row(label: int, score: Score, member: Member, names: Sequence[str]) -
     large = min(inside, outside) >= SMALLEST_CLASS
     return ClassRow(
         label=label,
-        name=class_name(label, names),
+        name=words.class_name(label, names),
         members=inside,
         nonmembers=outside,
         auc=membership.auc(score, member) if large else None,
     )
-
-
-def class_name(label: int, names: Sequence[str]) -> str:
-    """The name that the user gave, or the number.
-
-    Examples:
-        >>> class_name(1, ("cat", "dog")), class_name(2, ("cat", "dog"))
-        ('dog', 'class 2')
-    """
-    return names[label] if 0 <= label < len(names) else f"class {label}"

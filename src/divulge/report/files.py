@@ -2,14 +2,14 @@
 
 import pydantic
 
-from divulge.report import figures, markdown, page
+from divulge.report import exposed, figures, markdown, page
 from divulge.report.parts import Contents
 from divulge.report.schema import Summary
 from divulge.report.summary import summarise
 
 
 def write_all(contents: Contents) -> dict[str, bytes]:
-    """The files of a run's report: ``report.html``, ``summary.json``, ``summary.md``, figures.
+    """The files of a run's report: page, summary.json, summary.md, exposed.csv, figures.
 
     Figures that the run cannot support, such as classes too small to compare, are left out.
 
@@ -24,6 +24,7 @@ def write_all(contents: Contents) -> dict[str, bytes]:
         "report.html": page.render(summary, texts).encode(),
         "summary.json": pydantic.TypeAdapter(Summary).dump_json(summary, indent=1) + b"\n",
         "summary.md": markdown.render(summary).encode(),
+        "exposed.csv": exposed.table(exposed.records(contents, summary)),
     }
     for name, svg in texts.items():
         files[f"figures/{name}.svg"] = drawn[name]

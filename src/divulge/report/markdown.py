@@ -33,6 +33,8 @@ def render(summary: Summary) -> str:
     ]
     if summary.claim and summary.claim.outcome != "contradicted":
         parts.append(f"**Claim:** {inert(summary.claim.sentence)}")  # else it is said already
+    listed = summary.exposed.reason or " ".join(each.sentence for each in summary.exposed.lists)
+    parts.append(f"**Exposed records:** {inert(listed)}")
     if verdict.warnings:
         parts.append(
             "**Warnings**\n\n" + "\n".join(f"- {inert(line)}" for line in verdict.warnings)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int
+from jaxtyping import Bool, Float64, Int, Shaped
 
 from divulge.core import Check, Claim, Control, Finding
 from divulge.report.schema import Shadows
@@ -121,6 +121,11 @@ class Candidates(Protocol):
     @property
     def index(self) -> Int[np.ndarray, " records"]:
         """The position of each within its group, as the user gave them."""
+        ...
+
+    @property
+    def ids(self) -> Shaped[np.ndarray, " records"] | None:
+        """The user's own ids, empty where there is none; None if no column was named."""
         ...
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from divulge.core import Check, Estimate
 
-SCHEMA = 1
+SCHEMA = 2
 
 Level = Literal[
     "leak", "no leak found", "undecided", "confounded", "instrument failed", "nothing measured"
@@ -153,14 +153,47 @@ class Histogram:
 
 
 @dataclass(frozen=True, slots=True)
-class Exposed:
-    """One member that the attack ranks among the highest."""
+class ExposedList:
+    """How many members are exposed beyond doubt at one false-discovery rate."""
 
-    index: int
-    """Position among the members as they were given."""
-    class_name: str
-    fpr: Estimate
-    """Share of non-members accused along with it."""
+    fdr: float
+    """Mean share of false discoveries on such lists, at most."""
+    listed: int | None
+    """None if these sizes cannot support any list."""
+    fewest: int | None
+    """The fewest members that a list can hold at these sizes; None likewise."""
+    nonmembers: int
+    """With so many non-members a list could hold one member alone."""
+    sentence: str
+    """What this means."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExposedGroup:
+    """Listed members with the same number of non-members at or above them."""
+
+    accused: int
+    """Non-members with a score at least as high."""
+    members: int
+    p: float
+    q: float
+    """The lowest false-discovery rate at which they are listed."""
+    positions: tuple[int, ...]
+    """Among the members as they were given; the first few, highest scores first."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExposedRecords:
+    """Members exposed beyond doubt, by an attack chosen before its scores were compared."""
+
+    attack: str | None
+    """Its label; None if no attack is done."""
+    reason: str
+    """Why nothing was measured; empty if it was."""
+    lists: tuple[ExposedList, ...]
+    """At rising false-discovery rates; each holds those before it."""
+    groups: tuple[ExposedGroup, ...]
+    """Of the longest list: the first few, most exposed first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +214,6 @@ class Exposure:
 
     attack: str
     histogram: Histogram
-    exposed: tuple[Exposed, ...]
-    """Most exposed first."""
     classes: tuple[ClassRow, ...]
     """By falling low limit of the AUC; classes that are too small come last."""
 
@@ -242,6 +273,7 @@ class Summary:
     """In the order in which they were asked for."""
     exposure: Exposure | None
     """None if no attack is done."""
+    exposed: ExposedRecords
     claim: ClaimRow | None
     """None if nobody claims anything."""
     checks: tuple[Check, ...]

@@ -7,7 +7,7 @@ import numpy as np
 from divulge.core import Check, Control, Finding, Status
 from divulge.errors import StoreError
 from divulge.metrics.membership import Member, Score
-from divulge.report import exposure, sentences, words
+from divulge.report import exposed, exposure, sentences, words
 from divulge.report.claim import weigh
 from divulge.report.parts import Candidates, Contents, Entry, Manifest
 from divulge.report.schema import (
@@ -47,19 +47,21 @@ def summarise(contents: Contents) -> Summary:
     verdict = judge(
         rows, scores, candidates.member, checks, manifest.shadows, claim, knows, manifest.delta
     )
-    exposed = None
+    shown = None
     if verdict.attack is not None:
-        exposed = _exposure(verdict.attack, scores[verdict.attack], candidates, manifest)
+        shown = _exposure(verdict.attack, scores[verdict.attack], candidates, manifest)
+    listed = exposed.find(rows, scores, candidates, confounding)
     return Summary(
         schema=SCHEMA,
         name=words.plain(manifest.name),
         verdict=verdict,
         sizes=_sizes(manifest),
         attacks=rows,
-        exposure=exposed,
+        exposure=shown,
+        exposed=listed,
         claim=claim,
         checks=checks,
-        not_measured=not_measured(rows),
+        not_measured=(*not_measured(rows), *exposed.not_measured(listed)),
         reproduction=_reproduction(manifest),
     )
 
@@ -155,7 +157,6 @@ def _exposure(attack: str, score: Score, candidates: Candidates, manifest: Manif
     return Exposure(
         attack=attack,
         histogram=exposure.histogram(score, member, fpr),
-        exposed=exposure.exposed(score, member, candidates.index, label, names),
         classes=exposure.by_class(score, member, label, names),
     )
 

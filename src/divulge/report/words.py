@@ -212,3 +212,13 @@ def known(settings: Any) -> str:
     *first, last = columns
     listed = f"{', '.join(first)} and {last}" if first else last
     return f"the column{'s' if first else ''} {listed}"
+
+
+def class_name(label: int, names: Sequence[str]) -> str:
+    """The name that the user gave, or the number.
+
+    Examples:
+        >>> class_name(1, ("cat", "dog")), class_name(2, ("cat", "dog"))
+        ('dog', 'class 2')
+    """
+    return names[label] if 0 <= label < len(names) else f"class {label}"

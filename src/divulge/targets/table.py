@@ -65,6 +65,7 @@ def read(
     label: str = "label",
     member: str = "member",
     output: Output = "probabilities",
+    own_id: str | None = None,
 ) -> PredictionTable:
     """Reads a CSV or Parquet file of predictions.
 
@@ -74,6 +75,7 @@ def read(
         label: the column with the true class, 0 to classes - 1.
         member: the column that says whether the record was trained on: 0, 1, true or false.
         output: what the answers are.
+        own_id: a column that holds no answers, even if its name fits the pattern.
 
     Raises:
         DataError: the file cannot be read, or a column is missing or holds something else.
@@ -81,7 +83,7 @@ def read(
         MissingExtra: the file is Parquet, and pyarrow is not installed.
     """
     path = Path(path)
-    names = _columns(path, columns.header(path), probabilities, label, member)
+    names = _columns(path, columns.header(path), probabilities, label, member, own_id)
     values = columns.read(path, names)
     _check(path, names, values)
     labels = values[:, -2].astype(np.int64)
@@ -98,10 +100,16 @@ def read(
 
 
 def _columns(
-    path: Path, header: Sequence[str], probabilities: str, label: str, member: str
+    path: Path,
+    header: Sequence[str],
+    probabilities: str,
+    label: str,
+    member: str,
+    own_id: str | None,
 ) -> list[str]:
     """The columns with the answers in the order of the file, then the label and the member."""
-    answers = [n for n in header if fnmatchcase(n, probabilities) and n not in (label, member)]
+    others = (label, member, own_id)
+    answers = [n for n in header if fnmatchcase(n, probabilities) and n not in others]
     missing = [name for name in (label, member) if name not in header]
     if missing or not answers:
         raise DataError(

@@ -1,0 +1,177 @@
+"""Quality: the false-discovery rate of the list of exposed records, simulated where it is known.
+
+A record has a hardness and two scores: the one that it gets if the model was not trained on it, and
+the one that it gets if it was. They differ for exposed records alone. Chance decides who is a
+member, so a listed member that is not exposed is a false discovery.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float64
+from scipy import stats
+
+from divulge.metrics import exposed
+from divulge.randomness import stream
+
+SUMMARY = "false-discovery rate of the list of exposed records, and of two other ways to list them"
+
+AUDITS, MEMBERS, NONMEMBERS = 200, 1_000, 1_000
+ATTACKS = 12
+SHADOWS = 16
+
+Column = Float64[np.ndarray, " records"]
+Flags = Bool[np.ndarray, " records"]
+
+
+class World(NamedTuple):
+    """What is drawn for one audit."""
+
+    score: Column
+    member: Flags
+    exposed: Flags
+
+
+class Listed(NamedTuple):
+    """How a list did, on the mean of audits."""
+
+    share: float
+    """Of the list, members that are not exposed; 0 for an empty list."""
+    error: float
+    """Standard error of this mean."""
+    listed: float
+    found: float
+    """Of the exposed members, those on the list."""
+
+
+def _alike(rng: np.random.Generator, records: int, share: float) -> tuple[Column, Column, Flags]:
+    return rng.normal(size=records), _lift(rng, records), rng.random(records) < share
+
+
+def _hardness(rng: np.random.Generator, records: int, share: float) -> tuple[Column, Column, Flags]:
+    out = 2 * rng.normal(size=records) + rng.normal(size=records)
+    return out, _lift(rng, records), rng.random(records) < share
+
+
+def _hardest(rng: np.random.Generator, records: int, share: float) -> tuple[Column, Column, Flags]:
+    hardness = rng.normal(size=records)
+    out = -2 * hardness + 0.3 * rng.normal(size=records)
+    return out, rng.gamma(4, 3, records), hardness > np.quantile(hardness, 1 - share)
+
+
+def _heavy(rng: np.random.Generator, records: int, share: float) -> tuple[Column, Column, Flags]:
+    return rng.standard_t(3, records), 2 * _lift(rng, records), rng.random(records) < share
+
+
+def _levels(rng: np.random.Generator, records: int, share: float) -> tuple[Column, Column, Flags]:
+    out = np.minimum(np.round(rng.normal(size=records)), 3.0)
+    return out, np.round(_lift(rng, records)), rng.random(records) < share
+
+
+def _lift(rng: np.random.Generator, records: int) -> Column:
+    return rng.gamma(2.0, 2.0, records)
+
+
+POPULATIONS: dict[
+    str, Callable[[np.random.Generator, int, float], tuple[Column, Column, Flags]]
+] = {
+    "records alike": _alike,
+    "hardness differs": _hardness,
+    "the hardest are exposed": _hardest,
+    "heavy tails": _heavy,
+    "few levels, many ties": _levels,
+}
+"""By name: what draws scores without training, what training adds, and who is exposed."""
+
+
+def draw(
+    population: str, share: float, seed: int, members: int = MEMBERS, nonmembers: int = NONMEMBERS
+) -> World:
+    """One audit of a population of which this share is exposed."""
+    rng = stream(seed, population, str(share), members, nonmembers)
+    records = members + nonmembers
+    out, lift, open_ = POPULATIONS[population](rng, records, share)
+    member = rng.permutation(records) < members
+    return World(out + lift * (open_ & member), member, open_)
+
+
+def ours(world: World, q: float) -> Flags:
+    """By member: on the list at this rate."""
+    accused = exposed.accused(world.score, world.member)
+    return exposed.q_values(accused, int(np.sum(~world.member))) <= q
+
+
+def longest(seed: int, q: float, share: float = 0.1) -> tuple[Flags, Flags]:
+    """The longest of the lists of attacks of one strength, and who of the members is exposed."""
+    rng = stream(seed, "longest", str(share))
+    records = MEMBERS + NONMEMBERS
+    member, open_ = rng.permutation(records) < MEMBERS, rng.random(records) < share
+    lift = 2 + _lift(rng, records)
+    lists = [
+        ours(World(rng.normal(size=records) + lift * (open_ & member), member, open_), q)
+        for _ in range(ATTACKS)
+    ]
+    return max(lists, key=np.sum), open_[member]
+
+
+def gaussians(seed: int, q: float, share: float = 0.1) -> tuple[Flags, Flags]:
+    """The list by a Gaussian per record, fitted to shadows; logits have t-distributed noise.
+
+    p is that of Student's prediction, which allows for the estimated mean and variance.
+    """
+    rng = stream(seed, "gaussians", str(share))
+    hardness, open_ = rng.normal(size=MEMBERS), rng.random(MEMBERS) < share
+    shadows = hardness[:, None] + rng.standard_t(3, (MEMBERS, SHADOWS))
+    target = hardness + rng.standard_t(3, MEMBERS) + 2 * _lift(rng, MEMBERS) * open_
+    spread = shadows.std(axis=1, ddof=1) * np.sqrt(1 + 1 / SHADOWS)
+    p = stats.t.sf((target - shadows.mean(axis=1)) / spread, SHADOWS - 1)
+    return stats.false_discovery_control(p) <= q, open_
+
+
+def summarised(lists: Iterator[tuple[Flags, Flags]]) -> Listed:
+    """Of lists, each beside who is exposed: the means."""
+    rows = [
+        (
+            np.sum(chosen & ~open_) / max(1, np.sum(chosen)),
+            np.sum(chosen),
+            np.sum(chosen & open_) / max(1, np.sum(open_)),
+        )
+        for chosen, open_ in lists
+    ]
+    share, listed, found = np.mean(rows, axis=0)
+    error = np.std([row[0] for row in rows]) / np.sqrt(len(rows))
+    return Listed(float(share), float(error), float(listed), float(found))
+
+
+def measured(
+    population: str,
+    share: float,
+    q: float,
+    audits: int = AUDITS,
+    members: int = MEMBERS,
+    nonmembers: int = NONMEMBERS,
+) -> Listed:
+    """How our list does."""
+    worlds = (draw(population, share, seed, members, nonmembers) for seed in range(audits))
+    return summarised((ours(world, q), world.exposed[world.member]) for world in worlds)
+
+
+def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
+    """Print the table of docs/metrics.md."""
+    audits = 20 if quick else AUDITS
+    print("| population | exposed | listed at 10 % | realised rate | found of the exposed |")
+    print("| --- | --- | --- | --- | --- |")
+    for name in POPULATIONS:
+        for share in (0.1, 0.4):
+            _print(name, share, measured(name, share, 0.1, audits))
+    chosen = summarised(longest(seed, 0.1) for seed in range(audits))
+    _print("*the longest of 12 lists*", 0.1, chosen)
+    fitted = summarised(gaussians(seed, 0.1) for seed in range(audits))
+    _print("*a Gaussian per record*", 0.1, fitted)
+
+
+def _print(name: str, share: float, found: Listed) -> None:
+    rate = f"{100 * found.share:.1f} % ± {100 * found.error:.1f}"
+    power = f"{100 * found.found:.0f} %"
+    print(f"| {name} | {100 * share:.0f} % | {found.listed:.0f} | {rate} | {power} |", flush=True)

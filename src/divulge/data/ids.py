@@ -1,0 +1,60 @@
+"""The user's own ids of records: read as texts, kept out of everything but exposed.csv."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Shaped
+
+from divulge.data import columns, files
+from divulge.errors import DataError
+
+LONGEST = 200
+"""Characters: one long text would make every id as long in memory."""
+
+Ids = Shaped[np.ndarray, " records"]
+
+
+def read(path: Path, name: str, records: int) -> Ids:
+    """A column of a table, or an array of an ``.npz`` file.
+
+    Args:
+        path: the file with the records.
+        name: of the column or the array.
+        records: how many there have to be.
+
+    Raises:
+        DataError: they are not there, or do not fit.
+        MissingExtra: the file is Parquet, and pyarrow is not installed.
+    """
+    values = files.arrays(path, name)[0] if path.suffix == ".npz" else columns.texts(path, name)
+    return as_ids(values, records, str(path))
+
+
+def as_ids(values: Any, records: int, where: str) -> Ids:
+    """Ids as texts, one a record.
+
+    Args:
+        values: texts or numbers, in the order of the records.
+        records: how many there have to be.
+        where: what to call them in a message.
+
+    Raises:
+        DataError: they are no list, not one a record, or too long.
+
+    Examples:
+        >>> as_ids([17, 18], 2, "ids").tolist()
+        ['17', '18']
+    """
+    listed = [] if isinstance(values, str) or np.ndim(values) != 1 else [str(v) for v in values]
+    if len(listed) != records:
+        raise DataError(
+            f"expected {records} ids in {where}, one a record, got {len(listed)} in "
+            f"{type(values).__name__}: give a list in the order of the records"
+        )
+    if max(map(len, listed), default=0) > LONGEST:
+        raise DataError(
+            f"expected ids of at most {LONGEST} characters in {where}, got longer ones: name "
+            "another column"
+        )
+    return np.array(listed, dtype=np.str_)

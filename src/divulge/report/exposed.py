@@ -1,0 +1,251 @@
+"""Members exposed beyond doubt: by which attack, how many, and which.
+
+`divulge.metrics.exposed` has the statistics. **The attack is chosen before its scores are held
+against the truth**: the first of `PREFERRED` that passed its controls, else the first one asked for
+that did. Of the lists of several attacks, the longest is the one with too many false discoveries,
+so the rate would have to be corrected for the choice. That costs more than a weaker attack does: to
+list as few members, k attacks need k times as many non-members.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+
+from divulge.metrics import exposed as metrics
+from divulge.metrics.membership import Score, Unmeasurable
+from divulge.report import words
+from divulge.report.parts import Candidates, Contents
+from divulge.report.schema import (
+    AttackRow,
+    ExposedGroup,
+    ExposedList,
+    ExposedRecords,
+    NotMeasured,
+    Summary,
+)
+
+PREFERRED = ("lira", "rmia", "shadow-stack", "calibrated", "mrad", "quantile")
+"""Attacks by what they hold a record against: itself in other models, records like it, nothing."""
+
+RATES = (0.05, 0.1)
+"""False-discovery rates reported."""
+
+GROUPS, POSITIONS = 5, 10
+"""Rows of the short table, and positions in each."""
+
+COLUMNS = ("position", "id", "class", "score", "p", "q")
+
+_FORMULA = re.compile(r"(^|;)(\s*['\"]?\s*)(?=[=+\-@＝＋－＠])")  # noqa: RUF001 - full width too
+_NEGATIVE = re.compile(r"-\d+(\.\d+)?")
+_CONTROL = re.compile(r"[\t\n\r]")
+
+
+class ExposedRecord(NamedTuple):
+    """A member and how far beyond doubt it is exposed; nothing of its contents."""
+
+    position: int
+    """Among the members as they were given, from 0."""
+    id: str
+    """The user's own; empty where none was named."""
+    class_name: str
+    score: float
+    p: float | None
+    """Chance of such a score, or a higher one, had the model not been trained on the record; None
+    where it cannot be known."""
+    q: float | None
+    """The lowest false-discovery rate at which the record is listed; None likewise."""
+
+
+def choose(rows: Sequence[AttackRow]) -> AttackRow | None:
+    """The attack that makes the list; it may have failed a control if all did; None without one."""
+    done = [row for row in rows if row.status == "done"]
+    sound = [row for row in done if row.sound]
+    names = (*PREFERRED, *dict.fromkeys(row.attack for row in done))
+    ordered = (row for name in names for row in sound or done if row.attack == name)
+    return next(ordered, None)
+
+
+def find(
+    rows: Sequence[AttackRow],
+    scores: Mapping[str, Score],
+    candidates: Candidates,
+    confounding: str,
+) -> ExposedRecords:
+    """How many members are exposed beyond doubt, and which.
+
+    Args:
+        rows: every attack that was asked for.
+        scores: those of each done attack, by its label.
+        candidates: the truth, labels and positions.
+        confounding: why members and non-members differ by themselves; empty if they do not.
+    """
+    attack = choose(rows)
+    reason = _reason(attack, confounding)
+    if attack is None or reason:
+        return ExposedRecords(None if attack is None else attack.label, reason, (), ())
+    ranks = _rank(scores[attack.label], candidates)
+    outside = len(candidates.member) - len(ranks.order)
+    lists = tuple(_list(ranks.q, rate, outside) for rate in RATES)
+    return ExposedRecords(attack.label, "", lists, _groups(ranks))
+
+
+class _Ranks(NamedTuple):
+    """The members, highest scores first, ties in the order of their positions."""
+
+    order: Int[np.ndarray, " members"]
+    """Where each is among the members of the candidates."""
+    position: Int[np.ndarray, " members"]
+    accused: metrics.Accused
+    p: metrics.PValues
+    q: metrics.PValues
+
+
+def _rank(score: Score, candidates: Candidates) -> _Ranks:
+    member = candidates.member
+    accused, index = metrics.accused(score, member), candidates.index[member]
+    outside = len(member) - len(index)
+    p, q = metrics.p_values(accused, outside), metrics.q_values(accused, outside)
+    order = np.lexsort((index, -score[member]))
+    return _Ranks(order, index[order], accused[order], p[order], q[order])
+
+
+def _reason(attack: AttackRow | None, confounding: str) -> str:
+    if attack is None:
+        return "No attack was carried out to its end."
+    if not attack.sound:
+        return "No attack passed its controls, so that no score says anything about a record."
+    if confounding:
+        return (
+            "Members and non-members differ by themselves, so the scores of "
+            "non-members do not show how a member scores that is not exposed."
+        )
+    return ""
+
+
+def _list(q: metrics.PValues, rate: float, outside: int) -> ExposedList:
+    fewest = metrics.fewest_listed(len(q), outside, rate)
+    enough = metrics.nonmembers_for(len(q), 1, rate)
+    listed = None if fewest is None else int(np.sum(q <= rate))
+    at = f"At a false-discovery rate of {words.percent(rate)}"
+    if fewest is None:
+        said = f"{at}: not measured. {_too_few(len(q), outside, rate)}"
+    elif listed:
+        said = f"{at}: {listed:,} of {words.count(len(q), 'member')} are exposed beyond doubt."
+    elif fewest > 1:
+        said = (
+            f"{at}: none. With {words.count(outside, 'non-member')} a list holds at least "
+            f"{fewest:,} members, or none. To list a single member, give {enough:,}."
+        )
+    else:
+        said = f"{at}: none."
+    return ExposedList(rate, listed, fewest, enough, said)
+
+
+def _groups(ranks: _Ranks) -> tuple[ExposedGroup, ...]:
+    listed = int(np.sum(ranks.q <= max(RATES)))  # those of the highest scores
+    starts = np.flatnonzero(np.diff(ranks.accused[:listed], prepend=-1))
+    ends = np.append(starts[1:], listed)
+    return tuple(
+        ExposedGroup(
+            accused=int(ranks.accused[start]),
+            members=int(end - start),
+            p=float(ranks.p[start]),
+            q=float(ranks.q[start]),
+            positions=tuple(ranks.position[start : min(end, start + POSITIONS)].tolist()),
+        )
+        for start, end in zip(starts[:GROUPS], ends, strict=False)
+    )
+
+
+def records(contents: Contents, summary: Summary) -> Iterator[ExposedRecord]:
+    """All members, highest scores first, ties in the order of their positions.
+
+    Args:
+        contents: the run.
+        summary: of that run. Nobody comes if no attack is done; where nothing could be measured,
+            members come without p and q.
+    """
+    found = [e for e in contents.entries if words.plain(e.finding.label) == summary.exposed.attack]
+    if not found or found[0].score is None:
+        return
+    score, candidates = found[0].score, contents.candidates
+    member, ranks = candidates.member, _rank(score, candidates)
+    order, measured = ranks.order, not summary.exposed.reason
+    ids = np.full(len(order), "") if candidates.ids is None else candidates.ids[member][order]
+    label = candidates.label[member][order]
+    for at, value in enumerate(score[member][order].tolist()):
+        yield ExposedRecord(
+            int(ranks.position[at]),
+            str(ids[at]),
+            words.class_name(int(label[at]), contents.manifest.class_names),
+            value,
+            float(ranks.p[at]) if measured else None,
+            float(ranks.q[at]) if measured else None,
+        )
+
+
+def check(found: ExposedRecords, members: int, nonmembers: int, q: float) -> None:
+    """Refuse a list that would be empty whatever the scores are: it would look like good news.
+
+    Raises:
+        Unmeasurable: nothing was measured, or there are too few non-members for this rate.
+    """
+    if found.reason:
+        raise Unmeasurable(found.reason)
+    if metrics.fewest_listed(members, nonmembers, q) is None:
+        raise Unmeasurable(_too_few(members, nonmembers, q))
+
+
+def _too_few(members: int, nonmembers: int, q: float) -> str:
+    return (
+        f"With {words.count(nonmembers, 'non-member')} every list is empty, whatever the scores. "
+        f"Give at least {metrics.nonmembers_for(1, 1, q):,} for a list that can hold all members, "
+        f"{metrics.nonmembers_for(members, 1, q):,} for one that can hold a single member."
+    )
+
+
+def table(members: Iterable[ExposedRecord]) -> bytes:
+    """``exposed.csv``: every member, with texts that no spreadsheet takes for a formula."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for position, own, kind, score, p, q in members:
+        # numbers whole: a rounded q could cross the rate that a reader filters by
+        writer.writerow((position, cell(own), cell(kind), score, p, q))
+    return file.getvalue().encode()
+
+
+def cell(text: str) -> str:
+    """A text that a spreadsheet shows as it is; an apostrophe stands before what would calculate.
+
+    Spreadsheets take a cell for a formula that begins with one of ``= + - @`` (or with these
+    letters in full width); a semicolon begins a cell where it is the separator. A negative number
+    is left alone. Control characters are replaced.
+
+    References:
+        OWASP, CSV injection.
+
+    Examples:
+        >>> cell("=HYPERLINK(1)"), cell("-12.5"), cell("-12.5+1"), cell("A-17")
+        ("'=HYPERLINK(1)", '-12.5', "'-12.5+1", 'A-17')
+    """
+    shown = _CONTROL.sub("\ufffd", words.plain(text))
+    return shown if _NEGATIVE.fullmatch(shown) else _FORMULA.sub(r"\1'\2", shown)
+
+
+def not_measured(found: ExposedRecords) -> tuple[NotMeasured, ...]:
+    """The rates that so few non-members cannot support."""
+    return tuple(
+        NotMeasured(
+            "metric",
+            f"Exposed records at a false-discovery rate of {words.percent(each.fdr)}",
+            each.sentence,
+        )
+        for each in found.lists
+        if each.listed is None
+    )

@@ -1,0 +1,124 @@
+"""The list of exposed records keeps its false-discovery rate, whatever the records are like."""
+
+import numpy as np
+import pytest
+
+from benchmarks import exposed as simulated
+from divulge.errors import DataError
+from divulge.metrics import exposed
+
+SIZES = ((200, 200), (1_000, 1_000), (200, 4_000))
+CELLS = [(name, share, q) for name in simulated.POPULATIONS for share in (0.1, 0.4)
+         for q in (0.05, 0.1)]  # fmt: skip
+
+LIMIT = 3.3
+"""Standard errors that a mean may lie above its expectation. Of all 60 cells the highest then does
+so by chance in 3 of 100 draws of the seeds at most, even if every rate were q itself."""
+
+
+@pytest.mark.parametrize(("members", "nonmembers"), SIZES)
+@pytest.mark.parametrize(("population", "share", "q"), CELLS)
+def test_the_realised_rate_is_at_most_q(
+    population: str, share: float, q: float, members: int, nonmembers: int
+) -> None:
+    found = simulated.measured(population, share, q, 200, members, nonmembers)
+    assert found.share <= q + LIMIT * found.error
+
+
+def test_the_rate_is_kept_on_the_mean_of_all_populations_and_sizes() -> None:
+    for q in (0.05, 0.1):
+        rates = [
+            simulated.measured(name, share, q, 50, *sizes).share
+            for name in simulated.POPULATIONS
+            for share in (0.1, 0.4)
+            for sizes in SIZES
+        ]
+        assert np.mean(rates) <= q
+
+
+def test_where_nobody_is_exposed_hardly_any_audit_has_a_list() -> None:
+    lists = [simulated.ours(simulated.draw("hardness differs", 0.0, seed), 0.1).any()
+             for seed in range(200)]  # fmt: skip
+    assert np.mean(lists) <= 0.1
+
+
+def test_most_of_those_who_stand_out_are_found() -> None:
+    found = simulated.measured("records alike", 0.1, 0.1)
+    assert found.found > 0.6
+
+
+def test_the_longest_of_several_lists_would_not_do() -> None:
+    """Why the attack is chosen beforehand."""
+    found = simulated.summarised(simulated.longest(seed, 0.1) for seed in range(50))
+    assert found.share - LIMIT * found.error > 0.1
+
+
+def test_a_gaussian_per_record_would_not_do() -> None:
+    """Why the non-members give the p-values, not the shadows."""
+    found = simulated.summarised(simulated.gaussians(seed, 0.1) for seed in range(50))
+    assert found.share - LIMIT * found.error > 0.1
+
+
+def test_a_p_value_of_a_non_exposed_member_is_uniform_or_higher() -> None:
+    p = np.concatenate(
+        [
+            exposed.p_values(exposed.accused(world.score, world.member), 200)
+            for world in (simulated.draw("few levels, many ties", 0.0, s, 50, 200)
+                          for s in range(200))
+        ]
+    )  # fmt: skip
+    for level in (
+        0.01,
+        0.05,
+        0.1,
+        0.5,
+    ):
+        assert np.mean(p <= level) <= level
+
+
+def test_q_values_are_benjamini_and_hochbergs() -> None:
+    from scipy.stats import false_discovery_control
+
+    rng = np.random.default_rng(0)
+    for members, nonmembers in ((1, 1), (30, 7), (300, 1000)):
+        accused = rng.integers(0, nonmembers + 1, members)
+        ours = exposed.q_values(accused, nonmembers)
+        usual = false_discovery_control(exposed.p_values(accused, nonmembers))
+        np.testing.assert_allclose(ours, usual)
+
+
+def test_members_that_tie_have_one_q_value() -> None:
+    q = exposed.q_values(np.array([0, 3, 3, 3, 9]), nonmembers=99)
+    assert q[1] == q[2] == q[3]
+
+
+@pytest.mark.parametrize("q", [0.01, 0.05, 0.1, 0.2, 1 / 3])
+@pytest.mark.parametrize("members", [1, 3, 20, 200, 999])
+@pytest.mark.parametrize("nonmembers", [1, 8, 9, 18, 19, 99, 200, 3_999])
+def test_the_fewest_listed_are_the_smallest_group_above_all_non_members(
+    members: int, nonmembers: int, q: float
+) -> None:
+    sizes = [
+        k
+        for k in range(1, members + 1)
+        if np.sum(exposed.q_values(np.repeat([0, nonmembers], [k, members - k]), nonmembers) <= q)
+    ]
+    assert exposed.fewest_listed(members, nonmembers, q) == (sizes[0] if sizes else None)
+
+
+@pytest.mark.parametrize("q", [0.05, 0.1, 1 / 3])
+@pytest.mark.parametrize(("members", "listed"), [(1, 1), (200, 1), (200, 7), (999, 998)])
+def test_as_many_non_members_as_said_are_enough_and_one_less_is_not(
+    members: int, listed: int, q: float
+) -> None:
+    enough = exposed.nonmembers_for(members, listed, q)
+    fewest = exposed.fewest_listed(members, enough, q)
+    assert fewest is not None
+    assert fewest <= listed
+    fewer = exposed.fewest_listed(members, enough - 1, q) if enough > 1 else None
+    assert fewer is None or fewer > listed
+
+
+def test_scores_that_are_not_finite_are_refused() -> None:
+    with pytest.raises(DataError, match="finite"):
+        exposed.accused(np.array([np.nan, 1.0]), np.array([True, False]))
