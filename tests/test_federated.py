@@ -105,7 +105,9 @@ def test_without_a_truth_there_are_guesses_alone(place: Path) -> None:
         assert guess is not None
         np.testing.assert_allclose([one.share.sum() for one in guess], 1)
     assert "nobody said what the clients hold" in (place / "blind" / "report.html").read_text()
-    assert len(found.lines()) == 2 + 3
+    assert len(found.lines()) == 4 + 2 + 3  # the verdict, the clients, the attacks
+    assert found.verdict.level == "nothing measured"
+    assert "counts in [updates]" in found.verdict.next_step
 
 
 def test_what_cannot_be_attacked_says_why(place: Path) -> None:

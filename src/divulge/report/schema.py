@@ -12,7 +12,9 @@ from divulge.core import Check, Estimate
 
 SCHEMA = 1
 
-Level = Literal["leak", "no leak found", "confounded", "instrument failed", "nothing measured"]
+Level = Literal[
+    "leak", "no leak found", "undecided", "confounded", "instrument failed", "nothing measured"
+]
 
 ClaimOutcome = Literal["consistent", "contradicted", "not measured"]
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from divulge.catalog import SHADOW_ATTACKS
+from divulge.core import Finding
 from divulge.report import words
 from divulge.report.schema import AttackRow, NotMeasured
 
@@ -31,10 +32,11 @@ _SCOPE = (
 
 def not_measured(rows: Sequence[AttackRow]) -> tuple[NotMeasured, ...]:
     """Everything left out: attacks, metrics, controls, and kinds of attack never tried."""
-    return (*_attacks(rows), *_metrics(rows), *_controls(rows), *_scope(rows))
+    return (*attacks(rows), *metrics(rows), *_controls(rows), *_scope(rows))
 
 
-def _attacks(rows: Sequence[AttackRow]) -> Iterator[NotMeasured]:
+def attacks(rows: Sequence[AttackRow | Finding]) -> Iterator[NotMeasured]:
+    """One line for each attack that did not run to its end."""
     for row in rows:
         if row.status == "missing":
             yield NotMeasured("attack", row.label, "The run was interrupted before it had ended.")
@@ -42,7 +44,7 @@ def _attacks(rows: Sequence[AttackRow]) -> Iterator[NotMeasured]:
             yield NotMeasured("attack", row.label, f"{row.status.capitalize()}: {row.reason}")
 
 
-def _metrics(rows: Sequence[AttackRow]) -> Iterator[NotMeasured]:
+def metrics(rows: Sequence[AttackRow | Finding]) -> Iterator[NotMeasured]:
     """One line for each metric and reason; the same reason holds for many attacks."""
     done = sum(row.status == "done" for row in rows)
     affected: dict[tuple[str, str], list[str]] = {}

@@ -30,7 +30,7 @@ class Uninformed:
 
     columns: tuple[tuple[int, str], ...]
     """The attack, by its place, and the name of each statistic. High means a find."""
-    draws: tuple[Float64[np.ndarray, "draws columns"], ...]
+    draws: tuple[Float64[np.ndarray, "_ columns"], ...]
     """By way of drawing; the first row of each is what was observed."""
     smallest: float
     """The smallest p that so few units allow, whatever an attack knows."""
@@ -66,12 +66,14 @@ class Uninformed:
 
         The mean of the draws, and as many of their deviations as bring the statistic over the
         limit of the test in `POWER` of cases if it is about normal and spreads as it does by
-        chance. Of several attacks, the one that needs most; None without such a statistic.
+        chance. Of several attacks, the one that needs most; None where none of them varies.
         """
-        own = [k for k, (_, other) in enumerate(self.columns) if other == name]
+        standard = self._standardised()
+        varies = standard.any(axis=0)
+        own = [k for k, (_, other) in enumerate(self.columns) if other == name and varies[k]]
         if not own:
             return None
-        limit = np.quantile(self._standardised().max(axis=1), 1 - ERROR, method="higher")
+        limit = np.quantile(standard.max(axis=1), 1 - ERROR, method="higher")
         drawn = self.draws[0][:, own]
         away = limit + special.ndtri(POWER)
         return float((drawn.mean(axis=0) + away * drawn.std(axis=0)).max())

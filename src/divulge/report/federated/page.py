@@ -2,7 +2,6 @@
 
 import base64
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,7 +10,7 @@ from markupsafe import Markup
 
 from divulge.core import Finding
 from divulge.report import figures, words
-from divulge.report.federated.story import Told, estimate, joined
+from divulge.report.federated.story import Told, estimate, not_measured
 from divulge.report.markdown import inert
 
 
@@ -27,8 +26,12 @@ def write_all(told: Told) -> dict[str, bytes]:
 
 
 def lines(told: Told) -> tuple[str, ...]:
-    """The sentences, and how each attack ended."""
+    """The verdict, the sentences, and how each attack ended."""
+    verdict = told.story.verdict
     return (
+        f"Verdict: {verdict.level}. {verdict.headline}.",
+        *verdict.sentences,
+        f"Next: {verdict.next_step}",
         *told.story.sentences,
         *told.story.limits,
         *(_note(finding, told) for finding in told.findings),
@@ -52,6 +55,7 @@ def _summary(told: Told) -> dict[str, Any]:
             "schema": 1,
             "name": told.name,
             "created": told.created,
+            "verdict": asdict(story.verdict),
             **story.summary,
             "attacks": [
                 {
@@ -66,20 +70,10 @@ def _summary(told: Told) -> dict[str, Any]:
                 for finding, details in zip(told.findings, story.details, strict=True)
             ],
             "sentences": [*story.sentences, *story.limits],
+            "not_measured": [asdict(one) for one in not_measured(told)],
             "reproduction": dict(told.reproduction),
         }
     )
-
-
-def _unmeasured(findings: Sequence[Finding]) -> tuple[str, ...]:
-    """Why there are no figures where there are none, each reason once."""
-    why: dict[str, list[str]] = {}
-    for finding in findings:
-        for name, reason in finding.unmeasured.items():
-            names = why.setdefault(words.plain(reason), [])
-            if words.title(name) not in names:
-                names.append(words.title(name))
-    return tuple(f"{joined(names)}: {reason}" for reason, names in why.items())
 
 
 def _page(told: Told, drawn: dict[str, str]) -> str:
@@ -95,12 +89,13 @@ def _page(told: Told, drawn: dict[str, str]) -> str:
         name=words.plain(told.name),
         created=words.plain(told.created),
         story=story,
+        verdict=words.plain_all(asdict(story.verdict)),
         attacks=[
             (words.plain_all(asdict(finding)), cells)
             for finding, cells in zip(told.findings, story.cells, strict=True)
         ],
         speaker=None if speaker is None else words.plain(told.findings[speaker].label),
-        unmeasured=_unmeasured(told.findings),
+        not_measured=words.plain_all([asdict(one) for one in not_measured(told)]),
         sheets=[
             (words.plain(one.client), one, base64.b64encode(one.png).decode())
             for one in told.sheets
