@@ -103,6 +103,6 @@ class Owners:
         if needed is None:
             return ""
         return (
-            f"An attack of this kind that is truly right for {percent(needed, math.ceil)} of them would be "
-            "found in four of five such audits."
+            f"An attack of this kind that is truly right for {percent(needed, math.ceil)} of them "
+            "would be found in four of five such audits."
         )

@@ -9,7 +9,7 @@ from divulge.metrics.uninformed.draws import ERROR, Uninformed
 from divulge.report import words
 from divulge.report.schema import Level
 
-FLOORS = ("nobody", "random-interactions", "uniform")
+FLOORS = ("nobody", "random-interactions", "random")
 """Attacks, and the method of one, that look at nothing: they show what guessing gives."""
 
 _AGAIN = "run the audit again"
