@@ -47,8 +47,8 @@ class Owners:
         "earlier."
     )
     enough: ClassVar[str] = (
-        "Give more candidates: 3 that a client trained on and 3 others, all of one class, "
-        "are the fewest that can show a leak."
+        "Give more candidates: 4 that a client trained on and 4 others, all of one class, are "
+        "enough to show a perfect leak."
     )
     figures: ClassVar[int] = 2
 

@@ -44,8 +44,8 @@ class Shares:
         "before they send (local noise)."
     )
     enough: ClassVar[str] = (
-        "Audit 4 or more clients whose class shares all differ: 4 are the fewest that can show "
-        "a leak."
+        "Audit 4 or more clients whose class shares all differ: 4 are enough to show a "
+        "perfect leak."
     )
     figures: ClassVar[int] = 2
 

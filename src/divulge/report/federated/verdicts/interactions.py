@@ -45,8 +45,8 @@ class Clicks:
         "before they send (local noise)."
     )
     enough: ClassVar[str] = (
-        "Audit more clients, or clients who were shown more items: one client who clicked 3 of 6 "
-        "is the fewest that can show a leak."
+        "Audit more clients, or clients who were shown more items: one client who clicked 4 of 8 "
+        "is enough to show a perfect leak."
     )
     figures: ClassVar[int] = 1
 

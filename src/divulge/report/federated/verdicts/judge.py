@@ -81,7 +81,7 @@ def judge(case: Case, findings: Sequence[Finding], unsound: Collection[int] = ()
         return _nothing_tried(len(findings))
     if tested is None:
         return _unchecked(case)
-    if tested.smallest > ERROR:
+    if tested.smallest > ERROR * (1 + 1e-9):
         return _undecided(case, tested)
     sound = [k for k in tried if k not in unsound]
     believed = tested.of(sound)
