@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float64, Shaped
+from jaxtyping import Float64, Shaped
 from scipy import special
 
 from divulge.metrics.max_test import max_p_value
@@ -69,8 +69,8 @@ class Uninformed:
         chance. Of several attacks, the one that needs most; None where none of them varies.
         """
         standard = self._standardised()
-        varies: Bool[np.ndarray, " columns"] = standard.any(axis=0)
-        own = [k for k, (_, other) in enumerate(self.columns) if other == name and varies[k]]
+        varies = set(np.flatnonzero(standard.any(axis=0)).tolist())
+        own = [k for k, (_, other) in enumerate(self.columns) if other == name and k in varies]
         if not own:
             return None
         limit = np.quantile(standard.max(axis=1), 1 - ERROR, method="higher")

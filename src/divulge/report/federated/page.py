@@ -5,13 +5,13 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from divulge.core import Finding
 from divulge.report import figures, words
 from divulge.report.federated.story import Told, estimate, not_measured
 from divulge.report.markdown import inert
+from divulge.report.page import environment
 
 
 def write_all(told: Told) -> dict[str, bytes]:
@@ -77,29 +77,28 @@ def _summary(told: Told) -> dict[str, Any]:
 
 
 def _page(told: Told, drawn: dict[str, str]) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("divulge.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     story, speaker = told.story, told.speaker
-    return environment.get_template("federated.html.j2").render(
-        name=words.plain(told.name),
-        created=words.plain(told.created),
-        story=story,
-        verdict=words.plain_all(asdict(story.verdict)),
-        attacks=[
-            (words.plain_all(asdict(finding)), cells)
-            for finding, cells in zip(told.findings, story.cells, strict=True)
-        ],
-        speaker=None if speaker is None else words.plain(told.findings[speaker].label),
-        not_measured=words.plain_all([asdict(one) for one in not_measured(told)]),
-        sheets=[
-            (words.plain(one.client), one, base64.b64encode(one.png).decode())
-            for one in told.sheets
-        ],
-        drawn={name: Markup(svg) for name, svg in drawn.items()},  # noqa: S704 - drawn by us
-        reproduction=json.dumps(words.plain_all(told.reproduction), indent=2, ensure_ascii=False),
+    return (
+        environment()
+        .get_template("federated.html.j2")
+        .render(
+            name=words.plain(told.name),
+            created=words.plain(told.created),
+            story=story,
+            verdict=words.plain_all(asdict(story.verdict)),
+            attacks=[
+                (words.plain_all(asdict(finding)), cells)
+                for finding, cells in zip(told.findings, story.cells, strict=True)
+            ],
+            speaker=None if speaker is None else words.plain(told.findings[speaker].label),
+            not_measured=words.plain_all([asdict(one) for one in not_measured(told)]),
+            sheets=[
+                (words.plain(one.client), one, base64.b64encode(one.png).decode())
+                for one in told.sheets
+            ],
+            drawn={name: Markup(svg) for name, svg in drawn.items()},  # noqa: S704 - drawn by us
+            reproduction=json.dumps(
+                words.plain_all(told.reproduction), indent=2, ensure_ascii=False
+            ),
+        )
     )
