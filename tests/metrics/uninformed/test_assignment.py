@@ -87,3 +87,14 @@ def test_without_scores_or_members_the_accuracy_is_left() -> None:
     found = assignment.draw([scored], nobody, *args)
     assert found.columns == ((0, "accuracy"),)
     assert found.p == found.smallest == 1.0
+
+
+def test_guesses_may_name_fewer_clients_than_there_are() -> None:
+    truth = Assignment(np.array([0, 1, 2, 3, NOBODY, NOBODY]))
+    nobody = Assignment(np.full(6, NOBODY))
+    scored = Assignment(nobody.client, np.eye(6)[:, :4])
+    known = Collusion(0, np.zeros(0, bool), truth.client == 0)
+    args = (truth, known, np.zeros(6, int), np.random.default_rng(0))
+    found = assignment.draw([nobody, truth, scored], *args)
+    assert [found.observed(k, "accuracy") for k in range(3)] == pytest.approx([2 / 6, 1, 2 / 6])
+    assert assignment.draw([None], *args).p == 1.0

@@ -38,36 +38,38 @@ def draw(
         known: what the colluding client knows.
         label: class of each record.
         rng: permutes.
-
-    Raises:
-        DataError: guess and truth differ in length.
     """
+    done = [guess for guess in guesses if guess is not None]
+    clients = 1 + max(known.client, *(int(one.client.max(initial=0)) for one in [truth, *done]))
+    clients = max([clients, *(one.score.shape[1] for one in done if one.score is not None)])
     free = ~known.records
     owner = truth.client[free]
     found = {
         (k, name): worth
         for k, guess in enumerate(guesses)
         if guess is not None
-        for name, worth in _worths(guess, truth, known)
+        for name, worth in _worths(guess, truth, known, clients)
     }
     owners = exchanged(owner, label[free], rng, times(len(owner)) + 1)
+    # one draw at a time, all statistics of a record beside each other: that is how memory is fast
+    worth = (
+        np.stack(list(found.values()), axis=2) if found else np.zeros((len(owner), clients + 1, 0))
+    )
     rows = np.arange(len(owner))
-    drawn = [worth[rows, owners].sum(axis=1) for worth in found.values()]
+    table = np.array([worth[rows, drawn].sum(axis=0) for drawn in owners])
     ways = sum(
         log_arrangements(np.unique(owner[label[free] == each], return_counts=True)[1].tolist())
         for each in np.unique(label[free])
     )
-    table = np.column_stack(drawn) if drawn else np.zeros((len(owners), 0))
     return Uninformed(tuple(found), (table,), math.exp(-ways))
 
 
-def _worths(guess: Assignment, truth: Assignment, known: Collusion) -> Iterator[tuple[str, _Worth]]:
+def _worths(
+    guess: Assignment, truth: Assignment, known: Collusion, clients: int
+) -> Iterator[tuple[str, _Worth]]:
     """Each statistic of a guess as a sum over the records that the attacker does not know."""
     right = guess.client == truth.client
     free = ~known.records
-    clients = max(known.client, int(truth.client.max()), int(guess.client.max())) + 1
-    if guess.score is not None:
-        clients = guess.score.shape[1]
     owners = np.array([*range(clients), NOBODY])
     hits = (guess.client[free, None] == owners).astype(np.float64)
     yield "accuracy", (hits + right[~free].sum() / max(1, free.sum())) / len(right)
