@@ -74,7 +74,7 @@ def test_the_command_stores_findings_guesses_and_a_page_and_renders_them_again(
     assert answer["findings"][0]["metrics"]["l1"]["value"] < 0.2
     assert "24 virtual clients" in answer["findings"][2]["how"]
     page = (run / "report.html").read_text(encoding="utf-8")
-    assert "Client 3 seems to hold mostly cat (100 %)" in page
+    assert "Client 3 seems to hold mostly cat (100\u202f%)" in page
     assert "and nothing of &lt;b&gt;ant&lt;/b&gt;, bee and dog" in page
     assert "<b>ant" not in page
     assert not re.search(r"<script|https?://(?!www\.w3\.org)", page)
@@ -105,7 +105,9 @@ def test_without_a_truth_there_are_guesses_alone(place: Path) -> None:
         assert guess is not None
         np.testing.assert_allclose([one.share.sum() for one in guess], 1)
     assert "nobody said what the clients hold" in (place / "blind" / "report.html").read_text()
-    assert len(found.lines()) == 2 + 3
+    assert len(found.lines()) == 4 + 2 + 3  # the verdict, the clients, the attacks
+    assert found.verdict.level == "nothing measured"
+    assert "counts in [updates]" in found.verdict.next_step
 
 
 def test_what_cannot_be_attacked_says_why(place: Path) -> None:

@@ -70,6 +70,9 @@ def test_the_command_says_who_trained_on_what(place: Path) -> None:
     assert "bob<b>" not in page
     assert not re.search(r"<script|https?://(?!www\.w3\.org)", page)
     summary = json.loads((run / "summary.json").read_text())
+    assert summary["verdict"]["level"] == "leak"
+    assert summary["verdict"]["p_value"] == 0.001
+    assert summary["not_measured"][-1]["kind"] == "scope"
     assert summary["truth"] == {"ann": 20, "bob<b>": 20, "cat": 20, "nobody": 40}
     assert summary["best_constant"]["value"] == 0.6
     assert sum(summary["attacks"][0]["answers"].values()) == summary["candidates"] == 100
@@ -89,7 +92,10 @@ def test_the_command_says_who_trained_on_what(place: Path) -> None:
 
 def test_where_nothing_leaks_the_page_says_that_nothing_can_be_told(place: Path) -> None:
     found = perform.federated_file(place / "silent.toml", place / "quiet")
-    assert "cannot be told from the best single answer" in found.lines()[1]
+    assert found.verdict.level == "no leak found"
+    assert found.verdict.p_value is not None
+    assert found.verdict.p_value > 0.05
+    assert any("cannot be told from the best single answer" in line for line in found.lines())
 
 
 def test_the_gate_trips_by_metrics_of_assignments(place: Path) -> None:
@@ -106,7 +112,7 @@ def test_without_a_truth_there_are_answers_alone(place: Path) -> None:
     found = perform.federated_file(place / "blind.toml", place / "blind")
     assert all(finding.status is Status.DONE for finding in found.findings)
     assert "nobody said who trained" in found.findings[0].unmeasured["accuracy"]
-    assert found.lines()[0].startswith("Of 100 candidates, the attack gives ")
+    assert any(line.startswith("Of 100 candidates, the attack gives ") for line in found.lines())
     assert "nothing was checked" in (place / "blind" / "report.html").read_text()
 
 

@@ -136,7 +136,7 @@ def test_without_a_truth_there_are_guesses_alone(place: Path) -> None:
     assert found.plan.subject.clients == ("4", "2")
     assert not found.findings[0].metrics
     assert "nobody said what the clients acted on" in found.findings[0].unmeasured["auc"]
-    assert "are said to have been acted on" in found.lines()[0]
+    assert any("are said to have been acted on" in line for line in found.lines())
     assert not (place / "blind" / "figures").exists()
 
 

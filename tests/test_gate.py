@@ -1,6 +1,5 @@
 import dataclasses
 import math
-from collections.abc import Mapping
 from typing import get_args
 
 import pytest
@@ -23,50 +22,54 @@ class Verdict:
     level: Level = "no leak found"
     headline: str = "Headline"
     next_step: str = "Do this next."
-    limits: Mapping[str, Limits] = dataclasses.field(
-        default_factory=lambda: {
-            "auc": limits(0.7, 0.65, 0.75),
-            "tpr@0.01": limits(0.06, 0.0, 0.9, "200 non-members: give 368"),
-        }
-    )
+
+
+LIMITS = {
+    "auc": limits(0.7, 0.65, 0.75),
+    "tpr@0.01": limits(0.06, 0.0, 0.9, "200 non-members: give 368"),
+}
+
+
+def ruled(gate: Gate, level: Level = "no leak found") -> Ruling:
+    return rule(gate, Verdict(level), LIMITS)
 
 
 LEVELS: tuple[Level, ...] = get_args(Level)
 
 
 def test_the_lower_limit_of_the_strongest_attack_decides() -> None:
-    assert rule(Gate(fail_above={"auc": 0.65}), Verdict()).passes
-    ruling = rule(Gate(fail_above={"auc": 0.6}), Verdict())
+    assert ruled(Gate(fail_above={"auc": 0.65})).passes
+    ruling = ruled(Gate(fail_above={"auc": 0.6}))
     assert ruling == Ruling(failed=("auc of strong: lower limit 0.65 exceeds 0.6",))
 
 
 def test_a_gate_that_passes_says_what_was_compared() -> None:
-    ruling = rule(Gate(fail_above={"auc": 0.66}), Verdict())
+    ruling = ruled(Gate(fail_above={"auc": 0.66}))
     assert ruling.passed == (
         "auc: lower limit 0.65 does not exceed 0.66 (value 0.7; upper limit 0.75)",
     )
 
 
 def test_the_highest_value_of_all_attacks_can_decide_instead() -> None:
-    verdict = Verdict(limits={"auc": limits(0.7, 0.65, 0.75, most=0.8)})
-    assert rule(Gate(fail_above={"auc": 0.75}), verdict).passes
-    assert rule(Gate(fail_above={"auc": 0.75}, judge="value"), verdict).failed
+    found = {"auc": limits(0.7, 0.65, 0.75, most=0.8)}
+    assert rule(Gate(fail_above={"auc": 0.75}), Verdict(), found).passes
+    assert rule(Gate(fail_above={"auc": 0.75}, judge="value"), Verdict(), found).failed
 
 
 def test_what_was_not_measured_cannot_pass() -> None:
-    (sentence,) = rule(Gate(fail_above={"epsilon": 8.0}), Verdict()).undecided
+    (sentence,) = ruled(Gate(fail_above={"epsilon": 8.0})).undecided
     assert "measured by no attack" in sentence
 
 
 def test_a_metric_without_a_lower_limit_passes_only_below_its_upper_limit() -> None:
-    ruling = rule(Gate(fail_above={"tpr@0.01": 0.05}), Verdict())
+    ruling = ruled(Gate(fail_above={"tpr@0.01": 0.05}))
     assert ruling.undecided == ("tpr@0.01 cannot be compared with 0.05: 200 non-members: give 368",)
-    assert rule(Gate(fail_above={"tpr@0.01": 0.95}), Verdict()).passes
+    assert ruled(Gate(fail_above={"tpr@0.01": 0.95})).passes
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_only_no_leak_found_passes_a_gate_on_leaks(level: Level) -> None:
-    ruling = rule(Gate(("leak",)), Verdict(level))
+    ruling = ruled(Gate(("leak",)), level)
     assert ruling.passes == (level == "no leak found")
     assert bool(ruling.failed) == (level == "leak")
     if ruling.undecided:
@@ -83,7 +86,7 @@ def test_only_no_leak_found_passes_a_gate_on_leaks(level: Level) -> None:
     ],
 )
 def test_each_word_fails_on_its_verdict(word: str, levels: set[str]) -> None:
-    failed = {level for level in LEVELS if rule(Gate((word,)), Verdict(level)).failed}
+    failed = {level for level in LEVELS if ruled(Gate((word,)), level).failed}
     assert failed == levels
 
 
@@ -147,6 +150,6 @@ def test_without_a_claim_none_can_hold() -> None:
 
 @pytest.mark.parametrize("level", ["instrument failed", "confounded", "nothing measured"])
 def test_figures_that_nobody_can_believe_pass_no_ceiling(level: Level) -> None:
-    (sentence,) = rule(Gate(fail_above={"auc": 1.0}), Verdict(level)).undecided
+    (sentence,) = ruled(Gate(fail_above={"auc": 1.0}), level).undecided
     assert level in sentence
-    assert rule(Gate(), Verdict(level)).passes  # nothing was asked
+    assert ruled(Gate(), level).passes  # nothing was asked

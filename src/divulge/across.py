@@ -2,7 +2,7 @@
 
 import html
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,11 +13,12 @@ import pydantic
 from divulge import atomic
 from divulge.core import Check, Estimate, Finding, Measured, Status, Verdict
 from divulge.errors import MissingExtra, StoreError
+from divulge.gate import Gate, Ruling, rule
 from divulge.metrics import intervals
 from divulge.metrics.membership import Score
 from divulge.report import markdown, words
 from divulge.report.markdown import inert
-from divulge.report.schema import AttackRow, Conclusion
+from divulge.report.schema import AttackRow, Conclusion, Limits
 from divulge.report.verdict import judge_models
 from divulge.result import Audit
 from divulge.result import load as load_run
@@ -122,6 +123,25 @@ class LeaveOneOut:
                 checks[check.name] = check
         shadows = self.targets[0].contents.manifest.shadows
         return judge_models(rows, models, together, list(checks.values()), shadows)
+
+    @property
+    def limits(self) -> Mapping[str, Limits]:
+        """By metric, intervals that hold for all attacks at once: what a gate compares."""
+        return self.verdict.limits
+
+    def gate(
+        self,
+        *,
+        fail_on: Iterable[str] = (),
+        fail_above: Mapping[str, float] | None = None,
+        judge: str = "low",
+    ) -> Ruling:
+        """Hold the audit against a gate; arguments as for `divulge.Audit.gate`.
+
+        Raises:
+            SpecError: a word or a metric is unknown, or a ceiling is out of the metric's range.
+        """
+        return rule(Gate(tuple(fail_on), fail_above, judge), self.verdict, self.limits)
 
     def table(self) -> str:
         """The means as a Markdown table, one row an attack."""

@@ -187,7 +187,7 @@ def audit(
     else:
         audit_it = leave_one_out_file if asked.leave_one_out else api.audit_file
         found = audit_it(settings, run, resume=resume, track=bar, workers=workers)
-    ruling = gate.rule(wanted, found.verdict)
+    ruling = gate.rule(wanted, found.verdict, found.limits)
     if asked.gate.claim and isinstance(found, Audit):
         ruling += gate.unproven(found.summary.claim)
     _finish(found, shape, _say(ruling))

@@ -110,19 +110,20 @@ class Judged(Protocol):
         """What to do next; where nothing was decided, how many records would do."""
         ...
 
-    @property
-    def limits(self) -> Mapping[str, Limits]:
-        """By metric."""
-        ...
 
+def rule(gate: Gate, verdict: Judged, limits: Mapping[str, Limits]) -> Ruling:
+    """Hold an audit against a gate.
 
-def rule(gate: Gate, verdict: Judged) -> Ruling:
-    """Hold the verdict of an audit against a gate."""
+    Args:
+        gate: what was asked.
+        verdict: of the audit.
+        limits: of each metric, over all attacks.
+    """
     ruling = Ruling()
     if gate.fail_on:
         ruling += _on_verdict(gate.fail_on, verdict)
     for name, ceiling in gate.ceilings.items():
-        ruling += _on_ceiling(name, ceiling, gate.judge, verdict)
+        ruling += _on_ceiling(name, ceiling, gate.judge, verdict, limits.get(name))
     return ruling
 
 
@@ -200,8 +201,9 @@ def _on_verdict(fail_on: Collection[str], verdict: Judged) -> Ruling:
     return Ruling(passed=(f"{said} (asked for: {', '.join(fail_on)})",))
 
 
-def _on_ceiling(name: str, ceiling: float, judge: str, verdict: Judged) -> Ruling:
-    limits = verdict.limits.get(name)
+def _on_ceiling(
+    name: str, ceiling: float, judge: str, verdict: Judged, limits: Limits | None
+) -> Ruling:
     if limits is None:
         said = f"{name} was measured by no attack, so nothing shows that it is at most {ceiling:g}"
         return Ruling(undecided=(said,))

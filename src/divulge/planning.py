@@ -5,6 +5,7 @@ from pathlib import Path
 
 from divulge import loading, result, spec
 from divulge.errors import SpecError
+from divulge.in_turn import question
 from divulge.metrics import power as powers
 from divulge.report import sentences, words
 from divulge.sections import AuditSpec
@@ -162,7 +163,7 @@ def _sizes(settings: AuditSpec, folder: Path) -> tuple[int, int]:
         return len(subject.members), len(subject.nonmembers)
     assert settings.data is not None
     if settings.leave_one_out is not None:
-        records = len(loading.pool(settings.data, folder)[0])
+        records = len(question.pool(settings.data, folder)[0])
         return records // 2, records - records // 2
     data = settings.data
     members, nonmembers = (

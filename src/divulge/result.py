@@ -16,7 +16,7 @@ from divulge.metrics.measure import measure
 from divulge.report import exposed as exposing
 from divulge.report import files as report_files
 from divulge.report import summary as summaries
-from divulge.report.schema import Conclusion
+from divulge.report.schema import Conclusion, Limits
 from divulge.store import Contents, Entry, Run
 
 if TYPE_CHECKING:
@@ -97,6 +97,11 @@ class Audit:
         """Whether there is a leak, with the evidence."""
         return self.summary.verdict
 
+    @property
+    def limits(self) -> Mapping[str, Limits]:
+        """By metric, intervals that hold for all attacks at once: what a gate compares."""
+        return self.verdict.limits
+
     def gate(
         self,
         *,
@@ -117,7 +122,7 @@ class Audit:
             SpecError: a word or a metric is unknown, or a ceiling is out of the metric's range.
         """
         asked = rulings.Gate(tuple(fail_on), fail_above, judge)
-        ruling = rulings.rule(asked, self.verdict)
+        ruling = rulings.rule(asked, self.verdict, self.limits)
         return ruling + rulings.unproven(self.summary.claim) if claim else ruling
 
     def report(self, path: str | Path | None = None) -> Path:

@@ -12,6 +12,7 @@ from divulge import across
 from divulge.across import LeaveOneOut
 from divulge.core import Control, Finding, Status
 from divulge.federated.result import FederatedAudit
+from divulge.report.federated.verdicts.judge import Judgement
 from divulge.report.schema import ClaimRow
 from divulge.report.unmeasured import up_to
 from divulge.result import PAGE, Audit
@@ -23,7 +24,9 @@ def show(audit: Audit | LeaveOneOut | FederatedAudit) -> None:
     """Print the verdict, the warnings and one row per attack; of several targets, the means."""
     console = Console()
     if isinstance(audit, FederatedAudit):
-        for line in audit.lines():
+        headline, *rest = audit.lines()
+        console.print(f"\n[bold]{escape(headline)}[/bold]", soft_wrap=True)
+        for line in rest:
             console.print(line, markup=False, soft_wrap=True)
         return
     if isinstance(audit, LeaveOneOut):
@@ -52,6 +55,8 @@ def as_json(audit: Audit | LeaveOneOut | FederatedAudit) -> dict[str, Any]:
     assert audit.path is not None
     page = across.PAGE if isinstance(audit, LeaveOneOut) else PAGE
     answer = {"run": str(audit.path), "report": str(audit.path / page), "findings": findings}
+    if isinstance(audit, FederatedAudit):
+        answer["verdict"] = pydantic.TypeAdapter(Judgement).dump_python(audit.verdict, mode="json")
     if isinstance(audit, Audit):
         claim = pydantic.TypeAdapter(ClaimRow | None)
         answer["claim"] = claim.dump_python(audit.summary.claim, mode="json")

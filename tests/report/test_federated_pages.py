@@ -44,7 +44,9 @@ def of_interactions() -> tuple[tuple[Finding, ...], Story]:
 
 def of_assignment() -> tuple[tuple[Finding, ...], Story]:
     truth = Assignment(np.array([0, 1, 2, *[NOBODY] * 9]))
-    asked = assignment.Asked((HOSTILE, "b", "c"), 2, truth.client == 2, truth)
+    asked = assignment.Asked(
+        (HOSTILE, "b", "c"), 2, truth.client == 2, np.zeros(12, np.int64), truth
+    )
     findings = (finding("nobody", {"accuracy": Estimate(0.8, 0.5, 0.9)}),)
     guess = Assignment(np.where(truth.client == 2, 2, NOBODY))
     return findings, assignment.story(asked, findings, (guess,))

@@ -111,7 +111,11 @@ class Decaf:
         stages = [stage for stage, _ in rounds.values()]
         most = max(stage.records(views[v].victim) for stage, who in rounds.values() for v in who)
         seconds = self.clients * sum(stage.seconds(most) for stage in stages)
-        why = f"; virtual clients would take {seconds:.0f} s of {self.budget:.0f} s allowed"
+        fits = "within" if seconds <= self.budget else "above"
+        why = (
+            f"; training virtual clients was estimated at {seconds:.0f} s, {fits} the budget of "
+            f"{self.budget:.0f} s"
+        )
         if seconds * (1 + _RECASTS / 3) <= self.budget:
             return "refined", why
         if seconds <= self.budget:

@@ -1,6 +1,8 @@
 """What an audit of a federation found, and its run folder."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,11 +15,14 @@ from divulge.federated import records
 from divulge.federated.subjects.assignment import TrainedOn
 from divulge.federated.subjects.composition import Composition
 from divulge.federated.subjects.interactions import ActedOn
+from divulge.gate import Gate, Ruling, each_by_itself, rule
 from divulge.report.federated import page
 from divulge.report.federated.story import Sheet, Told
+from divulge.report.federated.verdicts.judge import Judgement
+from divulge.report.schema import Limits
 from divulge.store import Entry, Key, Run
 
-NAME, PAGE, SCHEMA = "federation.json", "report.html", 2
+NAME, PAGE, SCHEMA = "federation.json", "report.html", 3
 
 Subject = Annotated[Composition | ActedOn | TrainedOn, pydantic.Field(discriminator="kind")]
 
@@ -49,7 +54,7 @@ class _Stamp:
     schema: Any = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FederatedAudit:
     """What each attack showed."""
 
@@ -63,9 +68,36 @@ class FederatedAudit:
     sound = True
     """There is no control to fail."""
 
+    @property
+    def verdict(self) -> Judgement:
+        """Whether the federation leaks, how sure that is, and what to do now."""
+        return self._told.story.verdict
+
+    @property
+    def limits(self) -> Mapping[str, Limits]:
+        """By metric, what a gate compares: each attack's own interval, not corrected for others."""
+        return each_by_itself(self.findings)
+
+    def gate(
+        self,
+        *,
+        fail_on: Iterable[str] = (),
+        fail_above: Mapping[str, float] | None = None,
+        judge: str = "low",
+    ) -> Ruling:
+        """Hold the audit against a gate; arguments as for `divulge.Audit.gate`.
+
+        Raises:
+            SpecError: a word or a metric is unknown, or a ceiling is out of the metric's range.
+        """
+        kind = self.plan.subject.kind
+        section = "updates" if kind == "composition" else kind
+        asked = Gate(tuple(fail_on), fail_above, judge, section)
+        return rule(asked, self.verdict, self.limits)
+
     def lines(self) -> tuple[str, ...]:
-        """What was found in plain sentences, and how each attack ended."""
-        return page.lines(self._told())
+        """The verdict, what was found in plain sentences, and how each attack ended."""
+        return page.lines(self._told)
 
     def report(self, *, show_records: bool = False) -> Path:
         """Write the page, the summary and the figures into the run folder; the page's path.
@@ -80,7 +112,7 @@ class FederatedAudit:
         """
         run = Run.open(self.path)
         sheets = self._sheets() if show_records else ()
-        for name, content in page.write_all(replace(self._told(), sheets=sheets)).items():
+        for name, content in page.write_all(replace(self._told, sheets=sheets)).items():
             run.write(name, content)
         return self.path / PAGE
 
@@ -105,13 +137,19 @@ class FederatedAudit:
         found.report()
         return found
 
+    def __repr__(self) -> str:
+        verdict = self.verdict
+        return "\n".join([f"<divulge.FederatedAudit: {verdict.headline}>", *verdict.sentences])
+
     def _sheets(self) -> tuple[Sheet, ...]:
         subject = self.plan.subject
         if not isinstance(subject, ActedOn):
             records.none()
         return records.read(self.path, subject.clients, subject.items)
 
+    @cached_property
     def _told(self) -> Told:
+        """All that the report says, but for images; the test behind its verdict takes a moment."""
         plan = self.plan
         return Told(
             name=plan.name,

@@ -55,19 +55,25 @@ def measure(guesses: Sequence[Proportions], truths: Sequence[Proportions]) -> Me
     return Measured({**distances(guesses, truths), **nulls}, unmeasured)
 
 
-def distances(guesses: Sequence[Proportions], truths: Sequence[Proportions]) -> dict[str, Estimate]:
+def distances(
+    guesses: Sequence[Proportions],
+    truths: Sequence[Proportions],
+    confidence: float = intervals.CONFIDENCE,
+) -> dict[str, Estimate]:
     """The mean distances over two clients or more, each with Student's interval over clients."""
     each = [distance(guess, truth) for guess, truth in zip(guesses, truths, strict=True)]
     found = {}
     for name, largest in _LARGEST.items():
         values = [one[name] for one in each]
-        low, high = intervals.mean(values)
+        low, high = intervals.mean(values, confidence)
         found[name] = Estimate(float(np.mean(values)), max(low, 0.0), min(high, largest))
     return found
 
 
 def null_classes(
-    guesses: Sequence[Proportions], truths: Sequence[Proportions]
+    guesses: Sequence[Proportions],
+    truths: Sequence[Proportions],
+    confidence: float = intervals.CONFIDENCE,
 ) -> tuple[Mapping[str, Estimate], Mapping[str, str]]:
     """How well null classes are told from others, over two clients or more.
 
@@ -92,6 +98,6 @@ def null_classes(
             unmeasured[name] = f"needs {wanted}, there are {int(some.sum())}"
             continue
         right = good.sum(axis=1)
-        low, high = intervals.clustered(right[some], trials[some])
+        low, high = intervals.clustered(right[some], trials[some], confidence)
         found[name] = Estimate(float(right.sum() / trials.sum()), low, high)
     return found, unmeasured

@@ -6,7 +6,6 @@ import numpy as np
 from jaxtyping import Int, Shaped
 
 from divulge.metrics import membership
-from divulge.metrics.intervals import clopper_pearson
 from divulge.metrics.membership import Member, Score
 from divulge.report import words
 from divulge.report.schema import ClassRow, Curve, Histogram

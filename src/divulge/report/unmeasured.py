@@ -32,7 +32,7 @@ _SCOPE = (
 
 def not_measured(rows: Sequence[AttackRow]) -> tuple[NotMeasured, ...]:
     """Everything left out: attacks, metrics, controls, and kinds of attack never tried."""
-    return (*_attacks(rows), *_metrics(rows), *_controls(rows), *_scope(rows))
+    return (*attacks(rows), *metrics(rows), *_controls(rows), *_scope(rows))
 
 
 def up_to(rows: Iterable[AttackRow | Finding], names: Collection[str]) -> tuple[str, ...]:
@@ -51,7 +51,8 @@ def up_to(rows: Iterable[AttackRow | Finding], names: Collection[str]) -> tuple[
     return tuple(f"Where a value reads “up to”, {reason}." for reason in reasons)
 
 
-def _attacks(rows: Sequence[AttackRow]) -> Iterator[NotMeasured]:
+def attacks(rows: Sequence[AttackRow | Finding]) -> Iterator[NotMeasured]:
+    """One line for each attack that did not run to its end."""
     for row in rows:
         if row.status == "missing":
             yield NotMeasured("attack", row.label, "The run was interrupted before it had ended.")
@@ -59,7 +60,7 @@ def _attacks(rows: Sequence[AttackRow]) -> Iterator[NotMeasured]:
             yield NotMeasured("attack", row.label, f"{row.status.capitalize()}: {row.reason}")
 
 
-def _metrics(rows: Sequence[AttackRow]) -> Iterator[NotMeasured]:
+def metrics(rows: Sequence[AttackRow | Finding]) -> Iterator[NotMeasured]:
     """One line for each metric and reason; the same reason holds for many attacks."""
     done = sum(row.status == "done" for row in rows)
     affected: dict[tuple[str, str], list[str]] = {}

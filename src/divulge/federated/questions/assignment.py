@@ -38,6 +38,7 @@ def question(spec: AssignmentSpec, folder: Path) -> Question:
         clients=tuple(files),
         colluder=known.client,
         candidates=len(view.records),
+        labels=tuple(view.records.y.tolist()),
         known=tuple(np.flatnonzero(known.records).tolist()),
         owners=None if truth is None else tuple(truth.client.tolist()),
     )

@@ -21,6 +21,8 @@ class TrainedOn:
     """From 0."""
     candidates: int
     """How many there are."""
+    labels: tuple[int, ...]
+    """The class of each candidate."""
     known: tuple[int, ...]
     """Candidates, from 0, that the colluding client trained on."""
     owners: tuple[int, ...] | None
@@ -62,5 +64,11 @@ class TrainedOn:
 
     def story(self, findings: tuple[Finding, ...], guesses: tuple[Assignment | None, ...]) -> Story:
         """What the page says."""
-        asked = pages.Asked(self.clients, self.colluder, self.collusion.records, self.truth)
+        asked = pages.Asked(
+            self.clients,
+            self.colluder,
+            self.collusion.records,
+            np.array(self.labels, np.int64),
+            self.truth,
+        )
         return pages.story(asked, findings, guesses)

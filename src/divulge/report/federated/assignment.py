@@ -8,12 +8,16 @@ import altair as alt
 import numpy as np
 from jaxtyping import Bool, Int
 
-from divulge.core import NOBODY, Assignment, Estimate, Finding
+from divulge.core import NOBODY, Assignment, Collusion, Estimate, Finding
 from divulge.metrics import assignment
+from divulge.metrics.uninformed import assignment as uninformed
+from divulge.metrics.uninformed.draws import Uninformed
 from divulge.randomness import stream
 from divulge.report import figures, style, words
 from divulge.report.federated import small_samples
 from divulge.report.federated.story import Figure, Story, Table, joined, rates, speaker
+from divulge.report.federated.verdicts.assignment import SCOPE, Owners
+from divulge.report.federated.verdicts.judge import judge
 
 _TITLES = {
     "accuracy": "Accuracy",
@@ -31,8 +35,8 @@ _MEASURES = (
     "and its own record, the share found where 1 % or 3 % of all other pairs are accused. The "
     "z-test holds the accuracy against that of the best single answer, as the paper of stacking "
     "compares two accuracies; it takes the two for independent although they are about the same "
-    "records. The permutation test asks how often so high an accuracy comes about where the guess "
-    "knows nothing of the truth."
+    "records. The permutation test asks how often the attack does as well, by its accuracy or by "
+    "the order of its scores, where owners are shuffled among candidates of a class."
 )
 
 _CERTAIN = 0.05
@@ -47,11 +51,18 @@ class Asked:
     colluder: int
     known: Bool[np.ndarray, " records"]
     """Candidates that the colluding client trained on."""
+    label: Int[np.ndarray, " records"]
+    """Class of each candidate."""
     truth: Assignment | None
 
     def name(self, client: int) -> str:
         """What a client, or nobody, is called."""
         return "nobody" if client == NOBODY else words.plain(self.clients[client])
+
+    @property
+    def collusion(self) -> Collusion:
+        """What the colluding client knows of the candidates."""
+        return Collusion(self.colluder, np.zeros(0, bool), self.known)
 
     @property
     def others(self) -> list[int]:
@@ -71,7 +82,8 @@ def story(
     """
     first = speaker(findings)
     told = None if first is None else guesses[first]
-    tests = [_tests(asked, guess) for guess in guesses]
+    tested = _tested(asked, guesses)
+    tests = [_tests(asked, guess, tested, k) for k, guess in enumerate(guesses)]
     sentences: tuple[str, ...] = ()
     if told is not None and first is not None:
         sentences = tuple(
@@ -80,7 +92,9 @@ def story(
             else _checked(asked, asked.truth, findings[first], told)
         )
     known = asked.truth is not None
+    owners = Owners(guesses, asked.truth, asked.collusion, tested)
     return Story(
+        verdict=judge(owners, findings),
         title="Which client trained on which record",
         doubt="" if known else "nobody said who trained on the candidates, so nothing was checked",
         sentences=sentences,
@@ -97,23 +111,32 @@ def story(
             {"answers": None if g is None else _counts(asked, g.client), "tests": test}
             for g, test in zip(guesses, tests, strict=True)
         ),
+        scope=SCOPE,
         limits=_limits_of(asked),
         figures=tuple(_figure(asked, findings)),
         tables=() if told is None else (_table(asked, told),),
     )
 
 
-def _tests(asked: Asked, guess: Assignment | None) -> dict[str, float]:
-    """P-values of the accuracy: against the best single answer, and against no knowledge."""
-    if guess is None or asked.truth is None:
+def _tested(asked: Asked, guesses: Sequence[Assignment | None]) -> Uninformed | None:
+    if asked.truth is None:
+        return None
+    rng = stream(0, "permutations of owners")
+    return uninformed.draw(guesses, asked.truth, asked.collusion, asked.label, rng)
+
+
+def _tests(
+    asked: Asked, guess: Assignment | None, tested: Uninformed | None, attack: int
+) -> dict[str, float]:
+    """P-values: of the accuracy against the best single answer, and of all against no knowledge."""
+    if guess is None or asked.truth is None or tested is None:
         return {}
     truth, many = asked.truth, len(asked.known)
     hits = round(assignment.accuracy(guess, truth).value * many)
     constant = round(assignment.best_constant(truth, asked.known).value * many)
-    rng = stream(0, "permutations of owners")
     return {
         _TESTS[0]: assignment.two_proportions((hits, constant), (many, many)).p,
-        _TESTS[1]: assignment.permutation_p(guess, truth, asked.known, rng),
+        _TESTS[1]: tested.of([attack]).p,
     }
 
 

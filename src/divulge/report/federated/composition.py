@@ -8,8 +8,12 @@ import altair as alt
 
 from divulge.core import Finding, Proportions
 from divulge.metrics import composition
+from divulge.metrics.uninformed import composition as uninformed
+from divulge.randomness import stream
 from divulge.report import style, words
 from divulge.report.federated.story import Figure, Story, estimates, joined, speaker
+from divulge.report.federated.verdicts.composition import SCOPE, Shares
+from divulge.report.federated.verdicts.judge import judge
 
 UNEVEN = 0.05
 """P-values up to this are called uneven."""
@@ -62,7 +66,11 @@ def story(held: Held, findings: tuple[Finding, ...], guesses: tuple[Mixes | None
     first = speaker(findings)
     told = None if first is None else guesses[first]
     known = held.truth is not None
+    tested = None
+    if held.truth is not None:
+        tested = uninformed.draw(guesses, held.truth, stream(0, "permutations of clients"))
     return Story(
+        verdict=judge(Shares(guesses, held.truth, tested), findings),
         title="What each client’s updates say of the classes it holds",  # noqa: RUF001
         doubt=""
         if known
@@ -85,6 +93,7 @@ def story(held: Held, findings: tuple[Finding, ...], guesses: tuple[Mixes | None
             }
             for guess in guesses
         ),
+        scope=SCOPE,
         figures=() if told is None else (_figure(held, told),),
     )
 

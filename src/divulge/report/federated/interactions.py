@@ -9,8 +9,12 @@ import numpy as np
 
 from divulge.core import Estimate, Finding, Interactions, Reconstruction
 from divulge.metrics import interactions, intervals
+from divulge.metrics.uninformed import interactions as uninformed
+from divulge.randomness import stream
 from divulge.report import style, words
 from divulge.report.federated.story import Figure, Story, Table, rates, speaker
+from divulge.report.federated.verdicts.interactions import SCOPE, Clicks
+from divulge.report.federated.verdicts.judge import judge
 
 _TITLES = {"auc": "AUC", "f1": "F1", "precision_at_count": "Precision at the true count"}
 
@@ -58,7 +62,11 @@ def story(
             sentences = tuple(_checked(findings[first], told, truth))
             labels = [finding.label for finding in findings]
             figures = tuple(_figure(first, labels, guesses, truth))
+    tested = None
+    if truth is not None:
+        tested = uninformed.draw(guesses, truth, stream(0, "permutations of items"))
     return Story(
+        verdict=judge(Clicks(guesses, truth, tested), findings),
         title="What each client’s update says of the items it acted on",  # noqa: RUF001
         doubt=doubt,
         sentences=sentences,
@@ -73,6 +81,7 @@ def story(
             "acted": None if truth is None else [int(one.acted.sum()) for one in truth],
         },
         details=tuple(_details(guess, truth) for guess in guesses),
+        scope=SCOPE,
         figures=figures,
         tables=() if told is None else (_table(clients, told, truth),),
     )

@@ -2,17 +2,16 @@
 
 import base64
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from divulge.core import Finding
 from divulge.report import figures, words
-from divulge.report.federated.story import Told, estimate, joined
+from divulge.report.federated.story import Told, estimate, not_measured
 from divulge.report.markdown import inert
+from divulge.report.page import environment
 
 
 def write_all(told: Told) -> dict[str, bytes]:
@@ -27,8 +26,12 @@ def write_all(told: Told) -> dict[str, bytes]:
 
 
 def lines(told: Told) -> tuple[str, ...]:
-    """The sentences, and how each attack ended."""
+    """The verdict, the sentences, and how each attack ended."""
+    verdict = told.story.verdict
     return (
+        f"Verdict: {verdict.level}. {verdict.headline}.",
+        *verdict.sentences,
+        f"Next: {verdict.next_step}",
         *told.story.sentences,
         *told.story.limits,
         *(_note(finding, told) for finding in told.findings),
@@ -52,6 +55,7 @@ def _summary(told: Told) -> dict[str, Any]:
             "schema": 1,
             "name": told.name,
             "created": told.created,
+            "verdict": asdict(story.verdict),
             **story.summary,
             "attacks": [
                 {
@@ -66,47 +70,35 @@ def _summary(told: Told) -> dict[str, Any]:
                 for finding, details in zip(told.findings, story.details, strict=True)
             ],
             "sentences": [*story.sentences, *story.limits],
+            "not_measured": [asdict(one) for one in not_measured(told)],
             "reproduction": dict(told.reproduction),
         }
     )
 
 
-def _unmeasured(findings: Sequence[Finding]) -> tuple[str, ...]:
-    """Why there are no figures where there are none, each reason once."""
-    why: dict[str, list[str]] = {}
-    for finding in findings:
-        for name, reason in finding.unmeasured.items():
-            names = why.setdefault(words.plain(reason), [])
-            what = words.title(name)
-            what = f"lower limit of {what}" if name in finding.metrics else what
-            if what not in names:
-                names.append(what)
-    return tuple(f"{joined(names)}: {reason}" for reason, names in why.items())
-
-
 def _page(told: Told, drawn: dict[str, str]) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("divulge.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     story, speaker = told.story, told.speaker
-    return environment.get_template("federated.html.j2").render(
-        name=words.plain(told.name),
-        created=words.plain(told.created),
-        story=story,
-        attacks=[
-            (words.plain_all(asdict(finding)), cells)
-            for finding, cells in zip(told.findings, story.cells, strict=True)
-        ],
-        speaker=None if speaker is None else words.plain(told.findings[speaker].label),
-        unmeasured=_unmeasured(told.findings),
-        sheets=[
-            (words.plain(one.client), one, base64.b64encode(one.png).decode())
-            for one in told.sheets
-        ],
-        drawn={name: Markup(svg) for name, svg in drawn.items()},  # noqa: S704 - drawn by us
-        reproduction=json.dumps(words.plain_all(told.reproduction), indent=2, ensure_ascii=False),
+    return (
+        environment()
+        .get_template("federated.html.j2")
+        .render(
+            name=words.plain(told.name),
+            created=words.plain(told.created),
+            story=story,
+            verdict=words.plain_all(asdict(story.verdict)),
+            attacks=[
+                (words.plain_all(asdict(finding)), cells)
+                for finding, cells in zip(told.findings, story.cells, strict=True)
+            ],
+            speaker=None if speaker is None else words.plain(told.findings[speaker].label),
+            not_measured=words.plain_all([asdict(one) for one in not_measured(told)]),
+            sheets=[
+                (words.plain(one.client), one, base64.b64encode(one.png).decode())
+                for one in told.sheets
+            ],
+            drawn={name: Markup(svg) for name, svg in drawn.items()},  # noqa: S704 - drawn by us
+            reproduction=json.dumps(
+                words.plain_all(told.reproduction), indent=2, ensure_ascii=False
+            ),
+        )
     )

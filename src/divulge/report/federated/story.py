@@ -7,7 +7,9 @@ from typing import Any
 import altair as alt
 
 from divulge.core import Estimate, Finding, Status
-from divulge.report import words
+from divulge.report import unmeasured, words
+from divulge.report.federated.verdicts.judge import Judgement
+from divulge.report.schema import NotMeasured
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ class Sheet:
 class Story:
     """What was found out about one secret."""
 
+    verdict: Judgement
     title: str
     doubt: str
     """What the figures leave open, such as that nobody knows the truth; perhaps nothing."""
@@ -67,6 +70,8 @@ class Story:
     """For ``summary.json``: what holds for all attacks."""
     details: tuple[Mapping[str, Any], ...]
     """The same, by attack."""
+    scope: tuple[NotMeasured, ...]
+    """What lies outside of any such audit."""
     limits: tuple[str, ...] = ()
     """What so few records or clients can and cannot show, in sentences."""
     figures: tuple[Figure, ...] = ()
@@ -89,6 +94,15 @@ class Told:
     def speaker(self) -> int | None:
         """The attack that figures and sentences are about."""
         return speaker(self.findings)
+
+
+def not_measured(told: Told) -> tuple[NotMeasured, ...]:
+    """Attacks and metrics that are missing, each with the reason, and what was never tried."""
+    return (
+        *unmeasured.attacks(told.findings),
+        *unmeasured.metrics(told.findings),
+        *told.story.scope,
+    )
 
 
 def speaker(findings: Sequence[Finding]) -> int | None:

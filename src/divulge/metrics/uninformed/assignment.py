@@ -1,0 +1,102 @@
+"""Which client trained on each record: guesses beside those that know nothing of it."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from jaxtyping import Float64, Int
+from scipy import stats
+
+from divulge.core import NOBODY, Assignment, Collusion
+from divulge.metrics import assignment
+from divulge.metrics.uninformed.draws import Uninformed, exchanged, log_arrangements, times
+
+TOPS = (0.01, 0.02, 0.05, 0.1, 0.2)
+"""Shares of all pairs, those with the highest scores, whose right ones the test counts."""
+
+_Worth = Float64[np.ndarray, "records owners"]
+"""What each record adds to a statistic if it is this client's; the last column is for nobody."""
+
+
+def draw(
+    guesses: Sequence[Assignment | None],
+    truth: Assignment,
+    known: Collusion,
+    label: Int[np.ndarray, " records"],
+    rng: np.random.Generator,
+) -> Uninformed:
+    """What guesses show if they know nothing of who trained on which record of a class.
+
+    Owners, nobody included, are permuted among the records of a class that the attacker does not
+    know: that is valid where the records of a class were dealt to clients and nobody at random.
+    Each attack's statistics are its accuracy and, over all pairs of a record and a client under
+    attack, the AUC of its scores and the number of right pairs among the highest of them (`TOPS`).
+
+    Args:
+        guesses: by attack; None where it is not done.
+        truth: the client of each record.
+        known: what the colluding client knows.
+        label: class of each record.
+        rng: permutes.
+    """
+    done = [guess for guess in guesses if guess is not None]
+    clients = 1 + max(known.client, *(int(one.client.max(initial=0)) for one in [truth, *done]))
+    clients = max([clients, *(one.score.shape[1] for one in done if one.score is not None)])
+    free = ~known.records
+    owner = truth.client[free]
+    found = {
+        (k, name): worth
+        for k, guess in enumerate(guesses)
+        if guess is not None
+        for name, worth in _worths(guess, truth, known, clients)
+    }
+    owners = exchanged(owner, label[free], rng, times(len(owner)) + 1)
+    # one draw at a time, all statistics of a record beside each other: that is how memory is fast
+    worth = (
+        np.stack(list(found.values()), axis=2) if found else np.zeros((len(owner), clients + 1, 0))
+    )
+    rows = np.arange(len(owner))
+    table = np.array([worth[rows, drawn].sum(axis=0) for drawn in owners])
+    ways = sum(
+        log_arrangements(np.unique(owner[label[free] == each], return_counts=True)[1].tolist())
+        for each in np.unique(label[free])
+    )
+    return Uninformed(tuple(found), (table,), math.exp(-ways))
+
+
+def _worths(
+    guess: Assignment, truth: Assignment, known: Collusion, clients: int
+) -> Iterator[tuple[str, _Worth]]:
+    """Each statistic of a guess as a sum over the records that the attacker does not know."""
+    right = guess.client == truth.client
+    free = ~known.records
+    owners = np.array([*range(clients), NOBODY])
+    hits = (guess.client[free, None] == owners).astype(np.float64)
+    yield "accuracy", (hits + right[~free].sum() / max(1, free.sum())) / len(right)
+    if guess.score is None or not np.isfinite(guess.score).all():
+        return
+    score, member = assignment.pairs(guess, truth, known)
+    inside = int(member.sum())
+    if not 0 < inside < len(member):
+        return
+    under = np.delete(np.arange(clients), known.client)
+
+    def table(value: Float64[np.ndarray, " pairs"]) -> _Worth:
+        worth = np.zeros((int(free.sum()), clients + 1))
+        worth[:, under] = value.reshape(-1, len(under))
+        return worth
+
+    ranks = stats.rankdata(score)
+    yield "auc", table((ranks - (inside + 1) / 2) / (inside * (len(member) - inside)))
+    for share in TOPS:
+        yield f"top@{share:g}", table(_among_highest(score, max(1, round(share * len(score)))))
+
+
+def _among_highest(
+    score: Float64[np.ndarray, " pairs"], count: int
+) -> Float64[np.ndarray, " pairs"]:
+    """1 for the highest scores, and what is left shared among those that tie at the edge."""
+    edge = np.sort(score)[-count]
+    above, at = score > edge, score == edge
+    counted: Float64[np.ndarray, " pairs"] = above + at * ((count - above.sum()) / at.sum())
+    return counted

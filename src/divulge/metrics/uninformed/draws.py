@@ -1,0 +1,162 @@
+"""What attacks on a federation would show if their guesses knew nothing, and the test of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64, Shaped
+from scipy import special
+
+ERROR = 0.05
+"""A leak is declared where chance gives as much in this share of audits at most."""
+
+POWER = 0.8
+
+_MOST, _FEWEST, _CELLS = 999, 199, 20_000_000
+"""Draws beside the observed one: as many as keep draws times units below the last number."""
+
+_ROUNDING = 1e-9
+
+
+def max_p_value(statistics: Float64[np.ndarray, "draws statistics"]) -> float:
+    """The share of draws whose highest standardised statistic is as high as the observed one.
+
+    Each statistic is standardised by its mean and deviation over all draws, the observed one
+    included: so what was observed is treated like every other draw, and where all draws are
+    exchangeable p is 0.05 or less in 5 % of cases at most. Statistics that are strongly correlated
+    cost nothing, because all are taken from the same draws. A statistic that is the same in all
+    draws says nothing and is left out; where none is left, p is 1.
+
+    Args:
+        statistics: one row a draw and one column a statistic. The first row is what was observed,
+            the others were drawn where there is nothing to find. High means a find.
+
+    References:
+        Westfall and Young (1993), Resampling-based multiple testing, section 2.6 (max T); Phipson
+        and Smyth (2010), Permutation p-values should never be zero, section 4.
+
+    Examples:
+        >>> max_p_value(np.array([[3.0, 1.0], [0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]))
+        0.25
+    """
+    centred = statistics - statistics.mean(axis=0)
+    spread = centred.std(axis=0)
+    told = spread > _ROUNDING * np.abs(statistics).max(axis=0, initial=0)
+    if not told.any():
+        return 1.0
+    highest = (centred[:, told] / spread[told]).max(axis=1)
+    return float((highest >= highest[0] - _ROUNDING).mean())
+
+
+@dataclass(frozen=True, slots=True)
+class Uninformed:
+    """Statistics of attacks as observed, and as drawn where guesses mean nothing.
+
+    Where several ways of drawing stand beside each other, each rests on a supposition of its own,
+    and a leak must show in all of them: the error is kept if one of the suppositions holds.
+    """
+
+    columns: tuple[tuple[int, str], ...]
+    """The attack, by its place, and the name of each statistic. High means a find."""
+    draws: tuple[Float64[np.ndarray, "_ columns"], ...]
+    """By way of drawing; the first row of each is what was observed."""
+    smallest: float
+    """The smallest p that so few units allow, whatever an attack knows."""
+
+    @property
+    def p(self) -> float:
+        """The chance of so much where no guess knows anything: of all statistics in one test."""
+        return max(max_p_value(one) for one in self.draws)
+
+    @property
+    def strongest(self) -> tuple[int, str] | None:
+        """The attack and the statistic furthest above chance; None if there are none."""
+        if not self.columns:
+            return None
+        return self.columns[int(self._standardised()[0].argmax())]
+
+    def of(self, attacks: Sequence[int]) -> "Uninformed":
+        """The same of some of the attacks."""
+        kept = [k for k, (attack, _) in enumerate(self.columns) if attack in attacks]
+        columns = tuple(self.columns[k] for k in kept)
+        return Uninformed(columns, tuple(one[:, kept] for one in self.draws), self.smallest)
+
+    def observed(self, attack: int, name: str) -> float:
+        """A statistic of an attack."""
+        return float(self.draws[0][0, self.columns.index((attack, name))])
+
+    def expected(self, attack: int, name: str) -> float:
+        """Its mean where the guess knows nothing."""
+        return float(self.draws[0][:, self.columns.index((attack, name))].mean())
+
+    def needed(self, name: str) -> float | None:
+        """What this statistic must truly be to be found in four of five audits like this one.
+
+        The mean of the draws, and as many of their deviations as bring the statistic over the
+        limit of the test in `POWER` of cases if it is about normal and spreads as it does by
+        chance. Of several attacks, the one that needs most; None where none of them varies.
+        """
+        standard = self._standardised()
+        varies = set(np.flatnonzero(standard.any(axis=0)).tolist())
+        own = [k for k, (_, other) in enumerate(self.columns) if other == name and k in varies]
+        if not own:
+            return None
+        limit = np.quantile(standard.max(axis=1), 1 - ERROR, method="higher")
+        drawn = self.draws[0][:, own]
+        away = limit + special.ndtri(POWER)
+        return float((drawn.mean(axis=0) + away * drawn.std(axis=0)).max())
+
+    def _standardised(self) -> Float64[np.ndarray, "draws columns"]:
+        """The first way's statistics in deviations above their mean; 0 where nothing varies."""
+        centred = self.draws[0] - self.draws[0].mean(axis=0)
+        spread = centred.std(axis=0)
+        tiny = _ROUNDING * np.abs(self.draws[0]).max(axis=0, initial=0)
+        told: Float64[np.ndarray, "draws columns"] = np.where(
+            spread > tiny, centred / np.where(spread > tiny, spread, 1.0), 0.0
+        )
+        return told
+
+
+def times(units: int) -> int:
+    """How many draws are made of so many units: 999, or fewer where that takes long.
+
+    Examples:
+        >>> times(100), times(50_000), times(1_000_000)
+        (999, 400, 199)
+    """
+    return int(np.clip(_CELLS // max(1, units), _FEWEST, _MOST))
+
+
+def exchanged(
+    values: Shaped[np.ndarray, " units"],
+    group: Shaped[np.ndarray, " units"],
+    rng: np.random.Generator,
+    draws: int,
+) -> Shaped[np.ndarray, "draws units"]:
+    """Values as they are in the first row, and permuted within groups in all others.
+
+    Args:
+        values: of the units.
+        group: of each unit; values change places within groups alone.
+        rng: permutes.
+        draws: how many rows, the first included.
+    """
+    drawn = np.tile(values, (draws, 1))
+    for each in np.unique(group):
+        rows = np.flatnonzero(group == each)
+        drawn[1:, rows] = rng.permuted(drawn[1:, rows], axis=1)
+    return drawn
+
+
+def log_arrangements(counts: Sequence[int]) -> float:
+    """The logarithm of the number of different orders of things of which some are alike.
+
+    Args:
+        counts: how many there are of each kind.
+
+    Examples:
+        >>> round(np.exp(log_arrangements([3, 3])))
+        20
+    """
+    alike = sum(float(special.gammaln(count + 1)) for count in counts)
+    return float(special.gammaln(sum(counts) + 1)) - alike

@@ -1,0 +1,78 @@
+"""What users acted on: guesses beside those that know nothing of it."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float, Float64
+from scipy import stats
+
+from divulge.core import Interactions, Reconstruction
+from divulge.metrics.interactions import mixed
+from divulge.metrics.uninformed.draws import Uninformed, exchanged, log_arrangements, times
+
+FLIPPED = 5
+"""Users from which on signs are flipped: with fewer, no p of 5 % or less would come of it."""
+
+
+def draw(
+    guesses: Sequence[Sequence[Reconstruction] | None],
+    truths: Sequence[Interactions],
+    rng: np.random.Generator,
+) -> Uninformed:
+    """What guesses show if they know nothing of what users acted on; the statistic is the mean AUC.
+
+    Two ways of drawing, of which a leak must stand out in both:
+
+    * Within each user, it is permuted which items were acted on. That is valid where any of them
+      could have been, without an update to look at. It is not where items are alike: a guess that
+      follows features at random is right about many similar items at once, or wrong.
+    * From `FLIPPED` users on, each user's AUC is turned round at random (0.8 into 0.2). That is
+      valid where a guess without information is as often right as wrong about a user, however
+      alike the items of a user are.
+
+    Args:
+        guesses: by attack: one entry a user, or None where it is not done.
+        truths: what each user acted on; users who acted on all items or on none are left out.
+        rng: draws.
+    """
+    done = [k for k, guess in enumerate(guesses) if guess is not None]
+    users = [u for u, truth in enumerate(truths) if mixed(truth)]
+    draws = times(sum(len(truths[u].acted) for u in users)) + 1
+    each = np.full((max(1, len(users)), draws, len(done)), 0.5)
+    for at, u in enumerate(users):
+        scores = [guess[u].score for guess in guesses if guess is not None]
+        each[at] = _drawn(scores, truths[u], rng, draws)
+    drawn = [each.mean(axis=0)]
+    ways = sum(log_arrangements([int(t.sum()), int((~t).sum())])
+               for t in (truths[u].acted for u in users))  # fmt: skip
+    smallest = math.exp(-ways)
+    if len(users) >= FLIPPED:
+        drawn.append(0.5 + _signs(len(users), rng) @ (each[:, 0] - 0.5) / len(users))
+        smallest = max(smallest, 0.5 ** len(users))
+    return Uninformed(tuple((k, "auc") for k in done), tuple(drawn), smallest)
+
+
+def _drawn(
+    scores: Sequence[Float[np.ndarray, " items"]],
+    truth: Interactions,
+    rng: np.random.Generator,
+    draws: int,
+) -> Float64[np.ndarray, "draws attacks"]:
+    """The AUC of each attack on one user; all attacks see the same permutations."""
+    acted = int(truth.acted.sum())
+    left = len(truth.acted) - acted
+    ranks = [stats.rankdata(score) for score in scores]
+    worth = (np.array(ranks).reshape(len(scores), -1).T - (acted + 1) / 2) / (acted * left)
+    everywhere = np.zeros(len(truth.acted), np.int64)
+    return exchanged(truth.acted.astype(np.float64), everywhere, rng, draws) @ worth
+
+
+def _signs(users: int, rng: np.random.Generator) -> Float64[np.ndarray, "draws users"]:
+    """Signs of users, the first row all plus: all combinations, or some where there are many."""
+    draws = times(users) + 1
+    if 2**users <= draws:
+        return 1.0 - 2.0 * ((np.arange(2**users)[:, None] >> np.arange(users)) & 1)
+    signs = rng.choice([-1.0, 1.0], (draws, users))
+    signs[0] = 1
+    return signs

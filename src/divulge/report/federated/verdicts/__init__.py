@@ -1,0 +1,1 @@
+"""The verdict of an audited federation: its levels, and the words of each secret."""

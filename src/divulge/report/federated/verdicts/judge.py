@@ -1,0 +1,249 @@
+"""Does the federation leak? One exact test over all attacks decides, whatever the secret is."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, runtime_checkable
+
+from divulge.core import Estimate, Finding, Status
+from divulge.metrics.uninformed.draws import ERROR, Uninformed
+from divulge.report import words
+from divulge.report.schema import Level
+
+FLOORS = ("nobody", "random-interactions", "random")
+"""Attacks, and the method of one, that look at nothing: they show what guessing gives."""
+
+_AGAIN = "run the audit again"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The verdict on a federation."""
+
+    level: Level
+    headline: str
+    sentences: tuple[str, ...]
+    """What was found, with limits that hold for all attacks together, and what that means."""
+    next_step: str
+    """What to do now, in one sentence."""
+    p_value: float | None
+    """Of the one test over all attacks; None where nothing could be tested."""
+    attack: str | None
+    """Label of the attack that the first sentence speaks of."""
+
+
+@runtime_checkable
+class Case(Protocol):
+    """What one secret has to say for itself."""
+
+    leaks: ClassVar[str]
+    """The headline where it leaks."""
+    asked: ClassVar[str]
+    """What the attacks guess, to follow "nobody said"."""
+    setting: ClassVar[str]
+    """Where the truth is given."""
+    defend: ClassVar[str]
+    """What helps against a leak."""
+    enough: ClassVar[str]
+    """How many clients, records or items would do, in a sentence."""
+    figures: ClassVar[int]
+    """Figures of each attack that sentences may speak of; their limits hold together."""
+
+    @property
+    def tested(self) -> Uninformed | None:
+        """The test of all done attacks; None without the truth."""
+        ...
+
+    def achieved(self, attack: int, statistic: str, confidence: float) -> str:
+        """What an attack achieves, to follow its name: a clause without its full stop."""
+        ...
+
+    def hidden(self, attacks: Sequence[int], confidence: float) -> str:
+        """How large a leak could still hide from these attacks, in a sentence."""
+        ...
+
+    def visible(self, tested: Uninformed) -> str:
+        """What would be found in four of five such audits; empty if no attack said anything."""
+        ...
+
+
+def judge(case: Case, findings: Sequence[Finding], unsound: Collection[int] = ()) -> Judgement:
+    """The verdict.
+
+    Args:
+        case: what the attacks guessed, and the truth.
+        findings: one an attack.
+        unsound: attacks, by their place, that failed a control. Their figures show no leak, but
+            where they alone would show one, nobody may say that nothing was found.
+    """
+    tried = [k for k, one in enumerate(findings) if one.status is Status.DONE and not floor(one)]
+    tested = case.tested
+    if not tried:
+        return _nothing_tried(len(findings))
+    if tested is None:
+        return _unchecked(case)
+    if tested.smallest > ERROR * (1 + 1e-9):
+        return _undecided(case, tested)
+    sound = [k for k in tried if k not in unsound]
+    believed = tested.of(sound)
+    if believed.columns and believed.p <= ERROR:
+        return _leak(case, findings, believed, sound)
+    every = tested.of(tried)
+    if not sound or (len(sound) < len(tried) and every.p <= ERROR):
+        return _instrument_failed(findings, every)
+    return _no_leak(case, findings, believed, sound)
+
+
+def floor(finding: Finding) -> bool:
+    """Whether the attack looks at nothing, so that it can find no leak."""
+    return finding.attack in FLOORS or finding.settings.get("method") in FLOORS
+
+
+def interval(estimate: Estimate) -> str:
+    """A share with its limits in a sentence.
+
+    Examples:
+        >>> interval(Estimate(0.84, 0.75, 0.91))
+        '84 % (95 % interval 75 to 91)'
+    """
+    value, low, high = words.of_hundred(estimate)
+    return f"{value} % (95 % interval {low} to {high})"
+
+
+def percent(share: float, rounded: Callable[[float], int] = round) -> str:
+    """A share without decimals; what a limit must not understate is rounded up or down.
+
+    Examples:
+        >>> import math
+        >>> percent(0.474), percent(0.474, math.ceil), percent(-0.2)
+        ('47 %', '48 %', '0 %')
+    """
+    return f"{rounded(100 * min(1.0, max(0.0, share)))} %"
+
+
+def p_words(p: float) -> str:
+    """A p-value in a sentence.
+
+    Examples:
+        >>> p_words(0.001), p_words(0.32), p_words(1e-4)
+        ('p = 0.001', 'p = 0.32', 'p < 0.001')
+    """
+    if p < 0.001 - 1e-9:
+        return "p < 0.001"
+    return f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"
+
+
+def _nothing_tried(asked: int) -> Judgement:
+    return Judgement(
+        "nothing measured",
+        "No attack could be carried out",
+        (
+            f"Of {words.count(asked, 'attack')} asked for, none ran to its end, apart from "
+            "baselines that look at nothing.",
+            "This audit says nothing about what the federation leaks.",
+        ),
+        f"The table of attacks gives the reasons: mend them, then {_AGAIN}.",
+        None,
+        None,
+    )
+
+
+def _unchecked(case: Case) -> Judgement:
+    return Judgement(
+        "nothing measured",
+        "The guesses could not be checked",
+        (
+            f"The attacks made guesses, but nobody said {case.asked}, so no guess was checked.",
+            "This audit neither shows a leak nor rules one out.",
+        ),
+        f"Give the truth ({case.setting}), then {_AGAIN}.",
+        None,
+        None,
+    )
+
+
+def _undecided(case: Case, tested: Uninformed) -> Judgement:
+    return Judgement(
+        "undecided",
+        "This audit is too small to decide",
+        (
+            f"Chance alone gives a perfect result here with p = {tested.smallest:.2g}. A leak is "
+            f"declared at p = {ERROR:g} or less, so not even a perfect attack could show one.",
+            "This audit neither shows a leak nor rules one out.",
+        ),
+        f"{case.enough} Then {_AGAIN}.",
+        None,
+        None,
+    )
+
+
+def _leak(
+    case: Case, findings: Sequence[Finding], tested: Uninformed, sound: Sequence[int]
+) -> Judgement:
+    found, label = _strongest(case, findings, tested, sound)
+    return Judgement(
+        "leak",
+        case.leaks,
+        (
+            f"{found}.",
+            f"Without a leak, chance gives so strong a result in {100 * tested.p:.2g} % of audits "
+            f"({_one_test(tested, sound)}). Attacks that were not tried may find more.",
+        ),
+        f"{case.defend} Then {_AGAIN}, and compare.",
+        tested.p,
+        label,
+    )
+
+
+def _no_leak(
+    case: Case, findings: Sequence[Finding], tested: Uninformed, sound: Sequence[int]
+) -> Judgement:
+    found, label = _strongest(case, findings, tested, sound)
+    return Judgement(
+        "no leak found",
+        f"No leak was found by the {words.count(len(sound), 'attack')} tried",
+        (
+            f"{found}: chance explains this ({_one_test(tested, sound)}).",
+            f"{case.hidden(sound, _confidence(case, sound))} {case.visible(tested)}".rstrip(),
+            "Other kinds of attack were not tried.",
+        ),
+        "If a smaller leak matters, audit more clients or records, or try more attacks "
+        "(divulge list attacks).",
+        tested.p,
+        label,
+    )
+
+
+def _instrument_failed(findings: Sequence[Finding], tested: Uninformed) -> Judgement:
+    strongest = tested.strongest
+    return Judgement(
+        "instrument failed",
+        "The measuring instrument failed its own test",
+        (
+            "The attack that would decide failed a control, so its figures mean nothing.",
+            "This audit neither shows a leak nor rules one out.",
+        ),
+        f"Repair or replace the attack, then {_AGAIN}.",
+        None,
+        None if strongest is None else findings[strongest[0]].label,
+    )
+
+
+def _strongest(
+    case: Case, findings: Sequence[Finding], tested: Uninformed, sound: Sequence[int]
+) -> tuple[str, str]:
+    """What the strongest attack achieves, and its label."""
+    assert tested.strongest is not None
+    attack, statistic = tested.strongest
+    achieved = case.achieved(attack, statistic, _confidence(case, sound))
+    who = "The attack" if len(sound) == 1 else f"The strongest of the {len(sound)} attacks"
+    return f"{who} {achieved}", words.plain(findings[attack].label)
+
+
+def _confidence(case: Case, sound: Sequence[int]) -> float:
+    """What limits need that are to hold together (Bonferroni)."""
+    return 1 - ERROR / (case.figures * len(sound))
+
+
+def _one_test(tested: Uninformed, sound: Sequence[int]) -> str:
+    over = "" if len(sound) == 1 else f", one test over all {len(sound)} attacks"
+    return f"{p_words(tested.p)}{over}"
