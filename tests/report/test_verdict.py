@@ -122,7 +122,7 @@ def test_other_checks_that_warn_do_not_confound_but_are_repeated() -> None:
     ("control", "said"),
     [
         (cases.BLIND, "did not find a leak planted on purpose"),
-        (cases.NERVOUS, "took chance for a leak"),
+        (cases.NERVOUS, "raised a false alarm"),
         (replace(cases.SOUND, planted=None, reason="It broke."), "could not be tried"),
     ],
 )
