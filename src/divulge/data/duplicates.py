@@ -33,9 +33,7 @@ class Copies(NamedTuple):
     @property
     def between(self) -> int:
         """Records that stand in more than one set."""
-        return (
-            self.members + self.nonmembers + self.reference_members + self.reference_nonmembers
-        )
+        return self.members + self.nonmembers + self.reference_members + self.reference_nonmembers
 
 
 class Distinct(NamedTuple):
@@ -101,6 +99,31 @@ def check(copies: Copies, members: int, nonmembers: int, reference: int) -> None
                 f"that are exact copies of {group}, though {reads}: pass further records that the "
                 "model never saw as reference, or none"
             )
+
+
+def said(copies: Copies, *, aside: bool) -> str:
+    """How many records stand in two sets, in sentences.
+
+    Args:
+        copies: see `find`.
+        aside: whether they are left out of what follows.
+    """
+    what, parts = " and were set aside" if aside else "", []
+    if copies.nonmembers:
+        parts.append(
+            f"{copies.members} members and {copies.nonmembers} non-members are exact copies of "
+            f"each other{what}."
+        )
+    if known := copies.reference_members + copies.reference_nonmembers:
+        parts.append(
+            f"{known} reference records are exact copies of candidates ({copies.reference_members} "
+            f"of members, {copies.reference_nonmembers} of non-members){what}."
+        )
+    members, nonmembers, reference = copies.repeats
+    return (
+        f"{' '.join(parts) or 'No record stands in two sets.'} Within their own set, {members} "
+        f"members, {nonmembers} non-members and {reference} reference records repeat another one."
+    )
 
 
 def _codes(parts: Sequence[Shaped[np.ndarray, "..."]]) -> list[Int[np.ndarray, " records"]]:
