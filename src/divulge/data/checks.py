@@ -90,7 +90,7 @@ def repeated_records(subject: Subject) -> Check:
     groups = [subject.records.take(mask) for mask in (subject.member, ~subject.member)]
     found = duplicates.find(groups[0], groups[1], subject.reference).copies
     reference = 0 if subject.reference is None else len(subject.reference)
-    duplicates.check(found, *map(len, groups), reference)
+    duplicates.check(found, len(groups[0]), len(groups[1]), reference)
     text = duplicates.said(found, aside=False)
     bad = found.nonmembers > 0.01 * len(groups[1]) or found.reference_members > 0
     if bad:

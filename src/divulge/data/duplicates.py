@@ -67,8 +67,8 @@ def find(members: Records, nonmembers: Records, reference: Records | None) -> Di
         int(of_nonmember.sum()),
         tuple(len(codes) - len(np.unique(codes)) for codes in (inside, outside, own)),  # type: ignore[arg-type]
     )
-    kept = (~both[0], ~both[1], ~(of_member | of_nonmember))
-    return Distinct(*(np.flatnonzero(mask) for mask in kept), copies)
+    kept = [np.flatnonzero(~left) for left in (*both, of_member | of_nonmember)]
+    return Distinct(kept[0], kept[1], kept[2], copies)
 
 
 def check(copies: Copies, members: int, nonmembers: int, reference: int) -> None:
