@@ -114,7 +114,7 @@ DISHONEST: dict[str, Callable[[Game], MembershipAttack]] = {
 def test_an_attack_that_was_told_the_truth_fails_the_blind_control(how: str, world: str) -> None:
     game: Game = getattr(worlds, world)()
     run = blind(control(DISHONEST[how](game), game))
-    assert run.auc is not None
+    assert run.measured is not None
     assert run.p_value is not None
     assert run.p_value <= controls.FALSE_ALARM
     assert not run.passed
@@ -134,7 +134,7 @@ def test_sound_attacks_pass_on_models_that_leak_and_on_others(attack: Membership
     for game in (worlds.leaky(), worlds.two_ways(worlds.silent(), 0)):
         run = controls.blind_run(game, attack)
         assert run.passed, run
-        assert run.auc is not None
+        assert run.measured is not None
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_an_attack_that_breaks_on_shuffled_answers_does_not_pass() -> None:
 
     run = blind(control(Shy(), game))
     assert not run.passed
-    assert run.auc is None
+    assert run.measured is None
     assert "not here" in run.reason
 
 
@@ -202,8 +202,8 @@ def test_scores_that_follow_the_class_pass_where_members_are_of_other_classes() 
             return Scores(view.records.y + Threshold()(view, rng).score / 10)
 
     run = controls.blind_run(dataclasses.replace(game, truth=Membership(member)), ByClass())
-    assert run.auc is not None
-    assert run.auc.low > 0.6
+    assert run.measured is not None
+    assert run.measured.low > 0.6
     assert run.passed
 
 

@@ -54,14 +54,14 @@ class Status(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BlindRun:
-    """How one attack did where the target's answers say nothing of who is a member."""
+    """How one attack did where what it sees says nothing of the truth it is held against."""
 
-    auc: Estimate | None
-    """Held against the real membership; None when the attack did not run there."""
+    measured: Estimate | None
+    """Its AUC, L1 distance or accuracy, by the secret; None when the attack did not run there."""
     p_value: float | None
-    """The chance of an AUC as far from one half if the scores are independent of membership."""
+    """The chance of a result as extreme if the guess is independent of the truth."""
     passed: bool
-    """It ran, and its scores are consistent with that."""
+    """It ran, and its guess is consistent with that."""
     reason: str = ""
 
 

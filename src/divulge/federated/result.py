@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import pydantic
 
 from divulge import atomic
-from divulge.core import Finding, Status
+from divulge.core import BlindRun, Finding, Status
 from divulge.errors import DataError, StoreError
 from divulge.federated import records
 from divulge.federated.subjects.assignment import TrainedOn
@@ -59,9 +59,13 @@ class FederatedAudit:
     guesses: tuple[Any, ...]
     """By attack, as the subject has it; None where the attack is not done."""
     path: Path
+    controls: tuple[BlindRun | None, ...] = ()
+    """By attack, how it did on its blind control, where it has one."""
 
-    sound = True
-    """There is no control to fail."""
+    @property
+    def sound(self) -> bool:
+        """No attack failed its control."""
+        return all(one is None or one.passed for one in self.controls)
 
     def lines(self) -> tuple[str, ...]:
         """What was found in plain sentences, and how each attack ended."""
@@ -92,14 +96,14 @@ class FederatedAudit:
         """
         findings = []
         run = Run.open(self.path)
-        for key, finding, guess in zip(
-            self.plan.findings, self.findings, self.guesses, strict=True
+        for key, finding, guess, control in zip(
+            self.plan.findings, self.findings, self.guesses, self.controls, strict=True
         ):
             again = finding
             if guess is not None:
                 metrics, unmeasured = self.plan.subject.measure(guess)
                 again = replace(finding, metrics=metrics, unmeasured=unmeasured)
-                run.put(key, Entry(again, arrays=self.plan.subject.arrays(guess)))
+                run.put(key, Entry(again, arrays=self.plan.subject.arrays(guess), blind=control))
             findings.append(again)
         found = replace(self, findings=tuple(findings))
         found.report()
@@ -117,6 +121,7 @@ class FederatedAudit:
             name=plan.name,
             created=plan.created,
             findings=self.findings,
+            controls=self.controls,
             story=plan.subject.story(self.findings, self.guesses),
             reproduction={
                 "divulge": plan.divulge,
@@ -163,6 +168,7 @@ def load(path: str | Path) -> FederatedAudit:
         tuple(entry.finding for entry in whole),
         tuple(_guess(plan.subject, entry) for entry in whole),
         run.path,
+        tuple(entry.blind for entry in whole),
     )
 
 

@@ -169,11 +169,11 @@ def nothing_measured(rows: Sequence[AttackRow]) -> Said:
 def control_failure(control: ControlRow) -> str:
     """How an attack failed its controls, to follow its name: a clause without its full stop."""
     blind = control.blind
-    if blind is not None and blind.auc is not None and not blind.passed:
+    if blind is not None and blind.measured is not None and not blind.passed:
         return (
             "separates members from non-members even when the model's predictions are shuffled "
-            f"among the records ({_auc(blind.auc)}): it knows the membership from elsewhere, or "
-            "the two data sets differ in themselves"
+            f"among the records ({_auc(blind.measured)}): it knows the membership from elsewhere, "
+            "or the two data sets differ in themselves"
         )
     if control.planted is None:
         return f"could not be tried on a leak planted on purpose{_because(control.reason)}"
