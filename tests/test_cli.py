@@ -106,7 +106,7 @@ def test_a_failed_finding_sets_exit_code_1(project: Path, monkeypatch: pytest.Mo
         ("subject.py:model", "no.such.module:model", "ModuleNotFoundError"),
         ("subject.py:members", "subject.py:x", "a pair"),
         ("subject.py:members", "none.npz", "there is none"),
-        ("subject.py:nonmembers", "subject.py:members", "all exact copies"),
+        ("subject.py:nonmembers", "subject.py:members", "exact copies of members"),
         ('name = "gap"', 'name = "gapp"', "did you mean 'gap'"),
         ('name = "gap"', 'name = "gap"\nx = 1', "expected a setting of gap"),
         ('name = "gap"', 'name = "threshold"', "twice"),
