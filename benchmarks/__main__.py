@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from benchmarks import (
     colluder,
+    coverage,
     decaf,
     decaf_curve,
     dp_sgd,
@@ -65,6 +66,7 @@ BENCHMARKS = {
         for name in which_client.TASKS
     },
     "colluder": Benchmark(colluder.SUMMARY, colluder.run),
+    "coverage": Benchmark(coverage.SUMMARY, coverage.run),
     "false-claims": Benchmark(false_claims.SUMMARY, false_claims.run),
     "genotype-kernel": Benchmark(genotype_kernel.SUMMARY, genotype_kernel.run),
     "full-width": Benchmark(full_width.SUMMARY, full_width.run),

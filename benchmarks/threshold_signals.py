@@ -16,6 +16,7 @@ from divulge.attacks.gap import Gap
 from divulge.attacks.signals import SignalName
 from divulge.attacks.threshold import Threshold
 from divulge.core import Challenge, Membership, MembershipAttack, ModelView, Need, Records, Scores
+from divulge.metrics.measure import measure
 
 SUMMARY = "seven attacks on answers in memory, and the black-box attacks of ART on the same ones"
 
@@ -93,7 +94,7 @@ def _ours(answers: Answers) -> list[Contender]:
         ),
         Contender(
             "divulge: the statistics of one attack",
-            lambda: auditing.measure(guess, challenge.truth),
+            lambda: measure(guess, challenge.truth),
         ),
     ]
 

@@ -10,6 +10,7 @@ from divulge.attacks.threshold import Threshold
 from divulge.core import ModelView, Need, Scores, Status
 from divulge.errors import SpecError, TargetError
 from divulge.metrics import delong
+from divulge.metrics.measure import METRICS, measure
 
 from . import table, worlds
 
@@ -56,10 +57,15 @@ def test_an_attack_that_breaks_is_a_finding_that_says_why(how: str, reason: str)
 
 def test_every_metric_is_measured_or_said_to_be_unmeasurable() -> None:
     score = np.arange(600.0)
-    measured = auditing.measure(Scores(score), worlds.leaky().truth)
-    assert {*measured.metrics, *measured.unmeasured} == set(auditing.METRICS)
-    assert set(measured.unmeasured) == {"tpr@0.001"}
+    measured = measure(Scores(score), worlds.leaky().truth)
+    assert {*measured.metrics, *measured.unmeasured} == set(METRICS)
+    no_lower_limit = {"tpr@0.01", *(name for name in METRICS if "precision" in name)}
+    assert set(measured.unmeasured) == {"tpr@0.001", *no_lower_limit}
     assert "at least 1000" in measured.unmeasured["tpr@0.001"]
+    assert set(METRICS) - set(measured.metrics) == {"tpr@0.001"}
+    for name in no_lower_limit:
+        assert measured.unmeasured[name].endswith("lower limit: give at least 368")
+        assert measured.metrics[name].low == 0
 
 
 def test_answers_are_counted_per_attack() -> None:

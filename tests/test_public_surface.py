@@ -14,11 +14,11 @@ NAMES = [
     "Comparison",
     "Control",
     "DataError",
+    "DivulgeError",
     "Estimate",
     "Finding",
     "Guarantee",
     "Known",
-    "DivulgeError",
     "LeaveOneOut",
     "Membership",
     "MissingExtra",
@@ -41,6 +41,8 @@ NAMES = [
     "estimate",
     "leave_one_out",
     "load",
+    "plan",
+    "plan_file",
 ]
 
 

@@ -185,3 +185,11 @@ def test_settings_of_every_attack_survive(tmp_path: Path) -> None:
         stored = run.get(f"a-{number}")
         assert stored is not None
         assert stored.finding.settings == settings
+
+
+def test_a_run_from_before_the_program_had_its_name_is_read(run: Run) -> None:
+    path = run.path / "run.json"
+    content = json.loads(path.read_text())
+    content["another-name"] = content.pop("divulge")
+    path.write_text(json.dumps(content))
+    assert Run.open(run.path).manifest() == dataclasses.replace(MANIFEST, divulge="0.1.0")

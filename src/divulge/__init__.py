@@ -1,4 +1,4 @@
-"""divulge measures what a trained model gives away about its training data.
+"""divulge audits the privacy of machine learning models and of federated learning.
 
 ``divulge.audit(model, members=(x, y), nonmembers=(x2, y2))`` returns what it found; its
 ``.report()`` writes the page.
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from divulge.cost import estimate
     from divulge.data.masks import Known
     from divulge.in_turn.perform import leave_one_out
+    from divulge.planning import plan, plan_file
     from divulge.result import Audit, load
 
 __all__ = [
@@ -80,6 +81,8 @@ __all__ = [
     "estimate",
     "leave_one_out",
     "load",
+    "plan",
+    "plan_file",
 ]
 
 _LATER = {
@@ -95,6 +98,8 @@ _LATER = {
     "estimate": "divulge.cost",
     "leave_one_out": "divulge.in_turn.perform",
     "load": "divulge.result",
+    "plan": "divulge.planning",
+    "plan_file": "divulge.planning",
 }
 
 

@@ -4,17 +4,21 @@ import html
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pydantic
 
 from divulge import atomic
-from divulge.core import Estimate, Finding, Status
+from divulge.core import Check, Estimate, Finding, Measured, Status, Verdict
 from divulge.errors import MissingExtra, StoreError
 from divulge.metrics import intervals
-from divulge.report import words
+from divulge.metrics.membership import Score
+from divulge.report import markdown, words
 from divulge.report.markdown import inert
+from divulge.report.schema import AttackRow, Conclusion
+from divulge.report.verdict import judge_models
 from divulge.result import Audit
 from divulge.result import load as load_run
 
@@ -65,13 +69,16 @@ class LeaveOneOut:
         and shadows, so they are not quite independent, and the interval may be too short; it says
         nothing of other records. A metric that some target lacks is left out.
         """
+        return {label: self._means(label) for label in self._by_attack()}
+
+    def _means(
+        self, label: str, confidence: float = intervals.CONFIDENCE
+    ) -> Mapping[str, Estimate]:
+        findings = self._by_attack()[label]
         return {
-            label: {
-                name: mean(name, [finding.metrics[name] for finding in findings])
-                for name in findings[0].metrics
-                if all(name in finding.metrics for finding in findings)
-            }
-            for label, findings in self._by_attack().items()
+            name: mean(name, [finding.metrics[name] for finding in findings], confidence)
+            for name in findings[0].metrics
+            if all(name in finding.metrics for finding in findings)
         }
 
     @property
@@ -89,12 +96,45 @@ class LeaveOneOut:
         """Whether on every target the attack that decides passed its controls."""
         return all(audit.sound for audit in self.targets)
 
+    @cached_property
+    def verdict(self) -> Conclusion:
+        """Whether models that are trained in this way leak, from all targets together.
+
+        Each target's members were drawn by coins of its own, so their evidence adds up.
+        """
+        summaries = [audit.summary for audit in self.targets]
+        done = [finding.label for finding in self.findings if finding.status is Status.DONE]
+        models = [
+            (
+                {words.plain(label): _score(audit, label) for label in done},
+                audit.contents.candidates.member,
+            )
+            for audit in self.targets
+        ]
+        confidence = 1 - (1 - intervals.CONFIDENCE) / max(1, len(done))
+        together = {
+            words.plain(label): Measured(self._means(label, confidence), {}) for label in done
+        }
+        rows = [_worst(rows) for rows in zip(*(one.attacks for one in summaries), strict=True)]
+        checks: dict[str, Check] = {}
+        for check in (check for one in summaries for check in one.checks):
+            if check.verdict is Verdict.WARNING or check.name not in checks:
+                checks[check.name] = check
+        shadows = self.targets[0].contents.manifest.shadows
+        return judge_models(rows, models, together, list(checks.values()), shadows)
+
     def table(self) -> str:
         """The means as a Markdown table, one row an attack."""
         head = ["Attack", *map(words.title, COLUMNS)]
         rows = [head, ["---"] * len(head), *map(_cells, self.findings)]
         plan = self.plan
+        verdict = self.verdict
+        sentences = [*verdict.sentences, verdict.sensitivity, f"Next: {verdict.next_step}"]
         return "\n".join([
+            f"**{verdict.headline}**{markdown.p_value(verdict)}",
+            "",
+            " ".join(inert(sentence) for sentence in sentences if sentence),
+            "",
             f"Means over {plan.targets} targets, each against {plan.shadows} of the other "
             f"{plan.models - 1} models, {words.count(plan.records, 'record')}; in brackets 95 % "
             "intervals across targets, which share records and shadows.",
@@ -197,7 +237,7 @@ def _plan(path: Path) -> Plan:
     return plan
 
 
-def mean(name: str, each: Sequence[Estimate]) -> Estimate:
+def mean(name: str, each: Sequence[Estimate], confidence: float = intervals.CONFIDENCE) -> Estimate:
     """The mean over targets with Student's interval, which ends where the metric's range does.
 
     Where all targets show the same, as none of any thousand records, they say nothing of how much
@@ -206,9 +246,10 @@ def mean(name: str, each: Sequence[Estimate]) -> Estimate:
     Args:
         name: of the metric.
         each: one a target.
+        confidence: of the interval.
     """
     values = [estimate.value for estimate in each]
-    low, high = intervals.mean(values)
+    low, high = intervals.mean(values, confidence)
     if low == high:
         low = min(estimate.low for estimate in each)
         high = max(one.value if one.high is None else one.high for one in each)
@@ -235,6 +276,17 @@ def difference(these: Sequence[Estimate], those: Sequence[Estimate]) -> Estimate
         assert other.high is not None
         low, high = one.low - other.high, one.high - other.low
     return Estimate(sum(each) / len(each), max(-1.0, low), min(1.0, high))
+
+
+def _score(audit: Audit, label: str) -> Score:
+    (score,) = (entry.score for entry in audit.contents.entries if entry.finding.label == label)
+    assert score is not None
+    return score
+
+
+def _worst(rows: Sequence[AttackRow]) -> AttackRow:
+    """One attack on several models: a failed control on one of them counts for all."""
+    return next((row for row in rows if not row.sound), rows[0])
 
 
 def _joined(findings: list[Finding], metrics: Mapping[str, Estimate]) -> Finding:

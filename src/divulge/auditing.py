@@ -25,29 +25,10 @@ from divulge.core import (
     UpdateView,
 )
 from divulge.errors import DivulgeError, NotApplicable, SpecError
-from divulge.metrics import membership
-from divulge.metrics.audit_epsilon import epsilon_lower_bound
+from divulge.metrics.measure import measure
 from divulge.progress import Track, untracked
 from divulge.randomness import stream
 from divulge.targets.counting import Counting
-
-FPRS = (0.1, 0.01, 0.001)
-"""False-positive rates reported: 10 %, 1 %, 0.1 %."""
-
-PRIORS = (0.5, 0.1, 0.01)
-"""Shares of members among an attacker's candidates for which precision is reported."""
-
-PRECISION_FPR = 0.01
-
-METRICS = (
-    "auc",
-    *(f"tpr@{fpr:g}" for fpr in FPRS),
-    "advantage",
-    "balanced_accuracy",
-    *(f"precision@{PRECISION_FPR:g}:{prior:g}" for prior in PRIORS),
-    "epsilon",
-)
-"""The names of all metrics of a membership attack."""
 
 G = TypeVar("G")
 
@@ -58,46 +39,6 @@ class Result(NamedTuple):
     finding: Finding
     guess: Any
     """Of the attack's kind; None if there is none."""
-
-
-def measure(guess: Scores, truth: Membership, delta: float = 0.0) -> Measured:
-    """Every metric of a guess about membership, each with its 95 % interval.
-
-    Names: ``auc``, ``tpr@FPR``, ``advantage``, ``balanced_accuracy``, ``precision@FPR:PRIOR``,
-    ``epsilon`` (a lower bound at this δ).
-
-    Args:
-        guess: one score a candidate.
-        truth: who is a member.
-        delta: of the bound on ε.
-
-    Raises:
-        DataError: a score is not finite, or everybody is a member, or nobody.
-    """
-    score, member = guess.score, truth.member
-    metrics = {"auc": membership.auc(score, member)}
-    unmeasured: dict[str, str] = {}
-    for fpr in FPRS:
-        try:
-            metrics[f"tpr@{fpr:g}"] = membership.tpr_at_fpr(score, member, fpr)
-        except membership.Unmeasurable as error:
-            unmeasured[f"tpr@{fpr:g}"] = str(error)
-    try:
-        metrics["advantage"] = membership.advantage(score, member)
-        metrics["balanced_accuracy"] = membership.balanced_accuracy(metrics["advantage"])
-    except membership.Unmeasurable as error:
-        unmeasured["advantage"] = unmeasured["balanced_accuracy"] = str(error)
-    for prior in PRIORS:
-        name, tpr = f"precision@{PRECISION_FPR:g}:{prior:g}", f"tpr@{PRECISION_FPR:g}"
-        if tpr in metrics:
-            metrics[name] = membership.precision_at_fpr(metrics[tpr], PRECISION_FPR, prior)
-        else:
-            unmeasured[name] = unmeasured[tpr]
-    try:
-        metrics["epsilon"] = epsilon_lower_bound(score, member, delta)
-    except membership.Unmeasurable as error:
-        unmeasured["epsilon"] = str(error)
-    return Measured(metrics, unmeasured)
 
 
 def settings(attack: Attack[Any, Any]) -> dict[str, Any]:

@@ -1,13 +1,12 @@
 """The command line: each command parses, calls one function, prints.
 
-Exit codes: 0 done; 1 an attack failed; 2 bad input; 3 the gate tripped.
+Exit codes: 0 done; 1 an attack failed; 2 bad input; 3 the gate failed; 4 it could not be decided.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -24,9 +23,11 @@ from divulge.progress import bar
 if TYPE_CHECKING:
     from divulge.across import LeaveOneOut
     from divulge.federated.result import FederatedAudit
+    from divulge.gate import Ruling
     from divulge.result import Audit
+    from divulge.sections import FailOn
 
-FAILED, BAD_INPUT, TRIPPED = 1, 2, 3
+FAILED, BAD_INPUT, TRIPPED, UNDECIDED = 1, 2, 3, 4
 
 formats = click.option(
     "--format",
@@ -52,17 +53,25 @@ show_records = click.option(
 )
 gate_options = [
     click.option(
+        "--fail-on",
+        "fail_on",
+        multiple=True,
+        type=click.Choice(["leak", "confounded", "control-failed", "undecided"]),
+        help="Exit with 3 when this is the verdict, and with 4 when it cannot be decided whether "
+        "there is a leak. Repeatable.",
+    ),
+    click.option(
         "--fail-above",
         "ceilings",
         multiple=True,
         metavar="METRIC=CEILING",
-        help="Exit with 3 when a metric of any attack exceeds this: tpr@0.01=0.05. Repeatable.",
+        help="Exit with 3 when a metric of any attack exceeds this: auc=0.6. Repeatable.",
     ),
     click.option(
         "--judge",
         type=click.Choice(["low", "value"]),
         default=None,
-        help="What is compared with the ceiling: the lower 95 % limit (default), or the value.",
+        help="What is compared with the ceiling: the lower limit (default), or the value.",
     ),
 ]
 
@@ -81,7 +90,7 @@ class _Group(click.Group):
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="divulge")
 def main() -> None:
-    """Measure what a trained model gives away about its training data.
+    """Audit the privacy of a machine learning model or a federated learning run.
 
     Start with `divulge demo`, then `divulge init` for a model of your own.
     """
@@ -134,6 +143,7 @@ def init(folder: Path) -> None:
 @show_records
 @gate_options[0]
 @gate_options[1]
+@gate_options[2]
 @formats
 def audit(
     settings: Path,
@@ -142,13 +152,14 @@ def audit(
     workers: str,
     estimate: bool,
     show_records: bool,
+    fail_on: tuple[FailOn, ...],
     ceilings: tuple[str, ...],
     judge: Literal["low", "value"] | None,
     shape: str,
 ) -> None:
     """Audit the model, or the federation, that SETTINGS, an audit.toml, describes.
 
-    Example: divulge audit audit.toml --fail-above tpr@0.01=0.05
+    Example: divulge audit audit.toml --fail-on leak
     """
     from divulge import api, cost, gate, spec
     from divulge.federated import records
@@ -160,8 +171,12 @@ def audit(
         about = cost.estimate_file(settings, workers)
         click.echo(about if shape == "text" else json.dumps(asdict(about)))
         return
-    limits = {**asked.gate.fail_above, **_ceilings(ceilings)}
-    gate.check_names(limits, asked.federated)
+    wanted = gate.Gate(
+        (*asked.gate.fail_on, *fail_on),
+        {**asked.gate.fail_above, **dict(map(gate.read_ceiling, ceilings))},
+        judge or asked.gate.judge,
+        asked.federated or "",
+    )
     found: Audit | LeaveOneOut | FederatedAudit
     if asked.federated:
         from divulge.federated.perform import federated_file
@@ -172,13 +187,20 @@ def audit(
     else:
         audit_it = leave_one_out_file if asked.leave_one_out else api.audit_file
         found = audit_it(settings, run, resume=resume, track=bar, workers=workers)
-    sound = not limits or found.sound
-    sentences = gate.tripped(found.findings, limits, judge or asked.gate.judge, sound=sound)
+    ruling = gate.rule(wanted, found.verdict)
     if asked.gate.claim and isinstance(found, Audit):
-        sentences += gate.unproven(found.summary.claim)
-    for sentence in sentences:
-        click.echo(f"Gate: {sentence}", err=True)
-    _finish(found, shape, TRIPPED if sentences else 0)
+        ruling += gate.unproven(found.summary.claim)
+    _finish(found, shape, _say(ruling))
+
+
+def _say(ruling: Ruling) -> int:
+    """Print what the gate says, a line for each thing that was asked; the exit code."""
+    for what, sentences in asdict(ruling).items():
+        for sentence in sentences:
+            click.echo(f"Gate {what}: {sentence}", err=True)
+    if ruling.failed:
+        return TRIPPED
+    return UNDECIDED if ruling.undecided else 0
 
 
 @main.command()
@@ -229,6 +251,46 @@ def measure(run: Path, shape: str) -> None:
     _finish(whose(run).measure(), shape)
 
 
+@main.command()
+@click.argument("audit", type=click.Path(path_type=Path), required=False)
+@click.option("--members", type=int, help="How many there are.")
+@click.option("--nonmembers", type=int, help="How many there are.")
+@click.option("--auc", type=float, help="Of the leak that is to be seen: 0.6.")
+@click.option("--exposed", type=float, help="Share of members that the leak exposes: 0.05.")
+@click.option("--power", type=float, default=0.8, show_default=True, help="The chance to see it.")
+@click.option("--attacks", type=int, default=12, show_default=True, help="Tested together.")
+def plan(
+    audit: Path | None,
+    members: int | None,
+    nonmembers: int | None,
+    auc: float | None,
+    exposed: float | None,
+    power: float,
+    attacks: int,
+) -> None:
+    """Say how many records an audit needs to see a leak, or what AUDIT can see.
+
+    AUDIT is an audit.toml or a run folder. Without it, give two sizes or one leak.
+
+    Example: divulge plan --exposed 0.05
+    """
+    from divulge import planning
+
+    if audit is not None:
+        click.echo(planning.plan_file(audit, power=power))
+        return
+    click.echo(
+        planning.plan(
+            members=members,
+            nonmembers=nonmembers,
+            auc=auc,
+            exposed=exposed,
+            power=power,
+            attacks=attacks,
+        )
+    )
+
+
 @main.command("list")
 @click.argument("what", type=click.Choice(["attacks", "defences", "targets", "data"]))
 def list_(what: str) -> None:
@@ -259,21 +321,6 @@ def federate(settings: Path, run: Path | None, resume: bool) -> None:
 
     folder = federating.federate_file(settings, run, resume=resume, track=bar)
     click.echo(f"Transcript: {folder}")
-
-
-def _ceilings(pairs: Iterable[str]) -> dict[str, float]:
-    limits = {}
-    for pair in pairs:
-        name, _, ceiling = pair.rpartition("=")
-        try:
-            limits[name] = float(ceiling)
-        except ValueError:
-            _bad(f"expected METRIC=CEILING such as tpr@0.01=0.05, got {pair!r}")
-    return limits
-
-
-def _bad(message: str) -> NoReturn:
-    raise click.UsageError(message)
 
 
 def _finish(found: Audit | LeaveOneOut | FederatedAudit, shape: str, code: int = 0) -> NoReturn:

@@ -1,16 +1,19 @@
 """What an audit found, as Python users hold it."""
 
 import html
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from divulge import auditing
+from divulge import gate as rulings
 from divulge.core import Check, Finding, Membership, Scores
 from divulge.errors import MissingExtra
+from divulge.metrics.measure import measure
 from divulge.report import files as report_files
 from divulge.report import summary as summaries
+from divulge.report.schema import Conclusion
 from divulge.store import Contents, Entry, Run
 
 if TYPE_CHECKING:
@@ -42,10 +45,38 @@ class Audit:
         """Whether the attack that decides passed its controls."""
         return self.summary.verdict.level != "instrument failed"
 
-    @property
+    @cached_property
     def summary(self) -> summaries.Summary:
         """All that the report shows."""
         return summaries.summarise(self.contents)
+
+    @property
+    def verdict(self) -> Conclusion:
+        """Whether there is a leak, with the evidence."""
+        return self.summary.verdict
+
+    def gate(
+        self,
+        *,
+        fail_on: Iterable[str] = (),
+        fail_above: Mapping[str, float] | None = None,
+        judge: str = "low",
+        claim: bool = False,
+    ) -> rulings.Ruling:
+        """Hold the audit against a gate, as ``divulge audit --fail-on`` does.
+
+        Args:
+            fail_on: verdicts that fail: leak, confounded, control-failed, undecided.
+            fail_above: by metric, the highest admissible value.
+            judge: compare the ``low`` limit with it, or the ``value``.
+            claim: also require that the claimed epsilon is consistent with the measurement.
+
+        Raises:
+            SpecError: a word or a metric is unknown, or a ceiling is out of the metric's range.
+        """
+        asked = rulings.Gate(tuple(fail_on), fail_above, judge)
+        ruling = rulings.rule(asked, self.verdict)
+        return ruling + rulings.unproven(self.summary.claim) if claim else ruling
 
     def report(self, path: str | Path | None = None) -> Path:
         """Write the page, one self-contained HTML file, and return its path.
@@ -144,7 +175,7 @@ def load(run: str | Path) -> Audit:
 def _measured(entry: Entry, truth: Membership, delta: float) -> Entry:
     if entry.score is None:
         return entry
-    metrics, unmeasured = auditing.measure(Scores(entry.score), truth, delta)
+    metrics, unmeasured = measure(Scores(entry.score), truth, delta)
     return replace(entry, finding=replace(entry.finding, metrics=metrics, unmeasured=unmeasured))
 
 

@@ -7,7 +7,8 @@ import pydantic
 from divulge.training.recipe import Optimiser, Schedule
 
 Judge = Literal["low", "value"]
-Ceiling = Annotated[float, pydantic.Field(ge=0)]
+FailOn = Literal["leak", "confounded", "control-failed", "undecided"]
+Ceiling = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
 Epsilon = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
 Delta = Annotated[float, pydantic.Field(ge=0, lt=1)]
 Count = Annotated[int, pydantic.Field(ge=1)]
@@ -179,7 +180,10 @@ class MetricsSpec(Section):
 class GateSpec(Section):
     """``[gate]``: when a continuous-integration job should fail."""
 
+    fail_on: list[FailOn] = []
+    """Verdicts that fail: leak, confounded, control-failed, undecided."""
     fail_above: dict[str, Ceiling] = {}
+    """By metric, the highest admissible value."""
     judge: Judge = "low"
     claim: bool = False
     """Also fail unless the measurement is consistent with the claimed epsilon."""

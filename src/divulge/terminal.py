@@ -10,9 +10,10 @@ from rich.table import Table
 
 from divulge import across
 from divulge.across import LeaveOneOut
-from divulge.core import Control, Estimate, Finding, Status
+from divulge.core import Control, Finding, Status
 from divulge.federated.result import FederatedAudit
 from divulge.report.schema import ClaimRow
+from divulge.report.unmeasured import up_to
 from divulge.result import PAGE, Audit
 
 COLUMNS = {"AUC": "auc", "TPR at 1 % FPR": "tpr@0.01", "ε ≥": "epsilon"}
@@ -31,8 +32,9 @@ def show(audit: Audit | LeaveOneOut | FederatedAudit) -> None:
     summary = audit.summary
     verdict, claim = summary.verdict, summary.claim
     console.print(f"\n[bold]{escape(verdict.headline)}[/bold]")
-    for sentence in verdict.sentences:
-        console.print(escape(sentence))
+    for sentence in (*verdict.sentences, verdict.sensitivity, f"Next: {verdict.next_step}"):
+        if sentence:
+            console.print(escape(sentence))
     if claim is not None and claim.sentence not in verdict.sentences:
         colour = "red" if claim.outcome == "contradicted" else "default"
         console.print(f"[{colour}]Claim:[/{colour}] {escape(claim.sentence)}")
@@ -40,6 +42,8 @@ def show(audit: Audit | LeaveOneOut | FederatedAudit) -> None:
         if check.verdict == "warning":
             console.print(f"[yellow]Warning, {escape(check.name)}:[/yellow] {escape(check.text)}")
     console.print(_table(audit))
+    for line in up_to(audit.findings, COLUMNS.values()):
+        console.print(escape(line))
 
 
 def as_json(audit: Audit | LeaveOneOut | FederatedAudit) -> dict[str, Any]:
@@ -65,7 +69,7 @@ def _table(audit: Audit) -> Table:
     for entry in audit.contents.entries:
         finding = entry.finding
         if finding.status is Status.DONE:
-            cells = [_cell(finding.metrics.get(name)) for name in COLUMNS.values()]
+            cells = [_cell(finding, name) for name in COLUMNS.values()]
             table.add_row(_name(finding), *cells, _controls(entry.control))
         else:
             row = f"{_name(finding)}\n[red]{finding.status}[/red]: {escape(finding.reason)}"
@@ -78,11 +82,14 @@ def _name(finding: Finding) -> str:
     return escape(finding.label.replace("signal=", "").replace("(", " (", 1))
 
 
-def _cell(estimate: Estimate | None) -> str:
+def _cell(finding: Finding, name: str) -> str:
+    estimate = finding.metrics.get(name)
     if estimate is None:
         return "too few"
     if estimate.high is None:
         return f"{estimate.value:.2f}"
+    if name in finding.unmeasured:
+        return f"{estimate.value:.2f} (up to {estimate.high:.2f})"  # no wider than an interval
     return f"{estimate.value:.3f} ({estimate.low:.2f}-{estimate.high:.2f})"
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from divulge.core import Estimate
@@ -55,8 +56,98 @@ def test_tpr_agrees_with_scikit_learn_and_the_naive_twin(
     estimate = membership.tpr_at_fpr(score, member, fpr)
     assert estimate.value == pytest.approx(naive.tpr_at_fpr(score, member, fpr), abs=1e-12)
     fprs, tprs, _ = roc_curve(member, score, drop_intermediate=False)
-    assert estimate.value == pytest.approx(tprs[fprs <= fpr + 1e-12].max(), abs=1e-12)
-    assert estimate.value in estimate
+    # NumPy takes the last of several corners at one FPR, which has the highest TPR
+    assert estimate.value == pytest.approx(np.interp(fpr + 1e-12, fprs, tprs), abs=1e-9)
+    assert estimate.low <= estimate.value + 1e-12
+    assert estimate.high is not None
+    assert estimate.value <= estimate.high + 1e-12
+
+
+@pytest.mark.parametrize("fpr", [0.1, 0.01, 0.033])
+@pytest.mark.parametrize(("members", "nonmembers"), [(400, 400), (90, 700)])
+def test_without_ties_the_interval_is_that_of_the_highest_threshold_allowed(
+    fpr: float, members: int, nonmembers: int
+) -> None:
+    """What stood in reports before ties were shared out, where no scores tie."""
+    rng = np.random.default_rng(0)
+    member = np.arange(members + nonmembers) < members
+    score = rng.normal(size=len(member)) + member
+    outside = np.sort(score[~member])
+
+    def recognised(alarms: int) -> float:
+        return 0.0 if alarms < 0 else float(np.mean(score[member] > outside[-1 - alarms]))
+
+    value = recognised(math.floor(fpr * nonmembers + 1e-9))
+    few, many = (int(stats.binom.ppf(at, nonmembers, fpr)) for at in (0.025, 0.975))
+    hits = round(value * members)
+    exact = (
+        stats.beta.ppf(0.025, hits, members - hits + 1),
+        stats.beta.ppf(0.975, hits + 1, members - hits),
+    )
+    estimate = membership.tpr_at_fpr(score, member, fpr)
+    assert estimate.value == pytest.approx(value)
+    assert estimate.low == pytest.approx(
+        max(0.0, value - math.hypot(value - exact[0], value - recognised(few - 1)))
+    )
+    assert estimate.high == pytest.approx(
+        value + math.hypot(exact[1] - value, recognised(many) - value)
+    )
+
+
+def test_a_large_tie_at_the_top_is_shared_out_by_coins() -> None:
+    """A forest with 40 % of its answers exactly one was said to give away nothing."""
+    member = np.arange(2000) < 1000
+    score = np.where(member, np.arange(2000) % 10 < 5, np.arange(2000) % 10 < 3).astype(float)
+    estimate = membership.tpr_at_fpr(score, member, 0.01)
+    assert estimate.value == pytest.approx(0.01 * 0.5 / 0.3)
+    assert 0 < estimate.low < 0.01 * 0.5 / 0.3
+    assert estimate.high is not None
+    assert 0.01 * 0.5 / 0.3 < estimate.high < 0.04
+
+
+def test_coins_tossed_for_tied_records_come_to_the_value_on_average() -> None:
+    rng = np.random.default_rng(0)
+    member = np.arange(600) < 200
+    score = rng.integers(0, 6, 600) + 1.0 * member
+    broken = [
+        membership.tpr_at_fpr(score + 0.5 * rng.random(600), member, 0.1).value for _ in range(400)
+    ]
+    error = np.std(broken) / math.sqrt(len(broken))
+    value = membership.tpr_at_fpr(score, member, 0.1).value
+    # a coin that falls on a member at the very edge accuses it with no non-member more
+    assert abs(np.mean(broken) - value) < 4 * error + 1 / 200
+
+
+def test_a_band_is_made_of_the_intervals_of_its_points() -> None:
+    rng = np.random.default_rng(0)
+    member = np.arange(900) < 300
+    score = np.round(rng.normal(size=900) + member, 1)
+    rates = np.array([0.1, 0.0123, 0.5, 1.0])
+    assert membership.tpr_at_fprs(score, member, rates) == [
+        membership.tpr_at_fpr(score, member, rate) for rate in rates.tolist()
+    ]
+
+
+@pytest.mark.parametrize("fpr", [0.3, 0.1, 0.03, 0.01, 0.001])
+@pytest.mark.parametrize("confidence", [0.9, 0.95, 0.9979])
+def test_the_fewest_non_members_are_those_whose_count_above_the_threshold_is_not_0(
+    fpr: float, confidence: float
+) -> None:
+    fewest = membership.fewest_nonmembers(fpr, confidence)
+    tail = (1 - confidence) / 2
+    assert stats.binom.ppf(tail, fewest, fpr) >= 1
+    assert stats.binom.ppf(tail, fewest - 1, fpr) == 0
+
+
+@pytest.mark.parametrize(("nonmembers", "low"), [(367, 0.0), (368, 0.98)])
+def test_perfect_separation_has_a_lower_limit_from_the_fewest_non_members_on(
+    nonmembers: int, low: float
+) -> None:
+    member = np.arange(200 + nonmembers) < 200
+    estimate = membership.tpr_at_fpr(member.astype(float), member, 0.01)
+    assert (estimate.value, estimate.high) == (1.0, 1.0)
+    assert low <= estimate.low <= low + 0.01
+    assert bool(membership.missing_lower_limit(nonmembers, 0.01)) == (nonmembers < 368)
 
 
 @given(games())
@@ -161,20 +252,6 @@ def test_precision_follows_bayes_rule() -> None:
     assert estimate.value == pytest.approx(0.1 * 0.2 / (0.1 * 0.2 + 0.9 * 0.01))
     assert estimate.low == pytest.approx(0.01 / (0.01 + 0.009))
     assert estimate.high == pytest.approx(0.04 / (0.04 + 0.009))
-
-
-def test_advantage_of_a_known_shift() -> None:
-    rng = np.random.default_rng(0)
-    member = np.arange(20_000) < 10_000
-    estimate = membership.advantage(rng.normal(size=20_000) + member, member)
-    truth = 2 * 0.6914625 - 1  # Phi(1/2) at the best threshold, midway
-    assert truth in estimate
-    assert membership.balanced_accuracy(estimate).value == pytest.approx((1 + estimate.value) / 2)
-
-
-def test_advantage_needs_two_of_each() -> None:
-    with pytest.raises(Unmeasurable, match="two of each"):
-        membership.advantage(np.arange(3.0), np.array([True, False, False]))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from divulge import auditing
 from divulge.core import (
     Check,
     Claim,
@@ -20,6 +19,7 @@ from divulge.core import (
     Status,
     Verdict,
 )
+from divulge.metrics.measure import measure
 from divulge.report.files import write_all
 from divulge.report.schema import Shadows, Summary
 from divulge.report.summary import summarise
@@ -71,7 +71,7 @@ class Bench:
         self, name: str, score: np.ndarray, control: Control | None = SOUND, **settings: Any
     ) -> Entry:
         """A finished attack."""
-        metrics, unmeasured = auditing.measure(Scores(score), Membership(self.member))
+        metrics, unmeasured = measure(Scores(score), Membership(self.member))
         finding = Finding(
             name,
             name.partition("(")[0],
@@ -197,6 +197,12 @@ def tiny() -> Contents:
     return made.contents([made.done("threshold", made.shifted(1))])
 
 
+def small() -> Contents:
+    """Perfectly separated, but too few non-members for a lower limit at 1 % FPR."""
+    made = bench(members=200, nonmembers=200, seed=12)
+    return made.contents([made.done("threshold", made.shifted(20))])
+
+
 def constant() -> Contents:
     """An attack that gives every candidate the same score."""
     made = bench(seed=7)
@@ -267,6 +273,7 @@ CASES: dict[str, Callable[[], Contents]] = {
         empty,
         label_only,
         tiny,
+        small,
         constant,
         many_classes,
         claimed,

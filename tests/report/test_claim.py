@@ -71,11 +71,10 @@ def test_a_contradiction_is_a_warning_and_a_leak() -> None:
 
 
 def tilted(made: cases.Bench) -> np.ndarray:
-    """Of the 62 highest scores 45 are members', and as many of the lowest: no AUC shows it."""
-    score = np.zeros(len(made.member))
-    for level, start in ((1.0, 0), (-1.0, 62)):
-        score[np.flatnonzero(made.member)[start : start + 45]] = level
-        score[np.flatnonzero(~made.member)[start : start + 17]] = level
+    """Of the 62 lowest scores 50 are non-members': neither an AUC nor a top shows it."""
+    score = made.shifted(0)
+    for group, many in ((made.member, 12), (~made.member, 50)):
+        score[np.flatnonzero(group)[:many]] -= 10.0
     return score
 
 
@@ -86,9 +85,9 @@ def test_a_contradiction_without_another_leak_carries_the_verdict() -> None:
     before = cases.summary("tight").verdict
     assert before.level == "no leak found"
     assert found.verdict.level == "leak"
-    assert found.verdict.headline == "This model gives away more than was claimed for it"
+    assert found.verdict.headline == "This model leaks more than was claimed for it"
     assert found.verdict.sentences[0] == row(found).sentence
-    assert (found.verdict.attack, found.verdict.metric) == ("attack0", "epsilon")
+    assert (found.verdict.attack, found.verdict.statistic) == ("attack0", "epsilon")
     assert row(found).sentence not in found.verdict.warnings
 
 

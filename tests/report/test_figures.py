@@ -1,6 +1,7 @@
 """The figures: drawn for every run that has something to draw, and always the same."""
 
 import re
+from collections.abc import Collection
 from xml.parsers import expat
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from divulge.core import Estimate
 from divulge.report import figures, words
 from divulge.report.summary import summarise
+from divulge.report.verdict import deciding_fpr
 
 from . import cases, markup
 
@@ -116,7 +118,8 @@ def _done(case: str) -> list[str]:
     return [row.label for row in cases.summary(case).attacks if row.status == "done"]
 
 
-def _deciding(case: str, label: str) -> tuple[str, Estimate]:
+def _deciding(case: str, label: str) -> tuple[str, Estimate, Collection[str]]:
     row = next(row for row in cases.summary(case).attacks if row.label == label)
-    name = "tpr@0.01" if "tpr@0.01" in row.metrics else "auc"
-    return name, row.metrics[name]
+    fpr = deciding_fpr(cases.summary(case).sizes.nonmembers)
+    name = "auc" if fpr is None else f"tpr@{fpr:g}"
+    return name, row.metrics[name], row.unmeasured

@@ -127,7 +127,21 @@ def test_metrics_come_with_their_intervals() -> None:
     reading = _reading("leaky")
     for row in cases.summary("leaky").attacks:
         for name, estimate in row.metrics.items():
-            assert words.measured(name, estimate) in reading
+            assert words.measured(name, estimate, row.unmeasured) in reading
+
+
+def test_a_figure_without_a_lower_limit_says_so_and_how_many_records_it_needs() -> None:
+    reading = _reading("small")
+    row = cases.summary("small").attacks[0]
+    assert row.metrics["tpr@0.01"].low == 0
+    high = words.of_hundred(row.metrics["tpr@0.01"])[2]
+    assert f"100 % (up to {high})" in reading
+    markdown = cases.files("small")["summary.md"].decode()
+    for text in (reading, markdown):
+        assert (
+            "reads “up to”, 200 non-members cannot support a lower limit: give at least 368" in text
+        )
+        assert "Lower limit of TPR at 1 % FPR" in text
 
 
 def test_hostile_texts_stay_texts() -> None:

@@ -8,8 +8,10 @@ import numpy as np
 import pydantic
 import pytest
 
-from divulge.core import Status
+from divulge.core import Estimate, Membership, Scores, Status
 from divulge.errors import StoreError
+from divulge.metrics import membership
+from divulge.metrics.measure import measure
 from divulge.report import exposure
 from divulge.report.schema import Summary
 from divulge.report.summary import summarise
@@ -53,29 +55,32 @@ def test_scores_that_are_gone_are_an_error_that_says_so() -> None:
 
 @pytest.mark.parametrize("size", [20, 1000, 5000])
 @pytest.mark.parametrize("digits", [0, 1, 12])
-def test_a_curve_is_the_best_tpr_at_each_fpr_and_never_above(size: int, digits: int) -> None:
+def test_a_curve_and_its_band_are_the_figures_that_tables_print(size: int, digits: int) -> None:
     made = cases.bench(size, 2 * size)
     score = np.round(made.shifted(1), digits)
     curve = exposure.curve(score, made.member)
-    assert 1 <= len(curve.fpr) <= exposure.POINTS
+    assert 1 <= len(curve.fpr) <= exposure.POINTS + len(exposure.PRINTED)
     assert np.all(np.diff(curve.fpr) > 0)
     assert curve.fpr[-1] == curve.tpr[-1] == 1
-    inside, outside = score[made.member], score[~made.member]
-    thresholds = np.unique(score)
-    fpr = np.array([np.mean(outside >= edge) for edge in thresholds])
-    tpr = np.array([np.mean(inside >= edge) for edge in thresholds])
-    for at in range(0, len(curve.fpr), 7):
-        allowed = fpr <= curve.fpr[at] + 1e-12
-        assert curve.tpr[at] == pytest.approx(tpr[allowed].max(initial=0))
-        assert curve.low[at] <= curve.tpr[at] <= curve.high[at]
+    points = {
+        at: Estimate(value, low, high)
+        for at, value, low, high in zip(curve.fpr, curve.tpr, curve.low, curve.high, strict=True)
+    }
+    for at in curve.fpr[::7]:
+        assert points[at] == membership.tpr_at_fpr(score, made.member, at)
+    printed = measure(Scores(score), Membership(made.member)).metrics
+    rates = [float(name[4:]) for name in printed if name.startswith("tpr@")]
+    assert rates
+    for rate in rates:
+        assert points[rate] == printed[f"tpr@{rate:g}"]
 
 
-def test_a_curve_of_few_corners_keeps_them_all() -> None:
+def test_a_curve_of_few_records_has_a_point_for_each_non_member() -> None:
     member = np.array([True] * 4 + [False] * 4)
     score = np.array([3.0, 2.0, 2.0, 0.0, 2.0, 1.0, 1.0, 0.0])
     curve = exposure.curve(score, member)
-    assert curve.fpr == (0.25, 0.75, 1.0)
-    assert curve.tpr == (0.75, 0.75, 1.0)
+    assert curve.fpr == (0.25, 0.5, 0.75, 1.0)
+    assert curve.tpr == (0.75, 0.75, 0.75, 1.0)
 
 
 @pytest.mark.parametrize("case", [case for case in cases.CASES if case != "empty"])

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from divulge.core import Check, Control, Estimate, Status
+from divulge.core import Check, Control, Status
+from divulge.metrics import membership
 from divulge.report import words
 from divulge.report.schema import Conclusion, Shadows
 from divulge.report.summary import summarise
+from divulge.report.verdict import deciding_fpr
 from divulge.store import Entry
 
 from . import cases
@@ -22,7 +24,8 @@ LEVELS = {
     "failed": "instrument failed",
     "empty": "nothing measured",
     "label_only": "leak",
-    "tiny": "no leak found",
+    "small": "leak",
+    "tiny": "undecided",
     "constant": "no leak found",
     "many_classes": "leak",
     "claimed": "leak",
@@ -61,30 +64,80 @@ def test_a_verdict_is_a_short_headline_and_two_sentences(case: str) -> None:
         assert ". " not in sentence
 
 
-def test_a_leak_is_told_with_its_number_its_interval_and_what_guessing_reaches() -> None:
-    summary = cases.summary("leaky")
-    row = summary.attacks[0]
-    value, low, high = words.of_hundred(row.metrics["tpr@0.01"])
-    assert summary.verdict.attack == row.label
+def test_a_leak_of_all_members_is_told_by_the_auc() -> None:
+    made = cases.bench()
+    summary = summarise(made.contents([made.done("one", made.shifted(1))]))
+    value, low, high = words.of_hundred(summary.verdict.limits["auc"].estimate)
+    assert summary.verdict.statistic == "auc"
     assert summary.verdict.sentences[0] == (
-        f"Someone who can query this model recognises {value} of every 100 training records "
-        f"(95 % interval {low} to {high}) while wrongly accusing 1 of every 100 outsiders; "
-        "guessing would recognise 1."
+        "Shown one training record and one other record, the one attack tried picks the training "
+        f"record {value} % of the time (95 % interval {low} to {high} %; guessing: 50 %; "
+        "p = 0.0005)."
+    )
+
+
+def test_a_leak_of_a_few_members_is_told_by_the_top_of_the_scores() -> None:
+    made = cases.bench(200, 200)
+    score = _shifted(made, 0)
+    score[np.flatnonzero(made.member)[:20]] += 10
+    verdict = _verdict(made, [made.done("one", score), made.done("other", made.shifted(0))])
+    assert (verdict.level, verdict.attack, verdict.statistic) == ("leak", "one", "top 5%")
+    assert verdict.sentences[0] == (
+        "Of the 20 records that the strongest attack ranks highest, 20 are training records "
+        "(guessing: 10; p = 0.0005, corrected for all 2 attacks)."
     )
 
 
 def test_no_leak_found_says_how_large_a_leak_could_hide() -> None:
     verdict = cases.summary("tight").verdict
-    row = next(row for row in cases.summary("tight").attacks if row.label == verdict.attack)
-    high = words.of_hundred(row.metrics["tpr@0.01"])[2]
-    assert f"up to {high} of every 100" in verdict.sentences[1]
-    assert "other kinds of attack were not tried" in verdict.sentences[1]
+    auc, tpr = verdict.limits["auc"].highest, verdict.limits["tpr@0.01"].highest
+    assert auc is not None
+    assert tpr is not None
+    assert (
+        f"picks the training record of a pair {100 * auc:.0f} % of the time"
+        in (verdict.sentences[1])
+    )
+    assert f"identifies {100 * tpr:.2g} % of the training records" in verdict.sentences[1]
+    assert "attacks that were not tried may find more" in verdict.sentences[1]
 
 
-def test_an_attack_without_low_fprs_is_told_by_its_auc() -> None:
-    verdict = cases.summary("label_only").verdict
-    assert verdict.metric == "auc"
-    assert "tells which is which" in verdict.sentences[0]
+def test_what_could_hide_is_the_largest_upper_limit_of_all_attacks() -> None:
+    made = cases.bench()
+    entries = [made.done(str(number), made.shifted(0.02 * number)) for number in range(4)]
+    limits = _verdict(made, entries).limits
+    for name in ("auc", "tpr@0.01", "tpr@0.1"):
+        own = [entry.finding.metrics[name] for entry in entries]
+        highest = limits[name].highest
+        assert highest is not None
+        assert all(one.high is not None and highest > one.high for one in own)
+        assert limits[name].most == max(one.value for one in own)
+
+
+def test_limits_hold_for_all_attacks_at_once() -> None:
+    made = cases.bench()
+    entry = made.done("one", made.shifted(1))
+    alone = _verdict(made, [entry]).limits["auc"].estimate
+    assert alone == entry.finding.metrics["auc"]
+    others = [made.done(f"other{number}", made.shifted(0)) for number in range(11)]
+    together = _verdict(made, [entry, *others]).limits["auc"]
+    assert together.attack == "one"
+    assert entry.score is not None
+    assert together.estimate == membership.auc(entry.score, made.member, confidence=1 - 0.05 / 12)
+
+
+def test_an_audit_that_could_miss_half_of_the_members_decides_nothing() -> None:
+    made = cases.bench(6, 6)
+    verdict = _verdict(made, [made.done("one", _shifted(made, 0))])
+    assert verdict.level == "undecided"
+    assert "Give at least" in verdict.next_step
+    needed = int(verdict.next_step.split()[3])
+    larger = cases.bench(needed, needed)
+    assert _verdict(larger, [larger.done("one", _shifted(larger, 0))]).level == "no leak found"
+
+
+def test_even_few_records_show_a_leak_that_chance_cannot_explain() -> None:
+    made = cases.bench(6, 6)
+    assert _verdict(made, [made.done("one", _shifted(made, 10))]).level == "leak"
 
 
 @pytest.mark.parametrize("name", ["blind baseline", "duplicates"])
@@ -183,25 +236,25 @@ def test_attacks_without_controls_still_carry_a_verdict() -> None:
 def test_many_attacks_need_stronger_evidence_than_one() -> None:
     made = cases.bench()
     hint = made.done("hint", _shifted(made, 0.11))
-    nothing = [made.done(f"nothing{number}", _shifted(made, 0)) for number in range(19)]
-    assert hint.finding.metrics["auc"].low > 0.5
-    assert _verdict(made, [hint]).level == "leak"
-    assert _verdict(made, [hint, *nothing]).level == "no leak found"
+    nothing = [made.done(f"nothing{number}", made.shifted(0)) for number in range(19)]
+    alone, among = _verdict(made, [hint]), _verdict(made, [hint, *nothing])
+    assert alone.level == "leak"
+    assert alone.p_value is not None
+    assert among.p_value is not None
+    assert among.p_value > alone.p_value
 
 
-def test_the_strongest_attack_has_the_highest_low_limit() -> None:
+def test_the_deciding_attack_is_the_one_that_chance_explains_least() -> None:
     made = cases.bench()
+    entries = [made.done("weak", _shifted(made, 0.3)), made.done("strong", _shifted(made, 0.5))]
+    assert _verdict(made, entries).attack == "strong"
 
-    def claiming(name: str, tpr: Estimate) -> Entry:
-        entry = made.done(name, made.shifted(2))
-        metrics = {**entry.finding.metrics, "tpr@0.01": tpr}
-        return replace(entry, finding=replace(entry.finding, metrics=metrics))
 
-    entries = [
-        claiming("highest value", Estimate(0.5, 0.1, 0.9)),
-        claiming("highest limit", Estimate(0.4, 0.3, 0.5)),
-    ]
-    assert _verdict(made, entries).attack == "highest limit"
+@pytest.mark.parametrize("case", cases.CASES)
+def test_every_verdict_says_what_it_could_have_seen_and_what_to_do_next(case: str) -> None:
+    verdict = cases.summary(case).verdict
+    assert verdict.next_step.endswith(".")
+    assert verdict.sensitivity.endswith(".") == (verdict.level != "nothing measured")
 
 
 def test_scores_that_point_the_wrong_way_are_pointed_out() -> None:
@@ -217,14 +270,12 @@ def test_what_is_missing_or_lost_is_counted() -> None:
     assert "2 of 6 attacks could not be carried out" in warnings
 
 
-@pytest.mark.parametrize(("size", "metric"), [(1000, "tpr@0.01"), (99, "tpr@0.1"), (9, "auc")])
-def test_small_audits_decide_at_the_fpr_that_they_can_show(size: int, metric: str) -> None:
-    made = cases.bench(members=size, nonmembers=size)
-    assert _verdict(made, [made.done("one", made.shifted(4))]).metric == metric
+def test_figures_show_the_tpr_at_an_fpr_that_has_a_lower_limit() -> None:
+    assert [deciding_fpr(size) for size in (368, 367, 36, 35)] == [0.01, 0.1, 0.1, None]
 
 
 def test_false_alarms_are_as_rare_as_promised() -> None:
-    runs = 40
+    runs = 100
     alarms = 0
     for seed in range(runs):
         made = cases.bench(150, 150, seed=seed)
@@ -238,5 +289,5 @@ def test_a_run_of_nothing_but_failures_claims_nothing() -> None:
     verdict = _verdict(made, [cases.lost("gap", Status.FAILED, "It broke.")])
     assert verdict.level == "nothing measured"
     assert verdict.attack is None
-    assert verdict.metric is None
-    assert verdict.confidence is None
+    assert verdict.p_value is None
+    assert not verdict.limits

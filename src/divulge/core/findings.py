@@ -19,7 +19,11 @@ class Estimate:
 
 
 class Measured(NamedTuple):
-    """Metrics, and the ones that these sizes cannot support, each with the reason."""
+    """Metrics, and the ones that these sizes cannot support, each with the reason.
+
+    A name in both has a value and an upper limit; its lower limit is 0 and means nothing, for the
+    reason given.
+    """
 
     metrics: Mapping[str, Estimate]
     unmeasured: Mapping[str, str]
@@ -103,7 +107,9 @@ class Finding:
     status: Status
     metrics: Mapping[str, Estimate] = field(default_factory=dict)
     unmeasured: Mapping[str, str] = field(default_factory=dict)
-    """Metrics that these sizes cannot support, each with the reason."""
+    """Metrics that these sizes cannot support, each with the reason.
+
+    One that is in ``metrics`` too lacks its lower limit alone."""
     reason: str = ""
     how: str = ""
     """What the guess rests on, where the attack has a choice."""

@@ -67,6 +67,11 @@ def measure(guess: Assignment, truth: Assignment, known: Collusion) -> Measured:
             found[name] = way()
         except DataError as error:
             unmeasured[name] = str(error)
+    for fpr in FPRS:
+        if f"tpr@{fpr:g}" in found:
+            others = int((~pairs(guess, truth, known).member).sum())
+            missing = membership.missing_lower_limit(others, fpr)
+            unmeasured |= {f"tpr@{fpr:g}": missing} if missing else {}
     return Measured(found, unmeasured)
 
 

@@ -23,11 +23,11 @@ def normal_quantile(confidence: float) -> float:
     return float(special.ndtri(0.5 + confidence / 2))
 
 
-def clopper_pearson(hits: int, trials: int, confidence: float = CONFIDENCE) -> Interval:
+def clopper_pearson(hits: int | float, trials: int, confidence: float = CONFIDENCE) -> Interval:
     """The exact interval of a proportion.
 
     Args:
-        hits: successes seen, 0 to ``trials``.
+        hits: successes seen, 0 to ``trials``; a mean of several counts may be no whole number.
         trials: independent trials, at least 1.
         confidence: the coverage promised; the true one is never lower.
 

@@ -1,21 +1,24 @@
 """How well scores tell members from non-members: ROC, AUC, rates at low false-positive rates.
 
 Every function takes ``score`` and ``member`` of one shape. Scores that tie are never ordered: a
-threshold takes all of them or none, so a constant score has AUC 0.5 and no rates to offer.
+threshold takes all of them or none, and between two thresholds an attacker tosses a coin for each
+record of the tie. So a constant score has AUC 0.5, and TPR = FPR everywhere.
 """
 
 import math
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64
+from jaxtyping import Bool, Float, Float64, Int64
 from scipy import stats
 
 from divulge.core import Estimate
 from divulge.errors import DataError
 from divulge.metrics.delong import areas
-from divulge.metrics.intervals import CONFIDENCE, Interval, clopper_pearson, combine, wilson
-from divulge.randomness import stream
+from divulge.metrics.intervals import CONFIDENCE, Interval, clopper_pearson, combine
+
+_ROUNDING = 1e-9
+"""Counts of records as far from a whole number as this are whole: 0.1 * 30 is not 3 in binary."""
 
 Score = Float[np.ndarray, " records"]
 Member = Bool[np.ndarray, " records"]
@@ -56,6 +59,34 @@ def split(
     return inside, outside
 
 
+class _Corners(NamedTuple):
+    """The ROC in counts, one corner per distinct score; between two corners lies one tie."""
+
+    alarms: Int64[np.ndarray, " corners"]
+    """Non-members accused."""
+    hits: Int64[np.ndarray, " corners"]
+    """Members accused."""
+
+    def around(self, alarms: float) -> tuple[int, int]:
+        """The corners at both ends of the tie that so many false accusations lie in.
+
+        Both are the same corner where a threshold accuses exactly so many; of several such
+        thresholds it is the one that accuses most members.
+        """
+        start = int(np.searchsorted(self.alarms, alarms, side="right")) - 1
+        return start, start if self.alarms[start] == alarms else start + 1
+
+    def recognised(self, alarms: float) -> float:
+        """Members accused along with so many non-members, coins deciding within a tie."""
+        if alarms < 0:
+            return 0.0
+        start, end = self.around(alarms)
+        if start == end:
+            return float(self.hits[start])
+        share = (alarms - self.alarms[start]) / (self.alarms[end] - self.alarms[start])
+        return float(self.hits[start] + share * (self.hits[end] - self.hits[start]))
+
+
 def roc(score: Score, member: Member) -> Roc:
     """The empirical ROC curve, one point per distinct score, none dropped.
 
@@ -64,17 +95,22 @@ def roc(score: Score, member: Member) -> Roc:
         >>> curve.fpr.tolist(), curve.tpr.tolist()
         ([0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 1.0, 1.0])
     """
-    inside, outside = split(score, member)
+    corners, threshold = _corners(score, member)
+    return Roc(
+        corners.alarms / corners.alarms[-1],
+        corners.hits / corners.hits[-1],
+        np.append(np.inf, threshold).astype(np.float64),
+    )
+
+
+def _corners(score: Score, member: Member) -> tuple[_Corners, Float[np.ndarray, " distinct"]]:
+    """The ROC in counts, and the distinct scores from the highest."""
+    split(score, member)
     order = np.argsort(-score, kind="stable")
     ranked = score[order]
     last_of_tie = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)
     hits = np.cumsum(member[order])[last_of_tie]
-    false_alarms = last_of_tie + 1 - hits
-    return Roc(
-        np.append(0.0, false_alarms / len(outside)),
-        np.append(0.0, hits / len(inside)),
-        np.append(np.inf, ranked[last_of_tie]).astype(np.float64),
-    )
+    return _Corners(np.append(0, last_of_tie + 1 - hits), np.append(0, hits)), ranked[last_of_tie]
 
 
 def auc(score: Score, member: Member, confidence: float = CONFIDENCE) -> Estimate:
@@ -107,44 +143,103 @@ def tpr_at_fpr(
 ) -> Estimate:
     """The share of members recognised when a share ``fpr`` of non-members is wrongly accused.
 
-    The value is the empirical one: the highest rate over thresholds with at most ``fpr`` of the
-    non-members at or above them. Its interval has two parts, combined by MOVER: Clopper-Pearson
-    for the members counted, and the ROC between the two false-positive counts that a threshold
-    of true rate ``fpr`` would show in 95 % of samples, since the threshold itself was read off
-    a sample. The first part alone, which is what is usually printed, covers the truth in about
-    83 % of audits with equal groups.
+    The value is read off the empirical ROC with straight lines between its corners: where ``fpr``
+    lies within a tie, the attacker accuses all records above the tie and, by coins, a share of
+    those in it. Without ties this is the highest rate over thresholds with at most ``fpr`` of the
+    non-members at or above them.
+
+    The interval has two parts, combined by MOVER: Clopper-Pearson for the members counted, and the
+    ROC between the two false-positive counts that a threshold of true rate ``fpr`` would show in
+    95 % of samples, since the threshold itself was read off a sample. The first part alone, which
+    is what is usually printed, covers the truth in about 83 % of audits with equal groups. Where
+    ``fpr`` lies within a tie, MOVER alone covers as few as 87 %, because the ROC bends at the
+    tie's ends: an end that lies between the two counts may be the true threshold, so the interval
+    also takes in the limit of Clopper-Pearson there.
+
+    With fewer than `fewest_nonmembers` the lower limit is 0 whatever the scores.
 
     Raises:
         Unmeasurable: fewer than ``1 / fpr`` non-members, so that not one false accusation fits.
+
+    Examples:
+        >>> half_tied = np.array([1.0, 1.0, 0.0, 1.0, 0.0, 0.0])
+        >>> member = np.array([True, True, True, False, False, False])
+        >>> tpr_at_fpr(half_tied, member, 1 / 3).value
+        0.666...
     """
-    inside, outside = split(score, member)
-    m, n = len(inside), len(outside)
-    allowed = math.floor(fpr * n + 1e-9)
-    if allowed < 1:
+    n = int(np.sum(~member))
+    if fpr * n < 1 - _ROUNDING:
         raise Unmeasurable(
             f"{n} non-members can show a false-positive rate of {1 / n:.2g} at the lowest, "
             f"not {fpr:g}: give at least {math.ceil(1 / fpr)}"
         )
-    ascending = np.sort(outside)
-    members_ascending = np.sort(inside)
+    return tpr_at_fprs(score, member, np.array([fpr]), confidence)[0]
 
-    def recognised(false_alarms: int) -> int:
-        """Members above the score that leaves this many non-members above it, or fewer."""
-        if false_alarms < 0:
-            return 0
-        if false_alarms >= n:
-            return m
-        edge = ascending[n - 1 - false_alarms]
-        return m - int(np.searchsorted(members_ascending, edge, side="right"))
 
-    hits = recognised(allowed)
-    value = hits / m
+def tpr_at_fprs(
+    score: Score,
+    member: Member,
+    fprs: Float64[np.ndarray, " rates"],
+    confidence: float = CONFIDENCE,
+) -> list[Estimate]:
+    """What `tpr_at_fpr` gives, at many rates of at least one non-member each; sorts once."""
+    corners, _ = _corners(score, member)
+    n = int(corners.alarms[-1])
     tail = (1 - confidence) / 2
-    fewest = int(stats.binom.ppf(tail, n, fpr)) - 1
-    most = int(stats.binom.isf(tail, n, fpr))
-    from_threshold = Interval(min(value, recognised(fewest) / m), max(value, recognised(most) / m))
+    fewest = np.asarray(stats.binom.ppf(tail, n, fprs)) - 1
+    most = np.asarray(stats.binom.isf(tail, n, fprs))
+    allowed = fprs * n
+    whole = np.rint(allowed)
+    allowed = np.where(np.abs(allowed - whole) < _ROUNDING, whole, allowed)
+    return [
+        _rate(corners, at, Interval(low, high), confidence)
+        for at, low, high in zip(allowed.tolist(), fewest.tolist(), most.tolist(), strict=True)
+    ]
+
+
+def _rate(corners: _Corners, allowed: float, reach: Interval, confidence: float) -> Estimate:
+    """The TPR where so many false accusations are allowed, and the truth has ``reach`` of them."""
+    m = int(corners.hits[-1])
+    hits = corners.recognised(allowed)
+    value = hits / m
+    from_threshold = Interval(
+        min(value, corners.recognised(reach.low) / m),
+        max(value, corners.recognised(reach.high) / m),
+    )
     low, high = combine(value, clopper_pearson(hits, m, confidence), from_threshold)
+    start, end = corners.around(allowed)
+    if corners.alarms[start] >= reach.low:
+        low = min(low, clopper_pearson(int(corners.hits[start]), m, confidence).low)
+    if corners.alarms[end] <= reach.high:
+        high = max(high, clopper_pearson(int(corners.hits[end]), m, confidence).high)
     return Estimate(value, max(0.0, low), min(1.0, high))
+
+
+def fewest_nonmembers(fpr: float, confidence: float = CONFIDENCE) -> int:
+    """The smallest number of non-members with which the TPR at this FPR has a lower limit.
+
+    With fewer, a threshold whose true rate is ``fpr`` has no non-member above it more often than
+    the interval may err on that side. It may then lie above every score that was seen, members'
+    too, so that nothing but 0 is a valid lower limit, even where scores are perfectly separated.
+
+    Examples:
+        >>> [fewest_nonmembers(fpr) for fpr in (0.1, 0.01, 0.001)]
+        [36, 368, 3688]
+    """
+    return math.floor(math.log((1 - confidence) / 2) / math.log1p(-fpr)) + 1
+
+
+def missing_lower_limit(nonmembers: int, fpr: float, confidence: float = CONFIDENCE) -> str:
+    """Why the TPR at this FPR has no lower limit, and how many would do; empty if it has one.
+
+    Examples:
+        >>> missing_lower_limit(200, 0.01)
+        '200 non-members cannot support a lower limit: give at least 368'
+    """
+    fewest = fewest_nonmembers(fpr, confidence)
+    if nonmembers >= fewest:
+        return ""
+    return f"{nonmembers} non-members cannot support a lower limit: give at least {fewest}"
 
 
 def precision_at_fpr(tpr: Estimate, fpr: float, prior: float) -> Estimate:
@@ -166,51 +261,3 @@ def precision_at_fpr(tpr: Estimate, fpr: float, prior: float) -> Estimate:
         return prior * rate / (prior * rate + (1 - prior) * fpr)
 
     return Estimate(precision(tpr.value), precision(tpr.low), precision(tpr.high))
-
-
-def advantage(score: Score, member: Member, confidence: float = CONFIDENCE) -> Estimate:
-    """TPR - FPR at the best single threshold, chosen on one half and counted on the other.
-
-    The usual figure, the maximum over thresholds on the very records it is counted on, is above
-    zero for any score, even a random one. Here each half (drawn by a fixed seed) is judged by
-    the threshold that is best on the other half. The interval is Newcombe's for a difference of
-    two proportions.
-
-    References:
-        Yeom et al. (2018), Privacy risk in machine learning, definition 4; Newcombe (1998),
-        Interval estimation for the difference between independent proportions, method 10.
-
-    Raises:
-        Unmeasurable: a group has fewer than two records.
-    """
-    inside, outside = split(score, member)
-    m, n = len(inside), len(outside)
-    if min(m, n) < 2:
-        raise Unmeasurable(f"{m} members and {n} non-members cannot be halved: give two of each")
-    shuffle = stream(0, "metrics", "halves")
-    inside, outside = shuffle.permutation(inside), shuffle.permutation(outside)
-    hits = false_alarms = 0
-    for chosen, counted in ((0, 1), (1, 0)):
-        threshold = _best_threshold(inside[chosen::2], outside[chosen::2])
-        hits += int(np.sum(inside[counted::2] >= threshold))
-        false_alarms += int(np.sum(outside[counted::2] >= threshold))
-    tpr, fpr = hits / m, false_alarms / n
-    rate_in, rate_out = wilson(hits, m, confidence), wilson(false_alarms, n, confidence)
-    minus_rate_out = Interval(tpr - rate_out.high, tpr - rate_out.low)
-    low, high = combine(tpr - fpr, Interval(rate_in.low - fpr, rate_in.high - fpr), minus_rate_out)
-    return Estimate(tpr - fpr, max(-1.0, low), min(1.0, high))
-
-
-def _best_threshold(
-    inside: Float[np.ndarray, " members"], outside: Float[np.ndarray, " nonmembers"]
-) -> float:
-    curve = roc(
-        np.concatenate([inside, outside]), np.arange(len(inside) + len(outside)) < len(inside)
-    )
-    return float(curve.threshold[np.argmax(curve.tpr - curve.fpr)])
-
-
-def balanced_accuracy(advantage: Estimate) -> Estimate:
-    """The mean of the two groups' accuracies: half of one plus the `advantage`."""
-    assert advantage.high is not None
-    return Estimate((1 + advantage.value) / 2, (1 + advantage.low) / 2, (1 + advantage.high) / 2)

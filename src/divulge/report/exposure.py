@@ -12,7 +12,10 @@ from divulge.metrics.membership import Member, Score
 from divulge.report.schema import ClassRow, Curve, Exposed, Histogram
 
 POINTS = 200
-"""Points of a stored ROC curve, at most."""
+"""Points of a stored ROC curve, at most, beside those of `PRINTED`."""
+
+PRINTED = (0.1, 0.01, 0.001)
+"""False-positive rates whose TPR stands in tables."""
 
 BINS = 40
 EXPOSED = 20
@@ -25,27 +28,21 @@ Labels = Int[np.ndarray, " records"]
 
 
 def curve(score: Score, member: Member) -> Curve:
-    """The ROC curve: all corners if they are few, else points evenly spaced in log FPR.
+    """The ROC curve at points evenly spaced in log FPR, and at the rates that tables print.
 
-    Each point is the best TPR of any threshold with at most that FPR, ties taken whole.
+    Each point is what `divulge.metrics.membership.tpr_at_fpr` gives there, so the band around the
+    curve is made of the intervals that tables print.
     """
-    points = membership.roc(score, member)
-    inside, outside = int(member.sum()), int((~member).sum())
-    alarms = np.rint(points.fpr * outside).astype(np.int64)
-    hits = np.rint(points.tpr * inside).astype(np.int64)
-    best = np.append(alarms[1:] != alarms[:-1], True)  # the last of equal FPR has the highest TPR
-    alarms, hits = alarms[best], hits[best]
-    if len(alarms) < POINTS:
-        counts = np.union1d(alarms[alarms > 0], 1)
-    else:
-        counts = np.unique(np.rint(np.geomspace(1, outside, POINTS)).astype(np.int64))
-    hits = hits[np.searchsorted(alarms, counts, side="right") - 1]
-    band = [clopper_pearson(int(hit), inside) for hit in hits]
+    outside = int((~member).sum())
+    counts = np.rint(np.geomspace(1, outside, POINTS))
+    printed = [rate for rate in PRINTED if rate * outside >= 1]
+    rates = np.union1d(counts / outside, printed)
+    band = membership.tpr_at_fprs(score, member, rates)
     return Curve(
-        tuple((counts / outside).tolist()),
-        tuple((hits / inside).tolist()),
-        tuple(limits.low for limits in band),
-        tuple(limits.high for limits in band),
+        tuple(rates.tolist()),
+        tuple(point.value for point in band),
+        tuple(point.low for point in band),
+        tuple(point.low if point.high is None else point.high for point in band),
     )
 
 
@@ -73,7 +70,10 @@ def histogram(score: Score, member: Member, fpr: float | None) -> Histogram:
 
 
 def _edge(outside: Shaped[np.ndarray, " nonmembers"], fpr: float) -> float:
-    """The lowest score that leaves at most a share ``fpr`` of the non-members above it."""
+    """The lowest score with at most a share ``fpr`` of the non-members above it.
+
+    Of those that tie with it, an attacker accuses the rest of that share, by coins.
+    """
     allowed = int(fpr * len(outside) + 1e-9)
     return float(np.sort(outside)[len(outside) - 1 - allowed])
 

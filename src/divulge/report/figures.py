@@ -1,7 +1,7 @@
 """Charts of a summary, drawn by Vega without a browser or a network."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal, NamedTuple
 
 import altair as alt
@@ -216,7 +216,7 @@ def attacks(summary: Summary) -> alt.LayerChart | None:
     metric = _deciding_metric(summary)
     names = words.shortened([row.label for row in rows], _LABEL)
     dots = [
-        _dot(name, row.metrics[metric], metric, sound=row.control is None or row.control.passed)
+        _dot(name, row.metrics[metric], metric, row.unmeasured, sound=row.sound)
         for row, name in zip(rows, names, strict=True)
     ]
     fpr = deciding_fpr(summary.sizes.nonmembers)
@@ -235,20 +235,22 @@ def classes(summary: Summary) -> alt.LayerChart | None:
     measured = [row for row in summary.exposure.classes if row.auc is not None][:MOST_ROWS]
     names = words.shortened([row.name for row in measured], _LABEL)
     dots = [
-        _dot(name, row.auc, "auc", sound=True)
+        _dot(name, row.auc, "auc", (), sound=True)
         for row, name in zip(measured, names, strict=True)
         if row.auc is not None
     ]
     return _whiskers(dots, CHANCE_AUC, _auc_axis(dots)) if dots else None
 
 
-def _dot(name: str, estimate: Estimate, metric: str, *, sound: bool) -> dict[str, Any]:
+def _dot(
+    name: str, estimate: Estimate, metric: str, unmeasured: Collection[str], *, sound: bool
+) -> dict[str, Any]:
     return {
         "name": name,
         "value": estimate.value,
         "low": estimate.low,
         "high": estimate.value if estimate.high is None else estimate.high,
-        "text": words.measured(metric, estimate),
+        "text": words.measured(metric, estimate, unmeasured),
         "fill": style.ACCENT if sound else "white",
     }
 

@@ -3,7 +3,8 @@
 import re
 
 from divulge.report import words
-from divulge.report.schema import AttackRow, Summary
+from divulge.report.schema import AttackRow, Conclusion, Summary
+from divulge.report.unmeasured import up_to
 
 _COLUMNS = ("auc", "tpr@0.01", "epsilon")
 _LONGEST = 500
@@ -27,7 +28,7 @@ def render(summary: Summary) -> str:
     parts += [
         f"### {verdict.headline}",
         " ".join(inert(said) for said in verdict.sentences if said != verdict.confounding),
-        f"Audit: {inert(summary.name)}. Verdict: **{verdict.level}**.",
+        f"Audit: {inert(summary.name)}. Verdict: **{verdict.level}**{p_value(verdict)}.",
         _table(summary),
     ]
     if summary.claim and summary.claim.outcome != "contradicted":
@@ -36,10 +37,18 @@ def render(summary: Summary) -> str:
         parts.append(
             "**Warnings**\n\n" + "\n".join(f"- {inert(line)}" for line in verdict.warnings)
         )
-    if verdict.supposition:
-        parts.append(inert(verdict.supposition))
+    parts += [inert(said) for said in (verdict.sensitivity, verdict.supposition) if said]
+    parts.append(f"**Next:** {inert(verdict.next_step)}")
     parts.append(f"**Not measured:** {_left_out(summary)}")
     return "\n\n".join(parts) + "\n"
+
+
+def p_value(verdict: Conclusion) -> str:
+    """The p-value of a verdict in brackets; empty where nothing was measured."""
+    if verdict.p_value is None:
+        return ""
+    tested = words.count(verdict.tested, "attack")
+    return f" (p = {words.p_value(verdict.p_value)}, {tested} tested together)"
 
 
 def inert(text: str) -> str:
@@ -60,7 +69,8 @@ def _table(summary: Summary) -> str:
     heading = ["Attack", *map(words.title, _COLUMNS), "Controls"]
     lines = [heading, ["---"] * len(heading), *(_cells(row) for row in summary.attacks)]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-    return f"{table}\n\nIntervals hold for 95 % each; an epsilon bound is a lower limit."
+    notes = ["Intervals hold for 95 % each; an epsilon bound is a lower limit."]
+    return "\n\n".join([table, " ".join([*notes, *up_to(summary.attacks, _COLUMNS)])])
 
 
 def _cells(row: AttackRow) -> list[str]:
@@ -68,7 +78,9 @@ def _cells(row: AttackRow) -> list[str]:
     if row.status != "done":
         return [label, f"{row.status}: {inert(row.reason)}", *[""] * len(_COLUMNS)]
     values = [
-        words.measured(name, row.metrics[name]) if name in row.metrics else "not measurable"
+        words.measured(name, row.metrics[name], row.unmeasured)
+        if name in row.metrics
+        else "not measurable"
         for name in _COLUMNS
     ]
     if row.control is None:

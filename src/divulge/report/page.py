@@ -12,6 +12,7 @@ from markupsafe import Markup
 from divulge.report import words
 from divulge.report.figures import MOST_ROWS
 from divulge.report.schema import Summary
+from divulge.report.unmeasured import up_to
 
 GLANCE = ("auc", "tpr@0.01", "epsilon")
 """Metrics in the first table; all others stand in the second."""
@@ -42,6 +43,7 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
             ),
             glance=GLANCE,
             others=[name for name in names if name not in GLANCE],
+            up_to=up_to,
             most_rows=MOST_ROWS,
         )
     )
@@ -61,6 +63,7 @@ def environment() -> jinja2.Environment:
     made.filters |= {
         "auc": words.auc,
         "count": words.count,
+        "p_value": words.p_value,
         "percent": words.percent,
         "rate": words.rate,
         "rounded_down": words.rounded_down,

@@ -12,12 +12,31 @@ from divulge.core import BlindRun, Check, Estimate
 
 SCHEMA = 1
 
-Level = Literal["leak", "no leak found", "confounded", "instrument failed", "nothing measured"]
+Level = Literal[
+    "leak", "no leak found", "undecided", "confounded", "instrument failed", "nothing measured"
+]
 
 ClaimOutcome = Literal["consistent", "contradicted", "not measured"]
 
 Shadows = Literal["none", "online", "offline"]
 """Whether there were shadow models, and whether they were trained on the candidates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """One metric of all attacks that count, with intervals that hold for all of them at once."""
+
+    attack: str
+    """Label of the attack with the highest lower limit."""
+    estimate: Estimate
+    """Its value, and its simultaneous 95 % interval."""
+    most: float
+    """The highest value of all attacks."""
+    highest: float | None
+    """The highest upper limit of all attacks: a leak of this size could still hide. None where
+    the metric is a lower bound."""
+    undecided: str
+    """Why the lower limit means nothing at this number of records; empty if it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +47,26 @@ class Conclusion:
     headline: str
     sentences: tuple[str, str]
     """What was measured, with its interval, and what that does or does not mean."""
+    sensitivity: str
+    """What this audit could have seen with 80 % power; empty if nothing was measured."""
+    next_step: str
+    """What to do after reading this."""
     confounding: str
     """Why figures measure more than the model's memory; empty if no check said so."""
     supposition: str
     """What attacks with shadow models suppose of the attacker; empty if none was done."""
     warnings: tuple[str, ...]
     attack: str | None
-    """Label of the attack that carries the verdict."""
-    metric: str | None
-    """Name of the metric that the first sentence speaks of."""
-    confidence: float | None
-    """What an interval had to reach before it counted as a leak."""
+    """Label of the deciding attack."""
+    statistic: str | None
+    """Name of the statistic that the first sentence speaks of."""
+    p_value: float | None
+    """The chance of evidence as strong as this from all attacks together where membership means
+    nothing; exact, by permutation. None if nothing was measured."""
+    tested: int
+    """How many attacks were tested together."""
+    limits: Mapping[str, Limits]
+    """By metric; of the attacks that passed their controls or, if none did, of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +105,10 @@ class ControlRow:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A ROC curve: the best TPR at each FPR, with a Clopper-Pearson band for the TPR.
+    """A ROC curve: the TPR at each FPR, with the 95 % interval that tables print for it.
 
-    Between two points the curve is flat and then steps up, so what is drawn is never above what
-    the attack achieved.
+    Each interval holds for its point alone. Between two points the curve is drawn flat and then
+    steps up, so what is drawn is never above what the attack achieved.
     """
 
     fpr: tuple[float, ...]

@@ -5,10 +5,12 @@ still hide, and that other attacks were not tried.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from divulge.catalog import SHADOW_ATTACKS
 from divulge.core import Check, Estimate, Verdict
+from divulge.metrics.power import POWER, Visible
 from divulge.report import words
 from divulge.report.schema import AttackRow, ControlRow, Level, Shadows
 
@@ -18,13 +20,18 @@ _NOT_ONLY_MEMORY = (
 )
 
 _DETECTED = (
-    "This shows that use of a record in training can be detected, not what else the record says; "
-    "attacks that were not tried may detect more."
+    "So the use of a record in training can be detected; this audit does not show what else a "
+    "record reveals, and attacks that were not tried may detect more."
 )
 
+_OTHERS = "attacks that were not tried may find more"
 
 CONFOUNDERS = ("blind baseline", "duplicates")
 """Checks that, when they warn, make every figure mean something else."""
+
+
+COARSEST = 0.5
+"""Share of exposed members that an audit must see with 80 % power, or it decides nothing."""
 
 
 class Said(NamedTuple):
@@ -35,89 +42,134 @@ class Said(NamedTuple):
     sentences: tuple[str, str]
 
 
-class Case(NamedTuple):
+class Top(NamedTuple):
+    """The records that an attack ranks highest."""
+
+    places: int
+    """How many."""
+    members: float
+    """How many of them are members, on average where scores tie."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
     """What the words are about."""
 
     row: AttackRow
-    """The attack that speaks for all."""
-    metric: str
-    """The metric to speak of."""
+    """The deciding attack."""
+    auc: Estimate
+    """Its AUC, with an interval that holds for all attacks at once."""
+    top: Top | None
+    """The top of its scores that deviates most from chance; None if its AUC deviates more."""
+    highest_auc: float | None
+    """The highest simultaneous upper limit of all attacks."""
+    fpr: float | None
+    """The lowest false-positive rate that these non-members can speak of."""
+    highest_tpr: float | None
+    """The highest simultaneous upper limit of the TPR there."""
+    p_value: float
+    """Of the deciding attack, corrected for all of them."""
     attacks: int
     """How many attacks were done."""
     leaks: bool
-    """An attack that passed its controls beats chance."""
+    """Chance does not explain the scores."""
+    seen: Visible
+    """The smallest leaks that the audit sees."""
+    members: int
+    """Of all models."""
+    nonmembers: int
+    """Of all models."""
+    models: int = 1
+    """How many were audited."""
     knows: str = ""
     """What the attacker knows of each record; empty if all."""
 
     @property
+    def enough(self) -> bool:
+        """The audit sees a model that exposes half of its members."""
+        return self.seen.exposed is not None and self.seen.exposed <= COARSEST
+
+    @property
+    def p(self) -> str:
+        """The p-value, and how many attacks it counts."""
+        return f"p = {words.p_value(self.p_value)}{self.over}"
+
+    @property
+    def over(self) -> str:
+        """That the p-value counts all attacks."""
+        return "" if self.attacks == 1 else f", corrected for all {self.attacks} attacks"
+
+    @property
     def strongest(self) -> str:
         """The attack, by its place among those tried."""
-        if self.attacks == 1:
-            return "the one attack that was tried"
-        return f"the strongest of the {self.attacks} attacks tried"
+        return "the one attack tried" if self.attacks == 1 else "the strongest attack"
 
-    def finding(self, who: str) -> str:
-        """What the attack achieves, with its interval: a clause without its full stop."""
-        value, low, high = words.of_hundred(self.row.metrics[self.metric])
-        if self.metric == "auc":
+    @property
+    def evidence(self) -> str:
+        """What the attack achieves: a sentence without its full stop."""
+        who = self.strongest
+        who += f" that knows only {self.knows} of each record" if self.knows else ""
+        who += "" if self.models == 1 else f" on {self.models} models"
+        if self.top is None:
+            value, low, high = words.of_hundred(self.auc)
             return (
-                f"Given one training record and one outsider, {who} tells which is which in "
-                f"{value} of every 100 cases (95 % interval {low} to {high})"
+                f"Shown one training record and one other record, {who} picks "
+                f"the training record {value} % of the time (95 % interval {low} to {high} %; "
+                f"guessing: 50 %; {self.p})"
             )
-        accused = f"{100 * self.fpr:g}"
+        share = self.members / (self.members + self.nonmembers)
         return (
-            f"{who[0].upper()}{who[1:]} recognises {value} of every 100 training records "
-            f"(95 % interval {low} to {high}) while wrongly accusing {accused} of every 100 "
-            "outsiders"
+            f"Of the {words.count(self.top.places, 'record')} that {who} ranks "
+            f"highest, {self.top.members:.3g} {'is a' if self.top.members == 1 else 'are'} "
+            f"training record{'' if self.top.members == 1 else 's'} (guessing: "
+            f"{share * self.top.places:.3g}; {self.p})"
         )
 
     @property
-    def fpr(self) -> float:
-        """The false-positive rate of the metric, if it is a TPR."""
-        return float(self.metric.partition("@")[2])
-
-    @property
-    def guessing(self) -> str:
-        """What guessing would reach: a clause without its full stop."""
-        if self.metric == "auc":
-            return "guessing would be right in 50"
-        return f"guessing would recognise {100 * self.fpr:g}"
+    def hidden(self) -> str:
+        """How large a leak is compatible with all that was measured: a clause."""
+        assert self.highest_auc is not None
+        pair = f"picks the training record of a pair {100 * self.highest_auc:.0f} % of the time"
+        if self.fpr is None or self.highest_tpr is None:
+            return f"an attack that {pair}"
+        return (
+            f"an attack that {pair}, or that identifies {100 * self.highest_tpr:.2g} % of the "
+            f"training records at a false-positive rate of {words.percent(self.fpr)}"
+        )
 
 
 def leak(case: Case) -> Said:
     """Somebody can tell members from non-members."""
-    only = f" and knows only {case.knows} of each record" if case.knows else ""
-    return Said(
-        "leak",
-        "This model gives away whether records were in its training data",
-        (
-            f"{case.finding(f'someone who can query this model{only}')}; {case.guessing}.",
-            _DETECTED,
-        ),
-    )
+    who = "This model leaks its" if case.models == 1 else "Models trained this way leak their"
+    return Said("leak", f"{who} training records", (f"{case.evidence}.", _DETECTED))
 
 
 def broken_claim(sentence: str) -> Said:
     """No rate shows a leak, but more is given away than a guarantee allows."""
-    return Said("leak", "This model gives away more than was claimed for it", (sentence, _DETECTED))
+    return Said("leak", "This model leaks more than was claimed for it", (sentence, _DETECTED))
 
 
 def no_leak(case: Case) -> Said:
     """Nothing was found, which is not the same as nothing there."""
-    tried = "when one attack is" if case.attacks == 1 else f"when {case.attacks} attacks are"
-    high = words.of_hundred(case.row.metrics[case.metric])[2]
-    hidden = (
-        f"tells members from outsiders in up to {high} of every 100 cases"
-        if case.metric == "auc"
-        else f"gives away up to {high} of every 100 training records in this way"
-    )
     return Said(
         "no leak found",
         f"No leak was found by the {words.count(case.attacks, 'attack')} tried",
         (
-            f"{case.finding(case.strongest)}, which chance can explain {tried} tried.",
-            f"A leak that {hidden} could still hide from an audit of this size, and other kinds "
-            "of attack were not tried.",
+            f"{case.evidence}: chance can explain that.",
+            f"A leak of this size could still hide from this audit: {case.hidden}; {_OTHERS}.",
+        ),
+    )
+
+
+def undecided(case: Case) -> Said:
+    """Too few records for any answer."""
+    sizes = f"{words.count(case.members, 'member')} and {case.nonmembers:,} non-members"
+    return Said(
+        "undecided",
+        "Too few records to decide whether this model leaks",
+        (
+            f"With {sizes}, chance could hide a model that exposes half of its training records.",
+            "This audit neither shows a leak nor rules one out.",
         ),
     )
 
@@ -125,19 +177,19 @@ def no_leak(case: Case) -> Said:
 def confounded(case: Case, confounding: str) -> Said:
     """The figures measure something else as well."""
     doubt = (
-        "but how much of that is the model's memory, this audit cannot tell"
+        "but this audit cannot tell how much of that is the model's memory"
         if case.leaks
         else "and this audit can neither show a leak nor rule one out"
     )
     return Said(
         "confounded",
         "These figures do not measure the model alone",
-        (confounding, f"{case.finding(case.strongest)}, {doubt}."),
+        (confounding, f"{case.evidence}, {doubt}."),
     )
 
 
 def instrument_failed(case: Case) -> Said:
-    """The attack that would carry the verdict failed a control."""
+    """The deciding attack failed a control."""
     assert case.row.control is not None
     who = "attack that was tried" if case.attacks == 1 else "attack that would decide"
     return Said(
@@ -146,8 +198,7 @@ def instrument_failed(case: Case) -> Said:
         (
             f"The {who} {control_failure(case.row.control)}, so its figures on this model mean "
             "nothing.",
-            "This audit therefore neither shows a leak nor rules one out: repair or replace the "
-            "attack, then run it again.",
+            "This audit therefore neither shows a leak nor rules one out.",
         ),
     )
 
@@ -160,10 +211,51 @@ def nothing_measured(rows: Sequence[AttackRow]) -> Said:
         "Nothing was measured",
         (
             f"Of {asked} asked for, none was carried out on this model to its end.",
-            "This audit therefore says nothing about what the model gives away, be it much or "
-            "little; the table of attacks gives the reasons.",
+            "This audit therefore says nothing about what the model leaks, be it much or little; "
+            "the table of attacks gives the reasons.",
         ),
     )
+
+
+def sensitivity(seen: Visible, attacks: int, power: float = POWER) -> str:
+    """What an audit can see with 80 % power, or another one, in one sentence."""
+    if seen.auc is None:
+        return f"With {100 * power:g} % power this audit cannot see a leak of any size."
+    alone = "the attack" if attacks == 1 else f"even one of the {attacks} attacks alone"
+    exposed = (
+        ""
+        if seen.exposed is None
+        else f", or if the model fully exposes {100 * seen.exposed:.2g} % of its training records"
+    )
+    return (
+        f"With {100 * power:g} % power this audit sees a leak if {alone} has an AUC of "
+        f"{seen.auc:.2f}{exposed}."
+    )
+
+
+def next_step(level: Level, shadows: Shadows = "none", enough: int | None = None) -> str:
+    """What to do after reading the verdict.
+
+    Args:
+        level: of the verdict.
+        shadows: whether there were shadow models.
+        enough: members, and non-members, that would decide, where these could not.
+    """
+    stronger = "" if shadows != "none" else "Try the attacks with shadow models, which find more. "
+    return {
+        "leak": "Compare defences on the same records (divulge compare), choose one, and audit "
+        "the model that it trains.",
+        "no leak found": f"{stronger}To see smaller leaks, give more records; divulge plan says "
+        "how many.",
+        "undecided": f"Give at least {enough} members and as many non-members, and run the audit "
+        "again.",
+        "confounded": "Draw members and non-members at random from one pool, remove copies, and "
+        "run the audit again.",
+        "instrument failed": "Repair or replace the attack that failed its control, then run the "
+        "audit again.",
+        "nothing measured": "Read in the table why each attack did not run, mend that, and "
+        "continue with --resume.",
+    }[level]
 
 
 def control_failure(control: ControlRow) -> str:

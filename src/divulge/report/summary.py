@@ -45,7 +45,9 @@ def summarise(contents: Contents) -> Summary:
     confounding = sentences.confounding(checks)
     claim = weigh(manifest.claim, rows, scores, candidates.member, confounding)
     knows = words.plain(words.known(manifest.settings.get("known")))
-    verdict = judge(rows, scores, candidates.member, checks, manifest.shadows, claim, knows)
+    verdict = judge(
+        rows, scores, candidates.member, checks, manifest.shadows, claim, knows, manifest.delta
+    )
     exposed = None
     if verdict.attack is not None:
         exposed = _exposure(verdict.attack, scores[verdict.attack], candidates, manifest)

@@ -1,8 +1,9 @@
 """What an audit does not say. A report that leaves this out lets silence pass for good news."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from divulge.catalog import SHADOW_ATTACKS
+from divulge.core import Finding
 from divulge.report import words
 from divulge.report.schema import AttackRow, NotMeasured
 
@@ -34,6 +35,22 @@ def not_measured(rows: Sequence[AttackRow]) -> tuple[NotMeasured, ...]:
     return (*_attacks(rows), *_metrics(rows), *_controls(rows), *_scope(rows))
 
 
+def up_to(rows: Iterable[AttackRow | Finding], names: Collection[str]) -> tuple[str, ...]:
+    """The footnote of a table in which values lack their lower limits; none if no value does.
+
+    Args:
+        rows: of the table.
+        names: of the metrics that are its columns.
+    """
+    reasons = dict.fromkeys(
+        words.plain(row.unmeasured[name])
+        for row in rows
+        for name in names
+        if name in row.metrics and name in row.unmeasured
+    )
+    return tuple(f"Where a value reads “up to”, {reason}." for reason in reasons)
+
+
 def _attacks(rows: Sequence[AttackRow]) -> Iterator[NotMeasured]:
     for row in rows:
         if row.status == "missing":
@@ -48,10 +65,12 @@ def _metrics(rows: Sequence[AttackRow]) -> Iterator[NotMeasured]:
     affected: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         for name, reason in row.unmeasured.items():
-            affected.setdefault((name, reason), []).append(row.label)
-    for (name, reason), labels in affected.items():
+            what = words.title(name)
+            what = f"Lower limit of {what}" if name in row.metrics else what
+            affected.setdefault((what, reason), []).append(row.label)
+    for (what, reason), labels in affected.items():
         of = "all attacks" if len(labels) == done > 1 else ", ".join(labels)
-        yield NotMeasured("metric", words.title(name), f"{reason}. Affects {of}.")
+        yield NotMeasured("metric", what, f"{reason}. Affects {of}.")
 
 
 def _controls(rows: Sequence[AttackRow]) -> Iterator[NotMeasured]:

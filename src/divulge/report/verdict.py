@@ -1,49 +1,52 @@
 """Is there a leak, how large, and can the figures be believed?
 
-A leak is declared if any attack that passed its controls beats chance, by its AUC or by its TPR at
-the deciding FPR. Looking at k attacks and two statistics of each gives 2 k chances of a false
-alarm, so each interval is taken anew at the confidence 1 - 0.05 / 2 k (Bonferroni). Of the attacks
-that beat chance, the one with the highest low limit of the TPR speaks for all; if none does so by
-its TPR, the one with the highest low limit of the AUC. A contradicted claim shows a leak too.
+One exact permutation test of all attacks that were done decides (`divulge.metrics.max_test`). A
+leak is declared if an attack that passed its controls has a p-value of at most 5 % there, which
+counts all attacks that were looked at. A contradicted claim shows a leak too. Figures that stand
+beside the verdict, and that a gate compares, have intervals that hold for all attacks at once: each
+is taken at the confidence 1 - 0.05 / k for k attacks (Bonferroni).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from divulge.core import Check, Verdict
-from divulge.metrics import membership
+import numpy as np
+
+from divulge.core import Check, Measured, Membership, Scores, Verdict
+from divulge.metrics import measure, power
 from divulge.metrics.intervals import CONFIDENCE
-from divulge.metrics.membership import Member, Score
+from divulge.metrics.max_test import (
+    LEVEL,
+    SHARES,
+    STATISTICS,
+    MaxTest,
+    max_test_of_models,
+    members_on_top,
+)
+from divulge.metrics.membership import Member, Score, fewest_nonmembers
 from divulge.report import sentences, words
-from divulge.report.schema import AttackRow, ClaimRow, Conclusion, Shadows
+from divulge.report.schema import AttackRow, ClaimRow, Conclusion, Limits, Shadows
 
 DECIDING_FPRS = (0.01, 0.1)
-"""The TPR at the first of these that the non-members can show ranks the attacks."""
-
-STATISTICS = 2
-"""Looked at for each attack: the AUC and one TPR."""
+"""Figures show the TPR at the first of these that has a lower limit."""
 
 CHANCE_AUC = 0.5
 
 
-def deciding_fpr(nonmembers: int) -> float | None:
-    """The first of `DECIDING_FPRS` at which one false accusation fits.
+def deciding_fpr(nonmembers: int, attacks: int = 1) -> float | None:
+    """The first of `DECIDING_FPRS` at which these non-members support a lower limit.
+
+    Args:
+        nonmembers: how many there are.
+        attacks: how many the limit holds for at once.
 
     Examples:
-        >>> deciding_fpr(100), deciding_fpr(99), deciding_fpr(9)
+        >>> deciding_fpr(368), deciding_fpr(367), deciding_fpr(35)
         (0.01, 0.1, None)
     """
-    return next((fpr for fpr in DECIDING_FPRS if fpr * nonmembers >= 1 - 1e-9), None)
-
-
-def required_confidence(attacks: int) -> float:
-    """What an interval must reach before it counts, when so many attacks were tried.
-
-    Examples:
-        >>> required_confidence(10)
-        0.9975
-    """
-    return 1 - (1 - CONFIDENCE) / (STATISTICS * attacks)
+    confidence = 1 - (1 - CONFIDENCE) / attacks
+    enough = (f for f in DECIDING_FPRS if nonmembers >= fewest_nonmembers(f, confidence))
+    return next(enough, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,30 +54,19 @@ class _Evidence:
     """One done attack, as the verdict sees it."""
 
     row: AttackRow
-    tpr: str | None
-    """Name of its TPR at the deciding FPR."""
-    beats: tuple[str, ...]
-    """Its statistics that lie above chance even at the required confidence."""
+    p_value: float
+    """Corrected for all attacks."""
+    statistic: int
+    """Which of `STATISTICS` deviates most from chance."""
+    deviation: float
+    """How far, in standard deviations."""
     backwards: bool
-    """Its AUC lies below chance at that confidence."""
+    """Its AUC lies as far below chance as would be a find above it."""
 
     @property
-    def sound(self) -> bool:
-        """No control of it failed."""
-        return self.row.sound
-
-    @property
-    def strength(self) -> float:
-        """The low limit of the statistic that speaks: attacks are ranked by it, not by values."""
-        return self.row.metrics[self.metric].low
-
-    @property
-    def metric(self) -> str:
-        """The statistic that says most about this attack in a sentence."""
-        if self.tpr is None or (self.beats and self.tpr not in self.beats):
-            return "auc"
-        # an attack with a few distinct scores has no threshold at this FPR: its TPR says nothing
-        return self.tpr if self.row.metrics[self.tpr].value > 0 else "auc"
+    def leaks(self) -> bool:
+        """Chance does not explain what it shows."""
+        return self.p_value <= LEVEL
 
 
 def judge(
@@ -85,8 +77,9 @@ def judge(
     shadows: Shadows = "none",
     claim: ClaimRow | None = None,
     knows: str = "",
+    delta: float = 0.0,
 ) -> Conclusion:
-    """The verdict.
+    """The verdict about one model.
 
     Args:
         rows: every attack that was asked for.
@@ -96,75 +89,189 @@ def judge(
         shadows: whether there were shadow models, and what they were trained on.
         claim: what became of a claimed guarantee; to contradict one is to show a leak.
         knows: what the attacker knows of each record; empty if all.
+        delta: of the bounds on ε.
     """
-    confidence = required_confidence(max(1, len(scores)))
-    evidence = [
-        _weigh(row, scores[row.label], member, confidence) for row in rows if row.label in scores
-    ]
-    speaker = _speaker(evidence)
+    truth = Membership(member)
+    together = {
+        label: measure.measure(Scores(score), truth, delta, len(scores))
+        for label, score in scores.items()
+    }
+    return judge_models(rows, [(scores, member)], together, checks, shadows, claim, knows)
+
+
+def judge_models(
+    rows: Sequence[AttackRow],
+    models: Sequence[tuple[Mapping[str, Score], Member]],
+    together: Mapping[str, Measured],
+    checks: Sequence[Check],
+    shadows: Shadows = "none",
+    claim: ClaimRow | None = None,
+    knows: str = "",
+) -> Conclusion:
+    """The verdict about models that were trained alike, with independently drawn members.
+
+    Args:
+        rows: every attack that was asked for; one that failed a control on any model is unsound.
+        models: of each, the scores of the attacks that were done on all models, and the truth.
+        together: metrics of these attacks, with intervals that hold for all of them at once.
+        checks: those of the audits.
+        shadows: whether there were shadow models, and what they were trained on.
+        claim: as for `judge`.
+        knows: as for `judge`.
+    """
+    done = [row for row in rows if row.label in together]
     confounding = sentences.confounding(checks)
-    if speaker is None:
-        said = sentences.nothing_measured(rows)
-    else:
-        said = _say(speaker, len(evidence), confounding, knows)
-    metric = None if speaker is None else speaker.metric
+    if not done:
+        return _nothing(rows, checks, confounding)
+    test = max_test_of_models(
+        [np.stack([scores[row.label] for row in done]) for scores, _ in models],
+        [member for _, member in models],
+    )
+    evidence = [_weigh(row, test, k) for k, row in enumerate(done)]
+    speaker = _speaker(evidence)
+    limits = _limits([item for item in evidence if item.row.sound] or evidence, together)
+    case = _case(speaker, models, together[speaker.row.label], limits, test, knows)
+    said = _say(case, confounding)
+    enough = (
+        None if case.enough else power.needed(exposed=sentences.COARSEST, attacks=len(evidence))
+    )
+    statistic: str | None = STATISTICS[speaker.statistic]
     broken = claim.sentence if claim and claim.outcome == "contradicted" else ""
     if claim and broken and said.level != "leak":
-        said, metric = sentences.broken_claim(broken), "epsilon"
+        said, statistic = sentences.broken_claim(broken), "epsilon"
         speaker = next(item for item in evidence if item.row.label == claim.attack)
     warnings = _warnings(rows, evidence, checks, speaker)
     return Conclusion(
         level=said.level,
         headline=said.headline,
         sentences=said.sentences,
+        sensitivity=sentences.sensitivity(case.seen, len(evidence)),
+        next_step=sentences.next_step(said.level, shadows, enough),
         confounding=confounding,
         supposition=sentences.supposition(rows, shadows, knows),
         warnings=(*([broken] if broken and broken not in said.sentences else []), *warnings),
-        attack=None if speaker is None else speaker.row.label,
-        metric=metric,
-        confidence=None if speaker is None else confidence,
+        attack=speaker.row.label,
+        statistic=statistic,
+        p_value=test.p_value,
+        tested=len(evidence),
+        limits=limits,
     )
 
 
-def _speaker(evidence: Sequence[_Evidence]) -> _Evidence | None:
-    """The attack that carries the verdict.
+def _nothing(rows: Sequence[AttackRow], checks: Sequence[Check], confounding: str) -> Conclusion:
+    said = sentences.nothing_measured(rows)
+    return Conclusion(
+        level=said.level,
+        headline=said.headline,
+        sentences=said.sentences,
+        sensitivity="",
+        next_step=sentences.next_step(said.level),
+        confounding=confounding,
+        supposition="",
+        warnings=tuple(_warnings(rows, [], checks, None)),
+        attack=None,
+        statistic=None,
+        p_value=None,
+        tested=0,
+        limits={},
+    )
 
-    A sound attack that beats chance comes first. Failing that, an unsound one that does: it
+
+def _weigh(row: AttackRow, test: MaxTest, k: int) -> _Evidence:
+    statistic = int(np.argmax(test.deviation[k]))
+    return _Evidence(
+        row=row,
+        p_value=float(test.p[k]),
+        statistic=statistic,
+        deviation=float(test.deviation[k, statistic]),
+        backwards=float(test.deviation[k, 0]) < -test.critical,
+    )
+
+
+def _speaker(evidence: Sequence[_Evidence]) -> _Evidence:
+    """The deciding attack.
+
+    A sound attack that shows a leak comes first. Failing that, an unsound one that does: it
     forbids to say that nothing was found. Failing both, a sound attack that found nothing.
     """
-    sound = [item for item in evidence if item.sound]
-    leaking = [item for item in sound if item.beats]
-    alarming = [item for item in evidence if item.beats]
-    return _strongest(leaking or alarming or sound or evidence)
+    sound = [item for item in evidence if item.row.sound]
+    leaking = [item for item in sound if item.leaks]
+    alarming = [item for item in evidence if item.leaks]
+    return max(leaking or alarming or sound or evidence, key=lambda item: item.deviation)
 
 
-def _strongest(evidence: Sequence[_Evidence]) -> _Evidence | None:
-    """The best by TPR; where no TPR has anything to say, the best by AUC."""
-    by_tpr = [item for item in evidence if item.metric != "auc"]
-    return max(by_tpr or evidence, key=lambda item: item.strength, default=None)
+def _limits(
+    evidence: Sequence[_Evidence], together: Mapping[str, Measured]
+) -> Mapping[str, Limits]:
+    """For each metric the attack with the highest lower limit, and the highest upper limit."""
+    found = {}
+    for name in measure.METRICS:
+        those = {
+            item.row.label: together[item.row.label].metrics[name]
+            for item in evidence
+            if name in together[item.row.label].metrics
+        }
+        if not those:
+            continue
+        best = max(those, key=lambda label: (those[label].low, those[label].value))
+        highs = [estimate.high for estimate in those.values() if estimate.high is not None]
+        found[name] = Limits(
+            attack=best,
+            estimate=those[best],
+            most=max(estimate.value for estimate in those.values()),
+            highest=max(highs, default=None),
+            undecided=together[best].unmeasured.get(name, ""),
+        )
+    return found
 
 
-def _say(speaker: _Evidence, attacks: int, confounding: str, knows: str) -> sentences.Said:
-    case = sentences.Case(speaker.row, speaker.metric, attacks, bool(speaker.beats), knows)
-    if not speaker.sound:
+def _case(
+    speaker: _Evidence,
+    models: Sequence[tuple[Mapping[str, Score], Member]],
+    together: Measured,
+    limits: Mapping[str, Limits],
+    test: MaxTest,
+    knows: str,
+) -> sentences.Case:
+    members = sum(int(member.sum()) for _, member in models)
+    nonmembers = sum(int((~member).sum()) for _, member in models)
+    fpr = deciding_fpr(min(int((~member).sum()) for _, member in models), len(test.p))
+    return sentences.Case(
+        row=speaker.row,
+        auc=together.metrics["auc"],
+        top=_top(speaker, models) if speaker.statistic else None,
+        highest_auc=limits["auc"].highest,
+        fpr=fpr,
+        highest_tpr=None if fpr is None else limits[f"tpr@{fpr:g}"].highest,
+        p_value=speaker.p_value,
+        attacks=len(test.p),
+        leaks=speaker.leaks,
+        seen=power.visible(members, nonmembers, test.critical),
+        members=members,
+        nonmembers=nonmembers,
+        models=len(models),
+        knows=knows,
+    )
+
+
+def _top(speaker: _Evidence, models: Sequence[tuple[Mapping[str, Score], Member]]) -> sentences.Top:
+    share = SHARES[speaker.statistic - 1]
+    places = [max(1, round(share * len(member))) for _, member in models]
+    found = [
+        members_on_top(scores[speaker.row.label], member, here)
+        for (scores, member), here in zip(models, places, strict=True)
+    ]
+    return sentences.Top(sum(places), sum(found))
+
+
+def _say(case: sentences.Case, confounding: str) -> sentences.Said:
+    if not case.row.sound:
         return sentences.instrument_failed(case)
     if confounding:
         return sentences.confounded(case, confounding)
-    return sentences.leak(case) if case.leaks else sentences.no_leak(case)
-
-
-def _weigh(row: AttackRow, score: Score, member: Member, confidence: float) -> _Evidence:
-    fpr = deciding_fpr(int((~member).sum()))
-    auc = membership.auc(score, member, confidence)
-    beats = ["auc"] if auc.low > CHANCE_AUC else []
-    if fpr is not None and membership.tpr_at_fpr(score, member, fpr, confidence).low > fpr:
-        beats.append(f"tpr@{fpr:g}")
-    return _Evidence(
-        row=row,
-        tpr=None if fpr is None else f"tpr@{fpr:g}",
-        beats=tuple(beats),
-        backwards=auc.high is not None and auc.high < CHANCE_AUC,
-    )
+    if case.leaks:
+        return sentences.leak(case)
+    return sentences.no_leak(case) if case.enough else sentences.undecided(case)
 
 
 def _warnings(
@@ -183,7 +290,7 @@ def _warnings(
         f"The figures of {item.row.label} do not count, because it "
         f"{sentences.control_failure(item.row.control)}."
         for item in evidence
-        if item.row.control is not None and not item.sound and item is not speaker
+        if item.row.control is not None and not item.row.sound and item is not speaker
     ]
     said += [
         f"{item.row.label} ranks members below non-members "

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from divulge.core import Estimate
@@ -102,6 +102,17 @@ def rate(estimate: Estimate) -> str:
     )
 
 
+def rate_up_to(estimate: Estimate) -> str:
+    """A share of which too few records were there to know a lower limit.
+
+    Examples:
+        >>> rate_up_to(Estimate(0.343, 0.0, 0.409))
+        '34 % (up to 41)'
+    """
+    value, _, high = of_hundred(estimate)
+    return f"{value} % (up to {high})"
+
+
 def auc(estimate: Estimate) -> str:
     """An AUC with its interval.
 
@@ -139,10 +150,26 @@ def rounded_down(bound: float) -> str:
     return f"{math.floor(bound / unit) * unit:.3g}"
 
 
-def measured(name: str, estimate: Estimate) -> str:
-    """A metric's value with its interval, in the manner of that metric."""
+def p_value(p: float) -> str:
+    """A p-value with two digits, or the smallest that is shown.
+
+    Examples:
+        >>> p_value(0.0315), p_value(0.00049)
+        ('0.032', '0.0005')
+    """
+    return f"{p:.4f}".rstrip("0") if p < 0.001 else f"{p:.2g}"
+
+
+def measured(name: str, estimate: Estimate, unmeasured: Collection[str] = ()) -> str:
+    """A metric's value with its interval, in the manner of that metric.
+
+    Args:
+        name: of the metric.
+        estimate: of it.
+        unmeasured: metrics that the sizes cannot support; this one then lacks its lower limit.
+    """
     style = {"auc": auc, "epsilon": epsilon}.get(name, rate)
-    return style(estimate)
+    return rate_up_to(estimate) if name in unmeasured else style(estimate)
 
 
 def title(name: str) -> str:

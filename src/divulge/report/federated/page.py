@@ -103,8 +103,10 @@ def _unmeasured(findings: Sequence[Finding]) -> tuple[str, ...]:
     for finding in findings:
         for name, reason in finding.unmeasured.items():
             names = why.setdefault(words.plain(reason), [])
-            if words.title(name) not in names:
-                names.append(words.title(name))
+            what = words.title(name)
+            what = f"lower limit of {what}" if name in finding.metrics else what
+            if what not in names:
+                names.append(what)
     return tuple(f"{joined(names)}: {reason}" for reason, names in why.items())
 
 

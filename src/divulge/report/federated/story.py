@@ -101,10 +101,14 @@ def speaker(findings: Sequence[Finding]) -> int | None:
 
 def rates(finding: Finding, names: Sequence[str]) -> tuple[str, ...]:
     """A cell for each of these metrics, all of which are shares."""
-    return tuple(
-        words.rate(finding.metrics[name]) if name in finding.metrics else "not measured"
-        for name in names
-    )
+    return tuple(_rate(finding, name) for name in names)
+
+
+def _rate(finding: Finding, name: str) -> str:
+    if name not in finding.metrics:
+        return "not measured"
+    way = words.rate_up_to if name in finding.unmeasured else words.rate
+    return way(finding.metrics[name])
 
 
 def estimates(finding: Finding, names: Sequence[str]) -> tuple[str, ...]:

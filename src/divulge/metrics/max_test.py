@@ -1,0 +1,214 @@
+"""One exact test of all attacks: are members and non-members exchangeable, given the scores?
+
+If a model does not depend on which of the candidates it was trained on, every assignment of the
+labels "member" and "non-member" to the same scores was as likely as the true one. So each statistic
+is compared with its distribution over permuted labels. Of all statistics of all attacks the largest
+standardised one counts, and it is compared with the largest one of each permutation: the chance of
+a false alarm is 5 % at most for all of them together, and attacks whose scores are alike cost
+hardly more than one of them (Westfall and Young's single-step max-T).
+
+Every statistic is a weighted count of members, with weights that depend on the rank of a score:
+
+* the AUC, whose weights are the ranks, finds a shift of all members;
+* the members among the top 1, 2, 5, 10 and 20 % of all scores find a few members that are fully
+  exposed, which an AUC hardly notices.
+
+Tied scores share their rank and their places at the top, as if a coin ordered them.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Float64, Int
+
+from divulge.metrics.membership import Member, Score, split
+from divulge.randomness import stream
+
+SHARES = (0.01, 0.02, 0.05, 0.1, 0.2)
+"""Of all scores: the sizes of the tops in which members are counted."""
+
+STATISTICS = ("auc", *(f"top {share:.0%}" for share in SHARES))
+"""Names of the statistics of an attack, in their order."""
+
+LEVEL = 0.05
+"""The chance of a false alarm that the verdict allows."""
+
+DRAWS = 1_999
+"""Permutations. An exact test needs no more than 19; more make its p-value finer, and repeat it
+more closely."""
+
+_AT_ONCE = 2_000_000
+"""Permuted labels in memory at once: 16 MB."""
+
+LARGE = 10_000
+"""Records above which the normal limit may stand in for permutations."""
+
+FEWEST_AT_TOP = 50
+"""The normal limit needs as many members, and as many non-members, in the smallest top."""
+
+Weights = Float64[np.ndarray, "statistics records"]
+
+
+class MaxTest(NamedTuple):
+    """What the test of several attacks found."""
+
+    p: Float64[np.ndarray, " attacks"]
+    """For each attack, the chance of a maximum over all attacks as high as its own, where
+    membership means nothing; the smallest is the p-value of the whole audit."""
+    deviation: Float64[np.ndarray, "attacks statistics"]
+    """Each statistic in standard deviations from its mean over permutations."""
+    critical: float
+    """The smallest maximum that would have been a find at `LEVEL`, in standard deviations."""
+
+    @property
+    def p_value(self) -> float:
+        """The chance of a maximum as high as that of the strongest attack."""
+        return float(self.p.min())
+
+
+def max_test(scores: Float[np.ndarray, "attacks records"], member: Member) -> MaxTest:
+    """Test all attacks on one model together.
+
+    Up to `LARGE` records, and beyond that where a group is small, labels are permuted, and the test
+    is exact. For more records the statistics are drawn from the normal distribution that has their
+    covariance over all permutations, which the sums of so many labels follow closely.
+
+    Args:
+        scores: of each attack, one a record; higher means more likely a member.
+        member: the truth.
+
+    Raises:
+        DataError: a score is not finite, or a group is empty.
+
+    References:
+        Westfall and Young (1993), Resampling-based multiple testing, section 2.3; Phipson and Smyth
+        (2010), Permutation p-values should never be zero, section 4; Hoeffding (1951), A
+        combinatorial central limit theorem, theorem 4.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> member = np.arange(400) < 200
+        >>> test = max_test(rng.normal(size=(3, 400)) + 0.5 * member, member)
+        >>> test.p_value < 0.01
+        True
+    """
+    return max_test_of_models([scores], [member])
+
+
+def max_test_of_models(
+    scores: Sequence[Float[np.ndarray, "attacks records"]], members: Sequence[Member]
+) -> MaxTest:
+    """Test the same attacks on several models whose members were drawn independently.
+
+    The deviations of a statistic are added over models. Labels are permuted within each model.
+
+    Args:
+        scores: of each model, as for `max_test`, the same attacks in the same order.
+        members: of each model.
+
+    Raises:
+        DataError: see `max_test`.
+    """
+    deviation: Any = 0.0
+    drawn: Any = 0.0
+    for number, (score, member) in enumerate(zip(scores, members, strict=True)):
+        own, draws = _deviations(score, member, stream(0, "metrics", "max test", number))
+        deviation, drawn = deviation + own, drawn + draws
+    maxima = (drawn / math.sqrt(len(scores))).max(0)
+    deviation = (deviation / math.sqrt(len(scores))).reshape(-1, len(STATISTICS))
+    return MaxTest(_p_values(deviation.max(1), maxima), deviation, _critical(maxima))
+
+
+def _deviations(
+    scores: Float[np.ndarray, "attacks records"], member: Member, rng: np.random.Generator
+) -> tuple[Float64[np.ndarray, " statistics"], Float64[np.ndarray, "statistics draws"]]:
+    """All statistics of one model, standardised: as found, and where membership means nothing."""
+    for score in scores:
+        split(score, member)
+    weights = np.concatenate([_weights(score) for score in scores])
+    weights -= weights.mean(1, keepdims=True)
+    inside, outside = int(member.sum()), int((~member).sum())
+    spread = _spread(weights, inside)
+    weights[spread > 0] /= spread[spread > 0, None]
+    weights[spread == 0] = 0  # a constant score says nothing
+    if len(member) > LARGE and SHARES[0] * min(inside, outside) >= FEWEST_AT_TOP:
+        return weights @ member, _draw_from_limit(weights, inside, rng)
+    return weights @ member, _permute(weights, member, rng)
+
+
+def _weights(score: Float[np.ndarray, " records"]) -> Weights:
+    """What each record adds to each statistic if it is a member."""
+    above, tied = _places(score)
+    places = np.array([[max(1, round(share * len(score)))] for share in SHARES])
+    # ties share the mean of their ranks, and the places at the top
+    rank = len(score) - above - (tied - 1) / 2
+    return np.concatenate([rank[None], np.clip((places - above) / tied, 0.0, 1.0)])
+
+
+def members_on_top(score: Score, member: Member, places: int) -> float:
+    """How many of the highest scores are members'; those that tie for the last places share them.
+
+    Examples:
+        >>> members_on_top(np.array([3.0, 2.0, 2.0, 1.0]), np.array([True, True, False, False]), 2)
+        1.5
+    """
+    above, tied = _places(score)
+    return float(np.clip((places - above) / tied, 0.0, 1.0) @ member)
+
+
+def _places(
+    score: Float[np.ndarray, " records"],
+) -> tuple[Int[np.ndarray, " records"], Int[np.ndarray, " records"]]:
+    """For each record, how many scores are higher, and how many the same, its own included."""
+    _, level, count = np.unique(score, return_inverse=True, return_counts=True)
+    higher = len(score) - np.cumsum(count)
+    return higher[level], count[level]
+
+
+def _spread(centred: Weights, members: int) -> Float64[np.ndarray, " statistics"]:
+    """Standard deviations over all permutations, exactly; next to nothing counts as nothing."""
+    records = centred.shape[1]
+    share = members * (records - members) / (records * (records - 1))
+    spread = np.sqrt(share * np.einsum("sr,sr->s", centred, centred))
+    return np.where(spread > 1e-9, spread, 0.0)
+
+
+def _permute(
+    weights: Weights, member: Member, rng: np.random.Generator
+) -> Float64[np.ndarray, "statistics draws"]:
+    records = len(member)
+    at_once = max(1, _AT_ONCE // records)
+    drawn = np.empty((len(weights), DRAWS))
+    for start in range(0, DRAWS, at_once):
+        labels = np.tile(member, (min(at_once, DRAWS - start), 1))
+        rng.permuted(labels, axis=1, out=labels)
+        drawn[:, start : start + at_once] = weights @ labels.T.astype(np.float64)
+    return drawn
+
+
+def _draw_from_limit(
+    weights: Weights, members: int, rng: np.random.Generator
+) -> Float64[np.ndarray, "statistics draws"]:
+    records = weights.shape[1]
+    share = members * (records - members) / (records * (records - 1))
+    values, vectors = np.linalg.eigh(share * weights @ weights.T)
+    root = vectors * np.sqrt(np.clip(values, 0.0, None))
+    drawn: Float64[np.ndarray, "statistics draws"] = root @ rng.standard_normal((len(root), DRAWS))
+    return drawn
+
+
+def _p_values(
+    found: Float64[np.ndarray, " attacks"], drawn: Float64[np.ndarray, " draws"]
+) -> Float64[np.ndarray, " attacks"]:
+    """The truth counts as one of the draws; rounding must not order what ties."""
+    ascending = np.sort(drawn)
+    as_high = len(drawn) - np.searchsorted(ascending, found - 1e-9, side="left")
+    return (1 + as_high) / (1 + len(drawn))
+
+
+def _critical(drawn: Float64[np.ndarray, " draws"]) -> float:
+    """The lowest deviation whose p-value is at most `LEVEL`."""
+    allowed = math.floor(LEVEL * (1 + len(drawn)) + 1e-9) - 1
+    return float(np.sort(drawn)[len(drawn) - 1 - allowed]) + 1e-9

@@ -1,0 +1,195 @@
+"""What an audit of a given size can see: the smallest leaks that it finds with 80 % power.
+
+Two kinds of leak stand for all. In a *shift* every member's score is a little higher, normally
+distributed, and the AUC says how much. In an *exposure* a few members stand above everybody else,
+and the share of members that do says how much. Each must lift one statistic of one attack above the
+critical deviation of the test of all attacks (`divulge.metrics.max_test`). That other attacks and
+statistics may see it too is not counted, so the power is at least what is said here.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy import optimize, special, stats
+
+from divulge.errors import SpecError
+from divulge.metrics.max_test import SHARES, max_test
+from divulge.randomness import stream
+
+POWER = 0.8
+"""With which a leak is seen, unless another power is asked for."""
+
+ATTACKS = 12
+"""Of an audit that is planned: about as many as divulge runs without shadow models."""
+
+CORRELATION = 0.8
+"""Between the scores of two attacks of an audit that is planned."""
+
+MOST = 100_000
+"""Members, and as many non-members, beyond which no plan goes."""
+
+
+class Visible(NamedTuple):
+    """The smallest leaks that an audit sees with a certain power."""
+
+    auc: float | None
+    """Of an attack that sees a shift; None if even perfect scores may be missed."""
+    exposed: float | None
+    """Share of members that stand above everybody else; None if not even all of them suffice."""
+
+
+def visible(members: int, nonmembers: int, critical: float, power: float = POWER) -> Visible:
+    """The smallest leaks that exceed the critical deviation with this power.
+
+    Args:
+        members: how many there are.
+        nonmembers: how many there are.
+        critical: deviation from chance that counts, in standard deviations.
+        power: the chance of finding the leak, above 0 and below 1.
+
+    Examples:
+        >>> seen = visible(200, 200, critical=2.8)
+        >>> round(seen.auc, 2), round(seen.exposed, 3)
+        (0.6, 0.04)
+    """
+    return Visible(
+        _visible_auc(members, nonmembers, critical, power),
+        _visible_share(members, nonmembers, critical, power),
+    )
+
+
+def critical_deviation(
+    members: int, nonmembers: int, attacks: int = ATTACKS, correlation: float = CORRELATION
+) -> float:
+    """The critical deviation of an audit that is planned, from scores drawn at random.
+
+    Args:
+        members: how many there are.
+        nonmembers: how many there are.
+        attacks: how many are tried.
+        correlation: between the normal scores of any two of them, from 0 to 1.
+    """
+    rng = stream(0, "metrics", "power")
+    records = members + nonmembers
+    common = rng.standard_normal(records)
+    own = rng.standard_normal((attacks, records))
+    scores = math.sqrt(correlation) * common + math.sqrt(1 - correlation) * own
+    return max_test(scores, np.arange(records) < members).critical
+
+
+def needed(
+    *,
+    auc: float | None = None,
+    exposed: float | None = None,
+    power: float = POWER,
+    attacks: int = ATTACKS,
+) -> int | None:
+    """How many members, and as many non-members, it takes to see a leak with this power.
+
+    Args:
+        auc: of the leak, if it is a shift.
+        exposed: share of the members, if it is an exposure; one of the two is given.
+        power: the chance of finding it.
+        attacks: how many are tried.
+
+    Returns:
+        The number, to about 5 %; None if it is above `MOST`.
+
+    Raises:
+        SpecError: both leaks are given, or none, or one out of its range.
+    """
+    check_leak(auc, exposed)
+    size = 100
+    for _ in range(5):  # the critical deviation hardly depends on the size
+        critical = critical_deviation(size, size, attacks)
+        found = _smallest(critical, power, auc, exposed)
+        if found is None or abs(found - size) <= 0.05 * size:
+            return found
+        size = found
+    return size
+
+
+def check_leak(auc: float | None, exposed: float | None) -> None:
+    """Refuse what is no leak.
+
+    Raises:
+        SpecError: both are given, or none, or one out of its range.
+    """
+    leak, least = (auc, 0.5) if auc is not None else (exposed, 0.0)
+    if leak is None or (auc is not None and exposed is not None) or not least < leak <= 1:
+        raise SpecError(
+            "expected an AUC above 0.5 and up to 1, or a share of exposed members above 0 and up "
+            f"to 1, got auc={auc} and exposed={exposed}: give one of the two"
+        )
+
+
+def _smallest(
+    critical: float, power: float, auc: float | None, exposed: float | None
+) -> int | None:
+    def enough(size: int) -> bool:
+        if auc is not None:
+            seen = _visible_auc(size, size, critical, power)
+            return seen is not None and seen <= auc
+        assert exposed is not None
+        return _power_of_tops(math.floor(exposed * size), size, size, critical) >= power
+
+    low, high = 1, 2
+    while not enough(high):
+        low, high = high, 2 * high
+        if low >= MOST:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high if high <= MOST else None
+
+
+def _visible_auc(members: int, nonmembers: int, critical: float, power: float) -> float | None:
+    """By the normal limit of the AUC, with Hanley and McNeil's variance where there is a leak.
+
+    References:
+        Hanley and McNeil (1982), The meaning and use of the area under a ROC curve, equation 1.
+    """
+    edge = 0.5 + critical * math.sqrt((members + nonmembers + 1) / (12 * members * nonmembers))
+
+    def margin(auc: float) -> float:
+        pair_of_members = auc / (2 - auc)
+        pair_of_nonmembers = 2 * auc**2 / (1 + auc)
+        variance = auc * (1 - auc)
+        variance += (members - 1) * (pair_of_members - auc**2)
+        variance += (nonmembers - 1) * (pair_of_nonmembers - auc**2)
+        spread = math.sqrt(max(variance, 0.0) / (members * nonmembers))
+        return auc - edge - float(special.ndtri(power)) * spread
+
+    if margin(1.0) < 0:
+        return None
+    return float(optimize.brentq(margin, 0.5, 1.0)) if margin(0.5) < 0 else 0.5
+
+
+def _visible_share(members: int, nonmembers: int, critical: float, power: float) -> float | None:
+    """Exactly: above the exposed members, the others fill the top at random."""
+    low, high = 0, members
+    if _power_of_tops(high, members, nonmembers, critical) < power:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _power_of_tops(middle, members, nonmembers, critical) < power:
+            low = middle
+        else:
+            high = middle
+    return high / members
+
+
+def _power_of_tops(exposed: int, members: int, nonmembers: int, critical: float) -> float:
+    """The chance that the best single top holds more members than the critical deviation asks."""
+    records = members + nonmembers
+    best = 0.0
+    for share in SHARES:
+        places = max(1, round(share * records))
+        by_chance = stats.hypergeom(records, members, places)
+        enough = by_chance.mean() + critical * by_chance.std()
+        filled = min(exposed, places)
+        others = stats.hypergeom(records - exposed, members - exposed, places - filled)
+        best = max(best, float(others.sf(math.ceil(enough - filled - 1e-9) - 1)))
+    return best

@@ -1,0 +1,86 @@
+"""What an audit is said to see, held against simulated audits."""
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from divulge.errors import SpecError
+from divulge.metrics import max_test as module
+from divulge.metrics.max_test import max_test
+from divulge.metrics.power import POWER, critical_deviation, needed, visible
+
+RUNS = 150
+
+
+@pytest.fixture
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test is exact with any number of draws; many only make its p-value finer."""
+    monkeypatch.setattr(module, "DRAWS", 499)
+
+
+def share_found(size: int, shift: float, exposed: float) -> float:
+    """How often one attack among independent useless ones is a find."""
+    rng = np.random.default_rng(0)
+    member = np.arange(2 * size) < size
+    found = 0
+    for _ in range(RUNS):
+        scores = rng.standard_normal((4, 2 * size))
+        scores[0] += shift * member
+        scores[0, : round(exposed * size)] += 10
+        found += max_test(scores, member).p_value <= 0.05
+    return found / RUNS
+
+
+@pytest.mark.parametrize("size", [100, 300])
+def test_leaks_that_are_said_to_be_seen_are_seen(size: int, few_draws: None) -> None:
+    seen = visible(size, size, critical_deviation(size, size, attacks=4, correlation=0.0))
+    assert seen.auc is not None
+    assert seen.exposed is not None
+    least = stats.binom.ppf(1e-3, RUNS, POWER) / RUNS
+    shift = float(special.ndtri(seen.auc)) * np.sqrt(2)
+    assert share_found(size, shift, 0.0) >= least
+    assert share_found(size, 0.0, seen.exposed) >= least
+
+
+def test_half_of_such_a_leak_is_mostly_missed(few_draws: None) -> None:
+    seen = visible(300, 300, critical_deviation(300, 300, attacks=4, correlation=0.0))
+    assert seen.auc is not None
+    shift = float(special.ndtri(0.5 + (seen.auc - 0.5) / 2)) * np.sqrt(2)
+    assert share_found(300, shift, 0.0) < 0.5
+
+
+def test_more_records_see_smaller_leaks() -> None:
+    sizes = (20, 60, 200, 1000, 5000)
+    seen = [visible(n, n, critical_deviation(n, n)) for n in sizes]
+    aucs = [one.auc for one in seen if one.auc is not None]
+    shares = [one.exposed for one in seen if one.exposed is not None]
+    assert len(aucs) == len(shares) == len(sizes)
+    assert aucs == sorted(aucs, reverse=True)
+    assert shares == sorted(shares, reverse=True)
+
+
+def test_three_records_see_nothing() -> None:
+    assert visible(3, 3, critical_deviation(3, 3)) == (None, None)
+
+
+@pytest.mark.parametrize("leak", [{"auc": 0.65}, {"exposed": 0.1}])
+def test_what_is_needed_is_enough_and_half_of_it_is_not(leak: dict[str, float]) -> None:
+    size = needed(**leak)  # type: ignore[arg-type]
+    assert size is not None
+    name, asked = next(iter(leak.items()))
+    found = getattr(visible(size, size, critical_deviation(size, size)), name)
+    fewer = getattr(visible(size // 2, size // 2, critical_deviation(size // 2, size // 2)), name)
+    assert found <= 1.1 * asked
+    assert fewer > asked
+
+
+def test_a_leak_too_small_to_be_seen_needs_too_many() -> None:
+    assert needed(auc=0.5001) is None
+
+
+@pytest.mark.parametrize(
+    "leak", [{}, {"auc": 0.5}, {"auc": 1.1}, {"exposed": 0.0}, {"auc": 0.6, "exposed": 0.1}]
+)
+def test_what_is_no_leak_is_refused(leak: dict[str, float]) -> None:
+    with pytest.raises(SpecError, match="give one of the two"):
+        needed(**leak)  # type: ignore[arg-type]
