@@ -10,6 +10,7 @@ from scipy import stats
 
 from divulge.attacks.cluster_lira import ClusterLiRA
 from divulge.attacks.decaf import Decaf
+from divulge.controls import FALSE_ALARM
 from divulge.core import (
     NOBODY,
     Assignment,
@@ -25,6 +26,7 @@ from divulge.federated import blind, perform, result
 from divulge.federated.subjects.assignment import TrainedOn
 from divulge.federated.subjects.composition import Composition
 from divulge.federation import answer_files
+from divulge.federation.apart import Apart
 from divulge.metrics.permutation import matches_p, pairing_p
 from divulge.report.federated.page import controls
 
@@ -122,7 +124,7 @@ def test_who_was_told_the_shares_fails(weight: float) -> None:
     found = run(ToldShares(weight))
     assert not found.passed
     assert found.p_value is not None
-    assert found.p_value <= blind.FALSE_ALARM
+    assert found.p_value <= FALSE_ALARM
 
 
 def test_who_reads_updates_passes_as_often_as_promised() -> None:
@@ -141,7 +143,7 @@ def test_few_clients_are_said_to_be_too_few() -> None:
     assert "4 clients are too few" in found.reason
 
 
-def trained_on(game: federations.Apart) -> TrainedOn:
+def trained_on(game: Apart) -> TrainedOn:
     view, truth = game.challenge.view, game.challenge.truth
     known = view.collusion
     return TrainedOn(

@@ -109,7 +109,7 @@ def rank_sum_p(
             sums += rng.permuted(np.broadcast_to(own, (many, len(own))), axis=1) @ ranks
         return np.abs(sums) if two_sided else sums
 
-    found = sum(float(ranks @ own) for ranks, own in strata)
+    found = sum((float(ranks @ own) for ranks, own in strata), 0.0)
     return sequential_p(abs(found) if two_sided else found, draw)
 
 
