@@ -98,10 +98,10 @@ def blind(found: Control) -> BlindRun:
 
 DISHONEST: dict[str, Callable[[Game], MembershipAttack]] = {
     "pure truth": lambda game: Told(game.truth.member.tobytes(), 1.0, signal=0.0),
-    "truth and signal": lambda game: Told(game.truth.member.tobytes(), 0.7),
-    "truth turned round": lambda game: Told(game.truth.member.tobytes(), -0.7),
+    "truth and signal": lambda game: Told(game.truth.member.tobytes(), 0.2),
+    "truth turned round": lambda game: Told(game.truth.member.tobytes(), -0.2),
     "truth unless planted": lambda game: Told(
-        game.truth.member.tobytes(), 0.7, honest_if_planted=True
+        game.truth.member.tobytes(), 0.2, honest_if_planted=True
     ),
     "truth by content": lambda game: Recognises(
         frozenset(row_keys(game.view.records.x[game.truth.member]))
