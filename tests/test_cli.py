@@ -53,7 +53,7 @@ def test_from_init_to_a_report(project: Path) -> None:
 
 def test_the_gate(project: Path) -> None:
     tripped = call("audit", project, "--fail-above", "auc=0.5", code=3)
-    assert "Gate: auc of" in tripped.stderr
+    assert "Gate failed: auc of" in tripped.stderr
     call("audit", project, "--fail-above", "auc=1")
     call("audit", project, "--fail-above", "auc=0.999", "--judge", "value", code=0)
     missing = call("audit", project, "--fail-above", "tpr@0.001=0.5", code=3)
@@ -106,7 +106,7 @@ def test_a_failed_finding_sets_exit_code_1(project: Path, monkeypatch: pytest.Mo
         ("subject.py:model", "no.such.module:model", "ModuleNotFoundError"),
         ("subject.py:members", "subject.py:x", "a pair"),
         ("subject.py:members", "none.npz", "there is none"),
-        ("subject.py:nonmembers", "subject.py:members", "all exact copies"),
+        ("subject.py:nonmembers", "subject.py:members", "exact copies of members"),
         ('name = "gap"', 'name = "gapp"', "did you mean 'gap'"),
         ('name = "gap"', 'name = "gap"\nx = 1', "expected a setting of gap"),
         ('name = "gap"', 'name = "threshold"', "twice"),

@@ -18,11 +18,14 @@ from divulge.core import (
     Membership,
     MembershipAttack,
     ModelView,
+    Need,
     Records,
     Target,
 )
-from divulge.data import augment, partial
-from divulge.errors import DataError, SpecError
+from divulge.data import augment, duplicates, partial
+from divulge.data.checks import Again
+from divulge.data.duplicates import Copies, Distinct
+from divulge.errors import BudgetSpent, DataError, SpecError
 from divulge.loading import Subject
 from divulge.progress import Track, untracked
 from divulge.randomness import stream
@@ -30,6 +33,9 @@ from divulge.shadowing.plan import ShadowPlan, identity
 from divulge.shadowing.train import queries
 from divulge.targets.cached import Cached
 from divulge.targets.counting import Counting
+
+ASKED_AGAIN = 32
+"""Candidates that the model is asked about twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,10 @@ class Prepared:
     """As they are to be trained and asked."""
     ids: Shaped[np.ndarray, " records"] | None = None
     """The user's own, empty where a candidate has none."""
+    copies: Copies | None = None
+    """Of records that stood in two sets, and are left out here; None where features are unknown."""
+    again: Again | None = None
+    """What the model says of some candidates when it is asked again, if it can be."""
 
 
 def prepare(
@@ -62,15 +72,18 @@ def prepare(
 ) -> Prepared:
     """Put every record to the model once and draw up the challenge.
 
-    The candidates are shuffled: their order must not tell who is a member.
+    Records that stand in two sets are left out. The candidates are shuffled: their order must not
+    tell who is a member. A few candidates are put to the model twice.
 
     Raises:
-        DataError: a set is empty, shapes differ, or labels do not fit the model's classes.
+        DataError: a set is empty or mostly the same as another, shapes differ, or labels do not
+            fit the model's classes.
         TargetError: the model failed, or the budget is too small for one answer a record.
     """
     for name, records in (("members", subject.members), ("nonmembers", subject.nonmembers)):
         if not len(records):
             raise DataError(f"expected records in {name}, got none: an audit compares two groups")
+    subject, kept = _distinct(subject)
     both = subject.members.joined(subject.nonmembers)
     order = stream(seed, "order of candidates").permutation(len(both))
     candidates = both.take(order)
@@ -79,7 +92,6 @@ def prepare(
     target = Cached(counted, answers_path, subject.fingerprint or "", subject.batch_size)
     answers = _ask(target, candidates, subject, track)
     if subject.reference is not None:
-        both.joined(subject.reference)  # refuses other shapes
         _ask(target, subject.reference, subject, track)
     view, shadows = _view(target, candidates, subject, seed)
     for records in (view.records, *view.augmented):
@@ -87,7 +99,7 @@ def prepare(
     digest = _digest(view, member, answers, f"{subject.fingerprint} {seed} {delta!r}")
     return Prepared(
         Challenge(view, Membership(member)),
-        np.where(member, order, order - len(subject.members)),
+        np.concatenate([kept.members, kept.nonmembers])[order],
         answers,
         subject.class_names,
         digest,
@@ -95,6 +107,8 @@ def prepare(
         None if view.known is None else ModelView(target, candidates, subject.reference),
         shadows,
         _ids_of(subject)[order] if subject.ids is not None else None,
+        kept.copies if Need.FEATURES in target.offers else None,
+        _again(counted, candidates, subject, seed, answers_path),
     )
 
 
@@ -102,6 +116,45 @@ def _ids_of(subject: Subject) -> Shaped[np.ndarray, " records"]:
     """Those of the members, followed by nothing for each non-member."""
     assert subject.ids is not None
     return np.concatenate([subject.ids, np.full(len(subject.nonmembers), "")])
+
+
+def _distinct(subject: Subject) -> tuple[Subject, Distinct]:
+    """The subject without the records that stand in two sets.
+
+    Raises:
+        DataError: two sets are mostly the same, or have other features.
+    """
+    members, nonmembers, reference = subject.members, subject.nonmembers, subject.reference
+    for other in (nonmembers, *([] if reference is None else [reference])):
+        members.joined(other)  # refuses other shapes
+    found = duplicates.find(members, nonmembers, reference)
+    counts = len(members), len(nonmembers), 0 if reference is None else len(reference)
+    duplicates.check(found.copies, *counts)
+    if not found.copies.between:
+        return subject, found
+    left = replace(
+        subject,
+        members=members.take(found.members),
+        nonmembers=nonmembers.take(found.nonmembers),
+        reference=None if reference is None else reference.take(found.reference),
+        ids=None if subject.ids is None else subject.ids[found.members],
+    )
+    return left, found
+
+
+def _again(
+    target: Counting, candidates: Records, subject: Subject, seed: int, path: Path | None
+) -> Again | None:
+    """Second answers about a few candidates; none if they were exported, or the budget is spent."""
+    if Need.FEATURES not in target.offers:
+        return None
+    rows = stream(seed, "asked again").permutation(len(candidates))[:ASKED_AGAIN]
+    # beside the first answers, so that a run that is continued does not pay for these twice either
+    second = Cached(target, path, subject.fingerprint or "", subject.batch_size, salt=b"again")
+    try:
+        return Again(rows, second.predict(candidates.x[rows]))
+    except BudgetSpent:
+        return None
 
 
 def _view(

@@ -156,6 +156,8 @@ def _manifest(
         prepared.answers,
         features=Need.FEATURES in view.offers,
         pool=None if shadows is None else shadows.pool,
+        copies=prepared.copies,
+        again=prepared.again,
     )
     return Manifest(
         name=name,

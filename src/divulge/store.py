@@ -26,7 +26,7 @@ import pydantic
 from jaxtyping import Bool, Float64, Int, Shaped
 
 from divulge import atomic
-from divulge.core import Check, Claim, Control, Finding
+from divulge.core import BlindRun, Check, Claim, Control, Finding
 from divulge.errors import StoreError
 
 SCHEMA = 1
@@ -88,6 +88,8 @@ class Entry:
     score: Float64[np.ndarray, " records"] | None = None
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
     """The guess, where it is no scores: arrays of one dimension by name."""
+    blind: BlindRun | None = None
+    """The blind control of a guess that is no scores, which has no other control."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,7 @@ class _Stored:
 
     finding: Finding
     control: Control | None
+    blind: BlindRun | None = None
 
 
 def new_folder(path: Path) -> None:
@@ -215,7 +218,7 @@ class Run:
         if arrays:
             atomic.write_arrays(base.with_suffix(".npz"), arrays)
         atomic.write(base.with_suffix(".seconds"), f"{entry.finding.seconds!r}\n".encode())
-        stored = _Stored(replace(entry.finding, seconds=0.0), entry.control)
+        stored = _Stored(replace(entry.finding, seconds=0.0), entry.control, entry.blind)
         atomic.write(base.with_suffix(".json"), atomic.to_json(stored, _Stored).encode())
 
     def get(self, key: str) -> Entry | None:
@@ -237,7 +240,8 @@ class Run:
         scores = base.with_suffix(".npz")
         arrays = atomic.read_all(scores) if scores.exists() else {}
         score = arrays.pop("score", None)
-        return Entry(replace(stored.finding, seconds=seconds), stored.control, score, arrays)
+        finding = replace(stored.finding, seconds=seconds)
+        return Entry(finding, stored.control, score, arrays, stored.blind)
 
     def entries(self) -> dict[str, Entry]:
         """By key, the findings that are there of those asked for.

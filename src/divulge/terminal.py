@@ -99,8 +99,10 @@ def _cell(finding: Finding, name: str) -> str:
 
 
 def _controls(control: Control | None) -> str:
-    """Whether the planted leak was seen, and nothing was seen in shuffled membership."""
+    """Whether every control passed, or which failed."""
     if control is None:
         return "not run"
-    faults = ["[red]blind[/red]"] * (not control.sees) + ["[red]nervous[/red]"] * (not control.calm)
-    return ", ".join(faults) or "passed"
+    told = control.blind is not None and not control.blind.passed
+    faults = ["missed planted leak"] * (not control.sees) + ["false alarm"] * (not control.calm)
+    faults += ["failed blind control"] * told
+    return ", ".join(f"[red]{fault}[/red]" for fault in faults) or "passed"

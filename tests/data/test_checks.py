@@ -3,6 +3,7 @@ import pytest
 
 from divulge.core import Check, Records, Verdict
 from divulge.data import checks
+from divulge.data.duplicates import Copies
 from divulge.errors import DataError
 
 
@@ -20,51 +21,45 @@ def verdicts(found: tuple[Check, ...]) -> dict[str, Verdict]:
 
 
 def test_sound_data_passes_every_check() -> None:
-    assert set(verdicts(checks.check(subject())).values()) == {Verdict.PASS}
-
-
-def test_two_populations_are_told_apart_without_the_model() -> None:
-    check = checks.blind_baseline(subject(shift=0.5))
-    assert check.verdict is Verdict.WARNING
-    assert check.estimates["auc"].low > 0.6
-
-
-def test_the_blind_baseline_seldom_cries_wolf() -> None:
-    warned = [checks.blind_baseline(subject(seed)).verdict is Verdict.WARNING for seed in range(60)]
-    assert sum(warned) <= 3  # at 99 % confidence, more than 3 in 60 happen 2 times in 10,000
-
-
-def test_images_are_reduced_first() -> None:
     plain = subject()
-    wide = np.random.default_rng(0).normal(size=(400, 8, 8, 3))
-    check = checks.blind_baseline(plain._replace(records=Records(wide, plain.records.y)))
-    assert check.verdict is Verdict.PASS
+    found = checks.check(plain._replace(again=checks.Again(np.arange(9), plain.answers[:9])))
+    assert set(verdicts(found).values()) == {Verdict.PASS}
 
 
-def test_copies_of_members_among_the_others_are_counted() -> None:
+def test_copies_that_nobody_set_aside_are_counted() -> None:
     plain = subject()
     x = plain.records.x.copy()
     inside, outside = np.flatnonzero(plain.member), np.flatnonzero(~plain.member)
     x[outside[:5]] = x[inside[:5]]
-    check = checks.duplicates(plain._replace(records=Records(x, plain.records.y)))
+    check = checks.repeated_records(plain._replace(records=Records(x, plain.records.y)))
     assert check.verdict is Verdict.WARNING
-    assert check.text.startswith("5 of 200 non-members")
+    assert check.text.startswith("5 members and 5 non-members are exact copies of each other.")
 
 
-def test_a_reference_record_that_is_a_member_is_no_reference() -> None:
-    plain = subject()
-    reference = plain.records.take(np.flatnonzero(plain.member)[:3])
-    check = checks.duplicates(plain._replace(reference=reference))
+def test_copies_that_were_set_aside_are_said_and_no_warning() -> None:
+    copies = Copies(2, 3, 4, 5, (6, 0, 0))
+    check = checks.repeated_records(subject()._replace(copies=copies))
+    assert check.verdict is Verdict.PASS
+    assert "2 members and 3 non-members are exact copies of each other and were set aside" in (
+        check.text
+    )
+    assert "9 reference records are exact copies of candidates (4 of members, 5 of" in check.text
+    assert "6 members, 0 non-members and 0 reference records repeat another one" in check.text
+
+
+def test_a_model_that_answers_otherwise_when_asked_again_is_reported() -> None:
+    plain, rows = subject(), np.array([3, 5, 8])
+    same = checks.repeatability(plain._replace(again=checks.Again(rows, plain.answers[rows])))
+    assert same.verdict is Verdict.PASS
+    rounded = plain.answers[rows] + 1e-6
+    check = checks.repeatability(plain._replace(again=checks.Again(rows, rounded)))
+    assert check.verdict is Verdict.PASS
+    other = plain.answers[rows]
+    other[1] = np.roll(other[1], 1)
+    check = checks.repeatability(plain._replace(again=checks.Again(rows, other)))
     assert check.verdict is Verdict.WARNING
-    assert "3 of 3 reference records" in check.text
-
-
-def test_members_that_are_the_non_members_are_refused() -> None:
-    records = subject().records
-    member = np.arange(800) < 400
-    both = checks.Subject(records.joined(records), member, None, np.full((800, 3), 1 / 3), True)
-    with pytest.raises(DataError, match="all exact copies"):
-        checks.duplicates(both)
+    assert "changed its answer about 1 of them" in check.text
+    assert checks.repeatability(plain).verdict is Verdict.NOT_APPLICABLE
 
 
 def test_another_mix_of_classes_is_seen() -> None:

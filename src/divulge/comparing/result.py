@@ -154,7 +154,7 @@ class Compared:
             for entry in audit.contents.entries
             if entry.finding.label == label and entry.control is not None
         ]
-        return sum(not (control.sees and control.calm) for control in controls)
+        return sum(not control.passed for control in controls)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,16 @@ arrays are NumPy; rates lie in [0, 1]; randomness comes in as a generator and fr
 
 from divulge.core.answering import AnswerDefence
 from divulge.core.federation_view import Collusion, FederationView
-from divulge.core.findings import Check, Control, Estimate, Finding, Measured, Status, Verdict
+from divulge.core.findings import (
+    BlindRun,
+    Check,
+    Control,
+    Estimate,
+    Finding,
+    Measured,
+    Status,
+    Verdict,
+)
 from divulge.core.game import (
     NOBODY,
     Assignment,
@@ -59,6 +68,7 @@ __all__ = [
     "Assignment",
     "AssignmentAttack",
     "Attack",
+    "BlindRun",
     "Challenge",
     "Check",
     "Claim",

@@ -57,8 +57,21 @@ class Status(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class BlindRun:
+    """How one attack did where what it sees says nothing of the truth it is held against."""
+
+    measured: Estimate | None
+    """Its AUC, L1 distance or accuracy, by the secret; None when the attack did not run there."""
+    p_value: float | None
+    """The chance of a result as extreme if the guess is independent of the truth."""
+    passed: bool
+    """It ran, and its guess is consistent with that."""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Control:
-    """Whether one attack saw a leak planted on purpose, and stayed calm where there is none."""
+    """Whether one attack sees a planted leak, and sees none where there is none."""
 
     planted: Estimate | None
     """AUC on the planted leak; None when the attack did not run there."""
@@ -68,11 +81,18 @@ class Control:
     calm: bool
     """Shuffled membership was not mistaken for a leak more often than chance allows."""
     reason: str = ""
+    blind: BlindRun | None = None
+    """The attack with the target's answers shuffled; None in runs older than this control."""
 
     @property
     def sees(self) -> bool:
         """The planted leak was found."""
         return self.planted is not None and self.planted.low > 0.5
+
+    @property
+    def passed(self) -> bool:
+        """Every control that was run went as it should."""
+        return self.sees and self.calm and (self.blind is None or self.blind.passed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,19 +8,18 @@ checks say so.
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float64, Shaped
+from jaxtyping import Bool, Float64, Int, Shaped
 from scipy import stats
 
 from divulge.core import Check, Estimate, Records, Verdict
+from divulge.data import baseline, duplicates
+from divulge.data.duplicates import Copies
 from divulge.errors import DataError
-from divulge.metrics import intervals, membership
-from divulge.randomness import stream
+from divulge.metrics import intervals
 
-BLIND_RECORDS = 2000
-"""Records of each group that the blind baseline looks at: enough to see an AUC of 0.53."""
-
-BLIND_COMPONENTS = 64
-"""Principal components that stand for records with more features."""
+SAME = 1e-3
+"""Probabilities of one record that differ by less are the same answer: batches of other sizes are
+rounded otherwise."""
 
 Mask = Bool[np.ndarray, " records"]
 
@@ -36,103 +35,89 @@ class Subject(NamedTuple):
     """Whether ``records.x`` holds features (or only row numbers of a table of predictions)."""
     pool: Records | None = None
     """What offline shadow models are trained on, if there are any."""
+    copies: Copies | None = None
+    """What was set aside because it stood in two sets; None where nobody looked."""
+    again: "Again | None" = None
+    """What the model said when it was asked again; None where it could not be."""
+
+
+class Again(NamedTuple):
+    """Some of the candidates, about which the model was asked twice."""
+
+    rows: Int[np.ndarray, " asked"]
+    answers: Float64[np.ndarray, "asked classes"]
+    """The second ones."""
 
 
 def check(subject: Subject, seed: int = 0) -> tuple[Check, ...]:
     """All checks, in the order in which the report shows them.
 
     Raises:
-        DataError: members and non-members are the same records.
+        DataError: sets of records are mostly the same.
     """
     return (
-        blind_baseline(subject, seed),
-        duplicates(subject),
+        *baselines(subject, seed),
+        repeated_records(subject),
         *([] if subject.pool is None else [shadow_pool(subject, subject.pool)]),
         class_mix(subject),
         model_accuracy(subject),
+        repeatability(subject),
         saturation(subject),
         size(subject),
     )
 
 
-def blind_baseline(subject: Subject, seed: int = 0) -> Check:
-    """Can a classifier that never sees the model tell members from non-members?
-
-    Boosted trees on features and labels, cross-validated. Their AUC must not beat one half; if it
-    does, any attack may be reading the difference of two data sets instead of the model's memory.
-
-    References:
-        Das et al. (2024), Blind baselines beat membership inference attacks for foundation models.
-    """
-    name = "blind baseline"
+def baselines(subject: Subject, seed: int = 0) -> tuple[Check, ...]:
+    """Can a classifier that never sees the model tell the sets of records apart?"""
     if not subject.features:
-        return Check(name, Verdict.NOT_APPLICABLE, "The features of the records are not known.")
-    rng = stream(seed, "blind baseline")
-    groups = [np.flatnonzero(subject.member), np.flatnonzero(~subject.member)]
-    if min(map(len, groups)) < 10:
-        return Check(name, Verdict.NOT_APPLICABLE, "Fewer than 10 members or non-members.")
-    chosen = np.concatenate([rng.permutation(group)[:BLIND_RECORDS] for group in groups])
-    member = subject.member[chosen]
-    score = _blind_scores(subject.records.take(chosen), member, int(rng.integers(2**31)))
-    estimate = membership.auc(score, member)
-    succeeded = membership.auc(score, member, confidence=0.99).low > 0.5
-    text = (
-        "A classifier that never saw the model tells members from non-members. The two sets "
-        "differ in themselves, so the attacks measure that difference and the model's memory."
-        if succeeded
-        else "A classifier that never saw the model cannot tell members from non-members."
-    )
-    return Check(name, Verdict.WARNING if succeeded else Verdict.PASS, text, {"auc": estimate})
+        text = "The features of the records are not known."
+        return (Check("blind baseline", Verdict.NOT_APPLICABLE, text),)
+    members, nonmembers = (subject.records.take(m) for m in (subject.member, ~subject.member))
+    return baseline.check(members, nonmembers, subject.reference, seed)
 
 
-def _blind_scores(records: Records, member: Mask, seed: int) -> Float64[np.ndarray, " records"]:
-    from sklearn.decomposition import PCA
-    from sklearn.ensemble import HistGradientBoostingClassifier
-    from sklearn.model_selection import StratifiedKFold, cross_val_predict
-    from threadpoolctl import threadpool_limits
-
-    x = np.asarray(records.x.reshape(len(records), -1), dtype=np.float64)
-    if x.shape[1] > BLIND_COMPONENTS:
-        x = PCA(min(BLIND_COMPONENTS, len(x)), random_state=seed).fit_transform(x)
-    trees = HistGradientBoostingClassifier(max_iter=50, random_state=seed)
-    folds = StratifiedKFold(5, shuffle=True, random_state=seed)
-    features = np.column_stack([x, records.y])
-    with threadpool_limits(1):  # for so few records threads cost more than they save
-        chances = cross_val_predict(trees, features, member, cv=folds, method="predict_proba")
-    return np.asarray(chances[:, 1], dtype=np.float64)
-
-
-def duplicates(subject: Subject) -> Check:
-    """Do exact copies of members stand among the non-members, or among the reference records?
+def repeated_records(subject: Subject) -> Check:
+    """Do exact copies stand in more than one set of records?
 
     Raises:
-        DataError: every non-member is a copy of a member.
+        DataError: sets of records are mostly the same.
     """
     name = "duplicates"
     if not subject.features:
         return Check(name, Verdict.NOT_APPLICABLE, "The features of the records are not known.")
-    keys = _row_keys(subject.records.x)
-    inside = np.unique(keys[subject.member])
-    copies = int(np.isin(keys[~subject.member], inside).sum())
-    outsiders = int((~subject.member).sum())
-    if copies == outsiders:
-        raise DataError(
-            f"expected non-members that were not trained on, got {outsiders} that are all exact "
-            "copies of members: pass records that the model never saw"
-        )
-    within = int(subject.member.sum()) - len(inside)
-    text = (
-        f"{copies} of {outsiders} non-members are exact copies of members; "
-        f"{within} members repeat another."
-    )
-    known = 0
-    if subject.reference is not None:
-        known = int(np.isin(_row_keys(subject.reference.x), inside).sum())
-        text += f" {known} of {len(subject.reference)} reference records are copies of members."
-    bad = copies > 0.01 * outsiders or known > 0
+    if subject.copies is not None:
+        return Check(name, Verdict.PASS, duplicates.said(subject.copies, aside=True))
+    groups = [subject.records.take(mask) for mask in (subject.member, ~subject.member)]
+    found = duplicates.find(groups[0], groups[1], subject.reference).copies
+    reference = 0 if subject.reference is None else len(subject.reference)
+    duplicates.check(found, len(groups[0]), len(groups[1]), reference)
+    text = duplicates.said(found, aside=False)
+    bad = found.nonmembers > 0.01 * len(groups[1]) or found.reference_members > 0
     if bad:
         text += " Such copies make a leak look smaller than it is: remove them."
     return Check(name, Verdict.WARNING if bad else Verdict.PASS, text)
+
+
+def repeatability(subject: Subject) -> Check:
+    """Does the model give the same answer when it is asked again?"""
+    name = "repeatability"
+    if subject.again is None:
+        text = "The model could not be asked about a record twice."
+        return Check(name, Verdict.NOT_APPLICABLE, text)
+    rows, answers = subject.again
+    apart = np.abs(answers - subject.answers[rows]).max(axis=1)
+    changed = int((apart > SAME).sum())
+    if not changed:
+        text = f"Asked again about {len(rows)} records, the model gave the same answers."
+        return Check(name, Verdict.PASS, text)
+    return Check(
+        name,
+        Verdict.WARNING,
+        f"Asked again about {len(rows)} records, the model changed its answer about {changed} of "
+        f"them, by up to {apart.max():.2g} in a probability. Answers that depend on chance, or on "
+        "the other records of a batch, blur every figure: switch off dropout and batch statistics "
+        "(model.eval() in PyTorch), or fix the seed of the answers.",
+    )
 
 
 def shadow_pool(subject: Subject, pool: Records) -> Check:

@@ -90,7 +90,11 @@ def _attack(
     if before is not None and before.finding.status is not Status.FAILED:
         return
     finding, guess = asked.run(attack, seed, track)
-    run.put(key, Entry(finding, arrays={} if guess is None else asked.subject.arrays(guess)))
+    if guess is None:
+        run.put(key, Entry(finding))
+        return
+    control = asked.blind(attack, seed, track)
+    run.put(key, Entry(finding, arrays=asked.subject.arrays(guess), blind=control))
 
 
 def _key(asked: Question, attack: Attack[Any, Any], seed: int) -> str:

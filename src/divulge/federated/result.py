@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pydantic
 
 from divulge import atomic
-from divulge.core import Finding, Status
+from divulge.core import BlindRun, Finding, Status
 from divulge.errors import DataError, StoreError
 from divulge.federated import records
 from divulge.federated.subjects.assignment import TrainedOn
@@ -64,9 +64,13 @@ class FederatedAudit:
     guesses: tuple[Any, ...]
     """By attack, as the subject has it; None where the attack is not done."""
     path: Path
+    controls: tuple[BlindRun | None, ...] = ()
+    """By attack, how it did on its blind control, where it has one."""
 
-    sound = True
-    """There is no control to fail."""
+    @property
+    def sound(self) -> bool:
+        """No attack failed its control."""
+        return all(one is None or one.passed for one in self.controls)
 
     @property
     def verdict(self) -> Judgement:
@@ -124,14 +128,14 @@ class FederatedAudit:
         """
         findings = []
         run = Run.open(self.path)
-        for key, finding, guess in zip(
-            self.plan.findings, self.findings, self.guesses, strict=True
+        for key, finding, guess, control in zip(
+            self.plan.findings, self.findings, self.guesses, self.controls, strict=True
         ):
             again = finding
             if guess is not None:
                 metrics, unmeasured = self.plan.subject.measure(guess)
                 again = replace(finding, metrics=metrics, unmeasured=unmeasured)
-                run.put(key, Entry(again, arrays=self.plan.subject.arrays(guess)))
+                run.put(key, Entry(again, arrays=self.plan.subject.arrays(guess), blind=control))
             findings.append(again)
         found = replace(self, findings=tuple(findings))
         found.report()
@@ -140,6 +144,10 @@ class FederatedAudit:
     def __repr__(self) -> str:
         verdict = self.verdict
         return "\n".join([f"<divulge.FederatedAudit: {verdict.headline}>", *verdict.sentences])
+
+    def _unsound(self) -> tuple[int, ...]:
+        failed = (one is not None and not one.passed for one in self.controls)
+        return tuple(place for place, yes in enumerate(failed) if yes)
 
     def _sheets(self) -> tuple[Sheet, ...]:
         subject = self.plan.subject
@@ -155,7 +163,8 @@ class FederatedAudit:
             name=plan.name,
             created=plan.created,
             findings=self.findings,
-            story=plan.subject.story(self.findings, self.guesses),
+            controls=self.controls,
+            story=plan.subject.story(self.findings, self.guesses, self._unsound()),
             reproduction={
                 "divulge": plan.divulge,
                 "seed": plan.seed,
@@ -201,6 +210,7 @@ def load(path: str | Path) -> FederatedAudit:
         tuple(entry.finding for entry in whole),
         tuple(_guess(plan.subject, entry) for entry in whole),
         run.path,
+        tuple(entry.blind for entry in whole),
     )
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
+from scipy import stats
 
 Labels = Shaped[np.ndarray, " records"]
 Groups = Int[np.ndarray, " records"]
@@ -43,3 +44,112 @@ def p_value(
             permuted[own] = labels[rng.permutation(own)]
         as_high += statistic(permuted) >= found
     return (1 + as_high) / (1 + times)
+
+
+MOST, ENOUGH, _AT_ONCE = 20_000, 20, 500
+"""Permutations of `sequential_p`, the truth among them; as extreme ones after which it stops; and
+permutations drawn together."""
+
+
+def sequential_p(found: float, draw: Callable[[int], Float[np.ndarray, " permutations"]]) -> float:
+    """The share of permutations with as high a statistic, drawn only as long as needed.
+
+    Permutations are drawn until 20 are as high as the truth, or 19,999 are drawn. Where the truth
+    is as likely as each permutation, p is at most a with a chance of at most a, for every a.
+
+    Args:
+        found: the statistic of the truth.
+        draw: gives so many statistics of permutations.
+
+    References:
+        Besag and Clifford (1991), Sequential Monte Carlo p-values; Phipson and Smyth (2010) for
+        counting the truth as one of the permutations.
+    """
+    found -= 1e-9 * (1 + abs(found))  # equal sums may differ by rounding
+    drawn = extreme = 0
+    while drawn < MOST - 1:
+        many = min(_AT_ONCE, MOST - 1 - drawn)
+        as_high = np.flatnonzero(draw(many) >= found)
+        if extreme + len(as_high) >= ENOUGH:
+            return ENOUGH / (drawn + 1 + int(as_high[ENOUGH - extreme - 1]))
+        extreme += len(as_high)
+        drawn += many
+    return (1 + extreme) / MOST
+
+
+def rank_sum_p(
+    score: Float[np.ndarray, " records"],
+    member: Bool[np.ndarray, " records"],
+    group: Groups,
+    rng: np.random.Generator,
+    *,
+    two_sided: bool = True,
+) -> float:
+    """The chance of as high a rank sum of the members where membership means nothing in a group.
+
+    Membership is permuted within groups, and the sum of the members' ranks (ties share theirs) is
+    held against its mean over all permutations; exact whatever the sizes and ties, see
+    `sequential_p`.
+
+    Args:
+        score: finite.
+        member: who is a member.
+        group: of each record.
+        rng: permutes.
+        two_sided: a low sum counts as much as a high one.
+    """
+    rank = stats.rankdata(score)
+    rows = [np.flatnonzero(group == each) for each in np.unique(group)]
+    rows = [own for own in rows if member[own].any() and not member[own].all()]
+    strata = [(rank[own] - rank[own].mean(), member[own].astype(np.float64)) for own in rows]
+
+    def draw(many: int) -> Float[np.ndarray, " permutations"]:
+        sums = np.zeros(many)
+        for ranks, own in strata:
+            sums += rng.permuted(np.broadcast_to(own, (many, len(own))), axis=1) @ ranks
+        return np.abs(sums) if two_sided else sums
+
+    found = sum((float(ranks @ own) for ranks, own in strata), 0.0)
+    return sequential_p(abs(found) if two_sided else found, draw)
+
+
+def matches_p(
+    guess: Int[np.ndarray, " records"],
+    truth: Int[np.ndarray, " records"],
+    group: Groups,
+    rng: np.random.Generator,
+) -> float:
+    """The chance of as many right guesses where the truth means nothing in a group.
+
+    Args:
+        guess: a number for each record.
+        truth: likewise; permuted within groups.
+        group: of each record.
+        rng: permutes.
+    """
+    rows = [np.flatnonzero(group == each) for each in np.unique(group)]
+
+    def draw(many: int) -> Float[np.ndarray, " permutations"]:
+        right = np.zeros(many)
+        for own in rows:
+            moved = rng.permuted(np.broadcast_to(truth[own], (many, len(own))), axis=1)
+            right += (moved == guess[own]).sum(axis=1)
+        return right
+
+    return sequential_p(float((guess == truth).sum()), draw)
+
+
+def pairing_p(distance: Float[np.ndarray, "units units"], rng: np.random.Generator) -> float:
+    """The chance that guesses lie as near their own truths where these are paired by chance.
+
+    Args:
+        distance: of each guess, a row, from each truth, a column.
+        rng: permutes.
+    """
+    units = np.arange(len(distance))
+
+    def draw(many: int) -> Float[np.ndarray, " permutations"]:
+        order = rng.permuted(np.broadcast_to(units, (many, len(units))), axis=1)
+        return np.asarray(-distance[units, order].sum(axis=1))
+
+    return sequential_p(-float(np.trace(distance)), draw)

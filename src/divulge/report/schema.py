@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from divulge.core import Check, Estimate
+from divulge.core import BlindRun, Check, Estimate
 
 SCHEMA = 2
 
@@ -83,7 +83,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class ControlRow:
-    """How one attack did on its two controls."""
+    """How one attack did on its controls."""
 
     planted: Estimate | None
     """AUC on the planted leak."""
@@ -94,11 +94,13 @@ class ControlRow:
     calm: bool
     """It found nothing where membership was shuffled."""
     reason: str
+    blind: BlindRun | None = None
+    """With the target's answers shuffled; None in runs older than this control."""
 
     @property
     def passed(self) -> bool:
-        """Both controls went as they should."""
-        return self.sees and self.calm
+        """Every control that was run went as it should."""
+        return self.sees and self.calm and (self.blind is None or self.blind.passed)
 
 
 @dataclass(frozen=True, slots=True)

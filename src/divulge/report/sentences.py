@@ -260,15 +260,27 @@ def next_step(level: Level, shadows: Shadows = "none", enough: int | None = None
 
 def control_failure(control: ControlRow) -> str:
     """How an attack failed its controls, to follow its name: a clause without its full stop."""
+    blind = control.blind
+    if blind is not None and blind.measured is not None and not blind.passed:
+        return (
+            "separates members from non-members even when the model's predictions are shuffled "
+            f"among the records ({_auc(blind.measured)}): it knows the membership from elsewhere, "
+            "or the two data sets differ in themselves"
+        )
     if control.planted is None:
-        because = f" ({control.reason.rstrip('.')})" if control.reason else ""
-        return f"could not be tried on a leak planted on purpose{because}"
+        return f"could not be tried on a leak planted on purpose{_because(control.reason)}"
     if not control.sees:
         return f"did not find a leak planted on purpose ({_auc(control.planted)})"
+    if blind is not None and not blind.passed:
+        return f"could not be tried on shuffled predictions{_because(blind.reason)}"
     return (
-        "took chance for a leak: with membership shuffled, only "
+        "raised a false alarm: with membership shuffled, only "
         f"{control.covered} of {control.shuffles} intervals covered chance"
     )
+
+
+def _because(reason: str) -> str:
+    return f" ({reason.rstrip('.')})" if reason else ""
 
 
 def confounding(checks: Sequence[Check]) -> str:

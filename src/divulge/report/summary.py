@@ -1,6 +1,7 @@
 """From a run's contents to its summary. Pure: the same contents give the same summary."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -124,6 +125,7 @@ def _missing(label: str) -> AttackRow:
 
 
 def _control(control: Control) -> ControlRow:
+    blind = control.blind
     return ControlRow(
         planted=control.planted,
         sees=control.sees,
@@ -131,6 +133,7 @@ def _control(control: Control) -> ControlRow:
         shuffles=control.shuffles,
         calm=control.calm,
         reason=words.plain(control.reason),
+        blind=None if blind is None else replace(blind, reason=words.plain(blind.reason)),
     )
 
 

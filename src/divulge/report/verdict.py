@@ -140,7 +140,8 @@ def judge_models(
     if claim and broken and said.level != "leak":
         said, statistic = sentences.broken_claim(broken), "epsilon"
         speaker = next(item for item in evidence if item.row.label == claim.attack)
-    warnings = _warnings(rows, evidence, checks, speaker)
+    explained = speaker if said.level == "instrument failed" else None
+    warnings = _warnings(rows, evidence, checks, explained)
     return Conclusion(
         level=said.level,
         headline=said.headline,
@@ -265,10 +266,10 @@ def _top(speaker: _Evidence, models: Sequence[tuple[Mapping[str, Score], Member]
 
 
 def _say(case: sentences.Case, confounding: str) -> sentences.Said:
+    if confounding:  # first: where the sets differ, sound attacks may fail their controls too
+        return sentences.confounded(case, confounding)
     if not case.row.sound:
         return sentences.instrument_failed(case)
-    if confounding:
-        return sentences.confounded(case, confounding)
     if case.leaks:
         return sentences.leak(case)
     return sentences.no_leak(case) if case.enough else sentences.undecided(case)
@@ -278,9 +279,9 @@ def _warnings(
     rows: Sequence[AttackRow],
     evidence: Sequence[_Evidence],
     checks: Sequence[Check],
-    speaker: _Evidence | None,
+    explained: _Evidence | None,
 ) -> list[str]:
-    """What a reader must know beside the verdict; what it says itself is not said twice."""
+    """What a reader must know beside the verdict; what it explains itself is not said twice."""
     said = [
         f"{check.name.capitalize()}: {check.text}"
         for check in checks
@@ -290,7 +291,7 @@ def _warnings(
         f"The figures of {item.row.label} do not count, because it "
         f"{sentences.control_failure(item.row.control)}."
         for item in evidence
-        if item.row.control is not None and not item.row.sound and item is not speaker
+        if item.row.control is not None and not item.row.sound and item is not explained
     ]
     said += [
         f"{item.row.label} ranks members below non-members "

@@ -24,6 +24,7 @@ class Cached:
             before the next is asked, so an interruption or a spent budget loses none.
         fingerprint: of the model, so that no other model's answers are taken for its own.
         batch_size: how many records to ask before saving.
+        salt: tells second answers to the same records from the first ones, in the same file.
 
     Raises:
         StoreError: the file is damaged or belongs to another model.
@@ -36,11 +37,13 @@ class Cached:
         path: str | Path | None = None,
         fingerprint: str = "",
         batch_size: int = 1024,
+        salt: bytes = b"",
     ) -> None:
         if batch_size < 1:
             raise SpecError(f"expected a batch size of 1 or more, got {batch_size}: pass a larger")
         self._target = target
         self._batch_size = batch_size
+        self._salt = salt
         self._file = None if path is None else AnswerFile(Path(path), fingerprint)
         self._known = {} if self._file is None else self._file.read()
         self._classes = None if self._file is None else self._file.classes
@@ -66,7 +69,7 @@ class Cached:
             return self._recent[id(x)][1]
         if len(x) == 0:
             return self._target.predict(x)
-        keys = row_keys(x)
+        keys = row_keys(x, self._salt)
         self._ask(x, keys)
         # Read-only as it comes out of the bytes: nobody can change what others will be told.
         answers = np.frombuffer(b"".join([self._known[key] for key in keys])).reshape(len(x), -1)

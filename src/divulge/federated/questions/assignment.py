@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from divulge import auditing
+from divulge.federated import blind
 from divulge.federated.questions.question import Question, digest
 from divulge.federated.subjects.assignment import TrainedOn
 from divulge.federation import answer_files
@@ -54,4 +55,5 @@ def question(spec: AssignmentSpec, folder: Path) -> Question:
         subject,
         partial(auditing.run_on_federation, view, subject.measure),
         digest(repr(subject), *asked, *labels, known.relevant),
+        blind=partial(blind.on_answers, view, subject),
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from divulge import auditing, loading, objects
 from divulge.errors import SpecError
+from divulge.federated import blind
 from divulge.federated.questions.question import Question, attacked, digest
 from divulge.federated.subjects.composition import Composition
 from divulge.federation import Transcript
@@ -39,6 +40,7 @@ def question(spec: UpdatesSpec, folder: Path) -> Question:
             reference.x,
             reference.y,
         ),
+        blind=partial(blind.on_updates, views, subject),
     )
 
 

@@ -40,7 +40,7 @@ def question(spec: InteractionsSpec, folder: Path) -> Question:
         subject,
         partial(auditing.run_on_clients, views, subject.measure),
         digest(f"{told!r} {loading.fingerprint_of(spec.learner, folder)}"),
-        partial(records.sheets, transcript, clients),
+        records=partial(records.sheets, transcript, clients),
     )
 
 

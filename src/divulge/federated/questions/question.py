@@ -8,11 +8,17 @@ from typing import Any
 import numpy as np
 
 from divulge.auditing import Result
+from divulge.core import BlindRun
 from divulge.errors import SpecError, did_you_mean
 from divulge.federated import records
 from divulge.federated.result import Subject
 from divulge.federation import Transcript
 from divulge.progress import Track
+
+
+def uncontrolled(attack: Any, seed: int, track: Track[Any]) -> None:
+    """Of questions that have no blind control."""
+    del attack, seed, track
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +30,8 @@ class Question:
     """Carries out an attack under a seed, showing how far it is."""
     digest: str
     """Of all that an attack sees, and of the truth."""
+    blind: Callable[[Any, int, Track[Any]], BlindRun | None] = uncontrolled
+    """Carries an attack out on what is shuffled; None without the truth, or such a control."""
     records: Callable[[], Mapping[str, bytes]] = records.none
     """Pictures of records, for a page that is asked to show some, by path in the run folder."""
 

@@ -1,6 +1,6 @@
 """Which client of a federation trained on each candidate."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -62,8 +62,13 @@ class TrainedOn:
         table = score.reshape(self.candidates, len(self.clients)) if len(score) else None
         return Assignment(client.astype(np.int64), table)
 
-    def story(self, findings: tuple[Finding, ...], guesses: tuple[Assignment | None, ...]) -> Story:
-        """What the page says."""
+    def story(
+        self,
+        findings: tuple[Finding, ...],
+        guesses: tuple[Assignment | None, ...],
+        unsound: Collection[int] = (),
+    ) -> Story:
+        """What the page says; attacks at the ``unsound`` places failed a control."""
         asked = pages.Asked(
             self.clients,
             self.colluder,
@@ -71,4 +76,4 @@ class TrainedOn:
             np.array(self.labels, np.int64),
             self.truth,
         )
-        return pages.story(asked, findings, guesses)
+        return pages.story(asked, findings, guesses, unsound)

@@ -1,6 +1,6 @@
 """Which classes clients hold, and how much of each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -55,7 +55,12 @@ class Composition:
         even = [None if np.isnan(p) else float(p) for p in arrays["even"]]
         return tuple(Proportions(*parts) for parts in zip(share, null, even, strict=True))
 
-    def story(self, findings: tuple[Finding, ...], guesses: tuple[Mixes | None, ...]) -> Story:
-        """What the page says."""
+    def story(
+        self,
+        findings: tuple[Finding, ...],
+        guesses: tuple[Mixes | None, ...],
+        unsound: Collection[int] = (),
+    ) -> Story:
+        """What the page says; attacks at the ``unsound`` places failed a control."""
         held = pages.Held(self.clients, self.class_names, self.truth)
-        return pages.story(held, findings, guesses)
+        return pages.story(held, findings, guesses, unsound)

@@ -1,6 +1,6 @@
 """What clients did with the items that they were handed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -61,6 +61,11 @@ class ActedOn:
             raise ValueError(f"not a score for each of {ends[-1]} items")
         return tuple(guesses)
 
-    def story(self, findings: tuple[Finding, ...], guesses: tuple[Guesses | None, ...]) -> Story:
-        """What the page says."""
-        return pages.story(self.clients, self.items, self.truth, findings, guesses)
+    def story(
+        self,
+        findings: tuple[Finding, ...],
+        guesses: tuple[Guesses | None, ...],
+        unsound: Collection[int] = (),
+    ) -> Story:
+        """What the page says; attacks at the ``unsound`` places failed a control."""
+        return pages.story(self.clients, self.items, self.truth, findings, guesses, unsound)

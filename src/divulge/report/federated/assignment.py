@@ -1,6 +1,6 @@
 """Which client trained on each record: how often that was found out, and what that proves."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,7 +71,10 @@ class Asked:
 
 
 def story(
-    asked: Asked, findings: tuple[Finding, ...], guesses: tuple[Assignment | None, ...]
+    asked: Asked,
+    findings: tuple[Finding, ...],
+    guesses: tuple[Assignment | None, ...],
+    unsound: Collection[int] = (),
 ) -> Story:
     """What the attacks say of who trained on what; no record is named.
 
@@ -79,6 +82,7 @@ def story(
         asked: clients, candidates and perhaps the truth.
         findings: one an attack.
         guesses: by attack; None where it is not done.
+        unsound: attacks, by their place, that failed a control.
     """
     first = speaker(findings)
     told = None if first is None else guesses[first]
@@ -94,7 +98,7 @@ def story(
     known = asked.truth is not None
     owners = Owners(guesses, asked.truth, asked.collusion, tested)
     return Story(
-        verdict=judge(owners, findings),
+        verdict=judge(owners, findings, unsound),
         title="Which client trained on which record",
         doubt="" if known else "nobody said who trained on the candidates, so nothing was checked",
         sentences=sentences,

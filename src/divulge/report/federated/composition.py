@@ -1,6 +1,6 @@
 """Shares of classes by client: a sentence each, and a figure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,13 +55,19 @@ class Held:
         return words.plain(names[label]) if label < len(names) else f"class {label}"
 
 
-def story(held: Held, findings: tuple[Finding, ...], guesses: tuple[Mixes | None, ...]) -> Story:
+def story(
+    held: Held,
+    findings: tuple[Finding, ...],
+    guesses: tuple[Mixes | None, ...],
+    unsound: Collection[int] = (),
+) -> Story:
     """What the attacks say of class shares.
 
     Args:
         held: the clients.
         findings: one an attack.
         guesses: by attack: one entry a client, or None where it is not done.
+        unsound: attacks, by their place, that failed a control.
     """
     first = speaker(findings)
     told = None if first is None else guesses[first]
@@ -70,7 +76,7 @@ def story(held: Held, findings: tuple[Finding, ...], guesses: tuple[Mixes | None
     if held.truth is not None:
         tested = uninformed.draw(guesses, held.truth, stream(0, "permutations of clients"))
     return Story(
-        verdict=judge(Shares(guesses, held.truth, tested), findings),
+        verdict=judge(Shares(guesses, held.truth, tested), findings, unsound),
         title="What each client’s updates say of the classes it holds",  # noqa: RUF001
         doubt=""
         if known

@@ -1,6 +1,6 @@
 """Items that clients acted on: how many were recovered, and how that differs between clients."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -40,6 +40,7 @@ def story(
     truth: Truth | None,
     findings: tuple[Finding, ...],
     guesses: tuple[Guesses | None, ...],
+    unsound: Collection[int] = (),
 ) -> Story:
     """What the attacks say of interactions; no item is named.
 
@@ -49,6 +50,7 @@ def story(
         truth: what each acted on, where it is known.
         findings: one an attack.
         guesses: by attack: one entry a client, or None where it is not done.
+        unsound: attacks, by their place, that failed a control.
     """
     first = speaker(findings)
     told = None if first is None else guesses[first]
@@ -66,7 +68,7 @@ def story(
     if truth is not None:
         tested = uninformed.draw(guesses, truth, stream(0, "permutations of items"))
     return Story(
-        verdict=judge(Clicks(guesses, truth, tested), findings),
+        verdict=judge(Clicks(guesses, truth, tested), findings, unsound),
         title="What each client’s update says of the items it acted on",  # noqa: RUF001
         doubt=doubt,
         sentences=sentences,

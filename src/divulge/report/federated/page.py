@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from divulge.core import Finding
+from divulge.core import BlindRun, Finding
 from divulge.report import figures, words
 from divulge.report.federated.story import Told, estimate, not_measured
 from divulge.report.markdown import inert
@@ -35,7 +35,27 @@ def lines(told: Told) -> tuple[str, ...]:
         *told.story.sentences,
         *told.story.limits,
         *(_note(finding, told) for finding in told.findings),
+        *controls(told),
     )
+
+
+def controls(told: Told) -> tuple[str, ...]:
+    """How attacks did on their blind control, in sentences."""
+    pairs = zip(told.findings, told.controls, strict=False)
+    return tuple(f"{words.plain(f.label)}: {_control(one)}" for f, one in pairs if one is not None)
+
+
+def _control(run: BlindRun) -> str:
+    if run.measured is None:
+        return words.plain(f"failed its control, as it could not be run on it: {run.reason}")
+    value = f"{estimate(run.measured)}, p = {run.p_value:.2g}"
+    if not run.passed:
+        return (
+            f"failed its control. It still fits the truth when what it sees is shuffled ({value}), "
+            "so it knows the truth from elsewhere, and its figures mean nothing"
+        )
+    few = f"; {words.plain(run.reason)}" if run.reason else ""
+    return f"passed its control: shuffled, what it sees does not fit the truth ({value}){few}"
 
 
 def _note(finding: Finding, told: Told) -> str:
@@ -65,9 +85,15 @@ def _summary(told: Told) -> dict[str, Any]:
                     "how": finding.how,
                     "metrics": {name: asdict(one) for name, one in finding.metrics.items()},
                     "unmeasured": dict(finding.unmeasured),
+                    "blind": None if control is None else asdict(control),
                     **details,
                 }
-                for finding, details in zip(told.findings, story.details, strict=True)
+                for finding, details, control in zip(
+                    told.findings,
+                    story.details,
+                    told.controls or (None,) * len(told.findings),
+                    strict=True,
+                )
             ],
             "sentences": [*story.sentences, *story.limits],
             "not_measured": [asdict(one) for one in not_measured(told)],
@@ -92,6 +118,7 @@ def _page(told: Told, drawn: dict[str, str]) -> str:
             ],
             speaker=None if speaker is None else words.plain(told.findings[speaker].label),
             not_measured=words.plain_all([asdict(one) for one in not_measured(told)]),
+            controls=controls(told),
             sheets=[
                 (words.plain(one.client), one, base64.b64encode(one.png).decode())
                 for one in told.sheets

@@ -6,7 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from divulge.core import Estimate, Finding, Status
+from divulge.core import BlindRun, Estimate, Finding, Status
 from divulge.report import unmeasured, words
 from divulge.report.federated.verdicts.judge import Judgement
 from divulge.report.schema import NotMeasured
@@ -89,6 +89,8 @@ class Told:
     reproduction: Mapping[str, Any] = field(default_factory=dict)
     sheets: tuple[Sheet, ...] = ()
     """Empty unless records are to be shown."""
+    controls: tuple[BlindRun | None, ...] = ()
+    """By attack, how it did on what is shuffled; empty where nothing was."""
 
     @property
     def speaker(self) -> int | None:

@@ -1,0 +1,142 @@
+"""Exact copies of records: within members, non-members and reference records, and between them."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int, Shaped
+
+from divulge.core import Records
+from divulge.errors import DataError
+
+MOST = 0.5
+"""The share of a set that may be copies of another set's records before an audit is refused."""
+
+Positions = Int[np.ndarray, " kept"]
+
+
+class Copies(NamedTuple):
+    """How many records have exact copies, and where."""
+
+    members: int
+    """Members that also stand among the non-members."""
+    nonmembers: int
+    """Non-members that also stand among the members."""
+    reference_members: int
+    """Reference records that also stand among the members."""
+    reference_nonmembers: int
+    """Reference records that also stand among the non-members, and not among the members."""
+    repeats: tuple[int, int, int]
+    """Members, non-members and reference records that repeat another one of their own set."""
+
+    @property
+    def between(self) -> int:
+        """Records that stand in more than one set."""
+        return self.members + self.nonmembers + self.reference_members + self.reference_nonmembers
+
+
+class Distinct(NamedTuple):
+    """The records whose content stands in one set only, by their positions as given."""
+
+    members: Positions
+    nonmembers: Positions
+    reference: Positions
+    copies: Copies
+
+
+def find(members: Records, nonmembers: Records, reference: Records | None) -> Distinct:
+    """Compare all features of all records exactly; labels are not looked at.
+
+    A record that stands among the members and the non-members alike is kept on neither side. Were
+    it taken out of the non-members alone, common records would be left among the members and
+    missing among the non-members, and a model that leaks nothing would look as if it did.
+    A reference record that is also a candidate is not kept, and the candidate stays.
+    """
+    sets = (members, nonmembers, *([] if reference is None else [reference]))
+    inside, outside, *others = _codes([records.x for records in sets])
+    own = others[0] if others else np.zeros(0, np.int64)
+    shared = np.intersect1d(inside, outside)
+    both = [np.isin(codes, shared) for codes in (inside, outside)]
+    of_member = np.isin(own, inside)
+    of_nonmember = np.isin(own, outside) & ~of_member
+    copies = Copies(
+        int(both[0].sum()),
+        int(both[1].sum()),
+        int(of_member.sum()),
+        int(of_nonmember.sum()),
+        tuple(len(codes) - len(np.unique(codes)) for codes in (inside, outside, own)),  # type: ignore[arg-type]
+    )
+    kept = [np.flatnonzero(~left) for left in (*both, of_member | of_nonmember)]
+    return Distinct(kept[0], kept[1], kept[2], copies)
+
+
+def check(copies: Copies, members: int, nonmembers: int, reference: int) -> None:
+    """Refuse sets that are mostly one and the same.
+
+    Args:
+        copies: see `find`.
+        members: how many there are, copies included.
+        nonmembers: likewise.
+        reference: likewise.
+
+    Raises:
+        DataError: more than half of a set are copies of another set's records.
+    """
+    if copies.nonmembers > MOST * nonmembers or copies.members > MOST * members:
+        raise DataError(
+            f"expected non-members that were not trained on, got {copies.nonmembers} of "
+            f"{nonmembers} that are exact copies of members, and {copies.members} of {members} "
+            "members that are copies of them: pass records that the model never saw"
+        )
+    for count, group, reads in (
+        (copies.reference_members, "members", "the attacker knows that they are not trained on"),
+        (copies.reference_nonmembers, "non-members", "they tell the attacker who is no member"),
+    ):
+        if count > MOST * reference:
+            raise DataError(
+                f"expected reference records apart from the candidates, got {count} of {reference} "
+                f"that are exact copies of {group}, though {reads}: pass further records that the "
+                "model never saw as reference, or none"
+            )
+
+
+def said(copies: Copies, *, aside: bool) -> str:
+    """How many records stand in two sets, in sentences.
+
+    Args:
+        copies: see `find`.
+        aside: whether they are left out of what follows.
+    """
+    what, parts = " and were set aside" if aside else "", []
+    if copies.nonmembers:
+        parts.append(
+            f"{copies.members} members and {copies.nonmembers} non-members are exact copies of "
+            f"each other{what}."
+        )
+    if known := copies.reference_members + copies.reference_nonmembers:
+        parts.append(
+            f"{known} reference records are exact copies of candidates ({copies.reference_members} "
+            f"of members, {copies.reference_nonmembers} of non-members){what}."
+        )
+    members, nonmembers, reference = copies.repeats
+    return (
+        f"{' '.join(parts) or 'No record stands in two sets.'} Within their own set, {members} "
+        f"members, {nonmembers} non-members and {reference} reference records repeat another one."
+    )
+
+
+def _codes(parts: Sequence[Shaped[np.ndarray, "..."]]) -> list[Int[np.ndarray, " records"]]:
+    """A number for each record; records of the same content have the same."""
+    dtype = np.result_type(*parts)
+    keys = np.concatenate([_keys(part, dtype) for part in parts])
+    codes = np.unique(keys, return_inverse=True)[1]
+    return np.split(codes, np.cumsum([len(part) for part in parts])[:-1])
+
+
+def _keys(x: Shaped[np.ndarray, "..."], dtype: np.dtype) -> Shaped[np.ndarray, " records"]:
+    same = np.ascontiguousarray(x, dtype=dtype)
+    if dtype.kind == "f":
+        same = same + 0.0  # minus zero is zero
+    content = [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in same]
+    return np.array(content, dtype="V16")

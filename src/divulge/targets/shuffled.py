@@ -1,0 +1,146 @@
+"""A model whose answers are shuffled among the candidates: what a blind attack is run on."""
+
+from typing import final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Shaped
+
+from divulge.core import LastLayer, Need, Records, Target, opened
+from divulge.targets.rows import row_keys
+
+_UNKNOWN = -1
+_AT_ONCE = 2**22
+"""Numbers of the table of distances between questions and candidates that are held at a time."""
+
+Places = Int[np.ndarray, " records"]
+Features = Shaped[np.ndarray, " records *features"]
+
+
+@final
+class Shuffled:
+    """A target that answers about another candidate than the one asked about.
+
+    A random permutation of the candidates is drawn once. Asked about candidate i, the target
+    answers about candidate π(i), with the columns of the two true classes swapped, so that the
+    probability of the true class stays one. Given its answers alone, membership is independent
+    of them. Records that are no candidates are answered as they are.
+
+    Args:
+        target: the target whose answers are shuffled.
+        ways: the candidates as the attacker sees them, and seen otherwise, in one order.
+        rng: draws the permutation.
+        known: which features of the candidates are known. A question is about the candidate
+            that it agrees with in these: an attack may try any values for the others.
+        chosen: which candidates change places; all, unless given.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        ways: tuple[Records, ...],
+        rng: np.random.Generator,
+        known: Bool[np.ndarray, "candidates *features"] | None = None,
+        chosen: Bool[np.ndarray, " candidates"] | None = None,
+    ) -> None:
+        self._target = target
+        self._ways = ways
+        self._y = ways[0].y
+        self._order = np.arange(len(self._y))
+        moved = np.flatnonzero(np.ones(len(self._y), bool) if chosen is None else chosen)
+        self._order[moved] = rng.permutation(moved)
+        partial = known is not None and not known.all()
+        self._known = known if partial else None
+        self._keys: dict[bytes, tuple[int, int]] | None = None
+
+    @property
+    def offers(self) -> Need:
+        """What the answers allow."""
+        return self._target.offers
+
+    def predict(self, x: Features) -> Float[np.ndarray, "records classes"]:
+        """The inner target's probabilities of the records that stand for these.
+
+        Raises:
+            TargetError: the inner target failed.
+        """
+        for way in self._ways:
+            if x is way.x:  # as most attacks ask: the inner target knows this array
+                place = np.arange(len(x))
+                return self._relabelled(self._target.predict(x)[self._order], place)
+        exchanged, place = self._exchanged(x)
+        return self._relabelled(self._target.predict(exchanged), place)
+
+    def gradient(
+        self, x: Features, y: Int[np.ndarray, " records"]
+    ) -> Float[np.ndarray, "records *features"]:
+        """The inner target's gradients at the records that stand for these, by their own classes.
+
+        Raises:
+            NotApplicable: the inner target cannot be looked into.
+        """
+        exchanged, place = self._exchanged(x)
+        classes = np.where(place == _UNKNOWN, y, self._y[self._order[place]])
+        return opened(self._target).gradient(exchanged, classes)
+
+    def last_layer(self, x: Features) -> LastLayer:
+        """The inner target's last layer at the records that stand for these.
+
+        Raises:
+            NotApplicable: the inner target cannot be looked into.
+        """
+        return opened(self._target).last_layer(self._exchanged(x)[0])
+
+    def _exchanged(self, x: Features) -> tuple[Features, Places]:
+        """What is asked in place of these records, and which candidate each row is about."""
+        exchanged = x.copy()
+        if self._known is not None:
+            place = self._nearest(x, self._known)
+            rows = np.flatnonzero(place != _UNKNOWN)
+            at, other = place[rows], self._order[place[rows]]
+            exchanged[rows] = np.where(self._known[at], self._ways[0].x[other], x[rows])
+            return exchanged, place
+        place = np.full(len(x), _UNKNOWN)
+        for row, key in enumerate(row_keys(x)):
+            if key in self._by_content:
+                way, place[row] = self._by_content[key]
+                exchanged[row] = self._ways[way].x[self._order[place[row]]]
+        return exchanged, place
+
+    @property
+    def _by_content(self) -> dict[bytes, tuple[int, int]]:
+        if self._keys is None:
+            self._keys = {
+                key: (way, row)
+                for way, records in enumerate(self._ways)
+                for row, key in enumerate(row_keys(records.x))
+            }
+        return self._keys
+
+    def _nearest(self, x: Features, known: Bool[np.ndarray, "candidates *features"]) -> Places:
+        """The candidate that agrees with each row in all of its known features, if any does."""
+        own = self._ways[0].x.reshape(len(known), -1)
+        mask = known.reshape(own.shape)
+        # near zero and of one size, so that the differences below keep their digits
+        centre, spread = own.mean(axis=0), own.std(axis=0)
+        spread[spread == 0] = 1.0
+        z = np.where(mask, (own - centre) / spread, 0.0)
+        flat, place = x.reshape(len(x), -1), np.full(len(x), _UNKNOWN)
+        step = max(1, _AT_ONCE // len(own))
+        for start in range(0, len(x), step):
+            rows = slice(start, start + step)
+            q = (flat[rows] - centre) / spread
+            distance = q**2 @ mask.T - 2 * q @ z.T + (z**2).sum(axis=1)
+            best = distance.argmin(axis=1)
+            agrees = ((flat[rows] == own[best]) | ~mask[best]).all(axis=1)
+            place[rows] = np.where(agrees, best, _UNKNOWN)
+        return place
+
+    def _relabelled(
+        self, answers: Float[np.ndarray, "records classes"], place: Places
+    ) -> Float[np.ndarray, "records classes"]:
+        """The answers with the columns of the true classes of both candidates swapped."""
+        rows = np.flatnonzero(place != _UNKNOWN)
+        mine, theirs = self._y[place[rows]], self._y[self._order[place[rows]]]
+        swapped = answers.copy()
+        swapped[rows, mine], swapped[rows, theirs] = answers[rows, theirs], answers[rows, mine]
+        return swapped
