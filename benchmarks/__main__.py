@@ -21,6 +21,7 @@ from benchmarks import (
     full_width,
     genotype_kernel,
     label_noise,
+    leak_test,
     manipulation_seen,
     one_pass,
     partial_knowledge,
@@ -79,6 +80,7 @@ BENCHMARKS = {
     "decaf-curve": Benchmark(decaf_curve.SUMMARY, decaf_curve.run),
     "peers": Benchmark(peers.SUMMARY, peers.run),
     **{name: Benchmark(summary, call) for name, summary, call in peers.parts()},
+    "leak-test": Benchmark(leak_test.SUMMARY, leak_test.run),
 }
 
 MISSING = 2  # exit code

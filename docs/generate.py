@@ -27,7 +27,8 @@ stream in one line that says what was expected, what came, and what to do.
 | 0 | done; a leak that was found is no failure of the command |
 | 1 | the audit is complete, and at least one attack failed with an error |
 | 2 | bad input: settings, data, a model or a run folder cannot be used |
-| 3 | the gate tripped: a metric exceeds its ceiling, or was measured by no attack |
+| 3 | the gate failed: the verdict is one that must not be, or a metric exceeds its ceiling |
+| 4 | the gate could not be decided: too few records, a failed control, sets that differ |
 """
 
 

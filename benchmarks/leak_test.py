@@ -1,0 +1,104 @@
+"""Honesty: how often the verdict is a leak, with and without one, and what its limits cover.
+
+Scores of 12 attacks are normal, correlated with each other, and known to leak so much or nothing.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float64
+from scipy import special, stats
+
+from divulge.metrics import membership
+from divulge.metrics.intervals import clopper_pearson
+from divulge.metrics.max_test import LEVEL, max_test
+from divulge.randomness import stream
+
+SUMMARY = "size and power of the verdict's test, and coverage of the strongest attack's limits"
+
+ATTACKS = 12
+EXPOSED = 10.0
+"""Deviations by which a fully exposed member stands above."""
+
+SHIFT = 0.5
+"""Of the members in the table of coverage."""
+
+
+class Leak(NamedTuple):
+    """What all attacks see."""
+
+    size: int
+    """Members, and as many non-members."""
+    exposed: float = 0.0
+    """Share of the members that stand above everybody else."""
+    shift: float = 0.0
+    """Deviations by which all members stand higher."""
+
+    def __str__(self) -> str:
+        if self.exposed:
+            return f"{100 * self.exposed:g} % of the members exposed"
+        return f"shift of {self.shift:g}" if self.shift else "none"
+
+
+LEAKS = (
+    *(Leak(size) for size in (60, 200, 1000)),
+    *(Leak(200, exposed=share) for share in (0.05, 0.08, 0.12)),
+    *(Leak(200, shift=shift) for shift in (0.2, 0.25, 0.3)),
+    Leak(1000, exposed=0.02),
+    Leak(1000, shift=0.1),
+)
+
+
+def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
+    """Print both tables, each rate with its exact 95 % interval."""
+    audits = 40 if quick else 400
+    print("| records in each group | leak | audits | verdict is a leak (95 % interval) |")
+    print("|---:|---|---:|---|")
+    for leak in LEAKS:
+        found = sum(_is_leak(leak, number) for number in range(audits))
+        print(f"| {leak.size:,} | {leak} | {audits} | {_rate(found, audits)} |", flush=True)
+    print("\n| correlation | records in each group | audits | AUC | TPR at 10 % FPR |")
+    print("|---:|---:|---:|---|---|")
+    for correlation in (0.0, 0.5, 0.9):
+        for size in (200, 1000):
+            covered = np.sum([_covered(size, correlation, k) for k in range(audits)], 0)
+            auc, tpr = (_rate(int(count), audits) for count in covered)
+            print(f"| {correlation:g} | {size:,} | {audits} | {auc} | {tpr} |")
+
+
+def scores(
+    rng: np.random.Generator, member: Bool[np.ndarray, " records"], correlation: float
+) -> Float64[np.ndarray, "attacks records"]:
+    """Of attacks that see nothing."""
+    common = rng.standard_normal(len(member))
+    own = rng.standard_normal((ATTACKS, len(member)))
+    return math.sqrt(correlation) * common + math.sqrt(1 - correlation) * own
+
+
+def _is_leak(leak: Leak, number: int) -> bool:
+    rng = stream(0, "verdict", str(leak), leak.size, number)
+    member = np.arange(2 * leak.size) < leak.size
+    lifted = EXPOSED * (member & (rng.random(len(member)) < leak.exposed)) + leak.shift * member
+    return max_test(scores(rng, member, 0.8) + lifted, member).p_value <= LEVEL
+
+
+def _covered(size: int, correlation: float, number: int) -> tuple[bool, bool]:
+    """Whether the limits of the attack with the highest lower one hold its true AUC, and TPR."""
+    rng = stream(0, "limits", f"{correlation}", size, number)
+    member = np.arange(2 * size) < size
+    found = scores(rng, member, correlation) + SHIFT * member
+    confidence = 1 - LEVEL / ATTACKS
+    auc = max((membership.auc(one, member, confidence) for one in found), key=lambda e: e.low)
+    tpr = max(
+        (membership.tpr_at_fpr(one, member, 0.1, confidence) for one in found),
+        key=lambda e: (e.low, e.value),
+    )
+    true_auc = float(special.ndtr(SHIFT / math.sqrt(2)))
+    true_tpr = float(stats.norm.sf(stats.norm.isf(0.1) - SHIFT))
+    return true_auc in auc, true_tpr in tpr
+
+
+def _rate(count: int, audits: int) -> str:
+    low, high = clopper_pearson(count, audits)
+    return f"{count / audits:.3f} ({low:.3f} to {high:.3f})"
