@@ -1,5 +1,6 @@
 """An audit as a terminal shows it, and as one JSON object for programs."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pydantic
@@ -44,7 +45,10 @@ def show(audit: Audit | LeaveOneOut | FederatedAudit) -> None:
     for check in audit.checks:
         if check.verdict == "warning":
             console.print(f"[yellow]Warning, {escape(check.name)}:[/yellow] {escape(check.text)}")
-    console.print(_table(audit))
+    if any(finding.status is Status.DONE for finding in audit.findings):
+        console.print(_table(audit))
+    for line in _lost(audit):
+        console.print(line)
     for line in up_to(audit.findings, COLUMNS.values()):
         console.print(escape(line))
 
@@ -76,10 +80,17 @@ def _table(audit: Audit) -> Table:
         if finding.status is Status.DONE:
             cells = [_cell(finding, name) for name in COLUMNS.values()]
             table.add_row(_name(finding), *cells, _controls(entry.control))
-        else:
-            row = f"{_name(finding)}\n[red]{finding.status}[/red]: {escape(finding.reason)}"
-            table.add_row(row, *("" for _ in COLUMNS), "")
     return table
+
+
+def _lost(audit: Audit) -> Iterator[str]:
+    """A line for each reason why attacks did not run, with their names."""
+    attacks: dict[tuple[Status, str], list[str]] = {}
+    for finding in audit.findings:
+        if finding.status is not Status.DONE:
+            attacks.setdefault((finding.status, finding.reason), []).append(_name(finding))
+    for (status, reason), names in attacks.items():
+        yield f"[red]{str(status).capitalize()}[/red]: {', '.join(names)}: {escape(reason)}"
 
 
 def _name(finding: Finding) -> str:

@@ -220,9 +220,9 @@ def saturation(subject: Subject) -> Check:
     return Check(
         "saturation",
         Verdict.WARNING,
-        f"{share:.0%} of the answers read exactly one and cannot be ranked, which hides the most "
-        "memorised records. If the model has logits, let it give those, and say so with "
-        'output = "logits".',
+        f"{share:.0%} of the predictions read exactly one and cannot be ranked, which hides the "
+        "most memorised records. An attacker tosses a coin among them, and so do the figures. If "
+        'this is a network, let it give logits, and say so with output = "logits".',
     )
 
 

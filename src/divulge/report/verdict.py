@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float64
 
 from divulge.core import Check, Measured, Membership, Scores, Verdict
 from divulge.metrics import measure, power
@@ -57,9 +58,9 @@ class _Evidence:
     p_value: float
     """Corrected for all attacks."""
     statistic: int
-    """Which of `STATISTICS` deviates most from chance."""
+    """Which of `STATISTICS` is spoken of."""
     deviation: float
-    """How far, in standard deviations."""
+    """The largest of them, in standard deviations."""
     backwards: bool
     """Its AUC lies as far below chance as would be a find above it."""
 
@@ -179,14 +180,25 @@ def _nothing(rows: Sequence[AttackRow], checks: Sequence[Check], confounding: st
 
 
 def _weigh(row: AttackRow, test: MaxTest, k: int) -> _Evidence:
-    statistic = int(np.argmax(test.deviation[k]))
+    statistic = _telling(test.deviation[k], test.critical)
     return _Evidence(
         row=row,
         p_value=float(test.p[k]),
         statistic=statistic,
-        deviation=float(test.deviation[k, statistic]),
+        deviation=float(test.deviation[k].max()),
         backwards=float(test.deviation[k, 0]) < -test.critical,
     )
+
+
+def _telling(deviation: Float64[np.ndarray, " statistics"], critical: float) -> int:
+    """The statistic to speak of: the AUC if it shows a leak, else the most telling top.
+
+    Of tops that are equally telling, as where scores tie, the largest says most.
+    """
+    if deviation[0] > critical or not (deviation > critical).any():
+        return 0
+    tops = np.round(deviation[1:], 6)
+    return len(tops) - int(np.argmax(tops[::-1]))
 
 
 def _speaker(evidence: Sequence[_Evidence]) -> _Evidence:
