@@ -123,10 +123,10 @@ def bounded(
         the mean of a bounded random variable (arXiv 1905.06208), definition 1.
 
     Examples:
-        >>> bounded([1.0] * 8) == clopper_pearson(8, 8)
-        True
+        >>> [round(limit, 3) for limit in (*bounded([1.0] * 8), *clopper_pearson(8, 8))]
+        [0.631, 1.0, 0.631, 1.0]
         >>> [round(limit, 3) for limit in bounded([0.9, 1.0, 0.8, 1.0])]
-        [0.379, 0.988]
+        [0.366, 0.99]
     """
     tail = (1 - confidence) / 2
     mirrored = [smallest + largest - value for value in values]
@@ -142,7 +142,7 @@ def _upper_limit(values: Sequence[float], largest: float, error: float) -> float
     def excess(limit: float) -> float:
         return _chance_below([*values, largest], limit) - (1 - error)
 
-    return float(optimize.brentq(excess, least, largest, xtol=1e-12))
+    return float(optimize.brentq(excess, least, largest, xtol=1e-8 * (largest - least)))
 
 
 def _chance_below(values: Sequence[float], limit: float) -> float:
@@ -151,17 +151,20 @@ def _chance_below(values: Sequence[float], limit: float) -> float:
     Such weights are independent exponential times over their sum. So the question is whether the
     values below the limit, each with its distance times such a time, last longer in all than those
     above. Exponential times forget how long they have lasted: whichever of two ends first, the
-    other begins anew, which gives a recursion of weighted means.
+    other begins anew. So with i values above and j below, the chance is a weighted mean of those
+    with i - 1 and j, and with i and j - 1.
     """
-    above = [value - limit for value in values if value > limit]
-    below = np.array([limit - value for value in values if value < limit])
-    chances = np.ones(len(below) + 1)
-    for one in above:
-        first = (below / (one + below)).tolist()  # the one above ends before the one below
-        row = [0.0]
-        for share, chance in zip(first, chances[1:].tolist(), strict=True):
-            row.append(share * chance + (1 - share) * row[-1])
-        chances = np.array(row)
+    each = np.asarray(values, np.float64) - limit
+    above, below = each[each > 0], -each[each < 0][::-1]
+    chances = np.zeros(len(above) + 1)  # by i, for all pairs of one sum i + j after another
+    chances[0] = 1.0
+    for both in range(2, len(above) + len(below) + 1):
+        first, last = max(1, both - len(below)), min(len(above), both - 1)
+        start = len(below) - both
+        up, down = above[first - 1 : last], below[start + first : start + last + 1]
+        share = down / (up + down)  # the one above ends before the one below
+        before = chances[first - 1 : last], chances[first : last + 1]
+        chances[first : last + 1] = share * before[0] + (1 - share) * before[1]
     return float(chances[-1])
 
 
