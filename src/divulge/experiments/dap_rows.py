@@ -11,6 +11,9 @@ MINUTES: Mapping[Size, int] = {"small": 8, "medium": 400, "full": 20000}
 
 _SETS = {"CIFAR-10": "cifar10", "CIFAR-100": "cifar100", "Fashion-MNIST": "fashion_mnist"}
 
+PAIRS = tuple((f"{title}: baseline, by AOP", f"{title}: DAP_v") for title in _SETS)
+"""Plain training, given the choice of the epoch that the paper gives its own method alone."""
+
 Rows = Mapping[str, tuple[str, Mapping[str, Any]]]
 
 

@@ -1,6 +1,6 @@
 """DAP's table 3: accuracy over privacy."""
 
-from divulge.experiments.dap_rows import DIFFERS, MINUTES, SEEDS, UNITS, figures, rows
+from divulge.experiments.dap_rows import DIFFERS, MINUTES, PAIRS, SEEDS, UNITS, figures, rows
 from divulge.experiments.table import Table
 
 _PAPER = {
@@ -28,6 +28,7 @@ TABLE = Table(
     units=UNITS,
     nested=False,
     kinds=dict.fromkeys(_COLUMNS, "normal"),
+    pairs=PAIRS,
     seeds=SEEDS,
     minutes=MINUTES,
     differs=DIFFERS,
