@@ -174,7 +174,9 @@ def interval(estimate: Estimate) -> str:
         '0.500 (0.250 to 0.750)'
     """
     high = estimate.value if estimate.high is None else estimate.high
-    return f"{estimate.value:.3f} ({estimate.low:.3f} to {high:.3f})"
+    # adding zero turns the minus zero of a rounded small negative into zero
+    value, low, high = (round(part, 3) + 0.0 for part in (estimate.value, estimate.low, high))
+    return f"{value:.3f} ({low:.3f} to {high:.3f})"
 
 
 def figure(cell: Cell) -> str:
