@@ -29,6 +29,7 @@ from benchmarks import (
     raifle_curve,
     raifle_images,
     shadow_quality,
+    table_intervals,
     threshold_signals,
     which_client,
 )
@@ -74,6 +75,7 @@ BENCHMARKS = {
     "genotype-kernel": Benchmark(genotype_kernel.SUMMARY, genotype_kernel.run),
     "full-width": Benchmark(full_width.SUMMARY, full_width.run),
     "label-noise": Benchmark(label_noise.SUMMARY, label_noise.run),
+    "table-intervals": Benchmark(table_intervals.SUMMARY, table_intervals.run),
     "partial": Benchmark(partial_knowledge.SUMMARY, partial_knowledge.run),
     "dp-sgd": Benchmark(dp_sgd.SUMMARY, dp_sgd.run),
     "decaf": Benchmark(decaf.SUMMARY, decaf.run),

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from divulge.core import Estimate
 from divulge.experiments import figures, privacy_utility
-from divulge.experiments.outcome import Cell, Outcome, interval, read
+from divulge.experiments.outcome import Cell, Outcome, figure, interval, read
 from divulge.experiments.table import TABLES
 from divulge.report.figures import render
 
@@ -159,8 +158,9 @@ def _line(claim: Mapping[str, Any], outcomes: Mapping[str, Outcome], folder: str
         for key in ("same", "other")
         if key in claim
     }
-    shown = {key: f"[{_shown(cell)}]({folder}{name}.md)" for key, cell in found.items()}
+    shown = {key: f"[{figure(cell)}]({folder}{name}.md)" for key, cell in found.items()}
     other = f"{shown['other']} {claim['how']}" if "other" in found else ""
+    other += _paired(outcomes[name], claim)
     return f"{start} {shown.get('same', 'not tried')} | {other} |"
 
 
@@ -169,5 +169,8 @@ def _cell(outcome: Outcome, row: str, column: str) -> Cell:
     return found
 
 
-def _shown(cell: Cell) -> str:
-    return interval(cell.ours) if isinstance(cell.ours, Estimate) else "not measured"
+def _paired(outcome: Outcome, claim: Mapping[str, Any]) -> str:
+    """How far the other method is from the paper's, where both were measured on the same units."""
+    name = f"{claim.get('other')}, less {claim.get('same')}"
+    found = [one for one in outcome.pairs.get(name, ()) if one.column == claim["column"]]
+    return "".join(f"; difference {interval(one.ours)}" for one in found if one.ours is not None)

@@ -82,6 +82,25 @@ def test_stored_runs_are_of_todays_tables_and_of_a_known_commit(path: Path) -> N
     for cell in outcome.cells:
         assert cell.paper == published.get((cell.row, cell.column))
     assert re.fullmatch("[0-9a-f]{12}", outcome.made.commit), "run it from a clean checkout"
+    assert list(outcome.pairs) == [f"{one}, less {other}" for one, other in table.pairs]
+    assert outcome.intervals.startswith("95 % intervals are over ")
+
+
+@pytest.mark.parametrize("path", sorted((DOCS / "results").glob("*.json")), ids=named)
+def test_no_stored_interval_is_a_point_but_by_definition(path: Path) -> None:
+    outcome = read(path)
+    rows = {row.name: row for row in find(path.stem).rows}
+    common = find(path.stem).common
+    for cell in (*outcome.cells, *outcome.differences):
+        if cell.ours is None:
+            continue
+        assert cell.ours.high is not None
+        printed = {f"{limit:.3f}" for limit in (cell.ours.low, cell.ours.high)}
+        if cell.kind == "mean":
+            assert len(printed) == 2, f"{cell.row}, {cell.column}"
+        if cell.kind == "by definition":
+            named_by = rows[cell.row].by_definition if cell.row in rows else common
+            assert cell.column in named_by
 
 
 @pytest.mark.parametrize("name", sorted(main.commands))

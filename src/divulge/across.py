@@ -72,12 +72,10 @@ class LeaveOneOut:
         """
         return {label: self._means(label) for label in self._by_attack()}
 
-    def _means(
-        self, label: str, confidence: float = intervals.CONFIDENCE
-    ) -> Mapping[str, Estimate]:
+    def _means(self, label: str, best_of: int = 1) -> Mapping[str, Estimate]:
         findings = self._by_attack()[label]
         return {
-            name: mean(name, [finding.metrics[name] for finding in findings], confidence)
+            name: mean(name, [finding.metrics[name] for finding in findings], best_of)
             for name in findings[0].metrics
             if all(name in finding.metrics for finding in findings)
         }
@@ -112,9 +110,8 @@ class LeaveOneOut:
             )
             for audit in self.targets
         ]
-        confidence = 1 - (1 - intervals.CONFIDENCE) / max(1, len(done))
         together = {
-            words.plain(label): Measured(self._means(label, confidence), {}) for label in done
+            words.plain(label): Measured(self._means(label, len(done)), {}) for label in done
         }
         rows = [_worst(rows) for rows in zip(*(one.attacks for one in summaries), strict=True)]
         checks: dict[str, Check] = {}
@@ -257,19 +254,25 @@ def _plan(path: Path) -> Plan:
     return plan
 
 
-def mean(name: str, each: Sequence[Estimate], confidence: float = intervals.CONFIDENCE) -> Estimate:
+def mean(name: str, each: Sequence[Estimate], best_of: int = 1) -> Estimate:
     """The mean over targets with Student's interval, which ends where the metric's range does.
 
     Where all targets show the same, as none of any thousand records, they say nothing of how much
     they differ: then the interval is the widest that one of them gives by itself.
 
+    The highest of several means is too high on average. With ``best_of`` the intervals of all
+    attacks hold at once with 95 % (Bonferroni), and so does that of whichever is the highest.
+
     Args:
         name: of the metric.
         each: one a target.
-        confidence: of the interval.
+        best_of: how many attacks it was chosen from.
+
+    References:
+        Dunn (1961), Multiple comparisons among means, section 3.
     """
     values = [estimate.value for estimate in each]
-    low, high = intervals.mean(values, confidence)
+    low, high = intervals.mean(values, 1 - (1 - intervals.CONFIDENCE) / best_of)
     if low == high:
         low = min(estimate.low for estimate in each)
         high = max(one.value if one.high is None else one.high for one in each)

@@ -62,11 +62,10 @@ def test_each_cell_has_its_repeats_and_all_manipulations_the_same_users(tmp_path
     assert np.mean(found["none"]["linear 1x"]) > np.mean(found["raifle"]["linear 1x"])  # noise
 
 
-def test_looks_are_those_of_every_version(tmp_path: Path) -> None:
-    asked: list[tuple[Manipulation, int]] = [("fgsm", 1), ("raifle", 2)]
-    for how, versions in asked:
+def test_an_image_counts_once_however_many_versions_it_has(tmp_path: Path) -> None:
+    for how in ("fgsm", "raifle"):
         found = experiment.looked_at(0, "small", tmp_path, model="cifar-network", manipulation=how)
-        assert len(found["SSIM"]) == len(found["PSNR"]) == versions * 16
+        assert len(found["SSIM"]) == len(found["PSNR"]) == 16
         assert max(found["SSIM"]) < 1
 
 

@@ -43,36 +43,22 @@ def test_figures_stand_beside_the_papers_with_intervals(tmp_path: Path) -> None:
     done = measured(tmp_path / "run")
     one, other, none, *broken = done.cells
     assert isinstance(one.ours, Estimate)
-    assert (one.ours.value, one.paper, one.difference) == (1.0, 0.5, 0.5)  # of 0, 1, 1 and 2
+    assert (one.ours.value, one.paper, one.difference) == (1.0, 0.5, 0.5)  # of 0.5 and 1.5
     assert one.covers
-    assert one.ours.low == 0.0  # Student's, from -0.299, cut at what can be
-    assert one.ours.high == pytest.approx(2.2992, abs=1e-3)
+    assert one.units == 2  # each the mean of two seeds
+    assert one.ours.low == 0.0  # Student's, from -5.35, cut at what can be
+    assert one.ours.high == pytest.approx(1 + stats.t.ppf(0.975, 1) / 2)
     assert (other.paper, other.difference, other.covers) == (None, None, False)
     assert none.ours is None
-    assert none.reason == "0 values, of 2 needed"
+    assert none.reason == "0 units, of 2 needed"
     assert {cell.reason for cell in broken} == {"expected data, got none"}
-    # the second column is 0 twice: a rate with the interval that two trials support
+    # the second column is 0 of two units: the interval that two trials support
     assert other.ours is not None
     assert other.ours.high == pytest.approx(1 - 0.025**0.5)
     text = (tmp_path / "run" / "table.md").read_text(encoding="utf-8")
-    assert "| 1.000 (0.000 to 2.299); paper 0.500, +0.500 |" in text
+    assert "| 1.000 (0.000 to 7.353); paper 0.500, +0.500 |" in text
     assert "Not measured (expected data, got none): broken" in text
     assert "What differs: everything" in text
-
-
-def test_zeros_and_ones_are_a_rate_with_an_exact_interval() -> None:
-    found = reproducing._mean([1.0, 0.0, 1.0, 1.0], 0.0, 1.0)
-    exact = stats.binomtest(3, 4).proportion_ci(method="exact")
-    assert found.value == 0.75
-    assert (found.low, found.high) == pytest.approx((exact.low, exact.high))
-
-
-@pytest.mark.parametrize(("value", "smallest", "largest"), [(0.0, -1.0, 1.0), (1.0, 0.0, 100.0)])
-def test_differences_of_zero_and_ratios_of_one_are_no_rates(
-    value: float, smallest: float, largest: float
-) -> None:
-    found = reproducing._mean([value] * 3, smallest, largest)
-    assert (found.value, found.low, found.high) == (value, value, value)
 
 
 def test_what_was_written_can_be_read_and_says_how_it_was_made(tmp_path: Path) -> None:
@@ -150,21 +136,23 @@ def test_the_command_prints_json_last_and_resumes(
     command = ["reproduce", "trial", "--processes", "1"]
     said = CliRunner().invoke(main, [*command, "--format", "json"])
     answer: dict[str, Any] = json.loads(said.stdout.splitlines()[-1])
-    assert set(answer) == {"table", "cells"}
+    assert set(answer) == {"table", "cells", "differences"}
     assert answer["table"] == "trial"
     assert answer["cells"][0] == {
         "row": "low",
         "column": "one",
         "ours": 1.0,
         "low": 0.0,
-        "high": pytest.approx(1 + 1.2992, abs=1e-3),  # Student's, of 4 values of variance 2/3
+        "high": pytest.approx(7.353, abs=1e-3),  # Student's, of 2 units, one apart
         "deviation": None,
         "paper": 0.5,
+        "units": 2,
+        "kind": "mean",
     }
     assert (tmp_path / "runs" / "trial-small-001" / "table.json").is_file()
     again = CliRunner().invoke(main, [*command, "--resume"])
     assert again.exit_code == 0
-    assert "0.000 to 2.299" in again.stdout
+    assert "0.000 to 7.353" in again.stdout
     assert "+0.500" in again.stdout
     assert not (tmp_path / "runs" / "trial-small-002").exists()
     assert len(calls) == 6
@@ -196,6 +184,6 @@ def test_rows_may_share_a_folder_and_show_how_far_values_spread(
     monkeypatch.setattr(trial, "TABLE", sharing)
     done = measured(tmp_path)
     assert (tmp_path / "shared").read_text(encoding="utf-8") == "once"
-    assert done.cells[0].deviation == pytest.approx((2 / 3) ** 0.5)
-    assert " ± 0.816" in (tmp_path / "table.md").read_text(encoding="utf-8")
+    assert done.cells[0].deviation == pytest.approx(0.5**0.5)
+    assert " ± 0.707" in (tmp_path / "table.md").read_text(encoding="utf-8")
     assert read(tmp_path / "table.json") == done

@@ -13,7 +13,7 @@ def work(seed: int, size: str, *, offset: float) -> dict[str, list[float]]:
     calls.append((seed, size))
     if offset < 0:
         raise DataError("expected data, got none")
-    return {"one": [offset + seed, offset + seed + 1], "other": [offset]}
+    return {"one": [offset + seed, offset + seed + 1], "other": [offset, offset]}
 
 
 def whoami(seed: int, size: str) -> dict[str, list[float]]:
@@ -34,8 +34,10 @@ TABLE = Table(
     columns=("one", "other", "none"),
     rows=(Row("low", {"offset": 0.0}, {"one": 0.5}), Row("broken", {"offset": -1.0})),
     work=f"{__name__}:work",
+    units="values",
     seeds={"small": 2, "medium": 2, "full": 3},
     minutes={"small": 0, "medium": 0, "full": 0},
     differs=dict.fromkeys(("small", "medium", "full"), "everything"),
+    kinds={"one": "normal"},
     largest={"one": 9.0},
 )

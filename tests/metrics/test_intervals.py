@@ -1,7 +1,20 @@
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
-from divulge.metrics.intervals import Interval, clopper_pearson, combine, lower_limit, wilson
+from divulge.metrics.intervals import (
+    Interval,
+    bounded,
+    clopper_pearson,
+    clustered,
+    combine,
+    lower_limit,
+    mean,
+    mean_within,
+    wilson,
+)
 
 
 @pytest.mark.parametrize(("hits", "trials"), [(0, 10), (1, 10), (5, 10), (10, 10), (37, 1000)])
@@ -23,3 +36,50 @@ def test_independent_reasons_add_in_quadrature() -> None:
     low, high = combine(0.5, *parts)
     assert low == pytest.approx(0.5 - (0.3**2 + 0.4**2) ** 0.5)
     assert high == pytest.approx(0.5 + (0.4**2 + 0.3**2) ** 0.5)
+
+
+@pytest.mark.parametrize(("hits", "trials"), [(0, 1), (0, 8), (3, 8), (8, 8), (59, 60)])
+def test_the_interval_of_bounded_values_is_exact_for_zeros_and_ones(hits: int, trials: int) -> None:
+    values = [1.0] * hits + [0.0] * (trials - hits)
+    assert bounded(values) == pytest.approx(clopper_pearson(hits, trials), abs=1e-6)
+
+
+@given(st.lists(st.integers(-10, 10).map(lambda k: k / 10), min_size=1, max_size=6))
+def test_the_interval_of_bounded_values_is_that_of_random_weights(values: list[float]) -> None:
+    low, high = bounded(values, -1.0, 1.0)
+    assert -1 <= low <= np.mean(values) + 1e-6
+    assert np.mean(values) - 1e-6 <= high <= 1
+    weights = np.random.default_rng(0).dirichlet(np.ones(len(values) + 1), 4000)
+    # of 4000 draws 2.5 % lie beyond each limit: four standard errors either way
+    slack = 4 * (0.025 * 0.975 / 4000) ** 0.5
+    if high - min(values) > 1e-3:
+        assert (weights @ [*values, 1.0] <= high + 1e-6).mean() > 0.975 - slack
+        assert (weights @ [*values, 1.0] < high - 1e-4).mean() < 0.975 + slack
+    if max(values) - low > 1e-3:
+        assert (weights @ [*values, -1.0] >= low - 1e-6).mean() > 0.975 - slack
+        assert (weights @ [*values, -1.0] > low + 1e-4).mean() < 0.975 + slack
+
+
+@pytest.mark.parametrize("n", [5, 10, 24])
+@pytest.mark.parametrize("odd", [0.0, 0.5, 0.9])
+def test_the_interval_of_bounded_values_covers_near_the_end(n: int, odd: float) -> None:
+    """One in ten is odd, the rest are 1: Student's interval covers 42 to 92 % there."""
+    rng, runs = np.random.default_rng(0), 400
+    drawn = np.where(rng.random((runs, n)) < 0.1, odd, 1.0)
+    truth = 0.9 + 0.1 * odd
+    covered = np.mean([low <= truth <= high for low, high in map(bounded, drawn.tolist())])
+    assert covered > 0.95 - 3 * (0.95 * 0.05 / runs) ** 0.5
+
+
+def test_values_that_do_not_differ_leave_the_doubt_of_any_distribution() -> None:
+    assert mean_within([0.5] * 3, 0.0, 1.0) == bounded([0.5] * 3)
+    low, high = mean([0.1, 0.9, 0.8])
+    assert mean_within([0.1, 0.9, 0.8], 0.0, 1.0) == (max(0.0, low), min(1.0, high))
+
+
+def test_groups_alike_with_different_trials_are_worth_all_their_trials() -> None:
+    trials = np.full(5, 73)
+    assert clustered(np.full(5, 46), trials) == pytest.approx(clopper_pearson(5 * 46, 5 * 73))
+    # one hit more changes little: neither limit jumps
+    other = clustered(np.array([47, 46, 46, 46, 46]), trials)
+    assert other == pytest.approx(clopper_pearson(5 * 46, 5 * 73), abs=0.01)

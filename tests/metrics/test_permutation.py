@@ -4,9 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from divulge.metrics import membership
-from divulge.metrics.permutation import p_value
+from divulge.metrics.permutation import combine, p_value
 
 
 def test_comes_close_to_all_permutations() -> None:
@@ -63,3 +64,14 @@ def test_is_small_as_rarely_as_it_says_where_a_pipeline_fits_noise() -> None:
         found.append(p_value(fitted, member, np.zeros(16, np.int64), rng, times=19))
     # at most the promised error: 5 % of 200 is 10, and 21 or more have a chance of 0.1 %
     assert sum(p <= 0.05 for p in found) <= 20
+
+
+def test_p_values_are_combined_as_fisher_did_and_keep_their_size() -> None:
+    drawn = np.random.default_rng(0).random((2000, 5))
+    for row in drawn[:20]:
+        assert combine(row.tolist()) == pytest.approx(stats.combine_pvalues(row).pvalue)
+    coarse = np.ceil(drawn * 20) / 20  # permutation p-values have few levels
+    for levels in (drawn, coarse):
+        called = np.mean([combine(row) <= 0.05 for row in levels.tolist()])
+        assert called <= 0.05 + 3 * (0.05 * 0.95 / 2000) ** 0.5
+    assert combine([1.0] * 5) == 1.0

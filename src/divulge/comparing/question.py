@@ -114,7 +114,13 @@ def asked(
         seed=seed,
         lambdas=lambdas,
         defences=tuple(
-            Entered(rival.name, _run(rival, one), _described(rival), rival.network)
+            Entered(
+                rival.name,
+                _run(rival, one),
+                _described(rival),
+                rival.network,
+                _same_labels(rival, entered[0]),
+            )
             for rival, one in questions
         ),
         settings=settings,
@@ -128,6 +134,14 @@ def _run(rival: Rival, asked: Question) -> str:
     """The folder of a rival's audits, named after all that its models' answers depend on."""
     slug = re.sub(r"[^a-z0-9]+", "-", rival.name.lower()).strip("-")[:40] or "defence"
     return f"{FOLDER}/{slug}-{asked.plan.challenge[:12]}"
+
+
+def _same_labels(rival: Rival, first: Rival) -> bool:
+    """Whether both train alike, and no answer defence of theirs ever changes a label."""
+    behind = [one.plan.answers for one in (rival, first) if one.plan.answers is not None]
+    return rival.plan.fingerprint == first.plan.fingerprint and all(
+        one.keeps_label for one in behind
+    )
 
 
 def _described(rival: Rival) -> str:

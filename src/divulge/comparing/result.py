@@ -30,6 +30,8 @@ class Entered:
     """What tells this way to train and to answer from others."""
     network: str
     """What builds its network, as ``file.py:name``; empty where nobody said."""
+    same_labels: bool = False
+    """It trains as the first does, and what changes its answers keeps every label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +61,12 @@ class Compared:
     @property
     def accuracy(self) -> Estimate:
         """On records that a target was not trained on: the mean over targets."""
-        return self._accuracy("non-members")
+        return across.mean("accuracy", self._accuracies("non-members"))
 
     @property
     def train_accuracy(self) -> Estimate:
         """On the records that a target was trained on."""
-        return self._accuracy("members")
+        return across.mean("accuracy", self._accuracies("members"))
 
     @cached_property
     def left_out(self) -> Mapping[str, str]:
@@ -79,13 +81,14 @@ class Compared:
 
     @cached_property
     def strongest(self) -> Mapping[str, rivals.Strongest]:
-        """By metric, the attack with the highest mean of those that count."""
+        """By metric, the attack with the highest mean; its interval allows for the choice."""
         counts = [f for f in self.audits.findings if f.label not in self.left_out]
         best = {}
         for name in dict.fromkeys(name for finding in counts for name in finding.metrics):
             measured = [finding for finding in counts if name in finding.metrics]
             top = max(measured, key=lambda finding, name=name: finding.metrics[name].value)  # type: ignore[misc]
-            best[name] = rivals.Strongest(top.label, top.metrics[name])
+            estimate = across.mean(name, self._each(name, top.label), len(measured))
+            best[name] = rivals.Strongest(top.label, estimate)
         return best
 
     def aop(self, weight: float) -> Estimate | None:
@@ -120,28 +123,28 @@ class Compared:
         )
 
     def less(self, first: "Compared") -> dict[str, Estimate]:
-        """Accuracy and metrics less those of another, whose targets have the same records."""
-        names = [
-            name for name in rivals.SHOWN if name in self.strongest and name in first.strongest
-        ]
-        return {
-            name: across.difference(self._each(name), first._each(name))
-            for name in ("accuracy", *names)
-        }
+        """Accuracy and metrics less those of another, whose targets have the same records.
 
-    def _each(self, name: str) -> list[Estimate]:
-        """Of every target the accuracy, or a metric of the attack that is strongest by it."""
+        A difference that is zero by definition has an interval of zero width, and no other has.
+        """
+        names = [n for n in rivals.SHOWN if n in self.strongest and n in first.strongest]
+        each = {name: (self._each(name), first._each(name)) for name in ("accuracy", *names)}
+        found = {name: across.difference(*pair) for name, pair in each.items()}
+        if self.entered.same_labels and each["accuracy"][0] == each["accuracy"][1]:
+            found["accuracy"] = Estimate(0.0, 0.0, 0.0)  # of the same models, and their labels
+        return found
+
+    def _each(self, name: str, attack: str = "") -> list[Estimate]:
+        """Of every target the accuracy, or a metric of an attack: if not named, the strongest."""
         if name == "accuracy":
             return self._accuracies("non-members")
+        attack = attack or self.strongest[name].attack
         return [
             finding.metrics[name]
             for audit in self.audits.targets
             for finding in audit.findings
-            if finding.label == self.strongest[name].attack
+            if finding.label == attack
         ]
-
-    def _accuracy(self, group: str) -> Estimate:
-        return across.mean("accuracy", self._accuracies(group))
 
     def _accuracies(self, group: str) -> list[Estimate]:
         checks = [check for audit in self.audits.targets for check in audit.checks]

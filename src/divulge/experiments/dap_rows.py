@@ -5,10 +5,14 @@ from typing import Any
 
 from divulge.experiments.table import Row, Size
 
+UNITS = "pools of records, each the mean over its models"
 SEEDS: Mapping[Size, int] = {"small": 3, "medium": 5, "full": 5}
 MINUTES: Mapping[Size, int] = {"small": 8, "medium": 400, "full": 20000}
 
 _SETS = {"CIFAR-10": "cifar10", "CIFAR-100": "cifar100", "Fashion-MNIST": "fashion_mnist"}
+
+PAIRS = tuple((f"{title}: baseline, by AOP", f"{title}: DAP_v") for title in _SETS)
+"""Plain training, given the choice of the epoch that the paper gives its own method alone."""
 
 Rows = Mapping[str, tuple[str, Mapping[str, Any]]]
 
@@ -88,18 +92,22 @@ DIFFERS: Mapping[Size, str] = {
 }
 
 
-def rows(column: str, paper: Mapping[str, Mapping[str, float]]) -> tuple[Row, ...]:
+def rows(
+    column: str, paper: Mapping[str, Mapping[str, float]], against: tuple[str, ...] = ()
+) -> tuple[Row, ...]:
     """All rows of the three sets, each as the paper has it and with its epoch chosen by AOP.
 
     Args:
         column: which of ours the paper has.
         paper: its figures, by set and name of a row.
+        against: columns that compare with the baseline, and say nothing of itself.
     """
     return tuple(
         Row(
             f"{title}: {name}",
             {"data": data, **settings},
             {column: paper[title][theirs]} if theirs in paper[title] else {},
+            against if name in ("baseline", "baseline, by AOP") else (),
         )
         for title, data in _SETS.items()
         for name, (theirs, settings) in _rows_of(data).items()

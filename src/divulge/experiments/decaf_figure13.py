@@ -5,9 +5,11 @@ from divulge.experiments.decaf_rows import (
     BRIEF,
     COLUMNS,
     FEWER,
+    KINDS,
     LARGEST,
     PUBLISHED,
     UNIFORM,
+    UNITS,
     differs,
 )
 from divulge.experiments.table import Row, Size, Table
@@ -50,6 +52,12 @@ TABLE = Table(
         for name, attack in SHOWN.items()
     ),
     work="divulge.experiments.decaf_users:measured",
+    units=UNITS,
+    kinds=KINDS,
+    pairs=tuple(
+        (f"{data}, {network}, divulge, refined", f"{data}, {network}, the paper's method")
+        for data, network in PAPER
+    ),
     seeds=SEEDS,
     minutes={"small": 2, "medium": 100, "full": 3000},
     differs=differs(

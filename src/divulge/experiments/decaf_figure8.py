@@ -4,15 +4,18 @@ from divulge.experiments.decaf_rows import (
     BRIEF,
     COLUMNS,
     FEWER,
+    KINDS,
     LARGEST,
     MNIST,
     PUBLISHED,
+    UNITS,
     differs,
 )
 from divulge.experiments.table import Row, Size, Table
 
 SEEDS: dict[Size, int] = {"small": 1, "medium": 2, "full": 5}
 USUAL = 64
+WIDTHS = (16, USUAL, 256, 1024)
 
 TABLE = Table(
     title="Decaf by width of the last layer: class shares of ten users of MNIST",
@@ -26,10 +29,16 @@ TABLE = Table(
             {"attack": attack, "width": width},
             MNIST if width == USUAL and attack == PUBLISHED else {},
         )
-        for width in (16, USUAL, 256, 1024)
+        for width in WIDTHS
         for name, attack in (("the paper's method", PUBLISHED), ("divulge, refined", BRIEF))
     ),
     work="divulge.experiments.decaf_users:measured",
+    units=UNITS,
+    kinds=KINDS,
+    pairs=tuple(
+        (f"divulge, refined, {number} inputs", f"the paper's method, {number} inputs")
+        for number in WIDTHS
+    ),
     seeds=SEEDS,
     minutes={"small": 1, "medium": 200, "full": 500},
     differs=differs(SEEDS, FEWER, "widths are ours, since the copy that we have lacks the paper's"),

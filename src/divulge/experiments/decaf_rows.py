@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from divulge.experiments.table import Row, Size, Table
+from divulge.experiments.table import Kind, Row, Size, Table
 
 TEN = (
     (12, 12, 12, 12, 12, 12, 12, 12, 12, 12),
@@ -22,6 +22,9 @@ TEN = (
 COLUMNS = ("L1", "L2", "L∞", "null classes right")
 LARGEST = {"L1": 2.0, "L2": 2**0.5}
 """Of distances between two sets of shares."""
+KINDS: Mapping[str, Kind] = dict.fromkeys(("L1", "L2", "L∞"), "normal")
+UNITS = "users"
+"""Their class shares are the same in every seed; records and training differ."""
 MNIST = dict(zip(COLUMNS, (0.1849, 0.0790, 0.0510, 1.0), strict=True))
 """The paper's means over the users of table III."""
 
@@ -107,6 +110,13 @@ def users_table(
         largest=LARGEST,
         rows=tuple(rows),
         work="divulge.experiments.decaf_users:measured",
+        units=UNITS,
+        kinds=KINDS,
+        pairs=tuple(
+            (f"{name}, {optimiser}", f"the paper's method, {optimiser}")
+            for optimiser in RATES
+            for name in ("divulge, refined", "uniform over detected classes")
+        ),
         seeds=seeds,
         minutes={"small": minutes, "medium": 200, "full": 500},
         differs=differs(seeds, *more),

@@ -1,6 +1,13 @@
 """Decaf's table XI and figure 14: dropout and DP-SGD, what they cost and what they hide."""
 
-from divulge.experiments.decaf_rows import BRIEF, COLUMNS, LARGEST, PUBLISHED, differs
+from divulge.experiments.decaf_rows import (
+    BRIEF,
+    COLUMNS,
+    KINDS,
+    LARGEST,
+    PUBLISHED,
+    differs,
+)
 from divulge.experiments.table import Row, Size, Table
 
 SEEDS: dict[Size, int] = {"small": 1, "medium": 2, "full": 5}
@@ -31,6 +38,12 @@ TABLE = Table(
         for name, attack in (("the paper's method", PUBLISHED), ("divulge, refined", BRIEF))
     ),
     work="divulge.experiments.decaf_users:defended",
+    units="users (for the accuracy: test images)",
+    common=(ACCURACY,),
+    kinds=KINDS,
+    pairs=tuple(
+        (f"{defence}, divulge, refined", f"{defence}, the paper's method") for defence in DEFENCES
+    ),
     seeds=SEEDS,
     minutes={"small": 2, "medium": 60, "full": 150},
     differs=differs(

@@ -1,6 +1,15 @@
 """Decaf's tables XIV and XV: users of MNIST, without a step of the published method."""
 
-from divulge.experiments.decaf_rows import COLUMNS, LARGEST, MNIST, PUBLISHED, RATES, differs
+from divulge.experiments.decaf_rows import (
+    COLUMNS,
+    KINDS,
+    LARGEST,
+    MNIST,
+    PUBLISHED,
+    RATES,
+    UNITS,
+    differs,
+)
 from divulge.experiments.table import Row, Size, Table
 
 PAPER = {
@@ -25,6 +34,18 @@ TABLE = Table(
         for step, published in PAPER.items()
     ),
     work="divulge.experiments.decaf_users:measured",
+    units=UNITS,
+    kinds=KINDS,
+    common=("null classes right",),
+    pairs=tuple(
+        (
+            f"the paper's method, without {step}, {optimiser}",
+            f"the paper's method, whole, {optimiser}",
+        )
+        for optimiser in RATES
+        for step in PAPER
+        if step != "none"
+    ),
     seeds=SEEDS,
     minutes={"small": 1, "medium": 20, "full": 50},
     differs=differs(SEEDS),

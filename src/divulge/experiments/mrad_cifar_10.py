@@ -44,6 +44,15 @@ TABLE = Table(
     ),
     measures="AUC",
     work="divulge.experiments.mrad_records:measured",
+    units=records.UNITS,
+    nested=False,
+    kinds=records.KINDS,
+    common=(records.ACCURACY,),
+    pairs=(
+        *records.pairs([*records.PUBLISHED, *records.NEIGHBOURS]),
+        *records.pairs(_FEW, before="residual: "),
+        *records.pairs(_CROPPED, before="last rows missing: "),
+    ),
     seeds=records.SEEDS,
     minutes={"small": 2, "medium": 10, "full": 40},
     differs={

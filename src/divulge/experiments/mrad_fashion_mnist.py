@@ -18,6 +18,14 @@ TABLE = Table(
     drawn=records.DRAWN,
     measures="AUC",
     work="divulge.experiments.mrad_records:measured",
+    units=records.UNITS,
+    nested=False,
+    kinds=records.KINDS,
+    common=(records.ACCURACY,),
+    pairs=(
+        *records.pairs([*records.DRAWN, _FILLED]),
+        *records.pairs(records.CROPPED, before="last rows missing: "),
+    ),
     seeds=records.SEEDS,
     minutes={"small": 1, "medium": 7, "full": 20},
     differs={

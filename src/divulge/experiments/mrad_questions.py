@@ -64,6 +64,11 @@ TABLE = Table(
     ),
     measures="AUC",
     work="divulge.experiments.mrad_records:measured",
+    units=records.UNITS,
+    nested=False,
+    kinds=records.KINDS,
+    common=(records.ACCURACY,),
+    pairs=records.pairs(_STEPS, "one step, by the gradient"),
     seeds=records.SEEDS,
     minutes={"small": 2, "medium": 10, "full": 40},
     differs={

@@ -8,13 +8,15 @@ from divulge import auditing, catalog
 from divulge.data.masks import Fill, Known, Pattern
 from divulge.experiments import mrad_worlds
 from divulge.experiments.mrad_worlds import Audited, Data, Model
-from divulge.experiments.table import Row, Size
+from divulge.experiments.table import Kind, Row, Size
 from divulge.metrics import membership
 from divulge.randomness import stream
 
 _SHARES = {f"{percent} % missing": percent / 100 for percent in range(10, 100, 10)}
 ACCURACY = "test accuracy"
 COLUMNS = (*_SHARES, ACCURACY)
+UNITS = "targets, each trained on records drawn for it"
+KINDS: Mapping[str, Kind] = dict.fromkeys(COLUMNS, "normal")
 SEEDS: Mapping[Size, int] = {"small": 3, "medium": 5, "full": 10}
 
 SETUP = (
@@ -113,6 +115,13 @@ def rows(
         Row(f"{before}{name}", {"data": data, **settings, **_ALL[name]}, paper.get(name, {}))
         for name in names
     )
+
+
+def pairs(
+    names: Iterable[str], against: str = "MRAD, CADE", before: str = ""
+) -> tuple[tuple[str, str], ...]:
+    """Rows on one model, each with the one it is compared with."""
+    return tuple((f"{before}{name}", f"{before}{against}") for name in names if name != against)
 
 
 def measured(

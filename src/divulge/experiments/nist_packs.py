@@ -17,6 +17,7 @@ from divulge import catalog
 from divulge.attacks.stacking import Judged, Stacking
 from divulge.attacks.threshold import Threshold
 from divulge.core import (
+    NOBODY,
     Assignment,
     Challenge,
     Collusion,
@@ -73,6 +74,8 @@ GROUPS: tuple[tuple[Origin, str], ...] = tuple((origin, tier) for origin in PACK
 SEEDS: Mapping[Size, int] = {"small": 5, "medium": 5, "full": 10}
 """Federations of each group: the packs first, and then others that are trained."""
 
+UNITS = "federations"
+
 CROSSFITTED: Mapping[Size, int] = {"small": 3, "medium": 5, "full": 10}
 """Of them, those that stacking is cross-fitted to, which takes longer than all the rest."""
 
@@ -90,8 +93,7 @@ _STAND_INS = (
     "One pack of SoyNAM, without DP, and three synthetic ones have 6,360 and 3,932 columns in "
     "place of 125,766; other federations are trained for this table on some {}, with the "
     "challenge's network. How many candidates are outsiders (44 of 73) is "
-    "inferred from published sizes. TPR: of all members of all federations, at a threshold of each "
-    "federation, which the interval (Clopper-Pearson) takes as given. "
+    "inferred from published sizes. TPR is that at a threshold of each federation. "
 )
 
 DIFFERS: Mapping[Size, str] = {
@@ -149,15 +151,17 @@ def assigned(
     seed: int, size: Size, *, folder: Path, origin: Origin, tier: str, attack: str,
     settings: Mapping[str, Any],
 ) -> dict[str, list[float]]:  # fmt: skip
-    """How well candidates are assigned, one value a federation; TPR, one a member."""
+    """How well candidates are assigned: of each candidate, or of each member, whether it is."""
     if settings.get("protocol") == "crossfit" and seed >= CROSSFITTED[size]:
         return {}
     played = game(seed, size, folder, origin, tier)
     view, truth = played.challenge.view, played.challenge.truth
     guess = catalog.federation_attack(attack, **settings)(view, stream(seed, "nist", attack))
+    right, members = (guess.client == truth.client).astype(float), truth.client != NOBODY
     found = {
-        metric: [getattr(assignment, metric)(guess, truth).value]
-        for metric in ("accuracy", "recall", "specificity")
+        "accuracy": right.tolist(),
+        "recall": right[members].tolist(),
+        "specificity": right[~members].tolist(),
     }
     rng = stream(seed, "nist", "permutations")
     found["p"] = [assignment.permutation_p(guess, truth, view.collusion.records, rng)]
@@ -168,7 +172,7 @@ def on_colluder(
     seed: int, size: Size, *, folder: Path, origin: Origin, tier: str,
     protocol: Literal["published", "crossfit"] | None,
 ) -> dict[str, list[float]]:  # fmt: skip
-    """AUC, one a federation, and TPR, one a member, on the client whose membership is known.
+    """AUC and TPR, a value a member, on the client whose membership is known.
 
     Without a protocol, of the loss.
     """
@@ -178,17 +182,22 @@ def on_colluder(
     judged = _by_loss(view)
     if protocol is not None:
         judged = Stacking(protocol).on_colluder(view, stream(seed, "nist", protocol))
-    return {"AUC": [membership.auc(judged.score, judged.member).value], **_rates(*judged)}
+    return {"AUC": _placements(*judged), **_rates(*judged)}
+
+
+def _placements(score: np.ndarray, member: np.ndarray) -> list[float]:
+    """For each member the share of non-members below it, ties counting half; their mean is AUC."""
+    inside, outside = score[member][:, None], score[~member]
+    shares: list[float] = ((inside > outside) + (inside == outside) / 2).mean(axis=1).tolist()
+    return shares
 
 
 def _rates(score: np.ndarray, member: np.ndarray) -> dict[str, list[float]]:
-    """For each member a 1 if it is recognised, else a 0, so that federations can be pooled."""
-    members = int(member.sum())
-    found = {}
-    for column, fpr in RATES.items():
-        recognised = round(membership.tpr_at_fpr(score, member, fpr).value * members)
-        found[column] = [1.0] * recognised + [0.0] * (members - recognised)
-    return found
+    """The TPR, once for each member, so that a federation counts by its members."""
+    return {
+        column: [membership.tpr_at_fpr(score, member, fpr).value] * int(member.sum())
+        for column, fpr in RATES.items()
+    }
 
 
 def _by_loss(view: FederationView) -> Judged:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from divulge.experiments.nist_packs import DIFFERS, GROUPS, RATES, SEEDS, TIERS
+from divulge.experiments.nist_packs import DIFFERS, GROUPS, RATES, SEEDS, TIERS, UNITS
 from divulge.experiments.table import Row, Table
 
 PAPER = {
@@ -19,6 +19,15 @@ ATTACKS: dict[str, tuple[str, dict[str, Any]]] = {
     "cluster-lira": ("cluster-lira", {}),
 }
 
+_CONSTANT = ("accuracy", "recall", "specificity")
+"""Of the constant answer they are settled by how many candidates are whose, alike everywhere."""
+_PAIRS = (
+    ("stacking published", "nobody (best constant answer)"),
+    ("stacking crossfit", "stacking published"),
+    ("cluster-lira", "stacking published"),
+    ("cluster-lira", "confidence-rule"),
+)
+
 TABLE = Table(
     title="Stacking: which client trained on each of 73 candidates",
     source="nist-stacking 2026, table 2 (arXiv 2604.12737)",
@@ -28,11 +37,20 @@ TABLE = Table(
             f"{origin}, {tier}: {label}",
             {"origin": origin, "tier": tier, "attack": attack, "settings": settings},
             {"accuracy": PAPER[label][list(TIERS).index(tier)]} if label in PAPER else {},
+            _CONSTANT if attack == "nobody" else (),
         )
         for origin, tier in GROUPS
         for label, (attack, settings) in ATTACKS.items()
     ),
     work="divulge.experiments.nist_packs:assigned",
+    units=UNITS,
+    nested=False,
+    kinds={**dict.fromkeys((*_CONSTANT, *RATES), "clustered"), "p": "p-value"},
+    pairs=tuple(
+        (f"{origin}, {tier}: {one}", f"{origin}, {tier}: {other}")
+        for origin, tier in GROUPS
+        for one, other in _PAIRS
+    ),
     seeds=SEEDS,
     minutes={"small": 7, "medium": 16, "full": 38},
     differs=DIFFERS,

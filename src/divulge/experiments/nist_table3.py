@@ -1,6 +1,6 @@
 """nist-stacking's table 3: the colluding client's members at low false-positive rates."""
 
-from divulge.experiments.nist_packs import DIFFERS, GROUPS, RATES, SEEDS
+from divulge.experiments.nist_packs import DIFFERS, GROUPS, RATES, SEEDS, UNITS
 from divulge.experiments.table import Row, Table
 
 PAPER = {
@@ -26,6 +26,17 @@ TABLE = Table(
         for protocol in ("published", "crossfit", None)
     ),
     work="divulge.experiments.nist_packs:on_colluder",
+    units=UNITS,
+    nested=False,
+    kinds=dict.fromkeys(("AUC", *RATES), "clustered"),
+    pairs=tuple(
+        (f"{origin}, {tier}: {one}", f"{origin}, {tier}: {other}")
+        for origin, tier in GROUPS
+        for one, other in (
+            ("stacking crossfit", "stacking published"),
+            ("stacking published", "loss (LiRA)"),
+        )
+    ),
     seeds=SEEDS,
     minutes={"small": 5, "medium": 13, "full": 30},
     differs=DIFFERS,

@@ -1,8 +1,10 @@
 """A table with our figures: what a run leaves behind, and how it reads."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from divulge import atomic
 from divulge.core import Estimate
@@ -10,6 +12,10 @@ from divulge.experiments.table import Size
 
 NAME = "table.json"
 """Of the file in a run folder."""
+PAIRED = (
+    "One row less another, unit by unit: both were measured on the same units, so a difference may "
+    "be clear where the rows' own intervals overlap."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +31,10 @@ class Cell:
     """Why it could not."""
     deviation: float | None = None
     """Standard deviation of the values whose mean it is, in tables that show it."""
+    units: int | None = None
+    """How many independent units its interval is over."""
+    kind: Literal["mean", "by definition", "p-value"] = "mean"
+    """Only a mean has an interval."""
 
     @property
     def difference(self) -> float | None:
@@ -74,6 +84,10 @@ class Outcome:
     """Rows whose curves over the columns that begin with a number are drawn."""
     measures: str = "Ours"
     """What those columns hold."""
+    differences: tuple[Cell, ...] = ()
+    """Of rows that were measured on the same units, one less another; pair by pair."""
+    intervals: str = ""
+    """What the intervals are over, in sentences."""
 
     def of_row(self, row: str) -> tuple[Cell, ...]:
         """Its cells, one a column."""
@@ -101,32 +115,36 @@ class Outcome:
             "that, and ours less the paper's."
             + (" After ± the standard deviation of values." if self._spread else ""),
             "",
-            f"| | {' | '.join(self.columns)} |",
-            f"|---|{'---|' * len(self.columns)}",
+            *([self.intervals, ""] if self.intervals else []),
+            *self._grid({row: self.of_row(row) for row in self.rows}),
+            "",
         ]
-        lines += [
-            f"| {row} | {' | '.join(_shown(cell) for cell in self.of_row(row))} |"
-            for row in self.rows
-        ]
-        lines += ["", f"What differs: {self.differs}"]
+        if self.differences:
+            lines += [PAIRED, "", *self._grid(self.pairs), ""]
+        lines += [f"What differs: {self.differs}"]
         lines += [f"\nNot measured ({why}): {rows}" for why, rows in self.unmeasured.items()]
         return "\n".join(lines) + "\n"
 
-    def as_json(self) -> str:
-        """One line for programs: the table's name, and its cells."""
-        cells = [
-            {
-                "row": cell.row,
-                "column": cell.column,
-                "ours": cell.ours.value if cell.ours else None,
-                "low": cell.ours.low if cell.ours else None,
-                "high": cell.ours.high if cell.ours else None,
-                "deviation": cell.deviation,
-                "paper": cell.paper,
-            }
-            for cell in self.cells
+    @property
+    def pairs(self) -> dict[str, tuple[Cell, ...]]:
+        """Of each pair of rows, the differences by column."""
+        names = dict.fromkeys(cell.row for cell in self.differences)
+        return {name: tuple(c for c in self.differences if c.row == name) for name in names}
+
+    def _grid(self, rows: Mapping[str, tuple[Cell, ...]]) -> list[str]:
+        """Rows by name, each with its cells, as lines of Markdown."""
+        return [
+            f"| | {' | '.join(self.columns)} |",
+            f"|---|{'---|' * len(self.columns)}",
+            *(f"| {name} | {' | '.join(map(shown, cells))} |" for name, cells in rows.items()),
         ]
-        return json.dumps({"table": self.table, "cells": cells})
+
+    def as_json(self) -> str:
+        """One line for programs: the table's name, its cells, and differences of paired rows."""
+        cells, differences = map(_plain, self.cells), map(_plain, self.differences)
+        return json.dumps(
+            {"table": self.table, "cells": list(cells), "differences": list(differences)}
+        )
 
     def save(self, folder: Path) -> None:
         """Write ``table.json`` and ``table.md``.
@@ -156,13 +174,42 @@ def interval(estimate: Estimate) -> str:
         '0.500 (0.250 to 0.750)'
     """
     high = estimate.value if estimate.high is None else estimate.high
-    return f"{estimate.value:.3f} ({estimate.low:.3f} to {high:.3f})"
+    # adding zero turns the minus zero of a rounded small negative into zero
+    value, low, high = (round(part, 3) + 0.0 for part in (estimate.value, estimate.low, high))
+    return f"{value:.3f} ({low:.3f} to {high:.3f})"
 
 
-def _shown(cell: Cell) -> str:
-    ours = "not measured" if cell.ours is None else interval(cell.ours)
+def figure(cell: Cell) -> str:
+    """Our figure as people read it: with its interval, or with the reason why it has none."""
+    if cell.ours is None:
+        return "not measured"
+    if cell.kind == "by definition":
+        return f"{cell.ours.value:.3f} by definition"
+    if cell.kind == "p-value":
+        return f"{cell.ours.value:.2g}"
+    return interval(cell.ours)
+
+
+def shown(cell: Cell) -> str:
+    """Our figure, how far values spread where the table shows it, and the paper's figure."""
+    ours = figure(cell)
     ours += "" if cell.deviation is None else f" ± {cell.deviation:.3f}"
     if cell.paper is None:
         return ours
     difference = "" if cell.difference is None else f", {cell.difference:+.3f}"
     return f"{ours}; paper {cell.paper:.3f}{difference}"
+
+
+def _plain(cell: Cell) -> dict[str, str | float | None]:
+    limits = cell.ours if cell.kind == "mean" else None
+    return {
+        "row": cell.row,
+        "column": cell.column,
+        "ours": cell.ours.value if cell.ours else None,
+        "low": limits.low if limits else None,
+        "high": limits.high if limits else None,
+        "deviation": cell.deviation,
+        "paper": cell.paper,
+        "units": cell.units,
+        "kind": cell.kind,
+    }

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from divulge import atomic
 from divulge.errors import StoreError
 from divulge.experiments import figures, privacy_utility
-from divulge.experiments.outcome import NAME, Outcome, interval, read
+from divulge.experiments.outcome import NAME, PAIRED, Outcome, figure, read
 from divulge.experiments.table import TABLES, Size
 from divulge.report.figures import render
 from divulge.report.page import environment
@@ -74,7 +74,8 @@ def page(found: Found) -> str:
             figures=drawn,
             curves=curves,
             tradeoff=_drawn(tradeoff),
-            interval=interval,
+            figure=figure,
+            paired=PAIRED,
             both=[
                 c for outcome in found.outcomes for c in outcome.cells if c.difference is not None
             ],

@@ -31,6 +31,7 @@ RANKERS = {0: "linear", 2: "2 units", 4: "4 units", 8: "8 units"}
 RATIOS = (1, 2, 4)
 COLUMNS = tuple(f"{name} {ratio}x" for name in RANKERS.values() for ratio in RATIOS)
 SENSITIVITY = 0.05
+UNITS = "users, each with a ranker and images of its own"
 
 _HOW: dict[Size, PixelNoise] = {
     "small": PixelNoise(steps=60, lr=0.02, optimiser="momentum"),
@@ -92,13 +93,13 @@ def reconstructed(
 def looked_at(
     seed: int, size: Size, folder: Path, *, model: Model, manipulation: Manipulation
 ) -> Values:
-    """SSIM and PSNR of each manipulated image, of all versions."""
+    """SSIM and PSNR of each image, means over its manipulated versions."""
     del seed
     original = pictures(model, size)
     versions = manipulated(model, manipulation, size, folder).swapaxes(0, 1)
     return {
-        "SSIM": np.concatenate([quality.ssim(original, one) for one in versions]).tolist(),
-        "PSNR": np.concatenate([quality.psnr(original, one) for one in versions]).tolist(),
+        "SSIM": np.mean([quality.ssim(original, one) for one in versions], axis=0).tolist(),
+        "PSNR": np.mean([quality.psnr(original, one) for one in versions], axis=0).tolist(),
     }
 
 

@@ -31,6 +31,17 @@ TABLE = Table(
         for epsilon, value in zip(EPSILONS, published, strict=True)
     ),
     work="divulge.experiments.raifle_users:trained",
+    units="test queries",
+    pairs=tuple(
+        (f"{about}, ε = {epsilon:g}", f"{about}, no noise")
+        for about in (
+            f"{data}, {hidden or 'no'} hidden, {habit}"
+            for data in ("mslr", "mq2008")
+            for hidden, habit in PAPER
+        )
+        for epsilon in EPSILONS
+        if epsilon is not None
+    ),
     seeds={"small": 3, "medium": 5, "full": 10},
     minutes={"small": 1, "medium": 2, "full": 3},
     differs={"small": f"3 seeds. {TEXT}", "medium": f"5 seeds. {TEXT}", "full": TEXT},

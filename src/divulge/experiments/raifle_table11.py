@@ -1,6 +1,6 @@
 """RAIFLE's table XI: one user singled out of a secure sum of noisy updates."""
 
-from divulge.experiments.raifle_users import COLUMNS, SEEDS
+from divulge.experiments.raifle_users import COLUMNS, SEEDS, UNITS
 from divulge.experiments.table import Row, Table
 
 PARTICIPANTS = (10, 100, 500, 1000)
@@ -46,10 +46,11 @@ TABLE = Table(
         for many, value in zip(PARTICIPANTS, published, strict=True)
     ),
     work="divulge.experiments.raifle_users:searched",
+    units=UNITS,
     seeds=SEEDS,
     minutes={"small": 1, "medium": 4, "full": 13},
     differs={
-        "small": f"MQ2008 for MQ2007; 32 users a row. {_SUM}",
+        "small": f"MQ2008 for MQ2007; 96 users a row. {_SUM}",
         "medium": f"MQ2008 for MQ2007; 200 users a row. {_SUM}",
         "full": f"MQ2008 for MQ2007; 800 users a row. {_SUM}",
     },

@@ -21,9 +21,12 @@ TABLE = Table(
         for manipulation, published in (("fgsm", False), ("raifle", True))
     ),
     work="divulge.experiments.raifle_images:looked_at",
+    units="images, and versions are averaged within each",
+    kinds={"PSNR": "normal"},
     seeds={"small": 1, "medium": 1, "full": 1},
     minutes={"small": 2, "medium": 40, "full": 600},
     differs=DIFFERS,
+    smallest={"SSIM": -1.0},
     largest={"PSNR": 100.0},
     keeps=True,
     deviations=True,

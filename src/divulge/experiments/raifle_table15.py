@@ -1,6 +1,6 @@
 """RAIFLE's table XV: noise on the updates of users who upvote images."""
 
-from divulge.experiments.raifle_images import COLUMNS, DIFFERS, MODELS, Manipulation
+from divulge.experiments.raifle_images import COLUMNS, DIFFERS, MODELS, UNITS, Manipulation
 from divulge.experiments.table import Row, Table
 
 PAPER: dict[tuple[float, Manipulation], tuple[int, ...]] = {
@@ -29,6 +29,13 @@ TABLE = Table(
         for (epsilon, manipulation), published in PAPER.items()
     ),
     work="divulge.experiments.raifle_images:reconstructed",
+    units=UNITS,
+    pairs=tuple(
+        (f"{model}, raifle, ε = {epsilon:g}", f"{model}, none, ε = {epsilon:g}")
+        for model in MODELS
+        for epsilon, manipulation in PAPER
+        if manipulation == "raifle"
+    ),
     seeds={"small": 1, "medium": 1, "full": 1},
     minutes={"small": 3, "medium": 300, "full": 2400},
     differs={

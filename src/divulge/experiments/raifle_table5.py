@@ -1,6 +1,6 @@
 """RAIFLE's table V: recommenders."""
 
-from divulge.experiments.raifle_users import COLUMNS, FEWER, SEEDS
+from divulge.experiments.raifle_users import COLUMNS, FEWER, SEEDS, UNITS
 from divulge.experiments.table import Row, Table
 
 TABLE = Table(
@@ -12,6 +12,7 @@ TABLE = Table(
         for data, paper in (("ml-100k", 0.998), ("steam-200k", 0.960))
     ),
     work="divulge.experiments.raifle_users:recommended",
+    units=UNITS,
     seeds=SEEDS,
     minutes={"small": 1, "medium": 2, "full": 8},
     differs={

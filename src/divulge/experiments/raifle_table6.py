@@ -1,6 +1,6 @@
 """RAIFLE's table VI: recommenders with a penalty on item embeddings, and the older attack."""
 
-from divulge.experiments.raifle_users import COLUMNS, FEWER, SEEDS
+from divulge.experiments.raifle_users import COLUMNS, FEWER, SEEDS, UNITS
 from divulge.experiments.table import Row, Table
 
 PAPER = {
@@ -24,6 +24,12 @@ TABLE = Table(
         for data, value in zip(("ml-100k", "steam-200k"), values, strict=True)
     ),
     work="divulge.experiments.raifle_users:recommended",
+    units=UNITS,
+    pairs=tuple(
+        (f"raifle, {data}, {defence}", f"interaction-search, {data}, {defence}")
+        for defence in ("no defence", "L1 defence")
+        for data in ("ml-100k", "steam-200k")
+    ),
     seeds=SEEDS,
     minutes={"small": 1, "medium": 26, "full": 160},
     differs={

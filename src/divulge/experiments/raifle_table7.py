@@ -1,6 +1,6 @@
 """RAIFLE's table VII: search engines."""
 
-from divulge.experiments.raifle_users import COLUMNS, SEARCHES, SEEDS
+from divulge.experiments.raifle_users import COLUMNS, SEARCHES, SEEDS, UNITS
 from divulge.experiments.table import Row, Table
 
 MQ2007 = {
@@ -24,6 +24,13 @@ MSLR = {
     (16, True): (0.97, 0.94, 0.91, 0.99, 0.98, 0.96),
 }
 HABITS = ("informational", "navigational")
+_HONEST = "as they are"
+DATA = (("mq2008", MQ2007, (4, 8, 16)), ("mslr", MSLR, (12, 24, 48)))
+
+
+def _name(data: str, hidden: int, items: str, habit: str, queries: int) -> str:
+    return f"{data}, {hidden or 'no'} hidden, {items}, {habit}, {queries} queries"
+
 
 TABLE = Table(
     title="RAIFLE: clicks of users of a search engine",
@@ -31,8 +38,7 @@ TABLE = Table(
     columns=COLUMNS,
     rows=tuple(
         Row(
-            f"{data}, {hidden or 'no'} hidden, {'noise' if manipulated else 'as they are'}, "
-            f"{habit}, {queries} queries",
+            _name(data, hidden, "noise" if manipulated else _HONEST, habit, queries),
             {
                 "data": data,
                 "hidden": hidden,
@@ -43,15 +49,21 @@ TABLE = Table(
             },
             {"AUC": paper[3 * HABITS.index(habit) + place]},
         )
-        for data, published, counts in (
-            ("mq2008", MQ2007, (4, 8, 16)),
-            ("mslr", MSLR, (12, 24, 48)),
-        )
+        for data, published, counts in DATA
         for (hidden, manipulated), paper in published.items()
         for habit in HABITS
         for place, queries in enumerate(counts)
     ),
     work="divulge.experiments.raifle_users:searched",
+    units=UNITS,
+    pairs=tuple(
+        (_name(data, hidden, "noise", habit, queries), _name(data, hidden, _HONEST, habit, queries))
+        for data, published, counts in DATA
+        for hidden, manipulated in published
+        if manipulated
+        for habit in HABITS
+        for queries in counts
+    ),
     seeds=SEEDS,
     minutes={"small": 1, "medium": 12, "full": 45},
     differs=SEARCHES,

@@ -1,6 +1,6 @@
 """RAIFLE's table VIII: users who upvote images."""
 
-from divulge.experiments.raifle_images import COLUMNS, DIFFERS, MANIPULATIONS, MODELS
+from divulge.experiments.raifle_images import COLUMNS, DIFFERS, MANIPULATIONS, MODELS, UNITS
 from divulge.experiments.table import Row, Table
 
 PAPER = {
@@ -32,6 +32,12 @@ TABLE = Table(
         for manipulation in MANIPULATIONS
     ),
     work="divulge.experiments.raifle_images:reconstructed",
+    units=UNITS,
+    pairs=tuple(
+        (f"{model}, {one} (paper: {BESIDE[model]})", f"{model}, none (paper: {BESIDE[model]})")
+        for model in MODELS
+        for one in ("fgsm", "raifle")
+    ),
     seeds={"small": 1, "medium": 1, "full": 1},
     minutes={"small": 3, "medium": 120, "full": 900},
     differs=DIFFERS,

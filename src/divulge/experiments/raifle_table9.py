@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from divulge.experiments.raifle_users import COLUMNS, SEARCHES, SEEDS
+from divulge.experiments.raifle_users import COLUMNS, SEARCHES, SEEDS, UNITS
 from divulge.experiments.table import Row, Table
 
 EPSILONS = (1.0, 20.0, 100.0, 500.0, None)
@@ -18,10 +18,13 @@ ENGINES = {
 }
 
 
+def _noise(epsilon: float | None) -> str:
+    return "no noise" if epsilon is None else f"ε = {epsilon:g}"
+
+
 def _row(name: str, epsilon: float | None, paper: float, **settings: Any) -> Row:
-    noise = "no noise" if epsilon is None else f"ε = {epsilon:g}"
     settings |= {"attack": {"name": "raifle"}, "epsilon": epsilon}
-    return Row(f"{name}, {noise}", settings, {"AUC": paper})
+    return Row(f"{name}, {_noise(epsilon)}", settings, {"AUC": paper})
 
 
 TABLE = Table(
@@ -51,6 +54,12 @@ TABLE = Table(
         ),
     ),
     work="divulge.experiments.raifle_users:either",
+    units=UNITS,
+    pairs=tuple(
+        (f"{data}, noise handed out, {noise}", f"{data}, as they are, {noise}")
+        for data in ("mq2008", "mslr")
+        for noise in map(_noise, EPSILONS)
+    ),
     seeds=SEEDS,
     minutes={"small": 1, "medium": 60, "full": 400},
     differs=SEARCHES,

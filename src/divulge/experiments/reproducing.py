@@ -7,19 +7,16 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, get_args
-
-import numpy as np
+from typing import Any, Literal, get_args
 
 from divulge import atomic
 from divulge.core import Estimate
 from divulge.errors import SpecError, did_you_mean
-from divulge.experiments import pieces
+from divulge.experiments import pieces, units
 from divulge.experiments.crew import Crew, cores
 from divulge.experiments.outcome import Cell, Made, Outcome
 from divulge.experiments.pieces import Piece
-from divulge.experiments.table import Size, Table, find
-from divulge.metrics import intervals
+from divulge.experiments.table import Row, Size, Table, find
 from divulge.progress import Track, untracked
 
 
@@ -72,6 +69,7 @@ def _outcome(name: str, size: Size, found: Mapping[str, Piece], crew: Crew) -> O
     by_row: dict[str, list[Piece]] = {row.name: [] for row in table.rows}
     for key, row, _ in pieces.keyed(table, size):
         by_row[row.name].append(found[key])
+    cells = _cells(table, by_row)
     return Outcome(
         table=name,
         size=size,
@@ -80,37 +78,76 @@ def _outcome(name: str, size: Size, found: Mapping[str, Piece], crew: Crew) -> O
         rows=tuple(by_row),
         columns=table.columns,
         differs=table.differs[size],
-        cells=_cells(table, by_row),
+        cells=cells,
         made=_made(name, size, itertools.chain(*by_row.values()), crew),
         drawn=table.drawn,
         measures=table.measures,
+        differences=_differences(table, by_row),
+        intervals=units.describe(table, size, [cell.units for cell in cells if cell.units]),
     )
 
 
 def _cells(table: Table, found: Mapping[str, Sequence[Piece]]) -> tuple[Cell, ...]:
-    """Row by row, each column's mean over all that its pieces hold."""
-    cells = []
-    for row in table.rows:
-        own = found[row.name]
-        reason = next((piece.reason for piece in own if piece.reason), "")
-        for column in table.columns:
-            values = [value for piece in own for value in piece.values.get(column, [])]
-            why = reason or (f"{len(values)} values, of 2 needed" if len(values) < 2 else "")
-            ends = table.smallest.get(column, 0.0), table.largest.get(column, 1.0)
-            ours = None if why else _mean(values, *ends)
-            spread = float(np.std(values, ddof=1)) if table.deviations and ours else None
-            cells.append(Cell(row.name, column, ours, row.paper.get(column), why, spread))
-    return tuple(cells)
+    """Row by row, each column's mean over units."""
+    return tuple(
+        _cell(table, row, column, found[row.name]) for row in table.rows for column in table.columns
+    )
 
 
-def _mean(values: Sequence[float], smallest: float, largest: float) -> Estimate:
-    mean = float(np.mean(values))
-    # of each record whether it was found: a rate, exactly; differences and ratios are none
-    if smallest >= 0 and largest <= 1 and set(values) <= {0.0, 1.0}:
-        low, high = intervals.clopper_pearson(int(sum(values)), len(values))
-    else:
-        low, high = intervals.mean(values)
-    return Estimate(mean, max(smallest, low), min(largest, high))
+def _cell(table: Table, row: Row, column: str, own: Sequence[Piece]) -> Cell:
+    each = units.of_row(table, own, column)
+    reason = next((piece.reason for piece in own if piece.reason), "") or _too_few(each)
+    paper = row.paper.get(column)
+    if reason:
+        return Cell(row.name, column, None, paper, reason)
+    if column in row.by_definition:
+        return Cell(row.name, column, _only(each), paper, units=len(each), kind="by definition")
+    kind = table.kinds.get(column, "bounded")
+    ours = units.estimate(each, kind, *_range(table, column))
+    spread = units.spread(each) if table.deviations else None
+    shown: Literal["mean", "p-value"] = "p-value" if kind == "p-value" else "mean"
+    return Cell(row.name, column, ours, paper, "", spread, len(each), shown)
+
+
+def _differences(table: Table, found: Mapping[str, Sequence[Piece]]) -> tuple[Cell, ...]:
+    """Pair by pair, each column's mean difference over units."""
+    return tuple(
+        _difference(table, one, other, column, found)
+        for one, other in table.pairs
+        for column in table.columns
+    )
+
+
+def _difference(
+    table: Table, one: str, other: str, column: str, found: Mapping[str, Sequence[Piece]]
+) -> Cell:
+    name, kind = f"{one}, less {other}", table.kinds.get(column, "bounded")
+    if kind == "p-value":
+        return Cell(name, column, None, None, "p-values have no difference")
+    first, second = (units.of_row(table, found[row], column) for row in (one, other))
+    each = units.difference(first, second)
+    if reason := _too_few(each):
+        return Cell(name, column, None, None, reason)
+    if column in table.common:
+        return Cell(name, column, _only(each), None, units=len(each), kind="by definition")
+    low, high = _range(table, column)
+    # differences of shares are means over a unit's trials
+    ours = units.estimate(each, "normal" if kind == "clustered" else kind, low - high, high - low)
+    return Cell(name, column, ours, None, units=len(each))
+
+
+def _only(each: units.Units) -> Estimate:
+    """The value that all units have by definition: one that differs is a mistake in the table."""
+    (value,) = set(units.means(each))
+    return Estimate(value, value, value)
+
+
+def _too_few(each: units.Units) -> str:
+    return f"{len(each)} units, of 2 needed" if len(each) < 2 else ""
+
+
+def _range(table: Table, column: str) -> tuple[float, float]:
+    return table.smallest.get(column, 0.0), table.largest.get(column, 1.0)
 
 
 def _made(name: str, size: Size, found: Iterable[Piece], crew: Crew) -> Made:

@@ -12,6 +12,8 @@ from typing import Any, Literal
 from divulge.errors import SpecError, did_you_mean
 
 Size = Literal["small", "medium", "full"]
+Kind = Literal["bounded", "clustered", "normal", "p-value"]
+"""How the units of a column become one figure; see `divulge.experiments.units.estimate`."""
 
 TABLES = {
     "decaf-table3": "divulge.experiments.decaf_table3",
@@ -56,6 +58,8 @@ class Row:
     """What the measuring function is given beside seed and size; JSON can hold it."""
     paper: Mapping[str, float] = field(default_factory=dict)
     """Published values by column, where there are any."""
+    by_definition: tuple[str, ...] = ()
+    """Columns whose value is the same whatever is measured, such as the baseline less itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +73,24 @@ class Table:
     rows: tuple[Row, ...]
     work: str
     """``module:function``: (seed, size, **settings) to values by column; their mean is shown."""
+    units: str
+    """What was drawn independently, in the plural: an interval counts each once."""
     seeds: Mapping[Size, int]
     """How many."""
     minutes: Mapping[Size, int]
     """About how long it takes one core."""
     differs: Mapping[Size, str]
     """What is not as in the paper."""
+    nested: bool = True
+    """Every seed has the same units, in the same order, and its values are one a unit. Otherwise
+    every seed is one unit, and its values are that unit's trials."""
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    """By column; ``bounded`` unless named."""
+    pairs: tuple[tuple[str, str], ...] = ()
+    """Names of rows that are measured on the same units: of each pair the first less the second
+    is shown too, unit by unit."""
+    common: tuple[str, ...] = ()
+    """Columns of what is attacked and not of the attack: the rows of a pair have them in common."""
     largest: Mapping[str, float] = field(default_factory=dict)
     """Of columns whose values may exceed 1: no interval goes beyond."""
     smallest: Mapping[str, float] = field(default_factory=dict)

@@ -5,7 +5,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from divulge.experiments.outcome import Cell, Outcome
+from divulge.experiments.outcome import Cell, Outcome, figure
 from divulge.experiments.table import TABLES, find
 
 
@@ -41,14 +41,21 @@ def show(outcome: Outcome) -> None:
     for name in ("ours", "95 % interval", "paper", "difference"):
         grid.add_column(name, justify="right", no_wrap=True)
     for row in outcome.rows:
-        for k, cell in enumerate(outcome.of_row(row)):
-            grid.add_row(escape(row) if k == 0 else "", escape(cell.column), *_figures(cell))
+        _add(grid, row, outcome.of_row(row))
+    for name, cells in outcome.pairs.items():
+        _add(grid, name, cells)
     console = Console()
     console.print(grid)
+    console.print(outcome.intervals, markup=False, highlight=False)
     for reason, rows in outcome.unmeasured.items():
         console.print(f"Not measured ({reason}): {rows}", markup=False, highlight=False)
     console.print(f"Paper: {outcome.source}", markup=False, highlight=False)
     console.print(f"What differs: {outcome.differs}", markup=False, highlight=False)
+
+
+def _add(grid: Grid, row: str, cells: tuple[Cell, ...]) -> None:
+    for k, cell in enumerate(cells):
+        grid.add_row(escape(row) if k == 0 else "", escape(cell.column), *_figures(cell))
 
 
 def _grid(title: str) -> Grid:
@@ -59,6 +66,6 @@ def _figures(cell: Cell) -> list[str]:
     published = "" if cell.paper is None else f"{cell.paper:.3f}"
     if cell.ours is None:
         return ["not measured", "", published, ""]
-    high = cell.ours.value if cell.ours.high is None else cell.ours.high
+    value, _, limits = figure(cell).partition(" ")
     less = "" if cell.difference is None else f"{cell.difference:+.3f}"
-    return [f"{cell.ours.value:.3f}", f"{cell.ours.low:.3f} to {high:.3f}", published, less]
+    return [value, limits.strip("()"), published, less]

@@ -65,8 +65,8 @@ def distances(
     found = {}
     for name, largest in _LARGEST.items():
         values = [one[name] for one in each]
-        low, high = intervals.mean(values, confidence)
-        found[name] = Estimate(float(np.mean(values)), max(low, 0.0), min(high, largest))
+        limits = intervals.mean_within(values, 0.0, largest, confidence)
+        found[name] = Estimate(float(np.mean(values)), *limits)
     return found
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from divulge.core import Estimate, Interactions, Measured, Reconstruction
 from divulge.errors import DataError
 from divulge.metrics import membership
-from divulge.metrics.intervals import CONFIDENCE, mean
+from divulge.metrics.intervals import CONFIDENCE, bounded
 
 METRICS = ("auc", "f1", "precision_at_count")
 """The names of all metrics of an attack on interactions."""
@@ -87,8 +87,8 @@ def precision_at_count(
 def over_users(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
     """The mean over users of a figure in [0, 1], and its interval over users.
 
-    The interval is Student's, joined with the one after a user at 0 and one at 1 have been added,
-    as for the AUC of records: users who are all alike never shrink it to a point.
+    The interval is `divulge.metrics.intervals.bounded`, for users of any distribution: users who
+    are all alike never shrink it to a point.
 
     Raises:
         DataError: there is no user.
@@ -99,12 +99,7 @@ def over_users(values: Sequence[float], confidence: float = CONFIDENCE) -> Estim
     """
     if not len(values):
         raise DataError("expected figures of one user or more, got none: attack somebody")
-    value = sum(values) / len(values)
-    wider = mean([*values, 0.0, 1.0], confidence)
-    own = mean(values, confidence) if len(values) > 1 else wider
-    return Estimate(
-        value, max(0.0, min(value, own.low, wider.low)), min(1.0, max(value, own.high, wider.high))
-    )
+    return Estimate(sum(values) / len(values), *bounded(values, confidence=confidence))
 
 
 def measure(guesses: Sequence[Reconstruction], truths: Sequence[Interactions]) -> Measured:

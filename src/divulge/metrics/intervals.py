@@ -1,12 +1,12 @@
-"""Confidence intervals for proportions, and the way to combine two of them."""
+"""Confidence intervals for proportions and means, and the way to combine two of them."""
 
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Int
-from scipy import special
+from jaxtyping import Float, Int
+from scipy import optimize, special
 
 CONFIDENCE = 0.95
 
@@ -77,18 +77,110 @@ def mean(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
     return Interval(centre - half, centre + half)
 
 
+def mean_within(
+    values: Sequence[float], smallest: float, largest: float, confidence: float = CONFIDENCE
+) -> Interval:
+    """Student's interval of a mean, cut where its range ends.
+
+    Values that do not differ at all say nothing of how much others may: then it is that of
+    `bounded`, so that no interval has zero width.
+
+    Args:
+        values: independent and about normal, two or more.
+        smallest: the lower end of the range.
+        largest: the upper end of the range.
+        confidence: the coverage promised.
+    """
+    low, high = mean(values, confidence)
+    if low == high:
+        return bounded(values, smallest, largest, confidence)
+    return Interval(max(smallest, low), min(largest, high))
+
+
+def bounded(
+    values: Sequence[float],
+    smallest: float = 0.0,
+    largest: float = 1.0,
+    confidence: float = CONFIDENCE,
+) -> Interval:
+    """The interval of the mean of independent values in a known range, whatever their distribution.
+
+    Zeros and ones get exactly Clopper and Pearson's interval, of which this is the generalisation:
+    the upper limit is a quantile of the mean under random weights, uniform on the simplex, of the
+    values and one more at the end of the range; the lower limit likewise. That it covers at least
+    as often as promised is proven for zeros and ones, and conjectured, with no counterexample
+    known, for all other values.
+
+    Args:
+        values: one or more, none outside of the range.
+        smallest: the lower end of the range.
+        largest: the upper end of the range.
+        confidence: the coverage promised.
+
+    References:
+        Gaffke (2005), Three test statistics for a nonparametric one-sided hypothesis on the mean
+        of a nonnegative variable; Learned-Miller and Thomas (2020), A new confidence interval for
+        the mean of a bounded random variable (arXiv 1905.06208), definition 1.
+
+    Examples:
+        >>> [round(limit, 3) for limit in (*bounded([1.0] * 8), *clopper_pearson(8, 8))]
+        [0.631, 1.0, 0.631, 1.0]
+        >>> [round(limit, 3) for limit in bounded([0.9, 1.0, 0.8, 1.0])]
+        [0.366, 0.99]
+    """
+    tail = (1 - confidence) / 2
+    mirrored = [smallest + largest - value for value in values]
+    low = smallest + largest - _upper_limit(mirrored, largest, tail)
+    return Interval(low, _upper_limit(values, largest, tail))
+
+
+def _upper_limit(values: Sequence[float], largest: float, error: float) -> float:
+    least = min(values)
+    if least >= largest:
+        return largest
+
+    def excess(limit: float) -> float:
+        return _chance_below([*values, largest], limit) - (1 - error)
+
+    return float(optimize.brentq(excess, least, largest, xtol=1e-8 * (largest - least)))
+
+
+def _chance_below(values: Sequence[float], limit: float) -> float:
+    """The chance that the mean of values under uniform random weights stays below a limit.
+
+    Such weights are independent exponential times over their sum. So the question is whether the
+    values below the limit, each with its distance times such a time, last longer in all than those
+    above. Exponential times forget how long they have lasted: whichever of two ends first, the
+    other begins anew. So with i values above and j below, the chance is a weighted mean of those
+    with i - 1 and j, and with i and j - 1.
+    """
+    each = np.asarray(values, np.float64) - limit
+    above, below = each[each > 0], -each[each < 0][::-1]
+    chances = np.zeros(len(above) + 1)  # by i, for all pairs of one sum i + j after another
+    chances[0] = 1.0
+    for both in range(2, len(above) + len(below) + 1):
+        first, last = max(1, both - len(below)), min(len(above), both - 1)
+        start = len(below) - both
+        up, down = above[first - 1 : last], below[start + first : start + last + 1]
+        share = down / (up + down)  # the one above ends before the one below
+        before = chances[first - 1 : last], chances[first : last + 1]
+        chances[first : last + 1] = share * before[0] + (1 - share) * before[1]
+    return float(chances[-1])
+
+
 def clustered(
-    hits: Int[np.ndarray, " groups"],
+    hits: Int[np.ndarray, " groups"] | Float[np.ndarray, " groups"],
     trials: Int[np.ndarray, " groups"],
     confidence: float = CONFIDENCE,
 ) -> Interval:
     """The interval of a proportion whose trials come in groups, each group alike within.
 
-    The exact interval of so many independent trials as would vary as much as the groups do. Where
-    the groups do not vary at all, nothing shows how alike their trials are: then each counts once.
+    The exact interval of so many independent trials as would vary as much as the groups do, and
+    never more than there are. Where all trials end alike, nothing shows how alike those of a group
+    are: then each group counts once.
 
     Args:
-        hits: successes in each group.
+        hits: successes in each group, or the sum of its trials' values in [0, 1].
         trials: trials in each group, above 0; two groups or more.
         confidence: the coverage promised, approximately: of ten groups, 92 % instead of 95 %
             where trials of a group nearly always end alike.
@@ -102,9 +194,10 @@ def clustered(
     spread = float(((hits - share * trials) ** 2).sum())
     variance = groups / (groups - 1) * spread / total**2
     worth = float(groups)
-    if variance > 0 and 0 < share < 1:
+    if 0 < share < 1:
         quantiles = [float(special.stdtrit(n - 1, 0.5 + confidence / 2)) for n in (total, groups)]
-        worth = min(share * (1 - share) / variance * (quantiles[0] / quantiles[1]) ** 2, total)
+        alone = share * (1 - share) * (quantiles[0] / quantiles[1]) ** 2
+        worth = alone / max(variance, alone / total)
     tail = (1 - confidence) / 2
     low = lower_limit(share * worth, worth, tail)
     return Interval(low, 1 - lower_limit((1 - share) * worth, worth, tail))

@@ -53,7 +53,8 @@ class Row:
     run: str
     """Folder of its audits, within that of the comparison; empty without one."""
     less: Mapping[str, Estimate] = field(default_factory=dict)
-    """Accuracy and metrics less the first row's, target by target; empty in the first row."""
+    """Accuracy and metrics less the first row's, target by target; empty in the first row. What is
+    zero by definition has an interval of zero width."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,11 @@ def differences(told: Told) -> list[list[str]]:
 
 
 def _difference(row: Row, name: str) -> str:
-    return words.measured(name, row.less[name]) if name in row.less else "not measurable"
+    if name not in row.less:
+        return "not measurable"
+    if row.less[name].low == row.less[name].high:
+        return "0, by definition: the same models and labels"
+    return words.measured(name, row.less[name])
 
 
 def _guarantee(row: Row) -> str:
@@ -166,8 +171,9 @@ def lines(told: Told) -> tuple[str, ...]:
         f"Dominated by no other, by accuracy and AUC together: {'; '.join(best)}."
         if best
         else "No attack could be measured, so nothing is said of privacy.",
-        "Each privacy figure is that of the attack that is strongest on average. A low figure says "
-        "that these attacks found little, not that there is little to find.",
+        "Each privacy figure is that of the attack that is strongest on average. Its interval "
+        "allows for the choice: the intervals of all attacks hold at once (Bonferroni). A low "
+        "figure says that these attacks found little, not that there is little to find.",
         "Seconds are what one model takes on one core, or on the wall where an accelerator trains, "
         "with all that comes before; those of an epoch are the same over the epochs of its recipe.",
     )

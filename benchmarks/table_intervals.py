@@ -1,0 +1,115 @@
+"""Quality: how often intervals of tables and comparisons cover the truth, and how wide they are."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Float64
+
+from divulge import across
+from divulge.core import Estimate
+from divulge.experiments import units
+from divulge.metrics import intervals
+from divulge.metrics.intervals import Interval
+
+SUMMARY = "coverage and mean width of the intervals of tables, and of the strongest attack"
+
+Draw = Callable[[np.random.Generator, int], Float64[np.ndarray, " units"]]
+
+DISTRIBUTIONS: Mapping[str, tuple[float, Draw]] = {
+    "1, or 0 in 10 %": (0.9, lambda rng, n: (rng.random(n) > 0.1) * 1.0),
+    "1, or 0 in 2 %": (0.98, lambda rng, n: (rng.random(n) > 0.02) * 1.0),
+    "1, or 0.5 in 10 %": (0.95, lambda rng, n: 1 - 0.5 * (rng.random(n) < 0.1)),
+    "1, or 0.9 to 1 in half": (
+        0.975,
+        lambda rng, n: 1 - 0.1 * rng.random(n) * rng.integers(2, size=n),
+    ),
+    "beta(8, 2)": (0.8, lambda rng, n: rng.beta(8, 2, n)),
+    "beta(30, 1)": (30 / 31, lambda rng, n: rng.beta(30, 1, n)),
+    "beta(0.5, 0.5)": (0.5, lambda rng, n: rng.beta(0.5, 0.5, n)),
+    "L1 / 2: beta(2, 10)": (2 / 12, lambda rng, n: rng.beta(2, 10, n)),
+}
+"""Of a unit's figure in [0, 1]: its mean, and how to draw it."""
+
+
+def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
+    """Print what is simulated, in four tables."""
+    runs = 100 if quick else 1000
+    _of_values(runs)
+    _of_seeds_in_users(runs)
+    _of_federations(runs)
+    _of_the_strongest(runs)
+
+
+def _of_values(runs: int) -> None:
+    """Independent units: the interval for any distribution, and Student's."""
+    print("| a unit's figure | units | bounded | Student's |\n|---|---|---|---|")
+    for name, (truth, draw) in DISTRIBUTIONS.items():
+        for n in (5, 10, 24, 100):
+            rng = np.random.default_rng(0)
+            drawn = [draw(rng, n).tolist() for _ in range(runs)]
+            ways = (intervals.bounded, _student)
+            shown = [_covered([way(values) for values in drawn], truth) for way in ways]
+            print(f"| {name} | {n} | {' | '.join(shown)} |")
+
+
+def _of_seeds_in_users(runs: int) -> None:
+    """Ten users of two seeds each, alike within: pooled, and averaged first."""
+    print("\n| users alike between seeds | pooled, Student's | averaged, Student's | bounded |")
+    print("|---|---|---|---|")
+    for alike in (0.3, 0.6, 0.9):
+        rng, found = np.random.default_rng(0), []
+        for _ in range(runs):
+            own = rng.normal(0, alike**0.5, (10, 1)) + rng.normal(0, (1 - alike) ** 0.5, (10, 2))
+            values = np.clip(0.5 + 0.12 * own, 0, 1)
+            seeds = {user: row.tolist() for user, row in enumerate(values)}
+            pooled = _student(values.ravel().tolist())
+            means = (units.estimate(seeds, kind, 0.0, 1.0) for kind in ("normal", "bounded"))
+            found.append((pooled, *(Interval(one.low, one.high or 1.0) for one in means)))
+        shown = [_covered(column, 0.5) for column in zip(*found, strict=True)]
+        print(f"| {alike} | {' | '.join(shown)} |")
+
+
+def _of_federations(runs: int) -> None:
+    """Five federations of 29 members each, whose chances differ."""
+    print("\n| share | alike within | clustered | Student's over federations | pooled |")
+    print("|---|---|---|---|---|")
+    groups, each = 5, 29
+    for share in (0.03, 0.5, 0.9):
+        for alike in (0.02, 0.3, 0.9):
+            rng, found, rest = np.random.default_rng(0), [], 1 / alike - 1
+            for _ in range(runs):
+                hits = rng.binomial(each, rng.beta(share * rest, (1 - share) * rest, groups))
+                clustered = intervals.clustered(hits, np.full(groups, each))
+                pooled = intervals.clopper_pearson(int(hits.sum()), groups * each)
+                found.append((clustered, _student((hits / each).tolist()), pooled))
+            shown = [_covered(column, share) for column in zip(*found, strict=True)]
+            print(f"| {share} | {alike} | {' | '.join(shown)} |")
+
+
+def _of_the_strongest(runs: int) -> None:
+    """Twelve attacks at chance: the one with the highest mean over targets."""
+    print("\n| targets | attacks alike | its own interval | allowing for the choice |")
+    print("|---|---|---|---|")
+    for targets in (3, 5, 8):
+        for alike in (0.0, 0.5, 0.9):
+            rng, found = np.random.default_rng(0), []
+            for _ in range(runs):
+                own = rng.normal(0, (1 - alike) ** 0.5, (12, targets))
+                aucs = 0.5 + 0.02 * (own + rng.normal(0, alike**0.5, targets))
+                best = aucs[aucs.mean(axis=1).argmax()].tolist()
+                measured = [Estimate(auc, auc - 0.04, auc + 0.04) for auc in best]
+                found.append([across.mean("auc", measured, best_of=k) for k in (1, 12)])
+            columns = zip(*found, strict=True)
+            shown = [_covered([Interval(e.low, e.high or 1.0) for e in c], 0.5) for c in columns]
+            print(f"| {targets} | {alike} | {' | '.join(shown)} |")
+
+
+def _student(values: Sequence[float]) -> Interval:
+    low, high = intervals.mean(values)
+    return Interval(max(0.0, low), min(1.0, high))
+
+
+def _covered(found: Sequence[Interval], truth: float) -> str:
+    covered = np.mean([low <= truth <= high for low, high in found])
+    width = np.mean([high - low for low, high in found])
+    return f"{100 * covered:.1f} %, {width:.3f}"
