@@ -285,7 +285,8 @@ def row(name: str, accuracy: float, auc: float) -> rivals.Row:
 
     best = {"auc": rivals.Strongest("a", sure(auc))}
     one = sure(accuracy)
-    return rivals.Row(name, "", one, one, best, {}, None, None, 0, 1.0, None, {}, "")
+    return rivals.Row(name, "", one, one, best, {}, None, None, 0, 1.0, None, {}, "",
+                      "leak", 0.001, 0.9)  # fmt: skip
 
 
 @given(points=st.lists(POINT, min_size=1, max_size=8))
@@ -303,7 +304,7 @@ def test_the_front_is_what_nothing_dominates(points: list[tuple[float, float]]) 
 
 def test_a_comparison_without_figures_of_privacy_has_a_page() -> None:
     bare = dataclasses.replace(row("a", 0.5, 0.5), strongest={}, left_out={"x": "failed: y"})
-    told = rivals.Told("n", "c", 10, 3, 2, 2, (bare,), {})
+    told = rivals.Told("n", "c", 10, 3, 2, 2, (bare,), "", (), {})
     assert told.metrics == ()
     page = markup.parse(front.write_all(told)["report.html"].decode())
     assert "No attack could be measured" in page.text

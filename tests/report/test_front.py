@@ -1,5 +1,6 @@
 """The page of a comparison: names that attack it, names in each other's way, a real browser."""
 
+import dataclasses
 from itertools import pairwise
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from playwright.sync_api import Page
 
 from divulge.core import Estimate
 from divulge.report import front, rivals
+from divulge.report.schema import NotMeasured
 
 from . import markup
 from .test_browser import browser, page, pytestmark
@@ -25,12 +27,15 @@ def row(name: str, accuracy: float, auc: float) -> rivals.Row:
     best = {"auc": rivals.Strongest(name, near(auc)), "tpr@0.01": rivals.Strongest("b", near(0.1))}
     aop = {"2": near(0.5)}
     return rivals.Row(
-        name, name, near(accuracy), near(0.9), best, aop, 2.0, 1e-5, 1, 3.0, 5, {"a": name}, "r"
-    )
+        name, name, near(accuracy), near(0.9), best, aop, 2.0, 1e-5, 1, 3.0, 5, {"a": name}, "r",
+        "leak" if auc > 0.6 else "no leak found", 0.001 if auc > 0.6 else 0.4, auc + 0.1,
+    )  # fmt: skip
 
 
 def told(*rows: rivals.Row) -> rivals.Told:
-    return rivals.Told(HOSTILE, "now", 1000, 8, 3, 7, rows, {"settings": HOSTILE})
+    scope = (NotMeasured("scope", "Other secrets", HOSTILE),)
+    given = {"settings": HOSTILE}
+    return rivals.Told(HOSTILE, "now", 1000, 8, 3, 7, rows, "It sees much.", scope, given)
 
 
 CASES = {
@@ -79,3 +84,21 @@ def test_names_of_defences_at_one_place_stand_apart() -> None:
     assert len(set(offsets)) == 8
     levels = sorted(offsets)
     assert min(b - a for a, b in pairwise(levels)) >= front._LINE
+
+
+def test_the_page_begins_with_which_ways_leak_and_ends_with_what_to_do() -> None:
+    found = rivals.verdict(told(row("bare", 0.9, 0.8), row("guarded", 0.8, 0.52)))
+    assert found.headline == "1 of 2 ways to train leak their training records"
+    assert found.sentences[0] == "Models trained in these ways leak: bare."
+    assert "guarded (up to an AUC of 0.62)" in found.sentences[1]
+    assert "--export" in found.next_step
+
+
+def test_a_leak_counts_for_all_ways_that_were_looked_at() -> None:
+    weak = dataclasses.replace(row("bare", 0.9, 0.8), p_value=0.03)
+    assert rivals.verdict(told(weak)).headline.startswith("1 of 1 way")
+    found = rivals.verdict(told(weak, row("other", 0.8, 0.52)))
+    assert found.headline == "No leak was found in 1 of 2 ways to train"
+    assert "bare: a leak by itself (p = 0.03), but not where 2 ways were looked at." in (
+        found.sentences
+    )

@@ -106,6 +106,7 @@ class Compared:
         promised = [made.guarantee for a in claimed if (made := a.contents.manifest.claim)]
         outcomes = [weighed.outcome for a in claimed if (weighed := a.summary.claim)]
         aop = {f"{weight:g}": self.aop(weight) for weight in lambdas}
+        limits = self.audits.limits
         return rivals.Row(
             name=self.entered.name,
             trained_with=self.entered.trained_with,
@@ -120,6 +121,9 @@ class Compared:
             epochs=self.cost.epochs,
             left_out=self.left_out,
             run=self.entered.run,
+            level=self.audits.verdict.level,
+            p_value=self.audits.verdict.p_value,
+            hidden=limits["auc"].highest if "auc" in limits else None,
         )
 
     def less(self, first: "Compared") -> dict[str, Estimate]:
@@ -242,6 +246,12 @@ class Comparison:
             targets=first.targets,
             shadows=first.shadows,
             rows=self.rows,
+            sensitivity=self.defences[0].audits.verdict.sensitivity,
+            not_measured=tuple(
+                one
+                for one in self.defences[0].audits.targets[0].summary.not_measured
+                if one.kind == "scope"
+            ),
             reproduction={
                 "divulge": self.plan.divulge,
                 "seed": self.plan.seed,

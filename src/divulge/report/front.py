@@ -162,6 +162,7 @@ def _page(told: Told, svgs: Mapping[str, str]) -> str:
     above, *below = rivals.lines(told)
     return environment.get_template("compare.html.j2").render(
         told=told,
+        verdict=rivals.verdict(told),
         above=above,
         below=below,
         headings=rivals.headings(told),

@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from divulge.core import Estimate
+from divulge.metrics.max_test import LEVEL
 from divulge.report import words
 from divulge.report.markdown import inert
+from divulge.report.schema import Level, NotMeasured
 
 SCHEMA = 1
 SHOWN = ("auc", "tpr@0.01", "tpr@0.001")
@@ -52,9 +54,24 @@ class Row:
     """Attacks that count for nothing here, each with the reason."""
     run: str
     """Folder of its audits, within that of the comparison; empty without one."""
+    level: Level
+    """Of the verdict about models that are trained in this way."""
+    p_value: float | None
+    """Of that verdict; None if nothing was measured."""
+    hidden: float | None
+    """The AUC of an attack up to which a leak could still hide; None if nothing was measured."""
     less: Mapping[str, Estimate] = field(default_factory=dict)
     """Accuracy and metrics less the first row's, target by target; empty in the first row. What is
     zero by definition has an interval of zero width."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the comparison says of leaks, before its table."""
+
+    headline: str
+    sentences: tuple[str, ...]
+    next_step: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +86,9 @@ class Told:
     shadows: int
     rows: tuple[Row, ...]
     """The first is what the others are compared with."""
+    sensitivity: str
+    """What an audit of one way to train sees with 80 % power."""
+    not_measured: tuple[NotMeasured, ...]
     reproduction: Mapping[str, Any]
 
     @property
@@ -80,6 +100,50 @@ class Told:
     def lambdas(self) -> tuple[str, ...]:
         """Weights of privacy for which AOP is given."""
         return tuple(dict.fromkeys(weight for row in self.rows for weight in row.aop))
+
+
+def verdict(told: Told) -> Verdict:
+    """Which ways to train leak; p-values count for all ways that were looked at (Bonferroni)."""
+    leaking = [row for row in told.rows if _leaks(row, len(told.rows))]
+    quiet = [row for row in told.rows if row.level == "no leak found"]
+    open_ = [row for row in told.rows if row not in leaking and row not in quiet]
+    all_ = words.count(len(told.rows), "way")
+    headline = (
+        f"{len(leaking)} of {all_} to train leak their training records"
+        if leaking
+        else f"No leak was found in {len(quiet)} of {all_} to train"
+    )
+    said = []
+    if leaking:
+        said.append(f"Models trained in these ways leak: {_names(leaking)}.")
+    if quiet:
+        bounds = "; ".join(
+            row.name if row.hidden is None else f"{row.name} (up to an AUC of {row.hidden:.2f})"
+            for row in quiet
+        )
+        said.append(f"No leak was found here, though one could still hide: {bounds}.")
+    said += [f"{row.name}: {_open(row, all_)}." for row in open_]
+    return Verdict(
+        headline,
+        (*said, f"For each way to train: {told.sensitivity}"),
+        "Choose a way that no other dominates, export its model (--export), and audit that model "
+        "on records that played no part in the choice.",
+    )
+
+
+def _open(row: Row, ways: str) -> str:
+    if row.level != "leak" or row.p_value is None:
+        return f"the verdict is {row.level}"
+    p = words.p_value(row.p_value)
+    return f"a leak by itself (p = {p}), but not where {ways} were looked at"
+
+
+def _leaks(row: Row, ways: int) -> bool:
+    return row.level == "leak" and row.p_value is not None and row.p_value * ways <= LEVEL
+
+
+def _names(rows: Sequence[Row]) -> str:
+    return ", ".join(row.name for row in rows)
 
 
 def front(rows: Sequence[Row], metric: str = "auc") -> tuple[str, ...]:
@@ -105,7 +169,7 @@ def headings(told: Told) -> list[str]:
     """Of the table, as people read it."""
     aop = [f"AOP({weight})" for weight in told.lambdas]
     rest = ["Guaranteed ε", "Seconds", "Seconds an epoch"]
-    return ["Defence", "Accuracy", *map(words.title, told.metrics), *aop, *rest]
+    return ["Defence", "Verdict", "Accuracy", *map(words.title, told.metrics), *aop, *rest]
 
 
 def cells(told: Told, row: Row) -> list[str]:
@@ -120,7 +184,21 @@ def cells(told: Told, row: Row) -> list[str]:
         for weight in told.lambdas
     ]
     times = [_seconds(told, row), "not known" if row.epochs is None else _epoch(row, row.epochs)]
-    return [row.name, words.rate(row.accuracy), *leaks, *aop, _guarantee(row), *times]
+    return [
+        row.name,
+        _verdict(row),
+        words.rate(row.accuracy),
+        *leaks,
+        *aop,
+        _guarantee(row),
+        *times,
+    ]
+
+
+def _verdict(row: Row) -> str:
+    if row.p_value is None:
+        return row.level
+    return f"{row.level} (p = {words.p_value(row.p_value)})"
 
 
 def differences(told: Told) -> list[list[str]]:
@@ -186,7 +264,12 @@ def markdown(told: Told) -> str:
     above, *below = (inert(line) for line in lines(told))
     notes = [f"- {inert(row.name)}: {inert(note)}" for row in told.rows for note in notes_on(row)]
     further = [PAIRED, _table(paired)] if paired else []
-    parts = [above, table, *below, *further, *(["\n".join(notes)] if notes else [])]
+    found = verdict(told)
+    said = [f"**{inert(found.headline)}**", inert(" ".join(found.sentences))]
+    said.append(f"**Next:** {inert(found.next_step)}")
+    left = [f"- {inert(one.what)}: {inert(one.why)}" for one in told.not_measured]
+    parts = [*said, above, table, *below, *further, *(["\n".join(notes)] if notes else [])]
+    parts += ["**Not measured**", "\n".join(left)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -233,7 +316,13 @@ def _figures(row: Row) -> list[tuple[str, str, tuple[float | None, ...]]]:
 def as_json(told: Told) -> dict[str, Any]:
     """``summary.json``: all that the page says."""
     fronts = {name: list(front(told.rows, name)) for name in told.metrics}
-    answer = {"schema": SCHEMA, **asdict(told), "front": fronts, "sentences": list(lines(told))}
+    answer = {
+        "schema": SCHEMA,
+        "verdict": asdict(verdict(told)),
+        **asdict(told),
+        "front": fronts,
+        "sentences": list(lines(told)),
+    }
     plain: dict[str, Any] = words.plain_all(answer)
     return plain
 
