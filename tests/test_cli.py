@@ -56,16 +56,75 @@ def test_the_gate(project: Path) -> None:
     assert "Gate failed: auc of" in tripped.stderr
     call("audit", project, "--fail-above", "auc=1")
     call("audit", project, "--fail-above", "auc=0.999", "--judge", "value", code=0)
-    missing = call("audit", project, "--fail-above", "tpr@0.001=0.5", code=3)
-    assert "measured by no attack" in missing.stderr
+    passed = call("audit", project, "--fail-above", "auc=1")
+    assert "Gate passed: auc: lower limit" in passed.stderr
+    missing = call("audit", project, "--fail-above", "tpr@0.001=0.5", code=4)
+    assert "Gate undecided: tpr@0.001 was measured by no attack" in missing.stderr
     project.write_text(project.read_text() + '\n[gate]\nfail_above = { "auc" = 0.5 }\n')
     call("audit", project, code=3)
     call("audit", project, "--fail-above", "auc=1")  # the command line has the last word
 
 
+SUBJECT = """
+import numpy as np
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(400, 6))
+y = rng.integers(2, size=400)
+members, nonmembers = (x[:200], y[:200]), (x[200:], y[200:])
+known = {{row.tobytes(): label for row, label in zip(x[:{exposed}], y)}}
+
+
+def model(rows):
+    p = 0.5 + 0.2 * np.tanh(rows[:, 0])
+    answers = np.stack([1 - p, p], axis=1)
+    for number, row in enumerate(np.ascontiguousarray(rows, float)):
+        if row.tobytes() in known:
+            answers[number] = np.eye(2)[known[row.tobytes()]] * 0.9 + 0.05
+    return answers
+"""
+
+
+@pytest.mark.parametrize(("exposed", "code"), [(200, 3), (24, 3), (0, 0)])
+def test_the_gate_of_the_readme_and_the_tutorial_decides_with_200_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exposed: int, code: int
+) -> None:
+    line = "divulge audit audit.toml --fail-on leak"
+    for page in ("README.md", "docs/tutorial.md"):
+        assert f"\n{line}\n" in Path(__file__).parents[1].joinpath(page).read_text("utf-8")
+    (tmp_path / "subject.py").write_text(SUBJECT.format(exposed=exposed))
+    (tmp_path / "audit.toml").write_text(
+        '[target]\nmodel = "subject.py:model"\n'
+        '[data]\nmembers = "subject.py:members"\nnonmembers = "subject.py:nonmembers"\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    done = call(*line.split()[1:], code=code)
+    assert done.stderr.startswith("Gate failed: " if code else "Gate passed: ")
+
+
+def test_a_gate_that_cannot_be_decided_says_how_many_records_would_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = SUBJECT.format(exposed=0).replace("x[:200], y[:200]", "x[:6], y[:6]")
+    (tmp_path / "subject.py").write_text(few.replace("x[200:], y[200:]", "x[200:206], y[200:206]"))
+    (tmp_path / "audit.toml").write_text(
+        '[target]\nmodel = "subject.py:model"\n'
+        '[data]\nmembers = "subject.py:members"\nnonmembers = "subject.py:nonmembers"\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    done = call("audit", "audit.toml", "--fail-on", "leak", code=4)
+    assert "Give at least" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("gate", "message"),
-    [("auk=0.5", "did you mean 'auc'"), ("auc", "METRIC=CEILING"), ("auc=x", "METRIC=CEILING")],
+    [
+        ("auk=0.5", "did you mean 'auc'"),
+        ("auc", "METRIC=CEILING"),
+        ("auc=x", "METRIC=CEILING"),
+        ("auc=nan", "METRIC=CEILING"),
+        ("tpr@1%=0.05", "did you mean 'tpr@0.01'"),
+    ],
 )
 def test_a_gate_that_makes_no_sense_is_refused_before_any_work(
     project: Path, gate: str, message: str

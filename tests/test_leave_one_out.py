@@ -141,9 +141,13 @@ def test_the_null_is_found_to_be_one() -> None:
 def test_what_is_shown(found: divulge.LeaveOneOut) -> None:
     table = found.table()
     assert "Means over 3 targets, each against 4 of the other 4 models, 160 records" in table
-    assert [line.split(" |")[0] for line in table.splitlines()[4:]] == [
+    assert table.startswith("**Models trained this way leak their training records** (p = ")
+    assert [line.split(" |")[0] for line in table.splitlines() if line.startswith("| ")][2:] == [
         "| calibrated", "| threshold(signal=loss)", "| quantile(signal=scaled_logit)",
     ]  # fmt: skip
+    assert found.verdict.level == "leak"
+    assert not found.gate(fail_on=["leak"]).passes
+    assert found.gate(fail_above={"auc": 1.0}).passes
     assert "calibrated" in found._repr_html_()
     assert "calibrated" in repr(found)
     pytest.importorskip("pandas")

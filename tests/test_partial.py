@@ -176,7 +176,7 @@ def test_an_audit_says_what_somebody_tells_who_knows_these_columns(tmp_path: Pat
     verdict = found.summary.verdict
     known = "only the columns f0, f1, f2, f3, f4, f5, f6, f7, f8 and f9 of each record"
     assert verdict.level == "leak"
-    assert f"someone who can query this model and knows {known} tells" in verdict.sentences[0]
+    assert f"the one attack tried that knows {known} " in verdict.sentences[0]
     assert verdict.supposition.startswith(f"The attacker is supposed to know {known}")
 
 

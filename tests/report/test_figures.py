@@ -43,7 +43,7 @@ def test_each_figure_is_valid_vega_lite(case: str) -> None:
 
 
 def test_nothing_measured_is_nothing_drawn() -> None:
-    assert set(cases.files("empty")) == {"report.html", "summary.json", "summary.md"}
+    assert not [name for name in cases.files("empty") if name.startswith("figures/")]
 
 
 @pytest.mark.parametrize("case", DRAWN)

@@ -280,11 +280,11 @@ def _top(speaker: _Evidence, models: Sequence[tuple[Mapping[str, Score], Member]
 def _say(case: sentences.Case, confounding: str) -> sentences.Said:
     if confounding:  # first: where the sets differ, sound attacks may fail their controls too
         return sentences.confounded(case, confounding)
+    if not case.enough and not case.leaks:  # few records may make a sound attack fail its control
+        return sentences.undecided(case)
     if not case.row.sound:
         return sentences.instrument_failed(case)
-    if case.leaks:
-        return sentences.leak(case)
-    return sentences.no_leak(case) if case.enough else sentences.undecided(case)
+    return sentences.leak(case) if case.leaks else sentences.no_leak(case)
 
 
 def _warnings(
