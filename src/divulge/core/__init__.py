@@ -18,6 +18,7 @@ from divulge.core.game import (
     Attack,
     Challenge,
     CompositionAttack,
+    Drawn,
     InteractionAttack,
     Interactions,
     Joint,
@@ -40,7 +41,7 @@ from divulge.core.rounds import (
     UpdateKind,
     UpdateView,
 )
-from divulge.core.trainer import Claim, Guarantee, Private, Trainer
+from divulge.core.trainer import Claim, Guarantee, Noise, Private, Trainer
 from divulge.core.wire import (
     ClientContext,
     ClientUpdates,
@@ -67,6 +68,7 @@ __all__ = [
     "Collusion",
     "CompositionAttack",
     "Control",
+    "Drawn",
     "Estimate",
     "FederationView",
     "Finding",
@@ -85,6 +87,7 @@ __all__ = [
     "Message",
     "ModelView",
     "Need",
+    "Noise",
     "PoolAnswers",
     "Private",
     "Proportions",
