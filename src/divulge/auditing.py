@@ -26,7 +26,7 @@ from divulge.core import (
 )
 from divulge.errors import DivulgeError, NotApplicable, SpecError
 from divulge.metrics import membership
-from divulge.metrics.audit_epsilon import epsilon_lower_bound
+from divulge.metrics.epsilon import epsilon_lower_bound
 from divulge.progress import Track, untracked
 from divulge.randomness import stream
 from divulge.targets.counting import Counting
@@ -93,10 +93,7 @@ def measure(guess: Scores, truth: Membership, delta: float = 0.0) -> Measured:
             metrics[name] = membership.precision_at_fpr(metrics[tpr], PRECISION_FPR, prior)
         else:
             unmeasured[name] = unmeasured[tpr]
-    try:
-        metrics["epsilon"] = epsilon_lower_bound(score, member, delta)
-    except membership.Unmeasurable as error:
-        unmeasured["epsilon"] = str(error)
+    metrics["epsilon"] = epsilon_lower_bound(score, member, delta, drawn=truth.drawn)
     return Measured(metrics, unmeasured)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from divulge import catalog, objects, sections
-from divulge.core import AnswerDefence, Guarantee, Records, Target
+from divulge.core import AnswerDefence, Drawn, Guarantee, Records, Target
 from divulge.data import augment, files
 from divulge.data.augment import Change
 from divulge.data.masks import Known
@@ -43,6 +43,8 @@ class Subject:
     """What the attacker knows of each candidate; None is all."""
     columns: tuple[str, ...] = ()
     """Names of the features, if they have any."""
+    drawn: Drawn = "fixed"
+    """How it was decided who is a member."""
 
     def behind(self, defence: AnswerDefence, key: int) -> "Subject":
         """The same with an answer defence before the model, and before its shadows.
@@ -92,6 +94,7 @@ def load(spec: sections.AuditSpec, folder: Path) -> Subject:
         guarantee=_claimed(spec.target),
         known=Known(**spec.known.model_dump()) if spec.known else None,
         columns=_columns(str(data.members), data.label, folder) if spec.known else (),
+        drawn=data.membership or "fixed",
     )
     defence = answer_defence(spec.target.answers)
     return subject if defence is None else subject.behind(defence, spec.seed)
@@ -138,6 +141,7 @@ def predictions(spec: sections.PredictionsSpec, folder: Path) -> Subject:
         class_names=spec.class_names,
         fingerprint=saved.fingerprint_file(path),
         guarantee=_claimed(spec),
+        drawn=spec.membership,
     )
 
 
@@ -175,7 +179,7 @@ def _target(spec: sections.TargetSpec, folder: Path) -> tuple[Target, str | None
 def _claimed(spec: sections.TargetSpec | sections.PredictionsSpec) -> Guarantee | None:
     if spec.epsilon is None or spec.delta is None:
         return None
-    return Guarantee(spec.epsilon, spec.delta)
+    return Guarantee(spec.epsilon, spec.delta, noise=spec.noise)
 
 
 def pool(data: sections.DataSpec, folder: Path) -> tuple[Records, Records | None]:

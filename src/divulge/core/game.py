@@ -22,8 +22,8 @@ class Scores:
 
 
 Drawn = Literal["coins", "fixed"]
-"""How membership came about: a fair coin of its own decided about each candidate; or so many members
-and so many non-members were drawn at random."""
+"""How membership came about: a fair coin of its own decided about each candidate, or fixed numbers
+of members and of non-members were drawn at random."""
 
 
 @dataclass(frozen=True, slots=True)

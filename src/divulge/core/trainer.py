@@ -11,7 +11,6 @@ from jaxtyping import Bool
 from divulge.core.records import Records, Target
 from divulge.errors import SpecError
 
-
 Noise = Literal["any", "gaussian", "independent-gaussian"]
 """What is known about a private training besides ε and δ: nothing; that its trade-off curve is the
 Gaussian one; or also that it treats records independently of each other, as canaries that do not

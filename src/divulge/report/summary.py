@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from divulge.core import Check, Control, Finding, Status
+from divulge.core import Check, Control, Finding, Membership, Status
 from divulge.errors import StoreError
 from divulge.metrics.membership import Member, Score
 from divulge.report import exposure, sentences, words
@@ -42,7 +42,8 @@ def summarise(contents: Contents) -> Summary:
     rows = _rows(contents, scores)
     checks = tuple(_check(check) for check in manifest.checks)
     confounding = sentences.confounding(checks)
-    claim = weigh(manifest.claim, rows, scores, candidates.member, confounding)
+    truth = Membership(candidates.member, manifest.drawn)
+    claim = weigh(manifest.claim, rows, scores, truth, confounding)
     knows = words.plain(words.known(manifest.settings.get("known")))
     verdict = judge(rows, scores, candidates.member, checks, manifest.shadows, claim, knows)
     exposed = None

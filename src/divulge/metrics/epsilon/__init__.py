@@ -1,5 +1,6 @@
 """Lower bounds on the ε of differential privacy."""
 
-from divulge.metrics.epsilon.bound import epsilon_lower_bound, largest_bound, records_needed
+from divulge.metrics.epsilon.bound import counted, epsilon_lower_bound
+from divulge.metrics.epsilon.reach import largest_bound, records_needed
 
-__all__ = ["epsilon_lower_bound", "largest_bound", "records_needed"]
+__all__ = ["counted", "epsilon_lower_bound", "largest_bound", "records_needed"]

@@ -1,4 +1,4 @@
-"""How often guesses about one training run can be right, whatever the training is, if it is private.
+"""How often guesses about one training run can be right, if the training is private.
 
 A fair coin decides for each of N records whether it is a member. From what training gives out, an
 attack guesses about r of them. W of its guesses are right. How large can P(W ≥ v) be?
@@ -15,14 +15,15 @@ a(v), a(v + 1) = 0 and the inequality give the least that a(v - 1), a(v - 2), ..
 them exceeds 1, P(W ≥ v) is less than the a(v) that was assumed.
 
 References:
-    Mahloujifar, Melis and Chaudhuri (2024), Auditing f-differential privacy in one run, theorem 9:
-    the same inequality, from which another recursion is derived there.
+    Mahloujifar, Melis and Chaudhuri (2024), Auditing f-differential privacy in one run: the
+    inequality; the recursion here is written for P(W ≥ j), theirs for sums over W.
     Steinke, Nasr and Jagielski (2023), Privacy auditing with one (1) training run, theorem 5.2.
 """
 
 import math
 
 import numpy as np
+from jaxtyping import Float64, Int
 from scipy import special
 
 from divulge.metrics.epsilon.curves import Curve
@@ -76,7 +77,7 @@ def steinke(epsilon: float, delta: float, records: int, guesses: int, hits: int)
         0.0625
     """
     odds = float(special.expit(epsilon))
-    tail = _at_least(hits, guesses, odds)
+    tail = float(_at_least(np.array([hits]), guesses, odds)[0])
     if delta == 0:
         return tail
     # further away the probability hardly grows, and its share an exception only falls
@@ -87,9 +88,9 @@ def steinke(epsilon: float, delta: float, records: int, guesses: int, hits: int)
     return min(1.0, tail + 2 * records * delta * float(each.max(initial=0.0)))
 
 
-def _at_least(hits: int | np.ndarray, guesses: int, odds: float) -> float:
+def _at_least(
+    hits: Int[np.ndarray, " counts"], guesses: int, odds: float
+) -> Float64[np.ndarray, " counts"]:
     """The upper tail of the binomial; SciPy's own object for it is many times slower."""
-    hits = np.asarray(hits)
     tail = special.betainc(np.maximum(hits, 1), guesses - hits + 1, odds)
-    found = np.where(hits > 0, tail, 1.0)
-    return found if found.ndim else float(found)
+    return np.where(hits > 0, tail, 1.0)

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Float64, Int
 from scipy import special, stats
 
-_MIXTURES = (1.0, 8.0, 3.0, 1.5)
-"""How probable a run that leaks is, in units of the permitted error; the first stands for 1."""
+_TOGETHER = (8.0, 3.0, 1.5)
+"""How probable a run is in which records leak together, in units of the permitted error."""
 
 
 @lru_cache(maxsize=4096)
@@ -22,7 +22,7 @@ def approximate(epsilon: float, delta: float, records: int, error: float) -> int
     # exceptions that share one unlucky run, of probability ``error``; each is right anyway with
     # the odds of the others
     exceptions = records * delta / error * (1 - odds)
-    hits = stats.binom.isf(error, sizes, odds) + 1 + exceptions
+    hits = np.asarray(stats.binom.isf(error, sizes, odds) + 1 + exceptions)
     return _weakest(sizes, hits, records)
 
 
@@ -35,8 +35,7 @@ def gaussian(mu: float, records: int, error: float) -> int:
     """
     sizes = _candidates(records)
     hits = np.zeros(len(sizes))
-    for times in _MIXTURES:
-        chance = 1.0 if times == 1 else min(1.0, times * error)
+    for chance in (1.0, *(min(1.0, times * error) for times in _TOGETHER)):
         right = _right(mu, chance * sizes / records)
         hits = np.maximum(hits, stats.binom.isf(error / chance, sizes, right) + 1)
     return _weakest(sizes, hits, records)
