@@ -1,10 +1,11 @@
 """Guesses about records that noise of their own protects: Gaussian and independent."""
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Float64
-from scipy import special, stats
+from scipy import special
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
@@ -40,6 +41,8 @@ def tail(mu: float, records: int, top: int, bottom: int, hits: int) -> float:
         0.0207
     """
     guesses = top + bottom
+    if guesses == 0:
+        return 1.0
     upper = _beta(top + 1, records - top)[:, None]
     lower = (1 - upper) * _beta(bottom + 1, records - top - bottom - 1)[None]
     right = (top * _right(upper, mu) + bottom * _right(lower, mu)) / guesses
@@ -48,9 +51,10 @@ def tail(mu: float, records: int, top: int, bottom: int, hits: int) -> float:
     return float(_WEIGHTS @ within @ _WEIGHTS)
 
 
+@lru_cache(maxsize=64)
 def _beta(a: int, b: int) -> Float64[np.ndarray, " nodes"]:
     """Quantiles of a beta variable at the nodes of a Gauss-Hermite rule, for a mean over it."""
-    return np.asarray(stats.beta.ppf(special.ndtr(_NODES), a, b))
+    return np.asarray(special.betaincinv(a, b, special.ndtr(_NODES)))
 
 
 def _right(share: np.ndarray, mu: float) -> np.ndarray:
@@ -65,8 +69,8 @@ def _right(share: np.ndarray, mu: float) -> np.ndarray:
 
 
 def guesses(records: int) -> int:
-    """How many guesses at each end: three tenths of the records.
+    """How many guesses at each end: three tenths of the records, so none about three or fewer.
 
     For a Gaussian mechanism the bound hardly changes from two to four tenths.
     """
-    return max(1, math.floor(0.3 * records))
+    return math.floor(0.3 * records)

@@ -21,6 +21,9 @@ from divulge.metrics.epsilon import curves, independent, one_run, sizes
 _GRID = (0.0, *(0.02 * 1.25 ** np.arange(38)).tolist())
 """Where the number of guesses changes: values of ε, or of μ for Gaussian noise. The last is 77."""
 
+_COARSE = (0.0, *(0.3 * 4.0 ** np.arange(5)).tolist())
+"""In its place where the number is always the same. The last is 77, too."""
+
 _SHARES = (0.6, 0.2, 0.05, 0.15)
 """Of the error: both ends alike; members alone, as where few are exposed; non-members alone;
 all records, as where the attack has no more to say than yes or no."""
@@ -105,7 +108,7 @@ def _even_chance(records: int) -> float:
 def largest(test: EpsilonTest, hits: Callable[[Guessing], int]) -> float:
     """The largest ε below which all are refuted."""
     parameter = 0.0
-    for low, high in pairwise(_GRID):
+    for low, high in pairwise(_COARSE if test.noise == "independent-gaussian" else _GRID):
         parameter = _within(test, hits, low, high)
         if parameter < high:
             break
@@ -124,7 +127,7 @@ def _within(test: EpsilonTest, hits: Callable[[Guessing], int], low: float, high
 
     if refuted(high):
         return high
-    for _ in range(16):  # a cell is a fifth of its upper end wide, so to 3e-6 of it
+    for _ in range(16):  # to 1e-5 of its upper end, or better
         middle = (low + high) / 2
         low, high = (middle, high) if refuted(middle) else (low, middle)
     return low
