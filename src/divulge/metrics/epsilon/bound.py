@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from divulge.core import Drawn, Estimate, Noise
-from divulge.metrics.epsilon.testing import Guessing, epsilon_test, largest
+from divulge.metrics.epsilon.testing import Guessing, audit, largest
 from divulge.metrics.intervals import CONFIDENCE
 from divulge.metrics.membership import Member, Score, split
 from divulge.randomness import stream
@@ -35,12 +35,10 @@ def epsilon_lower_bound(
 
     **Coins.** All bounds suppose that a fair coin of its own made each record a member.
 
-    **Fixed numbers.** A draw of h members among 2h records, all such draws alike, is a draw by fair
-    coins of which we know that h fell on one side. The training is private whatever the coins
-    show, so for every event P(event | h members) ≤ P(event) / P(h members): the permitted error is
-    multiplied by P(h members), about 1 / sqrt(π h). For 10,000 records that is 1/125, and
-    ε need not be halved. Of unequal groups, as many of the larger as the smaller has are drawn;
-    they are a draw of fixed numbers again. This holds for coins that are not fair, too.
+    **Fixed numbers** are coins of which we know how many fell on one side: a smaller error is
+    permitted then, see `fixed`, and ε need not be halved. Of unequal groups, as many of the larger
+    as the smaller has are drawn; they are a draw of fixed numbers again. This holds for coins
+    that are not fair, too.
 
     **Ties** are ordered at random, by a stream that does not depend on membership.
 
@@ -77,8 +75,8 @@ def epsilon_lower_bound(
     records, drawn = counted(member, drawn)
     kept = np.arange(len(member)) if drawn == "coins" else _balanced(member, rng)
     ranked = _ranked(score[kept], member[kept], rng)
-    test = epsilon_test(delta, drawn, noise, records, (1 - confidence) / tries)
-    found = largest(test, lambda guessing: _hits(ranked, guessing))
+    asked = audit(delta, drawn, noise, records, (1 - confidence) / tries)
+    found = largest(asked, lambda guessing: _hits(ranked, guessing))
     return Estimate(found, found, None)
 
 

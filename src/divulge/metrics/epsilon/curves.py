@@ -44,6 +44,12 @@ def gaussian(mu: float) -> Curve:
     return least
 
 
+def tilted(curve: Curve, slack: float) -> Curve:
+    """The curve where the two ways a coin can fall are not alike, but within a factor e^slack."""
+    shrink = math.exp(-slack)
+    return (lambda y: shrink * curve(y)) if slack else curve
+
+
 def gaussian_delta(mu: float, epsilon: float) -> float:
     """The δ at which μ-Gaussian differential privacy has this ε.
 

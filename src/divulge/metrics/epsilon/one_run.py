@@ -28,6 +28,10 @@ from scipy import special
 
 from divulge.metrics.epsilon.curves import Curve
 
+_MOST = 10_000
+"""Exceptions that are looked at; where more matter, so many guesses are right that `rarer`
+says the same."""
+
 
 def rarer(curve: Curve, records: int, guesses: int, hits: int, chance: float) -> bool:
     """Whether so many hits are rarer than this chance under a trade-off curve.
@@ -83,6 +87,8 @@ def steinke(epsilon: float, delta: float, records: int, guesses: int, hits: int)
     # further away the probability hardly grows, and its share an exception only falls
     spread = 8 * math.sqrt(guesses * odds * (1 - odds))
     most = min(hits, max(1, math.ceil(hits - guesses * odds + spread)))
+    if most > _MOST:
+        return 1.0
     exceptions = np.arange(1, most + 1)
     each = (_at_least(hits - exceptions, guesses, odds) - tail) / exceptions
     return min(1.0, tail + 2 * records * delta * float(each.max(initial=0.0)))

@@ -1,10 +1,10 @@
 """What a model would yield that gives away every record: no audit of this size can show more."""
 
 from divulge.core import Drawn, Noise
-from divulge.metrics.epsilon.testing import Guessing, epsilon_test, largest
+from divulge.metrics.epsilon.testing import Guessing, audit, largest
 from divulge.metrics.intervals import CONFIDENCE
 
-_MOST = 10**8
+_MOST = 10**7
 """Records: nobody audits more."""
 
 
@@ -31,8 +31,8 @@ def largest_bound(
         >>> [round(largest_bound(n, 1e-5), 1) for n in (60, 200, 1000)]
         [2.1, 3.2, 4.7]
     """
-    test = epsilon_test(delta, drawn, noise, records, (1 - confidence) / tries)
-    return largest(test, lambda guessing: _all_right(guessing, records))
+    asked = audit(delta, drawn, noise, records, (1 - confidence) / tries)
+    return largest(asked, lambda guessing: _all_right(guessing, records))
 
 
 def records_needed(
@@ -43,7 +43,7 @@ def records_needed(
     noise: Noise = "any",
     tries: int = 1,
 ) -> int | None:
-    """With how many records `largest_bound` exceeds this ε; None if a hundred million do not.
+    """With how many records `largest_bound` exceeds this ε; None if ten million do not.
 
     Args:
         epsilon: that is to be refuted.
