@@ -57,7 +57,7 @@ def test_a_memory_contradicts_a_small_epsilon() -> None:
 
 def test_a_coin_flip_contradicts_nothing_and_proves_nothing() -> None:
     made = cases.bench()
-    found = row(summary(made, [made.shifted(0)], epsilon=8.0))
+    found = row(summary(made, [made.shifted(0)], epsilon=4.0))
     assert found.outcome == "consistent"
     assert "does not contradict" in found.sentence
     assert "nor prove it" in found.sentence

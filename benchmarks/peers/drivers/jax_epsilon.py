@@ -32,7 +32,8 @@ def main() -> None:
     for name, method in methods.items():
         with desk.timed(name):
             bounds = [
-                method(CanaryScoreAuditor(score[member], score[~member])) for score, member in pairs
+                method(CanaryScoreAuditor(score[member], score[~member]))  # type: ignore[no-untyped-call]
+                for score, member in pairs
             ]
         desk.leave(name, np.array(bounds))
 

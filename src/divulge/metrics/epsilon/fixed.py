@@ -27,7 +27,7 @@ def chance(records: int, slack: float) -> float:
 
     Examples:
         >>> round(1 / chance(10_000, 0.0)), round(1 / chance(10_000, 0.1))
-        (125, 21)
+        (125, 19)
     """
     half = records // 2
     # beyond ten standard deviations there is nothing
