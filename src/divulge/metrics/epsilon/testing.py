@@ -6,6 +6,7 @@ itself, and that happens with the permitted error. So each ε may have its own n
 each ε; each has a share of the error (Bonferroni).
 """
 
+import math
 from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
@@ -57,10 +58,12 @@ class EpsilonTest(NamedTuple):
         if self.noise == "independent-gaussian":
             return (Guessing(self.size // 2, self.size // 2, 1.0),)
         half, whole = self.size - self.size // 2, self.records
+        # for every ε alike: a leak of few records has to refute the small ε first
+        few = math.isqrt(whole)
         return (
             Guessing(half, self.size // 2, _SHARES[0]),
-            Guessing(half, 0, _SHARES[1]),
-            Guessing(0, half, _SHARES[2]),
+            Guessing(few, 0, _SHARES[1]),
+            Guessing(0, few, _SHARES[2]),
             Guessing(whole - whole // 2, whole // 2, _SHARES[3]),
         )
 
