@@ -40,30 +40,30 @@ def test_there_are_enough_mechanisms() -> None:
 def test_independence_is_a_condition_and_not_a_courtesy() -> None:
     """Records that leak all at once in 20 % of runs: μ-private, but they depend on each other."""
     (cell,) = (cell for cell in mechanisms.cells() if cell.name.startswith("all at once in 20 %"))
-    assert exceedances(cell._replace(noise="independent-gaussian")) > TOO_MANY
+    assert exceedances(cell._replace(noise="independent-gaussian"), 80) > 2 * TOO_MANY
     assert exceedances(cell) <= TOO_MANY
 
 
 def test_fixed_numbers_have_their_price() -> None:
     """The training notices how many members there are; taken for coins, that refutes the truth."""
-    epsilon, picked = 0.7, 60
+    epsilon, picked = 1.0, 100
     leak = lambda rng, member: mechanisms.by_number(rng, member, epsilon, picked)  # noqa: E731
-    coins = lambda rng: mechanisms.fixed(rng, 500, 500)  # noqa: E731
-    # the sum of the weights of all records changes by one part in 500 a pick
-    cell = Cell("by number", epsilon + picked / 500, 0.0, coins, leak, "fixed")
+    coins = lambda rng: mechanisms.fixed(rng, 5000, 5000)  # noqa: E731
+    # the sum of the weights of all records changes by less than one part in 5,000 a pick
+    cell = Cell("by number", epsilon + picked / 5000, 0.0, coins, leak, "fixed")
     assert exceedances(cell) <= TOO_MANY
-    assert exceedances(cell._replace(drawn="coins")) > TOO_MANY
+    assert exceedances(cell._replace(drawn="coins"), 60) > 2 * TOO_MANY
 
 
 def test_the_best_of_all_numbers_of_guesses_would_break_the_promise() -> None:
     """What is chosen by the scores has to be paid for: the reason for `sizes`."""
     wrong = 0
-    for k in range(RUNS):
+    for k in range(100):
         rng = stream(k, "chosen")
         hits = np.cumsum(mechanisms.coins(rng, 1000))
         size = np.arange(1, 1001)
         wrong += bool(np.min(stats.binom.sf(hits - 1, size, 0.5)) <= 0.05)
-    assert wrong > TOO_MANY
+    assert wrong > 2 * TOO_MANY
 
 
 @pytest.mark.parametrize(

@@ -43,11 +43,12 @@ def test_pooled_bounds_stay_below_the_truth() -> None:
 def test_guesses_that_rest_on_the_coins_of_others_are_not_pooled_as_one_run() -> None:
     """Nothing leaks, and each guess is the parity of the other models' coins."""
     wrong = {True: 0, False: 0}
-    for k in range(RUNS):
+    for k in range(80):
         rng = stream(k, "parity")
         members = [mechanisms.coins(rng, RECORDS) for _ in range(MODELS)]
         parity = np.bitwise_xor.reduce(members)
         scores = [(parity ^ member) + 0.0 for member in members]
         for blind in wrong:
             wrong[blind] += pooled_bound(scores, members, blind=blind).value > 0
-    assert wrong[False] <= TOO_MANY < wrong[True]
+    assert wrong[False] <= TOO_MANY
+    assert wrong[True] > 2 * TOO_MANY
