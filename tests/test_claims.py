@@ -62,7 +62,7 @@ def test_a_tree_that_memorised_contradicts_a_small_epsilon(tmp_path: Path) -> No
 
 
 def test_a_coin_flip_contradicts_no_claim() -> None:
-    claim = audit(coin_flip, guarantee=Guarantee(8.0, 1e-5)).summary.claim
+    claim = audit(coin_flip, guarantee=Guarantee(3.0, 1e-5)).summary.claim
     assert claim is not None
     assert claim.outcome == "consistent"
 
@@ -125,7 +125,7 @@ name = "gap"
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "said"), [(0.5, "is false at 95 % confidence"), (8.0, "does not contradict")]
+    ("epsilon", "said"), [(0.5, "is false at 95 % confidence"), (3.0, "does not contradict")]
 )
 def test_the_command_line_says_what_became_of_the_claim(
     tmp_path: Path, epsilon: float, said: str
@@ -140,7 +140,7 @@ def test_the_command_line_says_what_became_of_the_claim(
     assert said in (tmp_path / "run" / "report.html").read_text().replace("\u202f%", " %")
 
 
-@pytest.mark.parametrize(("epsilon", "code"), [(0.5, 3), (8.0, 0)])
+@pytest.mark.parametrize(("epsilon", "code"), [(0.5, 3), (3.0, 0)])
 def test_a_gate_on_the_claim_fails_the_job_and_json_carries_it(
     tmp_path: Path, epsilon: float, code: int
 ) -> None:

@@ -14,7 +14,7 @@ from divulge.attacks import signals
 from divulge.attacks.threshold import Threshold
 from divulge.core import Challenge, Membership, ModelView, Need, Records, Scores, Shadows
 from divulge.metrics import membership
-from divulge.metrics.audit_epsilon import epsilon_lower_bound
+from divulge.metrics.epsilon import epsilon_lower_bound
 from divulge.metrics.measure import measure
 from divulge.targets.cached import Cached
 from divulge.targets.function import FunctionTarget

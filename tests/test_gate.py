@@ -125,7 +125,7 @@ def test_an_unknown_verdict_names_the_nearest() -> None:
 
 
 CLAIM = ClaimRow(
-    1.0, 1e-5, "", False, "contradicted", Estimate(2.0, 1.5, None), "a", "It is false."
+    1.0, 1e-5, "", False, "contradicted", Estimate(2.0, 1.5, None), "a", 4.0, None, "It is false."
 )
 
 

@@ -1,4 +1,4 @@
-"""What audits of several models say together: a mean over targets for each attack and metric."""
+"""What audits of several models say together: means over targets, and one bound on ε."""
 
 import html
 import json
@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pydantic
 
-from divulge import atomic
-from divulge.core import Check, Estimate, Finding, Measured, Status, Verdict
-from divulge.errors import MissingExtra, StoreError
+from divulge import atomic, catalog
+from divulge.core import Check, Estimate, Finding, Measured, Need, Status, Verdict
+from divulge.errors import MissingExtra, SpecError, StoreError
 from divulge.gate import Gate, Ruling, rule
 from divulge.metrics import intervals
+from divulge.metrics.epsilon import pooled_bound
 from divulge.metrics.membership import Score
 from divulge.report import markdown, words
 from divulge.report.markdown import inert
@@ -68,14 +69,17 @@ class LeaveOneOut:
         The interval is Student's, from how much targets differ. It says what another model, trained
         in the same way on another random half of these records, may show. Targets share records
         and shadows, so they are not quite independent, and the interval may be too short; it says
-        nothing of other records. A metric that some target lacks is left out.
+        nothing of other records. A metric that some target lacks is left out. ``epsilon`` is no
+        mean: it is one lower bound from all targets, see `divulge.metrics.epsilon.pooling`.
         """
         return {label: self._means(label) for label in self._by_attack()}
 
     def _means(self, label: str, best_of: int = 1) -> Mapping[str, Estimate]:
         findings = self._by_attack()[label]
         return {
-            name: mean(name, [finding.metrics[name] for finding in findings], best_of)
+            name: self._pooled(findings[0], best_of)
+            if name == "epsilon"
+            else mean(name, [finding.metrics[name] for finding in findings], best_of)
             for name in findings[0].metrics
             if all(name in finding.metrics for finding in findings)
         }
@@ -86,8 +90,9 @@ class LeaveOneOut:
 
         An attack that did not end well on every target says why.
         """
+        across = self.across
         return tuple(
-            _joined(findings, self.across[label]) for label, findings in self._by_attack().items()
+            _joined(findings, across[label]) for label, findings in self._by_attack().items()
         )
 
     @property
@@ -154,7 +159,8 @@ class LeaveOneOut:
             "",
             f"Means over {plan.targets} targets, each against {plan.shadows} of the other "
             f"{plan.models - 1} models, {words.count(plan.records, 'record')}; in brackets 95 % "
-            "intervals across targets, which share records and shadows.",
+            "intervals across targets, which share records and shadows. The epsilon bound is one "
+            "of all targets together.",
             "",
             *(f"| {' | '.join(cells)} |" for cells in rows),
         ])  # fmt: skip
@@ -198,6 +204,19 @@ class LeaveOneOut:
 
     def __repr__(self) -> str:
         return f"<divulge.LeaveOneOut>\n{self.table()}"
+
+    def _pooled(self, attack: Finding, best_of: int) -> Estimate:
+        audits = [audit.contents for audit in self.targets]
+        scores = [
+            entry.score
+            for audit in audits
+            for entry in audit.entries
+            if entry.finding.label == attack.label and entry.score is not None
+        ]
+        members = [audit.candidates.member for audit in audits]
+        delta, confidence = audits[0].manifest.delta, 1 - (1 - intervals.CONFIDENCE) / best_of
+        blind = _blind(attack)
+        return pooled_bound(scores, members, delta, blind=blind, confidence=confidence)
 
     def _by_attack(self) -> dict[str, list[Finding]]:
         found: dict[str, list[Finding]] = {}
@@ -277,8 +296,7 @@ def mean(name: str, each: Sequence[Estimate], best_of: int = 1) -> Estimate:
         low = min(estimate.low for estimate in each)
         high = max(one.value if one.high is None else one.high for one in each)
     least = -1.0 if name in _CAN_BE_NEGATIVE else 0.0
-    most = high if name == "epsilon" else 1.0
-    return Estimate(sum(values) / len(values), max(low, least), min(high, most))
+    return Estimate(sum(values) / len(values), max(low, least), min(high, 1.0))
 
 
 def difference(these: Sequence[Estimate], those: Sequence[Estimate]) -> Estimate:
@@ -312,6 +330,15 @@ def _worst(rows: Sequence[AttackRow]) -> AttackRow:
     return next((row for row in rows if not row.sound), rows[0])
 
 
+def _blind(finding: Finding) -> bool:
+    """Whether an attack on one model looks at no other; of one that is not ours nobody knows."""
+    try:
+        attack = catalog.attack(finding.attack, **finding.settings)
+    except SpecError:
+        return False
+    return Need.SHADOWS not in attack.needs
+
+
 def _joined(findings: list[Finding], metrics: Mapping[str, Estimate]) -> Finding:
     first = findings[0]
     bad = [finding for finding in findings if finding.status is not Status.DONE]
@@ -343,6 +370,4 @@ def _cells(finding: Finding) -> list[str]:
 def _cell(name: str, estimate: Estimate | None) -> str:
     if estimate is None:
         return "not measurable"
-    if name == "epsilon":  # a mean of lower bounds, with two sides like every mean
-        return f"≥ {estimate.value:.2f} ({estimate.low:.2f} to {estimate.high:.2f})"
     return words.measured(name, estimate)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from divulge import catalog, demo, loading, sections, spec
-from divulge.core import AnswerDefence, Guarantee, MembershipAttack
+from divulge.core import AnswerDefence, Drawn, Guarantee, MembershipAttack
 from divulge.data import augment as augmenting
 from divulge.data.ids import as_ids
 from divulge.data.masks import Known
@@ -27,6 +27,7 @@ def audit(
     *,
     members: Any,
     nonmembers: Any,
+    membership: Drawn = "fixed",
     reference: Any = None,
     attacks: Iterable[MembershipAttack] | None = None,
     output: Output | None = None,
@@ -57,6 +58,9 @@ def audit(
             ``torch.nn.Module``, the path of a saved model, or a ``divulge.Target``.
         members: records the model was trained on: a pair (x, y) or ``divulge.Records``.
         nonmembers: records it never saw, drawn from the same population.
+        membership: ``"coins"`` if a fair coin of its own decided for each record whether the model
+            was trained on it; ``"fixed"`` if so many of each were drawn. The bound on ε is higher
+            with coins.
         reference: further records it never saw, which the attacker owns. Without them the
             attacks that calibrate on known non-members do not apply.
         attacks: default: every attack that divulge has.
@@ -134,6 +138,7 @@ def audit(
         known=known,
         columns=_columns(members),
         ids=None if ids is None else as_ids(ids, len(inside), "ids"),
+        drawn=membership,
     )
     if answers is not None:
         subject = subject.behind(answers, seed)
@@ -162,6 +167,7 @@ def audit_predictions(
     label: str = "label",
     member: str = "member",
     ids: str | None = None,
+    membership: Drawn = "fixed",
     output: Literal["probabilities", "logits"] = "probabilities",
     attacks: Iterable[MembershipAttack] | None = None,
     class_names: Iterable[str] = (),
@@ -182,6 +188,7 @@ def audit_predictions(
         label: the column with the true class, 0 to classes - 1.
         member: the column that says whether the model was trained on the record.
         ids: the column with your own ids, for ``exposed.csv`` alone.
+        membership: how that was decided, see `audit`.
         output: what the answers are.
         attacks: see `audit`, as for the others.
         class_names: one per class.
@@ -201,6 +208,7 @@ def audit_predictions(
         label=label,
         member=member,
         id=ids,
+        membership=membership,
         output=output,
         class_names=tuple(class_names),
     )

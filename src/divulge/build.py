@@ -96,9 +96,10 @@ def prepare(
     view, shadows = _view(target, candidates, subject, seed)
     for records in (view.records, *view.augmented):
         _ask(target, records, subject, track)
-    digest = _digest(view, member, answers, f"{subject.fingerprint} {seed} {delta!r}")
+    coins = " coins" if subject.drawn == "coins" else ""
+    digest = _digest(view, member, answers, f"{subject.fingerprint} {seed} {delta!r}{coins}")
     return Prepared(
-        Challenge(view, Membership(member)),
+        Challenge(view, Membership(member, subject.drawn)),
         np.concatenate([kept.members, kept.nonmembers])[order],
         answers,
         subject.class_names,

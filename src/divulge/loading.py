@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from divulge import catalog, objects, sections
-from divulge.core import AnswerDefence, Guarantee, Records, Target
+from divulge.core import AnswerDefence, Drawn, Guarantee, Records, Target
 from divulge.data import augment, files, ids
 from divulge.data.augment import Change
 from divulge.data.ids import Ids
@@ -47,6 +47,8 @@ class Subject:
     """Names of the features, if they have any."""
     ids: Ids | None = None
     """The user's own, one a member."""
+    drawn: Drawn = "fixed"
+    """How it was decided who is a member."""
 
     def behind(self, defence: AnswerDefence, key: int) -> "Subject":
         """The same with an answer defence before the model, and before its shadows.
@@ -97,6 +99,7 @@ def load(spec: sections.AuditSpec, folder: Path) -> Subject:
         known=Known(**spec.known.model_dump()) if spec.known else None,
         columns=_columns(data, folder) if spec.known else (),
         ids=ids_of(str(data.members), members, data.id, folder) if data.id else None,
+        drawn=data.membership or "fixed",
     )
     defence = answer_defence(spec.target.answers)
     return subject if defence is None else subject.behind(defence, spec.seed)
@@ -145,6 +148,7 @@ def predictions(spec: sections.PredictionsSpec, folder: Path) -> Subject:
         fingerprint=saved.fingerprint_file(path),
         guarantee=_claimed(spec),
         ids=ids.read(path, spec.id, len(rows))[answers.member] if spec.id else None,
+        drawn=spec.membership,
     )
 
 
@@ -182,7 +186,7 @@ def _target(spec: sections.TargetSpec, folder: Path) -> tuple[Target, str | None
 def _claimed(spec: sections.TargetSpec | sections.PredictionsSpec) -> Guarantee | None:
     if spec.epsilon is None or spec.delta is None:
         return None
-    return Guarantee(spec.epsilon, spec.delta)
+    return Guarantee(spec.epsilon, spec.delta, noise=spec.noise)
 
 
 def shadow_plan(

@@ -177,6 +177,7 @@ def _manifest(
         checks=checks.check(question, seed),
         shadows=_kind(shadows),
         divulge=version("divulge"),
+        drawn=truth.drawn,
     )
 
 

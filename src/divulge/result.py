@@ -149,7 +149,7 @@ class Audit:
             StoreError: the run folder cannot be written.
         """
         contents = self.contents
-        truth = Membership(contents.candidates.member)
+        truth = Membership(contents.candidates.member, contents.manifest.drawn)
         delta = contents.manifest.delta
         entries = tuple(_measured(entry, truth, delta) for entry in contents.entries)
         again = replace(self, contents=replace(contents, entries=entries))

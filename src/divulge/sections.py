@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
+from divulge.core import Drawn, Noise
 from divulge.training.recipe import Optimiser, Schedule
 
 Judge = Literal["low", "value"]
@@ -50,6 +51,8 @@ class TargetSpec(Section):
     epsilon: Epsilon | None = None
     """The differential privacy that the model is said to have, at ``delta``."""
     delta: Delta | None = None
+    noise: Noise = "any"
+    """What is known about the training that has it; see `divulge.core.trainer.Noise`."""
     answers: dict[str, Any] | None = None
     """An answer defence before the model and its shadows: ``name``, and its settings."""
 
@@ -68,6 +71,8 @@ class DataSpec(Section):
     id: str | None = None
     """The column that holds your own ids, no feature; ``file.py:name`` beside such records."""
     class_names: tuple[str, ...] = ()
+    membership: Drawn | None = None
+    """How it was decided who is a member: None is ``fixed``, and ``[leave_one_out]`` knows."""
 
 
 class PredictionsSpec(Section):
@@ -83,6 +88,8 @@ class PredictionsSpec(Section):
     class_names: tuple[str, ...] = ()
     epsilon: Epsilon | None = None
     delta: Delta | None = None
+    noise: Noise = "any"
+    membership: Drawn = "fixed"
 
 
 class ShadowsSpec(Section):

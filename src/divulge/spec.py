@@ -82,6 +82,11 @@ def parse(table: dict[str, Any], where: str) -> AuditSpec:
             f"{where}: expected epsilon and delta of the claim together, got one of them: say "
             "delta = 0.0 if the claim has none"
         )
+    if audited is not None and audited.noise != "any" and not audited.delta:
+        raise SpecError(
+            f"{where}: expected epsilon and delta above 0 beside noise = {audited.noise!r}, got "
+            f"delta = {audited.delta}: noise says what the claim rests on"
+        )
     return spec
 
 
@@ -122,6 +127,11 @@ def check_records(data: DataSpec, where: str) -> None:
     Raises:
         SpecError: a key is missing, or too much.
     """
+    if data.membership is not None:
+        raise SpecError(
+            f"{where}: expected no key 'data.membership', got {data.membership!r}: here divulge "
+            "decides who is a member, by a coin for each record and model"
+        )
     if data.records is None:
         _check_keys(data, where, wanted=("members", "nonmembers"), unwanted=())
     else:

@@ -26,7 +26,7 @@ import pydantic
 from jaxtyping import Bool, Float64, Int, Shaped
 
 from divulge import atomic
-from divulge.core import BlindRun, Check, Claim, Control, Finding
+from divulge.core import BlindRun, Check, Claim, Control, Drawn, Finding
 from divulge.errors import StoreError
 
 SCHEMA = 1
@@ -65,6 +65,8 @@ class Manifest:
     schema: int = SCHEMA
     claim: Claim | None = None
     """The guarantee that the measured ε is held against."""
+    drawn: Drawn = "fixed"
+    """How it was decided who is a member."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from torch import nn
 
 from divulge.core import Guarantee, Records
 from divulge.defences.dp_sgd import DPSGD
-from divulge.metrics.audit_epsilon import add_or_remove_bound
+from divulge.metrics.epsilon import epsilon_lower_bound
 from divulge.randomness import stream
 from divulge.training.recipe import Recipe
 
@@ -140,7 +140,9 @@ def test_the_bound_of_one_training_run_stays_below_too(trainer: DPSGD) -> None:
     confidence = 1 - 1e-4 / (AUDITS * 2)
     for seed in range(2):
         for score, member in play(trainer, AUDITS, seed):
-            lower = add_or_remove_bound(score, member, DELTA, confidence).low
+            lower = epsilon_lower_bound(
+                score, member, DELTA, drawn="coins", confidence=confidence
+            ).low
             assert lower <= promised(trainer).epsilon
 
 

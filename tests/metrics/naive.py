@@ -1,9 +1,6 @@
 """Slow twins: the definitions, written down without a thought for speed."""
 
-import math
-
 import numpy as np
-from scipy import stats
 
 
 def auc(score: np.ndarray, member: np.ndarray) -> float:
@@ -37,31 +34,3 @@ def tpr_at_fpr(score: np.ndarray, member: np.ndarray, fpr: float) -> float:
         if share < 1:
             break
     return float(found / member.sum())
-
-
-def epsilon(score: np.ndarray, member: np.ndarray, delta: float = 0.0) -> float:
-    """Every group size, every side; the smallest log odds that the data do not refute."""
-    sizes = [len(score) // 8 // 4**j for j in range(20) if len(score) // 8 // 4**j >= 32]
-    error = 0.05 / (2 * len(sizes)) * (0.9 if delta else 1.0)
-    best = 0.0
-    for size in sizes:
-        for sign in (1, -1):
-            turned = sign * score
-            edge = sorted(turned, reverse=True)[size - 1]
-            group = [
-                bool(m) == (sign == 1) for s, m in zip(turned, member, strict=True) if s >= edge
-            ]
-            right, wrong_prior = (member, ~member) if sign == 1 else (~member, member)
-            hits = sum(group)
-            if delta:
-                excused = 0
-                # Markov: P(count > excused); a tenth of 5 %, half of it for each kind of record
-                while right.sum() * delta / (excused + 1) > 0.05 / 20:
-                    excused += 1
-                hits -= excused
-            if hits <= 0:
-                continue
-            share = stats.beta.ppf(error, hits, len(group) - hits + 1)
-            odds = share / (1 - share) * wrong_prior.sum() / right.sum()
-            best = max(best, math.log(odds))
-    return best

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from divulge.core import Check, Claim, Control, Guarantee
-from divulge.metrics.audit_epsilon import add_or_remove_bound
+from divulge.core import Check, Claim, Control, Guarantee, Membership
+from divulge.metrics.epsilon import epsilon_lower_bound, largest_bound
 from divulge.report.claim import weigh
 from divulge.report.schema import ClaimRow, Summary
 from divulge.report.summary import summarise
@@ -57,7 +57,7 @@ def test_a_memory_contradicts_a_small_epsilon() -> None:
 
 def test_a_coin_flip_contradicts_nothing_and_proves_nothing() -> None:
     made = cases.bench()
-    found = row(summary(made, [made.shifted(0)], epsilon=8.0))
+    found = row(summary(made, [made.shifted(0)], epsilon=4.0))
     assert found.outcome == "consistent"
     assert "does not contradict" in found.sentence
     assert "nor prove it" in found.sentence
@@ -71,10 +71,11 @@ def test_a_contradiction_is_a_warning_and_a_leak() -> None:
 
 
 def tilted(made: cases.Bench) -> np.ndarray:
-    """Of the 62 lowest scores 50 are non-members': neither an AUC nor a top shows it."""
-    score = made.shifted(0)
-    for group, many in ((made.member, 12), (~made.member, 50)):
-        score[np.flatnonzero(group)[:many]] -= 10.0
+    """Of the 62 highest scores 57 are members', and as many of the lowest: no AUC shows it."""
+    score = np.zeros(len(made.member))
+    for level, start in ((1.0, 0), (-1.0, 62)):
+        score[np.flatnonzero(made.member)[start : start + 57]] = level
+        score[np.flatnonzero(~made.member)[start : start + 5]] = level
     return score
 
 
@@ -109,11 +110,55 @@ def test_confounded_figures_contradict_nothing() -> None:
     assert "differ by themselves" in found.sentence
 
 
-def test_few_records_contradict_nothing() -> None:
+def test_a_claim_that_no_leak_could_contradict_is_undecidable() -> None:
     made = cases.bench(100, 100)
-    found = row(summary(made, [made.shifted(4)], 0.1))
-    assert found.outcome == "not measured"
-    assert "at least 256" in found.sentence
+    found = row(summary(made, [made.member + 0.0], 8.0))
+    most = largest_bound(200, DELTA)
+    assert found.outcome == "undecidable"
+    assert found.bound is not None
+    assert found.bound.low == found.largest == most < 8.0
+    assert found.needed is not None
+    assert largest_bound(found.needed, DELTA) > 8.0
+    assert "cannot be decided with 200 records" in found.sentence
+    assert f"About {found.needed:,} records" in found.sentence
+    # a claim just below what the size can show is decided
+    assert row(summary(made, [made.shifted(0)], most - 0.01)).outcome == "consistent"
+    assert row(summary(made, [made.member + 0.0], most - 0.01)).outcome == "contradicted"
+
+
+def test_no_number_of_records_decides_an_absurd_claim() -> None:
+    made = cases.bench(100, 100)
+    found = row(summary(made, [made.shifted(0)], 60.0))
+    assert (found.outcome, found.needed) == ("undecidable", None)
+    assert "No number of records would do" in found.sentence
+
+
+def test_coins_and_known_noise_refute_more() -> None:
+    made = cases.bench()
+    score = made.shifted(2)
+    member = made.member
+    bounds = []
+    for drawn, noise in (("fixed", "any"), ("coins", "any"), ("coins", "gaussian")):
+        claim = Claim(Guarantee(0.1, DELTA, noise=noise))  # type: ignore[arg-type]
+        found = weigh(
+            claim,
+            summary(made, [score], 0.1).attacks,
+            {"attack0": score},
+            Membership(member, drawn),  # type: ignore[arg-type]
+            confounding="",
+        )
+        assert found is not None
+        assert found.bound is not None
+        bounds.append(found.bound.low)
+        assert found.bound == epsilon_lower_bound(
+            score,
+            member,
+            DELTA,
+            drawn=drawn,  # type: ignore[arg-type]
+            noise=noise,  # type: ignore[arg-type]
+        )
+    assert bounds == sorted(bounds)
+    assert bounds[0] < bounds[2]
 
 
 def test_the_bound_stands_at_the_claims_own_delta() -> None:
@@ -121,7 +166,7 @@ def test_the_bound_stands_at_the_claims_own_delta() -> None:
     score = made.shifted(4)
     for delta in (0.0, 1e-5, 1e-3):
         bound = row(summary(made, [score], 0.1, delta)).bound
-        assert bound == add_or_remove_bound(score, made.member, delta)
+        assert bound == epsilon_lower_bound(score, made.member, delta)
 
 
 def test_many_attacks_pay_for_the_choice_of_the_strongest() -> None:
@@ -132,19 +177,19 @@ def test_many_attacks_pay_for_the_choice_of_the_strongest() -> None:
     assert alone is not None
     assert chosen is not None
     assert 0 < chosen.low < alone.low
-    assert chosen == add_or_remove_bound(score, made.member, DELTA, tries=10)
+    assert chosen == epsilon_lower_bound(score, made.member, DELTA, tries=10)
 
 
 def test_the_best_of_ten_attacks_that_know_nothing_rarely_contradicts_a_tiny_epsilon() -> None:
     made = cases.bench(500, 500)
     rows = summary(made, [made.shifted(0)] * 10, epsilon=1e-9, delta=0.0).attacks
     claim, wrong = Claim(Guarantee(1e-9, 0.0)), 0
-    for _ in range(200):
+    for _ in range(40):
         scores = {row.label: made.shifted(0) for row in rows}
-        found = weigh(claim, rows, scores, made.member, confounding="")
+        found = weigh(claim, rows, scores, Membership(made.member), confounding="")
         assert found is not None
         wrong += found.outcome == "contradicted"
-    assert wrong <= 20  # 5 % of 200, and the binomial's deviations: exceeded once in a thousand
+    assert wrong <= 8  # 5 % of 40: exceeded once in a thousand
 
 
 @pytest.mark.parametrize("case", ["claimed", "refuted"])

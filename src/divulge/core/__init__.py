@@ -27,6 +27,7 @@ from divulge.core.game import (
     Attack,
     Challenge,
     CompositionAttack,
+    Drawn,
     InteractionAttack,
     Interactions,
     Joint,
@@ -49,7 +50,7 @@ from divulge.core.rounds import (
     UpdateKind,
     UpdateView,
 )
-from divulge.core.trainer import Claim, Guarantee, Private, Trainer
+from divulge.core.trainer import Claim, Guarantee, Noise, Private, Trainer
 from divulge.core.wire import (
     ClientContext,
     ClientUpdates,
@@ -77,6 +78,7 @@ __all__ = [
     "Collusion",
     "CompositionAttack",
     "Control",
+    "Drawn",
     "Estimate",
     "FederationView",
     "Finding",
@@ -95,6 +97,7 @@ __all__ = [
     "Message",
     "ModelView",
     "Need",
+    "Noise",
     "PoolAnswers",
     "Private",
     "Proportions",

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+from typing import ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int
@@ -21,11 +21,17 @@ class Scores:
     score: Float[np.ndarray, " records"]
 
 
+Drawn = Literal["coins", "fixed"]
+"""How membership came about: a fair coin of its own decided about each candidate, or fixed numbers
+of members and of non-members were drawn at random."""
+
+
 @dataclass(frozen=True, slots=True)
 class Membership:
     """The truth about membership: which candidates the model was trained on."""
 
     member: Bool[np.ndarray, " records"]
+    drawn: Drawn = "fixed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,18 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool
 
 from divulge.core.records import Records, Target
 from divulge.errors import SpecError
+
+Noise = Literal["any", "gaussian", "independent-gaussian"]
+"""What is known about a private training besides ε and δ: nothing; that its trade-off curve is the
+Gaussian one; or also that it treats records independently of each other, as canaries that do not
+interact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +25,14 @@ class Guarantee:
     delta: float
     mechanism: str = ""
     """What it rests on, in a few words: ``DP-SGD, noise multiplier 1.1, 500 steps``."""
+    noise: Noise = "any"
 
     def __post_init__(self) -> None:
+        if self.noise != "any" and self.delta == 0:
+            raise SpecError(
+                "expected delta above 0 beside Gaussian noise, got 0: Gaussian noise has an "
+                "epsilon only for a delta, such as 1e-5"
+            )
         if not (0 < self.epsilon < math.inf and 0 <= self.delta < 1):
             raise SpecError(
                 f"expected epsilon above 0 and finite, and delta from 0 to below 1, got "

@@ -142,6 +142,8 @@ class DPSGD:
             self.delta,
             f"DP-SGD, {n_records} records, noise multiplier {plan.noise:.4g}, {steps} Poisson "
             f"batches at rate {plan.rate:.4g}, add or remove one record (PLD)",
+            # steps on all records compose to one Gaussian mechanism; samples of them do not
+            "gaussian" if plan.rate == 1 else "any",
         )
 
     def check(self, pool: Records) -> None:

@@ -228,7 +228,8 @@ def _target(
     shadows = training.shadows(view, asked.shadows, matrix[others], subsets[others])
     prepared = build.Prepared(
         Challenge(
-            ModelView(view.target, records, reference, shadows, further), Membership(subsets[k])
+            ModelView(view.target, records, reference, shadows, further),
+            Membership(subsets[k], "coins"),
         ),
         np.arange(len(records)),
         answers[: len(records)],

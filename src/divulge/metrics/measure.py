@@ -2,7 +2,7 @@
 
 from divulge.core import Measured, Membership, Scores
 from divulge.metrics import advantage, membership
-from divulge.metrics.audit_epsilon import epsilon_lower_bound
+from divulge.metrics.epsilon import epsilon_lower_bound
 from divulge.metrics.intervals import CONFIDENCE
 
 FPRS = (0.1, 0.01, 0.001)
@@ -65,8 +65,7 @@ def measure(guess: Scores, truth: Membership, delta: float = 0.0, together: int 
             metrics[name] = membership.precision_at_fpr(metrics[tpr], PRECISION_FPR, prior)
         if tpr in unmeasured:
             unmeasured[name] = unmeasured[tpr]
-    try:
-        metrics["epsilon"] = epsilon_lower_bound(score, member, delta, tries=together)
-    except membership.Unmeasurable as error:
-        unmeasured["epsilon"] = str(error)
+    metrics["epsilon"] = epsilon_lower_bound(
+        score, member, delta, drawn=truth.drawn, tries=together
+    )
     return Measured(metrics, unmeasured)

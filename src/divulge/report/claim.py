@@ -3,23 +3,36 @@
 Both sides are an ε at the same δ, for adding or removing one record. The highest bound of k attacks
 speaks, so each is taken at the confidence 1 - 0.05 / k (Bonferroni), whether or not its attack then
 passes its controls. This is a question of its own, with an error of its own: 5 % beside the
-verdict's.
+verdict's. Where even a model that gives away every record could not contradict the claim, it is
+undecidable at this size, and nothing measured speaks for it.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import TypedDict
 
-from divulge.core import Claim, Estimate
-from divulge.metrics.audit_epsilon import add_or_remove_bound
-from divulge.metrics.membership import Member, Score, Unmeasurable
+from divulge.core import Claim, Drawn, Estimate, Membership, Noise
+from divulge.metrics.epsilon import (
+    counted,
+    epsilon_lower_bound,
+    largest_bound,
+    records_needed,
+)
+from divulge.metrics.membership import Score
 from divulge.report import words
 from divulge.report.schema import AttackRow, ClaimOutcome, ClaimRow
+
+
+class _Assumed(TypedDict):
+    drawn: Drawn
+    noise: Noise
+    tries: int
 
 
 def weigh(
     claim: Claim | None,
     rows: Sequence[AttackRow],
     scores: Mapping[str, Score],
-    member: Member,
+    truth: Membership,
     confounding: str,
 ) -> ClaimRow | None:
     """The claim and what became of it; None if there is none.
@@ -28,54 +41,89 @@ def weigh(
         claim: the guarantee.
         rows: every attack that was asked for.
         scores: those of each done attack, by its label.
-        member: the truth.
+        truth: who is a member, and how that was decided.
         confounding: why figures measure more than training; empty if no check said so.
     """
     if claim is None:
         return None
     if confounding:
         why = "members and outsiders differ by themselves, so no figure speaks of training alone"
-        return _row(claim, "not measured", None, None, why)
+        return _row(claim, "not measured", _untested(claim, why))
     sound = [row.label for row in rows if row.label in scores and row.sound]
     if not sound:
         why = "no attack that passed its controls was carried out to its end"
-        return _row(claim, "not measured", None, None, why)
-    delta, tries = claim.guarantee.delta, len(scores)
-    try:
-        bounds = {
-            label: add_or_remove_bound(scores[label], member, delta, tries=tries) for label in sound
-        }
-    except Unmeasurable as error:
-        return _row(claim, "not measured", None, None, str(error))
+        return _row(claim, "not measured", _untested(claim, why))
+    promised, tries = claim.guarantee, len(scores)
+    bounds = {
+        label: epsilon_lower_bound(
+            scores[label],
+            truth.member,
+            promised.delta,
+            drawn=truth.drawn,
+            noise=promised.noise,
+            tries=tries,
+        )
+        for label in sound
+    }
     strongest = max(sound, key=lambda label: bounds[label].low)
-    bound = bounds[strongest]
-    refuted = bound.low > claim.guarantee.epsilon
-    return _row(claim, "contradicted" if refuted else "consistent", bound, strongest)
+    return _judged(claim, bounds[strongest], strongest, truth, tries)
+
+
+def _judged(claim: Claim, bound: Estimate, attack: str, truth: Membership, tries: int) -> ClaimRow:
+    promised, (records, drawn) = claim.guarantee, counted(truth.member, truth.drawn)
+    assumed: _Assumed = {"drawn": drawn, "noise": promised.noise, "tries": tries}
+    largest = largest_bound(records, promised.delta, **assumed)
+    if bound.low > promised.epsilon:
+        sentence = (
+            f"{_said(claim)} is false at 95 % confidence, or the training did not do what was "
+            f"claimed: an attack shows that ε is at least {words.rounded_down(bound.low)}."
+        )
+        return _row(claim, "contradicted", sentence, bound, attack, largest)
+    if largest <= promised.epsilon:
+        needed = records_needed(promised.epsilon, promised.delta, **assumed)
+        sentence = _too_few(claim, records, largest, needed)
+        return _row(claim, "undecidable", sentence, bound, attack, largest, needed)
+    shown = (
+        f"the strongest attack shows that ε is at least {words.rounded_down(bound.low)}"
+        if bound.low > 0
+        else "no attack refutes any ε"
+    )
+    sentence = (
+        f"the measurement does not contradict {_said(claim)}, nor prove it: {shown}. "
+        f"The highest ε that {words.count(records, 'record')} can show is "
+        f"{words.rounded_down(largest)}."
+    )
+    return _row(claim, "consistent", sentence, bound, attack, largest)
+
+
+def _said(claim: Claim) -> str:
+    return f"the claim of ε = {claim.guarantee.epsilon:g} at δ = {claim.guarantee.delta:g}"
+
+
+def _untested(claim: Claim, why: str) -> str:
+    return f"{_said(claim)} was not put to the test: {why}."
+
+
+def _too_few(claim: Claim, records: int, largest: float, needed: int | None) -> str:
+    more = "No number of records" if needed is None else f"About {needed:,} records, half of them"
+    enough = "would do" if needed is None else "members, could contradict it"
+    return (
+        f"{_said(claim)} cannot be decided with {words.count(records, 'record')}: even a model "
+        f"that gives away every record would show no more than ε ≥ {words.rounded_down(largest)}. "
+        f"{more} {enough}."
+    )
 
 
 def _row(
     claim: Claim,
     outcome: ClaimOutcome,
-    bound: Estimate | None,
-    attack: str | None,
-    why: str = "",
+    sentence: str,
+    bound: Estimate | None = None,
+    attack: str | None = None,
+    largest: float | None = None,
+    needed: int | None = None,
 ) -> ClaimRow:
     guarantee = claim.guarantee
-    claimed = f"the claim of ε = {guarantee.epsilon:g} at δ = {guarantee.delta:g}"
-    if bound is None:
-        sentence = f"{claimed} was not put to the test: {why}."
-    elif outcome == "contradicted":
-        sentence = (
-            f"{claimed} is false at 95 % confidence, or the training did not do what was claimed: "
-            f"an attack shows that ε is at least {words.rounded_down(bound.low)}."
-        )
-    else:
-        shown = (
-            f"the strongest attack shows that ε is at least {words.rounded_down(bound.low)}"
-            if bound.low > 0
-            else "no attack refutes any ε"
-        )
-        sentence = f"the measurement does not contradict {claimed}, nor prove it: {shown}."
     return ClaimRow(
         epsilon=guarantee.epsilon,
         delta=guarantee.delta,
@@ -84,5 +132,7 @@ def _row(
         outcome=outcome,
         bound=bound,
         attack=attack,
+        largest=largest,
+        needed=needed,
         sentence=sentence[0].upper() + sentence[1:],
     )

@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Shaped
 
-from divulge.core import Check, Claim, Control, Finding
+from divulge.core import Check, Claim, Control, Drawn, Finding
 from divulge.report.schema import Shadows
 
 
@@ -101,6 +101,11 @@ class Manifest(Protocol):
     @property
     def claim(self) -> Claim | None:
         """The guarantee that the measured ε is held against."""
+        ...
+
+    @property
+    def drawn(self) -> Drawn:
+        """How it was decided who is a member."""
         ...
 
 

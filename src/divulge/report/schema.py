@@ -16,7 +16,8 @@ Level = Literal[
     "leak", "no leak found", "undecided", "confounded", "instrument failed", "nothing measured"
 ]
 
-ClaimOutcome = Literal["consistent", "contradicted", "not measured"]
+ClaimOutcome = Literal["consistent", "contradicted", "undecidable", "not measured"]
+"""Undecidable: a model that gives away every record would not contradict the claim at this size."""
 
 Shadows = Literal["none", "online", "offline"]
 """Whether there were shadow models, and whether they were trained on the candidates."""
@@ -237,6 +238,11 @@ class ClaimRow:
     corrected for having chosen it."""
     attack: str | None
     """Label of the attack that shows it."""
+    largest: float | None
+    """The bound of a model that gives away every record, at this size; None where not measured."""
+    needed: int | None
+    """Of an undecidable claim: with how many records, half of them members, such a model would
+    contradict it; None if that are more than anybody has."""
     sentence: str
     """What this means."""
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from divulge.core import Check, Control, Finding, Status
+from divulge.core import Check, Control, Finding, Membership, Status
 from divulge.errors import StoreError
 from divulge.metrics.membership import Member, Score
 from divulge.report import exposed, exposure, sentences, words
@@ -43,11 +43,10 @@ def summarise(contents: Contents) -> Summary:
     rows = _rows(contents, scores)
     checks = tuple(_check(check) for check in manifest.checks)
     confounding = sentences.confounding(checks)
-    claim = weigh(manifest.claim, rows, scores, candidates.member, confounding)
+    truth = Membership(candidates.member, manifest.drawn)
+    claim = weigh(manifest.claim, rows, scores, truth, confounding)
     knows = words.plain(words.known(manifest.settings.get("known")))
-    verdict = judge(
-        rows, scores, candidates.member, checks, manifest.shadows, claim, knows, manifest.delta
-    )
+    verdict = judge(rows, scores, truth, checks, manifest.shadows, claim, knows, manifest.delta)
     shown = None
     if verdict.attack is not None:
         shown = _exposure(verdict.attack, scores[verdict.attack], candidates, manifest)

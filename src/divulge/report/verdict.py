@@ -73,7 +73,7 @@ class _Evidence:
 def judge(
     rows: Sequence[AttackRow],
     scores: Mapping[str, Score],
-    member: Member,
+    truth: Membership,
     checks: Sequence[Check],
     shadows: Shadows = "none",
     claim: ClaimRow | None = None,
@@ -85,19 +85,18 @@ def judge(
     Args:
         rows: every attack that was asked for.
         scores: those of each done attack, by its label.
-        member: the truth.
+        truth: who is a member, and how that was decided.
         checks: those of the audit itself.
         shadows: whether there were shadow models, and what they were trained on.
         claim: what became of a claimed guarantee; to contradict one is to show a leak.
         knows: what the attacker knows of each record; empty if all.
         delta: of the bounds on ε.
     """
-    truth = Membership(member)
     together = {
         label: measure.measure(Scores(score), truth, delta, len(scores))
         for label, score in scores.items()
     }
-    return judge_models(rows, [(scores, member)], together, checks, shadows, claim, knows)
+    return judge_models(rows, [(scores, truth.member)], together, checks, shadows, claim, knows)
 
 
 def judge_models(

@@ -1,0 +1,7 @@
+"""Lower bounds on the ε of differential privacy."""
+
+from divulge.metrics.epsilon.bound import counted, epsilon_lower_bound
+from divulge.metrics.epsilon.pooling import pooled_bound
+from divulge.metrics.epsilon.reach import largest_bound, records_needed
+
+__all__ = ["counted", "epsilon_lower_bound", "largest_bound", "pooled_bound", "records_needed"]

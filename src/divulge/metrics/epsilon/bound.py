@@ -1,0 +1,121 @@
+"""A lower bound on the ε of differential privacy, from one training run.
+
+The attack guesses: the highest scores are members, the lowest are not. If training is private,
+few guesses can be right, because each record became a member at random. Too many right guesses
+refute ε.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from divulge.core import Drawn, Estimate, Noise
+from divulge.metrics.epsilon.testing import Guessing, audit, largest
+from divulge.metrics.intervals import CONFIDENCE
+from divulge.metrics.membership import Member, Score, split
+from divulge.randomness import stream
+
+_UNFAIR = 5.0
+"""Standard deviations from half of the records at which membership was not drawn by fair coins."""
+
+
+def epsilon_lower_bound(
+    score: Score,
+    member: Member,
+    delta: float = 0.0,
+    *,
+    drawn: Drawn = "fixed",
+    noise: Noise = "any",
+    confidence: float = CONFIDENCE,
+    tries: int = 1,
+) -> Estimate:
+    """The largest ε for adding or removing one record that the scores refute, zero if none.
+
+    **Coins.** All bounds suppose that a fair coin of its own made each record a member.
+
+    **Fixed numbers** are coins of which we know how many fell on one side: a smaller error is
+    permitted then, see `fixed`, and ε need not be halved. Of unequal groups, as many of the larger
+    as the smaller has are drawn; they are a draw of fixed numbers again. This holds for coins
+    that are not fair, too.
+
+    **Ties** are ordered at random, by a stream that does not depend on membership.
+
+    Args:
+        score: higher means more likely a member.
+        member: drawn at random among the records, as in an honest audit.
+        delta: the δ of the guarantee to be refuted; 0 bounds pure ε.
+        drawn: whether a fair coin of its own decided about each record, or numbers were fixed.
+        noise: what is known about the training. ``"any"`` supposes nothing. ``"gaussian"`` supposes
+            that its trade-off curve is that of Gaussian noise, as with full batches. With
+            ``"independent-gaussian"`` records are besides independent of each other, as canaries
+            are that do not interact: else the bound can exceed ε by far.
+        confidence: the bound exceeds the true ε with probability ``1 - confidence`` at most.
+        tries: of how many attacks this is one, if their highest bound is to keep that promise.
+
+    Returns:
+        An estimate whose value is the bound itself and which has no upper end.
+
+    References:
+        Those of `one_run` and `independent`.
+
+    Raises:
+        SpecError: Gaussian noise and δ = 0: it has no ε there.
+
+    Examples:
+        >>> member = np.arange(1000) % 2 == 0
+        >>> epsilon_lower_bound(member + 0.0, member, drawn="coins").value > 4
+        True
+        >>> epsilon_lower_bound(np.zeros(1000), member).value
+        0.0
+    """
+    split(score, member)  # refuses broken scores and empty groups
+    rng = stream(0, "order of ties")
+    records, drawn = counted(member, drawn)
+    kept = np.arange(len(member)) if drawn == "coins" else _balanced(member, rng)
+    ranked = _ranked(score[kept], member[kept], rng)
+    asked = audit(delta, drawn, noise, records, (1 - confidence) / tries)
+    found = largest(asked, lambda guessing: _hits(ranked, guessing))
+    return Estimate(found, found, None)
+
+
+class Counted(NamedTuple):
+    """What a bound rests on."""
+
+    records: int
+    drawn: Drawn
+
+
+def counted(member: Member, drawn: Drawn) -> Counted:
+    """How many records a bound uses, and how their membership came about.
+
+    All of them, if fair coins decided. Fixed numbers, and coins that cannot have been fair: as many
+    of each group as the smaller one has, which is a draw of fixed numbers whatever the coins were.
+
+    Examples:
+        >>> counted(np.arange(1000) < 480, "coins"), counted(np.arange(1000) < 100, "coins")
+        (Counted(records=1000, drawn='coins'), Counted(records=200, drawn='fixed'))
+    """
+    members, records = int(np.sum(member)), len(member)
+    if drawn == "coins" and abs(2 * members - records) <= _UNFAIR * math.sqrt(records):
+        return Counted(records, "coins")
+    return Counted(2 * min(members, records - members), "fixed")
+
+
+def _balanced(member: Member, rng: np.random.Generator) -> Int[np.ndarray, " kept"]:
+    """As many of each group, those of the larger one drawn at random; in their order."""
+    groups = np.flatnonzero(member), np.flatnonzero(~member)
+    fewest = min(map(len, groups))
+    return np.sort(np.concatenate([rng.permutation(group)[:fewest] for group in groups]))
+
+
+def _ranked(score: Score, member: Member, rng: np.random.Generator) -> Bool[np.ndarray, " records"]:
+    """Who is a member, by falling score; ties in random order."""
+    return member[np.lexsort((rng.permutation(len(score)), -score))]
+
+
+def _hits(ranked: Bool[np.ndarray, " records"], guessing: Guessing) -> int:
+    top, bottom, _ = guessing
+    right = np.sum(ranked[:top]) + np.sum(~ranked[len(ranked) - bottom :])
+    return int(right)

@@ -1,0 +1,76 @@
+"""Trade-off curves: what a private training allows, seen from an event that should be rare.
+
+A training is f-private for one record if no event is more probable with the record than
+1 - f(x), where x is its probability without the record, and the same the other way round. This
+module has the inverse: the least probability that an event has, if its probability after one
+record was changed is y. Dong, Roth and Su (2019), Gaussian differential privacy, sections 2.1-2.3.
+"""
+
+import math
+from collections.abc import Callable
+
+from scipy import optimize, special
+
+Curve = Callable[[float], float]
+"""From a probability to the least that it can be once one record is changed; rising and convex."""
+
+
+def approximate(epsilon: float, delta: float) -> Curve:
+    """The curve of (ε, δ)-differential privacy.
+
+    Examples:
+        >>> round(approximate(math.log(3), 0.0)(0.3), 6)
+        0.1
+    """
+    shrink, grow = math.exp(-epsilon), math.exp(epsilon)
+
+    def least(y: float) -> float:
+        return max(0.0, shrink * (y - delta), 1 - delta - grow * (1 - y))
+
+    return least
+
+
+def gaussian(mu: float) -> Curve:
+    """The curve of μ-Gaussian differential privacy: one noise, means μ standard deviations apart.
+
+    Examples:
+        >>> gaussian(1.0)(0.5)
+        0.158655...
+    """
+
+    def least(y: float) -> float:
+        return float(special.ndtr(special.ndtri(y) - mu))
+
+    return least
+
+
+def tilted(curve: Curve, slack: float) -> Curve:
+    """The curve where the two ways a coin can fall are not alike, but within a factor e^slack."""
+    shrink = math.exp(-slack)
+    return (lambda y: shrink * curve(y)) if slack else curve
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """The δ at which μ-Gaussian differential privacy has this ε.
+
+    References:
+        Dong, Roth and Su (2019), corollary 2.13.
+    """
+    if mu == 0:
+        return 0.0
+    tail = math.exp(epsilon + float(special.log_ndtr(-epsilon / mu - mu / 2)))
+    return float(special.ndtr(-epsilon / mu + mu / 2)) - tail
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """The ε of μ-Gaussian differential privacy at this δ, above 0.
+
+    Examples:
+        >>> gaussian_epsilon(0.9249308976669367, 1e-5)
+        4.0000...
+    """
+    if gaussian_delta(mu, 0.0) <= delta:
+        return 0.0
+    most = mu * mu / 2 + mu * (1 - float(special.ndtri(delta)))  # the privacy loss is N(μ²/2, μ²)
+    found: float = optimize.brentq(lambda epsilon: gaussian_delta(mu, epsilon) - delta, 0.0, most)
+    return found

@@ -1,0 +1,87 @@
+"""How many guesses are counted when an ε is tested: fixed before any score is seen.
+
+For each ε the number is chosen with which the weakest Gaussian leak would refute it. That
+depends on the number of records, on ε, δ and the permitted error, and on nothing that was measured.
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float64, Int
+from scipy import special, stats
+
+_TOGETHER = (8.0, 3.0, 1.5)
+"""How probable a run is in which records leak together, in units of the permitted error."""
+
+
+class Choice(NamedTuple):
+    """What is counted."""
+
+    size: int
+    """Guesses at both ends together."""
+    condition: int
+    """Which of the conditions offered."""
+
+
+@lru_cache(maxsize=4096)
+def approximate(
+    epsilon: float, delta: float, records: int, conditions: tuple[tuple[float, float], ...]
+) -> Choice:
+    """What to count in a test of (ε, δ)-differential privacy.
+
+    Args:
+        epsilon: that is tested.
+        delta: of the same guarantee.
+        records: how many there are.
+        conditions: each a slack, which adds to ε, and the error that is permitted with it.
+    """
+    sizes = _candidates(records)
+    needed = []
+    for slack, error in conditions:
+        odds = float(special.expit(epsilon + slack))
+        # exceptions that share one unlucky run, of probability ``error``; each is right anyway
+        # with the odds of the others
+        exceptions = records * delta / error * (1 - odds)
+        hits = np.asarray(stats.binom.isf(error, sizes, odds) + 1 + exceptions)
+        needed.append(_needed(sizes, hits, records))
+    which, size = np.unravel_index(np.argmin(needed), (len(needed), len(sizes)))
+    return Choice(int(sizes[size]), int(which))
+
+
+@lru_cache(maxsize=4096)
+def gaussian(mu: float, records: int, error: float) -> Choice:
+    """What to count in a test of μ-Gaussian differential privacy.
+
+    Records may leak together in a few runs only, and more then: the hits that this permits
+    are estimated from runs of several probabilities.
+    """
+    sizes = _candidates(records)
+    hits = np.zeros(len(sizes))
+    for chance in (1.0, *(min(1.0, times * error) for times in _TOGETHER)):
+        right = _right(mu, chance * sizes / records)
+        hits = np.maximum(hits, stats.binom.isf(error / chance, sizes, right) + 1)
+    return Choice(int(sizes[np.argmin(_needed(sizes, hits, records))]), 0)
+
+
+def _candidates(records: int) -> Int[np.ndarray, " sizes"]:
+    return np.unique(np.geomspace(min(8, records), records, 32).astype(np.int64))
+
+
+def _right(mu: float, share: Float64[np.ndarray, " sizes"]) -> Float64[np.ndarray, " sizes"]:
+    """The chance to be right under μ-Gaussian privacy in an event with this share of guesses."""
+    low, high = np.full(len(share), 0.5), np.ones(len(share))
+    for _ in range(40):
+        middle = (low + high) / 2
+        less = special.ndtri(share * middle) - special.ndtri(share * (1 - middle)) < mu
+        low, high = np.where(less, middle, low), np.where(less, high, middle)
+    return low
+
+
+def _needed(
+    sizes: Int[np.ndarray, " sizes"], hits: Float64[np.ndarray, " sizes"], records: int
+) -> Float64[np.ndarray, " sizes"]:
+    """The weakest Gaussian leak, as a μ, that brings so many hits; infinite if none does."""
+    share, right = sizes / records, np.clip(hits / sizes, 0.5, 1 - 0.5 / sizes)
+    needed = special.ndtri(right * share) - special.ndtri((1 - right) * share)
+    return np.where(hits > sizes, np.inf, needed)

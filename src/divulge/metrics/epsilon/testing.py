@@ -1,0 +1,154 @@
+"""Tests of ε upwards from 0: the first that is not refuted is the bound.
+
+As no ε is tested before all smaller ones are refuted, a true ε is exceeded only if it is refuted
+itself, and that happens with the permitted error. So each ε may have its own number of guesses (see
+`sizes`), fixed before the scores are seen, without a correction. Several guessings are tested for
+each ε; each has a share of the error (Bonferroni).
+"""
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from divulge.core import Drawn, Noise
+from divulge.errors import SpecError
+from divulge.metrics.epsilon import curves, fixed, independent, one_run, sizes
+
+_GRID = (0.0, *(0.02 * 1.25 ** np.arange(38)).tolist())
+"""Where the number of guesses changes: values of ε, or of μ for Gaussian noise. The last is 77."""
+
+_COARSE = (0.0, *(0.3 * 4.0 ** np.arange(5)).tolist())
+"""In its place where the number is always the same. The last is 77, too."""
+
+_SLACKS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
+"""What fixed numbers may cost as an ε: 0 is about right unless δ competes with the error."""
+
+_SHARES = (0.6, 0.2, 0.05, 0.15)
+"""Of the error: both ends alike; members alone, as where few are exposed; non-members alone;
+all records, as where the attack has no more to say than yes or no."""
+
+
+class Guessing(NamedTuple):
+    """How many of the highest scores are called members, and of the lowest non-members."""
+
+    top: int
+    bottom: int
+    share: float
+    """Of the permitted error."""
+
+
+class EpsilonTest(NamedTuple):
+    """What is held against the guesses, for one range of ε (of μ for Gaussian noise)."""
+
+    noise: Noise
+    delta: float
+    records: int
+    error: float
+    slack: float
+    """By how much, as an ε, membership falls short of fair coins; see `fixed`."""
+    size: int
+    """Guesses at both ends together."""
+
+    @property
+    def guessings(self) -> tuple[Guessing, ...]:
+        """What is counted."""
+        if self.noise == "independent-gaussian":
+            return (Guessing(self.size // 2, self.size // 2, 1.0),)
+        half, whole = self.size - self.size // 2, self.records
+        # for every ε alike: a leak of few records has to refute the small ε first
+        few = math.isqrt(whole)
+        return (
+            Guessing(half, self.size // 2, _SHARES[0]),
+            Guessing(few, 0, _SHARES[1]),
+            Guessing(0, few, _SHARES[2]),
+            Guessing(whole - whole // 2, whole // 2, _SHARES[3]),
+        )
+
+    def refutes(self, parameter: float, guessing: Guessing, hits: int) -> bool:
+        """Whether so many hits are too many for this value."""
+        top, bottom, share = guessing
+        error = share * self.error
+        if self.noise == "independent-gaussian":
+            return independent.tail(parameter, self.records, top, bottom, hits) <= error
+        known = (self.records, top + bottom, hits)
+        if self.noise == "gaussian":
+            curve = curves.gaussian(parameter)
+        else:
+            curve = curves.approximate(parameter, self.delta)
+        if one_run.rarer(curves.tilted(curve, self.slack), *known, error):
+            return True
+        if self.noise == "gaussian" or (self.delta > 0 and self.slack > 0):
+            return False  # the other bound is proven for fair coins, or δ = 0
+        return one_run.steinke(parameter + self.slack, self.delta, *known) <= error
+
+
+class Audit(NamedTuple):
+    """What every test of one audit has in common."""
+
+    delta: float
+    drawn: Drawn
+    noise: Noise
+    records: int
+    error: float
+
+    def test(self, at_most: float) -> EpsilonTest:
+        """That of parameters from the next lower one on the grid up to this one."""
+        slacks = _SLACKS if self.drawn == "fixed" and self.noise == "any" else (0.0,)
+        errors = [
+            self.error * (fixed.chance(self.records, slack) if self.drawn == "fixed" else 1.0)
+            for slack in slacks
+        ]
+        if self.noise == "independent-gaussian":
+            choice = sizes.Choice(2 * independent.guesses(self.records), 0)
+        elif self.noise == "gaussian":
+            choice = sizes.gaussian(at_most, self.records, _SHARES[0] * errors[0])
+        else:
+            each = tuple((slack, _SHARES[0] * e) for slack, e in zip(slacks, errors, strict=True))
+            choice = sizes.approximate(at_most, self.delta, self.records, each)
+        size, which = choice
+        return EpsilonTest(self.noise, self.delta, self.records, errors[which], slacks[which], size)
+
+
+def audit(delta: float, drawn: Drawn, noise: Noise, records: int, error: float) -> Audit:
+    """The audit, if ε can be bounded in it.
+
+    Raises:
+        SpecError: Gaussian noise and δ = 0.
+    """
+    if noise != "any" and delta == 0:
+        raise SpecError(
+            "expected delta above 0 beside Gaussian noise, got 0: Gaussian noise has an epsilon "
+            "only for a delta, such as 1e-5"
+        )
+    return Audit(delta, drawn, noise, records, error)
+
+
+def largest(asked: Audit, hits: Callable[[Guessing], int]) -> float:
+    """The largest ε below which all are refuted."""
+    parameter = 0.0
+    for low, high in pairwise(_COARSE if asked.noise == "independent-gaussian" else _GRID):
+        parameter = _within(asked.test(high), hits, low, high)
+        if parameter < high:
+            break
+    return parameter if asked.noise == "any" else curves.gaussian_epsilon(parameter, asked.delta)
+
+
+def _within(test: EpsilonTest, hits: Callable[[Guessing], int], low: float, high: float) -> float:
+    """The largest value from low to high that is refuted; low if none is.
+
+    The guessings stay the same, so what refutes one value refutes all smaller ones.
+    """
+    counted = [(guessing, hits(guessing)) for guessing in test.guessings]
+
+    def refuted(parameter: float) -> bool:
+        return any(test.refutes(parameter, *one) for one in counted)
+
+    if refuted(high):
+        return high
+    for _ in range(16):  # to 1e-5 of its upper end, or better
+        middle = (low + high) / 2
+        low, high = (middle, high) if refuted(middle) else (low, middle)
+    return low

@@ -1,0 +1,30 @@
+import numpy as np
+import pytest
+
+from divulge.core import Noise
+from divulge.metrics.epsilon import epsilon_lower_bound, largest_bound, records_needed
+
+
+@pytest.mark.parametrize("noise", ["any", "gaussian", "independent-gaussian"])
+@pytest.mark.parametrize("records", [50, 400])
+def test_no_score_shows_more_than_the_truth_itself(noise: Noise, records: int) -> None:
+    member = np.arange(records) % 2 == 0
+    most = largest_bound(records, 1e-5, noise=noise, tries=3)
+    shown = epsilon_lower_bound(member + 0.0, member, 1e-5, noise=noise, tries=3).value
+    assert shown == most
+    rng = np.random.default_rng(0)
+    for leak in (0.5, 2.0):
+        score = rng.normal(size=records) + leak * member
+        assert epsilon_lower_bound(score, member, 1e-5, noise=noise, tries=3).value <= most
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 4.0, 8.0])
+def test_the_records_said_to_be_needed_are_enough_and_few_less_are_not(epsilon: float) -> None:
+    needed = records_needed(epsilon, 1e-5, tries=5)
+    assert needed is not None
+    assert largest_bound(needed, 1e-5, tries=5) > epsilon
+    assert largest_bound(int(0.85 * needed) // 2 * 2, 1e-5, tries=5) <= epsilon
+
+
+def test_what_no_audit_can_show_is_said_so() -> None:
+    assert records_needed(40.0) is None
