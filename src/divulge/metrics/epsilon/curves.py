@@ -23,11 +23,7 @@ def approximate(epsilon: float, delta: float) -> Curve:
         0.1
     """
     shrink, grow = math.exp(-epsilon), math.exp(epsilon)
-
-    def least(y: float) -> float:
-        return max(0.0, shrink * (y - delta), 1 - delta - grow * (1 - y))
-
-    return least
+    return lambda y: max(0.0, shrink * (y - delta), 1 - delta - grow * (1 - y))
 
 
 def gaussian(mu: float) -> Curve:
@@ -37,11 +33,7 @@ def gaussian(mu: float) -> Curve:
         >>> gaussian(1.0)(0.5)
         0.158655...
     """
-
-    def least(y: float) -> float:
-        return float(special.ndtr(special.ndtri(y) - mu))
-
-    return least
+    return lambda y: float(special.ndtr(special.ndtri(y) - mu))
 
 
 def tilted(curve: Curve, slack: float) -> Curve:
