@@ -93,6 +93,16 @@ def test_the_command_stores_findings_guesses_and_a_page_and_renders_them_again(
     with pytest.raises(StoreError, match="begun with"):
         perform.federated_file(place / "blind.toml", run, resume=True)
 
+    plan = json.loads((run / "federation.json").read_text())
+    old = {**plan, "schema": 2, "another-name": plan.pop("divulge")}  # before it had its name
+    (run / "federation.json").write_text(json.dumps({k: old[k] for k in old if k != "divulge"}))
+    assert result.load(run).findings == first.findings
+    assert result.load(run).plan.divulge == "0.1.0"
+    old["subject"]["kind"] = "assignment"
+    (run / "federation.json").write_text(json.dumps(old))
+    with pytest.raises(StoreError, match="run the audit again"):
+        result.load(run)
+
 
 def test_without_a_truth_there_are_guesses_alone(place: Path) -> None:
     found = perform.federated_file(place / "blind.toml", place / "blind")

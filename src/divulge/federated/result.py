@@ -52,6 +52,7 @@ class _Stamp:
     """What the file has in any schema."""
 
     schema: Any = None
+    subject: Any = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -229,10 +230,12 @@ def _guess(subject: Subject, entry: Entry) -> Any:
 def _plan(path: Path) -> Plan:
     with atomic.said(path / NAME):
         raw = (path / NAME).read_bytes()
-    schema = atomic.from_json(raw, _Stamp, path / NAME).schema
-    if schema != SCHEMA:
+    stamp = atomic.from_json(raw, _Stamp, path / NAME)
+    asked = stamp.subject.get("kind") if isinstance(stamp.subject, dict) else None
+    # the only difference from schema 2: there, candidates whose client was asked had no labels
+    if stamp.schema != SCHEMA and (stamp.schema != SCHEMA - 1 or asked == "assignment"):
         raise StoreError(
-            f"expected schema {SCHEMA}, {path} has schema {schema!r}: it was made by another "
+            f"expected schema {SCHEMA}, {path} has schema {stamp.schema!r}: it was made by another "
             "divulge; use that one, or run the audit again"
         )
     return atomic.from_json(raw, Plan, path / NAME)
