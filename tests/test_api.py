@@ -7,6 +7,7 @@ from sklearn.ensemble import RandomForestClassifier
 import divulge
 from divulge import api, build
 from divulge.core import Records, Status
+from divulge.perform import check_delta
 
 from . import worlds
 
@@ -167,3 +168,21 @@ def test_run_folders_are_numbered(tmp_path: Path) -> None:
     (tmp_path / "runs" / "demo-001").mkdir(parents=True)
     assert api.numbered(base).name == "demo-002"
     assert api.numbered(base, latest=True).name == "demo-001"
+
+
+@pytest.mark.parametrize("delta", [2.0, -1.0, np.nan, np.inf])
+def test_a_delta_that_is_no_probability_is_refused(delta: float) -> None:
+    x, y = np.arange(40.0)[:, None], np.arange(40) % 2
+    with pytest.raises(divulge.SpecError, match="delta from 0 to below 1"):
+        divulge.audit(
+            lambda rows: np.full((len(rows), 2), 0.5),
+            members=(x[:20], y[:20]),
+            nonmembers=(x[20:], y[20:]),
+            delta=delta,
+        )
+
+
+@pytest.mark.parametrize("delta", [1, -1, "x", True, [0.1]])
+def test_what_is_no_number_is_no_delta(delta: object) -> None:
+    with pytest.raises(divulge.SpecError, match="delta from 0 to below 1"):
+        check_delta(delta)

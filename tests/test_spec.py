@@ -71,6 +71,16 @@ def test_every_mistake_is_said_at_once(tmp_path: Path) -> None:
     assert len(str(error.value).splitlines()) == 2
 
 
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize(
+    "line",
+    ["[target]\nbudget = {}", "[metrics]\ndelta = {}", "[gate]\nfail_above = {{ auc = {} }}"],
+)
+def test_a_number_that_is_none_is_refused(tmp_path: Path, line: str, number: str) -> None:
+    with pytest.raises(SpecError, match=f"expected a finite number for '.*', got {number}"):
+        parse(tmp_path, line.format(number))
+
+
 def test_a_missing_file_points_to_init(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="divulge init"):
         spec.read(tmp_path / "none.toml")

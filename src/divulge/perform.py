@@ -8,6 +8,8 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, Literal
 
+import numpy as np
+
 from divulge import auditing, build, controls, loading
 from divulge.core import Attack, Claim, MembershipAttack, Need, Private, Status
 from divulge.data import checks
@@ -38,6 +40,7 @@ def perform(
     is not computed again. The epsilon bound is taken at the δ given, else at that of the claim.
     """
     check_distinct(attacks)
+    check_delta(delta)
     claim = _claim(subject)
     if delta is None:
         delta = claim.guarantee.delta if claim else 0.0
@@ -102,6 +105,21 @@ def attacked(
                 run.put(key, entry)
         entries.append(entry)
     return load(run.path) if run else Audit(replace(contents, entries=tuple(entries)))
+
+
+def check_delta(delta: Any) -> None:
+    """Refuse what is no δ.
+
+    Raises:
+        SpecError: it is neither None nor a number from 0 to below 1.
+    """
+    if delta is None:
+        return
+    number = isinstance(delta, (int, float, np.number)) and not isinstance(delta, bool)
+    if not number or not 0 <= delta < 1:
+        raise SpecError(
+            f"expected delta from 0 to below 1, got {delta!r}: it is a probability, such as 1e-5"
+        )
 
 
 def check_distinct(attacks: Iterable[Attack[Any, Any]]) -> None:

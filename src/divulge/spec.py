@@ -3,6 +3,7 @@
 Reading is pure: no data is loaded and no code of the user's is run here.
 """
 
+import math
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -160,14 +161,28 @@ def validated(model: type[S], table: dict[str, Any], where: str) -> S:
     """A table as settings of one kind.
 
     Raises:
-        SpecError: a key is unknown or missing, or a value is of the wrong kind.
+        SpecError: a key is unknown or missing, or a value is of the wrong kind, nan or infinite.
     """
+    _check_finite(table, where, ())
     try:
         # by way of JSON, where a list may stand for a tuple while other types stay strict
         return model.model_validate_json(pydantic.TypeAdapter(Any).dump_json(table))
     except pydantic.ValidationError as error:
         said = (_explain(item, where, model) for item in error.errors())
         raise SpecError("\n".join(said)) from error
+
+
+def _check_finite(value: Any, where: str, place: tuple[str, ...]) -> None:
+    """JSON has no nan and no infinity: on the way through it they would become nothing at all."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _check_finite(item, where, (*place, str(key)))
+    elif isinstance(value, (list, tuple)):
+        for number, item in enumerate(value):
+            _check_finite(item, where, (*place, str(number)))
+    elif isinstance(value, float) and not math.isfinite(value):
+        name = ".".join(place)
+        raise SpecError(f"{where}: expected a finite number for {name!r}, got {value}: correct it")
 
 
 def _explain(item: Any, where: str, model: type[Section]) -> str:

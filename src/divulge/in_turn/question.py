@@ -13,7 +13,7 @@ from divulge.core import MembershipAttack, Records
 from divulge.data import augment
 from divulge.data.ids import Ids
 from divulge.errors import SpecError
-from divulge.perform import check_distinct, derived
+from divulge.perform import check_delta, check_distinct, derived
 from divulge.shadowing.plan import ShadowPlan, identity
 
 
@@ -62,6 +62,7 @@ def question(
         DataError: the records cannot be seen in these ways.
     """
     check_distinct(attacks)
+    check_delta(delta)
     targets = plan.models if targets is None else targets
     shadows = plan.models - 1 if shadows is None else shadows
     for what, number, least, most in (
