@@ -73,6 +73,8 @@ def test_the_interval_of_bounded_values_covers_near_the_end(n: int, odd: float) 
 
 def test_values_that_do_not_differ_leave_the_doubt_of_any_distribution() -> None:
     assert mean_within([0.5] * 3, 0.0, 1.0) == bounded([0.5] * 3)
+    rounded = [0.1 + 0.2, 0.3, 0.3]
+    assert mean_within(rounded, 0.0, 1.0) == bounded(rounded)
     low, high = mean([0.1, 0.9, 0.8])
     assert mean_within([0.1, 0.9, 0.8], 0.0, 1.0) == (max(0.0, low), min(1.0, high))
 

@@ -19,7 +19,7 @@ ATTACKS: dict[str, tuple[str, dict[str, Any]]] = {
     "cluster-lira": ("cluster-lira", {}),
 }
 
-_CONSTANT = ("accuracy", "recall", "specificity")
+_SHARES = ("accuracy", "recall", "specificity", *RATES)
 """Of the constant answer they are settled by how many candidates are whose, alike everywhere."""
 _PAIRS = (
     ("stacking published", "nobody (best constant answer)"),
@@ -31,13 +31,13 @@ _PAIRS = (
 TABLE = Table(
     title="Stacking: which client trained on each of 73 candidates",
     source="nist-stacking 2026, table 2 (arXiv 2604.12737)",
-    columns=("accuracy", "recall", "specificity", *RATES, "p"),
+    columns=(*_SHARES, "p"),
     rows=tuple(
         Row(
             f"{origin}, {tier}: {label}",
             {"origin": origin, "tier": tier, "attack": attack, "settings": settings},
             {"accuracy": PAPER[label][list(TIERS).index(tier)]} if label in PAPER else {},
-            _CONSTANT if attack == "nobody" else (),
+            _SHARES if attack == "nobody" else (),
         )
         for origin, tier in GROUPS
         for label, (attack, settings) in ATTACKS.items()
@@ -45,7 +45,7 @@ TABLE = Table(
     work="divulge.experiments.nist_packs:assigned",
     units=UNITS,
     nested=False,
-    kinds={**dict.fromkeys((*_CONSTANT, *RATES), "clustered"), "p": "p-value"},
+    kinds={**dict.fromkeys(_SHARES, "clustered"), "p": "p-value"},
     pairs=tuple(
         (f"{origin}, {tier}: {one}", f"{origin}, {tier}: {other}")
         for origin, tier in GROUPS

@@ -1,6 +1,7 @@
 """A table with our figures: what a run leaves behind, and how it reads."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -167,16 +168,19 @@ def read(path: Path) -> Outcome:
 
 
 def interval(estimate: Estimate) -> str:
-    """A value and its interval, to three digits.
+    """A value and its interval, to three digits, or to as many as tell its limits apart.
 
     Examples:
-        >>> interval(Estimate(0.5, 0.25, 0.75))
-        '0.500 (0.250 to 0.750)'
+        >>> interval(Estimate(0.5, 0.25, 0.75)), interval(Estimate(0.0021, 0.0019, 0.0024))
+        ('0.500 (0.250 to 0.750)', '0.00210 (0.00190 to 0.00240)')
     """
     high = estimate.value if estimate.high is None else estimate.high
     # adding zero turns the minus zero of a rounded small negative into zero
-    value, low, high = (round(part, 3) + 0.0 for part in (estimate.value, estimate.low, high))
-    return f"{value:.3f} ({low:.3f} to {high:.3f})"
+    width = high - estimate.low
+    digits = max(3, 1 - math.floor(math.log10(width))) if 0 < width < 0.002 else 3
+    parts = (round(part, digits) + 0.0 for part in (estimate.value, estimate.low, high))
+    shown, least, most = (f"{part:.{digits}f}" for part in parts)
+    return f"{shown} ({least} to {most})"
 
 
 def figure(cell: Cell) -> str:

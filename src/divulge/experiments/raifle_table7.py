@@ -65,6 +65,6 @@ TABLE = Table(
         for queries in counts
     ),
     seeds=SEEDS,
-    minutes={"small": 1, "medium": 12, "full": 45},
+    minutes={"small": 2, "medium": 12, "full": 45},
     differs=SEARCHES,
 )

@@ -92,7 +92,7 @@ def mean_within(
         confidence: the coverage promised.
     """
     low, high = mean(values, confidence)
-    if low == high:
+    if max(values) - min(values) <= 1e-12 * (largest - smallest):  # alike but for rounding
         return bounded(values, smallest, largest, confidence)
     return Interval(max(smallest, low), min(largest, high))
 
