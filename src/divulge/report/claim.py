@@ -3,7 +3,7 @@
 Both sides are an ε at the same δ, for adding or removing one record. The highest bound of k attacks
 speaks, so each is taken at the confidence 1 - 0.05 / k (Bonferroni), whether or not its attack then
 passes its controls. This is a question of its own, with an error of its own: 5 % beside the
-verdict's. Where even a model that gives away every record could not contradict the claim, it is
+verdict's. Where even a model that leaks every record could not contradict the claim, it is
 undecidable at this size, and nothing measured speaks for it.
 """
 
@@ -47,7 +47,7 @@ def weigh(
     if claim is None:
         return None
     if confounding:
-        why = "members and outsiders differ by themselves, so no figure speaks of training alone"
+        why = "members and non-members differ by themselves, so no figure speaks of training alone"
         return _row(claim, "not measured", _untested(claim, why))
     sound = [row.label for row in rows if row.label in scores and row.sound]
     if not sound:
@@ -109,7 +109,7 @@ def _too_few(claim: Claim, records: int, largest: float, needed: int | None) -> 
     enough = "would do" if needed is None else "members, could contradict it"
     return (
         f"{_said(claim)} cannot be decided with {words.count(records, 'record')}: even a model "
-        f"that gives away every record would show no more than ε ≥ {words.rounded_down(largest)}. "
+        f"that leaks every record would show no more than ε ≥ {words.rounded_down(largest)}. "
         f"{more} {enough}."
     )
 

@@ -56,7 +56,7 @@ def convert(svg: str, format: Literal["png", "pdf"]) -> bytes:  # noqa: A002 - a
 
 
 def strongest_first(summary: Summary) -> list[AttackRow]:
-    """Done attacks by falling low limit, the one that carries the verdict before all others."""
+    """Done attacks by falling low limit, the deciding one before all others."""
     metric = _deciding_metric(summary)
 
     def weakness(row: AttackRow) -> tuple[bool, float, float]:
@@ -85,7 +85,7 @@ def roc(summary: Summary) -> alt.LayerChart | None:
         for rank, (row, name) in enumerate(zip(rows, names, strict=True))
         for point in _points(row, decades)
     ]
-    x = alt.X(**style.log_axis("fpr", "Non-members wrongly accused (FPR)", decades.fpr))
+    x = alt.X(**style.log_axis("fpr", "False-positive rate", decades.fpr))
     y = alt.Y(**style.log_axis("tpr", "Members recognised (TPR)", decades.tpr))
     lines = _lines(points[::-1], groups).encode(x=x, y=y)
     band = (

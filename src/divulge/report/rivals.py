@@ -149,7 +149,7 @@ def _names(rows: Sequence[Row]) -> str:
 def front(rows: Sequence[Row], metric: str = "auc") -> tuple[str, ...]:
     """The defences that no other dominates: by values, whose intervals may overlap.
 
-    One dominates another if it is as accurate and gives away as little by this metric, and is
+    One dominates another if it is as accurate and leaks as little by this metric, and is
     better at one of the two. Rows without the metric take no part.
     """
     found = [row for row in rows if metric in row.strongest]

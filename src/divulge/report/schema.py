@@ -17,7 +17,7 @@ Level = Literal[
 ]
 
 ClaimOutcome = Literal["consistent", "contradicted", "undecidable", "not measured"]
-"""Undecidable: a model that gives away every record would not contradict the claim at this size."""
+"""Undecidable: a model that leaks every record would not contradict the claim at this size."""
 
 Shadows = Literal["none", "online", "offline"]
 """Whether there were shadow models, and whether they were trained on the candidates."""
@@ -213,7 +213,7 @@ class ClassRow:
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """What the attack that carries the verdict shows in detail."""
+    """What the deciding attack shows in detail."""
 
     attack: str
     histogram: Histogram
@@ -239,7 +239,7 @@ class ClaimRow:
     attack: str | None
     """Label of the attack that shows it."""
     largest: float | None
-    """The bound of a model that gives away every record, at this size; None where not measured."""
+    """The bound of a model that leaks every record, at this size; None where not measured."""
     needed: int | None
     """Of an undecidable claim: with how many records, half of them members, such a model would
     contradict it; None if that are more than anybody has."""

@@ -294,7 +294,7 @@ def confounding(checks: Sequence[Check]) -> str:
         reasons.append(f"a classifier that never saw the model tells them apart{seen}")
     if duplicates in warned:
         reasons.append(
-            "copies of training records stand among the outsiders, which makes a leak look "
+            "copies of training records stand among the non-members, which makes a leak look "
             "smaller than it is"
         )
     return f"{_NOT_ONLY_MEMORY}: {'; and '.join(reasons)}." if reasons else ""
