@@ -8,7 +8,7 @@ import numpy as np
 from divulge.core import Check, Control, Finding, Membership, Status
 from divulge.errors import StoreError
 from divulge.metrics.membership import Member, Score
-from divulge.report import exposed, exposure, sentences, words
+from divulge.report import caveats, exposed, exposure, words
 from divulge.report.claim import weigh
 from divulge.report.parts import Candidates, Contents, Entry, Manifest
 from divulge.report.schema import (
@@ -42,7 +42,7 @@ def summarise(contents: Contents) -> Summary:
     }
     rows = _rows(contents, scores)
     checks = tuple(_check(check) for check in manifest.checks)
-    confounding = sentences.confounding(checks)
+    confounding = caveats.confounding(checks)
     truth = Membership(candidates.member, manifest.drawn)
     claim = weigh(manifest.claim, rows, scores, truth, confounding)
     knows = words.plain(words.known(manifest.settings.get("known")))

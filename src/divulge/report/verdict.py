@@ -8,16 +8,13 @@ is taken at the confidence 1 - 0.05 / k for k attacks (Bonferroni).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64
 
 from divulge.core import Check, Measured, Membership, Scores, Verdict
 from divulge.metrics import measure, power
 from divulge.metrics.intervals import CONFIDENCE
 from divulge.metrics.max_test import (
-    LEVEL,
     SHARES,
     STATISTICS,
     MaxTest,
@@ -25,7 +22,8 @@ from divulge.metrics.max_test import (
     members_on_top,
 )
 from divulge.metrics.membership import Member, Score, fewest_nonmembers
-from divulge.report import sentences, words
+from divulge.report import caveats, sentences, words
+from divulge.report.evidence import Evidence, deciding, limits_of, weigh
 from divulge.report.schema import AttackRow, ClaimRow, Conclusion, Limits, Shadows
 
 DECIDING_FPRS = (0.01, 0.1)
@@ -48,26 +46,6 @@ def deciding_fpr(nonmembers: int, attacks: int = 1) -> float | None:
     confidence = 1 - (1 - CONFIDENCE) / attacks
     enough = (f for f in DECIDING_FPRS if nonmembers >= fewest_nonmembers(f, confidence))
     return next(enough, None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Evidence:
-    """One done attack, as the verdict sees it."""
-
-    row: AttackRow
-    p_value: float
-    """Corrected for all attacks."""
-    statistic: int
-    """Which of `STATISTICS` is spoken of."""
-    deviation: float
-    """The largest of them, in standard deviations."""
-    backwards: bool
-    """Its AUC lies as far below chance as would be a find above it."""
-
-    @property
-    def leaks(self) -> bool:
-        """Chance does not explain what it shows."""
-        return self.p_value <= LEVEL
 
 
 def judge(
@@ -120,16 +98,16 @@ def judge_models(
         knows: as for `judge`.
     """
     done = [row for row in rows if row.label in together]
-    confounding = sentences.confounding(checks)
+    confounding = caveats.confounding(checks)
     if not done:
         return _nothing(rows, checks, confounding)
     test = max_test_of_models(
         [np.stack([scores[row.label] for row in done]) for scores, _ in models],
         [member for _, member in models],
     )
-    evidence = [_weigh(row, test, k) for k, row in enumerate(done)]
-    speaker = _speaker(evidence)
-    limits = _limits([item for item in evidence if item.row.sound] or evidence, together)
+    evidence = [weigh(row, test, k) for k, row in enumerate(done)]
+    speaker = deciding(evidence)
+    limits = limits_of([item for item in evidence if item.row.sound] or evidence, together)
     case = _case(speaker, models, together[speaker.row.label], limits, test, knows)
     said = _say(case, confounding)
     enough = (
@@ -149,7 +127,7 @@ def judge_models(
         sensitivity=sentences.sensitivity(case.seen, len(evidence)),
         next_step=sentences.next_step(said.level, shadows, enough),
         confounding=confounding,
-        supposition=sentences.supposition(rows, shadows, knows),
+        supposition=caveats.supposition(rows, shadows, knows),
         warnings=(*([broken] if broken and broken not in said.sentences else []), *warnings),
         attack=speaker.row.label,
         statistic=statistic,
@@ -178,67 +156,8 @@ def _nothing(rows: Sequence[AttackRow], checks: Sequence[Check], confounding: st
     )
 
 
-def _weigh(row: AttackRow, test: MaxTest, k: int) -> _Evidence:
-    statistic = _telling(test.deviation[k], test.critical)
-    return _Evidence(
-        row=row,
-        p_value=float(test.p[k]),
-        statistic=statistic,
-        deviation=float(test.deviation[k].max()),
-        backwards=float(test.deviation[k, 0]) < -test.critical,
-    )
-
-
-def _telling(deviation: Float64[np.ndarray, " statistics"], critical: float) -> int:
-    """The statistic to speak of: the AUC if it shows a leak, else the most telling top.
-
-    Of tops that are equally telling, as where scores tie, the largest says most.
-    """
-    if deviation[0] > critical or not (deviation > critical).any():
-        return 0
-    tops = np.round(deviation[1:], 6)
-    return len(tops) - int(np.argmax(tops[::-1]))
-
-
-def _speaker(evidence: Sequence[_Evidence]) -> _Evidence:
-    """The deciding attack.
-
-    A sound attack that shows a leak comes first. Failing that, an unsound one that does: it
-    forbids to say that nothing was found. Failing both, a sound attack that found nothing.
-    """
-    sound = [item for item in evidence if item.row.sound]
-    leaking = [item for item in sound if item.leaks]
-    alarming = [item for item in evidence if item.leaks]
-    return max(leaking or alarming or sound or evidence, key=lambda item: item.deviation)
-
-
-def _limits(
-    evidence: Sequence[_Evidence], together: Mapping[str, Measured]
-) -> Mapping[str, Limits]:
-    """For each metric the attack with the highest lower limit, and the highest upper limit."""
-    found = {}
-    for name in measure.METRICS:
-        those = {
-            item.row.label: together[item.row.label].metrics[name]
-            for item in evidence
-            if name in together[item.row.label].metrics
-        }
-        if not those:
-            continue
-        best = max(those, key=lambda label: (those[label].low, those[label].value))
-        highs = [estimate.high for estimate in those.values() if estimate.high is not None]
-        found[name] = Limits(
-            attack=best,
-            estimate=those[best],
-            most=max(estimate.value for estimate in those.values()),
-            highest=max(highs, default=None),
-            undecided=together[best].unmeasured.get(name, ""),
-        )
-    return found
-
-
 def _case(
-    speaker: _Evidence,
+    speaker: Evidence,
     models: Sequence[tuple[Mapping[str, Score], Member]],
     together: Measured,
     limits: Mapping[str, Limits],
@@ -266,7 +185,7 @@ def _case(
     )
 
 
-def _top(speaker: _Evidence, models: Sequence[tuple[Mapping[str, Score], Member]]) -> sentences.Top:
+def _top(speaker: Evidence, models: Sequence[tuple[Mapping[str, Score], Member]]) -> sentences.Top:
     share = SHARES[speaker.statistic - 1]
     places = [max(1, round(share * len(member))) for _, member in models]
     found = [
@@ -288,19 +207,19 @@ def _say(case: sentences.Case, confounding: str) -> sentences.Said:
 
 def _warnings(
     rows: Sequence[AttackRow],
-    evidence: Sequence[_Evidence],
+    evidence: Sequence[Evidence],
     checks: Sequence[Check],
-    explained: _Evidence | None,
+    explained: Evidence | None,
 ) -> list[str]:
     """What a reader must know beside the verdict; what it explains itself is not said twice."""
     said = [
         f"{check.name.capitalize()}: {check.text}"
         for check in checks
-        if check.verdict is Verdict.WARNING and check.name not in sentences.CONFOUNDERS
+        if check.verdict is Verdict.WARNING and check.name not in caveats.CONFOUNDERS
     ]
     said += [
         f"The figures of {item.row.label} do not count, because it "
-        f"{sentences.control_failure(item.row.control)}."
+        f"{caveats.control_failure(item.row.control)}."
         for item in evidence
         if item.row.control is not None and not item.row.sound and item is not explained
     ]

@@ -1,0 +1,84 @@
+"""What stands between figures and their meaning: failed controls, sets that differ, attackers."""
+
+from collections.abc import Sequence
+
+from divulge.catalog import SHADOW_ATTACKS
+from divulge.core import Check, Estimate, Verdict
+from divulge.report.schema import AttackRow, ControlRow, Shadows
+
+_NOT_ONLY_MEMORY = (
+    "This audit also measures the difference between its two data sets, "
+    "not only what the model remembers"
+)
+
+CONFOUNDERS = ("blind baseline", "duplicates")
+"""Checks that, when they warn, make every figure mean something else."""
+
+
+def control_failure(control: ControlRow) -> str:
+    """How an attack failed its controls, to follow its name: a clause without its full stop."""
+    blind = control.blind
+    if blind is not None and blind.measured is not None and not blind.passed:
+        return (
+            "separates members from non-members even when the model's predictions are shuffled "
+            f"among the records ({_auc(blind.measured)}): it knows the membership from elsewhere, "
+            "or the two data sets differ in themselves"
+        )
+    if control.planted is None:
+        return f"could not be tried on a leak planted on purpose{_because(control.reason)}"
+    if not control.sees:
+        return f"did not find a leak planted on purpose ({_auc(control.planted)})"
+    if blind is not None and not blind.passed:
+        return f"could not be tried on shuffled predictions{_because(blind.reason)}"
+    return (
+        "raised a false alarm: with membership shuffled, only "
+        f"{control.covered} of {control.shuffles} intervals covered chance"
+    )
+
+
+def _because(reason: str) -> str:
+    return f" ({reason.rstrip('.')})" if reason else ""
+
+
+def confounding(checks: Sequence[Check]) -> str:
+    """Why every figure means something else, in one sentence; empty if no check says so."""
+    warned = {check.name: check for check in checks if check.verdict is Verdict.WARNING}
+    blind, duplicates = CONFOUNDERS
+    reasons = []
+    if blind in warned:
+        auc = warned[blind].estimates.get("auc")
+        seen = "" if auc is None else f" ({_auc(auc)})"
+        reasons.append(f"a classifier that never saw the model tells them apart{seen}")
+    if duplicates in warned:
+        reasons.append(
+            "copies of training records stand among the non-members, which makes a leak look "
+            "smaller than it is"
+        )
+    return f"{_NOT_ONLY_MEMORY}: {'; and '.join(reasons)}." if reasons else ""
+
+
+def supposition(rows: Sequence[AttackRow], shadows: Shadows, knows: str = "") -> str:
+    """What is supposed of the attacker, in one or two sentences; empty where it is nothing much."""
+    done = [row for row in rows if row.attack in SHADOW_ATTACKS and row.status == "done"]
+    said = []
+    if knows:
+        said.append(
+            f"The attacker is supposed to know only {knows} of each record, and its class; one who "
+            "knows more may achieve more."
+        )
+    if done and shadows != "none":
+        owns = (
+            "holds the candidates themselves, about half of them members, without knowing which"
+            if shadows == "online"
+            else "owns other records like the candidates"
+        )
+        said.append(
+            "The attacks with shadow models suppose an attacker who knows how this model is "
+            f"trained and {owns}; one who has less may achieve less."
+        )
+    return " ".join(said)
+
+
+def _auc(estimate: Estimate) -> str:
+    high = estimate.value if estimate.high is None else estimate.high
+    return f"AUC {estimate.value:.3f}, 95 % interval {estimate.low:.3f} to {high:.3f}"
