@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Literal
 
 import click
 
 from divulge.progress import bar
+
+NOTHING_MEASURED = 2
+"""The exit code of bad input."""
 
 
 @click.command()
@@ -49,6 +53,8 @@ def reproduce(
     Without TABLE, list them, or measure all of a --size. Data sets are read from the folder in
     DIVULGE_DATA.
 
+    Exits with 2 if nothing of a table could be measured, as without its data.
+
     Example: divulge reproduce decaf-table3 --size small
     """
     from divulge.api import numbered
@@ -73,10 +79,16 @@ def reproduce(
             new_folder(folder)
     with Crew(processes or cores()) as crew:
         outcomes = list(reproduce(folders, size, bar, crew))  # each is in its folder when whole
+    failed = False
     for outcome in outcomes:  # not before: they would be written into the bar
         click.echo(f"Table: {folders[outcome.table] / 'table.md'}", err=True)
+        empty = all(cell.ours is None for cell in outcome.cells)
+        failed |= empty
         if shape == "json":
             click.echo(outcome.as_json())
+        elif empty:
+            click.echo(f"{outcome.table}: nothing was measured: {'; '.join(outcome.unmeasured)}")
         else:
             terminal.show(outcome)
     click.echo(f"Page of all tables: {page.write(runs)}", err=True)
+    sys.exit(NOTHING_MEASURED if failed else 0)

@@ -84,8 +84,10 @@ def describe(table: Table, size: Size, counts: Sequence[int]) -> str:
     Args:
         table: is described.
         size: that was measured.
-        counts: how many units cells have.
+        counts: how many units cells have; empty where nothing was measured.
     """
+    if not counts:
+        return "Nothing was measured, so there is no interval."
     many = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
     seeds = table.seeds[size]
     nested = f", and {seeds} seeds are averaged within each" if table.nested and seeds > 1 else ""
