@@ -263,3 +263,15 @@ def test_help_is_there_for_every_command() -> None:
     for name in main.commands:
         shown = call(name, "--help").stdout
         assert "Example:" in shown
+
+
+def test_without_its_data_a_table_says_so_in_a_line_and_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DIVULGE_DATA", raising=False)
+    command = ["reproduce", "decaf-table3", "--run", str(tmp_path / "run"), "--processes", "1"]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 2, done.output
+    (line,) = [line for line in done.stdout.splitlines() if line]
+    assert line.startswith("decaf-table3: nothing was measured: expected a data set at ")
+    assert "set DIVULGE_DATA to the folder" in line

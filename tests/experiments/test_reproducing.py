@@ -187,15 +187,3 @@ def test_rows_may_share_a_folder_and_show_how_far_values_spread(
     assert done.cells[0].deviation == pytest.approx(0.5**0.5)
     assert " ± 0.707" in (tmp_path / "table.md").read_text(encoding="utf-8")
     assert read(tmp_path / "table.json") == done
-
-
-def test_without_its_data_a_table_says_so_in_a_line_and_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("DIVULGE_DATA", raising=False)
-    command = ["reproduce", "decaf-table3", "--run", str(tmp_path / "run"), "--processes", "1"]
-    done = CliRunner().invoke(main, command)
-    assert done.exit_code == 2, done.output
-    (line,) = [line for line in done.stdout.splitlines() if line]
-    assert line.startswith("decaf-table3: nothing was measured: expected a data set at ")
-    assert "set DIVULGE_DATA to the folder" in line
