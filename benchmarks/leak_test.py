@@ -56,14 +56,14 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     print("| records in each group | leak | audits | verdict is a leak (95 % interval) |")
     print("|---:|---|---:|---|")
     for leak in LEAKS:
-        found = sum(_is_leak(leak, number) for number in range(audits))
+        found = sum(is_leak(leak, number) for number in range(audits))
         print(f"| {leak.size:,} | {leak} | {audits} | {_rate(found, audits)} |", flush=True)
     print("\n| correlation | records in each group | audits | AUC | TPR at 10 % FPR |")
     print("|---:|---:|---:|---|---|")
     for correlation in (0.0, 0.5, 0.9):
         for size in (200, 1000):
-            covered = np.sum([_covered(size, correlation, k) for k in range(audits)], 0)
-            auc, tpr = (_rate(int(count), audits) for count in covered)
+            counts = np.sum([covered(size, correlation, k) for k in range(audits)], 0)
+            auc, tpr = (_rate(int(count), audits) for count in counts)
             print(f"| {correlation:g} | {size:,} | {audits} | {auc} | {tpr} |")
 
 
@@ -76,14 +76,15 @@ def scores(
     return math.sqrt(correlation) * common + math.sqrt(1 - correlation) * own
 
 
-def _is_leak(leak: Leak, number: int) -> bool:
+def is_leak(leak: Leak, number: int) -> bool:
+    """The verdict of one simulated audit."""
     rng = stream(0, "verdict", str(leak), leak.size, number)
     member = np.arange(2 * leak.size) < leak.size
     lifted = EXPOSED * (member & (rng.random(len(member)) < leak.exposed)) + leak.shift * member
     return max_test(scores(rng, member, 0.8) + lifted, member).p_value <= LEVEL
 
 
-def _covered(size: int, correlation: float, number: int) -> tuple[bool, bool]:
+def covered(size: int, correlation: float, number: int) -> tuple[bool, bool]:
     """Whether the limits of the attack with the highest lower one hold its true AUC, and TPR."""
     rng = stream(0, "limits", f"{correlation}", size, number)
     member = np.arange(2 * size) < size

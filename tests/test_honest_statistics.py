@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks import coverage
+from benchmarks import coverage, leak_test
 from benchmarks.coverage import Cell
 from divulge import auditing
 from divulge.attacks.threshold import Threshold
 from divulge.core import Challenge, Membership, ModelView, Need, Records
-from divulge.metrics import membership
+from divulge.metrics import max_test, membership
 
 AUDITS = 600
 RECORDS = 4000
@@ -129,3 +129,40 @@ def test_what_is_called_true_of_a_population_is_what_many_records_show(name: str
     for fpr in coverage.FPRS:
         low, high = np.interp([fpr - tolerance, fpr + tolerance], curve.fpr, curve.tpr)
         assert low - tolerance <= population.tpr(fpr) <= high + tolerance
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.9])
+def test_limits_of_the_strongest_of_twelve_attacks_cover_it_in_94_percent_of_audits(
+    correlation: float,
+) -> None:
+    audits = 150
+    counts = np.sum([leak_test.covered(200, correlation, k) for k in range(audits)], 0)
+    assert (counts >= stats.binom.ppf(1e-3, audits, 0.94)).all()
+
+
+def test_an_own_interval_would_not_do_for_an_attack_that_was_chosen() -> None:
+    rng = np.random.default_rng(0)
+    member = np.arange(400) < 200
+    truth, audits = float(stats.norm.cdf(0.5 / np.sqrt(2))), 150
+    found = 0
+    for _ in range(audits):
+        scores = leak_test.scores(rng, member, 0.0) + 0.5 * member
+        found += truth in max((membership.auc(one, member) for one in scores), key=lambda e: e.low)
+    assert found < stats.binom.ppf(1e-3, audits, 0.94)
+
+
+@pytest.mark.parametrize("size", [60, 200])
+def test_no_more_than_five_percent_of_sound_models_get_the_verdict_leak(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(max_test, "DRAWS", 199)  # exact with any number of draws
+    audits = 200
+    found = sum(leak_test.is_leak(leak_test.Leak(size), number) for number in range(audits))
+    assert found <= stats.binom.isf(1e-3, audits, 0.05)
+
+
+def test_a_leak_of_a_few_records_gets_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(max_test, "DRAWS", 199)
+    audits, leak = 100, leak_test.Leak(200, exposed=0.08)
+    found = sum(leak_test.is_leak(leak, number) for number in range(audits))
+    assert found >= stats.binom.ppf(1e-3, audits, 0.95)
