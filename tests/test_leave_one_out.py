@@ -145,6 +145,8 @@ def test_what_is_shown(found: divulge.LeaveOneOut) -> None:
     assert [line.split(" |")[0] for line in table.splitlines() if line.startswith("| ")][2:] == [
         "| calibrated", "| threshold(signal=loss)", "| quantile(signal=scaled_logit)",
     ]  # fmt: skip
+    assert "\nNot measured: " in table
+    assert "Other training runs" not in table
     assert found.verdict.level == "leak"
     assert not found.gate(fail_on=["leak"]).passes
     assert found.gate(fail_above={"auc": 1.0}).passes

@@ -20,6 +20,7 @@ from divulge.metrics.membership import Score
 from divulge.report import markdown, words
 from divulge.report.markdown import inert
 from divulge.report.schema import AttackRow, Conclusion, Limits
+from divulge.report.unmeasured import OTHER_RUNS
 from divulge.report.verdict import judge_models
 from divulge.result import Audit
 from divulge.result import load as load_run
@@ -163,7 +164,14 @@ class LeaveOneOut:
             "of all targets together.",
             "",
             *(f"| {' | '.join(cells)} |" for cells in rows),
+            "",
+            f"Not measured: {inert('; '.join(self._not_measured()))}.",
         ])  # fmt: skip
+
+    def _not_measured(self) -> list[str]:
+        """What no target's audit looks at; further training runs are what this one is about."""
+        scope = [one for one in self.targets[0].summary.not_measured if one.kind == "scope"]
+        return [one.what for one in scope if one.what != OTHER_RUNS]
 
     def to_frame(self) -> "pd.DataFrame":
         """One row per attack, metric and target, and one for the mean, of target -1.
@@ -196,7 +204,7 @@ class LeaveOneOut:
             label: {name: asdict(estimate) for name, estimate in metrics.items()}
             for label, metrics in self.across.items()
         }
-        begin(self.path, self.plan, across)
+        begin(self.path, self.plan, across, self.verdict)
         atomic.write(self.path / PAGE, f"# {inert(self.plan.name)}\n\n{self.table()}\n".encode())
 
     def _repr_html_(self) -> str:
@@ -226,8 +234,16 @@ class LeaveOneOut:
         return found
 
 
-def begin(path: Path, plan: Plan, across: Mapping[str, Any]) -> None:
+def begin(
+    path: Path, plan: Plan, across: Mapping[str, Any], verdict: Conclusion | None = None
+) -> None:
     """Write ``across.json``, with what is known.
+
+    Args:
+        path: the run folder.
+        plan: what was asked for.
+        across: means by attack and metric; empty at the start.
+        verdict: of all targets; None at the start.
 
     Raises:
         StoreError: the folder was begun with other records, another trainer or seed; or it cannot
@@ -238,7 +254,9 @@ def begin(path: Path, plan: Plan, across: Mapping[str, Any]) -> None:
             f"expected the records, trainer and seed that {path} was begun with, got different "
             "ones: start a new run"
         )
-    content = pydantic.TypeAdapter(Plan).dump_python(plan, mode="json") | {"across": across}
+    judged = pydantic.TypeAdapter(Conclusion | None).dump_python(verdict, mode="json")
+    content = pydantic.TypeAdapter(Plan).dump_python(plan, mode="json")
+    content |= {"verdict": judged, "across": across}
     atomic.write(path / NAME, f"{json.dumps(content, indent=1)}\n".encode())
 
 

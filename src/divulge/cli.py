@@ -34,7 +34,7 @@ formats = click.option(
     "shape",
     type=click.Choice(["text", "json"]),
     default="text",
-    help="json prints, as the last line, one object with run, report, findings and the claim.",
+    help="json prints, as the last line, one object with run, report, verdict, findings and claim.",
 )
 run_folder = click.option(
     "--run", type=click.Path(path_type=Path), help="Run folder. Default: a new one in runs/."

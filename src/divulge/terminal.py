@@ -14,7 +14,7 @@ from divulge.across import LeaveOneOut
 from divulge.core import Control, Finding, Status
 from divulge.federated.result import FederatedAudit
 from divulge.report.federated.verdicts.judge import Judgement
-from divulge.report.schema import ClaimRow
+from divulge.report.schema import ClaimRow, Conclusion
 from divulge.report.unmeasured import up_to
 from divulge.result import PAGE, Audit
 
@@ -54,13 +54,13 @@ def show(audit: Audit | LeaveOneOut | FederatedAudit) -> None:
 
 
 def as_json(audit: Audit | LeaveOneOut | FederatedAudit) -> dict[str, Any]:
-    """The object of ``--format json``: run, report, findings; of one target, what was claimed."""
+    """The object of ``--format json``: run, report, verdict, findings; of one target, the claim."""
     findings = pydantic.TypeAdapter(tuple[Finding, ...]).dump_python(audit.findings, mode="json")
     assert audit.path is not None
     page = across.PAGE if isinstance(audit, LeaveOneOut) else PAGE
     answer = {"run": str(audit.path), "report": str(audit.path / page), "findings": findings}
-    if isinstance(audit, FederatedAudit):
-        answer["verdict"] = pydantic.TypeAdapter(Judgement).dump_python(audit.verdict, mode="json")
+    verdict = pydantic.TypeAdapter(Conclusion | Judgement)
+    answer["verdict"] = verdict.dump_python(audit.verdict, mode="json")
     if isinstance(audit, Audit):
         claim = pydantic.TypeAdapter(ClaimRow | None)
         answer["claim"] = claim.dump_python(audit.summary.claim, mode="json")

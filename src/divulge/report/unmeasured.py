@@ -7,6 +7,9 @@ from divulge.core import Finding
 from divulge.report import words
 from divulge.report.schema import AttackRow, NotMeasured
 
+OTHER_RUNS = "Other training runs"
+"""What an audit of one model does not look at."""
+
 _WHITE_BOX = (
     "White-box attacks",
     "Nobody looked at weights, gradients or what happens inside the model; an attacker who "
@@ -24,7 +27,7 @@ _SCOPE = (
         "reconstruction of records, not the mix of classes.",
     ),
     (
-        "Other training runs",
+        OTHER_RUNS,
         "One model, one split: nothing here says how much another training run would leak.",
     ),
 )
