@@ -73,9 +73,10 @@ class LeaveOneOut:
         nothing of other records. A metric that some target lacks is left out. ``epsilon`` is no
         mean: it is one lower bound from all targets, see `divulge.metrics.epsilon.pooling`.
         """
-        return {label: self._means(label) for label in self._by_attack()}
+        return {label: self.means(label) for label in self._by_attack()}
 
-    def _means(self, label: str, best_of: int = 1) -> Mapping[str, Estimate]:
+    def means(self, label: str, best_of: int = 1) -> Mapping[str, Estimate]:
+        """One attack's row of `across`, with intervals that hold for so many attacks at once."""
         findings = self._by_attack()[label]
         return {
             name: self._pooled(findings[0], best_of)
@@ -117,7 +118,7 @@ class LeaveOneOut:
             for audit in self.targets
         ]
         together = {
-            words.plain(label): Measured(self._means(label, len(done)), {}) for label in done
+            words.plain(label): Measured(self.means(label, len(done)), {}) for label in done
         }
         rows = [_worst(rows) for rows in zip(*(one.attacks for one in summaries), strict=True)]
         checks: dict[str, Check] = {}

@@ -87,7 +87,7 @@ class Compared:
         for name in dict.fromkeys(name for finding in counts for name in finding.metrics):
             measured = [finding for finding in counts if name in finding.metrics]
             top = max(measured, key=lambda finding, name=name: finding.metrics[name].value)  # type: ignore[misc]
-            estimate = across.mean(name, self._each(name, top.label), len(measured))
+            estimate = self.audits.means(top.label, len(measured))[name]
             best[name] = rivals.Strongest(top.label, estimate)
         return best
 
