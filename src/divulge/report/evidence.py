@@ -23,6 +23,8 @@ class Evidence:
     """Which of `STATISTICS` is spoken of."""
     deviation: float
     """The largest of them, in standard deviations."""
+    shift: float
+    """The deviation of its AUC."""
     backwards: bool
     """Its AUC lies as far below chance as would be a find above it."""
 
@@ -40,6 +42,7 @@ def weigh(row: AttackRow, test: MaxTest, k: int) -> Evidence:
         p_value=float(test.p[k]),
         statistic=statistic,
         deviation=float(test.deviation[k].max()),
+        shift=float(test.deviation[k, 0]),
         backwards=float(test.deviation[k, 0]) < -test.critical,
     )
 
@@ -59,12 +62,14 @@ def deciding(evidence: Sequence[Evidence]) -> Evidence:
     """The deciding attack.
 
     A sound attack that shows a leak comes first. Failing that, an unsound one that does: it
-    forbids to say that nothing was found. Failing both, a sound attack that found nothing.
+    forbids to say that nothing was found. Failing both, the sound attack with the highest AUC.
     """
     sound = [item for item in evidence if item.row.sound]
     leaking = [item for item in sound if item.leaks]
     alarming = [item for item in evidence if item.leaks]
-    return max(leaking or alarming or sound or evidence, key=lambda item: item.deviation)
+    if leaking or alarming:
+        return max(leaking or alarming, key=lambda item: item.deviation)
+    return max(sound or evidence, key=lambda item: item.shift)
 
 
 def limits_of(

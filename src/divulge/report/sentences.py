@@ -58,7 +58,7 @@ class Case:
     highest_tpr: float | None
     """The highest simultaneous upper limit of the TPR there."""
     p_value: float
-    """Of the deciding attack, corrected for all of them."""
+    """Corrected for all attacks: of the deciding one; where nothing leaks, the lowest of all."""
     attacks: int
     """How many attacks were done."""
     leaks: bool

@@ -174,7 +174,7 @@ def _case(
         highest_auc=limits["auc"].highest,
         fpr=fpr,
         highest_tpr=None if fpr is None else limits[f"tpr@{fpr:g}"].highest,
-        p_value=speaker.p_value,
+        p_value=speaker.p_value if speaker.leaks else test.p_value,
         attacks=len(test.p),
         leaks=speaker.leaks,
         seen=power.visible(members, nonmembers, test.critical),
