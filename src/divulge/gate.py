@@ -7,11 +7,10 @@ never passes. Figures are compared by limits that hold for all attacks at once.
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol, get_args, runtime_checkable
 
-from divulge.core import Finding, Status
 from divulge.errors import SpecError, did_you_mean
 from divulge.metrics import assignment, composition, interactions, measure
 from divulge.report.schema import ClaimRow, Level, Limits
@@ -140,28 +139,6 @@ def unproven(claim: ClaimRow | None) -> Ruling:
     if claim.outcome == "consistent":
         return Ruling(passed=(claim.sentence,))
     return Ruling(undecided=(claim.sentence,))
-
-
-def each_by_itself(findings: Iterable[Finding]) -> Mapping[str, Limits]:
-    """The limits of attacks whose intervals were not corrected for their number.
-
-    Args:
-        findings: of one audit.
-    """
-    found: dict[str, Limits] = {}
-    done = [finding for finding in findings if finding.status is Status.DONE]
-    for name in {name for finding in done for name in finding.metrics}:
-        those = [(f.metrics[name], f) for f in done if name in f.metrics]
-        best, finding = max(those, key=lambda pair: (pair[0].low, pair[0].value))
-        highs = [estimate.high for estimate, _ in those if estimate.high is not None]
-        found[name] = Limits(
-            attack=finding.label,
-            estimate=best,
-            most=max(estimate.value for estimate, _ in those),
-            highest=max(highs, default=None),
-            undecided=finding.unmeasured.get(name, ""),
-        )
-    return found
 
 
 def read_ceiling(pair: str) -> tuple[str, float]:

@@ -15,10 +15,12 @@ from divulge.federated import records
 from divulge.federated.subjects.assignment import TrainedOn
 from divulge.federated.subjects.composition import Composition
 from divulge.federated.subjects.interactions import ActedOn
-from divulge.gate import Gate, Ruling, each_by_itself, rule
+from divulge.gate import Gate, Ruling, rule
+from divulge.metrics.intervals import CONFIDENCE
+from divulge.report.evidence import limits_of
 from divulge.report.federated import page
 from divulge.report.federated.story import Sheet, Told
-from divulge.report.federated.verdicts.judge import Judgement
+from divulge.report.federated.verdicts.judge import Judgement, floor
 from divulge.report.schema import Limits
 from divulge.store import Entry, Key, Run
 
@@ -80,8 +82,19 @@ class FederatedAudit:
 
     @property
     def limits(self) -> Mapping[str, Limits]:
-        """By metric, what a gate compares: each attack's own interval, not corrected for others."""
-        return each_by_itself(self.findings)
+        """By metric, intervals that hold for all attacks at once: what a gate compares.
+
+        Attacks that failed a control, and those that look at nothing, do not count.
+        """
+        guesses = {
+            finding.label: guess
+            for place, (finding, guess) in enumerate(zip(self.findings, self.guesses, strict=True))
+            if guess is not None and place not in self._unsound() and not floor(finding)
+        }
+        confidence = 1 - (1 - CONFIDENCE) / max(1, len(guesses))
+        return limits_of({
+            label: self.plan.subject.measure(guess, confidence) for label, guess in guesses.items()
+        })  # fmt: skip
 
     def gate(
         self,

@@ -44,23 +44,28 @@ class Pairs(NamedTuple):
     member: Bool[np.ndarray, " pairs"]
 
 
-def measure(guess: Assignment, truth: Assignment, known: Collusion) -> Measured:
+def measure(
+    guess: Assignment, truth: Assignment, known: Collusion, confidence: float = CONFIDENCE
+) -> Measured:
     """Every metric that these records support; names are `METRICS`.
 
     Args:
         guess: the client of each record, perhaps with a score for each.
         truth: likewise.
         known: what the colluding client knows.
+        confidence: of the intervals.
 
     Raises:
         DataError: guess and truth differ in length.
     """
-    found = {"accuracy": accuracy(guess, truth)}
+    found = {"accuracy": accuracy(guess, truth, confidence)}
     unmeasured: dict[str, str] = {}
     ways: dict[str, Callable[[], Estimate]] = {
-        "recall": partial(recall, guess, truth),
-        "specificity": partial(specificity, guess, truth),
-        **{f"tpr@{fpr:g}": partial(_detected, guess, truth, known, fpr) for fpr in FPRS},
+        "recall": partial(recall, guess, truth, confidence),
+        "specificity": partial(specificity, guess, truth, confidence),
+        **{
+            f"tpr@{fpr:g}": partial(_detected, guess, truth, known, fpr, confidence) for fpr in FPRS
+        },
     }
     for name, way in ways.items():
         try:
@@ -70,13 +75,15 @@ def measure(guess: Assignment, truth: Assignment, known: Collusion) -> Measured:
     for fpr in FPRS:
         if f"tpr@{fpr:g}" in found:
             others = int((~pairs(guess, truth, known).member).sum())
-            missing = membership.missing_lower_limit(others, fpr)
+            missing = membership.missing_lower_limit(others, fpr, confidence)
             unmeasured |= {f"tpr@{fpr:g}": missing} if missing else {}
     return Measured(found, unmeasured)
 
 
-def _detected(guess: Assignment, truth: Assignment, known: Collusion, fpr: float) -> Estimate:
-    return membership.tpr_at_fpr(*pairs(guess, truth, known), fpr)
+def _detected(
+    guess: Assignment, truth: Assignment, known: Collusion, fpr: float, confidence: float
+) -> Estimate:
+    return membership.tpr_at_fpr(*pairs(guess, truth, known), fpr, confidence)
 
 
 def accuracy(guess: Assignment, truth: Assignment, confidence: float = CONFIDENCE) -> Estimate:

@@ -42,7 +42,11 @@ def distance(guess: Proportions, truth: Proportions) -> dict[str, float]:
     }
 
 
-def measure(guesses: Sequence[Proportions], truths: Sequence[Proportions]) -> Measured:
+def measure(
+    guesses: Sequence[Proportions],
+    truths: Sequence[Proportions],
+    confidence: float = intervals.CONFIDENCE,
+) -> Measured:
     """Every metric of guesses about several clients, names being `METRICS`.
 
     Raises:
@@ -51,8 +55,8 @@ def measure(guesses: Sequence[Proportions], truths: Sequence[Proportions]) -> Me
     if len(truths) < 2:
         why = f"needs two clients or more for an interval, there is {len(truths)}"
         return Measured({}, dict.fromkeys(METRICS, why))
-    nulls, unmeasured = null_classes(guesses, truths)
-    return Measured({**distances(guesses, truths), **nulls}, unmeasured)
+    nulls, unmeasured = null_classes(guesses, truths, confidence)
+    return Measured({**distances(guesses, truths, confidence), **nulls}, unmeasured)
 
 
 def distances(

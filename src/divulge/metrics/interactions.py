@@ -102,7 +102,11 @@ def over_users(values: Sequence[float], confidence: float = CONFIDENCE) -> Estim
     return Estimate(sum(values) / len(values), *bounded(values, confidence=confidence))
 
 
-def measure(guesses: Sequence[Reconstruction], truths: Sequence[Interactions]) -> Measured:
+def measure(
+    guesses: Sequence[Reconstruction],
+    truths: Sequence[Interactions],
+    confidence: float = CONFIDENCE,
+) -> Measured:
     """Every metric as a mean over users, with its interval over users; names are `METRICS`.
 
     Users who acted on all items or on none are left out: there is nothing to tell apart.
@@ -113,7 +117,9 @@ def measure(guesses: Sequence[Reconstruction], truths: Sequence[Interactions]) -
     if not users:
         why = "needs a user who acted on some of the items and left others alone, there is none"
         return Measured({}, dict.fromkeys(METRICS, why))
-    means = {name: over_users([getattr(user, name) for user in users]) for name in METRICS}
+    means = {
+        name: over_users([getattr(user, name) for user in users], confidence) for name in METRICS
+    }
     return Measured(means, {})
 
 

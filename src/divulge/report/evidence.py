@@ -7,7 +7,6 @@ import numpy as np
 from jaxtyping import Float64
 
 from divulge.core import Measured
-from divulge.metrics import measure
 from divulge.metrics.max_test import LEVEL, MaxTest
 from divulge.report.schema import AttackRow, Limits
 
@@ -72,19 +71,15 @@ def deciding(evidence: Sequence[Evidence]) -> Evidence:
     return max(sound or evidence, key=lambda item: item.shift)
 
 
-def limits_of(
-    evidence: Sequence[Evidence], together: Mapping[str, Measured]
-) -> Mapping[str, Limits]:
-    """For each metric the attack with the highest lower limit, and the highest upper limit."""
+def limits_of(together: Mapping[str, Measured]) -> Mapping[str, Limits]:
+    """For each metric the attack with the highest lower limit, and the highest upper limit.
+
+    Args:
+        together: by attack, metrics with intervals that hold for all of them at once.
+    """
     found = {}
-    for name in measure.METRICS:
-        those = {
-            item.row.label: together[item.row.label].metrics[name]
-            for item in evidence
-            if name in together[item.row.label].metrics
-        }
-        if not those:
-            continue
+    for name in dict.fromkeys(name for one in together.values() for name in one.metrics):
+        those = {k: one.metrics[name] for k, one in together.items() if name in one.metrics}
         best = max(those, key=lambda label: (those[label].low, those[label].value))
         highs = [estimate.high for estimate in those.values() if estimate.high is not None]
         found[name] = Limits(

@@ -107,7 +107,8 @@ def judge_models(
     )
     evidence = [weigh(row, test, k) for k, row in enumerate(done)]
     speaker = deciding(evidence)
-    limits = limits_of([item for item in evidence if item.row.sound] or evidence, together)
+    counted = [item.row.label for item in evidence if item.row.sound] or list(together)
+    limits = limits_of({label: together[label] for label in counted})
     case = _case(speaker, models, together[speaker.row.label], limits, test, knows)
     said = _say(case, confounding)
     enough = (

@@ -8,6 +8,7 @@ import numpy as np
 
 from divulge.core import Assignment, Collusion, Finding, Measured
 from divulge.metrics import assignment
+from divulge.metrics.intervals import CONFIDENCE
 from divulge.report.federated import assignment as pages
 from divulge.report.federated.story import Story
 
@@ -41,13 +42,13 @@ class TrainedOn:
         known[list(self.known)] = True
         return Collusion(self.colluder, np.zeros(0, bool), known)
 
-    def measure(self, guess: Assignment) -> Measured:
+    def measure(self, guess: Assignment, confidence: float = CONFIDENCE) -> Measured:
         """Metrics over candidates; none without the truth."""
         truth = self.truth
         if truth is None:
             none = dict.fromkeys(assignment.METRICS, "nobody said who trained on the candidates")
             return Measured({}, none)
-        return assignment.measure(guess, truth, self.collusion)
+        return assignment.measure(guess, truth, self.collusion, confidence)
 
     def arrays(self, guess: Assignment) -> Mapping[str, np.ndarray]:
         """The guess as arrays of one dimension, scores one record after another."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from divulge.core import Finding, Measured, Proportions
 from divulge.metrics import composition
+from divulge.metrics.intervals import CONFIDENCE
 from divulge.report.federated import composition as pages
 from divulge.report.federated.story import Story
 
@@ -33,13 +34,13 @@ class Composition:
             return None
         return tuple(Proportions.of(np.array(row)) for row in self.counts)
 
-    def measure(self, guess: Mixes) -> Measured:
+    def measure(self, guess: Mixes, confidence: float = CONFIDENCE) -> Measured:
         """Metrics over clients; none without the truth."""
         truth = self.truth
         if truth is None:
             none = dict.fromkeys(composition.METRICS, "nobody said what the clients hold")
             return Measured({}, none)
-        return composition.measure(guess, truth)
+        return composition.measure(guess, truth, confidence)
 
     def arrays(self, guess: Mixes) -> Mapping[str, np.ndarray]:
         """The guesses as arrays of one dimension, one client after another."""

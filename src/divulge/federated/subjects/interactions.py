@@ -8,6 +8,7 @@ import numpy as np
 
 from divulge.core import Finding, Interactions, Measured, Reconstruction
 from divulge.metrics import interactions
+from divulge.metrics.intervals import CONFIDENCE
 from divulge.report.federated import interactions as pages
 from divulge.report.federated.story import Story
 
@@ -37,13 +38,13 @@ class ActedOn:
             mask[list(at)] = True
         return tuple(map(Interactions, masks))
 
-    def measure(self, guess: Guesses) -> Measured:
+    def measure(self, guess: Guesses, confidence: float = CONFIDENCE) -> Measured:
         """Metrics over clients; none without the truth."""
         truth = self.truth
         if truth is None:
             none = dict.fromkeys(interactions.METRICS, "nobody said what the clients acted on")
             return Measured({}, none)
-        return interactions.measure(guess, truth)
+        return interactions.measure(guess, truth, confidence)
 
     def arrays(self, guess: Guesses) -> Mapping[str, np.ndarray]:
         """The guesses as arrays of one dimension, one client after another."""
