@@ -36,7 +36,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_from_init_to_a_report(project: Path) -> None:
     done = call("audit", project, "--format", "json")
     answer = json.loads(done.stdout.splitlines()[-1])
-    assert set(answer) == {"run", "report", "findings", "claim"}
+    assert set(answer) == {"run", "report", "verdict", "findings", "claim"}
     assert Path(answer["report"]).read_text().lower().startswith("<!doctype html>")
     assert {finding["status"] for finding in answer["findings"]} == {"done"}
     for finding in answer["findings"]:
