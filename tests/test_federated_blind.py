@@ -229,14 +229,13 @@ cat = "leaky/cat.csv"
 name = "cluster-lira"
 """)
     found = perform.federated_file(tmp_path / "audit.toml", tmp_path / "run")
-    assert found.sound
+    assert found.verdict.level != "instrument failed"
     (control,) = result.load(tmp_path / "run").controls
     assert control is not None
     assert control.passed
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "cluster-lira: passed its control" in page
     failed = dataclasses.replace(found, controls=(dataclasses.replace(control, passed=False),))
-    assert not failed.sound
     (sentence,) = controls(failed._told)
     assert "its figures mean nothing" in sentence
     assert failed.verdict.level == "instrument failed"

@@ -97,11 +97,6 @@ class LeaveOneOut:
             _joined(findings, across[label]) for label, findings in self._by_attack().items()
         )
 
-    @property
-    def sound(self) -> bool:
-        """Whether on every target the attack that decides passed its controls."""
-        return all(audit.sound for audit in self.targets)
-
     @cached_property
     def verdict(self) -> Conclusion:
         """Whether models that are trained in this way leak, from all targets together.

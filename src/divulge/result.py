@@ -43,11 +43,6 @@ class Audit:
         """The checks of the audit itself."""
         return self.contents.manifest.checks
 
-    @property
-    def sound(self) -> bool:
-        """Whether the attack that decides passed its controls."""
-        return self.summary.verdict.level != "instrument failed"
-
     @cached_property
     def summary(self) -> summaries.Summary:
         """All that the report shows."""

@@ -174,9 +174,6 @@ class Comparison:
     path: Path | None = field(default=None)
     """The run folder, if it has one."""
 
-    sound = True
-    """Attacks that failed their controls count for nothing."""
-
     @cached_property
     def rows(self) -> tuple[rivals.Row, ...]:
         """One a defence."""

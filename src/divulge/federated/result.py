@@ -71,11 +71,6 @@ class FederatedAudit:
     """By attack, how it did on its blind control, where it has one."""
 
     @property
-    def sound(self) -> bool:
-        """No attack failed its control."""
-        return all(one is None or one.passed for one in self.controls)
-
-    @property
     def verdict(self) -> Judgement:
         """Whether the federation leaks, how sure that is, and what to do now."""
         return self._told.story.verdict
