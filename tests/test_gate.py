@@ -153,3 +153,12 @@ def test_figures_that_nobody_can_believe_pass_no_ceiling(level: Level) -> None:
     (sentence,) = ruled(Gate(fail_above={"auc": 1.0}), level).undecided
     assert level in sentence
     assert ruled(Gate(), level).passes  # nothing was asked
+
+
+def test_too_few_records_pass_a_ceiling_only_below_their_upper_limit() -> None:
+    gate = Gate(fail_above={"auc": 0.7})
+    assert ruled(gate).passes
+    (sentence,) = ruled(gate, "undecided").undecided
+    assert sentence == "auc cannot be compared with 0.7: Do this next."
+    assert ruled(Gate(fail_above={"auc": 0.76}), "undecided").passes
+    assert ruled(Gate(fail_above={"auc": 0.6}), "undecided").failed

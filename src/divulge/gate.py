@@ -193,8 +193,9 @@ def _on_ceiling(
         said = f"{name} of {limits.attack}: {what} {compared:.4g} exceeds {ceiling:g}"
         return Ruling(failed=(said,))
     below = limits.highest is not None and limits.highest <= ceiling
-    if limits.undecided and not below:
-        said = f"{name} cannot be compared with {ceiling:g}: {limits.undecided}"
+    why = limits.undecided or (verdict.next_step if verdict.level == "undecided" else "")
+    if why and not below:
+        said = f"{name} cannot be compared with {ceiling:g}: {why}"
         return Ruling(undecided=(said,))
     upper = "" if limits.highest is None else f"; upper limit {limits.highest:.4g}"
     said = f"{name}: {what} {compared:.4g} does not exceed {ceiling:g} (value {limits.most:.4g}"
