@@ -138,6 +138,31 @@ def test_the_null_is_found_to_be_one() -> None:
         assert 0.5 in nothing.across[label]["auc"], label
 
 
+def test_targets_too_small_for_a_lower_limit_pass_no_ceiling_on_it(
+    found: divulge.LeaveOneOut,
+) -> None:
+    assert "tpr@0.1" in found.limits
+    assert all("tpr@0.01" not in f.metrics for f in found.targets[0].findings)  # 80 non-members
+    ruling = found.gate(fail_above={"tpr@0.01": 0.5})
+    assert ruling.undecided
+    few = dataclasses.replace(found.targets[0].findings[0], unmeasured={"auc": "give at least 9"})
+    audit = found.targets[0]
+    entries = tuple(
+        dataclasses.replace(entry, finding=few) if entry.finding.label == few.label else entry
+        for entry in audit.contents.entries
+    )
+    fewer = dataclasses.replace(
+        audit, contents=dataclasses.replace(audit.contents, entries=entries)
+    )
+    changed = dataclasses.replace(found, targets=(fewer, *found.targets[1:]))
+    assert changed.limits["auc"].attack == few.label
+    assert changed.limits["auc"].undecided == "give at least 9"
+    # just above the lower limit, and below the upper one
+    ceiling = {"auc": changed.limits["auc"].estimate.low + 1e-9}
+    assert found.gate(fail_above=ceiling).passes
+    assert changed.gate(fail_above=ceiling).undecided
+
+
 def test_what_is_shown(found: divulge.LeaveOneOut) -> None:
     table = found.table()
     assert "Means over 3 targets, each against 4 of the other 4 models, 160 records" in table

@@ -113,7 +113,8 @@ class LeaveOneOut:
             for audit in self.targets
         ]
         together = {
-            words.plain(label): Measured(self.means(label, len(done)), {}) for label in done
+            words.plain(label): Measured(self.means(label, len(done)), self._lacking(label))
+            for label in done
         }
         rows = [_worst(rows) for rows in zip(*(one.attacks for one in summaries), strict=True)]
         checks: dict[str, Check] = {}
@@ -141,6 +142,11 @@ class LeaveOneOut:
             SpecError: a word or a metric is unknown, or a ceiling is out of the metric's range.
         """
         return rule(Gate(tuple(fail_on), fail_above, judge), self.verdict, self.limits)
+
+    def _lacking(self, label: str) -> Mapping[str, str]:
+        """Why lower limits of single targets mean nothing; the mean's is one if all are alike."""
+        findings = self._by_attack()[label]
+        return {name: why for one in findings for name, why in one.unmeasured.items()}
 
     def table(self) -> str:
         """The means as a Markdown table, one row an attack."""
