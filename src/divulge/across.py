@@ -12,6 +12,7 @@ import pydantic
 
 from divulge import atomic, catalog
 from divulge.core import Check, Estimate, Finding, Measured, Need, Status, Verdict
+from divulge.data.duplicates import PoolCopies
 from divulge.errors import MissingExtra, SpecError, StoreError
 from divulge.gate import Gate, Ruling, rule
 from divulge.metrics import intervals
@@ -47,10 +48,20 @@ class Plan:
     """Other models that each target is compared with."""
     seed: int
     records: int
+    """Without those that were set aside."""
     attacks: tuple[str, ...]
     settings: dict[str, Any]
     divulge: str = atomic.BEFORE_NAMING
     schema: int = SCHEMA
+    copies: PoolCopies | None = None
+    """Of records that stood twice; None in a folder of a divulge that did not look for them."""
+
+    @property
+    def set_aside(self) -> str:
+        """Which records were left out, in a sentence; empty if none were."""
+        if self.copies is None or not self.copies.repeated + self.copies.known:
+            return ""
+        return self.copies.said
 
 
 @dataclass(frozen=True)
@@ -163,7 +174,7 @@ class LeaveOneOut:
             f"Means over {plan.targets} targets, each against {plan.shadows} of the other "
             f"{plan.models - 1} models, {words.count(plan.records, 'record')}; in brackets 95 % "
             "intervals across targets, which share records and shadows. The epsilon bound is one "
-            "of all targets together.",
+            f"of all targets together. {plan.set_aside}".strip(),
             "",
             *(f"| {' | '.join(cells)} |" for cells in rows),
             "",

@@ -24,7 +24,7 @@ from divulge.core import (
 )
 from divulge.data import augment, duplicates, partial
 from divulge.data.checks import Again
-from divulge.data.duplicates import Copies, Distinct
+from divulge.data.duplicates import Copies, Distinct, PoolCopies
 from divulge.errors import BudgetSpent, DataError, SpecError
 from divulge.loading import Subject
 from divulge.progress import Track, untracked
@@ -57,8 +57,8 @@ class Prepared:
     """As they are to be trained and asked."""
     ids: Shaped[np.ndarray, " records"] | None = None
     """The user's own, empty where a candidate has none."""
-    copies: Copies | None = None
-    """Of records that stood in two sets, and are left out here; None where features are unknown."""
+    copies: Copies | PoolCopies | None = None
+    """Of records that stood twice, and are left out here; None where features are unknown."""
     again: Again | None = None
     """What the model says of some candidates when it is asked again, if it can be."""
 
@@ -83,7 +83,7 @@ def prepare(
     for name, records in (("members", subject.members), ("nonmembers", subject.nonmembers)):
         if not len(records):
             raise DataError(f"expected records in {name}, got none: an audit compares two groups")
-    subject, kept = _distinct(subject)
+    subject, kept = distinct(subject)
     both = subject.members.joined(subject.nonmembers)
     order = stream(seed, "order of candidates").permutation(len(both))
     candidates = both.take(order)
@@ -119,7 +119,7 @@ def _ids_of(subject: Subject) -> Shaped[np.ndarray, " records"]:
     return np.concatenate([subject.ids, np.full(len(subject.nonmembers), "")])
 
 
-def _distinct(subject: Subject) -> tuple[Subject, Distinct]:
+def distinct(subject: Subject) -> tuple[Subject, Distinct]:
     """The subject without the records that stand in two sets.
 
     Raises:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from divulge import loading, spec
+from divulge import build, loading, spec
 from divulge.core import Records
 from divulge.data import augment as augmenting
 from divulge.errors import SpecError
@@ -72,7 +72,8 @@ def estimate(
 
     Args:
         train: how to train one, as for `divulge.audit`.
-        records: the candidates: members and non-members together.
+        records: the candidates: members and non-members together. All are counted: an audit sets
+            exact copies aside first.
         models: how many are to be trained.
         reference: further records that they are asked about.
         output: what a model answers that a function returned.
@@ -120,7 +121,7 @@ def estimate_file(path: str | Path, workers: str = "local") -> Cost:
             f"expected [shadows] or [leave_one_out] in {path}, got neither: without models to "
             "train there is nothing to estimate"
         )
-    subject = loading.load(settings, path.parent)
+    subject, _ = build.distinct(loading.load(settings, path.parent))
     assert subject.shadows is not None
     candidates = subject.members.joined(subject.nonmembers)
     further = subject.shadows.own

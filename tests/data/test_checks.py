@@ -3,7 +3,7 @@ import pytest
 
 from divulge.core import Check, Records, Verdict
 from divulge.data import checks
-from divulge.data.duplicates import Copies
+from divulge.data.duplicates import Copies, PoolCopies
 from divulge.errors import DataError
 
 
@@ -13,7 +13,8 @@ def subject(seed: int = 0, shift: float = 0.0, n: int = 400) -> checks.Subject:
     x = rng.normal(size=(n, 6)) + shift * member[:, None]
     y = rng.integers(0, 3, n)
     answers = rng.dirichlet(np.ones(3), n)
-    return checks.Subject(Records(x, y), member, None, answers, features=True)
+    none = Copies(0, 0, 0, 0, (0, 0, 0))
+    return checks.Subject(Records(x, y), member, None, answers, features=True, copies=none)
 
 
 def verdicts(found: tuple[Check, ...]) -> dict[str, Verdict]:
@@ -26,14 +27,16 @@ def test_sound_data_passes_every_check() -> None:
     assert set(verdicts(found).values()) == {Verdict.PASS}
 
 
-def test_copies_that_nobody_set_aside_are_counted() -> None:
-    plain = subject()
-    x = plain.records.x.copy()
-    inside, outside = np.flatnonzero(plain.member), np.flatnonzero(~plain.member)
-    x[outside[:5]] = x[inside[:5]]
-    check = checks.repeated_records(plain._replace(records=Records(x, plain.records.y)))
-    assert check.verdict is Verdict.WARNING
-    assert check.text.startswith("5 members and 5 non-members are exact copies of each other.")
+def test_copies_in_a_pool_are_said_and_no_warning() -> None:
+    check = checks.repeated_records(subject()._replace(copies=PoolCopies(208, 48, 60, 3, 2)))
+    assert check.verdict is Verdict.PASS
+    assert check.text == (
+        "Of the 208 records given, 48 repeat an earlier one, and were set aside before membership "
+        "was drawn. Of the 60 reference records, 3 are exact copies of candidates, and were set "
+        "aside. Within the reference, 2 repeat another one."
+    )
+    none = checks.repeated_records(subject()._replace(copies=PoolCopies(160, 0, 60, 0, 0)))
+    assert none.text == "No record stands twice among the candidates and the reference."
 
 
 def test_copies_that_were_set_aside_are_said_and_no_warning() -> None:
@@ -93,7 +96,7 @@ def test_few_records_are_called_few() -> None:
 
 
 def test_a_table_of_answers_has_no_features_to_check() -> None:
-    found = verdicts(checks.check(subject()._replace(features=False)))
+    found = verdicts(checks.check(subject()._replace(features=False, copies=None)))
     assert found["blind baseline"] is found["duplicates"] is Verdict.NOT_APPLICABLE
 
 

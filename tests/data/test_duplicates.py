@@ -54,3 +54,38 @@ def test_sets_that_are_mostly_one_are_refused(
 def test_half_of_a_set_is_not_most_of_it() -> None:
     copies = duplicates.find(rows(1, 2), rows(1, 3), rows(1, 3, 4, 5)).copies
     duplicates.check(copies, 2, 2, 4)
+
+
+def test_of_copies_in_a_pool_the_first_is_kept_whatever_its_label() -> None:
+    pool = Records(np.array([[3], [1], [3], [2], [1], [3]]), np.arange(6))
+    found = duplicates.find_in_pool(pool, rows(2, 9, 9, 8, -0.0))
+    assert found.records.tolist() == [0, 1, 3]
+    assert found.reference.tolist() == [1, 2, 3, 4]
+    assert found.copies == duplicates.PoolCopies(6, 3, 5, 1, 1)
+
+
+def test_a_pool_without_copies_stays_as_it_is() -> None:
+    found = duplicates.find_in_pool(rows(2, 1, 3), None)
+    assert found.records.tolist() == [0, 1, 2]
+    assert found.copies == duplicates.PoolCopies(3, 0, 0, 0, 0)
+    duplicates.check_pool(found.copies)
+
+
+@pytest.mark.parametrize(
+    ("pool", "reference", "message"),
+    [
+        (rows(1, 2, 3), rows(1, 2, 7), "got 2 of 3 that are exact copies of records"),
+        (rows(4, 4, 4), None, "got 3 that are exact copies of one"),
+    ],
+)
+def test_a_pool_of_one_record_and_a_reference_that_is_the_pool_are_refused(
+    pool: Records, reference: Records | None, message: str
+) -> None:
+    copies = duplicates.find_in_pool(pool, reference).copies
+    with pytest.raises(DataError, match=message):
+        duplicates.check_pool(copies)
+
+
+def test_half_of_a_reference_may_stand_in_the_pool() -> None:
+    found = duplicates.find_in_pool(rows(1, 2, 2), rows(1, 3))
+    duplicates.check_pool(found.copies)

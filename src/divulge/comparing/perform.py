@@ -52,6 +52,7 @@ def compare(
             (x, y, seed) that returns a trained model; or a pair of that and an answer defence. The
             first is what the others are compared with.
         records: a pair (x, y) or ``divulge.Records``; half of them are members of each target.
+            Of records with the same features only the first is used.
         models: how many to train with each defence; 3 or more.
         targets: how many of them to audit, 2 or more.
         shadows: how many of the others each is compared with; default: all.

@@ -255,6 +255,7 @@ class Comparison:
                 "settings": self.plan.settings,
                 "environment": self.plan.environment,
             },
+            set_aside=first.set_aside,
         )
 
     def _repr_html_(self) -> str:

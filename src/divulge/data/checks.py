@@ -12,8 +12,8 @@ from jaxtyping import Bool, Float64, Int, Shaped
 from scipy import stats
 
 from divulge.core import Check, Estimate, Records, Verdict
-from divulge.data import baseline, duplicates
-from divulge.data.duplicates import Copies
+from divulge.data import baseline
+from divulge.data.duplicates import Copies, PoolCopies
 from divulge.errors import DataError
 from divulge.metrics import intervals
 
@@ -35,8 +35,8 @@ class Subject(NamedTuple):
     """Whether ``records.x`` holds features (or only row numbers of a table of predictions)."""
     pool: Records | None = None
     """What offline shadow models are trained on, if there are any."""
-    copies: Copies | None = None
-    """What was set aside because it stood in two sets; None where nobody looked."""
+    copies: Copies | PoolCopies | None = None
+    """What was set aside because it stood twice; None where features are unknown."""
     again: "Again | None" = None
     """What the model said when it was asked again; None where it could not be."""
 
@@ -53,7 +53,7 @@ def check(subject: Subject, seed: int = 0) -> tuple[Check, ...]:
     """All checks, in the order in which the report shows them.
 
     Raises:
-        DataError: sets of records are mostly the same.
+        DataError: the pool of the shadows has other features than the candidates.
     """
     return (
         *baselines(subject, seed),
@@ -77,25 +77,11 @@ def baselines(subject: Subject, seed: int = 0) -> tuple[Check, ...]:
 
 
 def repeated_records(subject: Subject) -> Check:
-    """Do exact copies stand in more than one set of records?
-
-    Raises:
-        DataError: sets of records are mostly the same.
-    """
+    """How many exact copies were set aside, so that none stands in more than one set?"""
     name = "duplicates"
-    if not subject.features:
+    if subject.copies is None:
         return Check(name, Verdict.NOT_APPLICABLE, "The features of the records are not known.")
-    if subject.copies is not None:
-        return Check(name, Verdict.PASS, duplicates.said(subject.copies, aside=True))
-    groups = [subject.records.take(mask) for mask in (subject.member, ~subject.member)]
-    found = duplicates.find(groups[0], groups[1], subject.reference).copies
-    reference = 0 if subject.reference is None else len(subject.reference)
-    duplicates.check(found, len(groups[0]), len(groups[1]), reference)
-    text = duplicates.said(found, aside=False)
-    bad = found.nonmembers > 0.01 * len(groups[1]) or found.reference_members > 0
-    if bad:
-        text += " Such copies make a leak look smaller than it is: remove them."
-    return Check(name, Verdict.WARNING if bad else Verdict.PASS, text)
+    return Check(name, Verdict.PASS, subject.copies.said)
 
 
 def repeatability(subject: Subject) -> Check:

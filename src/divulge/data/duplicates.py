@@ -1,7 +1,11 @@
-"""Exact copies of records: within members, non-members and reference records, and between them."""
+"""Exact copies of records: within members, non-members and reference records, and between them.
+
+Where membership is not drawn yet, all of them are one pool, in which no record may stand twice.
+"""
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +39,63 @@ class Copies(NamedTuple):
         """Records that stand in more than one set."""
         return self.members + self.nonmembers + self.reference_members + self.reference_nonmembers
 
+    @property
+    def said(self) -> str:
+        """How many records stood in two sets and were set aside, in sentences."""
+        parts = []
+        if self.nonmembers:
+            parts.append(
+                f"{self.members} members and {self.nonmembers} non-members are exact copies of "
+                "each other and were set aside."
+            )
+        if known := self.reference_members + self.reference_nonmembers:
+            parts.append(
+                f"{known} reference records are exact copies of candidates "
+                f"({self.reference_members} of members, {self.reference_nonmembers} of "
+                "non-members) and were set aside."
+            )
+        members, nonmembers, reference = self.repeats
+        return (
+            f"{' '.join(parts) or 'No record stands in two sets.'} Within their own set, {members} "
+            f"members, {nonmembers} non-members and {reference} reference records repeat another "
+            "one."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PoolCopies:
+    """How many records of a pool and of its reference have exact copies in the pool."""
+
+    records: int
+    """Of the pool as it was given."""
+    repeated: int
+    """Of them, those that repeat an earlier one."""
+    reference: int
+    """Reference records as they were given."""
+    known: int
+    """Of them, those that also stand in the pool."""
+    repeats: int
+    """Reference records that repeat another one of the reference."""
+
+    @property
+    def said(self) -> str:
+        """How many records were set aside, in sentences."""
+        parts = []
+        if self.repeated:
+            parts.append(
+                f"Of the {self.records} records given, {self.repeated} repeat an earlier one, and "
+                "were set aside before membership was drawn."
+            )
+        if self.known:
+            parts.append(
+                f"Of the {self.reference} reference records, {self.known} are exact copies of "
+                "candidates, and were set aside."
+            )
+        parts = parts or ["No record stands twice among the candidates and the reference."]
+        if self.repeats:
+            parts.append(f"Within the reference, {self.repeats} repeat another one.")
+        return " ".join(parts)
+
 
 class Distinct(NamedTuple):
     """The records whose content stands in one set only, by their positions as given."""
@@ -43,6 +104,14 @@ class Distinct(NamedTuple):
     nonmembers: Positions
     reference: Positions
     copies: Copies
+
+
+class DistinctPool(NamedTuple):
+    """A pool in which each content stands once, and a reference apart from it, by positions."""
+
+    records: Positions
+    reference: Positions
+    copies: PoolCopies
 
 
 def find(members: Records, nonmembers: Records, reference: Records | None) -> Distinct:
@@ -69,6 +138,43 @@ def find(members: Records, nonmembers: Records, reference: Records | None) -> Di
     )
     kept = [np.flatnonzero(~left) for left in (*both, of_member | of_nonmember)]
     return Distinct(kept[0], kept[1], kept[2], copies)
+
+
+def find_in_pool(records: Records, reference: Records | None) -> DistinctPool:
+    """Compare all features of all records exactly; labels are not looked at.
+
+    Of records with the same content the first is kept: nobody is a member yet, so that keeping
+    one favours neither side. With a copy among the members and one among the non-members, it would
+    not be defined whether a model was trained on the record. A reference record that also stands
+    in the pool is not kept.
+    """
+    codes, *others = _codes([one.x for one in (records, reference) if one is not None])
+    own = others[0] if others else np.zeros(0, np.int64)
+    first = np.sort(np.unique(codes, return_index=True)[1])
+    known = np.isin(own, codes)
+    repeats = len(own) - len(np.unique(own))
+    copies = PoolCopies(len(codes), len(codes) - len(first), len(own), int(known.sum()), repeats)
+    return DistinctPool(first, np.flatnonzero(~known), copies)
+
+
+def check_pool(copies: PoolCopies) -> None:
+    """Refuse a pool that is one record over and over, and a reference that is mostly the pool.
+
+    Raises:
+        DataError: all records are copies of one, or more than half of the reference records also
+            stand in the pool.
+    """
+    if copies.repeated and copies.repeated == copies.records - 1:
+        raise DataError(
+            f"expected records that differ, got {copies.records} that are exact copies of one: "
+            "check their features"
+        )
+    if copies.known > MOST * copies.reference:
+        raise DataError(
+            f"expected reference records apart from the candidates, got {copies.known} of "
+            f"{copies.reference} that are exact copies of records, though the attacker knows that "
+            "no model is trained on them: pass further records as reference, or none"
+        )
 
 
 def check(copies: Copies, members: int, nonmembers: int, reference: int) -> None:
@@ -99,31 +205,6 @@ def check(copies: Copies, members: int, nonmembers: int, reference: int) -> None
                 f"that are exact copies of {group}, though {reads}: pass further records that the "
                 "model never saw as reference, or none"
             )
-
-
-def said(copies: Copies, *, aside: bool) -> str:
-    """How many records stand in two sets, in sentences.
-
-    Args:
-        copies: see `find`.
-        aside: whether they are left out of what follows.
-    """
-    what, parts = " and were set aside" if aside else "", []
-    if copies.nonmembers:
-        parts.append(
-            f"{copies.members} members and {copies.nonmembers} non-members are exact copies of "
-            f"each other{what}."
-        )
-    if known := copies.reference_members + copies.reference_nonmembers:
-        parts.append(
-            f"{known} reference records are exact copies of candidates ({copies.reference_members} "
-            f"of members, {copies.reference_nonmembers} of non-members){what}."
-        )
-    members, nonmembers, reference = copies.repeats
-    return (
-        f"{' '.join(parts) or 'No record stands in two sets.'} Within their own set, {members} "
-        f"members, {nonmembers} non-members and {reference} reference records repeat another one."
-    )
 
 
 def _codes(parts: Sequence[Shaped[np.ndarray, "..."]]) -> list[Int[np.ndarray, " records"]]:

@@ -65,10 +65,11 @@ def leave_one_out(
         train: how to train one: a trainer, a scikit-learn estimator, or a function (x, y, seed)
             that returns a trained model. Models must give probabilities or logits.
         records: a pair (x, y) or ``divulge.Records``; half of them are members of each target.
+            Of records with the same features only the first is used.
         models: how many to train; 3 or more.
         targets: how many of them to audit, 2 or more; default: all.
         shadows: how many of the others each is compared with; default: all.
-        reference: further records, on which no model is trained.
+        reference: further records, on which no model is trained; copies of records are left out.
         attacks: default: every attack that divulge has.
         output: what a model answers that a function returned, as for `divulge.audit`.
         answers: what changes every model's answers before anybody sees them.
@@ -231,12 +232,13 @@ def _target(
             ModelView(view.target, records, reference, shadows, further),
             Membership(subsets[k], "coins"),
         ),
-        np.arange(len(records)),
+        asked.index,
         answers[: len(records)],
         asked.class_names,
         digest=f"{plan.challenge}-{k}-{asked.delta!r}",
         compared=repr(others),
         ids=asked.ids,
+        copies=plan.copies,
     )
     seed = int(stream(plan.seed, "target", k).integers(2**31))
     name = f"{plan.name}, target {k} of {plan.targets}"

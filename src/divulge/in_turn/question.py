@@ -1,5 +1,7 @@
 """What is to be trained, and who is compared with whom."""
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -10,7 +12,8 @@ import numpy as np
 
 from divulge import across, auditing, loading, sections, spec
 from divulge.core import MembershipAttack, Records
-from divulge.data import augment
+from divulge.data import augment, duplicates
+from divulge.data.duplicates import PoolCopies, Positions
 from divulge.data.ids import Ids
 from divulge.errors import SpecError
 from divulge.perform import check_delta, check_distinct, derived
@@ -30,8 +33,10 @@ class Question:
     attacks: tuple[MembershipAttack, ...]
     class_names: tuple[str, ...]
     delta: float
+    index: Positions
+    """Where each candidate stands among the records as they were given."""
     ids: Ids | None = None
-    """The user's own."""
+    """The user's own, one a candidate."""
 
     def others(self, target: int) -> list[int]:
         """The models that a target is compared with: those that follow it, as on a clock."""
@@ -55,11 +60,11 @@ def question(
     name: str,
     ids: Ids | None = None,
 ) -> Question:
-    """The question, if it can be asked.
+    """The question, if it can be asked; records that stand twice are left out.
 
     Raises:
         SpecError: there are too few models for it, or an attack stands there twice.
-        DataError: the records cannot be seen in these ways.
+        DataError: the records cannot be seen in these ways, or the reference is mostly these.
     """
     check_distinct(attacks)
     check_delta(delta)
@@ -75,6 +80,8 @@ def question(
                 f"expected {what} from {least}{f' to {most}' if most >= least else ''}, got "
                 f"{number}, of {plan.models} models: an audit in turn needs several"
             )
+    given = distinct(Pool(records, reference, ids))
+    records, reference = given.records, given.reference
     if delta is None:
         claim = derived(plan, len(records) // 2)
         delta = claim.guarantee.delta if claim else 0.0
@@ -86,7 +93,7 @@ def question(
         reference=reference is not None,
         plan=across.Plan(
             name=name,
-            challenge=identity(plan, queries, seed),
+            challenge=_challenge(plan, queries, seed, given),
             models=plan.models,
             targets=targets,
             shadows=shadows,
@@ -95,11 +102,13 @@ def question(
             attacks=tuple(map(auditing.label, attacks)),
             settings=settings,
             divulge=version("divulge"),
+            copies=given.copies,
         ),
         attacks=attacks,
         class_names=class_names,
         delta=delta,
-        ids=ids,
+        index=given.positions,
+        ids=given.ids,
     )
 
 
@@ -110,6 +119,44 @@ class Pool(NamedTuple):
     reference: Records | None
     ids: Ids | None
     """The user's own; None if no column was named."""
+
+
+class Distinct(NamedTuple):
+    """A pool in which no record stands twice, nor in the reference."""
+
+    records: Records
+    reference: Records | None
+    ids: Ids | None
+    positions: Positions
+    """Where each record stands in the pool as it was given."""
+    copies: PoolCopies
+
+
+def distinct(given: Pool) -> Distinct:
+    """The pool without the records that repeat an earlier one, the reference without the pool's.
+
+    Raises:
+        DataError: the reference is mostly the pool.
+    """
+    records, reference, ids = given
+    found = duplicates.find_in_pool(records, reference)
+    duplicates.check_pool(found.copies)
+    if found.copies.repeated:
+        records = records.take(found.records)
+        ids = None if ids is None else ids[found.records]
+    if reference is not None and found.copies.known:
+        reference = reference.take(found.reference)
+    return Distinct(records, reference, ids, found.records, found.copies)
+
+
+def _challenge(plan: ShadowPlan, queries: Sequence[Records], seed: int, given: Distinct) -> str:
+    """What the answers depend on, and the positions under which records are reported."""
+    found = identity(plan, queries, seed)
+    if not given.copies.repeated:
+        return found
+    digest = hashlib.blake2b(found.encode(), digest_size=16)
+    digest.update(given.positions.tobytes())
+    return digest.hexdigest()
 
 
 def pool(data: sections.DataSpec, folder: Path) -> Pool:

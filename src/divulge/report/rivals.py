@@ -90,6 +90,8 @@ class Told:
     """What an audit of one way to train sees with 80 % power."""
     not_measured: tuple[NotMeasured, ...]
     reproduction: Mapping[str, Any]
+    set_aside: str = ""
+    """Which records were left out as copies, in a sentence; empty if none were."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -245,7 +247,7 @@ def lines(told: Told) -> tuple[str, ...]:
         f"{words.count(told.records, 'record')}, the same halves for all. Figures are means over "
         f"{words.count(told.targets, 'target')}, each attacked with {told.shadows} of the other "
         "models, which were trained and answer in the same way. Brackets are 95 % intervals over "
-        "targets, which share records and shadows.",
+        f"targets, which share records and shadows. {told.set_aside}".strip(),
         f"Dominated by no other, by accuracy and AUC together: {'; '.join(best)}."
         if best
         else "No attack could be measured, so nothing is said of privacy.",
