@@ -5,12 +5,12 @@ from functools import partial
 
 import numpy as np
 
-from divulge.attacks.stacking import Stacking
+from divulge._util.random import stream
+from divulge.attacks.assignment.stacking.attack import Stacking
 from divulge.core import FederationView
-from divulge.experiments import nist_packs
 from divulge.metrics import membership
 from divulge.metrics.permutation import p_value
-from divulge.randomness import stream
+from divulge.reproduce.papers.nist import study
 
 SUMMARY = "stacking on the colluding client: AUC, and its p by permuting membership"
 
@@ -19,10 +19,10 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     """Print AUC and p of the published protocol on each pack trained with privacy."""
     times = 4 if quick else 19
     print(f"| training | pack | AUC, published | p of {times} permutations |\n|---|---|---:|---:|")
-    for tier, wanted in nist_packs.TIERS.items():
+    for tier, wanted in study.TIERS.items():
         packs = wanted.packs("synthetic") if wanted.epsilon is not None else ()
         for name in packs[:1] if quick else packs:
-            view = nist_packs.pack(name, wanted.code).challenge.view
+            view = study.pack(name, wanted.code).challenge.view
             member = _labels(view)
             p = p_value(
                 partial(_auc, view),

@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Float64
 from scipy import stats
 
+from divulge._util.random import stream
 from divulge.core import Estimate
 from divulge.metrics import advantage, membership
 from divulge.metrics.intervals import clopper_pearson
-from divulge.randomness import stream
 
 SUMMARY = "coverage and mean width of the intervals of AUC, TPR and advantage at known leaks"
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from benchmarks.timing import Contender, Outcome, environment, interleaved, table
-from divulge.attacks.decaf_steps import decompose, loss
+from divulge.attacks.composition.decaf.published import decompose, loss
 
 SUMMARY = "decomposition of one update, exact beside 1,000 epochs of descent"
 

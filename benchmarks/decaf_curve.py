@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.timing import environment
-from divulge.attacks.decaf import Decaf
+from divulge.attacks.composition.decaf.attack import Decaf
 from divulge.core import Records, UpdateView
 from divulge.federation import Federation, exact, simulate
 from divulge.training.recipe import Recipe

@@ -53,7 +53,7 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
     for package in ("opacus", "dp_accounting"):
         if find_spec(package) is None:
             raise MissingPeer(package, "dp")
-    from divulge.defences.dp_sgd import DPSGD
+    from divulge.defences.training.dp_sgd.trainer import DPSGD
     from divulge.training.fleet import Fleet
     from divulge.training.recipe import Recipe
 
@@ -76,8 +76,8 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
 def _times(
     recipe: "Recipe", pool: Records, member: Bool[np.ndarray, " records"], repeats: int
 ) -> Outcome:
-    from divulge.defences.dp_sgd import DPSGD
-    from divulge.defences.noisy_steps import Clipping
+    from divulge.defences.training.dp_sgd.loop import Clipping
+    from divulge.defences.training.dp_sgd.trainer import DPSGD
     from divulge.training.fleet import Fleet
 
     private = {

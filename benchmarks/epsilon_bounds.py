@@ -14,9 +14,9 @@ from benchmarks.epsilon_mechanisms import DELTA, Cell
 from benchmarks.peers import side
 from benchmarks.peers.peers import JAX_PRIVACY
 from benchmarks.peers.side import Missing, Side
+from divulge._util.random import stream
 from divulge.core import Drawn, Noise
 from divulge.metrics.epsilon import epsilon_lower_bound
-from divulge.randomness import stream
 
 SUMMARY = "lower bounds on ε: tightness beside jax_privacy, and validity on many mechanisms"
 

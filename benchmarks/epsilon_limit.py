@@ -11,7 +11,7 @@ from jaxtyping import Float64
 from scipy import special
 
 from benchmarks.epsilon_mechanisms import mu_of
-from divulge.randomness import stream
+from divulge._util.random import stream
 
 SUMMARY = "the most that any valid bound on ε can show of a Gaussian mechanism, by simulation"
 

@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Bool, Float64
 from scipy import stats
 
+from divulge._util.random import stream
 from divulge.metrics import exposed
-from divulge.randomness import stream
 
 SUMMARY = "false-discovery rate of the list of exposed records, and of two other ways to list them"
 

@@ -4,15 +4,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from divulge.attacks.cluster_lira import ClusterLiRA
+from divulge._util.random import stream
+from divulge.attacks.membership.cluster_lira.attack import ClusterLiRA
 from divulge.core import ModelView, Need, Records
 from divulge.errors import DataError
-from divulge.experiments import nist_packs
-from divulge.federation.apart import Apart
+from divulge.federation.local_models import Apart
 from divulge.metrics.intervals import clopper_pearson
-from divulge.randomness import stream
-from divulge.targets.answers import to_probabilities
-from divulge.targets.table import TableTarget
+from divulge.reproduce.papers.nist import study
+from divulge.targets.outputs import to_probabilities
+from divulge.targets.predictions import TableTarget
 
 SUMMARY = "share of models that leak nothing on which cluster-lira claims members"
 
@@ -32,11 +32,11 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     models = 20 if quick else 2400
     made_up = (_made_up(FIRST + k) for k in range(models))
     _report("made up, t with 3 degrees", made_up, first=FIRST)
-    for origin, tier in nist_packs.GROUPS[-1:] if quick else nist_packs.GROUPS:
-        wanted = nist_packs.TIERS[tier]
+    for origin, tier in study.GROUPS[-1:] if quick else study.GROUPS:
+        wanted = study.TIERS[tier]
         for name in wanted.packs(origin):
             try:
-                game = nist_packs.pack(name, wanted.code)
+                game = study.pack(name, wanted.code)
             except DataError as error:
                 print(error)
                 continue

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import altair as alt
     from torch import nn
 
-    from divulge.federation.simulation import Federation
-    from divulge.federation.transcript import Transcript
+    from divulge.federation.fedavg import Federation
+    from divulge.federation.transcript.reader import Transcript
     from divulge.training.recipe import Recipe
 
 SUMMARY = "accuracy of a federation on soybean genotypes, round by round: no DP, ε = 200, ε = 10"
@@ -66,7 +66,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
     for package in ("opacus", "dp_accounting"):
         if find_spec(package) is None:
             raise MissingPeer(package, "dp")
-    from divulge.report.figures import render
+    from divulge.report.charts import render
 
     records = data.soynam_families()
     rounds = 10 if quick else _ROUNDS
@@ -89,7 +89,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
 
 
 def _course(records: Records, tier: Tier, epochs: int, rounds: int) -> Course:
-    from divulge.federation.playing import simulate
+    from divulge.federation.simulation import simulate
 
     order = np.random.default_rng(0).permutation(len(records))
     cut = len(records) // _HELD_OUT
@@ -101,11 +101,11 @@ def _course(records: Records, tier: Tier, epochs: int, rounds: int) -> Course:
 
 
 def _federation(pool: Records, test: Records, tier: Tier, epochs: int, rounds: int) -> "Federation":
-    from divulge.defences.dp_sgd import DPSGD
-    from divulge.defences.per_record import layer_norm
+    from divulge.defences.training.dp_sgd.loop import layer_norm
+    from divulge.defences.training.dp_sgd.trainer import DPSGD
     from divulge.federation import partition
+    from divulge.federation.fedavg import Federation
     from divulge.federation.server import accuracy
-    from divulge.federation.simulation import Federation
 
     size, outputs = pool.x.shape[1], int(pool.y.max()) + 1
     plain = partial(_network, size, outputs)
@@ -159,26 +159,30 @@ def _figure(courses: list[Course]) -> "alt.FacetChart":
     """Accuracy against round, a panel for each number of local epochs, a line a tier."""
     import altair as alt
 
-    from divulge.report import style
+    from divulge.report import chart_style
 
     names = [tier.name for tier in TIERS]
     panels = [_panel(epochs) for epochs in _EPOCHS]  # in this order
-    base = alt.Chart(style.data([point for course in courses for point in _points(course)]))
+    base = alt.Chart(chart_style.data([point for course in courses for point in _points(course)]))
     x = alt.X("round:Q", title="Round").scale(domain=[1, _ROUNDS], nice=False)
-    y = alt.Y("accuracy:Q", title="Accuracy").scale(domain=[0, 1]).axis(labelExpr=style.PERCENT)
+    y = (
+        alt.Y("accuracy:Q", title="Accuracy")
+        .scale(domain=[0, 1])
+        .axis(labelExpr=chart_style.PERCENT)
+    )
     colour = alt.Color("tier:N", legend=alt.Legend(title=None, orient="bottom")).scale(
-        domain=names, range=style.COLOURS[: len(names)]
+        domain=names, range=chart_style.COLOURS[: len(names)]
     )
     lines = base.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour)
     band = base.mark_area(opacity=0.15).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=colour)
-    chance = base.mark_line(color=style.MUTED, strokeDash=[4, 3]).encode(x=x, y="chance:Q")
-    header = alt.Header(labelFont=style.FONT, labelFontSize=13, labelColor=style.INK)
+    chance = base.mark_line(color=chart_style.MUTED, strokeDash=[4, 3]).encode(x=x, y="chance:Q")
+    header = alt.Header(labelFont=chart_style.FONT, labelFontSize=13, labelColor=chart_style.INK)
     chart: alt.FacetChart = (
         alt.layer(band, chance, lines)
         .properties(width=220, height=220)
         .facet(column=alt.Column("panel:N", title=None, sort=panels, header=header))
         .properties(background="white", padding=8)
-        .configure(font=style.FONT, aria=False)
+        .configure(font=chart_style.FONT, aria=False)
         .configure_view(stroke=None)
     )
     return chart

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from divulge.federation.simulation import Federation
+    from divulge.federation.fedavg import Federation
 
 SUMMARY = "rounds of federated averaging with 10 and 100 clients, and a plain loop over the clients"
 
@@ -105,7 +105,7 @@ def _next(rounds: Iterator[object], many: int) -> None:
 
 
 def _written(federation: "Federation", folder: Path) -> Iterator[object]:
-    from divulge.federation.writer import Writer
+    from divulge.federation.transcript.writer import Writer
 
     writer = Writer.begin(folder, federation.header)
     for seen in federation.rounds():
@@ -160,8 +160,8 @@ def _loop(federation: "Federation") -> Iterator["dict[str, torch.Tensor]"]:
 
 
 def _workloads(quick: bool) -> Iterator[Workload]:  # noqa: FBT001 (as in run)
+    from divulge.federation.fedavg import Federation
     from divulge.federation.partition import equal_sizes, iid
-    from divulge.federation.simulation import Federation
     from divulge.training.recipe import Recipe
 
     pool, source = _digits(1_000 if quick else 6_000)

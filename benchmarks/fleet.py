@@ -20,9 +20,9 @@ from benchmarks.timing import (
     table,
     verdict,
 )
-from divulge.attacks import signals
-from divulge.attacks.lira import LiRA
+from divulge.attacks.membership.lira import LiRA
 from divulge.core import Estimate, ModelView, Records, Shadows
+from divulge.metrics import signals
 from divulge.metrics.membership import auc
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from flwr.serverapp import ServerApp
     from torch import nn
 
-    from divulge.federation.simulation import Federation
+    from divulge.federation.fedavg import Federation
 
 SUMMARY = "ten clients and FedAvg: Flower's Ray engine, its apps in one process, the simulation"
 
@@ -88,8 +88,8 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
 
 
 def _federation() -> "Federation":
+    from divulge.federation.fedavg import Federation
     from divulge.federation.partition import dirichlet
-    from divulge.federation.simulation import Federation
     from divulge.training.recipe import Recipe
 
     rng = np.random.default_rng(0)
@@ -114,9 +114,9 @@ def _client_app(federation: "Federation") -> "ClientApp":
     from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
     from flwr.clientapp import ClientApp
 
-    from divulge.randomness import stream
-    from divulge.training.crew import Crew
-    from divulge.training.network import as_state
+    from divulge._util.random import stream
+    from divulge.training.engine.clients import Crew
+    from divulge.training.engine.networks import as_state
 
     app = ClientApp()
     crews: list[Crew] = []  # one a process that the app is sent to, made there
@@ -145,7 +145,7 @@ def _server_app(federation: "Federation", rounds: int, done: list[Run]) -> "Serv
     from flwr.serverapp.strategy import FedAvg
 
     from divulge.federation import clients
-    from divulge.training.network import as_state
+    from divulge.training.engine.networks import as_state
 
     app = ServerApp()
 

@@ -5,10 +5,10 @@ import time
 import numpy as np
 
 from benchmarks.timing import environment
+from divulge._util.random import stream
 from divulge.core import Records
-from divulge.data import genomics
-from divulge.experiments.genomes import SIZES, clients
-from divulge.randomness import stream
+from divulge.reproduce.papers.nist import genomics
+from divulge.reproduce.papers.nist.federations import SIZES, clients
 
 SUMMARY = "seconds of an epoch of the smallest client of 125,766 columns, without privacy and with"
 

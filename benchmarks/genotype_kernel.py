@@ -5,12 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
-from divulge.attacks import signals
+from divulge._util.random import stream
 from divulge.core import Records
-from divulge.experiments import genomes, nist_packs
-from divulge.federation.apart import Apart
-from divulge.metrics import intervals, membership
-from divulge.randomness import stream
+from divulge.federation.local_models import Apart
+from divulge.metrics import intervals, membership, signals
+from divulge.reproduce.papers.nist import federations, study
 
 SUMMARY = "AUC of scaled logits at ε = 200, raw, by class, and less what genotypes lead to expect"
 
@@ -22,12 +21,12 @@ NOISES = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     """Print AUCs, means over clients and federations, with Student's interval over federations."""
-    scale = nist_packs.PRIVATE["small"]
+    scale = study.PRIVATE["small"]
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(2 if quick else 5):
-            records = genomes.pool("SoyNAM", stream(seed, "genomes", "SoyNAM"), scale.thinned)
-            game = genomes.played(seed, "SoyNAM", 200.0, scale, Path(folder))
+            records = federations.pool("SoyNAM", stream(seed, "genomes", "SoyNAM"), scale.thinned)
+            game = federations.played(seed, "SoyNAM", 200.0, scale, Path(folder))
             found.append(np.mean([_aucs(game, k, records, seed) for k in range(4)], axis=0))
     print("| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS))
     shown = []

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from benchmarks.which_client import labelled
-from divulge import catalog
+from divulge._util.random import stream
+from divulge.attacks import catalog
 from divulge.core import Records
-from divulge.experiments import nist_packs
-from divulge.federation.apart import Apart
+from divulge.federation.local_models import Apart
 from divulge.metrics import assignment
 from divulge.metrics.intervals import wilson
-from divulge.randomness import stream
+from divulge.reproduce.papers.nist import study
 
 if TYPE_CHECKING:
     import altair as alt
@@ -51,13 +51,13 @@ class Point(NamedTuple):
 
 def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     """Print accuracy, recall and specificity at each level; draw accuracy, unless it is a trial."""
-    from divulge.report.figures import render
+    from divulge.report.charts import render
 
     print("| non-members | attack | accuracy (95 %, Wilson) | recall | specificity |")
     print("|---:|---|---|---:|---:|")
     points = []
     for noise in LEVELS[::4] if quick else LEVELS:
-        game = noisy(nist_packs.pack(PACK, "cnn"), noise)
+        game = noisy(study.pack(PACK, "cnn"), noise)
         for attack, settings in ATTACKS:
             point = _point(game, attack, settings, noise)
             low, high = wilson(point.hits, point.trials)
@@ -117,31 +117,35 @@ def _figure(points: list[Point]) -> "alt.LayerChart":
     """Accuracy against the share of non-members, a line an attack; the paper's share is marked."""
     import altair as alt
 
-    from divulge.report import style
+    from divulge.report import chart_style
 
     names = [labelled(*attack) for attack in ATTACKS]
-    base = alt.Chart(style.data([_shown(point) for point in points]))
+    base = alt.Chart(chart_style.data([_shown(point) for point in points]))
     shown = alt.Legend(
         title=None, orient="bottom", symbolType="stroke", symbolStrokeWidth=3, symbolOpacity=1
     )
     colour = alt.Color("attack:N", legend=shown).scale(
-        domain=names, range=style.COLOURS[: len(names)]
+        domain=names, range=chart_style.COLOURS[: len(names)]
     )
     x = alt.X("noise:Q", title="Non-members among relevant records").axis(
-        labelExpr=style.PERCENT, values=LEVELS
+        labelExpr=chart_style.PERCENT, values=LEVELS
     )
-    y = alt.Y("accuracy:Q", title="Accuracy").scale(domain=[0, 1]).axis(labelExpr=style.PERCENT)
+    y = (
+        alt.Y("accuracy:Q", title="Accuracy")
+        .scale(domain=[0, 1])
+        .axis(labelExpr=chart_style.PERCENT)
+    )
     dash = alt.StrokeDash("attack:N", legend=None).scale(
-        domain=names, range=style.DASHES[: len(names)]
+        domain=names, range=chart_style.DASHES[: len(names)]
     )
     lines = base.mark_line(strokeWidth=2, point=True).encode(
         x=x, y=y, color=colour, strokeDash=dash
     )
     band = base.mark_area(opacity=0.1).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=colour)
-    mark = alt.Chart(style.data([{"noise": PUBLISHED}])).mark_rule(
-        color=style.MUTED, strokeDash=[4, 3]
+    mark = alt.Chart(chart_style.data([{"noise": PUBLISHED}])).mark_rule(
+        color=chart_style.MUTED, strokeDash=[4, 3]
     )
-    return style.finished(band, lines, mark.encode(x="noise:Q"), height=260)
+    return chart_style.finished(band, lines, mark.encode(x="noise:Q"), height=260)
 
 
 def _shown(point: Point) -> dict[str, Any]:

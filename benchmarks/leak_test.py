@@ -10,10 +10,10 @@ import numpy as np
 from jaxtyping import Bool, Float64
 from scipy import special, stats
 
+from divulge._util.random import stream
 from divulge.metrics import membership
 from divulge.metrics.intervals import clopper_pearson
 from divulge.metrics.max_test import LEVEL, max_test
-from divulge.randomness import stream
 
 SUMMARY = "size and power of the verdict's test, and coverage of the strongest attack's limits"
 

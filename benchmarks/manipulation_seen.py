@@ -9,14 +9,14 @@ import numpy as np
 
 from benchmarks import data
 from benchmarks.timing import environment
+from divulge._util.random import stream
 from divulge.core import Estimate, UpdateDefence
-from divulge.randomness import stream
 
 if TYPE_CHECKING:
     import altair as alt
 
-    from divulge.defences.item_check import Detection
-    from divulge.targets.extractor import Extractor
+    from divulge.federation.client_checks.items import Detection
+    from divulge.targets.features import Extractor
 
 SUMMARY = "manipulated items: ROC of a client's check, and a picture of updates"
 
@@ -44,7 +44,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     """
     import torch
 
-    from divulge.report.figures import render
+    from divulge.report.charts import render
 
     for name in ("cifar10/x_strip.png", "mslr-web10k-sample/fold1_train_first5k.txt.xz"):
         data.file(name)
@@ -63,9 +63,9 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
 
 
 def _images(quick: bool) -> Part:  # noqa: FBT001
-    from divulge.attacks.pixels import PixelNoise
-    from divulge.experiments import vision
+    from divulge.federation.manipulation.pixels import PixelNoise
     from divulge.metrics import images as quality
+    from divulge.reproduce import vision
 
     with TemporaryDirectory() as folder:
         extractor = vision.cifar_network(Path(folder), _WIDTH)
@@ -88,20 +88,20 @@ def _features(extractor: "Extractor", versions: np.ndarray) -> np.ndarray:
 
 def _checks(part: Part) -> dict[float, "Detection"]:
     """A client's check, measured on images of which none was learnt from; 95 % intervals."""
-    from divulge.defences import item_check
-    from divulge.federation.upvoting import shown
+    from divulge.federation.client_checks import items
+    from divulge.federation.search.images import shown
 
     def lists(features: np.ndarray, seed: int) -> list[np.ndarray]:
         rng = np.random.default_rng(seed)
         return [shown(features, min(_WIDTH, len(features)), rng) for _ in range(_LISTS)]
 
     half = len(part.known) // 2
-    check = item_check.learn([*lists(part.known[:half], 1), *lists(part.known[half:], 2)])
+    check = items.learn([*lists(part.known[:half], 1), *lists(part.known[half:], 2)])
     found = {}
     print(f"\n{'':18}{'AUC of the check':>22}{'called odd':>22}{'upvotes found, AUC':>24}")
     none = _recovered(part.honest)
     for budget, shaped in part.shaped.items():
-        found[budget] = item_check.detection(check, lists(part.honest, 3), lists(shaped, 3))
+        found[budget] = items.detection(check, lists(part.honest, 3), lists(shaped, 3))
         one = found[budget]
         cells = (_rate(one.auc), _rate(one.caught), _rate(_recovered(shaped)))
         print(f"{_said(budget):18}{cells[0]:>22}{cells[1]:>22}{cells[2]:>24}", flush=True)
@@ -114,16 +114,16 @@ def _recovered(features: np.ndarray) -> Estimate:
     """The mean AUC over users with 2 hidden units who see nearly all images."""
     import torch
 
-    from divulge.attacks.raifle import RAIFLE
-    from divulge.federation import rankers, upvoting
+    from divulge.attacks.interactions.raifle.attack import RAIFLE
+    from divulge.federation.search import images, models
     from divulge.metrics import interactions
 
     found = []
     for user in range(50):
         rng = stream(0, "seen", user)
-        weights = rankers.ranker(_WIDTH, 2, torch.Generator().manual_seed(user))
-        items = upvoting.shown(features, min(3 * _WIDTH, len(features)), rng)
-        game = upvoting.challenge(weights, items, UpdateDefence(), rng)
+        weights = models.ranker(_WIDTH, 2, torch.Generator().manual_seed(user))
+        items = images.shown(features, min(3 * _WIDTH, len(features)), rng)
+        game = images.challenge(weights, items, UpdateDefence(), rng)
         found.append(interactions.of_user(RAIFLE()(game.view, rng), game.truth).auc)
     return interactions.over_users(found)
 
@@ -132,15 +132,15 @@ def _image_updates(part: Part, quick: bool) -> tuple[np.ndarray, np.ndarray]:  #
     """Updates of one ranker by users who see 32 images as they are, and manipulated."""
     import torch
 
-    from divulge.federation import rankers, upvoting
+    from divulge.federation.search import images, models
 
-    weights = rankers.ranker(_WIDTH, 8, torch.Generator().manual_seed(0))
+    weights = models.ranker(_WIDTH, 8, torch.Generator().manual_seed(0))
     count, rng = (20 if quick else _UPDATES), np.random.default_rng(0)
     found = []
     for features in (part.honest, part.shaped[float("inf")]):
         for _ in range(count):
-            items = upvoting.shown(features, _WIDTH, rng)
-            game = upvoting.challenge(weights, items, UpdateDefence(), rng)
+            items = images.shown(features, _WIDTH, rng)
+            game = images.challenge(weights, items, UpdateDefence(), rng)
             found.append(_flat(game.view.rounds[0].change(game.view.victim)))
     return np.stack(found), np.arange(2 * count) >= count
 
@@ -149,14 +149,14 @@ def _search_updates(quick: bool) -> tuple[np.ndarray, np.ndarray]:  # noqa: FBT0
     """Updates of one ranker by users of a search engine, with features as they are, and noise."""
     import torch
 
-    from divulge.attacks.manipulation import NoiseInjection
-    from divulge.experiments.raifle_users import judged
-    from divulge.federation import rankers
-    from divulge.federation.clicks import published
-    from divulge.federation.searching import Searching, honest
+    from divulge.federation.manipulation.features import NoiseInjection
+    from divulge.federation.search import models
+    from divulge.federation.search.click_models import published
+    from divulge.federation.search.users import Searching, honest
+    from divulge.reproduce.papers.raifle.study import judged
 
     queries, clicks = judged("mslr", "attack"), published("informational", 5)
-    weights = rankers.ranker(queries.x.shape[1], 16, torch.Generator().manual_seed(0))
+    weights = models.ranker(queries.x.shape[1], 16, torch.Generator().manual_seed(0))
     count, rng = (20 if quick else _UPDATES), np.random.default_rng(0)
     found = []
     for manipulate in (honest, NoiseInjection(0.1)):
@@ -209,7 +209,7 @@ def _curves(found: Mapping[float, "Detection"]) -> "alt.LayerChart":
     """A ROC for each budget; the legend has the area and its interval."""
     import altair as alt
 
-    from divulge.report import style
+    from divulge.report import chart_style
 
     names = [f"{_said(b)}: AUC {_rate(one.auc)}" for b, one in found.items()]
     rows = [
@@ -217,42 +217,44 @@ def _curves(found: Mapping[float, "Detection"]) -> "alt.LayerChart":
         for name, one in zip(names, found.values(), strict=True)
         for k, (fpr, tpr) in enumerate(zip(one.roc.fpr, one.roc.tpr, strict=True))
     ]
-    x = alt.X("x:Q", title="Honest lists called odd").axis(labelExpr=style.PERCENT)
-    y = alt.Y("y:Q", title="Manipulated lists called odd").axis(labelExpr=style.PERCENT)
+    x = alt.X("x:Q", title="Honest lists called odd").axis(labelExpr=chart_style.PERCENT)
+    y = alt.Y("y:Q", title="Manipulated lists called odd").axis(labelExpr=chart_style.PERCENT)
     legend = alt.Legend(title=None, orient="bottom", columns=1)
     colour = alt.Color("what:N", legend=legend).scale(
-        domain=names, range=style.COLOURS[: len(names)]
+        domain=names, range=chart_style.COLOURS[: len(names)]
     )
     dash = alt.StrokeDash("what:N", legend=legend).scale(
-        domain=names, range=[list(one) for one in style.DASHES[: len(names)]]
+        domain=names, range=[list(one) for one in chart_style.DASHES[: len(names)]]
     )
     lines = (
-        alt.Chart(style.data(rows))
+        alt.Chart(chart_style.data(rows))
         .mark_line(strokeWidth=2.5, interpolate="linear", clip=False)
         .encode(x=x, y=y, color=colour, strokeDash=dash, order="order:Q")
     )
-    diagonal = alt.Chart(style.data([{"x": 0, "y": 0}, {"x": 1, "y": 1}]))
-    guess = diagonal.mark_line(color=style.MUTED, strokeDash=[2, 3]).encode(x=x, y=y)
-    return style.finished(guess, lines, height=340)
+    diagonal = alt.Chart(chart_style.data([{"x": 0, "y": 0}, {"x": 1, "y": 1}]))
+    guess = diagonal.mark_line(color=chart_style.MUTED, strokeDash=[2, 3]).encode(x=x, y=y)
+    return chart_style.finished(guess, lines, height=340)
 
 
 def _map(points: list[dict[str, Any]]) -> "alt.FacetChart":
     """Updates as t-SNE places them; axes have no meaning and no numbers."""
     import altair as alt
 
-    from divulge.report import style
+    from divulge.report import chart_style
 
     kinds = ["as they are", "manipulated"]
     legend = alt.Legend(title="Items", orient="bottom")
-    header = alt.Header(labelFont=style.FONT, labelFontSize=13, labelColor=style.INK)
+    header = alt.Header(labelFont=chart_style.FONT, labelFontSize=13, labelColor=chart_style.INK)
     panels = list(dict.fromkeys(point["panel"] for point in points))
     chart: alt.FacetChart = (
-        alt.Chart(style.data(points))
+        alt.Chart(chart_style.data(points))
         .mark_point(size=45, opacity=0.75, strokeWidth=1.5)
         .encode(
             x=alt.X("x:Q", axis=None).scale(domain=[-0.05, 1.05]),
             y=alt.Y("y:Q", axis=None).scale(domain=[-0.05, 1.05]),
-            color=alt.Color("items:N", legend=legend).scale(domain=kinds, range=style.COLOURS[:2]),
+            color=alt.Color("items:N", legend=legend).scale(
+                domain=kinds, range=chart_style.COLOURS[:2]
+            ),
             shape=alt.Shape("items:N", legend=legend).scale(
                 domain=kinds, range=["circle", "cross"]
             ),
@@ -260,8 +262,8 @@ def _map(points: list[dict[str, Any]]) -> "alt.FacetChart":
         .properties(width=320, height=300)
         .facet(column=alt.Column("panel:N", title=None, sort=panels, header=header))
     )
-    framed: alt.FacetChart = style.configured(chart.properties(padding=8)).configure_view(
-        stroke=style.RULE
+    framed: alt.FacetChart = chart_style.configured(chart.properties(padding=8)).configure_view(
+        stroke=chart_style.RULE
     )
     return framed
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from benchmarks.answers import Answers, synthetic
 from benchmarks.timing import Contender, Outcome, environment, interleaved, table
-from divulge.attacks.signals import SignalName, compute
+from divulge.metrics.signals import SignalName, compute
 
 SUMMARY = "all signals of the threshold attack, and one pass of NumPy over the same answers"
 

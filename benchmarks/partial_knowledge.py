@@ -6,10 +6,10 @@ import numpy as np
 from jaxtyping import Float64
 
 from benchmarks.timing import Contender, Outcome, Timing, environment, interleaved, table
-from divulge.attacks.reconstruct import Access, Descent
+from divulge._util.random import stream
+from divulge.attacks.membership.mrad.reconstruction import Access, Descent
 from divulge.core import Need, Target
-from divulge.data import masks
-from divulge.randomness import stream
+from divulge.data import known_features
 
 SUMMARY = "stage 1 of MRAD for 1,000 candidates: one batch, and one by one"
 
@@ -39,7 +39,7 @@ def _timed(access: Access, records: int, repeats: int) -> list[Timing]:
     rng = stream(0, "synthetic records")
     x = rng.random((records, 784)).astype(np.float32)
     y = rng.integers(0, 10, records)
-    known = masks.random_features(x.shape, 0.5, rng)
+    known = known_features.random_features(x.shape, 0.5, rng)
     target, descent = _target(), Descent(1000.0, 1, access=access)
 
     def together() -> Float64[np.ndarray, "records features"]:

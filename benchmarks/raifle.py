@@ -9,11 +9,11 @@ import numpy as np
 from benchmarks import data
 from benchmarks.timing import Outcome, Timing, environment
 from divulge.core import Challenge, Interactions, UpdateDefence, UpdateView
-from divulge.data import interactions, letor
+from divulge.data import interactions, ranking
 from divulge.metrics import interactions as metrics
 
 if TYPE_CHECKING:
-    from divulge.attacks.raifle import RAIFLE
+    from divulge.attacks.interactions.raifle.attack import RAIFLE
 
 SUMMARY = "RAIFLE on recommenders and rankers beside the published optimisation"
 
@@ -62,9 +62,9 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
 
 
 def _recommender(quick: bool) -> Outcome:  # noqa: FBT001
-    from divulge.attacks.raifle import RAIFLE
-    from divulge.federation.recommender import NeuralCF
-    from divulge.federation.recommending import Recommending
+    from divulge.attacks.interactions.raifle.attack import RAIFLE
+    from divulge.federation.recommender.model import NeuralCF
+    from divulge.federation.recommender.users import Recommending
 
     log = interactions.movielens_100k(data.file("ml-100k/u.data.xz"))
     world = Recommending(log, NeuralCF(), embeddings_only=True)
@@ -89,13 +89,13 @@ def _recommender(quick: bool) -> Outcome:  # noqa: FBT001
 def _search(quick: bool) -> None:  # noqa: FBT001
     import torch
 
-    from divulge.attacks.manipulation import NoiseInjection
-    from divulge.attacks.raifle import RAIFLE
-    from divulge.federation import clicks, rankers
-    from divulge.federation.searching import Searching, honest
+    from divulge.attacks.interactions.raifle.attack import RAIFLE
+    from divulge.federation.manipulation.features import NoiseInjection
+    from divulge.federation.search import click_models, models
+    from divulge.federation.search.users import Searching, honest
 
-    queries = letor.read(data.file("letor-mq2008/Fold1-train.txt.xz"))
-    model = clicks.published("informational", 3)
+    queries = ranking.read(data.file("letor-mq2008/Fold1-train.txt.xz"))
+    model = click_models.published("informational", 3)
     for hidden in (0, 16):
         for manipulated in (False, True):
             world = Searching(
@@ -104,7 +104,7 @@ def _search(quick: bool) -> None:  # noqa: FBT001
             for asked in (4,) if quick else (4, 8, 16):
                 games = []
                 for seed in range(2 if quick else 10):
-                    weights = rankers.ranker(46, hidden, torch.Generator().manual_seed(seed))
+                    weights = models.ranker(46, hidden, torch.Generator().manual_seed(seed))
                     rng = np.random.default_rng(seed)
                     games.append(world.challenge(weights, asked, UpdateDefence(), rng))
                 name = f"{hidden or 'no'} hidden, {asked} queries"

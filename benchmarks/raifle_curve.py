@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks import data
 from divulge.core import UpdateDefence
-from divulge.data import letor
+from divulge.data import ranking
 from divulge.metrics import interactions as metrics
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     """
     import torch
 
-    from divulge.report.figures import render
+    from divulge.report.charts import render
 
     torch.set_num_threads(1)
     power = list(_power(2 if quick else USERS))
@@ -54,9 +54,9 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
 
 def _power(users: int) -> Iterator[Point]:
     """AUC of clicks by budget, on the same users each time."""
-    from divulge.attacks.manipulation import NoiseInjection
+    from divulge.federation.manipulation.features import NoiseInjection
 
-    queries = letor.read(data.file("letor-mq2008/Fold1-train.txt.xz"))
+    queries = ranking.read(data.file("letor-mq2008/Fold1-train.txt.xz"))
     print(f"MQ2008, informational clicks, {QUERIES} queries, {users} users a line")
     print("| ranker | an item may move by | moved on average | AUC (95 %) |\n|---|---:|---:|---|")
     for hidden in (0, 16):
@@ -75,15 +75,15 @@ def _power(users: int) -> Iterator[Point]:
                    "low": found.low, "high": found.high}  # fmt: skip
 
 
-def _auc(queries: letor.Queries, hidden: int, shaped: Any, seed: int) -> float:
+def _auc(queries: ranking.Queries, hidden: int, shaped: Any, seed: int) -> float:
     import torch
 
-    from divulge.attacks.raifle import RAIFLE
-    from divulge.federation import clicks, rankers
-    from divulge.federation.searching import Searching
+    from divulge.attacks.interactions.raifle.attack import RAIFLE
+    from divulge.federation.search import click_models, models
+    from divulge.federation.search.users import Searching
 
-    world = Searching(queries, clicks.published("informational", 3), manipulate=shaped)
-    weights = rankers.ranker(queries.x.shape[1], hidden, torch.Generator().manual_seed(seed))
+    world = Searching(queries, click_models.published("informational", 3), manipulate=shaped)
+    weights = models.ranker(queries.x.shape[1], hidden, torch.Generator().manual_seed(seed))
     game = world.challenge(weights, QUERIES, UpdateDefence(), np.random.default_rng(seed))
     guess = RAIFLE()(game.view, np.random.default_rng(seed))
     return metrics.of_user(guess, game.truth).auc
@@ -91,19 +91,19 @@ def _auc(queries: letor.Queries, hidden: int, shaped: Any, seed: int) -> float:
 
 def _seen_by_clients() -> None:
     """How often the check of a client calls lists odd, by budget: the first half is learnt from."""
-    from divulge.attacks.manipulation import NoiseInjection
-    from divulge.defences import item_check
+    from divulge.federation.client_checks import items
+    from divulge.federation.manipulation.features import NoiseInjection
 
-    queries = letor.read(data.file("letor-mq2008/Fold1-train.txt.xz"))
+    queries = ranking.read(data.file("letor-mq2008/Fold1-train.txt.xz"))
     lists = [queries.x[part] for part in queries.of_each() if part.stop - part.start > 1]
     half = len(lists) // 2
-    check, rng = item_check.learn(lists[:half]), np.random.default_rng(0)
+    check, rng = items.learn(lists[:half]), np.random.default_rng(0)
     print(f"\nlists of MQ2008 called odd, {half} learnt from and {len(lists) - half} looked at")
-    alarms = item_check.called_odd(check, lists[half:])
+    alarms = items.called_odd(check, lists[half:])
     print(f"honest: {alarms.value:.3f} ({alarms.low:.3f} to {alarms.high:.3f})")
     for budget in BUDGETS[1:]:
         shaped = NoiseInjection(0.1, budget=budget)
-        found = item_check.called_odd(check, [shaped(one, rng) for one in lists[half:]])
+        found = items.called_odd(check, [shaped(one, rng) for one in lists[half:]])
         print(f"moved by {budget:g}: {found.value:.3f} ({found.low:.3f} to {found.high:.3f})")
 
 
@@ -117,7 +117,7 @@ def _cost(times: int) -> Iterator[Point]:
 
 
 def _attacked(moved: np.ndarray, users: int) -> None:
-    from divulge.attacks.raifle_embedding import along_main_direction
+    from divulge.attacks.interactions.raifle.embedding import along_main_direction
 
     for _ in range(users):
         along_main_direction(moved)
@@ -143,15 +143,15 @@ def _timed(what: str, count: int, times: int, call: Callable[[], object]) -> Poi
 def _power_figure(points: list[Point]) -> "alt.LayerChart":
     import altair as alt
 
-    from divulge.report import style
+    from divulge.report import chart_style
 
     names = list(dict.fromkeys(point["ranker"] for point in points))
     legend = alt.Legend(orient="top", title=None)
-    colour = alt.Color("ranker:N", legend=legend).scale(domain=names, range=style.COLOURS[:2])
+    colour = alt.Color("ranker:N", legend=legend).scale(domain=names, range=chart_style.COLOURS[:2])
     x = alt.X("moved:Q", title="How far items were moved (mean L2)")
     y = alt.Y("auc:Q", title="AUC of the attack").scale(domain=[0.7, 1.0])
-    base = alt.Chart(style.data(points)).encode(x=x, color=colour)
-    return style.finished(
+    base = alt.Chart(chart_style.data(points)).encode(x=x, color=colour)
+    return chart_style.finished(
         base.mark_rule(opacity=0.5).encode(y=alt.Y("low:Q"), y2="high:Q"),
         base.mark_line(point=True).encode(y=y),
         height=240,
@@ -161,12 +161,12 @@ def _power_figure(points: list[Point]) -> "alt.LayerChart":
 def _cost_figure(points: list[Point]) -> "alt.LayerChart":
     import altair as alt
 
-    from divulge.report import style
+    from divulge.report import chart_style
 
     names = list(dict.fromkeys(point["what"] for point in points))
     legend = alt.Legend(orient="top", title=None)
-    colour = alt.Color("what:N", legend=legend).scale(domain=names, range=style.COLOURS[:2])
+    colour = alt.Color("what:N", legend=legend).scale(domain=names, range=chart_style.COLOURS[:2])
     x = alt.X("count:Q", title="Items, or users").scale(type="log")
     y = alt.Y("seconds:Q", title="CPU seconds").scale(type="log")
-    base = alt.Chart(style.data(points)).encode(x=x, y=y, color=colour)
-    return style.finished(base.mark_line(), base.mark_point(filled=True), height=240)
+    base = alt.Chart(chart_style.data(points)).encode(x=x, y=y, color=colour)
+    return chart_style.finished(base.mark_line(), base.mark_point(filled=True), height=240)

@@ -14,8 +14,8 @@ from divulge.core import UpdateDefence
 from divulge.metrics.intervals import mean as interval
 
 if TYPE_CHECKING:
-    from divulge.attacks.raifle import RAIFLE
-    from divulge.targets.extractor import Extractor, Images
+    from divulge.attacks.interactions.raifle.attack import RAIFLE
+    from divulge.targets.features import Extractor, Images
 
 SUMMARY = "RAIFLE on images: linear structure beside 300 steps of Adam; manipulation; its scale"
 
@@ -28,7 +28,7 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
     """
     import torch
 
-    from divulge.experiments import vision
+    from divulge.reproduce import vision
 
     data.file("cifar10/x_strip.png")
     torch.set_num_threads(1)
@@ -44,7 +44,7 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
 
 
 def _reconstruction(extractor: "Extractor", images: "Images", quick: bool) -> Outcome:  # noqa: FBT001
-    from divulge.attacks.raifle import RAIFLE
+    from divulge.attacks.interactions.raifle.attack import RAIFLE
 
     print("\nupvotes of images, 32 features: mean AUC over users, and CPU s a user")
     print(f"{'':24}{'users':>6}{'linear structure':>22}{'300 steps of Adam':>22}{'times':>8}")
@@ -70,8 +70,8 @@ def _attacked(
     attack: "RAIFLE", seen: np.ndarray, hidden: int, ratio: int, users: int
 ) -> tuple[float, float]:
     """Mean AUC and CPU seconds."""
-    from divulge.experiments.raifle_images import users as challenges
     from divulge.metrics import interactions as metrics
+    from divulge.reproduce.papers.raifle.images import users as challenges
 
     found, spent = [], []
     for game in challenges(seen, hidden, ratio, users, UpdateDefence(), seed=0):
@@ -83,7 +83,7 @@ def _attacked(
 
 
 def _manipulation(extractor: "Extractor", images: "Images", quick: bool) -> None:  # noqa: FBT001
-    from divulge.attacks.pixels import PixelNoise
+    from divulge.federation.manipulation.pixels import PixelNoise
     from divulge.metrics import images as quality
 
     published = PixelNoise(steps=20) if quick else PixelNoise()
@@ -108,8 +108,8 @@ def _manipulation(extractor: "Extractor", images: "Images", quick: bool) -> None
 
 def _search(extractor: "Extractor", images: "Images", quick: bool) -> None:  # noqa: FBT001
     """The scale that does best for simulated users of some images, on users of others."""
-    from divulge.attacks.manipulation import search_scale
-    from divulge.attacks.pixels import PixelNoise
+    from divulge.federation.manipulation.features import search_scale
+    from divulge.federation.manipulation.pixels import PixelNoise
 
     many, ratio, users = (32, 1, 2) if quick else (128, 4, 50)
     print(f"\nAUC of users with 2 hidden units and {32 * ratio} images, by scale of the noise")
@@ -135,9 +135,9 @@ def _search(extractor: "Extractor", images: "Images", quick: bool) -> None:  # n
 
 
 def _aucs(seen: np.ndarray, ratio: int, users: int, seed: int) -> np.ndarray:
-    from divulge.attacks.raifle import RAIFLE
-    from divulge.experiments.raifle_images import users as challenges
+    from divulge.attacks.interactions.raifle.attack import RAIFLE
     from divulge.metrics import interactions as metrics
+    from divulge.reproduce.papers.raifle.images import users as challenges
 
     games = challenges(seen, 2, ratio, users, UpdateDefence(), seed)
     rng = np.random.default_rng(0)

@@ -12,8 +12,8 @@ from scipy import stats
 
 from benchmarks import data
 from benchmarks.timing import environment
-from divulge import catalog
-from divulge.attacks import signals
+from divulge._util.random import stream
+from divulge.attacks import catalog
 from divulge.core import (
     Estimate,
     Membership,
@@ -25,8 +25,7 @@ from divulge.core import (
     Target,
 )
 from divulge.errors import NotApplicable
-from divulge.metrics import membership
-from divulge.randomness import stream
+from divulge.metrics import membership, signals
 
 if TYPE_CHECKING:
     from torch import nn

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from jaxtyping import Float64
 
-from divulge import across
+from divulge.audits.leave_one_out import result
 from divulge.core import Estimate
-from divulge.experiments import units
 from divulge.metrics import intervals
 from divulge.metrics.intervals import Interval
+from divulge.reproduce import units
 
 SUMMARY = "coverage and mean width of the intervals of tables, and of the strongest attack"
 
@@ -98,7 +98,7 @@ def _of_the_strongest(runs: int) -> None:
                 aucs = 0.5 + 0.02 * (own + rng.normal(0, alike**0.5, targets))
                 best = aucs[aucs.mean(axis=1).argmax()].tolist()
                 measured = [Estimate(auc, auc - 0.04, auc + 0.04) for auc in best]
-                found.append([across.mean("auc", measured, best_of=k) for k in (1, 12)])
+                found.append([result.mean("auc", measured, best_of=k) for k in (1, 12)])
             columns = zip(*found, strict=True)
             shown = [_covered([Interval(e.low, e.high or 1.0) for e in c], 0.5) for c in columns]
             print(f"| {targets} | {alike} | {' | '.join(shown)} |")

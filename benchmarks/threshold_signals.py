@@ -11,12 +11,12 @@ from sklearn.metrics import roc_auc_score
 from benchmarks import art_attacks, by_hand
 from benchmarks.answers import Answers, synthetic
 from benchmarks.timing import Contender, Outcome, Timing, environment, interleaved, once, table
-from divulge import auditing
-from divulge.attacks.gap import Gap
-from divulge.attacks.signals import SignalName
-from divulge.attacks.threshold import Threshold
+from divulge.attacks.membership.gap import Gap
+from divulge.attacks.membership.threshold import Threshold
+from divulge.audits import attempt
 from divulge.core import Challenge, Membership, MembershipAttack, ModelView, Need, Records, Scores
 from divulge.metrics.measure import measure
+from divulge.metrics.signals import SignalName
 
 SUMMARY = "seven attacks on answers in memory, and the black-box attacks of ART on the same ones"
 
@@ -90,7 +90,7 @@ def _ours(answers: Answers) -> list[Contender]:
         Contender("divulge: seven attacks", lambda: _scores(challenge)),
         Contender(
             "divulge: seven attacks with all statistics",
-            lambda: [auditing.run(challenge, attack) for attack in _ATTACKS],
+            lambda: [attempt.run(challenge, attack) for attack in _ATTACKS],
         ),
         Contender(
             "divulge: the statistics of one attack",

@@ -8,11 +8,11 @@ import numpy as np
 
 from benchmarks import data
 from benchmarks.networks import dense
-from divulge import catalog
+from divulge._util.random import stream
+from divulge.attacks import catalog
 from divulge.core import Estimate, Records, Trainer
-from divulge.federation import apart
+from divulge.federation import local_models
 from divulge.metrics import assignment, intervals
-from divulge.randomness import stream
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe
 
@@ -71,7 +71,7 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
         rng = stream(seed, "which client", name)
         pool = task.pool(rng)
         columns = int(np.prod(pool.x.shape[1:]))
-        game = apart.play(pool, task.trainer(columns), task.sizes, rng)
+        game = local_models.play(pool, task.trainer(columns), task.sizes, rng)
         for attack, settings in ATTACKS:
             found = measured(game, attack, settings, seed)
             figures.setdefault(labelled(attack, settings), []).append([e.value for e in found])
@@ -95,7 +95,9 @@ def labelled(name: str, settings: dict[str, str]) -> str:
     return " ".join((name, *settings.values()))
 
 
-def measured(game: apart.Apart, name: str, settings: dict[str, str], seed: int) -> list[Estimate]:
+def measured(
+    game: local_models.Apart, name: str, settings: dict[str, str], seed: int
+) -> list[Estimate]:
     """Accuracy, recall of members, specificity of outsiders."""
     attack = catalog.federation_attack(name, **settings)
     guess = attack(game.challenge.view, stream(seed, "attack", name))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from divulge.cli import main
+from divulge.cli.main import main
 
 HERE = Path(__file__).parent
 

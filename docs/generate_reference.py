@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import divulge
-from divulge import catalog
+from divulge.attacks import catalog
 
 HERE = Path(__file__).parent / "reference"
 NOTE = "<!-- Written by docs/generate.py from the code: run `make docs`. -->"
@@ -22,13 +22,13 @@ ROOMS = {
     "training": "How shadow models are trained.",
     "federation": "Transcripts, simulated federations, and Flower.",
     "metrics": "Pure functions on scores, shares and interactions.",
-    "experiments": "Published tables, measured again.",
+    "reproduce": "Published tables, measured again.",
 }
 
 
 def pages() -> dict[Path, str]:
     """The generated pages, by path."""
-    public = [getattr(divulge, name) for name in divulge.__all__]
+    public = [getattr(divulge, name) for name in dir(divulge)]
     attacks = catalog.ATTACKS | catalog.UPDATE_ATTACKS | catalog.INTERACTION_ATTACKS
     attacks |= catalog.FEDERATION_ATTACKS
     index = [
@@ -62,7 +62,7 @@ def _page(title: str, text: list[str], names: Iterable[str]) -> str:
 
 def _elsewhere() -> str:
     """Leaves out classes that stand on the first page, so that each has one place."""
-    classes = [name for name in divulge.__all__ if name[0].isupper()]
+    classes = [name for name in dir(divulge) if name[0].isupper()]
     return f"\n    options:\n      filters: ['!^_', '!^({'|'.join(classes)})$']"
 
 

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from divulge.experiments import figures, privacy_utility
-from divulge.experiments.outcome import Cell, Outcome, figure, interval, read
-from divulge.experiments.table import TABLES
-from divulge.report.figures import render
+from divulge.report.charts import render
+from divulge.reproduce import charts
+from divulge.reproduce.papers.raifle import tradeoff
+from divulge.reproduce.result import Cell, Outcome, figure, interval, read
+from divulge.reproduce.table import TABLES
 
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
@@ -45,7 +46,7 @@ def pages() -> dict[Path, str]:
 
 def _curve(outcomes: Mapping[str, Outcome]) -> dict[Path, str]:
     """The privacy-utility curve, where both of its tables are stored."""
-    chart = privacy_utility.curve(outcomes)
+    chart = tradeoff.curve(outcomes)
     return {} if chart is None else {CURVE: render(chart, "svg").decode()}
 
 
@@ -110,7 +111,7 @@ def _table(outcome: Outcome) -> str:
 
 def _curves(outcome: Outcome) -> str:
     """The figure of a table that wants some rows drawn."""
-    chart = figures.curves(outcome)
+    chart = charts.curves(outcome)
     assert chart is not None
     return render(chart, "svg").decode()
 

@@ -17,10 +17,10 @@ from divulge.core import (
     Records,
     Target,
 )
-from divulge.experiments import nist_packs
-from divulge.federation.apart import Apart
-from divulge.targets.answers import to_probabilities
-from divulge.targets.table import TableTarget
+from divulge.federation.local_models import Apart
+from divulge.reproduce.papers.nist import study
+from divulge.targets.outputs import to_probabilities
+from divulge.targets.predictions import TableTarget
 
 CLASSES = 4
 OFFERS = Need.PROBABILITIES | Need.HARD_LABELS
@@ -36,7 +36,7 @@ def shared_file(name: str) -> Path:
 def pack(name: str, tier: str) -> Apart:
     """Answers and truth of one stand-in pack at one privacy tier."""
     shared_file(f"nist-soybean/logits_{name}.npz.xz")
-    return nist_packs.pack(name, tier)
+    return study.pack(name, tier)
 
 
 def made(seed: int, *, leak: float = 1.0, clients: int = 3, classes: int = CLASSES) -> Apart:

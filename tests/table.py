@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from divulge import auditing
-from divulge.controls import fewest_covered
+from divulge.audits import attempt
+from divulge.audits.controls import fewest_covered
 from divulge.core import MembershipAttack, ModelView, Need, Scores, Status, Target
 from divulge.errors import NotApplicable
 from divulge.metrics import membership
@@ -24,13 +24,13 @@ def guess(attack: MembershipAttack, view: ModelView, seed: int = 0) -> np.ndarra
 
 
 def finds_a_leak(attack: MembershipAttack) -> None:
-    found = auditing.run(worlds.leaky(), attack).finding
+    found = attempt.run(worlds.leaky(), attack).finding
     assert found.status is Status.DONE, found.reason
     assert found.metrics["auc"].low > 0.5
 
 
 def finds_a_leak_in_two_ways(attack: MembershipAttack) -> None:
-    found = auditing.run(worlds.two_ways(worlds.leaky(), 0), attack).finding
+    found = attempt.run(worlds.two_ways(worlds.leaky(), 0), attack).finding
     assert found.status is Status.DONE, found.reason
     assert found.metrics["auc"].low > 0.5
 
@@ -89,14 +89,14 @@ def says_when_it_cannot_run(attack: MembershipAttack) -> None:
             shadows=None if flag is Need.SHADOWS else challenge.view.shadows,
         )
         poor = dataclasses.replace(challenge, view=view)
-        found = auditing.run(poor, attack).finding
+        found = attempt.run(poor, attack).finding
         assert found.status is Status.NOT_APPLICABLE
         assert flag.words() in found.reason
         assert not found.metrics
 
 
 def has_settings_that_json_can_hold(attack: MembershipAttack) -> None:
-    settings = auditing.settings(attack)
+    settings = attempt.settings(attack)
     assert type(attack)(**json.loads(json.dumps(settings))) == attack
 
 
@@ -178,7 +178,7 @@ class SignFlipped:
     needs: ClassVar[Need] = Need.PROBABILITIES | Need.LABELS
 
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
-        from divulge.attacks.threshold import Threshold
+        from divulge.attacks.membership.threshold import Threshold
 
         return Scores(-Threshold()(view, rng).score)
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import divulge
-from divulge import auditing, catalog
-from divulge.attacks import signals
-from divulge.attacks.threshold import Threshold
+from divulge.attacks import catalog
+from divulge.attacks.membership.threshold import Threshold
+from divulge.audits import attempt
 from divulge.core import Challenge, Membership, ModelView, Need, Records, Scores, Shadows
-from divulge.metrics import membership
+from divulge.metrics import membership, signals
 from divulge.metrics.epsilon import epsilon_lower_bound
 from divulge.metrics.measure import measure
-from divulge.targets.cached import Cached
+from divulge.targets.cache import Cached
 from divulge.targets.function import FunctionTarget
 
 from . import worlds
@@ -25,7 +25,7 @@ from . import worlds
 def test_no_score_has_an_inverted_sign() -> None:
     """A loss attack that printed .386 where .614 was true."""
     for attack in catalog.default(shadows=True):
-        assert auditing.run(worlds.leaky(), attack).finding.metrics["auc"].value > 0.5
+        assert attempt.run(worlds.leaky(), attack).finding.metrics["auc"].value > 0.5
 
 
 def test_a_bound_on_epsilon_does_not_come_from_noise() -> None:
@@ -128,7 +128,7 @@ def test_a_score_does_not_depend_on_the_truth() -> None:
     challenge = worlds.leaky()
     flipped = Challenge(challenge.view, Membership(~challenge.truth.member))
     for attack in catalog.default(shadows=True):
-        one, other = (auditing.run(game, attack).guess for game in (challenge, flipped))
+        one, other = (attempt.run(game, attack).guess for game in (challenge, flipped))
         assert one is not None
         assert other is not None
         np.testing.assert_array_equal(one.score, other.score)
@@ -188,7 +188,7 @@ def test_a_model_scored_on_strangers_is_not_called_leaking() -> None:
 
 def test_the_rates_that_people_ask_for_are_all_there() -> None:
     """A report without TPR at 1 % FPR, and one whose accuracy stood at a useless threshold."""
-    metrics = auditing.run(worlds.leaky(), Threshold()).finding.metrics
+    metrics = attempt.run(worlds.leaky(), Threshold()).finding.metrics
     assert {"tpr@0.1", "tpr@0.01", "balanced_accuracy"} <= set(metrics)
     assert metrics["auc"].value > 0.6
     assert metrics["balanced_accuracy"].value > 0.55

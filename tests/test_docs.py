@@ -18,18 +18,23 @@ import pydantic
 import pytest
 
 import divulge
-from divulge import catalog, federate_spec, gate, sections, spec
-from divulge.cli import main
-from divulge.comparing import spec as comparing
-from divulge.experiments.outcome import interval, read
-from divulge.experiments.table import find
+from divulge.attacks import catalog as attacks_catalog
+from divulge.audits import config, gate
+from divulge.audits.compare import config as comparing
+from divulge.cli.main import main
+from divulge.defences import catalog
+from divulge.federation import config as federation_config
 from divulge.metrics import assignment, composition, interactions
 from divulge.metrics.measure import METRICS
+from divulge.reproduce.result import interval, read
+from divulge.reproduce.table import find
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
-ATTACKS = sorted(catalog.ATTACKS | catalog.UPDATE_ATTACKS | catalog.INTERACTION_ATTACKS)
+ATTACKS = sorted(
+    attacks_catalog.ATTACKS | attacks_catalog.UPDATE_ATTACKS | attacks_catalog.INTERACTION_ATTACKS
+)
 
 SETTINGS = {
     "target": '[target]\nmodel = "subject.py:model"\n',
@@ -140,7 +145,7 @@ def test_each_attack_has_a_page_that_names_its_settings(name: str) -> None:
     assert page.startswith(f"# {name}\n")
     table = (DOCS / "attacks" / "README.md").read_text(encoding="utf-8")
     (row,) = re.findall(rf"^\| \[{name}\]\({name}\.md\) .*$", table, re.M)
-    for field in dataclasses.fields(catalog.attack_class(name)):
+    for field in dataclasses.fields(attacks_catalog.attack_class(name)):
         setting = field.name
         assert f"`{setting}`" in page
         assert f"`{setting}`" in row
@@ -216,9 +221,13 @@ def check_settings_are_named(name: str, cls: Any, everywhere: Container[str] = (
 
 
 def test_the_default_attacks_are_those_that_the_pages_count() -> None:
-    assert len(catalog.default()) == 12
-    assert [a.name for a in catalog.default(shadows=True)[12:]] == list(catalog.SHADOW_ATTACKS)
-    signals = {getattr(a, "signal", None) for a in catalog.default() if a.name == "threshold"}
+    assert len(attacks_catalog.default()) == 12
+    assert [a.name for a in attacks_catalog.default(shadows=True)[12:]] == list(
+        attacks_catalog.SHADOW_ATTACKS
+    )
+    signals = {
+        getattr(a, "signal", None) for a in attacks_catalog.default() if a.name == "threshold"
+    }
     assert len(signals) == 6
 
 
@@ -250,8 +259,8 @@ def _default(field: Any) -> str:
 @pytest.mark.parametrize(
     ("page", "model"),
     [
-        ("audit-toml.md", sections.AuditSpec),
-        ("federate-toml.md", federate_spec.FederationSpec),
+        ("audit-toml.md", config.AuditSpec),
+        ("federate-toml.md", federation_config.FederationSpec),
         ("compare-toml.md", comparing.CompareSpec),
     ],
 )
@@ -273,16 +282,16 @@ def test_settings_are_documented_key_by_key_with_defaults(
 def test_settings_in_the_documentation_are_valid(block: str) -> None:
     table = tomllib.loads(block)
     if {"clients", "recommender", "ranker"} & table.keys():
-        assert federate_spec.defence(federate_spec.parse(table, "the documentation")).name
+        assert federation_config.defence(federation_config.parse(table, "the documentation")).name
         return
     if "defences" in table:
         assert comparing.attacks(comparing.parse(table, "the documentation"))
         return
-    if not {"predictions", "leave_one_out", *sections.FEDERATED} & table.keys():
+    if not {"predictions", "leave_one_out", *config.FEDERATED} & table.keys():
         for section, text in SETTINGS.items():
             table = tomllib.loads(text) | table if section not in table else table
-    parsed = spec.parse(table, "the documentation")
-    assert spec.federated_attacks(parsed) if parsed.federated else spec.attacks(parsed)
+    parsed = config.parse(table, "the documentation")
+    assert config.federated_attacks(parsed) if parsed.federated else config.attacks(parsed)
     asked = parsed.gate
     wanted = gate.Gate(tuple(asked.fail_on), asked.fail_above, section=parsed.federated or "")
     assert wanted.ceilings == asked.fail_above
@@ -339,7 +348,7 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
     assert set(PAGES) <= seen
 
 
-@pytest.mark.parametrize("name", divulge.__all__)
+@pytest.mark.parametrize("name", dir(divulge))
 def test_each_public_name_has_a_docstring(name: str) -> None:
     thing = getattr(divulge, name)
     text = inspect.getdoc(thing) or ""

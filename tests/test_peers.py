@@ -13,7 +13,7 @@ from benchmarks.peers import environment, process, report, side, stacking, targe
 from benchmarks.peers.drivers import divulge_shadows, divulge_stacking, plain
 from benchmarks.peers.environment import NotInstalled, Peer
 from benchmarks.peers.side import Missing, Result, Side
-from divulge import catalog
+from divulge.attacks import catalog
 from divulge.core import Records
 
 SPENDING = """

@@ -6,9 +6,9 @@ from functools import cache
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
-from divulge.attacks import signals
 from divulge.core import Challenge, Membership, ModelView, Need, Records, Shadows
-from divulge.targets.answers import to_probabilities
+from divulge.metrics import signals
+from divulge.targets.outputs import to_probabilities
 from divulge.targets.sklearn import SklearnTarget
 
 SIZE = 300

@@ -15,11 +15,11 @@ from benchmarks.peers import report, side
 from benchmarks.peers.peers import ART
 from benchmarks.peers.side import Missing, Result, Side
 from benchmarks.timing import environment
+from divulge._util.random import stream
 from divulge.core import Assignment, FederationView, Records, Target, Trainer
-from divulge.data import genomics
-from divulge.federation import apart
+from divulge.federation import local_models
 from divulge.metrics import intervals, membership
-from divulge.randomness import stream
+from divulge.reproduce.papers.nist import genomics
 from divulge.targets.torch import TorchTarget
 
 SUMMARY = "stacking on a federation: divulge, and ART as published; CPU seconds"
@@ -155,7 +155,7 @@ def _write(name: str, wanted: Federation, folder: Path, *, quick: bool) -> dict[
         pool = wanted.task.pool(rng)
         columns = int(np.prod(pool.x.shape[1:]))
         trainer = _Kept(wanted.task.trainer(columns))
-        challenge = apart.play(pool, trainer, wanted.task.sizes, rng).challenge
+        challenge = local_models.play(pool, trainer, wanted.task.sizes, rng).challenge
         view = challenge.view
         federation = f"federation-{seed}"
         for k, model in enumerate(trainer.models):

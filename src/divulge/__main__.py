@@ -1,5 +1,5 @@
 """``python -m divulge``: the command line."""
 
-from divulge.cli import main
+from divulge.cli.main import main
 
 main(prog_name="divulge")

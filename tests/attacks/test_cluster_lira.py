@@ -6,16 +6,18 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from divulge.attacks import assignment, cluster_lira, in_cluster, mixtures
-from divulge.attacks.cluster_lira import ClusterLiRA
-from divulge.attacks.in_cluster import Population
-from divulge.attacks.threshold import Threshold
+from divulge.attacks.membership.cluster_lira import attack, clusters, mixtures
+from divulge.attacks.membership.cluster_lira.attack import ClusterLiRA
+from divulge.attacks.membership.cluster_lira.clusters import Population
+from divulge.attacks.membership.threshold import Threshold
+from divulge.attacks.shared import decision
 from divulge.core import Assignment, ModelView, Records
 from divulge.errors import DataError, NotApplicable, SpecError
-from divulge.federation.apart import Apart
+from divulge.federation.local_models import Apart
 from divulge.metrics import assignment as metrics
 from divulge.metrics import intervals, membership
-from tests import federations
+
+from .. import federations
 
 RNG = np.random.default_rng(0)
 NO_DP = [
@@ -54,20 +56,20 @@ def test_is_silent_where_nothing_leaks() -> None:
             Population(2 * dice.standard_t(3, size=(25, 2)), np.repeat([0, 1], [5, 20]))
             for _ in range(2)
         )
-        heard += cluster_lira._found(suspects, outsiders, 0.5, dice).strength > 0
+        heard += attack._found(suspects, outsiders, 0.5, dice).strength > 0
     assert heard <= 5
 
 
 def comparing(monkeypatch: pytest.MonkeyPatch, figure: Callable[..., float]) -> None:
     """Let any figure of suspects and outsiders stand for the gain of the best search."""
     monkeypatch.setattr(
-        cluster_lira,
+        attack,
         "_best",
-        lambda suspects, outsiders, _: cluster_lira._Best(
+        lambda suspects, outsiders, _: attack._Best(
             100 + figure(suspects.z, outsiders.z), 0, 1.0, np.zeros(2)
         ),
     )
-    monkeypatch.setattr(cluster_lira, "_ways", lambda *_: [None])
+    monkeypatch.setattr(attack, "_ways", lambda *_: [None])
 
 
 def drawn(dice: np.random.Generator, count: int) -> Population:
@@ -79,11 +81,10 @@ def test_claims_on_one_of_twenty_whatever_is_compared(monkeypatch: pytest.Monkey
     comparing(monkeypatch, lambda ours, theirs: ours.mean() + (theirs**2).mean())
     dice = np.random.default_rng(13)
     claims = sum(
-        cluster_lira._found(drawn(dice, 9), drawn(dice, 13), 0.5, dice).strength > 0
-        for _ in range(1500)
+        attack._found(drawn(dice, 9), drawn(dice, 13), 0.5, dice).strength > 0 for _ in range(1500)
     )
     low, high = intervals.clopper_pearson(claims, 1500)
-    assert low <= 1 / (1 + cluster_lira.EXCHANGES) <= high
+    assert low <= 1 / (1 + attack.EXCHANGES) <= high
 
 
 def test_rounding_is_no_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +94,7 @@ def test_rounding_is_no_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     suspects = drawn(dice, 9)
     suspects.z[0] = suspects.z.max() + 1
     for _ in range(20):
-        assert cluster_lira._found(suspects, drawn(dice, 9), 0.5, dice).strength == 0
+        assert attack._found(suspects, drawn(dice, 9), 0.5, dice).strength == 0
 
 
 def test_exchanges_draw_as_many_of_each_class_from_both() -> None:
@@ -102,7 +103,7 @@ def test_exchanges_draw_as_many_of_each_class_from_both() -> None:
     outsiders = Population(z[5:], np.array([0, 0, 1, 1, 1, 2, 2]))
     first = []
     for seed in range(300):
-        ours, theirs = cluster_lira._exchanged(suspects, outsiders, np.random.default_rng(seed))
+        ours, theirs = attack._exchanged(suspects, outsiders, np.random.default_rng(seed))
         np.testing.assert_array_equal(np.sort(np.concatenate([ours.z, theirs.z]), axis=0), z)
         np.testing.assert_array_equal(np.bincount(ours.y, minlength=3), [3, 2, 0])
         np.testing.assert_array_equal(np.bincount(theirs.y), [2, 3, 2])
@@ -168,9 +169,9 @@ def test_one_cluster_is_found_where_it_is() -> None:
     suspects = Population(z, np.zeros(40, np.int64))
     outsiders = Population(nobodies, np.zeros(60, np.int64))
     widths = (1 / 16, 1 / 64)
-    for width, found in zip(widths, in_cluster.fit(suspects, outsiders, 0.5, widths), strict=True):
+    for width, found in zip(widths, clusters.fit(suspects, outsiders, 0.5, widths), strict=True):
         np.testing.assert_allclose(found.inside.mean[0], [2, 2], atol=0.2)
-        (alone,) = in_cluster.fit(suspects, outsiders, 0.5, (width,))
+        (alone,) = clusters.fit(suspects, outsiders, 0.5, (width,))
         np.testing.assert_allclose(alone.inside.scatter, found.inside.scatter)
 
 
@@ -253,7 +254,7 @@ def test_says_what_is_missing() -> None:
         collusion=dataclasses.replace(view.collusion, client=0),
     )  # fmt: skip
     with pytest.raises(NotApplicable, match="beside the colluding one"):
-        assignment.others(alone)
+        decision.others(alone)
 
 
 def test_a_view_that_does_not_fit_together_is_refused() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from divulge import catalog
-from divulge.attacks.decaf import Decaf
-from divulge.attacks.label_counts import LabelCounts
+from divulge.attacks import catalog
+from divulge.attacks.composition.decaf.attack import Decaf
+from divulge.attacks.composition.label_counts import LabelCounts
 from divulge.core import LocalTraining, Proportions, Received, Round, UpdateView
 from divulge.errors import NotApplicable, SpecError
 from divulge.federation import Federation, exact, simulate

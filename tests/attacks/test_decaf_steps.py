@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
-from divulge.attacks import decaf_steps
-from divulge.last_layer import LastLayer, on_simplex, shares_of_biases
+from divulge.attacks.composition.decaf import published
+from divulge.attacks.shared import observed_round
+from divulge.federation.output_layer import LastLayer, on_simplex, shares_of_biases
 
 
 def bases(seed: int, classes: int = 4, inputs: int = 6) -> np.ndarray:
@@ -30,22 +31,22 @@ def test_plain_gradient_descent_never_shows_a_class_that_is_absent(seed: int) ->
         answers /= answers.sum(axis=1, keepdims=True)
         weight = weight - 0.1 * (answers - np.eye(4)[y]).T @ x / len(x)
     change = (weight - sent) / 0.1
-    assert decaf_steps.null_classes(change)[[1, 3]].all()
+    assert observed_round.null_classes(change)[[1, 3]].all()
 
 
 def test_a_threshold_hides_small_entries() -> None:
     change = np.array([[0.0005, -1.0], [0.01, -1.0]])
-    assert decaf_steps.null_classes(change, 0.001).tolist() == [True, False]
+    assert observed_round.null_classes(change, 0.001).tolist() == [True, False]
 
 
 @pytest.mark.parametrize("solver", ["nnls", "descent"])
 @pytest.mark.parametrize("seed", range(3))
-def test_scale_factors_that_built_a_change_are_found(seed: int, solver: decaf_steps.Solver) -> None:
+def test_scale_factors_that_built_a_change_are_found(seed: int, solver: published.Solver) -> None:
     known = bases(seed)
     scales = np.array([0.5, 0.0, 1.2, 0.1, 0.3])
     change = np.tensordot(scales, known, 1)
-    found = decaf_steps.decompose(change, known, solver)
-    assert decaf_steps.loss(change, known, found) < 1e-3 * float((change**2).mean())
+    found = published.decompose(change, known, solver)
+    assert published.loss(change, known, found) < 1e-3 * float((change**2).mean())
     if solver == "nnls":
         np.testing.assert_allclose(found, scales, atol=1e-6)
 
@@ -55,17 +56,15 @@ def test_the_reduced_system_has_the_solution_of_the_whole_one(seed: int) -> None
     rng = np.random.default_rng(seed)
     known, change = bases(seed), rng.normal(size=(4, 6))
     whole = lsq_linear(known.reshape(5, -1).T, change.ravel(), (0, np.inf), tol=1e-12).x
-    np.testing.assert_allclose(decaf_steps.decompose(change, known), whole, atol=1e-5)
-    descended = decaf_steps.decompose(change, known, "descent")
-    exact = decaf_steps.loss(change, known, decaf_steps.decompose(change, known))
-    assert exact <= decaf_steps.loss(change, known, descended) + 1e-12
+    np.testing.assert_allclose(published.decompose(change, known), whole, atol=1e-5)
+    descended = published.decompose(change, known, "descent")
+    exact = published.loss(change, known, published.decompose(change, known))
+    assert exact <= published.loss(change, known, descended) + 1e-12
 
 
 def test_shares_count_the_calibrator_for_each_class() -> None:
-    np.testing.assert_allclose(
-        decaf_steps.shares(np.array([0.2, 0.0, 0.1])), [0.3 / 0.4, 0.1 / 0.4]
-    )
-    np.testing.assert_allclose(decaf_steps.shares(np.zeros(5)), np.full(4, 0.25))
+    np.testing.assert_allclose(published.shares(np.array([0.2, 0.0, 0.1])), [0.3 / 0.4, 0.1 / 0.4])
+    np.testing.assert_allclose(published.shares(np.zeros(5)), np.full(4, 0.25))
 
 
 @given(st.integers(0, 10**6))

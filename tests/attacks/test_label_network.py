@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 torch: Any = pytest.importorskip("torch")
 
-from divulge.attacks.label_network import _Network  # noqa: E402 (needs torch)
+from divulge.attacks.assignment.stacking.network import _Network  # noqa: E402 (needs torch)
 
 
 @settings(max_examples=10, deadline=None)

@@ -7,21 +7,22 @@ import pytest
 import torch
 from scipy import stats
 
-from divulge.attacks import manipulation
-from divulge.attacks.interaction_search import InteractionSearch
-from divulge.attacks.manipulation import Fingerprint, NoiseInjection
-from divulge.attacks.pixels import PixelNoise
-from divulge.attacks.raifle import RAIFLE
-from divulge.attacks.random_interactions import RandomInteractions
+from divulge.attacks.interactions.baselines import RandomInteractions
+from divulge.attacks.interactions.label_search import InteractionSearch
+from divulge.attacks.interactions.raifle.attack import RAIFLE
 from divulge.core import Interactions, LocalTraining, Received, Round, UpdateDefence, UpdateView
-from divulge.data import interactions, letor
-from divulge.defences import item_check
-from divulge.defences.secure_sum import SecureSum
+from divulge.data import interactions, ranking
+from divulge.defences.updates.secure_aggregation import SecureSum
 from divulge.errors import DataError, NotApplicable, SpecError
-from divulge.federation import rankers, server
-from divulge.federation.ranking import Pairwise, Pointwise
-from divulge.federation.recommender import NeuralCF
-from divulge.federation.recommending import Recommending
+from divulge.federation import server
+from divulge.federation.client_checks import items
+from divulge.federation.manipulation import features as manipulation_features
+from divulge.federation.manipulation.features import Fingerprint, NoiseInjection
+from divulge.federation.manipulation.pixels import PixelNoise
+from divulge.federation.recommender.model import NeuralCF
+from divulge.federation.recommender.users import Recommending
+from divulge.federation.search import models
+from divulge.federation.search.learners import Pairwise, Pointwise
 from divulge.metrics import interactions as metrics
 
 RNG = np.random.default_rng(0)
@@ -41,22 +42,24 @@ def test_noise_has_its_scale_its_share_and_its_budget() -> None:
 
 def test_the_scale_is_the_one_with_which_simulated_attacks_do_best() -> None:
     like = NoiseInjection(share=0.5, budget=7.0)
-    found = manipulation.search_scale([0.01, 0.1, 1.0], lambda n: -abs(n.scale - 0.2), like)
+    found = manipulation_features.search_scale(
+        [0.01, 0.1, 1.0], lambda n: -abs(n.scale - 0.2), like
+    )
     pixels = PixelNoise(steps=7)
-    assert manipulation.search_scale([2.0, 8.0], lambda n: n.scale, pixels) == PixelNoise(
+    assert manipulation_features.search_scale([2.0, 8.0], lambda n: n.scale, pixels) == PixelNoise(
         8.0, steps=7
     )
     assert found == NoiseInjection(0.1, 0.5, 7.0)
     with pytest.raises(SpecError, match="got none"):
-        manipulation.search_scale([], lambda _: 0.0, like)
+        manipulation_features.search_scale([], lambda _: 0.0, like)
 
 
 def masked(
     users: int, targets: int, hidden: int, features: int = 24
 ) -> tuple[Round, list[np.ndarray], list[np.ndarray], dict[str, torch.Tensor], Fingerprint]:
     """A secure sum of users who learn pointwise; the first of them are targets."""
-    weights = rankers.ranker(features, hidden, torch.Generator().manual_seed(1))
-    fingerprint = manipulation.shares(targets, features)
+    weights = models.ranker(features, hidden, torch.Generator().manual_seed(1))
+    fingerprint = manipulation_features.shares(targets, features)
     rng = np.random.default_rng(2)
     handed, acted, results = [], [], {}
     for user in range(users):
@@ -79,16 +82,16 @@ def masked(
 def test_fingerprints_single_out_users_of_a_secure_sum(targets: int, hidden: int) -> None:
     summed, handed, acted, _, fingerprint = masked(5, targets, hidden)
     for target in range(targets):
-        seen = manipulation.singled_out(summed, 1 / 5, fingerprint, target, "t")
+        seen = manipulation_features.singled_out(summed, 1 / 5, fingerprint, target, "t")
         view = UpdateView("t", (seen,), inputs=handed[target], learner=Pointwise())
         guess = RAIFLE()(view, np.random.default_rng(0))
         assert metrics.of_user(guess, Interactions(acted[target])).f1 == 1.0
     with pytest.raises(NotApplicable, match="with a secure sum"):
-        manipulation.singled_out(seen, 1 / 5, fingerprint, 0, "t")
+        manipulation_features.singled_out(seen, 1 / 5, fingerprint, 0, "t")
 
 
 def test_a_fingerprint_tells_whether_an_item_was_retrieved() -> None:
-    weights = rankers.ranker(6, 4, torch.Generator().manual_seed(3))
+    weights = models.ranker(6, 4, torch.Generator().manual_seed(3))
     for present in (True, False):
         x = np.random.default_rng(4).normal(size=(8, 6))
         x[:, 2] = 0.0
@@ -96,33 +99,35 @@ def test_a_fingerprint_tells_whether_an_item_was_retrieved() -> None:
             x[3, 2] = 1.0
         clicks = torch.from_numpy(np.arange(8) % 2).double()
         change = Pairwise(np.zeros(8, np.int64)).update(weights, torch.from_numpy(x), clicks)
-        update = change[rankers.HIDDEN].numpy()
-        assert manipulation.retrieved(update, 2) is present
+        update = change[models.HIDDEN].numpy()
+        assert manipulation_features.retrieved(update, 2) is present
     quiet = np.random.default_rng(5)
-    alarms = [manipulation.retrieved(quiet.normal(size=(4, 6)), 2, 1.0) for _ in range(400)]
+    alarms = [
+        manipulation_features.retrieved(quiet.normal(size=(4, 6)), 2, 1.0) for _ in range(400)
+    ]
     assert 0.02 < np.mean(alarms) < 0.09
 
 
 def lists(count: int, seed: int) -> list[np.ndarray]:
-    found = letor.synthetic(count, 12, np.random.default_rng(seed))
+    found = ranking.synthetic(count, 12, np.random.default_rng(seed))
     return [found.x[part] for part in found.of_each()]
 
 
 def test_a_client_tells_shaped_items_from_honest_ones() -> None:
-    check = item_check.learn(lists(400, 0))
-    rate = item_check.called_odd(check, lists(400, 1))
+    check = items.learn(lists(400, 0))
+    rate = items.called_odd(check, lists(400, 1))
     assert rate.low < 0.05
     assert rate.value < 0.12
-    noise, fingerprint = NoiseInjection(0.1), manipulation.shares(2, 12)
+    noise, fingerprint = NoiseInjection(0.1), manipulation_features.shares(2, 12)
     for one in lists(30, 2):
         assert "deviations off" in " ".join(check(noise(one, RNG)))
         assert "constant" in " ".join(check(fingerprint(one, 0)))
     with pytest.raises(DataError, match="38 honest lists"):
-        item_check.learn(lists(5, 0))
+        items.learn(lists(5, 0))
     with pytest.raises(DataError, match="12 features, got 3"):
         check(np.zeros((4, 3)))
     with pytest.raises(DataError, match="got none"):
-        item_check.called_odd(check, [])
+        items.called_odd(check, [])
 
 
 def test_honest_lists_are_called_odd_as_seldom_as_was_asked() -> None:
@@ -132,22 +137,22 @@ def test_honest_lists_are_called_odd_as_seldom_as_was_asked() -> None:
     def heavy(count: int) -> list[np.ndarray]:
         return [rng.standard_t(3, (8, 5)) for _ in range(count)]
 
-    alarms = sum(bool(item_check.learn(heavy(38))(heavy(1)[0])) for _ in range(300))
+    alarms = sum(bool(items.learn(heavy(38))(heavy(1)[0])) for _ in range(300))
     assert stats.binomtest(alarms, 300, 0.05, alternative="greater").pvalue > 1e-3
     assert alarms > 0  # and a limit that nothing exceeds would be none
 
 
 def test_a_detector_is_measured_on_lists_that_it_was_not_learnt_from() -> None:
-    check, honest, noise = item_check.learn(lists(400, 0)), lists(60, 1), NoiseInjection(0.1)
-    found = item_check.detection(check, honest, [noise(one, RNG) for one in lists(40, 2)])
+    check, honest, noise = items.learn(lists(400, 0)), lists(60, 1), NoiseInjection(0.1)
+    found = items.detection(check, honest, [noise(one, RNG) for one in lists(40, 2)])
     assert found.auc.value > 0.99
     assert found.caught.value == 1.0
     assert 0.05 in found.alarms
     assert (found.roc.fpr[0], found.roc.tpr[-1]) == (0.0, 1.0)
-    nothing = item_check.detection(check, honest, lists(60, 3))
+    nothing = items.detection(check, honest, lists(60, 3))
     assert 0.5 in nothing.auc
     with pytest.raises(DataError, match="60 and 0"):
-        item_check.detection(check, honest, [])
+        items.detection(check, honest, [])
 
 
 def test_noise_with_the_means_and_spreads_of_honest_features_is_seen_by_its_independence() -> None:
@@ -155,12 +160,12 @@ def test_noise_with_the_means_and_spreads_of_honest_features_is_seen_by_its_inde
     rng = np.random.default_rng(0)
     causes = rng.normal(size=(3, 12))
     honest = [rng.normal(size=(40, 3)) @ causes for _ in range(200)]
-    check = item_check.learn(honest[:120])
+    check = items.learn(honest[:120])
     every = np.concatenate(honest[:120])
     shaped = [rng.normal(every.mean(axis=0), every.std(axis=0), (40, 12)) for _ in range(40)]
     odd = [check(one) for one in shaped]
     assert all("correlate" in " ".join(words) for words in odd)
-    assert item_check.detection(check, honest[120:], shaped).auc.value > 0.99
+    assert items.detection(check, honest[120:], shaped).auc.value > 0.99
     assert check.constant.oddness(0.5) == pytest.approx(6.0)  # six of twelve features
     assert check.constant.oddness(0.0) == 0.0
 
@@ -194,7 +199,7 @@ def test_what_makes_no_sense_is_refused() -> None:
         lambda: Fingerprint(()),
         lambda: Fingerprint((-1, -1)),
         lambda: Fingerprint((0, -2)),
-        lambda: manipulation.shares(4, 3),
+        lambda: manipulation_features.shares(4, 3),
         lambda: InteractionSearch(tries=0),
         lambda: InteractionSearch(kept=1.0),
     ):

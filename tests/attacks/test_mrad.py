@@ -5,18 +5,19 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from divulge import auditing, catalog
-from divulge.attacks import detectors
-from divulge.attacks.gradient_norm import GradientNorm
-from divulge.attacks.mrad import MRAD
-from divulge.attacks.reconstruct import Descent
-from divulge.attacks.threshold import Threshold
-from divulge.controls import fewest_covered
+from divulge.attacks import catalog
+from divulge.attacks.membership.gradient_norm import GradientNorm
+from divulge.attacks.membership.mrad import detectors
+from divulge.attacks.membership.mrad.attack import MRAD
+from divulge.attacks.membership.mrad.reconstruction import Descent
+from divulge.attacks.membership.threshold import Threshold
+from divulge.audits import attempt
+from divulge.audits.controls import fewest_covered
 from divulge.core import LastLayer, Need, Status
-from divulge.data.masks import Known
+from divulge.data.known_features import Known
 from divulge.errors import BudgetSpent, NotApplicable, SpecError
 from divulge.metrics import membership
-from divulge.targets.counting import Counting
+from divulge.targets.budget import Counting
 from divulge.targets.function import FunctionTarget
 
 from . import partly_known as world
@@ -132,13 +133,13 @@ def test_nci_is_low_along_the_weights_of_the_class_that_is_said() -> None:
 def test_it_runs_and_repeats_itself(detector: str, access: str) -> None:
     challenge = world.challenge(HALF)
     attack = catalog.attack("mrad", detector=detector, access=access, directions=20)
-    found = auditing.run(challenge, attack).finding
+    found = attempt.run(challenge, attack).finding
     assert found.status is Status.DONE, found.reason
     assert np.isfinite(attack(challenge.view, rng()).score).all()
     np.testing.assert_array_equal(
         attack(challenge.view, rng()).score, attack(challenge.view, rng()).score
     )
-    settings = json.loads(json.dumps(auditing.settings(attack)))
+    settings = json.loads(json.dumps(attempt.settings(attack)))
     assert catalog.attack("mrad", **settings) == attack
 
 
@@ -174,7 +175,7 @@ def test_a_few_questions_do_as_well_as_the_gradient() -> None:
     """By 21 questions a candidate; none of its random directions is the gradient's own."""
     challenge = world.challenge(HALF)
     white, black = (
-        auditing.run(challenge, attack).finding
+        attempt.run(challenge, attack).finding
         for attack in (MRAD(), MRAD(access="answers", directions=20))
     )
     assert black.queries == 21 * len(challenge.view.records)
@@ -184,7 +185,7 @@ def test_a_few_questions_do_as_well_as_the_gradient() -> None:
 @pytest.mark.parametrize("attack", [GradientNorm(), Threshold()], ids=lambda a: a.name)
 def test_filled_in_records_give_members_away(attack: Any) -> None:
     challenge = world.challenge(Known(share=0.7))
-    found = auditing.run(challenge, attack).finding
+    found = attempt.run(challenge, attack).finding
     assert found.metrics["auc"].low > 0.5
 
 
@@ -198,7 +199,7 @@ NULLS = (
 )
 
 
-@pytest.mark.parametrize("attack", NULLS, ids=auditing.label)
+@pytest.mark.parametrize("attack", NULLS, ids=attempt.label)
 def test_a_model_that_learned_none_of_the_candidates_gives_chance(attack: Any) -> None:
     runs = 12
     covered = 0
@@ -209,7 +210,7 @@ def test_a_model_that_learned_none_of_the_candidates_gives_chance(attack: Any) -
     assert covered >= fewest_covered(runs)
 
 
-@pytest.mark.parametrize("attack", NULLS, ids=auditing.label)
+@pytest.mark.parametrize("attack", NULLS, ids=attempt.label)
 def test_candidates_of_which_nothing_is_known_give_chance(attack: Any) -> None:
     """All that is left is the label, of which members and others have the same mix."""
     runs = 12
@@ -226,8 +227,8 @@ def test_with_a_shadow_it_compares(detector: str) -> None:
     challenge = world.challenge(HALF)
     view = world.with_shadow(challenge.view, HALF)
     attack = catalog.attack("mrad", detector=detector)
-    plain = auditing.run(challenge, attack).finding
-    found = auditing.run(replace(challenge, view=view), attack).finding
+    plain = attempt.run(challenge, attack).finding
+    found = attempt.run(replace(challenge, view=view), attack).finding
     assert found.status is Status.DONE, found.reason
     assert found.metrics["auc"] != plain.metrics["auc"]
     # a model compared with itself has nothing to add
@@ -249,9 +250,9 @@ def test_with_nothing_hidden_it_says_nothing_of_the_model() -> None:
 def test_it_says_when_it_cannot_run() -> None:
     challenge = world.challenge(HALF)
     whole = replace(challenge, view=replace(challenge.view, known=None))
-    assert "partial" in auditing.run(whole, MRAD()).finding.reason
+    assert "partial" in attempt.run(whole, MRAD()).finding.reason
     shut = replace(challenge.view, target=FunctionTarget(lambda x: np.full((len(x), 3), 1 / 3)))
-    found = auditing.run(replace(challenge, view=shut), MRAD()).finding
+    found = attempt.run(replace(challenge, view=shut), MRAD()).finding
     assert (found.status, "autograd" in found.reason) == (Status.NOT_APPLICABLE, True)
     assert Need.AUTOGRAD not in MRAD(access="answers").needs
     with pytest.raises(NotApplicable, match="looked into"):

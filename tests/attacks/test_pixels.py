@@ -13,11 +13,11 @@ import pytest
 import torch
 from torch import nn
 
-from divulge.attacks.pixels import AsTheyAre, GradientSign, PixelNoise, Versions
-from divulge.data.batches import kept
 from divulge.errors import SpecError
+from divulge.federation.manipulation.pixels import AsTheyAre, GradientSign, PixelNoise, Versions
 from divulge.metrics import images as quality
-from divulge.targets.extractor import Extractor
+from divulge.reproduce.batches import kept
+from divulge.targets.features import Extractor
 
 IMAGES = np.random.default_rng(0).integers(40, 216, (4, 3, 10, 10)).astype(np.uint8)
 
@@ -135,10 +135,10 @@ def test_what_makes_no_sense_is_refused() -> None:
 PROGRAM = """
 import os, signal, sys
 from pathlib import Path
-from divulge.attacks.pixels import PixelNoise
+from divulge.federation.manipulation.pixels import PixelNoise
 from divulge.errors import SpecError
-from divulge.federation.ranking import Pointwise
-from tests.attacks.test_pixels import manipulated
+from divulge.federation.search.learners import Pointwise
+from .test_pixels import manipulated
 for wrong in (lambda: PixelNoise(optimiser="adma"), lambda: Pointwise(loss="entropy")):
     try:
         wrong()

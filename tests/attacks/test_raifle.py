@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from divulge.attacks import raifle_embedding, raifle_linear, rounding
-from divulge.attacks.raifle import RAIFLE
-from divulge.attacks.raifle_match import match
-from divulge.attacks.simulated_user import SimulatedUser
+from divulge.attacks.interactions.raifle import embedding, linear
+from divulge.attacks.interactions.raifle.attack import RAIFLE
+from divulge.attacks.interactions.raifle.matching import match
+from divulge.attacks.shared import rounding
+from divulge.attacks.shared.simulated_user import SimulatedUser
 from divulge.core import (
     Challenge,
     Interactions,
@@ -24,16 +25,17 @@ from divulge.core import (
     UpdateDefence,
     UpdateView,
 )
-from divulge.data import interactions, letor
-from divulge.defences.local_noise import LocalNoise
+from divulge.data import interactions, ranking
+from divulge.defences.updates.local_dp import LocalNoise
 from divulge.errors import DataError, NotApplicable, SpecError
-from divulge.federation import clicks, handing_out, rankers
-from divulge.federation.outgoing import Outgoing
-from divulge.federation.own_interactions import OwnInteractions
-from divulge.federation.ranking import Pairwise, Pointwise
-from divulge.federation.recommender import NeuralCF
-from divulge.federation.recommending import Recommending
-from divulge.federation.searching import Searching
+from divulge.federation import client_challenge
+from divulge.federation.client_checks.base import Outgoing
+from divulge.federation.client_checks.interactions import OwnInteractions
+from divulge.federation.recommender.model import NeuralCF
+from divulge.federation.recommender.users import Recommending
+from divulge.federation.search import click_models, models
+from divulge.federation.search.learners import Pairwise, Pointwise
+from divulge.federation.search.users import Searching
 from divulge.metrics import interactions as metrics
 
 Game = Challenge[UpdateView, Interactions]
@@ -49,11 +51,11 @@ def pointwise(
     defence: UpdateDefence = NONE,
 ) -> Game:
     rng = np.random.default_rng(seed)
-    weights = rankers.ranker(features, hidden, torch.Generator().manual_seed(seed))
+    weights = models.ranker(features, hidden, torch.Generator().manual_seed(seed))
     x, acted = rng.normal(size=(items, features)), rng.permutation(np.arange(items) < items // 2)
     learner = Pointwise(epochs, lr=0.01)
     change = learner.update(weights, torch.from_numpy(x), torch.from_numpy(acted).double())
-    return handing_out.challenge(weights, x, acted, change, learner, defence, seed)
+    return client_challenge.challenge(weights, x, acted, change, learner, defence, seed)
 
 
 @cache
@@ -66,11 +68,11 @@ def recommended(l1: float = 0.0) -> tuple[Game, ...]:
 def searched(queries: int, hidden: int, seed: int, defence: UpdateDefence = NONE) -> Game:
     """A user of a search engine that hands out noise."""
     world = Searching(
-        letor.synthetic(30, 20, np.random.default_rng(0)),
-        clicks.published("informational", 3),
+        ranking.synthetic(30, 20, np.random.default_rng(0)),
+        click_models.published("informational", 3),
         manipulate=lambda x, rng: rng.normal(0, 0.1, x.shape),
     )
-    weights = rankers.ranker(20, hidden, torch.Generator().manual_seed(seed))
+    weights = models.ranker(20, hidden, torch.Generator().manual_seed(seed))
     return world.challenge(weights, queries, defence, np.random.default_rng(seed))
 
 
@@ -105,7 +107,7 @@ def test_theorem_1_full_rank_gives_the_exact_interactions(
         assert between <= share * objective(one) + (1 - share) * objective(other) + 1e-12
     if np.linalg.matrix_rank(affine.matrix) < items:
         return  # a hidden layer that is off for an item
-    found = raifle_linear.closed_form(affine, update)
+    found = linear.closed_form(affine, update)
     if found.condition < 1e8:
         np.testing.assert_allclose(found.value, game.truth.acted, atol=1e-6)
         assert attacked(game).f1 == 1.0
@@ -184,7 +186,7 @@ def test_rehearsals_find_the_way_that_acting_on_an_item_moves_it() -> None:
     view = UpdateView("0", (Round(0, "update", sent, {}),), inputs=sent["items"], learner=learner)
     moved = (acted[:, None] - 0.3) * ways
     user = SimulatedUser(learner, view, "items")
-    along = raifle_embedding.along_rehearsals(moved, user, rng)
+    along = embedding.along_rehearsals(moved, user, rng)
     np.testing.assert_array_equal(along > 0, acted)
 
 

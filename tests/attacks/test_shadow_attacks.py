@@ -7,14 +7,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from divulge import auditing, catalog, controls
-from divulge.attacks import rmia, shadow_answers, stand_ins
-from divulge.attacks.calibrated import Calibrated
-from divulge.attacks.lira import LiRA
-from divulge.attacks.rmia import RMIA
-from divulge.attacks.shadow import Shadow
-from divulge.attacks.shadow_stack import ShadowStack
-from divulge.controls import fewest_covered
+from divulge.attacks import catalog
+from divulge.attacks.membership import rmia
+from divulge.attacks.membership.calibrated import Calibrated
+from divulge.attacks.membership.lira import LiRA
+from divulge.attacks.membership.rmia import RMIA
+from divulge.attacks.membership.shadow import Shadow
+from divulge.attacks.membership.shadow_stack import features
+from divulge.attacks.membership.shadow_stack.attack import ShadowStack
+from divulge.attacks.shared import shadow_scores
+from divulge.audits import attempt, controls
+from divulge.audits.controls import fewest_covered
 from divulge.core import MembershipAttack, ModelView, Need, PoolAnswers, Shadows
 from divulge.errors import DataError, NotApplicable
 from divulge.metrics import membership
@@ -22,7 +25,7 @@ from divulge.metrics import membership
 from .. import naive_shadows, table, worlds
 
 ATTACKS = tuple(catalog.attack(name) for name in catalog.SHADOW_ATTACKS)
-each = pytest.mark.parametrize("attack", ATTACKS, ids=auditing.label)
+each = pytest.mark.parametrize("attack", ATTACKS, ids=attempt.label)
 
 
 def rng() -> np.random.Generator:
@@ -123,9 +126,9 @@ def test_blocks_and_storage_change_nothing(
         np.save(tmp_path / f"{i}.npy", phi if order == "C" else np.ascontiguousarray(phi.T))
         on_disk = np.load(tmp_path / f"{i}.npy", mmap_mode="r")
         mapped.append(on_disk if order == "C" else on_disk.T)
-    monkeypatch.setattr(shadow_answers, "BLOCK", 2 * worlds.SHADOWS * 7)
+    monkeypatch.setattr(shadow_scores, "BLOCK", 2 * worlds.SHADOWS * 7)
     far = with_shadows(view, phi=mapped[0], augmented_phi=tuple(mapped[1:]))
-    blocks = list(shadow_answers.blocks(far.shadows))  # type: ignore[arg-type]
+    blocks = list(shadow_scores.blocks(far.shadows))  # type: ignore[arg-type]
     assert {len(block.member) for block in blocks[:-1]} == {7}
     np.testing.assert_array_equal(attack(far, rng()).score, whole)
 
@@ -149,13 +152,11 @@ def test_what_others_say_holds_no_trace_of_the_one_that_plays() -> None:
         other_phi, other_member = phi.copy(), member.copy()
         other_phi[:, k], other_member[:, k] = 9 * r.normal(size=500), ~member[:, k]
         sums = [
-            stand_ins.all_but_one(shadow_answers.Block(slice(0, 500), (p,), m)).column(
-                k, slice(None)
-            )
+            features.all_but_one(shadow_scores.Block(slice(0, 500), (p,), m)).column(k, slice(None))
             for p, m in ((phi, member), (other_phi, other_member))
         ]
-        usual = stand_ins.Norm(1.0, 1.0, 1.0)
-        seen = [stand_ins.features(phi[:, k], of, usual) for of in sums]
+        usual = features.Norm(1.0, 1.0, 1.0)
+        seen = [features.features(phi[:, k], of, usual) for of in sums]
         np.testing.assert_array_equal(seen[0], seen[1])
 
 
@@ -163,7 +164,7 @@ def test_sums_of_the_others_agree_with_their_naive_twin() -> None:
     view = worlds.leaky().view
     assert view.shadows is not None
     phi, member = view.shadows.phi, view.shadows.member
-    sides = stand_ins.all_but_one(shadow_answers.Block(slice(0, len(phi)), (phi,), member))
+    sides = features.all_but_one(shadow_scores.Block(slice(0, len(phi)), (phi,), member))
     compared = 0
     for k in range(worlds.SHADOWS):
         inside, outside = sides.column(k, slice(None))
@@ -303,8 +304,8 @@ def test_shadow_reads_the_class_and_not_the_record() -> None:
     score = Shadow()(view, rng()).score
     again = Shadow()(with_shadows(view, reference_phi=view.shadows.reference_phi + 1), rng()).score  # type: ignore[union-attr]
     np.testing.assert_array_equal(score, again)
-    phi = shadow_answers.answers(view).target[0]
-    fold = shadow_answers.places(shadow_answers.answers(view).blocks()) % 3
+    phi = shadow_scores.answers(view).target[0]
+    fold = shadow_scores.places(shadow_scores.answers(view).blocks()) % 3
     for part in range(3):
         for label in range(worlds.CLASSES):
             here = (fold == part) & (view.records.y == label)
@@ -319,7 +320,7 @@ def test_offline_shadow_learns_from_the_pool() -> None:
     challenge = worlds.leaky()
     with pytest.raises(NotApplicable, match="were not asked about these"):
         Shadow()(offline(challenge.view), rng())
-    found = auditing.run(
+    found = attempt.run(
         dataclasses.replace(challenge, view=offline(challenge.view, pool_of(1))), Shadow()
     ).finding
     assert found.metrics["auc"].low > 0.5

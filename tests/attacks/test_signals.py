@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from divulge.attacks import signals
-from divulge.attacks.signals import SMALLEST, Labels, Probabilities, SignalName, by_class, compute
 from divulge.core import ModelView, Need, Records
 from divulge.errors import SpecError
+from divulge.metrics import signals
+from divulge.metrics.signals import SMALLEST, Labels, Probabilities, SignalName, by_class, compute
 
 NAMES: tuple[SignalName, ...] = get_args(SignalName)
 LABEL_AWARE: tuple[SignalName, ...] = ("loss", "modified_entropy", "margin", "scaled_logit")

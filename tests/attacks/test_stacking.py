@@ -8,15 +8,18 @@ import numpy as np
 import pytest
 from scipy import special
 
-from divulge import catalog
-from divulge.attacks import assignment, federated_baselines, stacking
-from divulge.attacks.stacking import Stacking
-from divulge.attacks.threshold import Threshold
+from divulge.attacks import catalog
+from divulge.attacks.assignment import baselines
+from divulge.attacks.assignment.stacking import attack
+from divulge.attacks.assignment.stacking.attack import Stacking
+from divulge.attacks.membership.threshold import Threshold
+from divulge.attacks.shared import decision as shared_decision
 from divulge.core import NOBODY, ModelView
 from divulge.errors import NotApplicable, SpecError
 from divulge.metrics import assignment as metrics
 from divulge.metrics import membership
-from tests import federations
+
+from .. import federations
 
 pytest.importorskip("xgboost")
 pytest.importorskip("torch")
@@ -36,14 +39,14 @@ def test_the_rule_reproduces_every_published_decision(tier: str) -> None:
     score = np.array([[float(row[f"pred{k}"]) for k in range(1, 5)] for row in rows])
     decision = np.array([int(row["prediction"]) for row in rows])
     assert len(rows) == 73
-    guess = assignment.rule(score, np.arange(3)) + 1
+    guess = shared_decision.rule(score, np.arange(3)) + 1
     guess[score[:, 3] == 1] = 4  # the colluding client knows its own
     np.testing.assert_array_equal(guess, decision)
 
 
 def test_the_rule_by_hand() -> None:
     score = np.array([[0.9, 0.1], [0.5, 0.5], [0.1, 0.2], [0.1, 0.8], [0.0, 0.0]])
-    guess = assignment.rule(score, np.arange(2), percentile=50.0, dominance=1.5)
+    guess = shared_decision.rule(score, np.arange(2), percentile=50.0, dominance=1.5)
     np.testing.assert_array_equal(guess, [0, NOBODY, NOBODY, 1, NOBODY])
 
 
@@ -56,13 +59,13 @@ def lessons() -> tuple[np.ndarray, np.ndarray]:
 def adapted_to(weight: float) -> tuple[np.ndarray, np.ndarray, float]:
     """Log odds before and after boosting on non-members with about this sum of p (1 - p)."""
     x, member = lessons()
-    meta = stacking._boosted(x, member, seed=0)
-    p = stacking._predicted(meta, x)
+    meta = attack._boosted(x, member, seed=0)
+    p = attack._predicted(meta, x)
     order = np.argsort(p * (1 - p))
     total = np.cumsum((p * (1 - p))[order])
     known = order[: np.searchsorted(total, weight)]
-    adapted = stacking._boosted(x[known], np.zeros(len(known), bool), seed=1, onto=meta)
-    after = stacking._predicted(adapted, x)
+    adapted = attack._boosted(x[known], np.zeros(len(known), bool), seed=1, onto=meta)
+    after = attack._predicted(adapted, x)
     return special.logit(p), special.logit(after), float((p * (1 - p))[known].sum())
 
 
@@ -115,7 +118,7 @@ def test_repeats_itself() -> None:
 
 def test_variance_lira_is_a_loss_threshold() -> None:
     view = federations.made(2).challenge.view
-    guess = federated_baselines.VarianceLiRA()(view, rng())
+    guess = baselines.VarianceLiRA()(view, rng())
     assert guess.score is not None
     loss = Threshold("loss")(ModelView(view.targets[0], view.records), rng()).score
     order = np.argsort(loss)
@@ -124,14 +127,14 @@ def test_variance_lira_is_a_loss_threshold() -> None:
 
 def test_nobody_is_the_constant_answer() -> None:
     made = federations.made(3)
-    guess = federated_baselines.Nobody()(made.challenge.view, rng())
+    guess = baselines.Nobody()(made.challenge.view, rng())
     best = metrics.best_constant(made.challenge.truth, made.challenge.view.collusion.records)
     assert metrics.accuracy(guess, made.challenge.truth) == best
 
 
 def test_the_confidence_rule_by_hand() -> None:
     view = federations.made(4).challenge.view
-    guess = federated_baselines.ConfidenceRule()(view, rng())
+    guess = baselines.ConfidenceRule()(view, rng())
     said = [target.predict(view.records.x) for target in view.targets[:2]]
     norm = [t.predict(e.x) for t, e in zip(view.targets, view.external, strict=True)]
     for i in np.flatnonzero(~view.collusion.records):

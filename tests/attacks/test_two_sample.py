@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from divulge.attacks import signals
-from divulge.attacks.two_sample import BINS, TwoSample, _binned
+from divulge.attacks.membership.two_sample import BINS, TwoSample, _binned
 from divulge.core import ModelView, Need, Records
 from divulge.errors import NotApplicable, SpecError
-from divulge.metrics import membership
+from divulge.metrics import membership, signals
 
 MEMBERS, OTHERS = 300, 300
 

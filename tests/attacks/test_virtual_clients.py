@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from divulge.attacks import share_regression, virtual_clients
+from divulge.attacks.composition.decaf import regression, shadow_clients
 
 
 @pytest.mark.parametrize("size", [513, 1024, 20_000])
 def test_sketches_keep_squared_distances_within_what_is_stated(size: int) -> None:
     rng = np.random.default_rng(size)
     pairs = rng.normal(size=(40, 2, size)) * rng.exponential(size=size)
-    sketch = virtual_clients._sketched
+    sketch = shadow_clients._sketched
     found = [((sketch(one) - sketch(other)) ** 2).sum() for one, other in pairs]
     exact = ((pairs[:, 0] - pairs[:, 1]) ** 2).sum(axis=1)
     # a sketch of w numbers errs by at most sqrt(2 / w) of a squared distance, in one deviation
@@ -21,7 +21,7 @@ def test_sketches_keep_squared_distances_within_what_is_stated(size: int) -> Non
 
 def test_narrow_tensors_are_kept_as_they_are() -> None:
     numbers = np.arange(512.0)
-    np.testing.assert_array_equal(virtual_clients._sketched(numbers), numbers)
+    np.testing.assert_array_equal(shadow_clients._sketched(numbers), numbers)
 
 
 def test_each_kind_counts_alike_and_what_never_changes_not_at_all() -> None:
@@ -29,8 +29,8 @@ def test_each_kind_counts_alike_and_what_never_changes_not_at_all() -> None:
     shares = rng.dirichlet(np.ones(3), 60)
     one, other = shares + rng.normal(0, 0.01, shares.shape), rng.normal(size=(60, 2))
     kinds, victims = (one, other), (one[:5] + 0.001, other[:5])
-    plain = share_regression.fit(kinds, shares, victims)
-    scaled = share_regression.fit(
+    plain = regression.fit(kinds, shares, victims)
+    scaled = regression.fit(
         (one, 1000 * other, np.ones((60, 4))),
         shares,
         (victims[0], 1000 * victims[1], np.zeros((5, 4))),
@@ -42,13 +42,13 @@ def test_clients_left_out_are_guessed_as_if_they_had_never_been_there() -> None:
     rng = np.random.default_rng(1)
     shares = rng.dirichlet(np.ones(3), 30)
     shown = (shares + rng.normal(0, 0.02, shares.shape),)
-    squares, _ = share_regression._distances(shown, shown)
-    fit = share_regression.fit(shown, shares, shown)
+    squares, _ = regression._distances(shown, shown)
+    fit = regression.fit(shown, shares, shown)
     middle, mean = squares.mean(), shares.mean(axis=0)
     errors = []
-    for width in share_regression._WIDTHS:
+    for width in regression._WIDTHS:
         kernel = np.exp(-0.5 * squares / (width**2 * middle))
-        for ridge in share_regression._RIDGES:
+        for ridge in regression._RIDGES:
             guesses = np.empty_like(shares)
             for k in range(30):
                 rest = np.arange(30) != k

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from divulge.core import Records
-from divulge.data.augment import WAYS, seen
+from divulge.data.augmentation import WAYS, seen
 from divulge.errors import DataError, SpecError
 
 IMAGE = np.arange(12).reshape(1, 1, 3, 4)

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from divulge.data.batches import kept
 from divulge.errors import SpecError, StoreError
+from divulge.reproduce.batches import kept
 
 ROWS = np.arange(20, dtype=np.uint8).reshape(10, 2)
 

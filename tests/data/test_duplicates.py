@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from divulge.audits.checks import duplicates
 from divulge.core import Records
-from divulge.data import duplicates
 from divulge.errors import DataError
 
 

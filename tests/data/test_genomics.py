@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from divulge.data import genomics, pickled
 from divulge.errors import DataError
-from tests import federations
+from divulge.reproduce.papers.nist import genomics
+
+from .. import federations
 
 
 def written(path: Path, value: Any, protocol: int = 4) -> Path:
@@ -26,7 +27,7 @@ TABLE = np.array([[0, 1, 1, 2], [1, 0, 0, 3]])
 @pytest.mark.parametrize("kind", ["f8", "f4", "i8", "u1", ">i4", "b1"])
 def test_reads_arrays_of_numbers(tmp_path: Path, kind: str, protocol: int) -> None:
     for table in (TABLE.astype(kind), np.asfortranarray(TABLE.astype(kind))):
-        found = pickled.records(written(tmp_path / "a.dat", table, protocol))
+        found = genomics.records(written(tmp_path / "a.dat", table, protocol))
         np.testing.assert_array_equal(found.x, table[:, :-1])
         np.testing.assert_array_equal(found.y, table[:, -1])
 
@@ -43,7 +44,7 @@ def test_runs_nothing(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     for value in (_Runs(mark), [_Runs(mark)], np.array([[_Runs(mark), 1]], dtype=object)):
         with pytest.raises(DataError, match="refused"):
-            pickled.records(written(tmp_path / "a.dat", value))
+            genomics.records(written(tmp_path / "a.dat", value))
     assert not mark.exists()
 
 
@@ -62,7 +63,7 @@ def test_runs_nothing(tmp_path: Path) -> None:
 )
 def test_refuses_what_is_no_table_of_numbers(tmp_path: Path, value: Any) -> None:
     with pytest.raises(DataError):
-        pickled.records(written(tmp_path / "a.dat", value))
+        genomics.records(written(tmp_path / "a.dat", value))
 
 
 def test_allocates_nothing_that_a_pickle_only_claims(tmp_path: Path) -> None:
@@ -72,7 +73,7 @@ def test_allocates_nothing_that_a_pickle_only_claims(tmp_path: Path) -> None:
     assert claimed != raw
     (tmp_path / "a.dat").write_bytes(claimed[:2] + claimed[11:])  # without the frame's length
     with pytest.raises(DataError, match="refused"):
-        pickled.records(tmp_path / "a.dat")
+        genomics.records(tmp_path / "a.dat")
 
 
 @pytest.mark.parametrize("cut", [0, 1, 20, 60])
@@ -80,9 +81,9 @@ def test_refuses_damaged_files(tmp_path: Path, cut: int) -> None:
     path = written(tmp_path / "a.dat", TABLE)
     path.write_bytes(path.read_bytes()[:cut])
     with pytest.raises(DataError):
-        pickled.records(path)
+        genomics.records(path)
     with pytest.raises(DataError, match="there is none"):
-        pickled.records(tmp_path / "b.dat")
+        genomics.records(tmp_path / "b.dat")
 
 
 def archive(folder: Path, members: Any = (1,)) -> Path:

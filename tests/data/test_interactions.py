@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from divulge.data import interactions, letor, lines
+from divulge.data import interactions, lines, ranking
 from divulge.errors import DataError
 
 
@@ -32,7 +32,7 @@ def test_steam_has_its_published_size() -> None:
 
 
 def test_mq2008_has_its_published_size() -> None:
-    found = letor.read(real("letor-mq2008/Fold1-train.txt.xz"))
+    found = ranking.read(real("letor-mq2008/Fold1-train.txt.xz"))
     assert (found.count, found.x.shape) == (471, (9630, 46))
     assert np.bincount(found.relevance).tolist() == [7820, 1223, 587]
 
@@ -82,10 +82,10 @@ def test_damaged_and_huge_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="at most 100 bytes"):
         list(lines.read(path, largest=100))
     with pytest.raises(DataError, match="there is none"):
-        letor.read(tmp_path / "nothing.txt")
+        ranking.read(tmp_path / "nothing.txt")
     (tmp_path / "raw").write_bytes(b"\xff\xfe")
     with pytest.raises(DataError, match="damaged"):
-        letor.read(tmp_path / "raw")
+        ranking.read(tmp_path / "raw")
 
 
 @pytest.mark.parametrize(
@@ -108,17 +108,17 @@ def test_odd_queries_are_refused(tmp_path: Path, text: str, message: str) -> Non
     path = tmp_path / "train.txt"
     path.write_text(text)
     with pytest.raises(DataError, match=message):
-        letor.read(path)
+        ranking.read(path)
 
 
 def test_queries_keep_their_documents(tmp_path: Path) -> None:
     path = tmp_path / "train.txt"
     path.write_text("0 qid:8 1:1 2:5 #a\n2 qid:8 1:3 2:5\n1 qid:3 1:2 2:5 # b\n")
-    found = letor.read(path)
+    found = ranking.read(path)
     assert found.of_each() == [slice(0, 2), slice(2, 3)]
     scaled = found.standardised()
     np.testing.assert_allclose(scaled.x.std(axis=0), [1.0, 0.0])
-    twice = letor.joined([found, found])
+    twice = ranking.joined([found, found])
     assert (twice.count, len(twice.x)) == (4, 6)
 
 
@@ -127,7 +127,7 @@ def test_synthetic_stand_ins_have_the_shapes_they_promise() -> None:
     log = interactions.synthetic(30, 40, rng)
     assert len(log.of_each()) == 30
     assert all(1 <= len(items) == len(set(items)) <= 10 for items in log.of_each())
-    found = letor.synthetic(12, 6, rng)
+    found = ranking.synthetic(12, 6, rng)
     assert found.count == 12
     assert set(found.relevance) == {0, 1, 2}
 
@@ -135,10 +135,10 @@ def test_synthetic_stand_ins_have_the_shapes_they_promise() -> None:
 def test_wrong_numbers_are_refused() -> None:
     one = np.array([0])
     with pytest.raises(DataError, match="or others"):
-        letor.joined([])
+        ranking.joined([])
     with pytest.raises(DataError, match="item numbers from 0 to 0"):
         interactions.InteractionLog(one, one + 1, 1, 1)
     with pytest.raises(DataError, match="numbered from 0"):
-        letor.Queries(np.zeros((1, 2)), one, one + 1)
+        ranking.Queries(np.zeros((1, 2)), one, one + 1)
     with pytest.raises(DataError, match="got none"):
-        letor.Queries(np.zeros((0, 2)), one[:0], one[:0])
+        ranking.Queries(np.zeros((0, 2)), one[:0], one[:0])

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from divulge.core import ClientContext, ServerView, Update, UpdateDefence
-from divulge.defences import exchange
+from divulge.defences.updates import protocol
 
 WEIGHTS: Update = {
     "layer.weight": np.zeros((3, 4), np.float32),
@@ -27,7 +27,7 @@ def update(seed: int, like: Update = WEIGHTS, size: float = 1.0) -> Update:
 def begin(
     defence: UpdateDefence, clients: int = 3, number: int = 1, seed: int = 0, like: Update = WEIGHTS
 ) -> dict[int, ClientContext]:
-    return exchange.begin(defence, number, like, dict.fromkeys(range(clients), 1.0), seed)
+    return protocol.begin(defence, number, like, dict.fromkeys(range(clients), 1.0), seed)
 
 
 def play(
@@ -35,6 +35,6 @@ def play(
 ) -> ServerView:
     """One round in which everybody sends."""
     like = next(iter(updates.values()))
-    contexts = exchange.begin(defence, number, like, dict.fromkeys(updates, 1.0), seed)
-    messages = [exchange.send(defence, updates[client], contexts[client]) for client in updates]
-    return exchange.receive(defence, messages, next(iter(contexts.values())).round)
+    contexts = protocol.begin(defence, number, like, dict.fromkeys(updates, 1.0), seed)
+    messages = [protocol.send(defence, updates[client], contexts[client]) for client in updates]
+    return protocol.receive(defence, messages, next(iter(contexts.values())).round)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from divulge.core import ClientUpdates, Guarantee, ServerView, Update, UpdateDefence, UpdateSum
-from divulge.defences import exchange
+from divulge.defences.updates import protocol
 from divulge.errors import DataError
 
 from . import rounds
@@ -81,7 +81,7 @@ def refuses_what_is_not_finite(defence: UpdateDefence) -> None:
         update = copy.deepcopy(dict(rounds.update(0)))
         update["layer.bias"][1] = bad
         with pytest.raises(DataError, match=r"layer\.bias.*NaN or infinity in 1 of 3"):
-            exchange.send(defence, update, rounds.begin(defence)[0])
+            protocol.send(defence, update, rounds.begin(defence)[0])
         if defence.name not in ("none", "chain"):
             with pytest.raises(DataError, match="finite"):
                 defence.on_client(update, rounds.begin(defence)[0])
@@ -90,14 +90,14 @@ def refuses_what_is_not_finite(defence: UpdateDefence) -> None:
 def refuses_an_empty_update(defence: UpdateDefence) -> None:
     for empty in ({}, {"nothing": np.zeros((0, 2))}):
         with pytest.raises(DataError, match="empty"):
-            exchange.send(defence, empty, rounds.begin(defence, like=empty)[0])
+            protocol.send(defence, empty, rounds.begin(defence, like=empty)[0])
 
 
 def refuses_other_types(defence: UpdateDefence) -> None:
     for kind in (np.int64, np.complex128, object):
         update = {name: value.astype(kind) for name, value in rounds.update(0).items()}
         with pytest.raises(DataError, match="of floating point"):
-            exchange.send(defence, update, rounds.begin(defence)[0])
+            protocol.send(defence, update, rounds.begin(defence)[0])
 
 
 def survives_extremes(defence: UpdateDefence) -> None:

@@ -6,7 +6,7 @@ import dp_accounting
 import pytest
 from scipy import optimize, stats
 
-from divulge.defences.accounting import epsilon_of, noise_for
+from divulge.defences.training.dp_sgd.accounting import epsilon_of, noise_for
 from divulge.errors import SpecError
 
 DELTA = 1e-5

@@ -13,15 +13,17 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import divulge
-from divulge import catalog, listing
+from divulge.attacks import catalog as attacks_catalog
+from divulge.cli import listing
 from divulge.core import AnswerDefence, Finding, Need
-from divulge.defences.answer_noise import AnswerNoise
-from divulge.defences.coarse import Rounding, TopOne
-from divulge.defences.defended import Defended
-from divulge.defences.temperature import Temperature
+from divulge.defences import catalog
+from divulge.defences.answers.coarse import Rounding, TopOne
+from divulge.defences.answers.noise import AnswerNoise
+from divulge.defences.answers.temperature import Temperature
 from divulge.errors import SpecError
-from divulge.targets.answers import offers, to_probabilities
+from divulge.targets.defended import Defended
 from divulge.targets.function import FunctionTarget
+from divulge.targets.outputs import offers, to_probabilities
 
 from .. import memorising
 
@@ -199,7 +201,7 @@ def audited(answers: AnswerDefence | None, *attacks: str) -> tuple[Finding, ...]
         answers=answers,
         shadows=8,
         train=memorising.train,
-        attacks=[catalog.attack(name) for name in attacks],
+        attacks=[attacks_catalog.attack(name) for name in attacks],
     )
     return found.findings
 
@@ -226,7 +228,7 @@ def test_models_in_turn_answer_behind_it_too() -> None:
         records=RECORDS,
         models=3,
         answers=TopOne(),
-        attacks=[catalog.attack("gap"), catalog.attack("calibrated")],
+        attacks=[attacks_catalog.attack("gap"), attacks_catalog.attack("calibrated")],
     )
     gap, calibrated = found.findings
     assert gap.metrics["auc"].value > 0.5

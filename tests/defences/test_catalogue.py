@@ -6,9 +6,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from divulge import catalog, listing
+from divulge.cli import listing
 from divulge.core import ClientContext, Update, UpdateDefence
-from divulge.defences.compose import chain
+from divulge.defences import catalog
+from divulge.defences.updates.compose import chain
 from divulge.errors import DataError, SpecError
 
 from . import table

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from divulge.core import ClientContext, RoundContext, ServerView, Update, UpdateDefence, UpdateSum
-from divulge.defences.compose import chain, none
-from divulge.defences.compress import Sign, TopK
-from divulge.defences.local_noise import LocalNoise
-from divulge.defences.secure_sum import SecureSum
+from divulge.defences.updates.compose import chain, none
+from divulge.defences.updates.compression import Sign, TopK
+from divulge.defences.updates.local_dp import LocalNoise
+from divulge.defences.updates.secure_aggregation import SecureSum
 from divulge.errors import SpecError
 
 from . import rounds, table

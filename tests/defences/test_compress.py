@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
 from divulge.core import Update
-from divulge.defences.compress import Sign, TopK
+from divulge.defences.updates.compression import Sign, TopK
 
 from . import rounds
 

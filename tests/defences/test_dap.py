@@ -9,12 +9,12 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from divulge.core import Records
-from divulge.defences import discriminator as discriminators
-from divulge.defences.dap import DAP
-from divulge.defences.misleading import Misleading
+from divulge.defences.training.dap import discriminator as discriminators
+from divulge.defences.training.dap.loss import Misleading
+from divulge.defences.training.dap.trainer import DAP
 from divulge.errors import DataError, TargetError
-from divulge.training.loop import Job
-from divulge.training.pool import Tensors
+from divulge.training.engine.loop import Job
+from divulge.training.engine.tensors import Tensors
 
 from . import trained_table as table
 

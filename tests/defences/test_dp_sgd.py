@@ -13,10 +13,9 @@ from scipy.special import softmax
 from torch import nn
 
 from divulge.core import Private, Records, Target, Trainer
-from divulge.defences.accounting import epsilon_of
-from divulge.defences.dp_sgd import DPSGD
-from divulge.defences.noisy_steps import Clipping
-from divulge.defences.per_record import layer_norm
+from divulge.defences.training.dp_sgd.accounting import epsilon_of
+from divulge.defences.training.dp_sgd.loop import Clipping, layer_norm
+from divulge.defences.training.dp_sgd.trainer import DPSGD
 from divulge.errors import DataError, SpecError, TargetError
 from divulge.metrics import membership
 from divulge.training.fleet import Fleet
@@ -257,7 +256,7 @@ def test_senseless_settings_are_refused(settings: dict[str, Any], said: str) -> 
 def test_an_unknown_way_of_clipping_is_refused_with_the_nearest_known_one() -> None:
     # in a process of its own: here the tests' type checker would refuse it first
     program = """
-from divulge.defences.dp_sgd import DPSGD
+from divulge.defences.training.dp_sgd.trainer import DPSGD
 from divulge.errors import SpecError
 from divulge.training.recipe import Recipe
 try:

@@ -8,7 +8,7 @@ SUBJECT = """
 import numpy as np
 from torch import nn
 from divulge import Records
-from divulge.defences.dp_sgd import DPSGD
+from divulge.defences.training.dp_sgd.trainer import DPSGD
 from divulge.training.recipe import Recipe
 
 rng = np.random.default_rng(0)

@@ -16,10 +16,10 @@ from jaxtyping import Float
 from scipy import special, stats
 from torch import nn
 
+from divulge._util.random import stream
 from divulge.core import Guarantee, Records
-from divulge.defences.dp_sgd import DPSGD
+from divulge.defences.training.dp_sgd.trainer import DPSGD
 from divulge.metrics.epsilon import epsilon_lower_bound
-from divulge.randomness import stream
 from divulge.training.recipe import Recipe
 
 pytest.importorskip("opacus")

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from divulge.core import ClientUpdates, Message, UpdateDefence
-from divulge.defences import exchange
-from divulge.defences.compose import none
-from divulge.defences.secure_sum import SecureSum
+from divulge.defences.updates import protocol
+from divulge.defences.updates.compose import none
+from divulge.defences.updates.secure_aggregation import SecureSum
 from divulge.errors import DataError, SpecError
 
 from . import rounds
@@ -47,49 +47,49 @@ HOSTILE: Mapping[str, tuple[Spoil, str]] = {
 def test_what_does_not_belong_to_the_round_is_refused(defence: UpdateDefence, spoil: str) -> None:
     change, message = HOSTILE[spoil]
     contexts = rounds.begin(defence)
-    sent = [exchange.send(defence, rounds.update(c), contexts[c]) for c in contexts]
-    exchange.receive(defence, sent, contexts[0].round)
+    sent = [protocol.send(defence, rounds.update(c), contexts[c]) for c in contexts]
+    protocol.receive(defence, sent, contexts[0].round)
     with pytest.raises(DataError, match=message):
-        exchange.receive(defence, change(sent), contexts[0].round)
+        protocol.receive(defence, change(sent), contexts[0].round)
 
 
 def test_a_message_that_is_not_finite_is_refused_by_name() -> None:
     contexts = rounds.begin(none())
-    sent = [exchange.send(none(), rounds.update(c), contexts[c]) for c in contexts]
+    sent = [protocol.send(none(), rounds.update(c), contexts[c]) for c in contexts]
     spoilt = values(lambda value: value * np.float32(np.nan))(sent)
     with pytest.raises(DataError, match="message of client 0 finite, got NaN"):
-        exchange.receive(none(), spoilt, contexts[0].round)
+        protocol.receive(none(), spoilt, contexts[0].round)
 
 
 def test_a_client_without_the_defence_is_noticed() -> None:
     masked, plain = rounds.begin(SecureSum()), rounds.begin(none())
     naked = dataclasses.replace(
-        exchange.send(none(), rounds.update(0), plain[0]),
-        session=exchange.session(masked[0].round),
+        protocol.send(none(), rounds.update(0), plain[0]),
+        session=protocol.session(masked[0].round),
     )
     with pytest.raises(DataError, match="client 0 masked, as uint64, got float32"):
-        exchange.receive(SecureSum(), [naked], masked[0].round)
+        protocol.receive(SecureSum(), [naked], masked[0].round)
 
 
 def test_a_client_checks_its_own_update_against_the_model_it_was_sent() -> None:
     other = {**rounds.update(0), "layer.bias": np.ones(4, np.float32)}
     with pytest.raises(DataError, match=r"update of client 0 of shape \(3,\), got \(4,\)"):
-        exchange.send(none(), other, rounds.begin(none())[0])
+        protocol.send(none(), other, rounds.begin(none())[0])
 
 
 def test_without_a_defence_the_server_sees_who_arrived() -> None:
     contexts = rounds.begin(none())
-    sent = [exchange.send(none(), rounds.update(c), contexts[c]) for c in (2, 0)]
-    view = exchange.receive(none(), sent, contexts[0].round)
+    sent = [protocol.send(none(), rounds.update(c), contexts[c]) for c in (2, 0)]
+    view = protocol.receive(none(), sent, contexts[0].round)
     assert isinstance(view, ClientUpdates)
     assert set(view.by_client) == {0, 2}
-    assert exchange.receive(none(), [], contexts[0].round) == ClientUpdates({})
+    assert protocol.receive(none(), [], contexts[0].round) == ClientUpdates({})
 
 
 def test_a_session_depends_on_all_that_is_known() -> None:
     context = rounds.begin(SecureSum())[0].round
     sessions = {
-        exchange.session(each)
+        protocol.session(each)
         for each in (
             context,
             dataclasses.replace(context, number=2),
@@ -111,9 +111,9 @@ def test_contexts_hold_the_secret_of_their_own_client_alone() -> None:
 @pytest.mark.parametrize("share", [0.0, -1.0, float("nan"), float("inf")])
 def test_shares_that_make_no_sense_are_refused(share: float) -> None:
     with pytest.raises(SpecError, match="share of client 1 above 0"):
-        exchange.begin(none(), 1, rounds.WEIGHTS, {0: 1.0, 1: share}, 0)
+        protocol.begin(none(), 1, rounds.WEIGHTS, {0: 1.0, 1: share}, 0)
 
 
 def test_a_round_without_participants_is_refused() -> None:
     with pytest.raises(SpecError, match="at least one participant"):
-        exchange.begin(none(), 1, rounds.WEIGHTS, {}, 0)
+        protocol.begin(none(), 1, rounds.WEIGHTS, {}, 0)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 from scipy import integrate, stats
 
-from divulge.defences import gaussian
-from divulge.defences.local_noise import LocalNoise
+from divulge.defences.updates import local_dp
+from divulge.defences.updates.local_dp import LocalNoise
 from divulge.errors import DataError, SpecError
 
 from . import rounds
@@ -69,7 +69,7 @@ def test_laplace_promises_epsilon_and_no_less_by_integration(epsilon: float) -> 
 def test_the_classic_formula_is_sound_and_noisier(epsilon: float, delta: float) -> None:
     classic = LocalNoise(epsilon, delta, 1.0, "gaussian")
     assert classic.scale == pytest.approx(2 * math.sqrt(2 * math.log(1.25 / delta)) / epsilon)
-    assert math.exp(gaussian.log_delta(epsilon, 2.0 / classic.scale)) <= delta
+    assert math.exp(local_dp.log_delta(epsilon, 2.0 / classic.scale)) <= delta
     assert classic.scale > LocalNoise(epsilon, delta, 1.0).scale
 
 
@@ -77,24 +77,24 @@ def test_the_classic_formula_is_sound_and_noisier(epsilon: float, delta: float) 
 @given(st.floats(-6, 6), st.floats(-300, -0.001))
 def test_calibration_and_accounting_undo_each_other(log_epsilon: float, log_delta: float) -> None:
     epsilon, delta = 10**log_epsilon, 10**log_delta
-    mu = gaussian.mu_of(epsilon, delta)
+    mu = local_dp.mu_of(epsilon, delta)
     # Differences of nearly equal Mills ratios lose up to four digits at the ends of these ranges;
     # ε also moves by the error of μ over how much μ depends on it.
-    assert gaussian.log_delta(epsilon, mu) == pytest.approx(math.log(delta), rel=1e-6, abs=1e-6)
-    step = abs(gaussian.mu_of(epsilon * 1.01, delta) / mu - 1) / 0.01
-    assert gaussian.epsilon_of(mu, delta) == pytest.approx(epsilon, rel=1e-9 / max(step, 1e-6))
+    assert local_dp.log_delta(epsilon, mu) == pytest.approx(math.log(delta), rel=1e-6, abs=1e-6)
+    step = abs(local_dp.mu_of(epsilon * 1.01, delta) / mu - 1) / 0.01
+    assert local_dp.epsilon_of(mu, delta) == pytest.approx(epsilon, rel=1e-9 / max(step, 1e-6))
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_exact_delta_is_that_of_the_accountant(epsilon: float) -> None:
     for mu in (0.5, 2.0, 20.0):
         theirs = dp_accounting.get_epsilon_gaussian(1 / mu, 1e-5)
-        assert gaussian.epsilon_of(mu, 1e-5) == pytest.approx(theirs, abs=1e-10, rel=1e-10)
+        assert local_dp.epsilon_of(mu, 1e-5) == pytest.approx(theirs, abs=1e-10, rel=1e-10)
 
 
 def test_so_much_noise_that_epsilon_is_zero() -> None:
-    assert gaussian.epsilon_of(1e-9, 1e-5) == 0.0
-    assert gaussian.log_delta(0.0, 1e-200) == pytest.approx(gaussian.SMALLEST, abs=1)
+    assert local_dp.epsilon_of(1e-9, 1e-5) == 0.0
+    assert local_dp.log_delta(0.0, 1e-200) == pytest.approx(local_dp.SMALLEST, abs=1)
 
 
 vectors = st_numpy.arrays(

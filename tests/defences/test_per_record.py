@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn.functional import layer_norm as reference
 
-from divulge.defences.per_record import layer_norm
+from divulge.defences.training.dp_sgd.loop import layer_norm
 
 
 def network() -> nn.Module:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from divulge.core import ClientContext, Message, RoundContext, Update, UpdateSum
-from divulge.defences import exchange
-from divulge.defences.secure_sum import OneTimeKey, SecureSum
+from divulge.defences.updates import protocol
+from divulge.defences.updates.secure_aggregation import OneTimeKey, SecureSum
 from divulge.errors import DataError, MissingExtra, SpecError
 
 from . import rounds
@@ -71,9 +71,9 @@ def test_the_sum_is_exact_at_both_ends_of_the_range() -> None:
 def test_the_sum_is_weighted_on_the_clients() -> None:
     updates = {client: rounds.update(client) for client in range(3)}
     shares = {0: 0.5, 1: 0.3, 2: 0.2}
-    contexts = exchange.begin(SUM, 1, rounds.WEIGHTS, shares, 0)
-    sent = [exchange.send(SUM, updates[client], contexts[client]) for client in shares]
-    view = exchange.receive(SUM, sent, contexts[0].round)
+    contexts = protocol.begin(SUM, 1, rounds.WEIGHTS, shares, 0)
+    sent = [protocol.send(SUM, updates[client], contexts[client]) for client in shares]
+    view = protocol.receive(SUM, sent, contexts[0].round)
     assert isinstance(view, UpdateSum)
     weighted = {
         client: {n: np.asarray(v.astype(np.float64) * shares[client]) for n, v in each.items()}
@@ -152,7 +152,7 @@ def test_two_messages_of_three_clients_do_not_give_away_the_third_ones_sum() -> 
 
 def one_round(clients: int = 4) -> tuple[list[Message], RoundContext]:
     contexts = rounds.begin(SUM, clients)
-    sent = [exchange.send(SUM, rounds.update(client), contexts[client]) for client in contexts]
+    sent = [protocol.send(SUM, rounds.update(client), contexts[client]) for client in contexts]
     return sent, contexts[0].round
 
 
@@ -163,7 +163,7 @@ def test_missing_clients_are_noticed_and_named(missing: set[int]) -> None:
     there = [message for message in sent if message.client not in missing]
     wanted = f"got none of {', '.join(map(str, sorted(missing)))}: "
     with pytest.raises(DataError, match=wanted):
-        exchange.receive(SUM, there, context)
+        protocol.receive(SUM, there, context)
 
 
 def flipped(sent: list[Message], bit: int) -> list[Message]:
@@ -177,13 +177,13 @@ def flipped(sent: list[Message], bit: int) -> list[Message]:
 def test_a_flipped_high_bit_is_noticed(bit: int) -> None:
     sent, context = one_round()
     with pytest.raises(DataError, match=r"expected a sum within 4 times 1024.*'temperature'"):
-        exchange.receive(SUM, flipped(sent, bit), context)
+        protocol.receive(SUM, flipped(sent, bit), context)
 
 
 @pytest.mark.parametrize("bit", [0, 30])
 def test_a_flipped_low_bit_is_not_noticed_and_moves_the_sum_by_its_worth(bit: int) -> None:
     sent, context = one_round()
-    views = [exchange.receive(SUM, each, context) for each in (sent, flipped(sent, bit))]
+    views = [protocol.receive(SUM, each, context) for each in (sent, flipped(sent, bit))]
     assert isinstance(views[0], UpdateSum)
     assert isinstance(views[1], UpdateSum)
     moved = abs(float(views[0].total["temperature"] - views[1].total["temperature"]))
@@ -195,7 +195,7 @@ def test_messages_of_other_keys_do_not_unmask() -> None:
     (sent, context), (other, _) = one_round(), one_round()
     mixed = [dataclasses.replace(other[0], session=sent[0].session), *sent[1:]]
     with pytest.raises(DataError, match="made with other keys"):
-        exchange.receive(SUM, mixed, context)
+        protocol.receive(SUM, mixed, context)
 
 
 def test_a_key_masks_one_update_only() -> None:
@@ -245,11 +245,11 @@ def test_clients_who_were_shown_different_keys_are_noticed_by_an_honest_server()
     contexts = rounds.begin(SUM)
     shown = {**contexts[0].round.announced, 2: OneTimeKey().public}
     sent = [
-        exchange.send(SUM, rounds.update(0), with_announced(contexts[0], shown)),
-        *(exchange.send(SUM, rounds.update(c), contexts[c]) for c in (1, 2)),
+        protocol.send(SUM, rounds.update(0), with_announced(contexts[0], shown)),
+        *(protocol.send(SUM, rounds.update(c), contexts[c]) for c in (1, 2)),
     ]
     with pytest.raises(DataError, match="another session"):
-        exchange.receive(SUM, sent, contexts[0].round)
+        protocol.receive(SUM, sent, contexts[0].round)
 
 
 def test_what_is_out_of_range_is_refused_and_not_wrapped() -> None:
@@ -278,7 +278,7 @@ def test_settings_that_leave_no_room_are_refused(limit: float, bits: int) -> Non
 
 def test_a_sum_cannot_be_unmasked_twice() -> None:
     sent, context = one_round()
-    view = exchange.receive(SUM, sent, context)
+    view = protocol.receive(SUM, sent, context)
     with pytest.raises(DataError, match="unmask once"):
         SUM.on_server(view, context)
 

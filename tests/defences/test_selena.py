@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from divulge._util.random import stream
 from divulge.core import Records
-from divulge.defences.selena import SELENA, _SoftLabels
+from divulge.defences.training.selena import SELENA, _SoftLabels
 from divulge.errors import DataError
-from divulge.randomness import stream
+from divulge.training.engine.loop import Job
+from divulge.training.engine.tensors import Tensors
 from divulge.training.fleet import Fleet
-from divulge.training.loop import Job
-from divulge.training.pool import Tensors
 
 from . import trained_table as table
 

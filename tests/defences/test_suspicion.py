@@ -9,12 +9,17 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from divulge.defences.discriminator import Discriminator, Samples, Taught, evidence, trained
-from divulge.defences.misleading import Misleading
-from divulge.defences.suspicion import Suspicion
-from divulge.training import loop
-from divulge.training.loop import Job
-from divulge.training.pool import Arrays
+from divulge.defences.training.dap.discriminator import (
+    Discriminator,
+    Samples,
+    Taught,
+    evidence,
+    trained,
+)
+from divulge.defences.training.dap.loss import Misleading, Suspicion
+from divulge.training.engine import loop
+from divulge.training.engine.loop import Job
+from divulge.training.engine.tensors import Arrays
 
 from . import trained_table as table
 

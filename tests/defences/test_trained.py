@@ -10,10 +10,10 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from divulge import catalog
 from divulge.core import Records, Target
-from divulge.defences.regularise import Dropping
-from divulge.defences.trained import Trained
+from divulge.defences import catalog
+from divulge.defences.training.base import Trained
+from divulge.defences.training.regularise import Dropping
 from divulge.errors import SpecError
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe

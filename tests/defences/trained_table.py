@@ -9,8 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from divulge import auditing, catalog
+from divulge.attacks import catalog as attacks_catalog
+from divulge.audits import attempt
 from divulge.core import Challenge, Membership, ModelView, Records, Target, Trainer
+from divulge.defences import catalog
 from divulge.errors import DataError, SpecError
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe
@@ -134,5 +136,5 @@ def leak(trainer: Trainer) -> float:
     found = []
     for target, subset in zip(trainer.many(pool, subsets, range(4)), subsets, strict=True):
         challenge = Challenge(ModelView(target, pool), Membership(subset))
-        found.append(auditing.run(challenge, catalog.attack("threshold"), 0).finding)
+        found.append(attempt.run(challenge, attacks_catalog.attack("threshold"), 0).finding)
     return float(np.mean([finding.metrics["auc"].value for finding in found]))

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+from divulge._util.random import stream
 from divulge.core import Records
-from divulge.randomness import stream
 from divulge.training.recipe import Recipe, Rows
 
 State = dict[str, torch.Tensor]

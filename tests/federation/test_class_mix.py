@@ -5,14 +5,15 @@ import dataclasses
 import numpy as np
 import pytest
 
-from divulge.attacks.decaf import Decaf
-from divulge.attacks.label_counts import LabelCounts
+from divulge.attacks.composition.decaf.attack import Decaf
+from divulge.attacks.composition.label_counts import LabelCounts
 from divulge.core import LocalTraining
 from divulge.errors import DataError
-from divulge.federation.class_mix import ClassMix, InferredMix
-from divulge.federation.outgoing import Outgoing
-from divulge.last_layer import shares_of_biases
-from tests.attacks import federations
+from divulge.federation.client_checks.base import Outgoing
+from divulge.federation.client_checks.composition import ClassMix, InferredMix
+from divulge.federation.output_layer import shares_of_biases
+
+from ..attacks import federations
 
 CLASSES, FEATURES = 10, 20
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from divulge import federate_spec, federating
-from divulge.cli import main
+from divulge.cli.main import main
 from divulge.errors import SpecError
-from divulge.federation.transcript import Transcript
+from divulge.federation import config, from_config
+from divulge.federation.transcript.reader import Transcript
 
 SUBJECT = """
 import numpy as np
@@ -116,7 +116,7 @@ def test_clients_are_dealt_what_the_settings_say(
     settings: Path, clients: str, sizes: list[int]
 ) -> None:
     changed(settings, "count = 4", clients)
-    federation = federating.load(federate_spec.read(settings), settings.parent)
+    federation = from_config.load(config.read(settings), settings.parent)
     assert [len(rows) for rows in federation.clients] == sizes
     if "classes" in clients:
         labels = [np.bincount(federation.pool.y[rows], minlength=3) for rows in federation.clients]
@@ -127,7 +127,7 @@ def test_defences_stand_in_the_order_in_which_they_are_passed(settings: Path) ->
     noise = '[[defences]]\nname = "local-noise"\nepsilon = 5.0\ndelta = 1e-5\nclip = 1.0\n'
     with settings.open("a") as file:
         file.write(noise + '[[defences]]\nname = "secure-sum"\n')
-    federation = federating.load(federate_spec.read(settings), settings.parent)
+    federation = from_config.load(config.read(settings), settings.parent)
     assert [part.name for part in federation.defence.parts] == ["local-noise", "secure-sum"]  # type: ignore[attr-defined]
     assert federated(settings, "--run", settings.parent / "t").exit_code == 0
     assert Transcript.open(settings.parent / "t").rounds[0].masked is not None
@@ -216,7 +216,7 @@ def test_what_is_wrong_is_said_in_one_line(
 def test_unknown_keys_of_each_section_name_the_nearest_one(settings: Path) -> None:
     changed(settings, "[data]", "[data]\ntets = 1")
     with pytest.raises(SpecError, match=r"'data\.tets': did you mean 'test'"):
-        federate_spec.read(settings)
+        config.read(settings)
 
 
 def inspected(*arguments: object) -> Result:

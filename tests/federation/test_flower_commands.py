@@ -15,8 +15,9 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from divulge.federation.transcript import Transcript
-from tests.federation.flower_processes import Processes, free_ports
+from divulge.federation.transcript.reader import Transcript
+
+from .flower_processes import Processes, free_ports
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "flower.md").read_text(encoding="utf-8")

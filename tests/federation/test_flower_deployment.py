@@ -9,9 +9,10 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from divulge.federation.transcript import Transcript
-from tests.federation import toy_flower as toy
-from tests.federation.flower_processes import Processes, free_ports
+from divulge.federation.transcript.reader import Transcript
+
+from . import toy_flower as toy
+from .flower_processes import Processes, free_ports
 
 PROJECT = """
 [project]
@@ -37,7 +38,7 @@ from flwr.app import ConfigRecord
 from flwr.serverapp import ServerApp
 from flwr.serverapp.strategy import FedAvg
 from divulge.federation.flower import Recorder
-from tests.federation import toy_flower as toy
+from . import toy_flower as toy
 
 app = ServerApp()
 
@@ -67,7 +68,7 @@ CLIENT = """
 import time
 from pathlib import Path
 from flwr.clientapp import ClientApp
-from tests.federation import toy_flower as toy
+from . import toy_flower as toy
 
 app = ClientApp()
 

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("flwr")
 
 from divulge.federation.flower import run_in_process
-from divulge.federation.transcript import Transcript
+from divulge.federation.transcript.reader import Transcript
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower"
 PROJECT = tomllib.loads((EXAMPLE / "pyproject.toml").read_text(encoding="utf-8"))

@@ -20,7 +20,8 @@ from flwr.serverapp.strategy import Result
 
 from divulge.errors import SpecError
 from divulge.federation.flower import InProcessGrid, run_in_process
-from tests.federation import toy_flower as toy
+
+from . import toy_flower as toy
 
 
 def ran(**settings: Any) -> Result:

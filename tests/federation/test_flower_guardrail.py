@@ -12,12 +12,13 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordD
 from flwr.serverapp import Grid, ServerApp
 
 from divulge.core import LocalTraining
-from divulge.defences.local_noise import LocalNoise
+from divulge.defences.updates.local_dp import LocalNoise
 from divulge.errors import DataError, SpecError
-from divulge.federation.class_mix import ClassMix
+from divulge.federation.client_checks.base import Outgoing
+from divulge.federation.client_checks.composition import ClassMix
 from divulge.federation.flower import Guardrail, run_in_process
-from divulge.federation.outgoing import Outgoing
-from tests.federation import toy_flower as toy
+
+from . import toy_flower as toy
 
 
 class Fixed:

@@ -27,9 +27,10 @@ from flwr.serverapp.strategy import (
 from divulge.core import LocalTraining
 from divulge.errors import DataError, StoreError
 from divulge.federation.flower import Recorder, run_in_process
-from divulge.federation.transcript import Transcript
-from divulge.federation.writer import Writer
-from tests.federation import toy_flower as toy
+from divulge.federation.transcript.reader import Transcript
+from divulge.federation.transcript.writer import Writer
+
+from . import toy_flower as toy
 
 
 class Spy(FedAvg):

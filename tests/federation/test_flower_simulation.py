@@ -13,14 +13,15 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg, Result
 
+from divulge._util.random import stream
+from divulge.federation.fedavg import Federation
 from divulge.federation.flower import Recorder, run_in_process
 from divulge.federation.partition import dirichlet
-from divulge.federation.playing import simulate
-from divulge.federation.simulation import Federation
-from divulge.federation.transcript import Transcript
-from divulge.randomness import stream
+from divulge.federation.simulation import simulate
+from divulge.federation.transcript.reader import Transcript
 from divulge.training.recipe import Recipe
-from tests.federation import naive
+
+from . import naive
 
 ROUNDS = 3
 POOL = naive.blobs(300)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from divulge.core import Guarantee, MaskedSum, Received, Round
-from divulge.federation.inspection import Inspection, inspect
-from divulge.federation.layout import Header
-from divulge.federation.transcript import Transcript
-from divulge.federation.writer import Writer
+from divulge.federation.transcript.inspect import Inspection, inspect
+from divulge.federation.transcript.layout import Header
+from divulge.federation.transcript.reader import Transcript
+from divulge.federation.transcript.writer import Writer
 
 HEADER = Header("t", "weights", {"w": (2,), "steps": ()})
 SENT = {"w": np.zeros(2, np.float32), "steps": np.array(0)}

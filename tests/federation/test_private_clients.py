@@ -11,16 +11,16 @@ from dp_accounting import pld
 from torch import nn
 
 from divulge.core import Guarantee, Records
-from divulge.defences.compress import TopK
-from divulge.defences.dp_sgd import DPSGD
-from divulge.defences.local_noise import LocalNoise
-from divulge.defences.per_record import layer_norm
-from divulge.defences.secure_sum import SecureSum
+from divulge.defences.training.dp_sgd.loop import layer_norm
+from divulge.defences.training.dp_sgd.trainer import DPSGD
+from divulge.defences.updates.compression import TopK
+from divulge.defences.updates.local_dp import LocalNoise
+from divulge.defences.updates.secure_aggregation import SecureSum
 from divulge.errors import SpecError
+from divulge.federation.fedavg import Federation
 from divulge.federation.partition import iid
-from divulge.federation.playing import simulate
 from divulge.federation.server import accuracy
-from divulge.federation.simulation import Federation
+from divulge.federation.simulation import simulate
 from divulge.training.recipe import Recipe
 
 DELTA = 1e-5

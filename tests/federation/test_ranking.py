@@ -10,17 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from divulge.core import Learner, LinearisedLearner, UpdateDefence
-from divulge.data import interactions, letor
+from divulge.data import interactions, ranking
 from divulge.errors import SpecError
-from divulge.federation import clicks, rankers
-from divulge.federation.ranking import Pairwise, Pointwise, laplacian
-from divulge.federation.recommender import ITEMS, NeuralCF
-from divulge.federation.recommending import Recommending
-from divulge.federation.searching import Searching
+from divulge.federation.recommender.model import ITEMS, NeuralCF
+from divulge.federation.recommender.users import Recommending
+from divulge.federation.search import click_models, models
+from divulge.federation.search.learners import Pairwise, Pointwise, laplacian
+from divulge.federation.search.users import Searching
 
 
 def ranker(hidden: int, features: int = 3, seed: int = 0) -> dict[str, torch.Tensor]:
-    return rankers.ranker(features, hidden, torch.Generator().manual_seed(seed))
+    return models.ranker(features, hidden, torch.Generator().manual_seed(seed))
 
 
 def flat(tensors: dict[str, torch.Tensor]) -> np.ndarray:
@@ -35,9 +35,9 @@ def pair_by_pair(
     weights: dict[str, torch.Tensor], x: torch.Tensor, clicked: list[float]
 ) -> np.ndarray:
     """The step of one query, as a sum over pairs with gradients by autograd."""
-    score = rankers.score(weights, x).tolist()
+    score = models.score(weights, x).tolist()
     leaves = {name: w.clone().requires_grad_() for name, w in weights.items()}
-    values = rankers.score(leaves, x)
+    values = models.score(leaves, x)
     names = sorted(leaves)
     gradient = [
         np.concatenate(
@@ -179,7 +179,7 @@ def test_each_learner_is_differentiable_in_the_interactions(learner: Learner) ->
 
 
 def test_clicks_follow_the_model_and_are_mixed() -> None:
-    model = clicks.ClickModel((0.3, 0.8), (0.5, 1.0))
+    model = click_models.ClickModel((0.3, 0.8), (0.5, 1.0))
     rng = np.random.default_rng(0)
     grades = np.array([0, 1, 0])
 
@@ -201,9 +201,9 @@ def test_clicks_follow_the_model_and_are_mixed() -> None:
     with pytest.raises(SpecError, match="none such"):
         model.draw(np.array([0]), rng)
     with pytest.raises(SpecError, match="4"):
-        clicks.published("navigational", 4)
+        click_models.published("navigational", 4)
     with pytest.raises(SpecError, match="probabilities"):
-        clicks.ClickModel((0.5,), (1.5,))
+        click_models.ClickModel((0.5,), (1.5,))
 
 
 def test_users_of_a_log_become_challenges() -> None:
@@ -227,8 +227,8 @@ def test_users_of_a_log_become_challenges() -> None:
 
 
 def test_a_search_engine_learns_and_its_users_become_challenges() -> None:
-    queries = letor.synthetic(30, 6, np.random.default_rng(0))
-    world = Searching(queries, clicks.published("informational", 3), lr=0.5)
+    queries = ranking.synthetic(30, 6, np.random.default_rng(0))
+    world = Searching(queries, click_models.published("informational", 3), lr=0.5)
     weights = ranker(0, 6)
     found = world.challenge(weights, 3, UpdateDefence(), np.random.default_rng(1))
     learner = found.view.learner

@@ -13,16 +13,17 @@ import pytest
 import torch
 
 from divulge.core import Need, Round
-from divulge.defences.local_noise import LocalNoise
-from divulge.defences.secure_sum import SecureSum
+from divulge.defences.updates.local_dp import LocalNoise
+from divulge.defences.updates.secure_aggregation import SecureSum
 from divulge.errors import DataError, NotApplicable, SpecError, StoreError
+from divulge.federation.fedavg import Federation, Rule
 from divulge.federation.partition import dirichlet, iid
-from divulge.federation.playing import simulate
 from divulge.federation.server import accuracy
-from divulge.federation.simulation import Federation, Rule
-from divulge.federation.transcript import Transcript
+from divulge.federation.simulation import simulate
+from divulge.federation.transcript.reader import Transcript
 from divulge.training.recipe import Recipe
-from tests.federation import naive
+
+from . import naive
 
 POOL = naive.blobs()
 CLIENTS = iid(POOL, [90, 40, 61, 7])
@@ -151,7 +152,7 @@ def test_what_is_resumed_ends_as_if_it_had_never_stopped(tmp_path: Path) -> None
 
 SCRIPT = """
 import sys
-from tests.federation.test_simulation import federation, simulate
+from .test_simulation import federation, simulate
 simulate(federation(), 40, sys.argv[1], resume=True)
 """
 

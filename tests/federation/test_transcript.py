@@ -14,9 +14,9 @@ from safetensors.numpy import load_file, save
 
 from divulge.core import Guarantee, LocalTraining, MaskedSum, Need, Received, Round
 from divulge.errors import DataError, NotApplicable, SpecError, StoreError
-from divulge.federation.layout import Header
-from divulge.federation.transcript import Transcript
-from divulge.federation.writer import Writer
+from divulge.federation.transcript.layout import Header
+from divulge.federation.transcript.reader import Transcript
+from divulge.federation.transcript.writer import Writer
 
 SHAPES = {"conv.weight": (2, 1, 3, 3), "fc.bias": (4,), "steps": ()}
 HEADER = Header("toy", "weights", SHAPES, "fedavg", {"alpha": 0.5})
@@ -304,7 +304,7 @@ def test_a_header_of_another_kind_is_refused(
 
 def test_an_endless_header_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = written(tmp_path / "t")
-    monkeypatch.setattr("divulge.federation.transcript.LARGEST_JSON", 1000)
+    monkeypatch.setattr("divulge.federation.transcript.reader.LARGEST_JSON", 1000)
     (folder / "transcript.json").write_bytes(b" " * 1001)
     with pytest.raises(StoreError, match="at most 1000 bytes"):
         Transcript.open(folder)

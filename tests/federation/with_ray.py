@@ -9,7 +9,7 @@ import numpy as np
 from flwr.serverapp.strategy import Result
 from flwr.simulation import run_simulation
 
-from tests.federation import toy_flower as toy
+from . import toy_flower as toy
 
 
 def main() -> None:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from divulge.attacks import pixels
 from divulge.errors import DataError
+from divulge.federation.manipulation import pixels
 from divulge.metrics import images
 
 RNG = np.random.default_rng(0)

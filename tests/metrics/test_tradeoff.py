@@ -10,7 +10,7 @@ from divulge.core import Estimate
 from divulge.errors import SpecError
 from divulge.metrics import membership
 from divulge.metrics.intervals import clopper_pearson
-from divulge.metrics.tradeoff import aop, aop_estimate
+from divulge.metrics.utility import aop, aop_estimate
 
 rates = st.floats(0, 1)
 weights = st.floats(0, 50)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from divulge.audits.run_folder import Candidates, Contents, Entry, Manifest
 from divulge.core import (
     Check,
     Claim,
@@ -23,7 +24,6 @@ from divulge.metrics.measure import measure
 from divulge.report.files import write_all
 from divulge.report.schema import Shadows, Summary
 from divulge.report.summary import summarise
-from divulge.store import Candidates, Contents, Entry, Manifest
 
 SOUND = Control(Estimate(0.93, 0.91, 0.95), covered=38, shuffles=40, calm=True)
 BLIND = Control(Estimate(0.51, 0.47, 0.55), covered=38, shuffles=40, calm=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from divulge.experiments import page as tables
+from divulge.reproduce import page as tables
 
-from ..experiments.test_page import outcome
+from ..reproduce.test_page import outcome
 from . import cases
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

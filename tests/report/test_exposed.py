@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from divulge.audits.run_folder import Contents
 from divulge.core import Status
 from divulge.metrics.membership import Unmeasurable
 from divulge.report import exposed
 from divulge.report.files import write_all
 from divulge.report.schema import ExposedRecords, Summary
 from divulge.report.summary import summarise
-from divulge.store import Contents
 
 from . import cases
 

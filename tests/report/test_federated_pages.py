@@ -6,19 +6,11 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser
 
-from divulge.core import (
-    NOBODY,
-    Assignment,
-    Estimate,
-    Finding,
-    Interactions,
-    Reconstruction,
-    Status,
-)
+from divulge.core import NOBODY, Assignment, Estimate, Finding, Interactions, Reconstruction, Status
 from divulge.metrics import interactions as metrics
 from divulge.report.contact_sheet import contact_sheet
-from divulge.report.federated import assignment, interactions, page
-from divulge.report.federated.story import Sheet, Story, Told
+from divulge.report.federation import assignment, interactions, page
+from divulge.report.federation.story import Sheet, Story, Told
 
 from .test_browser import CHROMIUM, browser
 

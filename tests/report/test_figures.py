@@ -7,7 +7,7 @@ from xml.parsers import expat
 import pytest
 
 from divulge.core import Estimate
-from divulge.report import figures, words
+from divulge.report import charts, words
 from divulge.report.summary import summarise
 from divulge.report.verdict import deciding_fpr
 
@@ -38,7 +38,7 @@ def test_each_figure_comes_in_three_formats(case: str) -> None:
 
 @pytest.mark.parametrize("case", DRAWN)
 def test_each_figure_is_valid_vega_lite(case: str) -> None:
-    for chart in figures.charts(cases.summary(case)).values():
+    for chart in charts.charts(cases.summary(case)).values():
         chart.to_dict(validate=True)
 
 
@@ -73,27 +73,27 @@ def test_hostile_names_are_drawn_as_text() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_drawing_twice_gives_the_same_bytes(name: str) -> None:
-    chart = figures.charts(cases.summary("leaky"))[name]
-    assert figures.render(chart, "svg") == _svgs("leaky")[name]
+    chart = charts.charts(cases.summary("leaky"))[name]
+    assert charts.render(chart, "svg") == _svgs("leaky")[name]
 
 
 def test_a_chart_renders_straight_to_a_file() -> None:
-    chart = figures.charts(cases.summary("tight"))["attacks"]
-    assert figures.render(chart, "png").startswith(b"\x89PNG")
-    assert figures.render(chart, "pdf").startswith(b"%PDF")
+    chart = charts.charts(cases.summary("tight"))["attacks"]
+    assert charts.render(chart, "png").startswith(b"\x89PNG")
+    assert charts.render(chart, "pdf").startswith(b"%PDF")
 
 
 def test_the_attack_that_carries_the_verdict_comes_first_and_others_turn_grey() -> None:
     made = cases.bench(200, 200)
     entries = [made.done(f"attack{number}", made.shifted(number / 4)) for number in range(9)]
     summary = summarise(made.contents(entries))
-    rows = figures.strongest_first(summary)
+    rows = charts.strongest_first(summary)
     assert rows[0].label == summary.verdict.attack
-    chart = figures.roc(summary)
+    chart = charts.roc(summary)
     assert chart is not None
-    legend = markup.parse(figures.render(chart, "svg").decode()).texts
+    legend = markup.parse(charts.render(chart, "svg").decode()).texts
     assert [text for text in legend if text.startswith("attack")] == [
-        row.label for row in rows[: figures.HIGHLIGHTED]
+        row.label for row in rows[: charts.HIGHLIGHTED]
     ]
     assert "3 other attacks" in legend
 
@@ -101,10 +101,10 @@ def test_the_attack_that_carries_the_verdict_comes_first_and_others_turn_grey() 
 def test_long_lists_are_cut_to_what_a_page_can_hold() -> None:
     made = cases.bench(60, 60)
     entries = [made.done(f"attack{number}", made.shifted(0)) for number in range(35)]
-    chart = figures.attacks(summarise(made.contents(entries)))
+    chart = charts.attacks(summarise(made.contents(entries)))
     assert chart is not None
-    texts = markup.parse(figures.render(chart, "svg").decode()).texts
-    assert sum(text.startswith("attack") for text in texts) == figures.MOST_ROWS
+    texts = markup.parse(charts.render(chart, "svg").decode()).texts
+    assert sum(text.startswith("attack") for text in texts) == charts.MOST_ROWS
 
 
 @pytest.mark.parametrize("case", DRAWN)

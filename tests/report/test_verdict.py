@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from divulge.audits.run_folder import Entry
 from divulge.core import Check, Control, Status
 from divulge.metrics import membership
 from divulge.report import words
 from divulge.report.schema import Conclusion, Shadows
 from divulge.report.summary import summarise
 from divulge.report.verdict import deciding_fpr
-from divulge.store import Entry
 
 from . import cases
 

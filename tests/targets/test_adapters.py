@@ -9,11 +9,11 @@ import pytest
 
 from divulge.core import Need, Target
 from divulge.errors import SpecError, TargetError
-from divulge.targets.cached import Cached
-from divulge.targets.counting import Counting
+from divulge.targets.budget import Counting
+from divulge.targets.cache import Cached
+from divulge.targets.files import load
 from divulge.targets.function import FunctionTarget
 from divulge.targets.onnx import OnnxTarget
-from divulge.targets.saved import load
 from divulge.targets.sklearn import SklearnTarget
 from divulge.targets.torch import TorchTarget
 

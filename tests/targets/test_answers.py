@@ -5,7 +5,7 @@ import pytest
 
 from divulge.core import Need
 from divulge.errors import TargetError
-from divulge.targets.answers import Output, offers, to_probabilities
+from divulge.targets.outputs import Output, offers, to_probabilities
 
 
 def test_softmax_keeps_tiny_probabilities_exact() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from divulge.errors import TargetError
-from divulge.targets.saved import load
+from divulge.targets.files import load
 
 from . import tiny_models as tiny
 

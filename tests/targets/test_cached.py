@@ -9,8 +9,8 @@ import pytest
 
 from divulge.core import Records
 from divulge.errors import BudgetSpent, SpecError, StoreError, TargetError
-from divulge.targets.cached import Cached
-from divulge.targets.counting import Counting
+from divulge.targets.budget import Counting
+from divulge.targets.cache import Cached
 from divulge.targets.function import FunctionTarget
 
 from . import tiny_models as tiny
@@ -49,7 +49,7 @@ def test_a_read_only_array_is_recognised_without_hashing(monkeypatch: pytest.Mon
     target = Cached(TARGET)
     x = Records(np.array(tiny.X), np.zeros(7, dtype=int)).x
     first = target.predict(x)
-    monkeypatch.setattr("divulge.targets.cached.row_keys", None)
+    monkeypatch.setattr("divulge.targets.cache.row_keys", None)
     assert target.predict(x) is first
     with pytest.raises(TypeError):
         target.predict(x.view())

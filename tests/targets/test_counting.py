@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from divulge.errors import BudgetSpent
-from divulge.targets.counting import Counting
+from divulge.targets.budget import Counting
 from divulge.targets.function import FunctionTarget
 
 from . import tiny_models as tiny

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from divulge.errors import TargetError
-from divulge.targets.exported import ExportedTarget
+from divulge.targets.pt2 import ExportedTarget
 
 from . import tiny_models as tiny
 

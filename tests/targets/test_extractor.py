@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from divulge.attacks.pixels import PixelNoise
 from divulge.errors import MissingExtra, SpecError, TargetError
-from divulge.targets.extractor import PUBLISHED, Extractor, published
+from divulge.federation.manipulation.pixels import PixelNoise
+from divulge.targets.features import PUBLISHED, Extractor, published
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 3, 8, 8)).astype(np.uint8)
 

@@ -5,8 +5,8 @@ import pytest
 
 from divulge.core import Need
 from divulge.errors import TargetError
-from divulge.targets.cached import Cached
-from divulge.targets.counting import Counting
+from divulge.targets.budget import Counting
+from divulge.targets.cache import Cached
 from divulge.targets.planted import Planted
 from divulge.targets.torch import TorchTarget
 

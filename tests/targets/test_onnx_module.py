@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from divulge.attacks.pixels import PixelNoise
 from divulge.errors import TargetError
-from divulge.targets.extractor import Extractor
+from divulge.federation.manipulation.pixels import PixelNoise
+from divulge.targets.features import Extractor
 from divulge.targets.onnx_module import OnnxModule
 
 onnx = pytest.importorskip("onnx")

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from sklearn.preprocessing import FunctionTransformer
 
-from divulge.data import columns
+from divulge.data import tables
 from divulge.errors import DataError, TargetError
-from divulge.targets import table
-from divulge.targets.saved import fingerprint_file, load
+from divulge.targets import predictions
+from divulge.targets.files import fingerprint_file, load
 from divulge.targets.torch import TorchTarget
 
 from . import tiny_models as tiny
@@ -53,9 +53,9 @@ def test_a_pickle_in_the_disguise_of_a_table_is_not_opened(suffix: str, tmp_path
     path, mark = tmp_path / f"table{suffix}", tmp_path / "executed"
     path.write_bytes(pickle.dumps(Payload(mark)))
     with pytest.raises(DataError, match="expected"):
-        table.read(path)
+        predictions.read(path)
     with pytest.raises(DataError, match="expected"):
-        columns.read(path, ["label"])
+        tables.read(path, ["label"])
     assert not mark.exists()
 
 

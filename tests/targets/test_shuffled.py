@@ -5,10 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from divulge.attacks.gradient_norm import GradientNorm
-from divulge.attacks.mrad import MRAD
+from divulge.attacks.membership.gradient_norm import GradientNorm
+from divulge.attacks.membership.mrad.attack import MRAD
 from divulge.core import LastLayer, Need, Records
-from divulge.data.masks import Known
+from divulge.data.known_features import Known
 from divulge.targets.shuffled import Shuffled
 
 from ..attacks import partly_known

@@ -9,10 +9,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from divulge.errors import SpecError, TargetError
-from divulge.targets.cached import Cached
+from divulge.targets.cache import Cached
+from divulge.targets.files import fingerprint_file
 from divulge.targets.function import FunctionTarget
 from divulge.targets.onnx import OnnxTarget
-from divulge.targets.saved import fingerprint_file
 from divulge.targets.sklearn import SklearnTarget
 from divulge.targets.torch import TorchTarget
 from divulge.targets.wrap import fingerprint, wrap

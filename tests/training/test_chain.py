@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 from divulge.core import Records
-from divulge.training import chain, loop
-from divulge.training.chain import dense_layers
+from divulge.training.engine import dense, loop
+from divulge.training.engine.dense import dense_layers
+from divulge.training.engine.tensors import Arrays
 from divulge.training.fleet import Fleet
-from divulge.training.pool import Arrays
 from divulge.training.recipe import Recipe
 
 from .twin import (
@@ -77,10 +77,10 @@ def test_the_gradients_are_those_of_autograd(
 
 @pytest.mark.parametrize("wrong", ["forward", "backward"])
 def test_a_wrong_gradient_is_caught(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    activations = dict(chain._ACTIVATIONS)
+    activations = dict(dense._ACTIVATIONS)
     other = getattr(activations[nn.Tanh], wrong)
     activations[nn.ReLU] = activations[nn.ReLU]._replace(**{wrong: other})
-    monkeypatch.setattr(chain, "_ACTIVATIONS", activations)
+    monkeypatch.setattr(dense, "_ACTIVATIONS", activations)
     recipe = brief(linear)
     with pytest.raises(AssertionError, match="not close"):
         assert_close(trained(Fleet(recipe, "one-by-one")), by_hand(recipe, pool_for(linear)))

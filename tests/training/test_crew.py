@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 from divulge.core import Records
-from divulge.defences.adversarial import AdversarialRegularisation
-from divulge.defences.relaxloss import RelaxLoss
+from divulge.defences.training.adversarial import AdversarialRegularisation
+from divulge.defences.training.relaxloss import RelaxLoss
 from divulge.errors import SpecError, TargetError
-from divulge.training import crew as crews
-from divulge.training.crew import Crew
+from divulge.training.engine import clients as crews
+from divulge.training.engine.clients import Crew
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Held, Optimiser, Recipe
 

@@ -9,11 +9,11 @@ from torch import nn
 
 from divulge.core import Records
 from divulge.errors import DataError
-from divulge.training.early import merit
+from divulge.training.engine.networks import Stack
+from divulge.training.engine.tensors import Arrays
 from divulge.training.fleet import Fleet, Way
-from divulge.training.network import Stack
-from divulge.training.pool import Arrays
 from divulge.training.recipe import Optimiser, Recipe, Select
+from divulge.training.selection import merit
 
 from .twin import (
     WAYS,

@@ -10,12 +10,12 @@ from torch import nn
 
 from divulge.core import Records
 from divulge.errors import TargetError
-from divulge.training import memory, processes, ways
+from divulge.training.engine import choose, memory, processes
+from divulge.training.engine.loop import Job
+from divulge.training.engine.stacked import stacked
+from divulge.training.engine.tensors import Tensors
 from divulge.training.fleet import Fleet, Way
-from divulge.training.loop import Job
-from divulge.training.pool import Tensors
 from divulge.training.recipe import Recipe
-from divulge.training.stacked import stacked
 
 from .twin import (
     SEEDS,
@@ -95,7 +95,7 @@ def test_a_fleet_larger_than_memory_runs_in_waves(
     fleet = Fleet(brief(linear), "stacked")
     room = memory.free(torch.device("cpu")) // fleet.width(pool)  # what one model takes, roughly
     monkeypatch.setattr(memory, "free", lambda _device: int((at_once + 0.5) * room))
-    monkeypatch.setattr(ways, "stacked", spy)
+    monkeypatch.setattr(choose, "stacked", spy)
     assert fleet.width(pool) == at_once
     assert_close(trained(fleet, pool), by_hand(fleet.recipe, pool))
     assert waves == {1: [1, 1, 1, 1], 3: [3, 1]}[at_once]

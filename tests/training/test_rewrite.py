@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from divulge.core import Records
+from divulge.training.engine.networks import pooled_first
 from divulge.training.fleet import Fleet
-from divulge.training.rewrite import pooled_first
 
 from .twin import WAYS, assert_close, brief, by_hand, pool_for, trained
 

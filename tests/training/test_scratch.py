@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from divulge.training.scratch import Scratch
+from divulge.training.engine.processes import Scratch
 
 
 class Owner:
@@ -35,7 +35,7 @@ def test_a_folder_can_go_before() -> None:
 
 PROGRAM = """
 import os, signal, sys
-from divulge.training.scratch import Scratch
+from divulge.training.engine.processes import Scratch
 class Owner: ...
 owner = Owner()
 path = Scratch(owner).path

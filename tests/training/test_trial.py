@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from divulge.training import trial
+from divulge.training.engine import choose
+from divulge.training.engine.choose import Way, Work, fastest
+from divulge.training.engine.loop import Job
+from divulge.training.engine.tensors import Arrays
 from divulge.training.fleet import Fleet
-from divulge.training.loop import Job
-from divulge.training.pool import Arrays
-from divulge.training.trial import fastest
-from divulge.training.ways import Way, Work
 
 from .twin import SEEDS, assert_close, brief, by_hand, linear, pool_for, subsets, trained
 
@@ -32,8 +31,8 @@ def pretend(
         tried.append((way, workers))
         return step[way, workers] * steps * len(jobs)
 
-    monkeypatch.setattr(trial, "_seconds", seconds)
-    monkeypatch.setattr(trial, "awake", lambda: awake)
+    monkeypatch.setattr(choose, "_seconds", seconds)
+    monkeypatch.setattr(choose, "awake", lambda: awake)
     return tried
 
 
@@ -68,10 +67,10 @@ def test_what_cannot_pay_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_settled_fleet_trains_the_same_models_bit_for_bit(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(trial, "_WORTH", 0.0)
-    monkeypatch.setattr(trial, "_TIMED", 0.01)
-    monkeypatch.setattr(trial, "_OVERHEAD", 60.0)
-    monkeypatch.setattr(trial, "awake", lambda: True)
+    monkeypatch.setattr(choose, "_WORTH", 0.0)
+    monkeypatch.setattr(choose, "_TIMED", 0.01)
+    monkeypatch.setattr(choose, "_OVERHEAD", 60.0)
+    monkeypatch.setattr(choose, "awake", lambda: True)
     pool = pool_for(linear)
     torch.manual_seed(0)
     before = torch.get_rng_state()

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from divulge._util.random import stream
 from divulge.core import Records
-from divulge.randomness import stream
 from divulge.targets.torch import TorchTarget
 from divulge.training.fleet import Fleet, Way
 from divulge.training.recipe import Recipe

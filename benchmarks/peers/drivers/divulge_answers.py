@@ -4,7 +4,7 @@ import numpy as np
 
 from benchmarks.peers.drivers import plain
 from benchmarks.peers.drivers.desk import Desk
-from divulge import catalog
+from divulge.attacks import catalog
 from divulge.core import ModelView, Records
 from divulge.targets.torch import TorchTarget
 

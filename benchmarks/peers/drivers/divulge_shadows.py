@@ -8,7 +8,7 @@ import divulge
 from benchmarks.networks import dense
 from benchmarks.peers.drivers import plain
 from benchmarks.peers.drivers.desk import Desk
-from divulge import catalog
+from divulge.attacks import catalog
 from divulge.core import Records
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe

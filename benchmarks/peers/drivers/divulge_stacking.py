@@ -4,9 +4,9 @@ import numpy as np
 
 from benchmarks.peers.drivers import plain
 from benchmarks.peers.drivers.desk import Desk
-from divulge import catalog
+from divulge.attacks import catalog
 from divulge.core import Collusion, FederationView, Need, Records
-from divulge.targets.table import TableTarget
+from divulge.targets.predictions import TableTarget
 from divulge.targets.torch import TorchTarget
 
 

@@ -8,19 +8,7 @@ Conventions, fixed once: a HIGHER score means MORE LIKELY A MEMBER; probabilitie
 arrays are NumPy; rates lie in [0, 1]; randomness comes in as a generator and from nowhere else.
 """
 
-from divulge.core.answering import AnswerDefence
-from divulge.core.federation_view import Collusion, FederationView
-from divulge.core.findings import (
-    BlindRun,
-    Check,
-    Control,
-    Estimate,
-    Finding,
-    Measured,
-    Status,
-    Verdict,
-)
-from divulge.core.game import (
+from divulge.core.attacks import (
     NOBODY,
     Assignment,
     AssignmentAttack,
@@ -37,10 +25,32 @@ from divulge.core.game import (
     Reconstruction,
     Scores,
 )
-from divulge.core.learner import Affine, Learner, LinearisedLearner
-from divulge.core.model_view import ModelView, PoolAnswers, ShadowModel, Shadows
-from divulge.core.records import LastLayer, Need, Records, Target, WhiteBox, opened
+from divulge.core.defences import (
+    AnswerDefence,
+    ClientContext,
+    ClientUpdates,
+    Message,
+    RoundContext,
+    ServerView,
+    Update,
+    UpdateDefence,
+    UpdateSum,
+)
+from divulge.core.findings import (
+    BlindRun,
+    Check,
+    Control,
+    Estimate,
+    Finding,
+    Measured,
+    Status,
+    Verdict,
+)
+from divulge.core.records import Records
 from divulge.core.rounds import (
+    Affine,
+    Learner,
+    LinearisedLearner,
     LocalTraining,
     MaskedSum,
     Received,
@@ -50,16 +60,15 @@ from divulge.core.rounds import (
     UpdateKind,
     UpdateView,
 )
-from divulge.core.trainer import Claim, Guarantee, Noise, Private, Trainer
-from divulge.core.wire import (
-    ClientContext,
-    ClientUpdates,
-    Message,
-    RoundContext,
-    ServerView,
-    Update,
-    UpdateDefence,
-    UpdateSum,
+from divulge.core.targets import LastLayer, Need, Target, WhiteBox, opened
+from divulge.core.training import Claim, Guarantee, Noise, Private, Trainer
+from divulge.core.views import (
+    Collusion,
+    FederationView,
+    ModelView,
+    PoolAnswers,
+    ShadowModel,
+    Shadows,
 )
 
 __all__ = [

@@ -1,48 +1,11 @@
 """Labelled records, the model under audit, and what of them an attack needs."""
 
-import enum
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Int, Shaped
 
-from divulge.errors import DataError, NotApplicable
-
-
-class Need(enum.Flag):
-    """What an attack requires of a view, and what a view offers.
-
-    Examples:
-        >>> Need.LABELS in (Need.LABELS | Need.PROBABILITIES)
-        True
-    """
-
-    NONE = 0
-    LABELS = enum.auto()
-    """The true label of every candidate is known."""
-    FEATURES = enum.auto()
-    """The candidates' own features are known, not only the model's answers to them."""
-    HARD_LABELS = enum.auto()
-    """The model says which class it prefers."""
-    PROBABILITIES = enum.auto()
-    """The model gives a probability for each class."""
-    REFERENCE = enum.auto()
-    """The attacker owns records that are certainly not members."""
-    SHADOWS = enum.auto()
-    """Models like the target were trained with and without the candidates."""
-    UPDATES = enum.auto()
-    """What the victim itself sent to the server of a federation is known, not a sum with others."""
-    INPUTS = enum.auto()
-    """What the server handed out to be trained on is known."""
-    PARTIAL = enum.auto()
-    """Of each candidate it is said which features are known, and the others are not."""
-    AUTOGRAD = enum.auto()
-    """The model can be looked into: gradients, features before its last layer, and that layer."""
-
-    def words(self) -> str:
-        """The flags as lower-case words, for messages: ``hard labels, reference``."""
-        return ", ".join(str(flag.name).lower().replace("_", " ") for flag in self)
+from divulge.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,66 +68,3 @@ class Records:
                 "prepare members, non-members and reference records in the same way"
             )
         return Records(np.concatenate([self.x, other.x]), np.concatenate([self.y, other.y]))
-
-
-@runtime_checkable
-class Target(Protocol):
-    """A model under audit, seen from outside."""
-
-    @property
-    def offers(self) -> Need:
-        """What its answers and its records allow."""
-        ...
-
-    def predict(
-        self, x: Shaped[np.ndarray, "records *features"]
-    ) -> Float[np.ndarray, "records classes"]:
-        """Probabilities in float64, rows summing to one; one-hot if only labels are known.
-
-        Raises:
-            TargetError: the model failed, or its answers are not what was promised.
-        """
-        ...
-
-
-class LastLayer(NamedTuple):
-    """What enters a model's last linear layer, and that layer's weights."""
-
-    features: Float[np.ndarray, "records hidden"]
-    weights: Float[np.ndarray, "classes hidden"]
-
-
-@runtime_checkable
-class WhiteBox(Target, Protocol):
-    """A target that can be looked into; it offers `Need.AUTOGRAD`."""
-
-    def gradient(
-        self, x: Shaped[np.ndarray, "records *features"], y: Int[np.ndarray, " records"]
-    ) -> Float[np.ndarray, "records *features"]:
-        """The gradient of each record's own cross-entropy by its features.
-
-        Raises:
-            TargetError: the model failed, or cannot be differentiated.
-        """
-        ...
-
-    def last_layer(self, x: Shaped[np.ndarray, "records *features"]) -> LastLayer:
-        """What enters the last linear layer, and its weights.
-
-        Raises:
-            TargetError: the model failed, or has no linear layer.
-        """
-        ...
-
-
-def opened(target: Target) -> WhiteBox:
-    """The target as one that can be looked into.
-
-    Raises:
-        NotApplicable: it cannot.
-    """
-    if Need.AUTOGRAD in target.offers and isinstance(target, WhiteBox):
-        return target
-    raise NotApplicable(
-        f"needs a model that can be looked into, got {type(target).__name__}: pass a torch module"
-    )

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from divulge.core import Records
-from divulge.data import columns
+from divulge.data import tables
 from divulge.errors import DataError
 
 LARGEST = 16 * 2**30
@@ -39,7 +39,7 @@ def features(path: Path, label: str = "label", own_id: str | None = None) -> tup
     """The names of a table's columns but label and id; none where the file has no names."""
     if path.suffix not in (".csv", ".parquet"):
         return ()
-    return tuple(name for name in columns.header(path) if name not in (label, own_id))
+    return tuple(name for name in tables.header(path) if name not in (label, own_id))
 
 
 def _npz(path: Path, label: str, own_id: str | None) -> Records:
@@ -71,14 +71,14 @@ def arrays(path: Path, *names: str) -> list[np.ndarray]:
 
 
 def _table(path: Path, label: str, own_id: str | None) -> Records:
-    header = columns.header(path)
+    header = tables.header(path)
     if header.count(label) != 1:
         raise DataError(
             f"expected one column {label!r} in {path}, got {', '.join(header[:20])}: "
             "name the label column in [data] label"
         )
     wanted = features(path, label, own_id)
-    table = columns.read(path, [*wanted, label])
+    table = tables.read(path, [*wanted, label])
     if not len(table) or not wanted:
         raise DataError(
             f"expected rows of features and a label in {path}, got an array of {table.shape}"

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Shaped
 
-from divulge.data import columns, files
+from divulge.data import files, tables
 from divulge.errors import DataError
 
 LONGEST = 200
@@ -27,7 +27,7 @@ def read(path: Path, name: str, records: int) -> Ids:
         DataError: they are not there, or do not fit.
         MissingExtra: the file is Parquet, and pyarrow is not installed.
     """
-    values = files.arrays(path, name)[0] if path.suffix == ".npz" else columns.texts(path, name)
+    values = files.arrays(path, name)[0] if path.suffix == ".npz" else tables.texts(path, name)
     return as_ids(values, records, str(path))
 
 

@@ -1,21 +1,5 @@
 """Federations: simulated or recorded, and what their server sees of them."""
 
-from divulge.federation.layout import Header
-from divulge.federation.partition import dirichlet, exact, iid
-from divulge.federation.playing import simulate
-from divulge.federation.server import accuracy
-from divulge.federation.simulation import Federation
-from divulge.federation.transcript import Transcript
-from divulge.federation.writer import Writer
+import lazy_loader
 
-__all__ = [
-    "Federation",
-    "Header",
-    "Transcript",
-    "Writer",
-    "accuracy",
-    "dirichlet",
-    "exact",
-    "iid",
-    "simulate",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Bool
 
+from divulge._util.random import stream
 from divulge.core import Guarantee, Private, Records, Tensors
 from divulge.errors import SpecError
-from divulge.randomness import stream
-from divulge.targets.asking import guarded
+from divulge.targets.batching import guarded
 from divulge.training.recipe import Held, Recipe
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def trained(
     subsets = np.zeros((len(rows), len(pool)), np.bool_)
     for subset, mine in zip(subsets, rows, strict=True):
         subset[mine] = True
-    from divulge.training.network import as_state
+    from divulge.training.engine.networks import as_state
 
     start = as_state(dict(whole) | dict(sent))
     return (state(module) for module in trainer.networks(pool, subsets, seeds, start))
@@ -101,8 +101,8 @@ def gradients(
     import torch
     from torch.nn.functional import cross_entropy
 
-    from divulge.training.loop import seeded, threads
-    from divulge.training.network import loaded
+    from divulge.training.engine.loop import seeded, threads
+    from divulge.training.engine.networks import loaded
 
     module = loaded(recipe.network, sent).train()
     if buffers := [name for name, _ in module.named_buffers()]:

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float64, Int
 
+from divulge._util.random import stream
 from divulge.core import Records
 from divulge.errors import DataError, SpecError
-from divulge.randomness import stream
 from divulge.training.recipe import Held
 
 

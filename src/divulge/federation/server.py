@@ -5,16 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from divulge.core import (
-    Guarantee,
-    MaskedSum,
-    Received,
-    Records,
-    Tensors,
-    UpdateDefence,
-    UpdateSum,
-)
-from divulge.defences import exchange
+from divulge.core import Guarantee, MaskedSum, Received, Records, Tensors, UpdateDefence, UpdateSum
+from divulge.defences.updates import protocol
 
 Evaluate = Callable[[Any], Mapping[str, float]]
 """Measures a module: figures by name."""
@@ -48,11 +40,11 @@ def seen(
         return whole, None
     total = sum(sizes.values())
     shares = {client: size / total for client, size in sizes.items()}
-    contexts = exchange.begin(defence, number, sent, shares, seed)
+    contexts = protocol.begin(defence, number, sent, shares, seed)
     messages = [
-        exchange.send(defence, results[client], context) for client, context in contexts.items()
+        protocol.send(defence, results[client], context) for client, context in contexts.items()
     ]
-    view = exchange.receive(defence, messages, contexts[min(contexts)].round)
+    view = protocol.receive(defence, messages, contexts[min(contexts)].round)
     if isinstance(view, UpdateSum):
         return {}, MaskedSum(tuple(map(str, view.clients)), view.total, total)
     return {

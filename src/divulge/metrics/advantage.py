@@ -3,10 +3,10 @@
 import numpy as np
 from jaxtyping import Float
 
+from divulge._util.random import stream
 from divulge.core import Estimate
 from divulge.metrics.intervals import CONFIDENCE, Interval, combine, wilson
 from divulge.metrics.membership import Member, Score, Unmeasurable, roc, split
-from divulge.randomness import stream
 
 
 def advantage(score: Score, member: Member, confidence: float = CONFIDENCE) -> Estimate:

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Float64, Int
 
+from divulge._util.random import stream
 from divulge.metrics.membership import Member, Score, split
-from divulge.randomness import stream
 
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2)
 """Of all scores: the sizes of the tops in which members are counted."""

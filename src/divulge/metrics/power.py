@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize, special, stats
 
+from divulge._util.random import stream
 from divulge.errors import SpecError
 from divulge.metrics.max_test import SHARES, max_test
-from divulge.randomness import stream
 
 POWER = 0.8
 """With which a leak is seen, unless another power is asked for."""

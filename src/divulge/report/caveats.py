@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from divulge.catalog import SHADOW_ATTACKS
+from divulge.attacks.catalog import SHADOW_ATTACKS
 from divulge.core import Check, Estimate, Verdict
 from divulge.report.schema import AttackRow, ControlRow, Shadows
 

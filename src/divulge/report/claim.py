@@ -11,12 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
 from divulge.core import Claim, Drawn, Estimate, Membership, Noise
-from divulge.metrics.epsilon import (
-    counted,
-    epsilon_lower_bound,
-    largest_bound,
-    records_needed,
-)
+from divulge.metrics.epsilon import counted, epsilon_lower_bound, largest_bound, records_needed
 from divulge.metrics.membership import Score
 from divulge.report import words
 from divulge.report.schema import AttackRow, ClaimOutcome, ClaimRow

@@ -2,7 +2,7 @@
 
 import pydantic
 
-from divulge.report import exposed, figures, markdown, page
+from divulge.report import charts, exposed, markdown, page
 from divulge.report.parts import Contents
 from divulge.report.schema import Summary
 from divulge.report.summary import summarise
@@ -18,7 +18,7 @@ def write_all(contents: Contents) -> dict[str, bytes]:
         DataError: a stored score is not finite.
     """
     summary = summarise(contents)
-    drawn = {name: figures.render(chart, "svg") for name, chart in figures.charts(summary).items()}
+    drawn = {name: charts.render(chart, "svg") for name, chart in charts.charts(summary).items()}
     texts = {name: svg.decode() for name, svg in drawn.items()}
     files = {
         "report.html": page.render(summary, texts).encode(),
@@ -28,6 +28,6 @@ def write_all(contents: Contents) -> dict[str, bytes]:
     }
     for name, svg in texts.items():
         files[f"figures/{name}.svg"] = drawn[name]
-        files[f"figures/{name}.png"] = figures.convert(svg, "png")
-        files[f"figures/{name}.pdf"] = figures.convert(svg, "pdf")
+        files[f"figures/{name}.png"] = charts.convert(svg, "png")
+        files[f"figures/{name}.pdf"] = charts.convert(svg, "pdf")
     return files

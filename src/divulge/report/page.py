@@ -10,7 +10,7 @@ import jinja2
 from markupsafe import Markup
 
 from divulge.report import words
-from divulge.report.figures import MOST_ROWS
+from divulge.report.charts import MOST_ROWS
 from divulge.report.schema import Summary
 from divulge.report.unmeasured import up_to
 
@@ -26,7 +26,7 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
 
     Args:
         summary: all that it says.
-        figures: SVG by name, as `divulge.report.figures` draws them: their texts are escaped.
+        figures: SVG by name, as `divulge.report.charts` draws them: their texts are escaped.
     """
     names = dict.fromkeys(
         name for row in summary.attacks for name in (*row.metrics, *row.unmeasured)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from divulge.catalog import SHADOW_ATTACKS
+from divulge.attacks.catalog import SHADOW_ATTACKS
 from divulge.core import Finding
 from divulge.report import words
 from divulge.report.schema import AttackRow, NotMeasured

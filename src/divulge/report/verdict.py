@@ -14,13 +14,7 @@ import numpy as np
 from divulge.core import Check, Measured, Membership, Scores, Verdict
 from divulge.metrics import measure, power
 from divulge.metrics.intervals import CONFIDENCE
-from divulge.metrics.max_test import (
-    SHARES,
-    STATISTICS,
-    MaxTest,
-    max_test_of_models,
-    members_on_top,
-)
+from divulge.metrics.max_test import SHARES, STATISTICS, MaxTest, max_test_of_models, members_on_top
 from divulge.metrics.membership import Member, Score, fewest_nonmembers
 from divulge.report import caveats, sentences, words
 from divulge.report.evidence import Evidence, deciding, limits_of, weigh

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from divulge.core import Need
-from divulge.targets.answers import Output, offers, to_probabilities
-from divulge.targets.asking import guarded
+from divulge.targets.batching import guarded
+from divulge.targets.outputs import Output, offers, to_probabilities
 
 
 @dataclass(frozen=True, slots=True)

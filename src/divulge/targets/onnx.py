@@ -8,8 +8,8 @@ from jaxtyping import Float, Shaped
 
 from divulge.core import Need
 from divulge.errors import MissingExtra, TargetError
-from divulge.targets.answers import Output, offers, to_probabilities
-from divulge.targets.asking import guarded, in_batches
+from divulge.targets.batching import guarded, in_batches
+from divulge.targets.outputs import Output, offers, to_probabilities
 
 _TYPES = {
     "tensor(float)": np.float32,

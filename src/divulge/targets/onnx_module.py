@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from divulge.errors import MissingExtra, TargetError
-from divulge.targets.asking import guarded
+from divulge.targets.batching import guarded
 
 Attributes = Mapping[str, Any]
 Operation = Callable[[Attributes, Sequence[Tensor]], Tensor]

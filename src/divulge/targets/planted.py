@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from divulge.core import Need, Target
 from divulge.errors import DataError, TargetError
-from divulge.targets.rows import row_keys
+from divulge.targets.cache import row_keys
 
 _PULL = 0.9  # of the mass, to the true class of what was memorised, or to a wrong one
 _WRONG = 0.3  # of the records that were not memorised are answered wrongly

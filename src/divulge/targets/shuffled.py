@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from divulge.core import LastLayer, Need, Records, Target, opened
-from divulge.targets.rows import row_keys
+from divulge.targets.cache import row_keys
 
 _UNKNOWN = -1
 _AT_ONCE = 2**22

@@ -9,8 +9,8 @@ from jaxtyping import Float, Int, Shaped
 
 from divulge.core import Need
 from divulge.errors import TargetError
-from divulge.targets.answers import MOST_CLASSES, Output, offers, to_probabilities
-from divulge.targets.asking import guarded
+from divulge.targets.batching import guarded
+from divulge.targets.outputs import MOST_CLASSES, Output, offers, to_probabilities
 
 
 @dataclass(frozen=True, slots=True)

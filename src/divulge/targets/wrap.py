@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from divulge.core import Need, Target
 from divulge.errors import SpecError, TargetError
-from divulge.targets.answers import Output
+from divulge.targets.files import fingerprint_file, load
 from divulge.targets.function import FunctionTarget
-from divulge.targets.saved import fingerprint_file, load
+from divulge.targets.outputs import Output
 from divulge.targets.sklearn import SklearnTarget
 from divulge.targets.torch import TorchTarget
 

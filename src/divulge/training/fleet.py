@@ -12,16 +12,15 @@ from torch import nn
 
 from divulge.core import Records, Target
 from divulge.errors import SpecError, did_you_mean
-from divulge.targets.asking import guarded
+from divulge.targets.batching import guarded
 from divulge.targets.torch import TorchTarget
-from divulge.training import memory
-from divulge.training.loop import Job, assigned, fresh
-from divulge.training.network import obstacle
-from divulge.training.objective import Adversary
-from divulge.training.pool import Arrays
+from divulge.training.engine import memory
+from divulge.training.engine.choose import Work, fastest, trained
+from divulge.training.engine.loop import Job, assigned, fresh
+from divulge.training.engine.networks import obstacle
+from divulge.training.engine.tensors import Arrays
+from divulge.training.losses import Adversary
 from divulge.training.recipe import Recipe
-from divulge.training.trial import fastest
-from divulge.training.ways import Work, trained
 
 Way = Literal["auto", "processes", "stacked", "one-by-one"]
 _HOW = {"identity": False}

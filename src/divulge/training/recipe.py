@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from jaxtyping import Int64
 
+from divulge._util.random import stream
 from divulge.errors import DataError, SpecError, did_you_mean
-from divulge.randomness import stream
-from divulge.training.objective import Adversary, Loss
+from divulge.training.losses import Adversary, Loss
 
 if TYPE_CHECKING:
     import torch
@@ -47,7 +47,7 @@ class Recipe:
             out, drawn from its seed. The model is not trained on them.
         select: which epoch's weights are taken: the best by the ``loss`` or ``accuracy`` on records
             held out, or by ``aop``, that accuracy over what a threshold on the loss tells of who
-            was trained on, see `divulge.training.early.merit`; by default the last epoch, or
+            was trained on, see `divulge.training.selection.merit`; by default the last epoch, or
             with ``patience`` that of the least loss.
         loss: what a step makes smaller; the cross-entropy unless given.
 

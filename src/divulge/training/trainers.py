@@ -13,7 +13,7 @@ from jaxtyping import Bool
 
 from divulge.core import Records, Target, Trainer
 from divulge.errors import SpecError, TargetError
-from divulge.targets.answers import Output
+from divulge.targets.outputs import Output
 from divulge.targets.sklearn import SklearnTarget
 from divulge.targets.wrap import wrap
 

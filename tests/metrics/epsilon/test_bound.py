@@ -6,10 +6,10 @@ from scipy import stats
 
 from benchmarks import epsilon_mechanisms as mechanisms
 from benchmarks.epsilon_mechanisms import DELTA, Cell
+from divulge._util.random import stream
 from divulge.core import Noise
 from divulge.errors import SpecError
 from divulge.metrics.epsilon import counted, epsilon_lower_bound
-from divulge.randomness import stream
 
 RUNS = 24
 TOO_MANY = int(stats.binom.isf(2e-5, RUNS, 0.05))

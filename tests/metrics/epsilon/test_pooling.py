@@ -2,8 +2,8 @@ import numpy as np
 
 from benchmarks import epsilon_mechanisms as mechanisms
 from benchmarks.epsilon_mechanisms import DELTA
+from divulge._util.random import stream
 from divulge.metrics.epsilon import epsilon_lower_bound, pooled_bound
-from divulge.randomness import stream
 
 from .test_bound import RUNS, TOO_MANY
 

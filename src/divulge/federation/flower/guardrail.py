@@ -11,11 +11,11 @@ from flwr.clientapp.typing import ClientAppCallable
 from flwr.common.constant import ErrorCode
 
 from divulge.core import ClientContext, LocalTraining, RoundContext
-from divulge.defences.local_noise import LocalNoise
+from divulge.defences.updates.local_dp import LocalNoise
 from divulge.errors import DataError, SpecError
-from divulge.federation.class_mix import ClassMix
+from divulge.federation.client_checks.base import LeakTest, Outgoing
+from divulge.federation.client_checks.composition import ClassMix
 from divulge.federation.flower import records
-from divulge.federation.outgoing import LeakTest, Outgoing
 
 log = logging.getLogger(__name__)
 

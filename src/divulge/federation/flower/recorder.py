@@ -14,10 +14,10 @@ from flwr.serverapp.strategy import Result, Strategy
 
 from divulge.core import LocalTraining, Received, Round, Tensors, UpdateKind
 from divulge.errors import DataError, DivulgeError
-from divulge.federation import layout
 from divulge.federation.flower import records
-from divulge.federation.layout import Header
-from divulge.federation.writer import Writer
+from divulge.federation.transcript import layout
+from divulge.federation.transcript.layout import Header
+from divulge.federation.transcript.writer import Writer
 
 log = logging.getLogger(__name__)
 ANYTHING = LocalTraining()

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int
 
+from divulge._util.random import stream
 from divulge.core import Drawn, Estimate, Noise
 from divulge.metrics.epsilon.testing import Guessing, audit, largest
 from divulge.metrics.intervals import CONFIDENCE
 from divulge.metrics.membership import Member, Score, split
-from divulge.randomness import stream
 
 _UNFAIR = 5.0
 """Standard deviations from half of the records at which membership was not drawn by fair coins."""

@@ -1,0 +1,1 @@
+"""What every room uses and nothing of the field: files, imports, progress, random streams, TOML."""

@@ -1,0 +1,36 @@
+"""What Python users call, and what each command calls."""
+
+from pathlib import Path
+
+from divulge._util import atomic
+from divulge.errors import StoreError
+
+
+def new_folder(path: Path) -> None:
+    """Make a folder for the owner alone.
+
+    Raises:
+        StoreError: it exists with something in it, or cannot be made.
+    """
+    with atomic.said(path):
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise StoreError(
+                f"expected a new run folder, {path} exists: "
+                "choose another one, or continue it with --resume"
+            )
+        path.mkdir(parents=True, exist_ok=True)
+        path.chmod(0o700)
+
+
+def place(run: str | Path | None, settings: Path, name: str, *, resume: bool) -> Path:
+    """The run folder asked for; by default one beside the settings: the next, or the latest."""
+    default = numbered(settings.parent / "runs" / name.replace(" ", "-"), latest=resume)
+    return default if run is None else Path(run)
+
+
+def numbered(base: Path, *, latest: bool = False) -> Path:
+    """``base-001``, or the next number that is free; with ``latest`` the last one that is not."""
+    number = 1
+    while Path(f"{base}-{number:03d}").exists():
+        number += 1
+    return Path(f"{base}-{max(1, number - latest):03d}")

@@ -1,0 +1,113 @@
+"""``audit.toml``: what to audit, read into frozen settings.
+
+Reading is pure: no data is loaded and no code of the user's is run here.
+"""
+
+import math
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_args
+
+import pydantic
+
+from divulge.errors import SpecError, did_you_mean
+
+Count = Annotated[int, pydantic.Field(ge=1)]
+
+
+class Section(pydantic.BaseModel):
+    """A table of settings: frozen, and with no other keys than these."""
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+def table(path: Path) -> dict[str, Any]:
+    """What a TOML file holds.
+
+    Raises:
+        SpecError: the file is missing, or not TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(
+            f"expected settings in {path}, it cannot be read ({error}): "
+            "check the path, or write one with `divulge init`"
+        ) from error
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"expected TOML in {path}, got something else: {error}") from error
+
+
+A = TypeVar("A")
+
+S = TypeVar("S", bound=Section)
+
+
+def validated(model: type[S], table: dict[str, Any], where: str) -> S:
+    """A table as settings of one kind.
+
+    Raises:
+        SpecError: a key is unknown or missing, or a value is of the wrong kind, nan or infinite.
+    """
+    check_finite(table, where, ())
+    try:
+        # by way of JSON, where a list may stand for a tuple while other types stay strict
+        return model.model_validate_json(pydantic.TypeAdapter(Any).dump_json(table))
+    except pydantic.ValidationError as error:
+        said = (_explain(item, where, model) for item in error.errors())
+        raise SpecError("\n".join(said)) from error
+
+
+def check_finite(value: Any, where: str, place: tuple[str, ...]) -> None:
+    """JSON has no nan and no infinity: on the way through it they would become nothing at all."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            check_finite(item, where, (*place, str(key)))
+    elif isinstance(value, (list, tuple)):
+        for number, item in enumerate(value):
+            check_finite(item, where, (*place, str(number)))
+    elif isinstance(value, float) and not math.isfinite(value):
+        name = ".".join(place)
+        raise SpecError(f"{where}: expected a finite number for {name!r}, got {value}: correct it")
+
+
+def _explain(item: Any, where: str, model: type[Section]) -> str:
+    place = ".".join(map(str, item["loc"]))
+    if item["type"] == "extra_forbidden":
+        section = _section(item["loc"][:-1], model)
+        hint = did_you_mean(str(item["loc"][-1]), section.model_fields)
+        return f"{where}: expected a known key, got {place!r}: {hint}"
+    if item["type"] == "missing":
+        return f"{where}: expected the key {place!r}, it is missing: add it"
+    return f"{where}: expected a valid {place!r}, got {item['input']!r}: {item['msg']}"
+
+
+def _section(path: tuple[str | int, ...], model: type[Section]) -> type[Section]:
+    """The section at a place of the settings."""
+    for key in path:
+        kind = model.model_fields[str(key)].annotation
+        inner = (kind, *get_args(kind))
+        model = next(part for part in inner if isinstance(part, type) and issubclass(part, Section))
+    return model
+
+
+def asked(entries: Iterable[dict[str, Any]], build: Callable[..., A]) -> Iterator[A]:
+    """What each ``[[attacks]]`` entry asks for.
+
+    Args:
+        entries: each with ``name`` and settings.
+        build: makes an attack of a name and its settings.
+
+    Raises:
+        SpecError: an attack or one of its settings does not exist, or an entry has no name.
+    """
+    for entry in entries:
+        settings = dict(entry)
+        name = settings.pop("name", None)
+        if not isinstance(name, str):
+            raise SpecError(
+                f'expected name = "..." in each [[attacks]], got {entry}: '
+                "see `divulge list attacks`"
+            )
+        yield build(name, **settings)

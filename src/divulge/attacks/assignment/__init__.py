@@ -1,0 +1,1 @@
+"""Which client of a federation trained on a record?"""

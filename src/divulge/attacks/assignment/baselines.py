@@ -1,0 +1,96 @@
+"""What any attack on a federation must beat: no attack at all, and two rules on single answers."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float64
+from scipy import special
+
+from divulge.attacks.shared import decision
+from divulge.core import NOBODY, Assignment, FederationView, Need, Records
+from divulge.metrics import signals
+
+Column = Float64[np.ndarray, " records"]
+
+
+@dataclass(frozen=True, slots=True)
+class Nobody:
+    """Says of every record that no client trained on it, but for the colluding client's own.
+
+    References:
+        divulge's own. Where most candidates are outsiders it is hard to beat: above the best
+        accuracy of nist-stacking (arXiv 2604.12737), table 2, if 44 of its 73 records are.
+    """
+
+    name: ClassVar[str] = "nobody"
+    paper: ClassVar[str] = "divulge 2026"
+    needs: ClassVar[Need] = Need.LABELS
+
+    def __call__(self, view: FederationView, rng: np.random.Generator) -> Assignment:
+        """Nobody, with scores of 0."""
+        del rng
+        records = len(view.records)
+        return decision.with_known(
+            view, np.full(records, NOBODY), np.zeros((records, len(view.targets)))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ConfidenceRule:
+    """A record is a client's where both loss and confidence are better than non-members' means.
+
+    Of several such clients the most confident has it.
+
+    References:
+        nist-stacking (arXiv 2604.12737), table 2, baseline 2, as its published code has it.
+    """
+
+    name: ClassVar[str] = "confidence-rule"
+    paper: ClassVar[str] = "nist-stacking 2026, baseline 2"
+    needs: ClassVar[Need] = Need.PROBABILITIES | Need.LABELS | Need.REFERENCE
+
+    def __call__(self, view: FederationView, rng: np.random.Generator) -> Assignment:
+        """The rule's client, and each client's confidence where it passes."""
+        del rng
+        score = np.zeros((len(view.records), len(view.targets)))
+        for k in decision.others(view):
+            loss, sure = _loss_and_confidence(view, int(k), view.records)
+            usual_loss, usual_sure = _loss_and_confidence(view, int(k), view.external[k])
+            passing = (loss < usual_loss.mean()) & (sure > usual_sure.mean())
+            score[:, k] = np.where(passing, sure, 0.0)
+        client = np.where(score.any(axis=1), score.argmax(axis=1), NOBODY)
+        return decision.with_known(view, client, score)
+
+
+@dataclass(frozen=True, slots=True)
+class VarianceLiRA:
+    """The loss in standard deviations below the mean of non-members; the published LiRA baseline.
+
+    Within one client that is a loss threshold in disguise: neither the mean nor the standard
+    deviation depends on the record, so the ROC is that of the plain loss. What it adds is a
+    common scale for several clients. There the two-sided rule of stacking decides.
+
+    References:
+        nist-stacking (arXiv 2604.12737), section 4.1. Departure: it compares one client only; the
+        rule for several, on normal probabilities of the score, is ours.
+    """
+
+    name: ClassVar[str] = "variance-lira"
+    paper: ClassVar[str] = "nist-stacking 2026, section 4.1"
+    needs: ClassVar[Need] = Need.PROBABILITIES | Need.LABELS | Need.REFERENCE
+
+    def __call__(self, view: FederationView, rng: np.random.Generator) -> Assignment:
+        """The two-sided rule's client, and the normal probability of each score."""
+        del rng
+        score = np.zeros((len(view.records), len(view.targets)))
+        for k in decision.others(view):
+            loss, _ = _loss_and_confidence(view, int(k), view.records)
+            usual, _ = _loss_and_confidence(view, int(k), view.external[k])
+            score[:, k] = special.ndtr((usual.mean() - loss) / (usual.std() + 1e-9))
+        return decision.two_sided(view, score)
+
+
+def _loss_and_confidence(view: FederationView, k: int, records: Records) -> tuple[Column, Column]:
+    said = view.targets[k].predict(records.x)
+    return -signals.compute("loss", said, records.y), said.max(axis=1)

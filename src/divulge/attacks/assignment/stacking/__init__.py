@@ -1,0 +1,1 @@
+"""Stacking: seven estimators under a meta-classifier."""

@@ -1,0 +1,225 @@
+"""Stacking: seven attacks on each client, and boosted trees that learn from the colluding one."""
+
+import itertools
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int
+
+from divulge.attacks.assignment.stacking.base_classifiers import NAMES, Answers, fitted
+from divulge.attacks.shared import decision
+from divulge.core import Assignment, FederationView, Need, Records
+from divulge.errors import MissingExtra, NotApplicable, SpecError
+from divulge.metrics import signals
+
+FOLDS = 5
+
+ROUNDS = 100
+"""Trees of the meta-classifier, and as many more for each other client."""
+
+Protocol = Literal["crossfit", "published"]
+Features = Float64[np.ndarray, "records features"]
+
+
+class Judged(NamedTuple):
+    """What can be counted on the colluding client, where alone the truth is known."""
+
+    score: Float64[np.ndarray, " records"]
+    member: Bool[np.ndarray, " records"]
+
+
+class _Client(NamedTuple):
+    """What one client's model says of all that is asked about it."""
+
+    said: Answers
+    loss: Float64[np.ndarray, " records"]
+    suspect: Bool[np.ndarray, " records"]
+    external: Bool[np.ndarray, " records"]
+    """What is neither suspect nor external is a candidate."""
+
+    def take(self, chosen: np.ndarray) -> "_Client":
+        """Some of it."""
+        return _Client(self.said.take(chosen), *(part[chosen] for part in self[1:]))
+
+
+@dataclass(frozen=True, slots=True)
+class Stacking:
+    """Base attacks on every client, stacked by a meta-classifier taught by the colluding client.
+
+    For each client, seven classifiers learn to tell its relevant records, taken for members, from
+    its external ones by the model's answer and the true class. Their scores and the loss are the
+    features of a meta-classifier (XGBoost), fitted to the colluding client's true membership. For
+    each other client its boosting goes on with that client's external records as non-members; then
+    a two-sided rule gives each candidate to a client or to nobody.
+
+    Args:
+        protocol: ``published`` scores the relevant and external records by the very classifiers
+            that were fitted to them, as the published code does. Such scores tell which set a
+            record is from, which is not a leak of the model: models that leak nothing look
+            attackable. ``crossfit`` scores every record by classifiers fitted without it.
+        percentile: of a client's scores, which a candidate's must exceed.
+        dominance: λ, how many times the mean over clients a score must exceed.
+
+    References:
+        nist-stacking (arXiv 2604.12737), sections 3.2 to 3.4, and its published code for what the
+        paper leaves open. Departures: targets give probabilities, so that logits are known up to
+        a constant; the support vector machine's probabilities come from folds of scikit-learn's.
+    """
+
+    protocol: Protocol = "crossfit"
+    percentile: float = 55.0
+    dominance: float = 1.5
+
+    name: ClassVar[str] = "stacking"
+    paper: ClassVar[str] = "nist-stacking 2026"
+    needs: ClassVar[Need] = Need.PROBABILITIES | Need.LABELS | Need.REFERENCE
+
+    def __post_init__(self) -> None:
+        if self.protocol not in get_args(Protocol):
+            raise SpecError(
+                f"expected protocol to be one of {', '.join(get_args(Protocol))}, "
+                f"got {self.protocol!r}"
+            )
+        if not 0 <= self.percentile <= 100:
+            raise SpecError(f"expected percentile from 0 to 100, got {self.percentile}")
+        if self.dominance <= 0:
+            raise SpecError(f"expected dominance above 0, got {self.dominance}")
+
+    def __call__(self, view: FederationView, rng: np.random.Generator) -> Assignment:
+        """The client of each candidate, and the meta-classifier's scores."""
+        colluder = view.collusion.client
+        meta = _boosted(self._features(_client(view, colluder), rng), _truth(view), seed=_seed(rng))
+        score = np.zeros((len(view.records), len(view.targets)))
+        for k in decision.others(view):
+            asked = _client(view, int(k))
+            features = self._features(asked, rng)
+            nobody = np.zeros(int(asked.external.sum()), bool)
+            adapted = _boosted(features[asked.external], nobody, seed=_seed(rng), onto=meta)
+            candidates = ~asked.suspect & ~asked.external
+            score[:, k] = _predicted(adapted, features[candidates])
+        return decision.two_sided(view, score, percentile=self.percentile, dominance=self.dominance)
+
+    def on_colluder(self, view: FederationView, rng: np.random.Generator) -> Judged:
+        """Cross-validated scores of all the colluding client's records, beside the truth.
+
+        Every meta-classifier is fitted without the records that it scores. With ``published`` the
+        classifiers below it are not; with ``crossfit`` they are, at every depth.
+        """
+        asked, truth = _client(view, view.collusion.client), _truth(view)
+        if self.protocol == "published":
+            fold = _stratified(truth, rng)
+            features = [self._features(asked, rng)] * FOLDS
+        else:
+            fold = _stratified(truth + 2 * asked.suspect + 4 * asked.external, rng)
+            features = _crossfitted_twice(asked, fold, rng)
+        score = np.empty(len(truth))
+        for k, table in enumerate(features):
+            here = fold == k
+            meta = _boosted(table[~here], truth[~here], seed=_seed(rng))
+            score[here] = _predicted(meta, table[here])
+        return Judged(score, truth)
+
+    def _features(self, asked: _Client, rng: np.random.Generator) -> Features:
+        """The loss and seven scores of each record, in the order of the published columns."""
+        if self.protocol == "crossfit":
+            return _crossfitted(asked, rng)
+        known = asked.suspect | asked.external
+        score = fitted(asked.said.take(known), asked.suspect[known], rng)
+        return np.column_stack([asked.loss, score(asked.said)])
+
+
+def _client(view: FederationView, k: int) -> _Client:
+    """All records of a client, asked once: relevant, external, candidates."""
+    sets = (view.relevant[k], view.external[k], view.records)
+    if min(len(view.relevant[k]), len(view.external[k])) < 2 * FOLDS:
+        raise NotApplicable(
+            f"expected {2 * FOLDS} or more relevant and external records of each client, got "
+            f"{len(view.relevant[k])} and {len(view.external[k])} of client {k}"
+        )
+    kind = np.repeat([0, 1, 2], [len(records) for records in sets])
+    parts = [_answers(view, k, records) for records in sets]
+    said = Answers(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    # exp undoes the logarithm up to the constant that the loss does not depend on
+    shares = np.exp(said.logits - said.logits.max(axis=1, keepdims=True))
+    loss = -signals.compute("loss", shares / shares.sum(axis=1, keepdims=True), said.y)
+    return _Client(said, loss, kind == 0, kind == 1)
+
+
+def _answers(view: FederationView, k: int, records: Records) -> Answers:
+    log = np.log(np.maximum(view.targets[k].predict(records.x), signals.SMALLEST))
+    return Answers(log - log.mean(axis=1, keepdims=True), records.y)
+
+
+def _truth(view: FederationView) -> Bool[np.ndarray, " records"]:
+    """The colluding client's membership, in the order of `_client`."""
+    known = view.collusion
+    none = np.zeros(len(view.external[known.client]), bool)
+    return np.concatenate([known.relevant, none, known.records])
+
+
+def _crossfitted(asked: _Client, rng: np.random.Generator) -> Features:
+    """Each relevant and external record scored by the fold that left it out; candidates by all."""
+    known = asked.suspect | asked.external
+    fold = np.where(known, _stratified(asked.suspect + 2 * asked.external, rng), -1)
+    total = np.zeros((len(known), len(NAMES)))
+    for k in range(FOLDS):
+        unseen = (fold == k) | ~known
+        score = fitted(asked.said.take(~unseen), asked.suspect[~unseen], rng)
+        share = np.where(known[unseen], 1.0, 1 / FOLDS)
+        total[unseen] += share[:, None] * score(asked.said.take(unseen))
+    return np.column_stack([asked.loss, total])
+
+
+def _crossfitted_twice(
+    asked: _Client, fold: Int[np.ndarray, " records"], rng: np.random.Generator
+) -> list[Features]:
+    """For each fold, features of its records as if they were candidates, and of others without it.
+
+    What is fitted without two folds serves both of them: it scores the records of either for the
+    meta-classifier that is taught without the other. All that is fitted without a fold scores the
+    fold itself, and the candidates, on average.
+    """
+    known = asked.suspect | asked.external
+    total = np.zeros((FOLDS, len(known), len(NAMES)))
+    for pair in itertools.combinations(range(FOLDS), 2):
+        lessons = known & ~np.isin(fold, pair)
+        found = fitted(asked.said.take(lessons), asked.suspect[lessons], rng)(asked.said)
+        for k, other in (pair, pair[::-1]):
+            total[k] += (
+                np.where(known & (fold != k), fold == other, 1 / (FOLDS - 1))[:, None] * found
+            )
+    return [np.column_stack([asked.loss, table]) for table in total]
+
+
+def _stratified(group: np.ndarray, rng: np.random.Generator) -> Int[np.ndarray, " records"]:
+    """A fold for each record, with an even share of each group in each fold."""
+    fold = np.empty(len(group), np.int64)
+    for value in np.unique(group):
+        rows = rng.permutation(np.flatnonzero(group == value))
+        fold[rows] = np.arange(len(rows)) % FOLDS
+    return fold
+
+
+def _boosted(
+    features: Features, member: Bool[np.ndarray, " records"], *, seed: int, onto: Any = None
+) -> Any:
+    """XGBoost with its defaults; ``onto`` a model, it grows that many trees more."""
+    try:
+        import xgboost
+    except ImportError as error:
+        raise MissingExtra("xgboost", "stacking") from error
+
+    settings = {"objective": "binary:logistic", "seed": seed, "nthread": 1}
+    lessons = xgboost.DMatrix(features, member.astype(np.float64))
+    return xgboost.train(settings, lessons, ROUNDS, xgb_model=onto)
+
+
+def _predicted(model: Any, features: Features) -> Float64[np.ndarray, " records"]:
+    import xgboost
+
+    return np.asarray(model.predict(xgboost.DMatrix(features)), dtype=np.float64)
+
+
+def _seed(rng: np.random.Generator) -> int:
+    return int(rng.integers(2**31))

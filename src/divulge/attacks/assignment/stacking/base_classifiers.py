@@ -1,0 +1,106 @@
+"""Seven classifiers that tell suspects from known non-members by a model's answers.
+
+The settings are those of the published pipeline: its neural network, and scikit-learn's defaults
+for the others. Answers and one-hot labels are standardised on what a classifier is fitted to.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int
+
+from divulge.errors import MissingExtra
+
+NAMES = ("nn", "rf", "dt", "gb", "knn", "svm", "lr")
+
+NEIGHBOURS = 5
+
+Features = Float64[np.ndarray, "records features"]
+Scored = Float64[np.ndarray, "records estimators"]
+
+
+class Answers(NamedTuple):
+    """What a model says of some records, as logits, and their classes."""
+
+    logits: Features
+    y: Int[np.ndarray, " records"]
+
+    def take(self, chosen: np.ndarray) -> "Answers":
+        """Some of them."""
+        return Answers(self.logits[chosen], self.y[chosen])
+
+    @property
+    def with_labels(self) -> Features:
+        """Logits beside one-hot labels."""
+        return np.hstack([self.logits, np.eye(self.logits.shape[1])[self.y]])
+
+
+def fitted(
+    answers: Answers, suspect: Bool[np.ndarray, " records"], rng: np.random.Generator
+) -> Callable[[Answers], Scored]:
+    """The seven, fitted; what comes back gives each record the chance of being a suspect, by each.
+
+    Args:
+        answers: what a model says of suspects and of non-members.
+        suspect: which are which.
+        rng: for the network, the forest and the trees.
+    """
+    import sklearn
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    # a forest asks a hundred times whether answers are finite: they are
+    unchecked = partial(sklearn.config_context, assume_finite=True, skip_parameter_validation=True)
+    network = _network(answers, suspect, rng)
+    with unchecked():
+        others = [
+            make_pipeline(StandardScaler(), estimator).fit(answers.with_labels, suspect)
+            for estimator in _estimators(suspect, rng)
+        ]
+
+    def score(asked: Answers) -> Scored:
+        with unchecked():
+            columns = [estimator.predict_proba(asked.with_labels)[:, 1] for estimator in others]
+        return np.column_stack([network(asked), *columns])
+
+    return score
+
+
+def _estimators(suspect: Bool[np.ndarray, " records"], rng: np.random.Generator) -> list[Any]:
+    """In the order of `NAMES`, without the network."""
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.svm import SVC
+    from sklearn.tree import DecisionTreeClassifier
+
+    forest, tree, boosting = (int(seed) for seed in rng.integers(2**31, size=3))
+    fewest = int(min(suspect.sum(), (~suspect).sum()))
+    return [
+        RandomForestClassifier(random_state=forest),
+        DecisionTreeClassifier(random_state=tree),
+        GradientBoostingClassifier(random_state=boosting),
+        KNeighborsClassifier(min(NEIGHBOURS, len(suspect))),
+        # SVC(probability=True), which is about to go, was this with folds of its own
+        CalibratedClassifierCV(SVC(), ensemble=False, cv=min(5, fewest)),
+        LogisticRegression(),
+    ]
+
+
+def _network(
+    answers: Answers, suspect: Bool[np.ndarray, " records"], rng: np.random.Generator
+) -> Callable[[Answers], Float64[np.ndarray, " records"]]:
+    try:
+        from divulge.attacks.assignment.stacking.network import trained
+    except ImportError as error:
+        raise MissingExtra("torch", "torch") from error
+
+    mean = answers.logits.mean(axis=0)
+    spread = answers.logits.std(axis=0)
+    spread[spread == 0] = 1.0
+    seed = int(rng.integers(2**31))
+    network = trained((answers.logits - mean) / spread, answers.y, suspect, seed)
+    return lambda asked: network((asked.logits - mean) / spread, asked.y)

@@ -1,0 +1,143 @@
+"""Short name to class: the only registry. An attack or a defence is its file and one line here."""
+
+from typing import Any
+
+from divulge._util.registry import build, find_class
+from divulge.core import AssignmentAttack, CompositionAttack, InteractionAttack, MembershipAttack
+
+ATTACKS = {
+    "threshold": "divulge.attacks.membership.threshold:Threshold",
+    "gap": "divulge.attacks.membership.gap:Gap",
+    "external": "divulge.attacks.membership.external:External",
+    "quantile": "divulge.attacks.membership.quantile:Quantile",
+    "cluster-lira": "divulge.attacks.membership.cluster_lira.attack:ClusterLiRA",
+    "two-sample": "divulge.attacks.membership.two_sample:TwoSample",
+    "shadow": "divulge.attacks.membership.shadow:Shadow",
+    "calibrated": "divulge.attacks.membership.calibrated:Calibrated",
+    "lira": "divulge.attacks.membership.lira:LiRA",
+    "rmia": "divulge.attacks.membership.rmia:RMIA",
+    "shadow-stack": "divulge.attacks.membership.shadow_stack.attack:ShadowStack",
+    "gradient-norm": "divulge.attacks.membership.gradient_norm:GradientNorm",
+    "mrad": "divulge.attacks.membership.mrad.attack:MRAD",
+}
+
+
+UPDATE_ATTACKS = {
+    "decaf": "divulge.attacks.composition.decaf.attack:Decaf",
+    "label-counts": "divulge.attacks.composition.label_counts:LabelCounts",
+}
+"""What attacks one client of a federation by its updates, for the shares of its classes."""
+
+
+INTERACTION_ATTACKS = {
+    "raifle": "divulge.attacks.interactions.raifle.attack:RAIFLE",
+    "interaction-search": "divulge.attacks.interactions.label_search:InteractionSearch",
+    "random-interactions": "divulge.attacks.interactions.baselines:RandomInteractions",
+}
+"""What attacks one client by its updates, for what it did with the items it was handed."""
+
+
+FEDERATION_ATTACKS = {
+    "cluster-lira": "divulge.attacks.membership.cluster_lira.attack:ClusterLiRA",
+    "stacking": "divulge.attacks.assignment.stacking.attack:Stacking",
+    "variance-lira": "divulge.attacks.assignment.baselines:VarianceLiRA",
+    "confidence-rule": "divulge.attacks.assignment.baselines:ConfidenceRule",
+    "nobody": "divulge.attacks.assignment.baselines:Nobody",
+}
+"""What says which client of a federation trained on a record."""
+
+
+def attack_class(name: str) -> Any:
+    """The class of an attack.
+
+    Raises:
+        SpecError: no attack has this name.
+    """
+    registry = ATTACKS | UPDATE_ATTACKS | INTERACTION_ATTACKS | FEDERATION_ATTACKS
+    return find_class(registry, "an attack", name)
+
+
+def attack(name: str, **settings: Any) -> MembershipAttack:
+    """A membership attack with these settings.
+
+    Examples:
+        >>> attack("threshold", signal="margin")
+        Threshold(signal='margin', per_class=False)
+
+    Raises:
+        SpecError: no attack has this name, or it has no such setting, or not with such a value.
+    """
+    found = find_class(ATTACKS, "a membership attack", name)
+    built: MembershipAttack = build(found, name, settings)
+    return built
+
+
+def update_attack(name: str, **settings: Any) -> CompositionAttack:
+    """An attack on a client's updates with these settings.
+
+    Examples:
+        >>> update_attack("label-counts", method="llg")
+        LabelCounts(method='llg', rounds=3)
+
+    Raises:
+        SpecError: see `attack`.
+    """
+    found = find_class(UPDATE_ATTACKS, "an attack on updates", name)
+    built: CompositionAttack = build(found, name, settings)
+    return built
+
+
+def interaction_attack(name: str, **settings: Any) -> InteractionAttack:
+    """An attack on interactions with these settings.
+
+    Examples:
+        >>> interaction_attack("random-interactions")
+        RandomInteractions()
+
+    Raises:
+        SpecError: see `attack`.
+    """
+    found = find_class(INTERACTION_ATTACKS, "an attack on interactions", name)
+    built: InteractionAttack = build(found, name, settings)
+    return built
+
+
+def federation_attack(name: str, **settings: Any) -> AssignmentAttack:
+    """An attack on the clients of a federation with these settings.
+
+    Examples:
+        >>> federation_attack("nobody").name
+        'nobody'
+
+    Raises:
+        SpecError: see `attack`.
+    """
+    found = find_class(FEDERATION_ATTACKS, "an attack on a federation's clients", name)
+    built: AssignmentAttack = build(found, name, settings)
+    return built
+
+
+SHADOW_ATTACKS = ("shadow", "calibrated", "lira", "rmia", "shadow-stack")
+
+PARTIAL_ATTACKS = ("gradient-norm", "mrad")
+
+
+def default(*, shadows: bool = False, partial: bool = False) -> tuple[MembershipAttack, ...]:
+    """What runs when nothing is asked for: every attack, and each signal once.
+
+    Args:
+        shadows: whether shadow models are there for the attacks that need them.
+        partial: whether only some features of the candidates are known.
+    """
+    signals = ("loss", "scaled_logit", "confidence", "entropy", "modified_entropy", "margin")
+    return (
+        *(attack("threshold", signal=signal) for signal in signals),
+        attack("threshold", signal="scaled_logit", per_class=True),
+        attack("gap"),
+        attack("external", signal="scaled_logit", per_class=True),
+        attack("quantile"),
+        attack("cluster-lira"),
+        attack("two-sample"),
+        *(attack(name) for name in SHADOW_ATTACKS if shadows),
+        *(attack(name) for name in PARTIAL_ATTACKS if partial),
+    )

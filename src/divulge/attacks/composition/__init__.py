@@ -1,0 +1,1 @@
+"""What share of each class does a client hold?"""

@@ -1,0 +1,1 @@
+"""Decaf: class shares from an update."""

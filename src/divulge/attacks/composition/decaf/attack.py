@@ -1,0 +1,136 @@
+"""Decaf: which classes a client lacks, and what share each other class has, from its updates."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, get_args
+
+import numpy as np
+from jaxtyping import Float64
+
+from divulge.attacks.composition.decaf.published import Rounds, Solver, Step, by_biases, by_paper
+from divulge.attacks.composition.decaf.simulation import Rehearsal
+from divulge.attacks.shared.observed_round import rounds_of
+from divulge.core import Need, Proportions, UpdateView
+from divulge.errors import SpecError
+
+Level = Literal["auto", "bias", "virtual", "refined"]
+
+_RECASTS = 2
+"""How often the refined level adds virtual clients near its guesses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decaf:
+    """What share of each class a client holds, and of which it has none, from its updates.
+
+    Three levels beyond the published method. ``bias`` solves the balance of the output biases with
+    the model's answers before and after the local training: no training, plain SGD alone.
+    ``virtual`` trains invented clients with known mixes as the victims train, in the same rounds,
+    and learns from them to read an update; ``refined`` adds more of them near its guesses. They
+    are the same for all victims of a federation. Rounds count by how well they tell virtual
+    clients apart, or by how well the balance holds.
+
+    Args:
+        faithful: the published method, whatever the level.
+        level: ``auto`` takes ``refined``, else ``virtual``, else the published method, as the
+            budget allows; guesses say which.
+        clients: virtual clients at first; ``refined`` adds two thirds of them.
+        rounds: at most so many are looked at, the first ones of each victim.
+        budget: seconds of one core that training may take, estimated from the network's
+            operations, so that the same attack makes the same choice on any machine.
+        null_error: how often a class that is there, with less than an equal share, may be
+            declared null by ``virtual`` and ``refined``; the others follow the published rule,
+            which promises nothing.
+        threshold: entries up to this are no sign of a class, for the published rule.
+        solver: how the published method decomposes: exactly, or by its own descent.
+        without: the published method without this step, as in its own ablations.
+
+    References:
+        Dai et al. (2024), Decaf: Data distribution decompose attack against federated learning,
+        algorithms 1 and 2, equations 4 and 19 to 21; the levels are ours.
+    """
+
+    faithful: bool = False
+    level: Level = "auto"
+    clients: int = 240
+    rounds: int = 3
+    budget: float = 300.0
+    null_error: float = 0.05
+    threshold: float = 0.0
+    solver: Solver = "nnls"
+    without: Step = "none"
+
+    name: ClassVar[str] = "decaf"
+    paper: ClassVar[str] = "Dai et al. 2024"
+    needs: ClassVar[Need] = Need.UPDATES | Need.REFERENCE
+
+    def __post_init__(self) -> None:
+        for name, kind in (("level", Level), ("solver", Solver), ("without", Step)):
+            if getattr(self, name) not in get_args(kind):
+                raise SpecError(
+                    f"expected {name} to be one of {', '.join(get_args(kind))}, got "
+                    f"{getattr(self, name)!r}: choose one"
+                )
+        if self.clients < 24 or self.rounds < 1 or not 0 < self.null_error < 1:
+            raise SpecError(
+                f"expected clients from 24, rounds from 1 and null_error between 0 and 1, got "
+                f"{self.clients}, {self.rounds} and {self.null_error}: change them"
+            )
+
+    def __call__(self, view: UpdateView, rng: np.random.Generator) -> Proportions:
+        """The shares of one client."""
+        return self.many((view,), rng)[0]
+
+    def many(
+        self, views: Sequence[UpdateView], rng: np.random.Generator
+    ) -> tuple[Proportions, ...]:
+        """The shares of several clients of one federation; virtual clients are trained once.
+
+        Raises:
+            NotApplicable: network, reference records of each class, or what clients were told to
+                do are not known.
+        """
+        rounds = rounds_of(views, self.rounds)
+        seed = int(rng.integers(2**63))
+        if self.faithful:
+            return self._published(rounds, views, seed)
+        level, why = self._chosen(rounds, views)
+        if level == "auto":
+            found = self._published(rounds, views, seed)
+        elif level == "bias":
+            found = by_biases(rounds, views)
+        else:
+            found = self._rehearsed(Rehearsal(rounds, views, seed), refine=level == "refined")
+        return tuple(replace(one, how=one.how + why) for one in found)
+
+    def _chosen(self, rounds: Rounds, views: Sequence[UpdateView]) -> tuple[Level, str]:
+        """The level, and a word on the choice; ``auto`` where only the published method is left."""
+        if self.level != "auto":
+            return self.level, ""
+        stages = [stage for stage, _ in rounds.values()]
+        most = max(stage.records(views[v].victim) for stage, who in rounds.values() for v in who)
+        seconds = self.clients * sum(stage.seconds(most) for stage in stages)
+        fits = "within" if seconds <= self.budget else "above"
+        why = (
+            f"; training virtual clients was estimated at {seconds:.0f} s, {fits} the budget of "
+            f"{self.budget:.0f} s"
+        )
+        if seconds * (1 + _RECASTS / 3) <= self.budget:
+            return "refined", why
+        if seconds <= self.budget:
+            return "virtual", why
+        return "auto", why
+
+    def _published(
+        self, rounds: Rounds, views: Sequence[UpdateView], seed: int
+    ) -> tuple[Proportions, ...]:
+        return by_paper(rounds, views, self.solver, self.threshold, seed, without=self.without)
+
+    def _rehearsed(self, rehearsal: Rehearsal, *, refine: bool) -> tuple[Proportions, ...]:
+        rehearsal.add(self.clients)
+        for _ in range(_RECASTS if refine else 0):
+            rehearsal.add(self.clients // 3, near=self._likely(rehearsal))
+        return rehearsal.guesses(self.null_error)
+
+    def _likely(self, rehearsal: Rehearsal) -> Float64[np.ndarray, "victims classes"]:
+        return np.array([guess.share for guess in rehearsal.guesses(self.null_error)])

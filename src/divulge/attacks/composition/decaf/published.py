@@ -1,0 +1,231 @@
+"""Decaf's two cheap levels: the paper's own method, and the balance of the biases."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Bool, Float, Float64
+from scipy.linalg import cholesky, solve_triangular
+from scipy.optimize import nnls
+
+from divulge._util.random import stream
+from divulge.attacks.shared.observed_round import (
+    Change,
+    RoundGuess,
+    Sight,
+    Stage,
+    combined,
+    null_classes,
+)
+from divulge.core import Proportions, UpdateView
+from divulge.errors import NotApplicable
+from divulge.federation.output_layer import shares_of_biases
+
+# Decaf's steps as functions on arrays: null classes, decomposition, shares.
+
+
+Solver = Literal["nnls", "descent"]
+
+
+_RIDGE = 1e-12
+"""Of the largest diagonal entry: keeps the reduced system definite."""
+
+
+def decompose(
+    change: Change, bases: Float[np.ndarray, "bases classes inputs"], solver: Solver = "nnls"
+) -> Float64[np.ndarray, " bases"]:
+    """Scale factors from 0 that rebuild a change from bases, best in least squares.
+
+    ``nnls`` solves the problem exactly on its normal equations, of which there are as many as
+    bases, however wide the layer; ``descent`` is the paper's 1,000 epochs of gradient descent.
+
+    Args:
+        change: of the victim.
+        bases: the change that each class alone causes, and the calibrator, which is the change
+            that all auxiliary records together cause.
+        solver: how.
+
+    References:
+        Dai et al. (2024), Decaf, equations 19 and 20.
+    """
+    columns = bases.reshape(len(bases), -1).T.astype(np.float64)
+    right = change.ravel().astype(np.float64)
+    return _descended(columns, right) if solver == "descent" else _exact(columns, right)
+
+
+def loss(
+    change: Change,
+    bases: Float[np.ndarray, "bases classes inputs"],
+    scales: Float[np.ndarray, " bases"],
+) -> float:
+    """The mean squared error that `decompose` makes small.
+
+    References:
+        Dai et al. (2024), Decaf, equation 20.
+    """
+    return float(((np.tensordot(scales, bases, 1) - change) ** 2).mean())
+
+
+def shares(scales: Float64[np.ndarray, " bases"]) -> Float64[np.ndarray, " _"]:
+    """Shares of the classes that are there, from their scale factors and last the calibrator's.
+
+    The calibrator holds about one of every basis, so its factor counts for each class. Where all
+    factors are 0, nothing tells the classes apart: equal shares.
+
+    References:
+        Dai et al. (2024), Decaf, equation 21.
+
+    Examples:
+        >>> shares(np.array([0.0, 1.0, 0.5])).tolist()
+        [0.25, 0.75]
+    """
+    raw = scales[:-1] + scales[-1]
+    total = raw.sum()
+    each: np.ndarray = raw / total if total > 0 else np.full(len(raw), 1 / len(raw))
+    return each
+
+
+def _exact(
+    columns: Float64[np.ndarray, "entries bases"], right: Float64[np.ndarray, " entries"]
+) -> Float64[np.ndarray, " bases"]:
+    normal = columns.T @ columns
+    normal[np.diag_indices_from(normal)] += _RIDGE * max(normal.diagonal().max(), 1e-300)
+    root = cholesky(normal, lower=True)
+    found: np.ndarray = nnls(root.T, solve_triangular(root, columns.T @ right, lower=True))[0]
+    return found
+
+
+def _descended(
+    columns: Float64[np.ndarray, "entries bases"],
+    right: Float64[np.ndarray, " entries"],
+    epochs: int = 1000,
+    lr: float = 0.01,
+) -> Float64[np.ndarray, " bases"]:
+    """Adam (Kingma and Ba 2015, algorithm 1) from equal factors, cut off at 0 after each step.
+
+    The paper names the epochs, and neither optimiser, rate nor start.
+    """
+    bases = columns.shape[1]
+    scales = np.full(bases, 1 / bases)
+    mean, square = np.zeros(bases), np.zeros(bases)
+    for epoch in range(1, epochs + 1):
+        gradient = 2 / len(right) * (columns.T @ (columns @ scales - right))
+        mean = 0.9 * mean + 0.1 * gradient
+        square = 0.999 * square + 0.001 * gradient**2
+        unbiased = mean / (1 - 0.9**epoch), square / (1 - 0.999**epoch)
+        scales = np.maximum(scales - lr * unbiased[0] / (np.sqrt(unbiased[1]) + 1e-8), 0.0)
+    return scales
+
+
+Rounds = Mapping[int, tuple[Stage, list[int]]]
+"""By number: a round, and the positions of the victims that are attacked in it."""
+
+
+Step = Literal["none", "null removal", "calibrator"]
+"""A step of the published method that can be left out."""
+
+
+def by_paper(
+    rounds: Rounds,
+    views: Sequence[UpdateView],
+    solver: Solver,
+    threshold: float,
+    seed: int,
+    *,
+    without: Step = "none",
+) -> tuple[Proportions, ...]:
+    """The published method; all rounds count alike.
+
+    Args:
+        rounds: in which the victims are attacked.
+        views: of the victims.
+        solver: see `decompose`.
+        threshold: see `null_classes`.
+        seed: for the training of bases.
+        without: this step: all classes are taken for present, or the bases of single classes
+            stand alone.
+
+    References:
+        Dai et al. (2024), Decaf, algorithms 1 and 2; tables XIV and XV for the ablations.
+    """
+    found: list[list[RoundGuess]] = [[] for _ in views]
+    for stage, victims in rounds.values():
+        bases = _Bases(stage, seed)
+        for victim in victims:
+            change = stage.seen(views[victim].victim).weight
+            null = null_classes(change, threshold)
+            if null.all():
+                raise NotApplicable(
+                    f"expected a positive entry in the last layer's change of client "
+                    f"{views[victim].victim!r}, got none above {threshold}: lower the threshold"
+                )
+            there = np.flatnonzero(np.ones_like(null) if without == "null removal" else ~null)
+            alone = [bases.of(stage.reference.y == k, int(k)) for k in there]
+            both = bases.of(np.isin(stage.reference.y, there), *there.tolist())
+            calibrator = np.zeros_like(both) if without == "calibrator" else both
+            share = np.zeros(stage.classes)
+            share[there] = shares(decompose(change, np.array([*alone, calibrator]), solver))
+            found[victim].append(RoundGuess(share, null))
+    return tuple(combined(guesses, f"the published method, {solver}") for guesses in found)
+
+
+def by_biases(rounds: Rounds, views: Sequence[UpdateView]) -> tuple[Proportions, ...]:
+    """The balance of the biases, with the answers of both ends of the local training.
+
+    Rounds count by the inverse squares of what the balance leaves unexplained.
+
+    Raises:
+        NotApplicable: the layer has no biases, or clients do not train by plain gradient descent.
+    """
+    found: list[list[RoundGuess]] = [[] for _ in views]
+    for stage, victims in rounds.values():
+        if stage.layer.bias is None or stage.recipe.optimiser != "sgd":
+            has = "no" if stage.layer.bias is None else "biases"
+            raise NotApplicable(
+                f"expected output biases and sgd, got {has} and {stage.recipe.optimiser}: use "
+                'level="virtual"'
+            )
+        for victim in victims:
+            sight = stage.seen(views[victim].victim)
+            found[victim].append(_balanced(stage, sight))
+    return tuple(combined(guesses, "the balance of the biases") for guesses in found)
+
+
+def _balanced(stage: Stage, sight: Sight) -> RoundGuess:
+    assert sight.bias is not None
+    answers = stage.by_class((stage.before + sight.answers) / 2)
+    null = null_classes(sight.weight)
+    if null.all():  # nothing is known to be there, so nothing is taken for absent
+        null = np.zeros_like(null)
+    # a step of momentum m goes on as m + m² + ... of it in the steps that follow
+    steps = sight.steps / (1 - stage.recipe.momentum)
+    share = shares_of_biases(sight.bias, steps, answers, null)
+    rest = share - answers.T @ share - sight.bias / steps
+    return RoundGuess(share, null, 1 / max(float(rest @ rest), 1e-12))
+
+
+class _Bases:
+    """Changes of the last layer that some of the attacker's records cause, each trained once."""
+
+    def __init__(self, stage: Stage, seed: int) -> None:
+        from divulge.training.engine.clients import Crew
+
+        self._stage, self._seed = stage, seed
+        self._crew = Crew(stage.recipe, stage.reference)
+        self._kept: dict[tuple[int, ...], Float64[np.ndarray, "classes inputs"]] = {}
+
+    def of(
+        self, chosen: Bool[np.ndarray, " records"], *classes: int
+    ) -> Float64[np.ndarray, "classes inputs"]:
+        """By training on the records of these classes, as a client would."""
+        if not chosen.any():
+            raise NotApplicable(
+                f"expected reference records of class {classes[0]}, got none: bring some"
+            )
+        if classes not in self._kept:
+            rng = stream(self._seed, "basis", self._stage.round.number, *classes)
+            rows, seeds = [np.flatnonzero(chosen)], [int(rng.integers(2**31))]
+            (change,) = self._stage.trained(self._crew, rows, seeds)
+            layer = self._stage.layer.weight
+            self._kept[classes] = change[layer].astype(np.float64) / self._stage.recipe.lr
+        return self._kept[classes]

@@ -1,0 +1,246 @@
+"""Clients that the attacker invents: its own records in chosen mixes, trained as real ones are."""
+
+import functools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int, Int8
+
+from divulge._util.random import stream
+from divulge.attacks.composition.decaf.regression import Kinds
+from divulge.attacks.shared.observed_round import Sight, Stage
+from divulge.core import Records, Tensors
+from divulge.training.recipe import Held
+
+EVEN = 6
+"""One virtual client in so many has equally many records of each class."""
+
+_SPREADS = (1.0, 3.0, 10.0)
+"""Concentrations of the Dirichlet distributions that mixes are drawn from."""
+
+_NEAR = 40.0
+"""Concentration around a guess."""
+
+_MEDIAN_OF_SQUARES = 0.4549
+"""Median of the square of a standard normal number."""
+
+_WIDTH = 512
+"""Numbers that a sketch of a tensor has: squared distances err by about 1 in 16."""
+
+_TRIAL = 8
+"""Virtual clients whose changes noise is measured against."""
+
+
+class Shown(NamedTuple):
+    """What clients show in a round, one row a client."""
+
+    tensors: Kinds
+    """The mean change a step of every tensor, wide ones sketched. It says most, but also which
+    records a client has: virtual clients that share some tell each other's mix too well."""
+    classes: Kinds
+    """In a few numbers a class: mean change of the last weights and biases, how many weights grew
+    and whether any did, what became of the model's answers on all of the attacker's records and
+    on those of the class itself; and how many steps there were."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Virtual clients: the same ones play in every round."""
+
+    counts: Int[np.ndarray, "clients classes"]
+    rows: tuple[Held, ...]
+    """Positions of their records among the attacker's; some are there more than once."""
+    even: Bool[np.ndarray, " clients"]
+    """Which of them have equally many records of each class by intention."""
+
+    @property
+    def shares(self) -> Float64[np.ndarray, "clients classes"]:
+        """What is to be guessed of them."""
+        shares: np.ndarray = self.counts / self.counts.sum(axis=1, keepdims=True)
+        return shares
+
+    @property
+    def held(self) -> Float64[np.ndarray, "clients classes"]:
+        """1 for each class of which there is a record, 0 for the others."""
+        held: np.ndarray = (self.counts > 0).astype(np.float64)
+        return held
+
+    @property
+    def rare(self) -> Bool[np.ndarray, "clients classes"]:
+        """Which classes are there, with less than an equal share."""
+        rare: np.ndarray = (self.counts > 0) & (self.shares < 1 / self.counts.shape[1])
+        return rare
+
+    def joined(self, other: "Cast") -> "Cast":
+        """These and the others."""
+        return Cast(
+            np.concatenate([self.counts, other.counts]),
+            self.rows + other.rows,
+            np.concatenate([self.even, other.even]),
+        )
+
+
+def draw(reference: Records, sizes: Sequence[int], many: int, rng: np.random.Generator) -> Cast:
+    """So many virtual clients with mixes of all kinds; one in `EVEN` has an even one.
+
+    Args:
+        reference: the attacker's records, of every class.
+        sizes: numbers of records to choose from for each.
+        many: how many.
+        rng: draws them.
+    """
+    classes = int(reference.y.max()) + 1
+    counts = []
+    for k in range(many):
+        size = int(rng.choice(np.asarray(sizes)))
+        if k % EVEN == 0:
+            counts.append(_even(size, classes, rng))
+            continue
+        there = classes if rng.random() < 0.5 else int(rng.integers(1, classes + 1))
+        mix = np.zeros(classes)
+        chosen = rng.permutation(classes)[:there]
+        mix[chosen] = rng.dirichlet(np.full(there, rng.choice(_SPREADS)))
+        counts.append(rng.multinomial(size, mix))
+    return _held(reference, np.array(counts), np.arange(many) % EVEN == 0, rng)
+
+
+def draw_near(
+    reference: Records,
+    sizes: Sequence[int],
+    guesses: Float64[np.ndarray, "victims classes"],
+    many: int,
+    rng: np.random.Generator,
+) -> Cast:
+    """So many virtual clients with mixes like those guessed, taken in turn."""
+    classes = guesses.shape[1]
+    counts = []
+    for k in range(many):
+        size = int(rng.choice(np.asarray(sizes)))
+        mix = guesses[k % len(guesses)]
+        # classes taken for absent come back as rare ones now and then: the guess may be wrong
+        floor = np.where(rng.random(classes) < 0.2, 0.02, 1e-4)
+        counts.append(rng.multinomial(size, rng.dirichlet(_NEAR * np.maximum(mix, floor))))
+    return _held(reference, np.array(counts), np.zeros(many, np.bool_), rng)
+
+
+def played(stage: Stage, crew: Any, cast: Cast, noise: float, seed: int, first: int = 0) -> Shown:
+    """What virtual clients show in a round.
+
+    Args:
+        stage: the round.
+        crew: a `divulge.training.Crew` of its recipe and records.
+        cast: the clients.
+        noise: standard deviation of what a defence adds to every number of an update.
+        seed: for their training; the same for the same round.
+        first: how many were drawn before them.
+    """
+    numbers = range(first, first + len(cast.rows))
+    each = [stream(seed, "virtual client", stage.round.number, k) for k in numbers]
+    seeds = [int(rng.integers(2**31)) for rng in each]
+    changes = stage.trained(crew, cast.rows, seeds)
+    sights = (
+        stage.sight(_noisy(change, noise, rng), len(rows))
+        for change, rng, rows in zip(changes, each, cast.rows, strict=True)
+    )
+    return joined([features(stage, sight) for sight in sights])
+
+
+def features(stage: Stage, sight: Sight) -> Shown:
+    """What an update shows, as one row, in numbers that do not grow with the steps."""
+    changes = (a for a in sight.change.values() if a.dtype.kind == "f")
+    moved = [_sketched(a.ravel().astype(np.float64) / sight.steps) for a in changes]
+    log = np.log(np.maximum(sight.answers, 1e-12))
+    log -= np.log(np.maximum(stage.before, 1e-12))
+    mean = np.log(np.maximum(sight.answers.mean(axis=0), 1e-12))
+    own, risen = np.diagonal(stage.by_class(sight.answers)), np.diagonal(stage.by_class(log))
+    grew = sight.weight > 0
+    signs = np.concatenate([grew.mean(axis=1), grew.any(axis=1)])
+    classes = [sight.weight.sum(axis=1) / sight.steps, signs, log.mean(axis=0), risen, mean, own]
+    if sight.bias is not None:
+        classes.append(sight.bias / sight.steps)
+    classes.append(np.log([float(sight.steps)]))
+    return Shown(tuple(a[None] for a in moved), tuple(a[None] for a in classes))
+
+
+def joined(shown: Sequence[Shown]) -> Shown:
+    """The rows of all of them."""
+    tensors, classes = (
+        tuple(np.concatenate(rows) for rows in zip(*kinds, strict=True))
+        for kinds in zip(*shown, strict=True)
+    )
+    return Shown(tensors, classes)
+
+
+def _sketched(numbers: Float64[np.ndarray, " _"]) -> Float64[np.ndarray, " _"]:
+    """Sums of numbers with random signs, which keep distances in expectation.
+
+    References:
+        Charikar, Chen and Farach-Colton (2002), Finding frequent items in data streams: the count
+        sketch, here with the numbers dealt out in turn.
+    """
+    if len(numbers) <= _WIDTH:
+        return numbers
+    signed = np.zeros(-(-len(numbers) // _WIDTH) * _WIDTH)
+    signed[: len(numbers)] = numbers * _signs(len(numbers))
+    sums: np.ndarray = signed.reshape(-1, _WIDTH).sum(axis=0)
+    return sums
+
+
+@functools.lru_cache(maxsize=32)
+def _signs(many: int) -> Int8[np.ndarray, " _"]:
+    """The same ones for every client; no secret, and no part of the attack's randomness."""
+    bits = np.random.default_rng(many).integers(0, 2, many, dtype=np.int8)
+    signs: np.ndarray = 2 * bits - 1
+    return signs
+
+
+def noise_in(stage: Stage, crew: Any, cast: Cast, victims: Iterable[str], seed: int) -> float:
+    """Standard deviation of noise that victims' updates hold beyond what training explains.
+
+    The median of squares of all numbers of an update, beside that of virtual clients: noise moves
+    every weight, training mostly some. Below four times the largest of the virtual ones it is
+    taken for none.
+    """
+    changes = islice(stage.trained(crew, cast.rows[:_TRIAL], range(seed, seed + _TRIAL)), _TRIAL)
+    explained = [_median_square(change) for change in changes]
+    there = float(np.median([_median_square(stage.round.change(name)) for name in victims]))
+    if there <= 4 * max(explained):
+        return 0.0
+    return float(np.sqrt((there - np.median(explained)) / _MEDIAN_OF_SQUARES))
+
+
+def _median_square(change: Tensors) -> float:
+    floats = (a.ravel() for a in change.values() if a.dtype.kind == "f")
+    return float(np.median(np.concatenate(list(chain(floats))).astype(np.float64) ** 2))
+
+
+def _noisy(change: Tensors, noise: float, rng: np.random.Generator) -> Tensors:
+    if not noise:
+        return change
+    return {n: (a + rng.normal(0.0, noise, a.shape)).astype(a.dtype) for n, a in change.items()}
+
+
+def _even(size: int, classes: int, rng: np.random.Generator) -> Int[np.ndarray, " classes"]:
+    counts = np.full(classes, size // classes)
+    counts[rng.permutation(classes)[: size % classes]] += 1
+    return counts
+
+
+def _held(
+    reference: Records,
+    counts: Int[np.ndarray, "clients classes"],
+    even: Bool[np.ndarray, " clients"],
+    rng: np.random.Generator,
+) -> Cast:
+    own = [np.flatnonzero(reference.y == k) for k in range(counts.shape[1])]
+    rows = []
+    for row in counts:
+        # A real client's records differ from the attacker's by two samples' luck, so each virtual
+        # one draws from a population of its own: the attacker's records, drawn with repetition.
+        populations = [rng.choice(mine, len(mine)) for mine in own]
+        parts = [rng.choice(them, many) for them, many in zip(populations, row, strict=True)]
+        rows.append(rng.permutation(np.concatenate(parts)))
+    return Cast(counts, tuple(rows), even)

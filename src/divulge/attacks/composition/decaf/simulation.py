@@ -1,0 +1,133 @@
+"""Virtual clients in the rounds of real ones: what both show, and what that says of the latter."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float64
+
+from divulge._util.random import stream
+from divulge.attacks.composition.decaf import regression, shadow_clients
+from divulge.attacks.composition.decaf.regression import Fit, Kinds, Shares
+from divulge.attacks.composition.decaf.shadow_clients import Cast, Shown
+from divulge.attacks.shared.observed_round import Stage
+from divulge.core import Proportions, UpdateView
+from divulge.training.recipe import Recipe
+
+
+class Rehearsal:
+    """Grows with each `add`; what was trained once is kept.
+
+    Args:
+        rounds: by number a round, and the positions of the victims that are attacked in it.
+        views: of the victims.
+        seed: fixes the virtual clients.
+    """
+
+    def __init__(
+        self,
+        rounds: Mapping[int, tuple[Stage, list[int]]],
+        views: Sequence[UpdateView],
+        seed: int,
+    ) -> None:
+        self._rounds, self._views, self._seed = rounds, views, seed
+        self._reference = next(iter(rounds.values()))[0].reference
+        self._sizes = sorted(
+            {stage.records(views[v].victim) for stage, victims in rounds.values() for v in victims}
+        )
+        self._cast: Cast | None = None
+        self._noise: dict[int, float] = {}
+        self._crews: dict[Recipe, object] = {}
+        self._shown: dict[int, list[Shown]] = {number: [] for number in rounds}
+        self._victims = {
+            number: shadow_clients.joined(
+                [shadow_clients.features(stage, stage.seen(views[v].victim)) for v in victims]
+            )
+            for number, (stage, victims) in rounds.items()
+        }
+
+    def add(self, many: int, near: Float64[np.ndarray, "victims classes"] | None = None) -> None:
+        """Train more virtual clients, of all kinds or with mixes near these, in every round."""
+        before = 0 if self._cast is None else len(self._cast.rows)
+        rng = stream(self._seed, "mixes", before)
+        if near is None:
+            more = shadow_clients.draw(self._reference, self._sizes, many, rng)
+        else:
+            more = shadow_clients.draw_near(self._reference, self._sizes, near, many, rng)
+        for number, (stage, victims) in self._rounds.items():
+            crew = self._crew(stage)
+            if number not in self._noise:
+                names = [self._views[v].victim for v in victims]
+                self._noise[number] = shadow_clients.noise_in(
+                    stage, crew, more, names, self._seed % 2**31
+                )
+            noise = self._noise[number]
+            shown = shadow_clients.played(stage, crew, more, noise, self._seed, before)
+            self._shown[number].append(shown)
+        self._cast = more if self._cast is None else self._cast.joined(more)
+
+    def guesses(self, null_error: float) -> tuple[Proportions, ...]:
+        """What the victims hold, by all virtual clients so far.
+
+        Rounds count by the inverse of their mean squared error on virtual clients, each guessed
+        by the others.
+
+        Args:
+            null_error: how often a class that is there may be declared null.
+        """
+        assert self._cast is not None
+        shown = {number: shadow_clients.joined(rows) for number, rows in self._shown.items()}
+        fits = _Fits(
+            self._fits(shown, self._cast.shares, whole=True),
+            self._fits(shown, self._cast.shares),
+            self._fits(shown, self._cast.held),
+        )
+        return tuple(self._guess(k, fits, null_error) for k in range(len(self._views)))
+
+    def _fits(
+        self, shown: Mapping[int, Shown], holds: Shares, *, whole: bool = False
+    ) -> dict[int, Fit]:
+        """By round, the regression of what virtual clients hold; on all that they show, or less."""
+
+        def seen(one: Shown) -> Kinds:
+            return one.tensors + one.classes if whole else one.classes
+
+        return {
+            number: regression.fit(seen(rows), holds, seen(self._victims[number]))
+            for number, rows in shown.items()
+        }
+
+    def _guess(self, victim: int, fits: "_Fits", null_error: float) -> Proportions:
+        assert self._cast is not None
+        mine = [number for number, (_, who) in self._rounds.items() if victim in who]
+        places = [self._rounds[number][1].index(victim) for number in mine]
+
+        def together(by_round: Mapping[int, Fit]) -> tuple[Float64[np.ndarray, " classes"], Shares]:
+            return regression.together([by_round[n] for n in mine], places)
+
+        null = regression.absent(*together(fits.held), self._cast.rare, null_error)
+        coarse, others = together(fits.coarse)
+        return Proportions(
+            regression.possible(together(fits.shares)[0], null),
+            null,
+            even=regression.evenness(coarse, others[self._cast.even]),
+            how=f"{len(self._cast.rows)} virtual clients, rounds {', '.join(map(str, mine))}",
+        )
+
+    def _crew(self, stage: Stage) -> object:
+        from divulge.training.engine.clients import Crew
+
+        if stage.recipe not in self._crews:
+            self._crews[stage.recipe] = Crew(stage.recipe, stage.reference)
+        return self._crews[stage.recipe]
+
+
+class _Fits(NamedTuple):
+    """Regressions by round."""
+
+    shares: Mapping[int, Fit]
+    """On all that virtual clients show."""
+    coarse: Mapping[int, Fit]
+    """On what does not tell records apart, so that virtual clients left out err as victims do."""
+    held: Mapping[int, Fit]
+    """Likewise, of which classes are there."""

@@ -1,0 +1,152 @@
+"""What else reads class shares off an update: the baselines that Decaf is compared with."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
+
+import numpy as np
+from jaxtyping import Float64
+from scipy.optimize import nnls
+
+from divulge.attacks.shared.observed_round import (
+    RoundGuess,
+    Sight,
+    Stage,
+    combined,
+    null_classes,
+    rounds_of,
+)
+from divulge.core import Need, Proportions, UpdateView
+from divulge.errors import NotApplicable, SpecError, did_you_mean
+
+Method = Literal["llg", "ilrg", "rlu", "ranking", "uniform", "random"]
+Counts = Float64[np.ndarray, " classes"]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelCounts:
+    """Shares of a client's classes by a simpler or older method; rounds count alike.
+
+    Args:
+        method: ``llg`` takes one label after another by the sign and size of the last layer's
+            gradient; ``ilrg`` solves the balance of the biases at the model sent out; ``rlu`` does
+            so with non-negative counts and the mean answers of both models; ``ranking`` takes the
+            sensitivity of each class's weights for its share, which is meant to find the commonest
+            class; ``uniform`` knows nothing but which classes are null, by Decaf's rule; ``random``
+            knows nothing at all.
+        rounds: at most so many are looked at, the first ones.
+
+    References:
+        Wainakh et al. (2022), User-level label leakage from gradients in federated learning
+        (LLG). Ma et al. (2023), Instance-wise batch label restoration via gradients in federated
+        learning (iLRG). Chen and Vikalo (2024), Recovering labels from local updates in federated
+        learning (RLU; its sampling of answers along the training is left out). Zhou et al. (2023),
+        PPA: Preference profiling attack against federated learning (its ranking alone).
+    """
+
+    method: Method = "uniform"
+    rounds: int = 3
+
+    name: ClassVar[str] = "label-counts"
+    paper: ClassVar[str] = "Wainakh et al. 2022; Ma et al. 2023; Chen and Vikalo 2024"
+    needs: ClassVar[Need] = Need.UPDATES | Need.REFERENCE
+
+    def __post_init__(self) -> None:
+        if self.method not in get_args(Method):
+            hint = did_you_mean(self.method, get_args(Method))
+            raise SpecError(f"expected a known method, got {self.method!r}: {hint}")
+        if self.rounds < 1:
+            raise SpecError(f"expected rounds from 1, got {self.rounds}: look at one or more")
+
+    def __call__(self, view: UpdateView, rng: np.random.Generator) -> Proportions:
+        """The shares of one client.
+
+        Raises:
+            NotApplicable: network, records or local training are not known, or the last layer has
+                no biases where the method reads those.
+        """
+        guesses = []
+        for stage, _ in rounds_of((view,), self.rounds).values():
+            counts = _METHODS[self.method](stage, stage.seen(view.victim), rng)
+            kept = np.maximum(counts, 0.0)
+            share = kept / kept.sum() if kept.sum() else np.full(len(kept), 1 / len(kept))
+            guesses.append(RoundGuess(share, share == 0))
+        return combined(guesses, self.method)
+
+
+def llg(stage: Stage, sight: Sight, rng: np.random.Generator) -> Counts:
+    """Label after label: each takes the impact of one record off the class that shows most.
+
+    The impact is the mean over records of what pushes weights up, raised by one part in as many as
+    there are classes; first every class with a positive sum gets one record.
+    """
+    del rng
+    shown = sight.weight.sum(axis=1)
+    records = sight.steps * stage.recipe.batch_size
+    counts: Counts = (shown > 0).astype(np.float64)
+    impact = float(np.maximum(shown, 0).sum()) / records * (1 + 1 / len(shown))
+    if impact <= 0:
+        return np.full(len(shown), 1.0)
+    left = shown - counts * impact
+    for _ in range(max(0, records - int(counts.sum()))):
+        most = int(left.argmax())
+        counts[most] += 1
+        left[most] -= impact
+    return counts
+
+
+def ilrg(stage: Stage, sight: Sight, rng: np.random.Generator) -> Counts:
+    """The balance of the biases at the model sent out, by the pseudo-inverse."""
+    del rng
+    bias, balance = _balance(stage, sight, stage.before)
+    counts: Counts = np.linalg.pinv(balance) @ np.append(bias, 1.0)
+    return counts
+
+
+def rlu(stage: Stage, sight: Sight, rng: np.random.Generator) -> Counts:
+    """The balance of the biases with the answers of both models, by non-negative least squares."""
+    del rng
+    bias, balance = _balance(stage, sight, (stage.before + sight.answers) / 2)
+    counts: Counts = nnls(balance, np.append(bias, 1.0))[0]
+    return counts
+
+
+def ranking(stage: Stage, sight: Sight, rng: np.random.Generator) -> Counts:
+    """How far training moved the weights of each class towards it."""
+    del stage, rng
+    counts: Counts = np.maximum(sight.weight.sum(axis=1), 0.0)
+    return counts
+
+
+def uniform(stage: Stage, sight: Sight, rng: np.random.Generator) -> Counts:
+    """The same for every class that the published rule does not declare null."""
+    del stage, rng
+    counts: Counts = (~null_classes(sight.weight)).astype(np.float64)
+    return counts
+
+
+def random(stage: Stage, sight: Sight, rng: np.random.Generator) -> Counts:
+    """Any shares, all equally likely."""
+    del sight
+    counts: Counts = rng.dirichlet(np.ones(stage.classes))
+    return counts
+
+
+_METHODS: dict[str, Callable[[Stage, Sight, np.random.Generator], Counts]] = {
+    "llg": llg,
+    "ilrg": ilrg,
+    "rlu": rlu,
+    "ranking": ranking,
+    "uniform": uniform,
+    "random": random,
+}
+
+
+def _balance(
+    stage: Stage, sight: Sight, answers: Float64[np.ndarray, "references classes"]
+) -> tuple[Counts, Float64[np.ndarray, "equations classes"]]:
+    """Change of the biases per step, and the equations of the shares with their sum of 1."""
+    if sight.bias is None:
+        raise NotApplicable("expected output biases, got none: this method reads nothing else")
+    balance = np.eye(stage.classes) - stage.by_class(answers).T
+    return sight.bias / sight.steps, np.vstack([balance, np.ones(stage.classes)])

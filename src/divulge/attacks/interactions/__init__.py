@@ -1,0 +1,1 @@
+"""Which items did a user act on?"""

@@ -1,0 +1,103 @@
+"""IMIA: interactions found by trying labels at random, without gradients."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from divulge.attacks.shared.simulated_user import POSITIVE, SimulatedUser
+from divulge.core import Need, Reconstruction, UpdateView
+from divulge.errors import NotApplicable, SpecError
+
+Label = Bool[np.ndarray, " items"]
+Distance = Callable[[Label], Float[np.ndarray, " items"]]
+"""How far each item's simulated movement, with these labels, is from the one received."""
+
+
+@dataclass(frozen=True, slots=True)
+class InteractionSearch:
+    """Labels items at random, simulates training, and keeps the labels that fit best.
+
+    In each try the items that are still open get labels at random, one in five of them positive
+    as in the protocol; training is simulated with a random private embedding; the share ``kept`` of
+    open items whose simulated embeddings lie nearest to the received ones keep their labels. After
+    the last try the rest keep the labels that came nearest so far. It is a baseline: RAIFLE on the
+    same view uses more of what the server has.
+
+    The published algorithm is described in words, not in code, so details such as the share kept
+    are ours.
+
+    Args:
+        tries: simulated trainings.
+        kept: share of the open items that are settled by each.
+        positive: share of items that are labelled as acted on.
+
+    Raises:
+        SpecError: a setting makes no sense.
+
+    References:
+        Yuan et al. (2023), Interaction-level membership inference attack against federated
+        recommender systems, section 4.
+    """
+
+    tries: int = 20
+    kept: float = 0.1
+    positive: float = POSITIVE
+
+    name: ClassVar[str] = "interaction-search"
+    paper: ClassVar[str] = "Yuan et al. 2023"
+
+    def __post_init__(self) -> None:
+        if self.tries < 1 or not 0 < self.kept < 1 or not 0 < self.positive < 1:
+            raise SpecError(f"expected tries, and shares between 0 and 1, got {self}")
+
+    @property
+    def needs(self) -> Need:
+        """The victim's own update, and what was handed out."""
+        return Need.UPDATES | Need.INPUTS
+
+    def __call__(self, view: UpdateView, rng: np.random.Generator) -> Reconstruction:
+        """Labels as scores: 1 where the user is said to have acted.
+
+        Raises:
+            NotApplicable: the learner is not known, or the update has no row for each item.
+        """
+        assert view.inputs is not None
+        learner = view.learner
+        change = view.rounds[0].change(view.victim)
+        rows = [name for name, value in change.items() if value.shape == view.inputs.shape]
+        if learner is None or not rows:
+            raise NotApplicable(
+                "expected a learner and an update with a row for each item handed out, got "
+                f"{'no learner' if learner is None else 'no such rows'}: say how clients train"
+            )
+        user = SimulatedUser(learner, view, rows[0])
+
+        def distance(label: Label) -> Float[np.ndarray, " items"]:
+            apart: np.ndarray = np.linalg.norm(user.moved(label, rng) - change[rows[0]], axis=1)
+            return apart.astype(np.float64)
+
+        label = self._search(len(view.inputs), distance, rng)
+        return Reconstruction(
+            label.astype(np.float64), label, f"search: {self.tries} simulated trainings"
+        )
+
+    def _search(self, many: int, distance: Distance, rng: np.random.Generator) -> Label:
+        label = np.zeros(many, bool)
+        nearest = np.full(many, np.inf)
+        open_ = np.ones(many, bool)
+        best = label.copy()
+        for _ in range(self.tries):
+            label[open_] = rng.random(int(open_.sum())) < self.positive
+            apart = distance(label)
+            better = open_ & (apart < nearest)
+            best[better], nearest[better] = label[better], apart[better]
+            at = np.flatnonzero(open_)
+            settled = at[np.argsort(apart[at], kind="stable")[: max(1, int(self.kept * len(at)))]]
+            best[settled] = label[settled]
+            open_[settled] = False
+            if not open_.any():
+                break
+        return best

@@ -1,0 +1,1 @@
+"""RAIFLE: the interactions that explain an update."""

@@ -1,0 +1,214 @@
+"""RAIFLE: which of the items handed out did the user act on?"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from divulge.attacks.interactions.raifle import embedding, linear
+from divulge.attacks.shared import rounding
+from divulge.attacks.shared.simulated_user import SimulatedUser
+from divulge.core import Learner, LinearisedLearner, Need, Reconstruction, Tensors, UpdateView
+from divulge.errors import NotApplicable, SpecError, did_you_mean
+
+Method = Literal["auto", "embedding", "closed-form", "gauss-newton", "match"]
+_SETTINGS = {"optimiser": ("lbfgs", "adam"), "rounding": ("split", "half")}
+
+
+@dataclass(frozen=True, slots=True)
+class RAIFLE:
+    """Reconstructs a user's interactions from one local update, given the items handed out.
+
+    ``auto`` chooses by what there is: ``embedding`` where the update has a row for each item;
+    ``closed-form`` where it is affine in the interactions and determines them;
+    ``gauss-newton`` where it is nearly affine, or does not determine them; ``match`` for any other
+    learner that can be simulated. Without manipulated items this is vanilla gradient inversion.
+
+    Args:
+        method: how.
+        steps: linear systems of ``gauss-newton``, or steps of ``match``, at most.
+        optimiser: of ``match``: ``lbfgs`` or ``adam``.
+        joint: ``match`` seeks the private embedding too, not only a random one.
+        rounding: ``split`` decides where scores fall best into two groups, ``half`` at one half
+            of what the method takes for an interaction, as ``gauss-newton`` always does.
+
+    Raises:
+        SpecError: a setting makes no sense.
+
+    References:
+        Pham, Kulkarni and Houmansadr (2024), RAIFLE: reconstruction attacks on interaction-based
+        federated learning with adversarial data manipulation, algorithms 1 and 2, appendix A.
+    """
+
+    method: Method = "auto"
+    steps: int = 1000
+    optimiser: Literal["lbfgs", "adam"] = "lbfgs"
+    joint: bool = True
+    rounding: Literal["split", "half"] = "split"
+
+    name: ClassVar[str] = "raifle"
+    paper: ClassVar[str] = "Pham, Kulkarni and Houmansadr 2024"
+
+    def __post_init__(self) -> None:
+        for field, known in (("method", get_args(Method)), *_SETTINGS.items()):
+            value = getattr(self, field)
+            if value not in known:
+                hint = did_you_mean(value, known)
+                raise SpecError(f"expected a known {field}, got {value!r}: {hint}")
+        if self.steps < 1:
+            raise SpecError(f"expected one step or more, got {self.steps}")
+
+    @property
+    def needs(self) -> Need:
+        """The victim's own update, and what was handed out."""
+        return Need.UPDATES | Need.INPUTS
+
+    def __call__(self, view: UpdateView, rng: np.random.Generator) -> Reconstruction:
+        """Which items were acted on, from the first round that the victim took part in.
+
+        Raises:
+            NotApplicable: the view lacks what the method needs, or the update does not determine
+                the interactions and the method does not guess.
+            DataError: the descent broke down.
+        """
+        assert view.inputs is not None
+        change = view.rounds[0].change(view.victim)
+        rows = [name for name, value in change.items() if value.shape == view.inputs.shape]
+        linear = isinstance(view.learner, LinearisedLearner)
+        method = self.method
+        if method == "auto":
+            method = "embedding" if rows and not linear else "gauss-newton" if linear else "match"
+        if method == "embedding":
+            return self._embedding(view, change, rows, rng)
+        if view.learner is None or (method != "match" and not linear):
+            raise NotApplicable(
+                f"expected {'a learner' if method == 'match' else 'a linearised learner'} for "
+                f"{method}, the view has {'none' if view.learner is None else 'another one'}: "
+                "say how clients train"
+            )
+        sent, items = _tensors(view.rounds[0].sent), _tensors({"": view.inputs})[""]
+        if method == "match":
+            return self._match(view.learner, sent, items, change, rng)
+        assert isinstance(view.learner, LinearisedLearner)
+        return self._linear(view.learner, sent, items, change)
+
+    def _embedding(
+        self, view: UpdateView, change: Tensors, rows: list[str], rng: np.random.Generator
+    ) -> Reconstruction:
+        if not rows:
+            raise NotApplicable(
+                "expected an update with a row for each item handed out, got none of that shape: "
+                "choose method='auto'"
+            )
+        moved = change[rows[0]].astype(np.float64)
+        signal = embedding.along_main_direction(moved)
+        how = (
+            f"embedding: {rows[0]!r} has a row for each item; its main direction holds "
+            f"{signal.strength:.0%} of their movement"
+        )
+        score = signal.along
+        if not signal.clear and view.learner is not None:
+            user = SimulatedUser(view.learner, view, rows[0])
+            score = embedding.along_rehearsals(moved, user, rng)
+            how += (
+                ", hardly more than noise, so what counts is the way that "
+                f"{embedding.REHEARSALS} simulated trainings move items acted on"
+            )
+        middle = 0.0 if self.rounding == "half" else rounding.threshold(score)
+        return _decided(score, middle, how)
+
+    def _linear(
+        self,
+        learner: LinearisedLearner,
+        sent: Mapping[str, Any],
+        items: Any,
+        change: Tensors,
+    ) -> Reconstruction:
+        names = sorted(change)
+        update = np.concatenate([change[name].ravel() for name in names])
+        seen = np.concatenate([np.full(w.numel(), n in names) for n, w in sorted(sent.items())])
+        found = self._closed_form(learner, sent, items, update, seen)
+        way = "posterior" if found is None else "closed form"
+        if found is None:
+            steps = min(self.steps, _SYSTEMS)
+            found = linear.gauss_newton(learner, sent, items, update, seen, steps)
+        unique = found.rank == len(items)
+        how = (
+            f"{way}: {found.systems} linear system{'s' if found.systems > 1 else ''} of rank "
+            f"{found.rank} for {len(items)} interactions"
+            f"{'' if unique else ', which do not determine them'}, condition number "
+            f"{found.condition:.3g}, {found.left:.1e} of the update unexplained"
+        )
+        # a posterior mean is calibrated as it is
+        split = self.rounding == "split" and way == "closed form"
+        return _decided(found.value, rounding.threshold(found.value) if split else 0.5, how)
+
+    def _closed_form(
+        self,
+        learner: LinearisedLearner,
+        sent: Mapping[str, Any],
+        items: Any,
+        update: Float[np.ndarray, " seen"],
+        seen: Bool[np.ndarray, " numbers"],
+    ) -> linear.Solution | None:
+        """The interactions where they follow exactly; None where ``auto`` has to guess."""
+        asked = self.method == "closed-form"
+        if asked and not learner.exact:
+            raise NotApplicable(
+                "expected an update that is affine in the interactions, got one of several steps: "
+                "choose method='gauss-newton'"
+            )
+        if not learner.exact or self.method == "gauss-newton":
+            return None
+        half = items.new_full((len(items),), 0.5)
+        affine = linear.part(learner.linearised(sent, items, half), seen)
+        try:
+            found = linear.closed_form(affine, update)
+        except NotApplicable:
+            if asked:
+                raise
+            return None
+        # with noise in the update, exact equations give something else than interactions
+        clean = found.left < _EXACT and bool((np.abs(found.value - 0.5) < 0.5 + _EXACT).all())
+        return found if asked or clean else None
+
+    def _match(
+        self, learner: Learner, sent: Mapping[str, Any], items: Any, change: Tensors,
+        rng: np.random.Generator,
+    ) -> Reconstruction:  # fmt: skip
+        from divulge.attacks.interactions.raifle.matching import match
+
+        found = match(
+            learner,
+            sent,
+            items,
+            _tensors(change),
+            optimiser=self.optimiser,
+            steps=self.steps,
+            joint=self.joint,
+            rng=rng,
+        )
+        how = (
+            f"match: {self.optimiser} from a random start, {found.evaluations} simulated "
+            f"trainings, loss {found.loss:.3g}"
+        )
+        middle = 0.5 if self.rounding == "half" else rounding.threshold(found.value)
+        return _decided(found.value, middle, how)
+
+
+_SYSTEMS = 20
+"""More linear systems do not change the answer."""
+_EXACT = 1e-6
+"""What rounding may leave of equations that hold."""
+
+
+def _decided(value: Float[np.ndarray, " items"], middle: float, how: str) -> Reconstruction:
+    return Reconstruction(rounding.squashed(value, middle), value > middle, how)
+
+
+def _tensors(arrays: Tensors) -> dict[str, Any]:
+    import torch
+
+    return {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}

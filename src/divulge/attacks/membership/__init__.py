@@ -1,0 +1,1 @@
+"""Was this record in the training set?"""

@@ -1,0 +1,1 @@
+"""LiRA on mixtures: no shadow models."""

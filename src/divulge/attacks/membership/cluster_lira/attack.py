@@ -1,0 +1,282 @@
+"""ClusterLiRA: members of a class gather around one answer; how near is this record to it?"""
+
+import itertools
+import math
+from dataclasses import dataclass
+from functools import reduce
+from typing import ClassVar, NamedTuple, overload
+
+import numpy as np
+from jaxtyping import Float64, Int
+
+from divulge.attacks.membership.cluster_lira.clusters import (
+    Clusters,
+    Population,
+    Ratios,
+    Tilt,
+    fit,
+    tilt,
+)
+from divulge.attacks.shared import decision
+from divulge.core import Assignment, FederationView, ModelView, Need, Records, Scores, Target
+from divulge.errors import NotApplicable, SpecError
+
+WIDTHS = (1.0, 1 / 4, 1 / 16, 1 / 64, 1 / 256)
+"""Variances of a cluster that are tried, as multiples of that of non-members."""
+
+STRENGTHS = np.linspace(0.1, 1.0, 10)
+"""Powers of the likelihood ratio that are tried."""
+
+EXCHANGES = 19
+"""Times that suspects and non-members change places, to see what is found where nothing leaks."""
+
+LEAST = math.log(1 + EXCHANGES)
+"""Log likelihood by which held-out suspects must be explained better to be worth exchanges.
+
+Less is rarely the highest of so many, and is no more evidence than being that.
+"""
+
+ROUNDING = 1e-6
+"""Log likelihood by which the order of records may change a gain: by less, none is the higher."""
+
+LIMIT = 8.0
+"""Log likelihood ratios are bent so that none exceeds this size."""
+
+FOLDS = 4
+
+FEWEST = 2 * FOLDS
+"""Reference records below which non-members cannot be described."""
+
+SHRINKAGE = 3.0
+"""Records' worth of belief that a class's ratios are as high for non-members as all classes'."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLiRA:
+    """A likelihood ratio between the cluster of a class's members and its known non-members.
+
+    Answers are points: log probabilities, centred. Known non-members of a class are a Student t,
+    its members a Gaussian that expectation and maximisation find among the suspects, without one
+    label of membership. How narrow the cluster is, and how far the ratio is trusted, is what
+    explains held-out suspects best; where no cluster does, as under differential privacy, the
+    ratio is 1 for everybody and the attack is silent.
+
+    On one model, suspects are the candidates themselves and known non-members the reference
+    records; the score is the log ratio. In a federation, suspects are each client's relevant
+    records and non-members its external ones, and the candidates are given to the likeliest of
+    all clients and nobody.
+
+    Args:
+        share: of members among the suspects of one model; in a federation it is that of the
+            colluding client.
+        dimensions: coordinates of a point: the own class, and those others that vary most.
+
+    References:
+        divulge's own, after the likelihood ratio of Carlini et al. (2022); that members of a
+        class collapse to a point is neural collapse (Papyan, Han and Donoho 2020).
+    """
+
+    share: float = 0.5
+    dimensions: int = 3
+
+    name: ClassVar[str] = "cluster-lira"
+    paper: ClassVar[str] = "divulge 2026"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share < 1:
+            raise SpecError(f"expected share above 0 and below 1, got {self.share}")
+        if self.dimensions < 1:
+            raise SpecError(f"expected dimensions of 1 or more, got {self.dimensions}")
+
+    @property
+    def needs(self) -> Need:
+        """Probabilities, and records that are known not to be members."""
+        return Need.PROBABILITIES | Need.LABELS | Need.REFERENCE
+
+    @overload
+    def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores: ...
+
+    @overload
+    def __call__(self, view: FederationView, rng: np.random.Generator) -> Assignment: ...
+
+    def __call__(
+        self, view: ModelView | FederationView, rng: np.random.Generator
+    ) -> Scores | Assignment:
+        """The log likelihood ratio of each candidate, or the posterior over clients and nobody."""
+        if isinstance(view, FederationView):
+            return self._assign(view, rng)
+        assert view.reference is not None
+        suspects, outsiders = self._points(view.target, view.records, view.reference)
+        return Scores(_found(suspects, outsiders, self.share, rng).log_ratio(suspects))
+
+    def _assign(self, view: FederationView, rng: np.random.Generator) -> Assignment:
+        known = view.collusion.relevant
+        share = (known.sum() + 1) / (len(known) + 2)
+        ratio = np.zeros((len(view.records), len(view.targets)))
+        for k in decision.others(view):
+            suspects, candidates, outsiders = self._points(
+                view.targets[k], view.relevant[k], view.records, view.external[k]
+            )
+            ratio[:, k] = _found(suspects, outsiders, share, rng).log_ratio(candidates)
+        return decision.by_posterior(view, ratio)
+
+    def _points(self, target: Target, *sets: Records) -> list[Population]:
+        """What a model says of several sets of records, the last being known non-members."""
+        if len(sets[-1]) < FEWEST:
+            raise NotApplicable(
+                f"expected {FEWEST} or more records that are not members, got {len(sets[-1])}"
+            )
+        asked = reduce(Records.joined, sets)
+        # axes by all alike: were they by the last, it could not change places with the first
+        answers = _centred(target.predict(asked.x))
+        axes = _axes(answers, asked.y, self.dimensions)
+        points = Population(np.take_along_axis(answers, axes[asked.y], axis=1), asked.y)
+        edges = np.cumsum([0, *map(len, sets)])
+        return [points.take(np.arange(*edge)) for edge in itertools.pairwise(edges)]
+
+
+class _Found(NamedTuple):
+    """How members are told from others, and how far that is trusted."""
+
+    members: Clusters | Tilt
+    strength: float
+    log_norm: Float64[np.ndarray, " classes"]
+    """Subtracted, by class, so that non-members' ratios have mean 1 at most."""
+
+    def log_ratio(self, asked: Population) -> Ratios:
+        """The tempered log likelihood ratio of each record."""
+        ratio: Ratios = self.strength * _bent(self.members.log_ratio(asked))
+        ratio -= self.log_norm[asked.y]
+        return ratio
+
+
+class _Best(NamedTuple):
+    """What explains held-out suspects best, and by how much: 0 if nothing does."""
+
+    gain: float
+    """Log likelihood of held-out suspects, less what it is if none is a member."""
+    way: int
+    """Of `_ways`."""
+    strength: float
+    log_norm: Float64[np.ndarray, " classes"]
+
+
+def _found(
+    suspects: Population, outsiders: Population, share: float, rng: np.random.Generator
+) -> _Found:
+    """What explains held-out suspects best, if that is more than chance; else nothing.
+
+    Where a model leaks nothing, suspects and non-members of a class are exchangeable. So its gain
+    is the highest of itself and those after n exchanges with a chance of 1 / (n + 1) at most,
+    whatever the distributions are and however many ways were tried.
+    """
+    best = _best(suspects, outsiders, share)
+    members = _ways(suspects, outsiders, share)[best.way]
+    stands_out = best.gain > LEAST and all(
+        _best(*_exchanged(suspects, outsiders, rng), share).gain < best.gain - ROUNDING
+        for _ in range(EXCHANGES)
+    )
+    if stands_out:
+        return _Found(members, best.strength, best.log_norm)
+    return _Found(members, 0.0, np.zeros_like(best.log_norm))
+
+
+def _ways(suspects: Population, outsiders: Population, share: float) -> list[Clusters | Tilt]:
+    """All that is tried: a tilt, or clusters of some width."""
+    return [tilt(suspects, outsiders), *fit(suspects, outsiders, share, WIDTHS)]
+
+
+def _exchanged(
+    suspects: Population, outsiders: Population, rng: np.random.Generator
+) -> tuple[Population, Population]:
+    """As many suspects and non-members of each class, drawn from both, in whatever order."""
+    z, y = np.concatenate([suspects.z, outsiders.z]), np.concatenate([suspects.y, outsiders.y])
+    order = np.lexsort((*z.T[::-1], y))
+    suspected = np.zeros(len(y), bool)
+    for label, count in zip(*np.unique(suspects.y, return_counts=True), strict=True):
+        suspected[rng.choice(order[y[order] == label], count, replace=False)] = True
+    both = Population(z, y)
+    return both.take(suspected), both.take(~suspected)
+
+
+def _best(suspects: Population, outsiders: Population, share: float) -> _Best:
+    """Compare all ways, at all strengths."""
+    classes = int(max(suspects.y.max(initial=0), outsiders.y.max())) + 1
+    best = _Best(0.0, 0, 0.0, np.zeros(classes))
+    held_out = _held_out(suspects, outsiders, share)
+    for way, (theirs, others) in enumerate(zip(*held_out, strict=True)):
+        log_norm = _log_norm(STRENGTHS[:, None] * others, outsiders.y, classes)
+        tempered = STRENGTHS[:, None] * theirs - log_norm[:, suspects.y]
+        gains = np.logaddexp(np.log(share) + tempered, np.log1p(-share)).sum(axis=1)
+        k = int(gains.argmax())
+        if gains[k] > best.gain:
+            best = _Best(float(gains[k]), way, float(STRENGTHS[k]), log_norm[k])
+    return best
+
+
+def _held_out(
+    suspects: Population, outsiders: Population, share: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """The bent log ratios of both (ways records), each by what was fitted without it."""
+    count = 1 + len(WIDTHS)
+    theirs, others = np.zeros((count, len(suspects.y))), np.zeros((count, len(outsiders.y)))
+    fold, other_fold = _folds(suspects), _folds(outsiders)
+    for k in range(FOLDS):
+        here, there = fold == k, other_fold == k
+        ways = _ways(suspects.take(~here), outsiders.take(~there), share)
+        theirs[:, here] = [_bent(way.log_ratio(suspects.take(here))) for way in ways]
+        others[:, there] = [_bent(way.log_ratio(outsiders.take(there))) for way in ways]
+    return theirs, others
+
+
+def _folds(population: Population) -> Int[np.ndarray, " records"]:
+    """One of the folds for each record, whatever order they are in."""
+    fold = np.empty(len(population.y), np.int64)
+    fold[np.lexsort(population.z.T[::-1])] = np.arange(len(fold)) % FOLDS
+    return fold
+
+
+def _log_norm(
+    ratio: Float64[np.ndarray, "strengths records"], y: np.ndarray, classes: int
+) -> Float64[np.ndarray, "strengths classes"]:
+    """The log of the mean ratio of non-members of each class, where it exceeds 1."""
+    likelihood = np.exp(ratio)
+    of_class = np.eye(classes)[y]
+    total = likelihood @ of_class + SHRINKAGE * likelihood.mean(axis=1, keepdims=True)
+    mean = total / (of_class.sum(axis=0) + SHRINKAGE)
+    log_norm: Float64[np.ndarray, "strengths classes"] = np.log(np.maximum(1.0, mean))
+    return log_norm
+
+
+def _bent(ratio: Ratios) -> Ratios:
+    """The same order, but no size beyond the limit: densities far out are not to be trusted."""
+    bent: Ratios = LIMIT * np.tanh(ratio / LIMIT)
+    return bent
+
+
+def _centred(
+    probabilities: Float64[np.ndarray, "records classes"],
+) -> Float64[np.ndarray, "records classes"]:
+    """Log probabilities less their mean: logits, but for the constant that softmax loses."""
+    seen = probabilities[probabilities > 0]
+    log = np.log(np.maximum(probabilities, seen.min() / 2))  # a zero is just beyond the smallest
+    centred: Float64[np.ndarray, "records classes"] = log - log.mean(axis=1, keepdims=True)
+    return centred
+
+
+def _axes(
+    answers: Float64[np.ndarray, "records classes"], y: np.ndarray, dimensions: int
+) -> Int[np.ndarray, "classes axes"]:
+    """Whose log probabilities describe a record of each class: its own, and the liveliest others.
+
+    One class less than there are says all, since centred log probabilities add up to zero.
+    """
+    classes = answers.shape[1]
+    within = answers.copy()
+    for label in np.unique(y):
+        within[y == label] -= within[y == label].mean(axis=0)
+    liveliest = np.argsort(-within.var(axis=0), kind="stable")
+    kept = min(dimensions, classes - 1)
+    return np.array([
+        [label, *liveliest[liveliest != label][: kept - 1]] for label in range(classes)
+    ])  # fmt: skip

@@ -1,0 +1,62 @@
+"""LiRA without shadow models: how unlike a non-member does the target treat this record?"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from divulge.core import ModelView, Need, Scores
+from divulge.errors import SpecError
+from divulge.metrics import signals
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """Standardise the signal by a Gaussian fitted to known non-members of the same target.
+
+    With one Gaussian for all records the score is a rising function of the signal, so its ROC
+    is that of the plain threshold; what it adds is a scale on which a score of 3 means "three
+    standard deviations above non-members". With ``per_class`` each class has its own mean and
+    spread, and the ranking changes.
+
+    Args:
+        signal: see `Threshold`; the paper uses the loss.
+        per_class: one Gaussian a class, shrunk to that of all records where the class is small.
+        floor: smallest standard deviation admitted, in the signal's own unit (nats).
+
+    References:
+        nist-stacking (arXiv 2604.12737), section 4.1, its variance-based formulation of LiRA
+        from external records. Departure: the floor is 0.001 nats, where its code adds 1e-9, which
+        lets a class of equal losses divide by almost nothing.
+    """
+
+    signal: signals.SignalName = "loss"
+    per_class: bool = False
+    floor: float = 1e-3
+
+    name: ClassVar[str] = "external"
+    paper: ClassVar[str] = "nist-stacking 2026, section 4.1"
+
+    def __post_init__(self) -> None:
+        signals.check_name(self.signal)
+        if self.floor <= 0:
+            raise SpecError(f"expected floor above 0, got {self.floor}")
+
+    @property
+    def needs(self) -> Need:
+        """The model's probabilities, and reference records."""
+        return Need.PROBABILITIES | Need.LABELS | Need.REFERENCE
+
+    def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
+        """Standard deviations above the mean of non-members."""
+        del rng
+        assert view.reference is not None
+        score, reference = signals.tamed(
+            signals.of_records(self.signal, view, view.records),
+            signals.of_records(self.signal, view, view.reference),
+        )
+        classes = view.reference.y if self.per_class else np.zeros(len(reference), np.int64)
+        of = view.records.y if self.per_class else np.zeros(len(score), np.int64)
+        mean = signals.by_class(np.mean, reference, classes, of=of)
+        variance = signals.by_class(np.var, reference, classes, of=of)
+        return Scores((score - mean) / np.maximum(np.sqrt(variance), self.floor))

@@ -1,0 +1,1 @@
+"""MRAD: membership of a record of which only some features are known."""

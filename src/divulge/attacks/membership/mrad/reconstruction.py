@@ -1,0 +1,172 @@
+"""Stage 1 of MRAD: features that the model would like best, where none are known.
+
+All candidates take a step together: one pass forth and one back for the whole batch, or one batch
+of questions.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int, Shaped
+
+from divulge.core import Target, opened
+from divulge.errors import SpecError, did_you_mean
+from divulge.metrics import signals
+
+Access = Literal["gradients", "answers"]
+Optimiser = Literal["sgd", "momentum", "adam"]
+Limits = tuple[float, float]
+Points = Float64[np.ndarray, "records *features"]
+Gradient = Callable[[Points], Points]
+
+BLOCK = 2**20
+"""Numbers of perturbed records that are held, and asked about, at a time: what caches hold."""
+
+_MOMENTUM = 0.9
+_ADAM = (0.9, 0.999, 1e-8)
+
+
+@dataclass(frozen=True, slots=True)
+class Descent:
+    """Gradient descent on the model's loss, over unknown features alone.
+
+    Args:
+        step: its size, η.
+        iterations: how many steps.
+        optimiser: ``sgd``; ``momentum`` (0.9); ``adam`` with its usual constants.
+        limits: the least and greatest value of a feature, which each step is cut to.
+        access: ``gradients`` of a model that can be looked into; ``answers`` estimates them.
+        directions: with ``answers``: how many random directions a step and record.
+        epsilon: with ``answers``: how far along each.
+        two_sided: with ``answers``: ask on both sides of the point, in place of at it.
+
+    Raises:
+        SpecError: there is no such access or optimiser, or a number makes no sense.
+    """
+
+    step: float
+    iterations: int
+    optimiser: Optimiser = "sgd"
+    limits: Limits | None = None
+    access: Access = "gradients"
+    directions: int = 100
+    epsilon: float = 0.01
+    two_sided: bool = False
+
+    def __post_init__(self) -> None:
+        for what, word, kind in (
+            ("access", self.access, Access),
+            ("optimiser", self.optimiser, Optimiser),
+        ):
+            if word not in get_args(kind):
+                hint = did_you_mean(word, get_args(kind))
+                raise SpecError(f"expected a known {what}, got {word!r}: {hint}")
+        if min(self.step, self.epsilon) <= 0 or self.iterations < 0 or self.directions < 1:
+            raise SpecError(
+                "expected step and epsilon above 0, iterations from 0 and directions from 1, got "
+                f"{self.step}, {self.epsilon}, {self.iterations} and {self.directions}"
+            )
+        if self.limits is not None and not self.limits[0] < self.limits[1]:
+            raise SpecError(f"expected limits (low, high), got {self.limits}: swap them")
+
+    def questions(self, records: int) -> int:
+        """How often the model is asked about so many records, gradients counting like answers."""
+        each = 1
+        if self.access == "answers":
+            each = 2 * self.directions if self.two_sided else self.directions + 1
+        return records * self.iterations * each
+
+    def __call__(
+        self,
+        target: Target,
+        x: Shaped[np.ndarray, "records *features"],
+        y: Int[np.ndarray, " records"],
+        known: Bool[np.ndarray, "records *features"],
+        rng: np.random.Generator,
+    ) -> Points:
+        """The records with what the model's memory says in place of unknown features."""
+        if self.access == "gradients":
+            inside = opened(target)
+
+            def gradient(at: Points) -> Points:
+                return np.where(known, 0.0, inside.gradient(at.astype(x.dtype), y))
+        else:
+
+            def gradient(at: Points) -> Points:
+                return self._estimated(target, at, y, known, x.dtype, rng)
+
+        at = x.astype(np.float64)
+        move = _mover(self.optimiser)
+        for number in range(1, self.iterations + 1):
+            at = at - self.step * move(gradient(at), number)
+            if self.limits is not None:
+                at = np.where(known, at, np.clip(at, *self.limits))
+        return at
+
+    def _estimated(
+        self,
+        target: Target,
+        at: Points,
+        y: Int[np.ndarray, " records"],
+        known: Bool[np.ndarray, "records *features"],
+        dtype: np.dtype,
+        rng: np.random.Generator,
+    ) -> Points:
+        """(1 / m) Σ [loss(x + εu) - loss(x)] / ε u, over m Gaussian u of unknown features.
+
+        All records share the m directions of a step, as far as each lacks their features: what is
+        estimated of one does not depend on which others are asked about, or in what order.
+        """
+        exact = np.float32 if dtype == np.float32 else np.float64
+        points = at.reshape(len(at), -1).astype(exact)
+        hidden = ~known.reshape(points.shape)
+        u = rng.standard_normal((self.directions, points.shape[1]), dtype=exact)
+        ahead, behind = (self.epsilon, -self.epsilon) if self.two_sided else (self.epsilon, 0.0)
+
+        def loss(here: np.ndarray, labels: np.ndarray) -> np.ndarray:
+            asked = here.reshape(-1, *at.shape[1:]).astype(dtype, copy=False)
+            every = np.repeat(labels, len(asked) // len(labels))
+            return -signals.compute("loss", target.predict(asked), every).reshape(len(labels), -1)
+
+        found = np.empty(points.shape)
+        rows = max(1, BLOCK // u.size)
+        for start in range(0, len(at), rows):
+            part = slice(start, start + rows)
+            here, missing = points[part, None], hidden[part, None]
+            rise = loss(_moved(here, ahead * u, missing), y[part])
+            rise -= loss(_moved(here, behind * u, missing) if self.two_sided else here, y[part])
+            found[part] = rise @ u * hidden[part]
+        return (found / ((ahead - behind) * self.directions)).reshape(at.shape)
+
+
+def _moved(here: np.ndarray, way: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    """Each point along each way, as far as its features are missing; in one piece of memory."""
+    moved: np.ndarray = way * missing
+    moved += here
+    return moved
+
+
+def _mover(optimiser: Optimiser) -> Callable[[Points, int], Points]:
+    """From a gradient and the step's number to a direction; remembers the steps before."""
+    first: list[Points] = []
+    second: list[Points] = []
+
+    def momentum(gradient: Points, number: int) -> Points:
+        del number
+        first[:] = [gradient if not first else _MOMENTUM * first[0] + gradient]
+        return first[0]
+
+    def adam(gradient: Points, number: int) -> Points:
+        one, two, tiny = _ADAM
+        before = first[0] if first else np.zeros_like(gradient)
+        squares = second[0] if second else np.zeros_like(gradient)
+        first[:] = [one * before + (1 - one) * gradient]
+        second[:] = [two * squares + (1 - two) * gradient**2]
+        size = np.sqrt(second[0] / (1 - two**number)) + tiny
+        direction: Points = first[0] / (1 - one**number) / size
+        return direction
+
+    movers = {"sgd": lambda gradient, _: gradient, "momentum": momentum, "adam": adam}
+    return movers[optimiser]

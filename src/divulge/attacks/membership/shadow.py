@@ -1,0 +1,145 @@
+"""Shadow: what do the answers about members of this class look like, whatever the record?"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int
+
+from divulge.attacks.shared.shadow_scores import (
+    Answers,
+    Lessons,
+    Matrix,
+    answers,
+    average,
+    check_folds,
+    lessons,
+    log_probability,
+    places,
+    refuse_few,
+)
+from divulge.core import ModelView, Need, Scores
+from divulge.errors import NotApplicable
+
+FEWEST = 200
+"""Rows a class needs for a model of its own; smaller ones share the model of all classes."""
+
+ROWS = 1_000_000
+"""Rows that the models are taught with, all classes together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shadow:
+    """One attack model a class, taught by the shadows' answers about members and others.
+
+    A logistic regression on log p_y and log(1 - p_y), which is the Bayes rule where p_y follows
+    a Beta distribution in either group. It knows the class but not the record: no record is
+    compared with itself in other models. The rows of a record never teach the model that reads it.
+
+    Args:
+        folds: parts of the candidates; each is read by models fitted on the others. Offline
+            shadows teach with records of their own pool, and nothing is cut.
+
+    References:
+        Shokri et al. (2017), Membership inference attacks against machine learning models,
+        section V. Departures: the answer's true-class probability takes the place of the whole
+        vector; logistic regressions that of neural networks; classes with few rows share a model;
+        where the candidates were asked about in several ways, both logarithms are means.
+    """
+
+    folds: int = 3
+
+    name: ClassVar[str] = "shadow"
+    paper: ClassVar[str] = "Shokri et al. 2017"
+
+    def __post_init__(self) -> None:
+        check_folds(self.folds)
+
+    @property
+    def needs(self) -> Need:
+        """The model's probabilities, and shadows."""
+        return Need.PROBABILITIES | Need.LABELS | Need.SHADOWS
+
+    def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
+        """The log odds of membership that the models give each candidate."""
+        del rng
+        assert view.shadows is not None
+        known = lessons(view)
+        if known is None:
+            raise NotApplicable(
+                "expected shadows whose members are known, got shadows trained on other records "
+                "that were not asked about these: train them on random candidates"
+            )
+        if view.shadows.online:
+            refuse_few(len(view.records), self.folds)
+        said = answers(view)
+        target = _pair(said.target)
+        rows = _rows(said, known, self.folds)
+        if not view.shadows.online:
+            return Scores(_read(rows, target, view.records.y))
+        fold = places(said.blocks()) % self.folds
+        score = np.empty(len(target))
+        for part in range(self.folds):
+            here = fold == part
+            teach = rows.take(rows.place % self.folds != part)
+            score[here] = _read(teach, target[here], view.records.y[here])
+        return Scores(score)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """One row for a record and a shadow."""
+
+    pair: Float64[np.ndarray, "rows 2"]
+    member: Bool[np.ndarray, " rows"]
+    y: Int[np.ndarray, " rows"]
+    place: Int[np.ndarray, " rows"]
+
+    def take(self, chosen: np.ndarray) -> "_Rows":
+        return _Rows(self.pair[chosen], self.member[chosen], self.y[chosen], self.place[chosen])
+
+
+def _rows(said: Answers, known: Lessons, folds: int) -> _Rows:
+    """Every shadow's answers about an equal share of the records."""
+    place = places(said.blocks(known.shadows))
+    records, models = known.shadows.phi.shape
+    step = max(1, -(-records * models // ROWS))
+    parts = []
+    for block in said.blocks(known.shadows):
+        here, y = place[block.rows], known.y[block.rows]
+        for k in range(models):
+            chosen = (here // folds + k) % step == 0
+            pair = _pair(tuple(phi[chosen, k] for phi in block.phi))
+            order = here[chosen] * models + k
+            parts.append((pair, block.member[chosen, k], y[chosen], here[chosen], order))
+    pair, member, label, ranks, order = map(np.concatenate, zip(*parts, strict=True))
+    # whatever the order of the records, the regressions meet the same rows
+    return _Rows(pair, member, label, ranks).take(np.argsort(order))
+
+
+def _pair(ways: tuple[np.ndarray, ...]) -> Matrix:
+    """The logarithms of p_y and 1 - p_y, each the mean over the ways of asking."""
+    return np.column_stack([
+        average([log_probability(phi) for phi in ways]),
+        average([log_probability(-phi) for phi in ways]),
+    ])  # fmt: skip
+
+
+def _read(teach: _Rows, pair: Matrix, y: Int[np.ndarray, " records"]) -> np.ndarray:
+    """Log odds by the model of each record's class."""
+    score: np.ndarray = _fitted(teach).decision_function(pair)
+    for label in np.unique(y):
+        own = teach.take(teach.y == label)
+        enough = min(own.member.sum(), (~own.member).sum()) >= FEWEST / 2
+        if enough:
+            here = y == label
+            score[here] = _fitted(own).decision_function(pair[here])
+    return score
+
+
+def _fitted(teach: _Rows) -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    if teach.member.all() or not teach.member.any():
+        raise NotApplicable("expected shadows with and without the candidates, got one kind alone")
+    return LogisticRegression(solver="newton-cholesky").fit(teach.pair, teach.member)

@@ -1,0 +1,1 @@
+"""A classifier stacked on what shadow models say."""

@@ -1,0 +1,153 @@
+"""ShadowStack: learn from the shadows themselves what membership looks like."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int
+
+from divulge.attacks.membership.shadow_stack import features
+from divulge.attacks.shared.shadow_scores import (
+    Answers,
+    answers,
+    average,
+    check_folds,
+    places,
+    refuse_few,
+)
+from divulge.core import ModelView, Need, Scores
+from divulge.errors import NotApplicable
+
+FEWEST = 4
+"""Shadows below which one that plays the target leaves too few to compare it with."""
+
+LESSONS = 300_000
+"""Rows that trees are taught with: beyond these, more take time and add nothing."""
+
+TURNS = 8
+"""Times that the target is shown, each time before all shadows but another one."""
+
+MANY = 20_000
+"""Rows from which on trees grow faster with several threads than with one."""
+
+Features = Float64[np.ndarray, "rows features"]
+Ranks = Int[np.ndarray, " rows"]
+
+
+class _Lessons(NamedTuple):
+    """Rows of stand-ins."""
+
+    features: Features
+    member: Bool[np.ndarray, " rows"]
+    place: Ranks
+    """Of the record that a row is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowStack:
+    """Every shadow plays the target in turn; boosted trees learn to read its membership.
+
+    For a shadow in the target's part, the features of each record come from that shadow's answer
+    and from the other shadows; its label is whether that shadow was trained on it, which the
+    attacker knows, having trained it. Trees fitted on all shadows' rows then read the target.
+    The rows of a record never teach the trees that read this record (cross-fitting). The target
+    too is shown before all shadows but one, several times, and its log odds are averaged.
+
+    Shadows must be trained on subsets drawn independently of each other.
+
+    Args:
+        folds: parts of the candidates; each is read by trees fitted on the others.
+
+    References:
+        divulge's own. The stand-in target is that of Shokri et al. (2017); features are those of
+        LiRA (Carlini et al. 2022), RMIA (Zarifzadeh et al. 2024) and difficulty calibration
+        (Watson et al. 2022), and a Student t ratio in place of LiRA's Gaussian one.
+    """
+
+    folds: int = 3
+
+    name: ClassVar[str] = "shadow-stack"
+    paper: ClassVar[str] = "divulge 2026"
+
+    def __post_init__(self) -> None:
+        check_folds(self.folds)
+
+    @property
+    def needs(self) -> Need:
+        """The model's probabilities, and shadows."""
+        return Need.PROBABILITIES | Need.LABELS | Need.SHADOWS
+
+    def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
+        """The log odds of membership that the trees give each candidate."""
+        # imported where it is used, like scikit-learn: naming an attack stays light
+        from threadpoolctl import threadpool_limits
+
+        self._refuse(view)
+        assert view.shadows is not None
+        said = answers(view)
+        place = places(said.blocks())
+        away = sorted(rng.permutation(view.shadows.phi.shape[1])[:TURNS].tolist())
+        lessons, turns = _played(said, place, away, self.folds)
+        seed = int(rng.integers(2**31))
+        score = np.empty(len(place))
+        with threadpool_limits(1 if len(lessons.member) < MANY else None):
+            for fold in range(self.folds):
+                here = place % self.folds == fold
+                trees = _taught(lessons, lessons.place % self.folds != fold, seed)
+                score[here] = np.mean([trees.decision_function(t[here]) for t in turns], axis=0)
+        return Scores(score)
+
+    def _refuse(self, view: ModelView) -> None:
+        assert view.shadows is not None
+        records, models = view.shadows.phi.shape
+        if models < FEWEST or not view.shadows.online:
+            raise NotApplicable(
+                f"expected {FEWEST} or more shadows trained on random candidates, got "
+                f"{models}{'' if view.shadows.online else ' trained on other records'}: "
+                "train more"
+            )
+        refuse_few(records, self.folds)
+
+
+def _played(
+    said: Answers, place: Ranks, away: list[int], folds: int
+) -> tuple[_Lessons, list[Features]]:
+    """Every shadow in the target's place for an equal share of the records each, and the target.
+
+    The target is shown once for each shadow that is away.
+    """
+    records, models = said.shadows.phi.shape
+    step = max(1, -(-records * models // LESSONS))
+    usual = features.norm(said.blocks())
+    target = average(said.target)
+    lessons, turns = [], []
+    for block in said.blocks():
+        phi, here, rows = average(block.phi), place[block.rows], target[block.rows]
+        others = features.all_but_one(block)
+        for k in range(models):
+            chosen = (here // folds + k) % step == 0
+            seen = features.features(phi[chosen, k], others.column(k, chosen), usual)
+            order = here[chosen] * models + k
+            lessons.append((seen, block.member[chosen, k], here[chosen], order))
+        turns.append([
+            features.features(rows, others.column(k, slice(None)), usual) for k in away
+        ])  # fmt: skip
+    seen, member, places_, order = map(np.concatenate, zip(*lessons, strict=True))
+    order = np.argsort(order)  # whatever the order of the records, trees meet the same rows
+    return (
+        _Lessons(seen[order], member[order], places_[order]),
+        [np.concatenate(turn) for turn in zip(*turns, strict=True)],
+    )
+
+
+def _taught(lessons: _Lessons, chosen: np.ndarray, seed: int) -> Any:
+    """Trees that were taught by these rows."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    x, y = lessons.features[chosen], lessons.member[chosen]
+    if y.all() or not y.any():
+        raise NotApplicable("expected shadows with and without the candidates, got one kind alone")
+    trees = HistGradientBoostingClassifier(
+        learning_rate=0.05, max_leaf_nodes=15, min_samples_leaf=50, random_state=seed
+    )
+    return trees.fit(x, y)

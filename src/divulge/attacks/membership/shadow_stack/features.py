@@ -1,0 +1,184 @@
+"""One model in the target's place, before all shadows but one: what that shows of each record.
+
+A shadow plays the target before the others, and its members are known; so a rule for reading
+membership off such rows can be learned. The target itself is then shown in the same way: before
+all shadows but one, so that nothing changes but who plays.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float64
+
+from divulge.attacks.shared.shadow_scores import (
+    Block,
+    Column,
+    Mask,
+    Matrix,
+    average,
+    log_probability,
+)
+
+PRIOR = 4.0
+"""Shadows' worth of belief in the common variance, against a record's own."""
+
+_SMALL = 1e-9  # a mean probability below this is no different from it, for trees
+
+
+class Side(NamedTuple):
+    """Sums over the shadows that were trained on a record, or over those that were not.
+
+    One value for each record and each shadow that is away, or one for each record if none is.
+    """
+
+    models: np.ndarray
+    phi: np.ndarray
+    squares: np.ndarray
+    probability: np.ndarray
+
+    def column(self, k: int, rows: np.ndarray | slice) -> "Side":
+        """The sums while shadow k is away."""
+        return Side(*(sums[rows, k] for sums in self))
+
+    @property
+    def mean(self) -> np.ndarray:
+        """The mean φ; NaN where there is no shadow on this side."""
+        return np.where(self.models > 0, self.phi / np.maximum(self.models, 1), np.nan)
+
+    @property
+    def scatter(self) -> np.ndarray:
+        """The sum of squared distances from the mean φ."""
+        distance = self.squares - self.phi**2 / np.maximum(self.models, 1)
+        return np.where(self.models > 1, np.maximum(distance, 0.0), 0.0)
+
+
+class Sides(NamedTuple):
+    """The shadows that were trained on a record, and the others."""
+
+    inside: Side
+    outside: Side
+
+    def column(self, k: int, rows: np.ndarray | slice) -> "Sides":
+        """The sums while shadow k is away."""
+        return Sides(self.inside.column(k, rows), self.outside.column(k, rows))
+
+
+class Norm(NamedTuple):
+    """What is usual: one number each for all records."""
+
+    gap: float
+    """How much higher φ is under the shadows trained on a record."""
+    inside: float
+    """The variance of φ under these shadows."""
+    outside: float
+
+
+def all_but_one(block: Block) -> Sides:
+    """Sums over all shadows but one, for each one that is away.
+
+    Each is the sum of those before and those after it, never that of all less the one: what is
+    left over by rounding would tell the trees which side the missing one was on.
+    """
+    return _sides(block, _before_and_after)
+
+
+def norm(parts: Iterable[Block]) -> Norm:
+    """What is usual among these records, with no shadow away."""
+    columns = []
+    for block in parts:
+        inside, outside = _sides(block, lambda values: values.sum(axis=1))
+        free = [np.maximum(side.models - 1, 0) for side in (inside, outside)]
+        columns.append((inside.mean - outside.mean, inside.scatter, outside.scatter, *free))
+    # added up exactly: trees would turn rounding that hangs on the order of records into scores
+    gaps, *sums = map(np.concatenate, zip(*columns, strict=True))
+    scatter_in, scatter_out, free_in, free_out = map(math.fsum, sums)
+    known = gaps[~np.isnan(gaps)]
+    return Norm(
+        math.fsum(known) / max(len(known), 1),
+        # where no record shows any spread, distances are left as they are
+        scatter_in / free_in if scatter_in else 1.0,
+        scatter_out / free_out if scatter_out else 1.0,
+    )
+
+
+def _sides(block: Block, add: Callable[[Matrix], np.ndarray]) -> Sides:
+    phi = average(block.phi)
+    probability = np.exp(log_probability(phi))
+    return Sides(*(_side(phi, probability, mask, add) for mask in (block.member, ~block.member)))
+
+
+def _side(
+    phi: Matrix, probability: Matrix, mask: Mask, add: Callable[[Matrix], np.ndarray]
+) -> Side:
+    kept = np.where(mask, phi, 0.0)
+    return Side(
+        add(mask.astype(np.float64)), add(kept), add(kept**2), add(np.where(mask, probability, 0.0))
+    )
+
+
+def _before_and_after(values: Matrix) -> Matrix:
+    sums = np.zeros_like(values)
+    np.cumsum(values[:, :-1], axis=1, out=sums[:, 1:])
+    sums[:, :-1] += np.cumsum(values[:, :0:-1], axis=1)[:, ::-1]
+    return sums
+
+
+def features(played: Column, others: Sides, usual: Norm) -> Float64[np.ndarray, "records features"]:
+    """What is known of each record when one model plays the target before these shadows.
+
+    Args:
+        played: φ under the model in the target's place.
+        others: the sums over the shadows that it is compared with.
+        usual: what is usual among all records.
+    """
+    inside, outside = others
+    mean_in, mean_out = inside.mean, outside.mean
+    mean_in, mean_out = (
+        np.where(np.isnan(mean_in), mean_out + usual.gap, mean_in),
+        np.where(np.isnan(mean_out), mean_in - usual.gap, mean_out),
+    )
+    var_in, var_out = _variance(inside, usual.inside), _variance(outside, usual.outside)
+    log_p = log_probability(played)
+    p_in = inside.probability / np.maximum(inside.models, 1)
+    p_out = outside.probability / np.maximum(outside.models, 1)
+    expected = np.where(
+        inside.models == 0, p_out, np.where(outside.models == 0, p_in, (p_in + p_out) / 2)
+    )
+    return np.column_stack([
+        played,
+        log_p,
+        mean_in,
+        mean_out,
+        played - mean_in,
+        played - mean_out,
+        log_p - np.log(np.maximum(expected, _SMALL)),
+        _surplus(played, mean_in, usual.inside) - _surplus(played, mean_out, usual.outside),
+        _student(played, mean_in, var_in, inside.models)
+        - _student(played, mean_out, var_out, outside.models),
+        np.log(var_in),
+        np.log(var_out),
+    ])  # fmt: skip
+
+
+def _variance(side: Side, usual: float) -> Column:
+    """Each record's variance, drawn to the usual one as by `PRIOR` further shadows."""
+    freedom = np.maximum(side.models - 1, 0)
+    variance: Column = (side.scatter + PRIOR * usual) / (freedom + PRIOR)
+    return variance
+
+
+def _surplus(phi: Column, mean: Column, variance: float) -> Column:
+    density: Column = -((phi - mean) ** 2) / (2 * variance)
+    return density
+
+
+def _student(phi: Column, mean: Column, variance: Column, models: Column) -> Column:
+    """The log density of a further φ where the variance itself is uncertain, but a constant."""
+    freedom = np.maximum(models - 1, 0) + PRIOR
+    wide = variance * (1 + 1 / np.maximum(models, 1))
+    density: Column = -0.5 * np.log(wide) - (freedom + 1) / 2 * np.log1p(
+        (phi - mean) ** 2 / (freedom * wide)
+    )
+    return density

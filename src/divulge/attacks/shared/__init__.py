@@ -1,0 +1,1 @@
+"""What several attacks have in common."""

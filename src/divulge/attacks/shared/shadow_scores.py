@@ -1,0 +1,194 @@
+"""What the target and its shadows say of the candidates: the part that shadow attacks share.
+
+A matrix of records and shadows may lie on disk and be larger than memory, so it is read in blocks
+of records. What is kept whole has one number a record.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int
+
+from divulge.core import ModelView, PoolAnswers, Shadows
+from divulge.errors import DataError, NotApplicable, SpecError
+from divulge.metrics import signals
+
+Matrix = Float64[np.ndarray, "records models"]
+Mask = Bool[np.ndarray, "records models"]
+Column = Float64[np.ndarray, " records"]
+
+BLOCK = 2**20
+"""Numbers of a matrix that are held at a time: 8 MiB, and as much for each temporary."""
+
+
+class Block(NamedTuple):
+    """Some of the candidates."""
+
+    rows: slice
+    """Which ones."""
+    phi: tuple[Matrix, ...]
+    """φ under each shadow: one matrix for each way of asking."""
+    member: Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """φ of the candidates, in every way they were asked about; saturated ones are tamed."""
+
+    target: tuple[Column, ...]
+    """Under the target: one column for each way of asking."""
+    shadows: Shadows
+    largest: float
+    """The largest size of a φ that is not saturated, the target's and the shadows' together."""
+
+    def blocks(self, of: Shadows | PoolAnswers | None = None) -> Iterator[Block]:
+        """The shadows' φ of the candidates, or of their pool, some records at a time."""
+        for block in blocks(self.shadows if of is None else of):
+            phi = tuple(signals.tamed_beyond(self.largest, matrix) for matrix in block.phi)
+            yield block._replace(phi=phi)
+
+
+@dataclass(frozen=True, slots=True)
+class Lessons:
+    """Records whose part in each shadow's training the attacker knows, having trained it."""
+
+    shadows: Shadows | PoolAnswers
+    y: Int[np.ndarray, " records"]
+
+
+class InOut(NamedTuple):
+    """Means per record."""
+
+    inside: Column
+    outside: Column
+
+
+def answers(view: ModelView) -> Answers:
+    """What there is in a view with shadows.
+
+    Raises:
+        DataError: the shadows were asked in other ways than the target can be.
+    """
+    assert view.shadows is not None
+    target = of_target("scaled_logit", view)
+    largest = max(map(signals.largest_size, target))
+    pool = view.shadows.pool
+    for shadows in (view.shadows,) if pool is None else (view.shadows, pool):
+        for block in blocks(shadows):
+            largest = max(largest, *map(signals.largest_size, block.phi))
+    tame = tuple(signals.tamed_beyond(largest, column) for column in target)
+    return Answers(tame, view.shadows, largest)
+
+
+def of_target(signal: signals.SignalName, view: ModelView) -> tuple[Column, ...]:
+    """A signal of the target for each way of asking about the candidates.
+
+    Raises:
+        DataError: the shadows were asked in other ways than the target can be.
+    """
+    assert view.shadows is not None
+    if len(view.augmented) != len(view.shadows.augmented_phi):
+        raise DataError(
+            f"expected one matrix of shadow answers for each of the {len(view.augmented)} further "
+            f"ways of asking, got {len(view.shadows.augmented_phi)}: ask the shadows as the target"
+        )
+    ways = (view.records, *view.augmented)
+    return tuple(signals.of_records(signal, view, records) for records in ways)
+
+
+def lessons(view: ModelView) -> Lessons | None:
+    """What shadows can teach: with the candidates, or offline with their pool, if it was asked."""
+    assert view.shadows is not None
+    if view.shadows.online:
+        return Lessons(view.shadows, view.records.y)
+    pool = view.shadows.pool
+    return None if pool is None else Lessons(pool, pool.y)
+
+
+def check_folds(folds: int) -> None:
+    """Refuse parts of the candidates of which none could be read by what others taught.
+
+    Raises:
+        SpecError: there are fewer than two.
+    """
+    if folds < 2:
+        raise SpecError(f"expected folds of 2 or more, got {folds}")
+
+
+def refuse_few(records: int, folds: int) -> None:
+    """Refuse to cut fewer candidates than there are parts.
+
+    Raises:
+        NotApplicable: a part would be empty.
+    """
+    if records < folds:
+        raise NotApplicable(f"expected {folds} or more candidates, one a fold, got {records}")
+
+
+def places(parts: Iterable[Block]) -> Int[np.ndarray, " records"]:
+    """Each record's rank by its mean φ, which does not depend on the order of the records."""
+    sums = np.concatenate([average(block.phi).sum(axis=1) for block in parts])
+    return np.argsort(np.argsort(sums, kind="stable"), kind="stable")
+
+
+def blocks(shadows: Shadows | PoolAnswers) -> Iterator[Block]:
+    """The shadows' φ as it is, some records at a time."""
+    matrices = (shadows.phi, *shadows.augmented_phi)
+    records, models = shadows.phi.shape
+    size = max(1, BLOCK // max(1, models * len(matrices)))
+    for start in range(0, records, size):
+        rows = slice(start, min(start + size, records))
+        # one type and one order: a sum along a row must not depend on how the matrix is stored
+        phi = tuple(np.ascontiguousarray(matrix[rows], dtype=np.float64) for matrix in matrices)
+        yield Block(rows, phi, np.ascontiguousarray(shadows.member[rows]))
+
+
+def average(ways: Sequence[np.ndarray]) -> np.ndarray:
+    """The mean over the ways of asking."""
+    return ways[0] if len(ways) == 1 else np.mean(ways, axis=0)
+
+
+def in_out(parts: Iterable[tuple[Matrix, Mask]]) -> InOut:
+    """The mean of each record over the shadows trained on it, and over the others.
+
+    With few shadows drawn independently, some records are in all of them or in none. Their
+    missing mean is the other one moved by the average gap of the records that have both, so
+    such a record is compared as an average record would be; with offline shadows the gap is zero.
+
+    Args:
+        parts: values of some records each, and which shadows were trained on them.
+
+    Examples:
+        >>> values = np.array([[3.0, 1.0], [5.0, 2.0], [7.0, 9.0]])
+        >>> in_out([(values, np.array([[True, False], [True, False], [True, True]]))])
+        InOut(inside=array([3., 5., 8.]), outside=array([1. , 2. , 5.5]))
+    """
+    inside, outside = sides(parts)
+    both = ~np.isnan(inside) & ~np.isnan(outside)
+    gap = float(np.mean(inside[both] - outside[both])) if both.any() else 0.0
+    return InOut(
+        np.where(np.isnan(inside), outside + gap, inside),
+        np.where(np.isnan(outside), inside - gap, outside),
+    )
+
+
+def sides(parts: Iterable[tuple[Matrix, Mask]]) -> InOut:
+    """The same means, NaN where a record is in all shadows or in none."""
+    means = [(_masked_mean(v, member), _masked_mean(v, ~member)) for v, member in parts]
+    inside, outside = (np.concatenate(side) for side in zip(*means, strict=True))
+    return InOut(inside, outside)
+
+
+def _masked_mean(values: Matrix, mask: Mask) -> Column:
+    """The mean along each row where the mask is true; NaN where it never is."""
+    counts = mask.sum(axis=1)
+    means = np.where(mask, values, 0.0).sum(axis=1) / np.maximum(counts, 1)
+    return np.where(counts > 0, means, np.nan)
+
+
+def log_probability(phi: np.ndarray) -> np.ndarray:
+    """The logarithm of p_y from φ, exact at both ends."""
+    logarithm: np.ndarray = -np.logaddexp(0.0, -phi)
+    return logarithm

@@ -1,0 +1,1 @@
+"""Audits, from settings to a report: of one model, in turn, of a federation, and compared."""

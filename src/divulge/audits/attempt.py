@@ -1,0 +1,225 @@
+"""Run attacks on a challenge and measure their guesses against the truth."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from divulge._util.progress import Track, untracked
+from divulge._util.random import stream
+from divulge.core import (
+    Assignment,
+    AssignmentAttack,
+    Attack,
+    Challenge,
+    FederationView,
+    Finding,
+    Joint,
+    Measured,
+    Membership,
+    MembershipAttack,
+    ModelView,
+    Need,
+    Scores,
+    Status,
+    UpdateView,
+)
+from divulge.errors import DivulgeError, NotApplicable, SpecError
+from divulge.metrics.measure import measure
+from divulge.targets.budget import Counting
+
+G = TypeVar("G")
+
+
+class Result(NamedTuple):
+    """What an attack showed, and the guess that shows it."""
+
+    finding: Finding
+    guess: Any
+    """Of the attack's kind; None if there is none."""
+
+
+def settings(attack: Attack[Any, Any]) -> dict[str, Any]:
+    """An attack's settings: the fields of its dataclass."""
+    return {
+        field.name: getattr(attack, field.name)
+        for field in dataclasses.fields(attack)  # type: ignore[arg-type]
+    }
+
+
+def label(attack: Attack[Any, Any]) -> str:
+    """The attack's name with the settings that tell it from others.
+
+    Examples:
+        >>> from divulge.attacks import Threshold
+        >>> label(Threshold(signal="margin"))
+        'threshold(signal=margin)'
+    """
+    shown = [
+        f"{field.name}={getattr(attack, field.name)}"
+        for field in dataclasses.fields(attack)  # type: ignore[arg-type]
+        if field.name == "signal" or getattr(attack, field.name) != field.default
+    ]
+    return f"{attack.name}({', '.join(shown)})" if shown else attack.name
+
+
+def attempt(
+    attack: Attack[Any, Any],
+    seed: int,
+    guess: Callable[[np.random.Generator], G],
+    measure: Callable[[G], Measured],
+) -> Result:
+    """One attack, whatever it attacks.
+
+    An attack that cannot run or breaks ends as a finding that says why; nothing is dropped. It
+    draws from a random stream of its own, so its result does not depend on the others.
+
+    Args:
+        attack: for its name and settings.
+        seed: of the audit.
+        guess: carries it out.
+        measure: holds what it guessed against the truth.
+    """
+    begun = time.perf_counter()
+    finding = _begun(attack)
+    try:
+        guessed = guess(stream(seed, "attack", finding.label))
+        metrics, unmeasured = measure(guessed)
+    except Exception as error:  # whatever breaks inside an attack is a finding, not the end
+        return Result(_ended(finding, error), None)
+    seconds = time.perf_counter() - begun
+    done = dataclasses.replace(finding, metrics=metrics, unmeasured=unmeasured, seconds=seconds)
+    return Result(done, guessed)
+
+
+def run(
+    challenge: Challenge[ModelView, Membership],
+    attack: MembershipAttack,
+    seed: int = 0,
+    delta: float = 0.0,
+) -> Result:
+    """One attack on one model; see `attempt` for what becomes of one that cannot run."""
+    counting = Counting(challenge.view.target)
+    view = dataclasses.replace(challenge.view, target=counting)
+    found = attempt(
+        attack,
+        seed,
+        lambda rng: _guess(attack, view, rng),
+        lambda guess: measure(guess, challenge.truth, delta),
+    )
+    if found.guess is None:
+        return found
+    return found._replace(finding=dataclasses.replace(found.finding, queries=counting.asked))
+
+
+def run_on_clients(
+    views: Sequence[UpdateView],
+    measure: Callable[[Sequence[G]], Measured],
+    attack: Attack[UpdateView, G],
+    seed: int = 0,
+    track: Track[Any] = untracked,
+) -> Result:
+    """One attack on several clients of one federation, by what each sent.
+
+    Args:
+        views: one a client.
+        measure: of all their guesses.
+        attack: whose guess is about one client.
+        seed: of the audit.
+        track: shows progress.
+    """
+    found = attempt(attack, seed, lambda rng: _guesses(attack, views, rng, track), measure)
+    if found.guess is None:
+        return found
+    how = _how([said for guess in found.guess if (said := getattr(guess, "how", ""))])
+    return found._replace(finding=dataclasses.replace(found.finding, how=how))
+
+
+def run_on_federation(
+    view: FederationView,
+    measure: Callable[[Assignment], Measured],
+    attack: AssignmentAttack,
+    seed: int = 0,
+    track: Track[Any] = untracked,
+) -> Result:
+    """One attack on the models of a federation's clients; arguments as of `run_on_clients`."""
+
+    def guess(rng: np.random.Generator) -> Assignment:
+        _check_needs(attack, view.offers)
+        (guessed,) = (attack(view, rng) for _ in track([attack], attack.name))
+        return guessed
+
+    return attempt(attack, seed, guess, measure)
+
+
+def _guess(attack: MembershipAttack, view: ModelView, rng: np.random.Generator) -> Scores:
+    _check_needs(attack, view.offers)
+    guess = attack(view, rng)
+    if guess.score.shape != (len(view.records),):
+        raise SpecError(
+            f"expected {len(view.records)} scores, got an array of shape {guess.score.shape}"
+        )
+    return guess
+
+
+def _guesses(
+    attack: Attack[UpdateView, G],
+    views: Sequence[UpdateView],
+    rng: np.random.Generator,
+    track: Track[Any],
+) -> Sequence[G]:
+    for view in views:
+        if missing := attack.needs & ~view.offers:
+            raise NotApplicable(
+                f"needs {missing.words()}, which client {view.victim!r} does not show"
+            )
+    if isinstance(attack, Joint):
+        together: Sequence[Sequence[G]]
+        together = [attack.many(views, rng) for _ in track([attack], attack.name)]
+        return together[0]
+    return [attack(view, rng) for view in track(views, attack.name)]
+
+
+_WAYS = 3
+"""Ways to a guess that a finding tells in full."""
+
+
+def _how(said: Sequence[str]) -> str:
+    """What guesses rest on: each way once; of many, those that begin alike by one of them."""
+    if len(set(said)) <= _WAYS:
+        return "; or ".join(dict.fromkeys(said))
+    alike: dict[str, list[str]] = {}
+    for one in said:
+        alike.setdefault(one.partition(":")[0], []).append(one)
+    return "; or ".join(
+        ones[0] if len(set(ones)) == 1 else f"{ones[0]} (and much alike for {len(ones) - 1} others)"
+        for ones in alike.values()
+    )
+
+
+def _check_needs(attack: Attack[Any, Any], offers: Need) -> None:
+    if missing := attack.needs & ~offers:
+        raise NotApplicable(
+            f"needs {missing.words()}, which this audit does not have (it has {offers.words()})"
+        )
+
+
+def _begun(attack: Attack[Any, Any]) -> Finding:
+    return Finding(
+        label=label(attack),
+        attack=attack.name,
+        paper=attack.paper,
+        settings=settings(attack),
+        status=Status.DONE,
+    )
+
+
+def _ended(finding: Finding, error: Exception) -> Finding:
+    """The finding of an attack that an error ended."""
+    if isinstance(error, NotApplicable):
+        return dataclasses.replace(finding, status=Status.NOT_APPLICABLE, reason=str(error))
+    known = isinstance(error, DivulgeError)
+    reason = str(error) if known else f"{type(error).__name__}: {error}"
+    return dataclasses.replace(finding, status=Status.FAILED, reason=reason)

@@ -1,0 +1,1 @@
+"""Questions about an audit's records, answered before any attack runs."""

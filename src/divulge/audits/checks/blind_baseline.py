@@ -1,0 +1,165 @@
+"""The blind baseline: does a classifier that never saw the model tell two sets of records apart?
+
+Any attack may then be reading the difference of two data sets instead of the model's memory.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int
+from scipy import stats
+
+from divulge._util.random import stream
+from divulge.core import Check, Estimate, Records, Verdict
+from divulge.metrics import membership
+from divulge.metrics.permutation import rank_sum_p
+
+RECORDS = 2000
+"""Records of each set that the classifier looks at: enough to see an AUC of 0.54."""
+
+COMPONENTS = 64
+"""Principal components that stand for records with more features."""
+
+FEWEST = 10
+"""Records of a set below which nothing is learned."""
+
+TRAINED, PARTS = 1 / 3, 4
+"""The first classifier is fitted to this share of the records; the rest is scored in parts."""
+
+FALSE_ALARM = 0.005
+"""How often each of the checks may warn where all sets are drawn from one population."""
+
+Mask = Bool[np.ndarray, " records"]
+
+
+class Told(NamedTuple):
+    """How well two sets were told apart."""
+
+    auc: Estimate
+    """Above one half: the sets differ. Of the records that were scored."""
+    p_value: float
+    """The chance of as high an AUC where both sets are drawn from one population."""
+
+
+def check(
+    members: Records, nonmembers: Records, reference: Records | None, seed: int = 0
+) -> tuple[Check, ...]:
+    """Members against non-members; with reference records, both against these as well.
+
+    Where members and non-members differ, any attack may be reading that. The first check then says
+    which of them differs from the reference. The second asks whether the reference differs from
+    either: that misleads attacks that learn from it, but not the figures.
+    """
+    name = "blind baseline"
+    found = compare(members, nonmembers, stream(seed, name))
+    if found is None:
+        few = f"Fewer than {FEWEST} members or non-members."
+        return (Check(name, Verdict.NOT_APPLICABLE, few),)
+    if reference is None or len(reference) < FEWEST:
+        return (_blind(found, {}),)
+    groups = {"members": members, "non-members": nonmembers}
+    beside = {
+        which: told
+        for which, group in groups.items()
+        if (told := compare(group, reference, stream(seed, name, which))) is not None
+    }
+    return (_blind(found, beside), _reference(beside))
+
+
+def _blind(found: Told, beside: Mapping[str, Told]) -> Check:
+    said = f"(p = {found.p_value:.2g})"
+    if found.p_value > FALSE_ALARM:
+        text = f"A classifier that never saw the model cannot tell members from non-members {said}."
+        return Check("blind baseline", Verdict.PASS, text, {"auc": found.auc})
+    text = (
+        f"A classifier that never saw the model tells members from non-members {said}. The two "
+        "sets differ in themselves, so the attacks measure that difference and the model's memory."
+    )
+    if far := _far(beside):
+        differ = "both sets differ" if len(far) == 2 else f"the {far[0]} differ"
+        aucs = ", ".join(f"{told.auc.value:.3f} for {which}" for which, told in beside.items())
+        text += f" Compared with the reference records, {differ} (AUC {aucs})."
+    return Check("blind baseline", Verdict.WARNING, text, {"auc": found.auc})
+
+
+def _reference(beside: Mapping[str, Told]) -> Check:
+    name, said = "reference baseline", "A classifier that never saw the model"
+    p_value = min(1.0, len(beside) * min(told.p_value for told in beside.values()))
+    estimates = {which: told.auc for which, told in beside.items()}
+    far = _far(beside)
+    if not far:
+        text = f"{said} cannot tell reference records from candidates (p = {p_value:.2g})."
+        return Check(name, Verdict.PASS, text, estimates)
+    text = (
+        f"{said} tells reference records from {' and '.join(far)} (p = {p_value:.2g}). Attacks "
+        "that learn from the reference what non-members look like are misled: draw it from the "
+        "population of the candidates."
+    )
+    return Check(name, Verdict.WARNING, text, estimates)
+
+
+def _far(beside: Mapping[str, Told]) -> list[str]:
+    """The sets that differ from the reference; each comparison has its part of the false alarms."""
+    return [which for which, told in beside.items() if told.p_value <= FALSE_ALARM / len(beside)]
+
+
+def compare(first: Records, second: Records, rng: np.random.Generator) -> Told | None:
+    """Boosted trees on features and labels; None where a set has fewer than 10 records.
+
+    The records are shuffled and scored in turn: each part by trees that were fitted to all parts
+    before it. So the labels of a part are independent of the trees that score it, its ranks
+    (ties broken at random) are those of a Wilcoxon test whatever the trees have learned, and the
+    sum over parts has the null distribution of independent Wilcoxon tests. The scores of a
+    cross-validation have not: each label helps to score the records that help to score it.
+
+    References:
+        Das et al. (2024), Blind baselines beat membership inference attacks for foundation
+        models; the test is a classifier two-sample test (Lopez-Paz and Oquab 2017).
+    """
+    if min(len(first), len(second)) < FEWEST:
+        return None
+    groups = [part.take(rng.permutation(len(part))[:RECORDS]) for part in (first, second)]
+    records = groups[0].joined(groups[1])
+    which = np.arange(len(records)) < len(groups[0])
+    part = _parts(which, rng)
+    score = _scores(records, which, part, rng)
+    seen = part > 0
+    p_value = rank_sum_p(score[seen], which[seen], part[seen], rng, two_sided=False)
+    return Told(membership.auc(score[seen], which[seen]), p_value)
+
+
+def _parts(which: Mask, rng: np.random.Generator) -> Int[np.ndarray, " records"]:
+    """0 for records that are only learned from, then 1 to `PARTS`; each has a share of both."""
+    part = np.empty(len(which), np.int64)
+    edges = np.linspace(TRAINED, 1, PARTS + 1)
+    for group in (which, ~which):
+        rank = (rng.permutation(int(group.sum())) + 0.5) / group.sum()
+        part[group] = np.searchsorted(edges, rank)
+    return part
+
+
+def _scores(
+    records: Records, which: Mask, part: Int[np.ndarray, " records"], rng: np.random.Generator
+) -> Float64[np.ndarray, " records"]:
+    """Each record's rank within its part, from 0 to 1."""
+    from sklearn.decomposition import PCA
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from threadpoolctl import threadpool_limits
+
+    seed = int(rng.integers(2**31))
+    x = np.asarray(records.x.reshape(len(records), -1), dtype=np.float64)
+    if x.shape[1] > COMPONENTS:
+        x = PCA(min(COMPONENTS, len(x)), random_state=seed).fit_transform(x)
+    features = np.column_stack([x, records.y])
+    score = np.zeros(len(records))
+    with threadpool_limits(1):  # for so few records threads cost more than they save
+        for k in range(1, PARTS + 1):
+            before, here = part < k, part == k
+            trees = HistGradientBoostingClassifier(max_iter=50, random_state=seed)
+            chance = trees.fit(features[before], which[before]).predict_proba(features[here])[:, 1]
+            mixed = rng.permutation(len(chance))
+            score[here] = (stats.rankdata(chance[mixed], "ordinal")[mixed.argsort()] - 0.5) / len(
+                chance
+            )
+    return score

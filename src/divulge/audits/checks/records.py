@@ -1,0 +1,225 @@
+"""Questions about the audit itself, answered before any attack runs.
+
+An audit compares members with non-members. If the two differ in more than the training, or
+overlap, or are few, or the labels do not fit the model, its figures mean something else; these
+checks say so.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int, Shaped
+from scipy import stats
+
+from divulge.audits.checks import blind_baseline
+from divulge.audits.checks.duplicates import Copies, PoolCopies
+from divulge.core import Check, Estimate, Records, Verdict
+from divulge.errors import DataError
+from divulge.metrics import intervals
+
+SAME = 1e-3
+"""Probabilities of one record that differ by less are the same answer: batches of other sizes are
+rounded otherwise."""
+
+Mask = Bool[np.ndarray, " records"]
+
+
+class Subject(NamedTuple):
+    """What the auditor knows when checking."""
+
+    records: Records
+    member: Mask
+    reference: Records | None
+    answers: Float64[np.ndarray, "records classes"]
+    features: bool
+    """Whether ``records.x`` holds features (or only row numbers of a table of predictions)."""
+    pool: Records | None = None
+    """What offline shadow models are trained on, if there are any."""
+    copies: Copies | PoolCopies | None = None
+    """What was set aside because it stood twice; None where features are unknown."""
+    again: "Again | None" = None
+    """What the model said when it was asked again; None where it could not be."""
+
+
+class Again(NamedTuple):
+    """Some of the candidates, about which the model was asked twice."""
+
+    rows: Int[np.ndarray, " asked"]
+    answers: Float64[np.ndarray, "asked classes"]
+    """The second ones."""
+
+
+def check(subject: Subject, seed: int = 0) -> tuple[Check, ...]:
+    """All checks, in the order in which the report shows them.
+
+    Raises:
+        DataError: the pool of the shadows has other features than the candidates.
+    """
+    return (
+        *baselines(subject, seed),
+        repeated_records(subject),
+        *([] if subject.pool is None else [shadow_pool(subject, subject.pool)]),
+        class_mix(subject),
+        model_accuracy(subject),
+        repeatability(subject),
+        saturation(subject),
+        size(subject),
+    )
+
+
+def baselines(subject: Subject, seed: int = 0) -> tuple[Check, ...]:
+    """Can a classifier that never sees the model tell the sets of records apart?"""
+    if not subject.features:
+        text = "The features of the records are not known."
+        return (Check("blind baseline", Verdict.NOT_APPLICABLE, text),)
+    members, nonmembers = (subject.records.take(m) for m in (subject.member, ~subject.member))
+    return blind_baseline.check(members, nonmembers, subject.reference, seed)
+
+
+def repeated_records(subject: Subject) -> Check:
+    """How many exact copies were set aside, so that none stands in more than one set?"""
+    name = "duplicates"
+    if subject.copies is None:
+        return Check(name, Verdict.NOT_APPLICABLE, "The features of the records are not known.")
+    return Check(name, Verdict.PASS, subject.copies.said)
+
+
+def repeatability(subject: Subject) -> Check:
+    """Does the model give the same answer when it is asked again?"""
+    name = "repeatability"
+    if subject.again is None:
+        text = "The model could not be asked about a record twice."
+        return Check(name, Verdict.NOT_APPLICABLE, text)
+    rows, answers = subject.again
+    apart = np.abs(answers - subject.answers[rows]).max(axis=1)
+    changed = int((apart > SAME).sum())
+    if not changed:
+        text = f"Asked again about {len(rows)} records, the model gave the same answers."
+        return Check(name, Verdict.PASS, text)
+    return Check(
+        name,
+        Verdict.WARNING,
+        f"Asked again about {len(rows)} records, the model changed its answer about {changed} of "
+        f"them, by up to {apart.max():.2g} in a probability. Answers that depend on chance, or on "
+        "the other records of a batch, blur every figure: switch off dropout and batch statistics "
+        "(model.eval() in PyTorch), or fix the seed of the answers.",
+    )
+
+
+def shadow_pool(subject: Subject, pool: Records) -> Check:
+    """Do candidates stand in the pool that offline shadow models are trained on?
+
+    Raises:
+        DataError: the pool has other features than the candidates.
+    """
+    name = "shadow pool"
+    if pool.x.shape[1:] != subject.records.x.shape[1:]:
+        raise DataError(
+            f"expected a pool with records of shape {subject.records.x.shape[1:]}, got "
+            f"{pool.x.shape[1:]}: prepare it in the same way as the candidates"
+        )
+    if not subject.features:
+        return Check(name, Verdict.NOT_APPLICABLE, "The features of the records are not known.")
+    taught = _row_keys(np.asarray(pool.x, dtype=subject.records.x.dtype))
+    known = np.isin(_row_keys(subject.records.x), taught)
+    inside, outside = int(known[subject.member].sum()), int(known[~subject.member].sum())
+    text = (
+        f"{inside} of {int(subject.member.sum())} members and {outside} of "
+        f"{int((~subject.member).sum())} non-members also stand in the pool of the shadow models."
+    )
+    if inside or outside:
+        text += (
+            " Shadows trained on them pass for shadows that never saw them, so LiRA, RMIA and "
+            "others make a leak look smaller than it is: take them out of the pool."
+        )
+    return Check(name, Verdict.WARNING if inside or outside else Verdict.PASS, text)
+
+
+def _row_keys(x: Shaped[np.ndarray, "records *features"]) -> Shaped[np.ndarray, " records"]:
+    """Each row's bytes as one value that can be sorted and compared."""
+    flat = np.ascontiguousarray(x.reshape(len(x), -1))
+    return flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1])))[:, 0]
+
+
+def class_mix(subject: Subject) -> Check:
+    """Do members and non-members have the same share of each class?"""
+    labels = subject.records.y
+    table = np.stack(
+        [
+            np.bincount(labels[m], minlength=labels.max() + 1)
+            for m in (subject.member, ~subject.member)
+        ]
+    )
+    table = table[:, table.sum(axis=0) > 0]
+    p_value = float(stats.chi2_contingency(table).pvalue) if table.shape[1] > 1 else 1.0
+    if p_value >= 0.001:
+        return Check(
+            "class mix",
+            Verdict.PASS,
+            f"Members and non-members share one mix of classes (chi-squared p = {p_value:.2g}).",
+        )
+    return Check(
+        "class mix",
+        Verdict.WARNING,
+        f"Members and non-members differ in their mix of classes (chi-squared p = {p_value:.2g}): "
+        "part of any AUC is that difference. Draw both sets from one population.",
+    )
+
+
+def model_accuracy(subject: Subject) -> Check:
+    """Is the model better on its training records, and do the labels fit it at all?"""
+    right = subject.answers.argmax(axis=1) == subject.records.y
+    estimates = {}
+    for group, mask in (("members", subject.member), ("non-members", ~subject.member)):
+        hits, trials = int(right[mask].sum()), int(mask.sum())
+        estimates[group] = Estimate(hits / trials, *intervals.wilson(hits, trials))
+    lost = estimates["members"].high
+    assert lost is not None
+    if lost < 1 / subject.answers.shape[1]:
+        return Check(
+            "model accuracy",
+            Verdict.WARNING,
+            "The model is worse than guessing on its own training records: the labels probably "
+            "count the classes in another order than the model does.",
+            estimates,
+        )
+    return Check(
+        "model accuracy",
+        Verdict.PASS,
+        "The model's accuracy on training records beside that on records it never saw; the gap is "
+        "what the hard-label attack lives on.",
+        estimates,
+    )
+
+
+def saturation(subject: Subject) -> Check:
+    """Are answers so sure that they all read exactly one?"""
+    share = float(np.mean(subject.answers.max(axis=1) == 1.0))
+    one_hot = share == 1.0
+    if share <= 0.05 or one_hot:
+        text = (
+            "The model gives labels alone."
+            if one_hot
+            else f"{share:.1%} of the answers read exactly one; the others can be ranked."
+        )
+        return Check("saturation", Verdict.NOT_APPLICABLE if one_hot else Verdict.PASS, text)
+    return Check(
+        "saturation",
+        Verdict.WARNING,
+        f"{share:.0%} of the predictions read exactly one and cannot be ranked, which hides the "
+        "most memorised records. An attacker tosses a coin among them, and so do the figures. If "
+        'this is a network, let it give logits, and say so with output = "logits".',
+    )
+
+
+def size(subject: Subject) -> Check:
+    """What can so many records show?"""
+    m, n = int(subject.member.sum()), int((~subject.member).sum())
+    visible = intervals.normal_quantile(0.95) * np.sqrt((m + n + 1) / (12 * m * n))
+    below = f"an AUC below {0.5 + visible:.3f}" if visible < 0.5 else "no AUC at all"
+    text = (
+        f"{m} members and {n} non-members: the smallest false-positive rate that can be measured "
+        f"is {1 / n:.2g}, and {below} can{'not' if visible < 0.5 else ''} be told from chance."
+    )
+    few = min(m, n) < 100
+    return Check("size", Verdict.WARNING if few else Verdict.PASS, text)

@@ -1,0 +1,1 @@
+"""Defences compared: models trained with each, audited by the same attacks."""

@@ -1,0 +1,106 @@
+"""``compare.toml``: which defences to compare, read into frozen settings.
+
+Reading is pure: no data is loaded and no code of the user's is run here.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import pydantic
+
+from divulge._util import toml
+from divulge._util.toml import Count, Section
+from divulge.attacks import catalog
+from divulge.audits import config
+from divulge.audits.config import DataSpec
+from divulge.core import MembershipAttack
+from divulge.errors import SpecError
+from divulge.training.config import RecipeSpec
+from divulge.training.recipe import Select
+
+Weight = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
+
+
+class TrainingSpec(RecipeSpec):
+    """``[training]``: how a model is trained, and which epoch of it is taken."""
+
+    patience: Count | None = None
+    held_out: float = 0.1
+    select: Select | None = None
+
+
+class CompareSpec(Section):
+    """A whole ``compare.toml``."""
+
+    name: Annotated[str, pydantic.Field(pattern=r"^[\w][\w .-]{0,99}$")] = "comparison"
+    seed: Annotated[int, pydantic.Field(ge=0)] = 0
+    models: Annotated[int, pydantic.Field(ge=3)] = 16
+    """How many to train with each defence, each on a random half of the records."""
+    targets: Annotated[int, pydantic.Field(ge=2)] = 3
+    """How many of them to audit: figures are means over them."""
+    shadows: Annotated[int, pydantic.Field(ge=1)] | None = None
+    """How many of the others each is compared with. Without it: all."""
+    augment: tuple[str, ...] = ()
+    """As in ``[shadows]`` of ``audit.toml``."""
+    lambdas: tuple[Weight, ...] = (2.0,)
+    """Weights of privacy for which AOP is given."""
+    data: DataSpec
+    training: TrainingSpec | None = None
+    """Without it every defence is code of the user's."""
+    defences: tuple[dict[str, Any], ...] = ()
+    """Each with ``name`` or ``train``, and where wanted ``label`` and ``answers``."""
+    attacks: tuple[dict[str, Any], ...] = ()
+    """Empty: those of `attacks`."""
+
+
+def read(path: Path) -> CompareSpec:
+    """The settings in a file.
+
+    Raises:
+        SpecError: the file is missing or not TOML, a key is unknown (the nearest valid key is
+            named), a value is of the wrong kind, or an entry is neither a name nor code.
+    """
+    return parse(toml.table(path), str(path))
+
+
+def parse(table: dict[str, Any], where: str) -> CompareSpec:
+    """The settings in a table.
+
+    Args:
+        table: as read from TOML.
+        where: the file's name, for messages.
+
+    Raises:
+        SpecError: see `read`.
+    """
+    settings = toml.validated(CompareSpec, table, where)
+    config.check_records(settings.data, where)
+    for entry in settings.defences:
+        if ("name" in entry) == ("train" in entry):
+            raise SpecError(
+                f"{where}: expected either name or train in each [[defences]], got {entry}: a name "
+                "that `divulge list defences` prints, or code of yours"
+            )
+        if "name" in entry and settings.training is None:
+            raise SpecError(
+                f"{where}: expected [training] for the defence {entry['name']!r}, got none: say "
+                "which network is trained, and how"
+            )
+    if settings.training is None and not settings.defences:
+        raise SpecError(f"{where}: expected [training] or [[defences]], got neither")
+    return settings
+
+
+def attacks(settings: CompareSpec) -> tuple[MembershipAttack, ...]:
+    """The attacks asked for, or the usual ones.
+
+    Raises:
+        SpecError: an attack or one of its settings does not exist, or an entry has no name.
+    """
+    return tuple(toml.asked(settings.attacks, catalog.attack)) or usual()
+
+
+def usual() -> tuple[MembershipAttack, ...]:
+    """What runs when nothing is asked for: by threshold, by label, and by shadows."""
+    names = ("threshold", "gap", "calibrated", "lira", "rmia")
+    return tuple(catalog.attack(name) for name in names)

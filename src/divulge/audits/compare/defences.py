@@ -1,0 +1,126 @@
+"""Ways to train that are compared: from settings or from Python, to plans of models."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from divulge._util import imports, toml
+from divulge.audits import inputs
+from divulge.audits.compare.config import CompareSpec, TrainingSpec
+from divulge.core import AnswerDefence, Trainer
+from divulge.defences import catalog
+from divulge.errors import SpecError
+from divulge.targets import files
+from divulge.training.shadows.plan import ShadowPlan
+from divulge.training.trainers import as_trainer, trainer_name
+
+UNDEFENDED = "undefended"
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """One way to train and to answer."""
+
+    name: str
+    plan: ShadowPlan
+    """All its models, targets included."""
+    network: str = ""
+    """What builds its network, as ``file.py:name``; empty where nobody said."""
+
+
+def given(ways: Mapping[str, Any], models: int) -> tuple[Rival, ...]:
+    """The rivals that Python users name.
+
+    Args:
+        ways: by name, how to train: a trainer, an estimator or a function; or a pair of that and
+            an answer defence.
+        models: how many to train in each way.
+
+    Raises:
+        SpecError: there is none, or one is no way to train.
+    """
+    if not ways:
+        raise SpecError("expected defences by name, got none: name one way to train or more")
+    return tuple(_given(name, way, models) for name, way in ways.items())
+
+
+def _given(name: str, way: Any, models: int) -> Rival:
+    how, answers = way if isinstance(way, tuple) else (way, None)
+    if answers is not None and not isinstance(answers, AnswerDefence):
+        raise SpecError(
+            f"expected an answer defence beside the way to train {name!r}, got "
+            f"{type(answers).__name__}: pass a pair such as (trainer, Rounding())"
+        )
+    plan = ShadowPlan(as_trainer(how), models, fingerprint=trainer_name(how), answers=answers)
+    return Rival(name, plan)
+
+
+def named(settings: CompareSpec, folder: Path) -> tuple[Rival, ...]:
+    """The rivals that settings name; with ``[training]``, the undefended one is first.
+
+    It is added where no entry has its label.
+
+    Raises:
+        DivulgeError: a defence, a setting or code does not exist, or two have one label.
+    """
+    found = list(_named(settings, folder))
+    names = [rival.name for rival in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise SpecError(
+                f"expected different defences, got {name!r} twice: give each a label of its own"
+            )
+    return tuple(found)
+
+
+def _named(settings: CompareSpec, folder: Path) -> Iterator[Rival]:
+    labels = [entry.get("label") for entry in settings.defences]
+    if settings.training is not None and UNDEFENDED not in labels:
+        yield _entered({"name": "none", "label": UNDEFENDED}, settings, folder)
+    for entry in settings.defences:
+        yield _entered(entry, settings, folder)
+
+
+def _entered(entry: Mapping[str, Any], settings: CompareSpec, folder: Path) -> Rival:
+    """One entry: a defence of the catalogue around the recipe, or code of the user's."""
+    rest = dict(entry)
+    label, answers = rest.pop("label", None), rest.pop("answers", None)
+    how = rest.get("train", rest.get("name"))
+    if not isinstance(label, str | None) or not isinstance(how, str):
+        raise SpecError(f"expected text as name, train and label, got {dict(entry)}")
+    behind = inputs.answer_defence(answers)
+    parts = [how] * (how != "none") + ([behind.name] if behind is not None else [])
+    name = label or ", ".join(parts) or UNDEFENDED
+    if "train" in entry:
+        plan = inputs.shadow_plan(how, settings.models, None, folder, answers=behind)
+        if extra := rest.keys() - {"train"}:
+            raise SpecError(f"expected no settings beside train = {how!r}, got {sorted(extra)}")
+        return Rival(name, plan)
+    assert settings.training is not None
+    network = settings.training.network
+    trainer = _trainer(rest, settings.training, folder)
+    file, _ = imports.split(network)
+    content = files.fingerprint_file(folder / file) if file.endswith(".py") else ""
+    fingerprint = f"{trainer_name(trainer)} {content}"
+    plan = ShadowPlan(trainer, settings.models, fingerprint=fingerprint, answers=behind)
+    return Rival(name, plan, network)
+
+
+def _trainer(entry: Mapping[str, Any], training: TrainingSpec, folder: Path) -> Trainer:
+    """The defence around the recipe, some of whose settings an entry may change for itself."""
+    from divulge.training.fleet import Fleet
+    from divulge.training.recipe import Recipe
+
+    name = entry["name"]
+    cls = Fleet if name == "none" else catalog.trained_defence_class(name)
+    own = [field.name for field in fields(cls) if field.name != "recipe"]
+    rest = {key: value for key, value in entry.items() if key in own}
+    other = {key: value for key, value in entry.items() if key not in (*own, "name")}
+    changed = training.model_dump(exclude_defaults=True) | other
+    wanted = toml.validated(TrainingSpec, changed, f"defence {name!r}")
+    network = imports.named(wanted.network, folder)
+    recipe = Recipe(network, **wanted.model_dump(exclude={"network"}))
+    if name == "none":
+        return Fleet(recipe, **rest)
+    return catalog.trained_defence(name, recipe, **rest)

@@ -1,0 +1,308 @@
+"""What a comparison found, and its run folder."""
+
+import html
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from divulge._util import atomic
+from divulge.audits.compare import training_cost
+from divulge.audits.compare.training_cost import Cost
+from divulge.audits.leave_one_out import result
+from divulge.audits.leave_one_out.result import LeaveOneOut
+from divulge.core import Estimate, Finding, Status
+from divulge.errors import SpecError, StoreError, did_you_mean
+from divulge.metrics.utility import aop_estimate
+from divulge.report import compare_page, compare_table
+
+NAME, PAGE, SCHEMA = "compare.json", "report.html", 1
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """One defence of a comparison."""
+
+    name: str
+    run: str
+    """Folder of its audits, relative to that of the comparison."""
+    trained_with: str
+    """What tells this way to train and to answer from others."""
+    network: str
+    """What builds its network, as ``file.py:name``; empty where nobody said."""
+    same_labels: bool = False
+    """It trains as the first does, and what changes its answers keeps every label."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What was asked for: ``compare.json``."""
+
+    name: str
+    created: str
+    """UTC, ISO 8601."""
+    seed: int
+    lambdas: tuple[float, ...]
+    defences: tuple[Entered, ...]
+    settings: dict[str, Any]
+    environment: dict[str, str]
+    divulge: str = atomic.BEFORE_NAMING
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One defence: audits of its models, and what one of them costs."""
+
+    entered: Entered
+    audits: LeaveOneOut
+    cost: Cost
+
+    @property
+    def accuracy(self) -> Estimate:
+        """On records that a target was not trained on: the mean over targets."""
+        return result.mean("accuracy", self._accuracies("non-members"))
+
+    @property
+    def train_accuracy(self) -> Estimate:
+        """On the records that a target was trained on."""
+        return result.mean("accuracy", self._accuracies("members"))
+
+    @cached_property
+    def left_out(self) -> Mapping[str, str]:
+        """Attacks that count for nothing, each with the reason."""
+        found = {}
+        for finding in self.audits.findings:
+            if finding.status is not Status.DONE:
+                found[finding.label] = f"{finding.status}: {finding.reason}"
+            elif failed := self._failed(finding.label):
+                found[finding.label] = f"it failed its controls on {failed} targets"
+        return found
+
+    @cached_property
+    def strongest(self) -> Mapping[str, compare_table.Strongest]:
+        """By metric, the attack with the highest mean; its interval allows for the choice."""
+        counts = [f for f in self.audits.findings if f.label not in self.left_out]
+        best = {}
+        for name in dict.fromkeys(name for finding in counts for name in finding.metrics):
+            measured = [finding for finding in counts if name in finding.metrics]
+            top = max(measured, key=lambda finding, name=name: finding.metrics[name].value)  # type: ignore[misc]
+            estimate = self.audits.means(top.label, len(measured))[name]
+            best[name] = compare_table.Strongest(top.label, estimate)
+        return best
+
+    def aop(self, weight: float) -> Estimate | None:
+        """Accuracy over privacy, by the AUC of the strongest attack; None if there is none.
+
+        References:
+            Lomurno et al. (2023), Discriminative adversarial privacy, eq. 4.
+        """
+        best = self.strongest.get("auc")
+        return None if best is None else aop_estimate(self.accuracy, best.estimate, weight)
+
+    def row(self, lambdas: tuple[float, ...]) -> compare_table.Row:
+        """What the report says of it."""
+        claimed = [a for a in self.audits.targets if a.contents.manifest.claim is not None]
+        promised = [made.guarantee for a in claimed if (made := a.contents.manifest.claim)]
+        outcomes = [weighed.outcome for a in claimed if (weighed := a.summary.claim)]
+        aop = {f"{weight:g}": self.aop(weight) for weight in lambdas}
+        limits = self.audits.limits
+        return compare_table.Row(
+            name=self.entered.name,
+            trained_with=self.entered.trained_with,
+            accuracy=self.accuracy,
+            train_accuracy=self.train_accuracy,
+            strongest=self.strongest,
+            aop={weight: found for weight, found in aop.items() if found is not None},
+            epsilon=max((g.epsilon for g in promised), default=None),
+            delta=max((g.delta for g in promised), default=None),
+            contradicted=outcomes.count("contradicted"),
+            seconds=self.cost.seconds,
+            epochs=self.cost.epochs,
+            left_out=self.left_out,
+            run=self.entered.run,
+            level=self.audits.verdict.level,
+            p_value=self.audits.verdict.p_value,
+            hidden=limits["auc"].highest if "auc" in limits else None,
+        )
+
+    def less(self, first: "Compared") -> dict[str, Estimate]:
+        """Accuracy and metrics less those of another, whose targets have the same records.
+
+        A difference that is zero by definition has an interval of zero width, and no other has.
+        """
+        names = [n for n in compare_table.SHOWN if n in self.strongest and n in first.strongest]
+        each = {name: (self._each(name), first._each(name)) for name in ("accuracy", *names)}
+        found = {name: result.difference(*pair) for name, pair in each.items()}
+        if self.entered.same_labels and each["accuracy"][0] == each["accuracy"][1]:
+            found["accuracy"] = Estimate(0.0, 0.0, 0.0)  # of the same models, and their labels
+        return found
+
+    def _each(self, name: str, attack: str = "") -> list[Estimate]:
+        """Of every target the accuracy, or a metric of an attack: if not named, the strongest."""
+        if name == "accuracy":
+            return self._accuracies("non-members")
+        attack = attack or self.strongest[name].attack
+        return [
+            finding.metrics[name]
+            for audit in self.audits.targets
+            for finding in audit.findings
+            if finding.label == attack
+        ]
+
+    def _accuracies(self, group: str) -> list[Estimate]:
+        checks = [check for audit in self.audits.targets for check in audit.checks]
+        return [one.estimates[group] for one in checks if one.name == "model accuracy"]
+
+    def _failed(self, label: str) -> int:
+        controls = [
+            entry.control
+            for audit in self.audits.targets
+            for entry in audit.contents.entries
+            if entry.finding.label == label and entry.control is not None
+        ]
+        return sum(not control.passed for control in controls)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What each defence costs, and what it keeps. Shows itself in a notebook."""
+
+    plan: Plan
+    defences: tuple[Compared, ...]
+    """The first is what the others are compared with."""
+    path: Path | None = field(default=None)
+    """The run folder, if it has one."""
+
+    @cached_property
+    def rows(self) -> tuple[compare_table.Row, ...]:
+        """One a defence."""
+        first, *others = self.defences
+        plain = first.row(self.plan.lambdas)
+        return (
+            plain,
+            *(replace(one.row(self.plan.lambdas), less=one.less(first)) for one in others),
+        )
+
+    @property
+    def front(self) -> tuple[str, ...]:
+        """The defences that none dominates by accuracy and AUC."""
+        return compare_table.front(self.rows)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Those of all defences."""
+        return tuple(
+            replace(finding, label=f"{one.entered.name}: {finding.label}")
+            for one in self.defences
+            for finding in one.audits.findings
+        )
+
+    def table(self) -> str:
+        """The rows as a Markdown table, with what they mean."""
+        return compare_table.markdown(self._told())
+
+    def report(self) -> Path:
+        """Write the page, the tables and the figures into the run folder; the page's path.
+
+        Raises:
+            StoreError: they cannot be written, or there is no run folder.
+        """
+        if self.path is None:
+            raise StoreError("expected a run folder, got none: pass run= to compare")
+        for name, content in compare_page.write_all(self._told()).items():
+            place = self.path / name
+            with atomic.said(place.parent):
+                place.parent.mkdir(mode=0o700, exist_ok=True)
+            atomic.write(place, content)
+        return self.path / PAGE
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``summary.json`` holds."""
+        return compare_table.as_json(self._told())
+
+    def find(self, name: str) -> Compared:
+        """The defence of this name.
+
+        Raises:
+            SpecError: there is none.
+        """
+        for one in self.defences:
+            if one.entered.name == name:
+                return one
+        hint = did_you_mean(name, [one.entered.name for one in self.defences])
+        raise SpecError(f"expected the name of a defence that was compared, got {name!r}: {hint}")
+
+    def _told(self) -> compare_table.Told:
+        first = self.defences[0].audits.plan
+        return compare_table.Told(
+            name=self.plan.name,
+            created=self.plan.created,
+            records=first.records,
+            models=first.models,
+            targets=first.targets,
+            shadows=first.shadows,
+            rows=self.rows,
+            sensitivity=self.defences[0].audits.verdict.sensitivity,
+            not_measured=tuple(
+                one
+                for one in self.defences[0].audits.targets[0].summary.not_measured
+                if one.kind == "scope"
+            ),
+            reproduction={
+                "divulge": self.plan.divulge,
+                "seed": self.plan.seed,
+                "settings": self.plan.settings,
+                "environment": self.plan.environment,
+            },
+            set_aside=first.set_aside,
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.table())}</pre>"
+
+    def __repr__(self) -> str:
+        return f"<divulge.Comparison>\n{self.table()}"
+
+
+def begin(path: Path, plan: Plan) -> Plan:
+    """Write the plan; of a run that is continued it keeps the date.
+
+    Folders of defences are named after all that their audits depend on: those of defences that
+    were changed or left out stay where they are, and count no longer.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    if (path / NAME).exists():
+        plan = replace(plan, created=_plan(path).created)
+    atomic.write(path / NAME, atomic.to_json(plan, Plan).encode())
+    return plan
+
+
+def load(path: str | Path) -> Comparison:
+    """What is in the run folder of a comparison.
+
+    Raises:
+        StoreError: it is none, or not finished, or damaged.
+    """
+    path = Path(path)
+    plan = _plan(path)
+    found = tuple(
+        Compared(entered, result.load(path / entered.run), training_cost.load(path / entered.run))
+        for entered in plan.defences
+    )
+    return Comparison(plan, found, path)
+
+
+def _plan(path: Path) -> Plan:
+    with atomic.said(path / NAME):
+        raw = (path / NAME).read_bytes()
+    plan = atomic.from_json(raw, Plan, path / NAME)
+    if plan.schema > SCHEMA:
+        raise StoreError(
+            f"expected schema {SCHEMA} or older, {path} has schema {plan.schema}: "
+            "it was made by a newer divulge; update this one"
+        )
+    return plan

@@ -1,0 +1,203 @@
+"""Train with each defence, audit its models in turn, and put together what was found."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from divulge._util import atomic
+from divulge._util.folders import new_folder, place
+from divulge._util.progress import Track, untracked
+from divulge.audits import cost
+from divulge.audits.compare import config, result, training_cost
+from divulge.audits.compare import defences as compare_defences
+from divulge.audits.compare.design import Asked, asked, from_spec
+from divulge.audits.compare.export import export as write_export
+from divulge.audits.compare.result import Compared, Comparison
+from divulge.audits.cost import Cost
+from divulge.audits.leave_one_out import run as in_turn
+from divulge.core import MembershipAttack
+from divulge.data import records as data_records
+from divulge.training.shadows import workers as working
+
+Export = tuple[str, str | Path]
+"""The name of a defence, and a folder."""
+
+
+def compare(
+    defences: Mapping[str, Any],
+    *,
+    records: Any,
+    models: int = 16,
+    targets: int = 3,
+    shadows: int | None = None,
+    reference: Any = None,
+    attacks: Iterable[MembershipAttack] | None = None,
+    augment: Iterable[Any] = (),
+    lambdas: Iterable[float] = (2.0,),
+    workers: str = "local",
+    class_names: Iterable[str] = (),
+    seed: int = 0,
+    name: str = "comparison",
+    run: str | Path | None = None,
+    resume: bool = False,
+    export: Export | None = None,
+    track: Track[Any] = untracked,
+) -> Comparison:
+    """Train with each defence on the same records, and audit all in the same way.
+
+    Each defence is a fleet of models on random halves of the records, the same halves for all.
+    Several are audited, each against the others of its fleet: attacks with shadows are adaptive,
+    as shadows are trained, and answer, through the defence.
+
+    Args:
+        defences: by name, how to train: a trainer, a scikit-learn estimator, or a function
+            (x, y, seed) that returns a trained model; or a pair of that and an answer defence. The
+            first is what the others are compared with.
+        records: a pair (x, y) or ``divulge.Records``; half of them are members of each target.
+            Of records with the same features only the first is used.
+        models: how many to train with each defence; 3 or more.
+        targets: how many of them to audit, 2 or more.
+        shadows: how many of the others each is compared with; default: all.
+        reference: further records, on which no model is trained; rmia needs them.
+        attacks: default: threshold, gap, calibrated, lira and rmia.
+        augment: further ways to ask about a record, as for `divulge.audit`.
+        lambdas: weights of privacy for which AOP is given.
+        workers: who trains, as for `divulge.audit`.
+        class_names: one per class, for the reports.
+        seed: fixes every random choice.
+        name: the title.
+        run: write a run folder as the work goes on, with the audits of each defence in it.
+        resume: continue that folder; with more or other defences, too.
+        export: the name of a defence, and a new folder for its model and model card.
+        track: shows progress.
+
+    Returns:
+        For each defence accuracy, what the strongest attack reaches, AOP, the guarantee and what
+        training costs; intervals are Student's over targets, see `divulge.leave_one_out`.
+
+    Raises:
+        DivulgeError: the records, a defence or a setting cannot be used; says what to do.
+
+    Examples:
+        >>> import numpy as np
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> from divulge import attack
+        >>> x, y = np.random.default_rng(0).normal(size=(200, 5)), np.arange(200) % 2
+        >>> found = compare(
+        ...     {"deep": DecisionTreeClassifier(), "stump": DecisionTreeClassifier(max_depth=1)},
+        ...     records=(x, y), models=3, targets=2, attacks=[attack("gap")])
+        >>> [row.strongest["auc"].estimate.value > 0.6 for row in found.rows]
+        [True, False]
+    """
+    who = working.named(workers)
+    wanted = asked(
+        compare_defences.given(defences, models),
+        data_records.as_records(records, "records"),
+        None if reference is None else data_records.as_records(reference, "reference"),
+        ways=tuple(augment),
+        targets=targets,
+        shadows=shadows,
+        attacks=tuple(config.usual() if attacks is None else attacks),
+        class_names=tuple(class_names),
+        lambdas=tuple(lambdas),
+        settings={},
+        seed=seed,
+        name=name,
+    )
+    return _begun(wanted, None if run is None else Path(run), resume, export, track, who)
+
+
+def compare_file(
+    path: str | Path,
+    run: str | Path | None = None,
+    *,
+    resume: bool = False,
+    export: Export | None = None,
+    track: Track[Any] = untracked,
+    workers: str = "local",
+) -> Comparison:
+    """Compare what a ``compare.toml`` describes.
+
+    Args:
+        path: the settings; relative paths in them start at its folder.
+        run: the run folder, as for `divulge.audit_file`.
+        resume: continue the run folder.
+        export: as for `compare`.
+        track: shows progress.
+        workers: who trains.
+
+    Raises:
+        DivulgeError: see `compare`.
+    """
+    who = working.named(workers)
+    path = Path(path)
+    settings = config.read(path)
+    wanted = from_spec(settings, path.parent)
+    folder = place(run, path, settings.name, resume=resume)
+    return _begun(wanted, folder, resume, export, track, who)
+
+
+def estimate_file(path: str | Path, workers: str = "local") -> dict[str, Cost]:
+    """By defence, about what training all its models will cost, after a short trial of each.
+
+    Args:
+        path: the settings.
+        workers: who trains.
+
+    Raises:
+        DivulgeError: see `compare`.
+    """
+    who, path = working.named(workers), Path(path)
+    wanted = from_spec(config.read(path), path.parent)
+    return {rival.name: cost.in_turn(one, who) for rival, one in wanted.questions}
+
+
+def _begun(
+    wanted: Asked,
+    folder: Path | None,
+    resume: bool,  # noqa: FBT001
+    export: Export | None,
+    track: Track[Any],
+    who: working.Workers,
+) -> Comparison:
+    """The whole of it: a folder that is new or continued, the comparison, and what is exported."""
+    if export is not None:
+        wanted.question(export[0])  # before anything long starts
+    if folder is not None and not (resume and (folder / result.NAME).exists()):
+        new_folder(folder)
+    found = _perform(wanted, folder, track, who)
+    if export is not None:
+        write_export(wanted, found, export[0], Path(export[1]))
+    return found
+
+
+def _perform(
+    wanted: Asked, path: Path | None, track: Track[Any], who: working.Workers
+) -> Comparison:
+    """Train and audit; what the folder holds already is not computed again."""
+    plan = wanted.plan if path is None else result.begin(path, wanted.plan)
+    found = []
+    for number, (entered, (_, one)) in enumerate(
+        zip(plan.defences, wanted.questions, strict=True), start=1
+    ):
+        place = None if path is None else _place(path / entered.run)
+        so_far = f"{entered.name} ({number} of {len(plan.defences)})"
+        audits = in_turn.perform(one, place, _titled(track, so_far), who)
+        found.append(Compared(entered, audits, training_cost.cost(one, place)))
+    comparison = Comparison(plan, tuple(found), path)
+    if path is not None:
+        comparison.report()
+    return comparison
+
+
+def _place(path: Path) -> Path:
+    with atomic.said(path):
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path
+
+
+def _titled(track: Track[Any], title: str) -> Track[Any]:
+    def titled(items: Sequence[Any], text: str, done: int = 0) -> Iterable[Any]:
+        return track(items, f"{title}: {text}", done)
+
+    return titled

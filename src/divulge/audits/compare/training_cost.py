@@ -1,0 +1,79 @@
+"""One model of a fleet, trained by itself: what it costs, and the model as such."""
+
+import time
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from divulge._util import atomic
+from divulge.audits.leave_one_out.design import Question
+from divulge.core import Target
+from divulge.training.shadows import train as training
+
+NAME = "alone.json"
+_ONE = {"way": "one-by-one", "workers": 1, "jobs": 1}
+"""Settings that trainers have for how many processes and threads they start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What it takes to train one model: ``alone.json``."""
+
+    seconds: float
+    """Of one core; of the clock on the wall where the trainer uses an accelerator."""
+    epochs: int | None
+    """As its recipe has them; None where there is none. Fewer may have been run."""
+    records: int
+    """That it was trained on."""
+
+
+def trained(asked: Question) -> tuple[Target, Cost]:
+    """The first target once more, in this process and on one thread.
+
+    Raises:
+        TargetError: it could not be trained.
+    """
+    plan = asked.plan
+    work = training.prepare(asked.shadows, asked.queries, plan.seed)
+    trainer = _single(work.trainer)
+    clock = time.process_time if _on_cpu(trainer) else time.perf_counter
+    begun = clock()
+    (model,) = trainer.many(work.pool, work.subsets[:1], work.seeds[:1])
+    seconds = clock() - begun
+    epochs = getattr(getattr(trainer, "recipe", None), "epochs", None)
+    return model, Cost(seconds, epochs, int(work.subsets[0].sum()))
+
+
+def cost(asked: Question, folder: Path | None) -> Cost:
+    """What one model costs; where the folder says it already, nothing is trained.
+
+    Raises:
+        TargetError: it could not be trained.
+        StoreError: the folder cannot be read or written.
+    """
+    if folder is None:
+        return trained(asked)[1]
+    if not (folder / NAME).exists():
+        atomic.write(folder / NAME, atomic.to_json(trained(asked)[1], Cost).encode())
+    return load(folder)
+
+
+def load(folder: Path) -> Cost:
+    """What one model cost.
+
+    Raises:
+        StoreError: nobody measured it, or the file is damaged.
+    """
+    with atomic.said(folder / NAME):
+        return atomic.from_json((folder / NAME).read_bytes(), Cost, folder / NAME)
+
+
+def _single(trainer: Any) -> Any:
+    if not is_dataclass(trainer):
+        return trainer
+    names = {field.name for field in fields(trainer)}
+    return replace(trainer, **{name: one for name, one in _ONE.items() if name in names})  # type: ignore[type-var]
+
+
+def _on_cpu(trainer: Any) -> bool:
+    return str(getattr(trainer, "device", "cpu")).startswith("cpu")

@@ -1,0 +1,148 @@
+"""Three controls in every audit: of what an attack finds, of its inputs, and of the intervals.
+
+An instrument that cannot see a leak prints low figures for every model. So each attack runs once
+more, by the same code, on the same candidates, with membership drawn at random and a model whose
+answers betray it on purpose: its AUC must clearly beat one half.
+
+An attack that was told who is a member, by a bug or on purpose, finds a leak in every model. So
+each attack runs a third time, on a model whose answers are shuffled among the candidates, and its
+scores are held against the real membership: they must be independent of it.
+
+And each guess is measured again with membership shuffled. That tests the interval of the AUC on
+these scores, and not the attack: the intervals must cover chance.
+"""
+
+import dataclasses
+
+import numpy as np
+from jaxtyping import Bool, Int
+from scipy import stats
+
+from divulge._util.random import stream
+from divulge.audits import attempt
+from divulge.core import (
+    BlindRun,
+    Challenge,
+    Control,
+    Membership,
+    MembershipAttack,
+    ModelView,
+    Scores,
+    Status,
+)
+from divulge.metrics.delong import areas
+from divulge.metrics.permutation import rank_sum_p
+from divulge.targets.planted import Planted
+from divulge.targets.shuffled import Shuffled
+
+SHUFFLES = 200
+SHUFFLED_RECORDS = 4000
+"""Candidates that take part in shuffles and permutations, whatever the size of the audit."""
+
+_MOST = 1_000_000
+"""Places of members in shuffles that are measured at once: some tens of MB."""
+
+FALSE_ALARM = 1e-4
+"""How often a sound attack may fail its null control, or its blind control, by chance alone."""
+
+
+def fewest_covered(shuffles: int) -> int:
+    """The count below which 95 % intervals would fall with probability `FALSE_ALARM`.
+
+    Examples:
+        >>> fewest_covered(200)
+        177
+    """
+    return int(stats.binom.ppf(FALSE_ALARM, shuffles, 0.95))
+
+
+def check(
+    challenge: Challenge[ModelView, Membership],
+    attack: MembershipAttack,
+    guess: Scores,
+    seed: int = 0,
+) -> Control:
+    """All controls of one attack that has guessed."""
+    result = attempt.run(planted(challenge, seed), attack, seed)
+    done = result.finding.status is Status.DONE
+    covered = _covered(guess, challenge.truth, seed)
+    return Control(
+        planted=result.finding.metrics["auc"] if done else None,
+        covered=covered,
+        shuffles=SHUFFLES,
+        calm=covered >= fewest_covered(SHUFFLES),
+        reason=result.finding.reason,
+        blind=blind_run(challenge, attack, seed),
+    )
+
+
+def blind_run(
+    challenge: Challenge[ModelView, Membership], attack: MembershipAttack, seed: int = 0
+) -> BlindRun:
+    """The attack on shuffled answers, held against the real membership.
+
+    Members and non-members may differ in their mix of classes, and scores may depend on the
+    class; so membership is permuted within classes. That is exact for an attack that reads the
+    answers and classes of the candidates. One that also reads their features, or what shadows say
+    of them, passes as often where members and non-members are drawn from one population; where
+    the two sets differ in themselves, it may rightly fail: it does not measure the model alone.
+    """
+    result = attempt.run(shuffled(challenge, seed), attack, seed)
+    if result.guess is None:
+        return BlindRun(None, None, passed=False, reason=result.finding.reason)
+    rng = stream(seed, "blind control")
+    member, label = challenge.truth.member, challenge.view.records.y
+    chosen = _sample(member, rng)
+    p_value = rank_sum_p(result.guess.score[chosen], member[chosen], label[chosen], rng)
+    return BlindRun(result.finding.metrics["auc"], p_value, passed=p_value > FALSE_ALARM)
+
+
+def shuffled(
+    challenge: Challenge[ModelView, Membership], seed: int = 0
+) -> Challenge[ModelView, Membership]:
+    """The same candidates and truth before a model that answers about another candidate."""
+    view = challenge.view
+    ways, rng = (view.records, *view.augmented), stream(seed, "shuffled answers")
+    target = Shuffled(view.target, ways, rng, view.known)
+    return dataclasses.replace(challenge, view=dataclasses.replace(view, target=target))
+
+
+def planted(
+    challenge: Challenge[ModelView, Membership], seed: int = 0
+) -> Challenge[ModelView, Membership]:
+    """The same candidates before a model that betrays a random half of them on purpose."""
+    records = challenge.view.records
+    memorised = stream(seed, "planted leak").random(len(records)) < 0.5
+    memorised[:2] = True, False  # both groups exist, however few the candidates
+    ways = (records, *challenge.view.augmented)
+    target = Planted(
+        challenge.view.target,
+        np.concatenate([way.x for way in ways]),
+        np.concatenate([way.y for way in ways]),
+        np.tile(memorised, len(ways)),
+        seed,
+    )
+    return Challenge(dataclasses.replace(challenge.view, target=target), Membership(memorised))
+
+
+def _covered(guess: Scores, truth: Membership, seed: int) -> int:
+    """In how many shuffles of membership the interval of the AUC holds one half."""
+    rng = stream(seed, "shuffled membership")
+    chosen = _sample(truth.member, rng)
+    score, member = guess.score[chosen], truth.member[chosen]
+    covered, at_once = 0, max(1, _MOST // len(member))
+    for begun in range(0, SHUFFLES, at_once):
+        shuffles = range(begun, min(SHUFFLES, begun + at_once))
+        _, low, high = areas(score, np.array([rng.permutation(member) for _ in shuffles]))
+        covered += int(np.sum((low <= 0.5) & (high >= 0.5)))
+    return covered
+
+
+def _sample(
+    member: Bool[np.ndarray, " records"], rng: np.random.Generator
+) -> Int[np.ndarray, " chosen"]:
+    """Positions of `SHUFFLED_RECORDS` candidates, or of all where these lack a group."""
+    order = rng.permutation(len(member))
+    chosen = order[:SHUFFLED_RECORDS]
+    few = member[chosen].all() or not member[chosen].any()
+    return order if few else chosen

@@ -1,0 +1,234 @@
+"""What training shadows will cost, from a short trial."""
+
+import os
+import time
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from divulge.audits import config, inputs
+from divulge.audits.challenges import membership
+from divulge.audits.leave_one_out.design import Question, from_spec
+from divulge.core import Records
+from divulge.data import augmentation as augmenting
+from divulge.data import records as data_records
+from divulge.errors import SpecError
+from divulge.report import words
+from divulge.targets.outputs import Output
+from divulge.training.shadows import train as training
+from divulge.training.shadows import workers as working
+from divulge.training.shadows.plan import ShadowPlan
+from divulge.training.shadows.workers import Settling, Trained, Work, Workers
+from divulge.training.trainers import as_trainer
+
+# How much memory this process and those that it started have held.
+
+
+_PROCESSES = Path("/proc")
+
+
+def peak() -> int | None:
+    """Bytes: the sum of their peaks, shared pages counted in each; None where nobody says.
+
+    Linux says it in ``/proc``.
+    """
+    if not (_PROCESSES / "self" / "status").exists():
+        return None
+    found = {}
+    for folder in _PROCESSES.glob("[0-9]*"):
+        try:
+            lines = (folder / "status").read_text().splitlines()
+        except OSError:  # it ended in the meantime
+            continue
+        fields = dict(line.split(":", 1) for line in lines if ":" in line)
+        held = int(fields.get("VmHWM", "0").split()[0])  # in KiB; a thread of the kernel has none
+        found[int(folder.name)] = (int(fields["PPid"]), 1024 * held)
+    family, waiting = set(), {os.getpid()}
+    while waiting:
+        family |= waiting
+        waiting = {process for process, (parent, _) in found.items() if parent in waiting} - family
+    return sum(found[process][1] for process in family & found.keys())
+
+
+LIMIT = 60.0
+"""Seconds after which a trial trains no further model; the one in training is waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """About what it takes to train shadows and ask them; attacks come on top."""
+
+    models: int
+    """To be trained."""
+    trained: int
+    """Of them, in the trial."""
+    trial: float
+    """Seconds that the trial took, the start of workers included."""
+    seconds: float
+    """For all models, with as many workers."""
+    memory: int | None
+    """Bytes held by this process and those it started, at their peaks; None if the system does
+    not say."""
+    disk: int
+    """Bytes in the run folder for what the models say."""
+    queries: int
+    """Records that each model is asked about; in an ordinary audit the target is, too."""
+
+    def __str__(self) -> str:
+        memory = "memory unknown on this system" if self.memory is None else _bytes(self.memory)
+        return (
+            f"About {_span(self.seconds)} to train {words.count(self.models, 'model')} and to ask "
+            f"each about {words.count(self.queries, 'record')}.\n"
+            f"About {memory} of memory, and {_bytes(self.disk)} on disk.\n"
+            f"From a trial: {words.count(self.trained, 'model')} in {_span(self.trial)}, the start "
+            "of workers included. Attacks, and an audited model's own answers, come on top."
+        )
+
+
+def estimate(
+    train: Any,
+    *,
+    records: Any,
+    models: int = 16,
+    reference: Any = None,
+    output: Output | None = None,
+    augment: Iterable[Any] = (),
+    workers: str = "local",
+    seed: int = 0,
+) -> Cost:
+    """About what training shadows will cost: trains as many as there are workers, and asks them.
+
+    Args:
+        train: how to train one, as for `divulge.audit`.
+        records: the candidates: members and non-members together. All are counted: an audit sets
+            exact copies aside first.
+        models: how many are to be trained.
+        reference: further records that they are asked about.
+        output: what a model answers that a function returned.
+        augment: further ways to ask about a candidate.
+        workers: who trains.
+        seed: of the models.
+
+    Raises:
+        DivulgeError: the records, the trainer or a setting cannot be used; says what to do.
+
+    Examples:
+        >>> import numpy as np
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> x, y = np.random.default_rng(0).normal(size=(200, 5)), np.arange(200) % 2
+        >>> cost = estimate(DecisionTreeClassifier(), records=(x, y), models=100)
+        >>> cost.models, cost.disk, cost.seconds > cost.trial
+        (100, 160000, True)
+    """
+    plan = ShadowPlan(as_trainer(train, output), models)
+    candidates = data_records.as_records(records, "records")
+    queries = _queries(
+        candidates,
+        tuple(augment),
+        None if reference is None else data_records.as_records(reference, "reference"),
+    )
+    return _trial(training.prepare(plan, queries, seed), working.named(workers))
+
+
+def estimate_file(path: str | Path, workers: str = "local") -> Cost:
+    """About what training the shadows that an ``audit.toml`` asks for will cost.
+
+    Args:
+        path: the settings.
+        workers: who trains.
+
+    Raises:
+        DivulgeError: see `estimate`; or no models are to be trained.
+    """
+    path, who = Path(path), working.named(workers)
+    settings = config.read(path)
+    if settings.leave_one_out is not None:
+        return in_turn(from_spec(settings, path.parent), who)
+    if settings.shadows is None:
+        raise SpecError(
+            f"expected [shadows] or [leave_one_out] in {path}, got neither: without models to "
+            "train there is nothing to estimate"
+        )
+    subject, _ = membership.distinct(inputs.load(settings, path.parent))
+    assert subject.shadows is not None
+    candidates = subject.members.joined(subject.nonmembers)
+    further = subject.shadows.own
+    queries = (*_queries(candidates, subject.augment, subject.reference), *further)
+    return _trial(training.prepare(subject.shadows, queries, settings.seed), who)
+
+
+def in_turn(asked: Question, who: Workers) -> Cost:
+    """About what training models will cost that are audited in turn.
+
+    Args:
+        asked: which models.
+        who: trains.
+
+    Raises:
+        TargetError: one could not be trained.
+    """
+    plan = asked.plan
+    return _trial(training.prepare(asked.shadows, asked.queries, plan.seed, plan.targets), who)
+
+
+def _queries(
+    candidates: Records, ways: tuple[Any, ...], reference: Records | None
+) -> tuple[Records, ...]:
+    further = () if reference is None else (reference,)
+    return (candidates, *augmenting.seen(candidates, ways), *further)
+
+
+def _trial(work: Work, workers: Workers) -> Cost:
+    """Train as many models as can be trained at once, and as many again: these need no start."""
+    models, wave = len(work.seeds), workers.processors()
+    begun, kept = time.perf_counter(), 0
+    if isinstance(work.trainer, Settling):  # as it would be for all models, not for these few
+        work = replace(work, trainer=work.trainer.settled(work.pool, work.subsets))
+    ends: list[float] = []
+    with closing(_waves(work, workers, wave)) as arriving:
+        for arrived in arriving:
+            ends.append(time.perf_counter() - begun)
+            kept = max(kept, 0 if arrived.answers is None else arrived.answers.nbytes)
+            if ends[-1] > LIMIT:
+                break
+        memory = peak()  # while workers are still there
+    queries = sum(map(len, work.queries))
+    return Cost(
+        models=models,
+        trained=len(ends),
+        trial=ends[-1],
+        seconds=_for_all(ends, wave, models),
+        memory=memory,
+        disk=models * queries * 8 + work.answered * kept,
+        queries=queries,
+    )
+
+
+def _waves(work: Work, workers: Workers, wave: int) -> Generator[Trained]:
+    models = len(work.seeds)
+    yield from workers.train(work, range(min(models, wave)))
+    if models > wave:
+        yield from workers.train(work, range(wave, min(models, 2 * wave)))
+
+
+def _for_all(ends: Sequence[float], wave: int, models: int) -> float:
+    """Seconds for all models, from those at which the first ones were there.
+
+    Where a second wave came, its pace is that of all the others, too.
+    """
+    if len(ends) <= wave:
+        return ends[-1] / len(ends) * models
+    first = ends[wave - 1]
+    return first + (ends[-1] - first) / (len(ends) - wave) * (models - wave)
+
+
+def _span(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def _bytes(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{max(size / 1e6, 0.1):.1f} MB"

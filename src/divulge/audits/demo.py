@@ -1,0 +1,41 @@
+"""The demonstration: a small over-fitted network on real data that comes with scikit-learn."""
+
+import warnings
+
+import numpy as np
+
+from divulge._util.random import stream
+from divulge.audits.inputs import Subject
+from divulge.data import bundled
+from divulge.targets.sklearn import SklearnTarget
+
+MEMBERS, NONMEMBERS = 200, 800
+DESCRIPTION = (
+    "scikit-learn's digits; 200 for training, 800 non-members, the other 797 as reference; "
+    "a network of 64-256-10 units trained 400 epochs without regularisation"
+)
+
+
+def subject() -> Subject:
+    """The network, trained now, with its records."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.neural_network import MLPClassifier
+
+    digits = bundled.digits()
+    order = stream(0, "demo").permutation(len(digits))
+    members = digits.take(order[:MEMBERS])
+    # tol=0 and no early stop: it goes on fitting what it already gets right, as over-fitting does
+    network = MLPClassifier(
+        (256,), alpha=0.0, max_iter=400, tol=0.0, n_iter_no_change=400, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        network.fit(members.x.astype(np.float64), members.y)
+    return Subject(
+        target=SklearnTarget(network),
+        members=members,
+        nonmembers=digits.take(order[MEMBERS : MEMBERS + NONMEMBERS]),
+        reference=digits.take(order[MEMBERS + NONMEMBERS :]),
+        class_names=tuple("0123456789"),
+        fingerprint="demo",
+    )

@@ -1,0 +1,202 @@
+"""The gate of a continuous-integration job: may this model pass?
+
+A gate asks for what must not be (``fail_on``) and for metrics that must stay below a ceiling
+(``fail_above``). Each ends in one sentence: it failed, it passed, or it could not be decided, which
+never passes. Figures are compared by limits that hold for all attacks at once.
+"""
+
+import math
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Protocol, get_args, runtime_checkable
+
+from divulge.audits.config import FailOn, Judge
+from divulge.errors import SpecError, did_you_mean
+from divulge.metrics import assignment, composition, interactions, measure
+from divulge.report.schema import ClaimRow, Level, Limits
+
+_LEVELS: Mapping[str, tuple[Level, ...]] = {
+    "leak": ("leak",),
+    "confounded": ("confounded",),
+    "control-failed": ("instrument failed",),
+    "undecided": ("undecided", "nothing measured"),
+}
+
+METRICS: Mapping[str, Collection[str]] = {
+    "": measure.METRICS,
+    "updates": [name for name in composition.METRICS if name.startswith("null")],
+    "interactions": interactions.METRICS,
+    "assignment": [name for name in assignment.METRICS if name != "specificity"],
+}
+"""By the section that asks about a federation, "" for models: metrics that rise with a leak."""
+
+_NUMBER = re.compile(r"[0-9]*\.?[0-9]+(e-?[0-9]+)?", re.ASCII)
+_PERCENT = re.compile(r"(.*@)([0-9.]+)%(.*)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What a model must not do.
+
+    Raises:
+        SpecError: a metric or a word is unknown, or a ceiling lies outside the metric's range.
+    """
+
+    fail_on: tuple[str, ...] = ()
+    """Verdicts that fail."""
+    fail_above: Mapping[str, float] | None = None
+    """By metric, the highest admissible value."""
+    judge: str = "low"
+    """``low`` compares the lower limit, so that the job fails when the leak is proven; ``value``
+    compares the value, which also fails by chance."""
+    section: str = ""
+    """Which asks about a federation; "" where models are audited."""
+
+    def __post_init__(self) -> None:
+        for word in self.fail_on:
+            if word not in get_args(FailOn):
+                hint = did_you_mean(word, get_args(FailOn))
+                raise SpecError(f"expected a verdict to fail on, got {word!r}: {hint}")
+        if self.judge not in get_args(Judge):
+            raise SpecError(f"expected judge 'low' or 'value', got {self.judge!r}")
+        for name, ceiling in self.ceilings.items():
+            _check(name, ceiling, METRICS[self.section])
+
+    @property
+    def ceilings(self) -> Mapping[str, float]:
+        """By metric."""
+        return self.fail_above or {}
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What a gate says: one sentence for each thing that was asked."""
+
+    failed: tuple[str, ...] = ()
+    undecided: tuple[str, ...] = ()
+    passed: tuple[str, ...] = ()
+
+    @property
+    def passes(self) -> bool:
+        """Nothing failed, and nothing was left undecided."""
+        return not self.failed and not self.undecided
+
+    def __add__(self, other: "Ruling") -> "Ruling":
+        return Ruling(
+            self.failed + other.failed,
+            self.undecided + other.undecided,
+            self.passed + other.passed,
+        )
+
+
+@runtime_checkable
+class Judged(Protocol):
+    """What a gate looks at: the verdict of an audit of any kind."""
+
+    @property
+    def level(self) -> Level:
+        """In a word."""
+        ...
+
+    @property
+    def headline(self) -> str:
+        """In a sentence."""
+        ...
+
+    @property
+    def next_step(self) -> str:
+        """What to do next; where nothing was decided, how many records would do."""
+        ...
+
+
+def rule(gate: Gate, verdict: Judged, limits: Mapping[str, Limits]) -> Ruling:
+    """Hold an audit against a gate.
+
+    Args:
+        gate: what was asked.
+        verdict: of the audit.
+        limits: of each metric, over all attacks.
+    """
+    ruling = Ruling()
+    if gate.fail_on:
+        ruling += _on_verdict(gate.fail_on, verdict)
+    for name, ceiling in gate.ceilings.items():
+        ruling += _on_ceiling(name, ceiling, gate.judge, verdict, limits.get(name))
+    return ruling
+
+
+def unproven(claim: ClaimRow | None) -> Ruling:
+    """What becomes of a claimed guarantee: only one that was held against figures can pass.
+
+    Args:
+        claim: what became of it, as in a summary; None if nothing was claimed.
+    """
+    if claim is None:
+        return Ruling(undecided=("no ε is claimed, so no claim can hold: state epsilon and delta",))
+    if claim.outcome == "contradicted":
+        return Ruling(failed=(claim.sentence,))
+    if claim.outcome == "consistent":
+        return Ruling(passed=(claim.sentence,))
+    return Ruling(undecided=(claim.sentence,))
+
+
+def read_ceiling(pair: str) -> tuple[str, float]:
+    """``METRIC=CEILING`` in two.
+
+    Raises:
+        SpecError: it is something else.
+
+    Examples:
+        >>> read_ceiling("tpr@0.01=0.05")
+        ('tpr@0.01', 0.05)
+    """
+    name, _, ceiling = pair.rpartition("=")
+    if not name or not _NUMBER.fullmatch(ceiling):
+        raise SpecError(f"expected METRIC=CEILING such as auc=0.6, got {pair!r}")
+    return name, float(ceiling)
+
+
+def _check(name: str, ceiling: float, known: Collection[str]) -> None:
+    if name not in known:
+        percent = _PERCENT.fullmatch(name)
+        meant = f"{percent[1]}{float(percent[2]) / 100:g}{percent[3]}" if percent else name
+        hint = f"did you mean {meant!r}?" if meant in known else did_you_mean(name, known)
+        raise SpecError(f"expected the name of a metric, got {name!r}: {hint}")
+    most = math.inf if name == "epsilon" else 1.0
+    if not (math.isfinite(ceiling) and 0 <= ceiling <= most):
+        span = "of 0 or more" if name == "epsilon" else "from 0 to 1"
+        raise SpecError(f"expected a ceiling of {name} {span}, got {ceiling:g}: correct it")
+
+
+def _on_verdict(fail_on: Collection[str], verdict: Judged) -> Ruling:
+    level, said = verdict.level, f"the verdict is {verdict.level!r}: {verdict.headline}"
+    if any(level in _LEVELS[word] for word in fail_on):
+        return Ruling(failed=(said,))
+    if "leak" in fail_on and level != "no leak found":
+        return Ruling(undecided=(f"{said}. {verdict.next_step}",))
+    return Ruling(passed=(f"{said} (asked for: {', '.join(fail_on)})",))
+
+
+def _on_ceiling(
+    name: str, ceiling: float, judge: str, verdict: Judged, limits: Limits | None
+) -> Ruling:
+    if limits is None:
+        said = f"{name} was measured by no attack, so nothing shows that it is at most {ceiling:g}"
+        return Ruling(undecided=(said,))
+    if verdict.level in ("instrument failed", "confounded", "nothing measured"):
+        said = f"{name} cannot be compared with {ceiling:g}, since the verdict is {verdict.level!r}"
+        return Ruling(undecided=(f"{said}. {verdict.next_step}",))
+    low = judge == "low"
+    compared, what = (limits.estimate.low, "lower limit") if low else (limits.most, "value")
+    if compared > ceiling:
+        said = f"{name} of {limits.attack}: {what} {compared:.4g} exceeds {ceiling:g}"
+        return Ruling(failed=(said,))
+    below = limits.highest is not None and limits.highest <= ceiling
+    why = limits.undecided or (verdict.next_step if verdict.level == "undecided" else "")
+    if why and not below:
+        said = f"{name} cannot be compared with {ceiling:g}: {why}"
+        return Ruling(undecided=(said,))
+    upper = "" if limits.highest is None else f"; upper limit {limits.highest:.4g}"
+    said = f"{name}: {what} {compared:.4g} does not exceed {ceiling:g} (value {limits.most:.4g}"
+    return Ruling(passed=(f"{said}{upper})",))

@@ -1,0 +1,261 @@
+"""From settings to loaded things: records, the model under audit, how its shadows are trained."""
+
+import inspect
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from divulge._util import imports
+from divulge.audits import config
+from divulge.core import AnswerDefence, Drawn, Guarantee, Records, Target
+from divulge.data import augmentation, ids
+from divulge.data import files as data_files
+from divulge.data.augmentation import Change
+from divulge.data.ids import Ids
+from divulge.data.known_features import Known
+from divulge.data.records import records_of, ways
+from divulge.defences import catalog
+from divulge.errors import SpecError
+from divulge.targets import files, wrap
+from divulge.targets import predictions as targets_predictions
+from divulge.targets.defended import Defended
+from divulge.targets.outputs import Output
+from divulge.training.shadows.plan import ShadowPlan
+from divulge.training.trainers import as_trainer
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is to be audited, loaded but not yet asked anything."""
+
+    target: Target
+    members: Records
+    nonmembers: Records
+    reference: Records | None = None
+    class_names: tuple[str, ...] = ()
+    fingerprint: str | None = None
+    """Identifies the model, so that answers on disk are never taken for another one's."""
+    budget: int | None = None
+    batch_size: int = 1024
+    shadows: ShadowPlan | None = None
+    augment: tuple[str | Change, ...] = ()
+    """Ways in which candidates are seen otherwise, for further queries."""
+    guarantee: Guarantee | None = None
+    """What is claimed for the model."""
+    known: Known | None = None
+    """What the attacker knows of each candidate; None is all."""
+    columns: tuple[str, ...] = ()
+    """Names of the features, if they have any."""
+    ids: Ids | None = None
+    """The user's own, one a member."""
+    drawn: Drawn = "fixed"
+    """How it was decided who is a member."""
+
+    def behind(self, defence: AnswerDefence, key: int) -> "Subject":
+        """The same with an answer defence before the model, and before its shadows.
+
+        Args:
+            defence: what changes their answers.
+            key: the model's secret; shadows have their own.
+        """
+        name = None if self.fingerprint is None else f"{self.fingerprint} {defence!r} {key}"
+        return replace(
+            self,
+            target=Defended(self.target, defence, key),
+            fingerprint=name,
+            shadows=None if self.shadows is None else replace(self.shadows, answers=defence),
+        )
+
+
+def load(spec: config.AuditSpec, folder: Path) -> Subject:
+    """The model and records that settings name.
+
+    Args:
+        spec: the settings.
+        folder: where relative paths start: the folder of ``audit.toml``.
+
+    Raises:
+        DivulgeError: a file, a name in it, or what it holds is not what was expected.
+    """
+    if spec.predictions is not None:
+        return predictions(spec.predictions, folder)
+    if spec.target is None or spec.data is None:
+        raise SpecError("expected [target] and [data], got [leave_one_out]: use leave_one_out_file")
+    data = spec.data
+    read = partial(records_of, label=data.label, folder=folder, own_id=data.id)
+    members = read(str(data.members))
+    target, fingerprint = _target(spec.target, folder)
+    subject = Subject(
+        target=target,
+        members=members,
+        nonmembers=read(str(data.nonmembers)),
+        reference=read(data.reference) if data.reference else None,
+        class_names=data.class_names,
+        fingerprint=fingerprint,
+        budget=spec.target.budget,
+        batch_size=spec.target.batch_size,
+        shadows=_shadows(spec.shadows, spec.target.output, data, folder) if spec.shadows else None,
+        augment=ways(spec.shadows.augment, folder) if spec.shadows else (),
+        guarantee=_claimed(spec.target),
+        known=Known(**spec.known.model_dump()) if spec.known else None,
+        columns=_columns(data, folder) if spec.known else (),
+        ids=ids_of(str(data.members), members, data.id, folder) if data.id else None,
+        drawn=data.membership or "fixed",
+    )
+    defence = answer_defence(spec.target.answers)
+    return subject if defence is None else subject.behind(defence, spec.seed)
+
+
+def answer_defence(settings: dict[str, Any] | None) -> AnswerDefence | None:
+    """The answer defence that a key ``answers`` asks for; None without one.
+
+    Raises:
+        SpecError: there is none of this name, or a setting is wrong.
+    """
+    if settings is None:
+        return None
+    name = settings.get("name")
+    if not isinstance(name, str):
+        raise SpecError(
+            f'expected name = "..." in answers, got {settings}: see `divulge list defences`'
+        )
+    return catalog.answer_defence(name, **{k: v for k, v in settings.items() if k != "name"})
+
+
+def predictions(spec: config.PredictionsSpec, folder: Path) -> Subject:
+    """An exported table of answers as a subject.
+
+    Raises:
+        DataError: the file is not such a table.
+        TargetError: the answers in it are not what was said.
+    """
+    path = folder / spec.file
+    answers = targets_predictions.read(
+        path,
+        probabilities=spec.probabilities,
+        label=spec.label,
+        member=spec.member,
+        output=spec.output,
+        own_id=spec.id,
+    )
+    # the only "feature" of a record is its row; the target offers no features, so nobody reads it
+    rows = np.arange(len(answers.label))[:, None]
+    records = Records(rows, answers.label)
+    return Subject(
+        target=answers.target,
+        members=records.take(answers.member),
+        nonmembers=records.take(~answers.member),
+        class_names=spec.class_names,
+        fingerprint=files.fingerprint_file(path),
+        guarantee=_claimed(spec),
+        ids=ids.read(path, spec.id, len(rows))[answers.member] if spec.id else None,
+        drawn=spec.membership,
+    )
+
+
+def _target(spec: config.TargetSpec, folder: Path) -> tuple[Target, str | None]:
+    file, name = imports.split(spec.model)
+    if not name:
+        path = folder / file
+        factory = imports.named(spec.factory, folder) if spec.factory else None
+        target = files.load(
+            path,
+            spec.output,
+            factory=factory,
+            batch_size=spec.batch_size,
+            device=spec.device,
+            classes=spec.classes,
+        )
+        return target, files.fingerprint_file(path)
+    model = imports.named(spec.model, folder)
+    if inspect.isfunction(model) and not inspect.signature(model).parameters:
+        model = imports.called(model, spec.model)
+    target = wrap.wrap(
+        model,
+        spec.output,
+        batch_size=spec.batch_size,
+        device=spec.device,
+        classes=spec.classes,
+    )
+    # a function from an installed package has no fingerprint: its answers are not kept on disk
+    fingerprint = wrap.fingerprint(model)
+    if fingerprint is None and file.endswith(".py"):
+        fingerprint = files.fingerprint_file(folder / file)
+    return target, fingerprint
+
+
+def _claimed(spec: config.TargetSpec | config.PredictionsSpec) -> Guarantee | None:
+    if spec.epsilon is None or spec.delta is None:
+        return None
+    return Guarantee(spec.epsilon, spec.delta, noise=spec.noise)
+
+
+def shadow_plan(
+    train: str,
+    models: int,
+    output: Output | None,
+    folder: Path,
+    pool: tuple[Records, ...] = (),
+    answers: AnswerDefence | None = None,
+) -> ShadowPlan:
+    """The plan of shadows that are trained as a name in a file says.
+
+    Args:
+        train: the name.
+        models: how many.
+        output: what a model answers that a function returned.
+        folder: where relative paths start.
+        pool: of offline shadows: the records, and these seen otherwise.
+        answers: what stands between the models and whoever asks them.
+    """
+    how = imports.named(train, folder)
+    fingerprint = f"{train} {fingerprint_of(train, folder)} {output}"
+    own, otherwise = (pool[0], pool[1:]) if pool else (None, ())
+    trainer = as_trainer(how, output)
+    return ShadowPlan(trainer, models, own, otherwise, fingerprint, answers=answers)
+
+
+def _shadows(
+    spec: config.ShadowsSpec, output: Output | None, data: config.DataSpec, folder: Path
+) -> ShadowPlan:
+    pool: tuple[Records, ...] = ()
+    if spec.pool:
+        own = records_of(spec.pool, data.label, folder, data.id)
+        pool = (own, *augmentation.seen(own, ways(spec.augment, folder)))
+    return shadow_plan(spec.train, spec.models, output, folder, pool)
+
+
+def fingerprint_of(name: str | None, folder: Path) -> str:
+    """Of the file that a name is in; nothing where that is no Python file beside the settings."""
+    file = imports.split(name)[0] if name else ""
+    return files.fingerprint_file(folder / file) if file.endswith(".py") else ""
+
+
+def _columns(data: config.DataSpec, folder: Path) -> tuple[str, ...]:
+    """The names of features, where a file has them."""
+    where = str(data.members)
+    return (
+        () if imports.split(where)[1] else data_files.features(folder / where, data.label, data.id)
+    )
+
+
+def ids_of(where: str, records: Records, own_id: str, folder: Path) -> Ids:
+    """The user's own ids of these records.
+
+    Args:
+        where: the name of the records.
+        records: how many ids there have to be.
+        own_id: the column of their file; where they are an object, that of the ids likewise.
+        folder: where relative paths start.
+
+    Raises:
+        DivulgeError: there are none of this name, or they do not fit.
+    """
+    if not imports.split(where)[1]:
+        return ids.read(folder / where, own_id, len(records))
+    value = imports.named(own_id, folder)
+    value = imports.called(value, own_id) if callable(value) else value
+    return ids.as_ids(value, len(records), own_id)

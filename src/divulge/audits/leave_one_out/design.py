@@ -1,0 +1,209 @@
+"""What is to be trained, and who is compared with whom."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from divulge.audits import attempt, config, inputs
+from divulge.audits.checks import duplicates
+from divulge.audits.checks.duplicates import PoolCopies, Positions
+from divulge.audits.leave_one_out import result
+from divulge.audits.runner import check_delta, check_distinct, derived
+from divulge.core import MembershipAttack, Records
+from divulge.data import augmentation
+from divulge.data import records as data_records
+from divulge.data.ids import Ids
+from divulge.errors import SpecError
+from divulge.training.shadows.plan import ShadowPlan, identity
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is to be trained, and who is compared with whom."""
+
+    shadows: ShadowPlan
+    """All models, targets included."""
+    queries: tuple[Records, ...]
+    reference: bool
+    """Whether the last query is of reference records."""
+    plan: result.Plan
+    attacks: tuple[MembershipAttack, ...]
+    class_names: tuple[str, ...]
+    delta: float
+    index: Positions
+    """Where each candidate stands among the records as they were given."""
+    ids: Ids | None = None
+    """The user's own, one a candidate."""
+
+    def others(self, target: int) -> list[int]:
+        """The models that a target is compared with: those that follow it, as on a clock."""
+        models = self.plan.models
+        return sorted((target + 1 + j) % models for j in range(self.plan.shadows))
+
+
+def question(
+    records: Records,
+    reference: Records | None,
+    plan: ShadowPlan,
+    *,
+    ways: tuple[Any, ...],
+    targets: int | None,
+    shadows: int | None,
+    attacks: tuple[MembershipAttack, ...],
+    settings: dict[str, Any],
+    class_names: tuple[str, ...],
+    seed: int,
+    delta: float | None,
+    name: str,
+    ids: Ids | None = None,
+) -> Question:
+    """The question, if it can be asked; records that stand twice are left out.
+
+    Raises:
+        SpecError: there are too few models for it, or an attack stands there twice.
+        DataError: the records cannot be seen in these ways, or the reference is mostly these.
+    """
+    check_distinct(attacks)
+    check_delta(delta)
+    targets = plan.models if targets is None else targets
+    shadows = plan.models - 1 if shadows is None else shadows
+    for what, number, least, most in (
+        ("models", plan.models, 3, plan.models),
+        ("targets", targets, 2, plan.models),
+        ("shadows", shadows, 1, plan.models - 1),
+    ):
+        if not least <= number <= most:
+            raise SpecError(
+                f"expected {what} from {least}{f' to {most}' if most >= least else ''}, got "
+                f"{number}, of {plan.models} models: an audit in turn needs several"
+            )
+    given = distinct(Pool(records, reference, ids))
+    records, reference = given.records, given.reference
+    if delta is None:
+        claim = derived(plan, len(records) // 2)
+        delta = claim.guarantee.delta if claim else 0.0
+    queries = (records, *augmentation.seen(records, ways))
+    queries += () if reference is None else (reference,)
+    return Question(
+        shadows=plan,
+        queries=queries,
+        reference=reference is not None,
+        plan=result.Plan(
+            name=name,
+            challenge=_challenge(plan, queries, seed, given),
+            models=plan.models,
+            targets=targets,
+            shadows=shadows,
+            seed=seed,
+            records=len(records),
+            attacks=tuple(map(attempt.label, attacks)),
+            settings=settings,
+            divulge=version("divulge"),
+            copies=given.copies,
+        ),
+        attacks=attacks,
+        class_names=class_names,
+        delta=delta,
+        index=given.positions,
+        ids=given.ids,
+    )
+
+
+class Pool(NamedTuple):
+    """All records, members or not."""
+
+    records: Records
+    reference: Records | None
+    ids: Ids | None
+    """The user's own; None if no column was named."""
+
+
+class Distinct(NamedTuple):
+    """A pool in which no record stands twice, nor in the reference."""
+
+    records: Records
+    reference: Records | None
+    ids: Ids | None
+    positions: Positions
+    """Where each record stands in the pool as it was given."""
+    copies: PoolCopies
+
+
+def distinct(given: Pool) -> Distinct:
+    """The pool without the records that repeat an earlier one, the reference without the pool's.
+
+    Raises:
+        DataError: the reference is mostly the pool.
+    """
+    records, reference, ids = given
+    found = duplicates.find_in_pool(records, reference)
+    duplicates.check_pool(found.copies)
+    if found.copies.repeated:
+        records = records.take(found.records)
+        ids = None if ids is None else ids[found.records]
+    if reference is not None and found.copies.known:
+        reference = reference.take(found.reference)
+    return Distinct(records, reference, ids, found.records, found.copies)
+
+
+def _challenge(plan: ShadowPlan, queries: Sequence[Records], seed: int, given: Distinct) -> str:
+    """What the answers depend on, and the positions under which records are reported."""
+    found = identity(plan, queries, seed)
+    if not given.copies.repeated:
+        return found
+    digest = hashlib.blake2b(found.encode(), digest_size=16)
+    digest.update(given.positions.tobytes())
+    return digest.hexdigest()
+
+
+def pool(data: config.DataSpec, folder: Path) -> Pool:
+    """All records that settings name, and reference records.
+
+    Raises:
+        DivulgeError: there are none of these names, or of different shapes.
+    """
+    read = partial(data_records.records_of, label=data.label, folder=folder, own_id=data.id)
+    names = [data.records] if data.records else [str(data.members), str(data.nonmembers)]
+    sets = [read(name) for name in names]
+    records = sets[0].joined(sets[1]) if len(sets) > 1 else sets[0]
+    reference = read(data.reference) if data.reference else None
+    if reference is not None:
+        records.joined(reference)  # refuses other shapes
+    if not data.id:
+        return Pool(records, reference, None)
+    own = [inputs.ids_of(*each, data.id, folder) for each in zip(names, sets, strict=True)]
+    return Pool(records, reference, np.concatenate(own))
+
+
+def from_spec(settings: config.AuditSpec, folder: Path) -> Question:
+    """The question that settings ask, with its records loaded.
+
+    Raises:
+        DivulgeError: a file, a name in it, or what it holds is not what was expected.
+    """
+    asked, data = settings.leave_one_out, settings.data
+    if asked is None or data is None:
+        raise SpecError("expected [leave_one_out] and [data], got another audit")
+    loaded = pool(data, folder)
+    answers = inputs.answer_defence(asked.answers)
+    return question(
+        loaded.records,
+        loaded.reference,
+        inputs.shadow_plan(asked.train, asked.models, asked.output, folder, answers=answers),
+        ways=data_records.ways(asked.augment, folder),
+        targets=asked.targets,
+        shadows=asked.shadows,
+        attacks=config.attacks(settings),
+        settings=settings.model_dump(mode="json", exclude_defaults=True),
+        class_names=data.class_names,
+        seed=settings.seed,
+        delta=settings.metrics.delta,
+        name=settings.name,
+        ids=loaded.ids,
+    )

@@ -1,0 +1,405 @@
+"""What audits of several models say together: means over targets, and one bound on ε."""
+
+import html
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pydantic
+
+from divulge._util import atomic
+from divulge.attacks import catalog
+from divulge.audits.checks.duplicates import PoolCopies
+from divulge.audits.gate import Gate, Ruling, rule
+from divulge.audits.result import Audit
+from divulge.audits.result import load as load_run
+from divulge.core import Check, Estimate, Finding, Measured, Need, Status, Verdict
+from divulge.errors import MissingExtra, SpecError, StoreError
+from divulge.metrics import intervals
+from divulge.metrics.epsilon import pooled_bound
+from divulge.metrics.membership import Score
+from divulge.report import markdown, words
+from divulge.report.markdown import inert
+from divulge.report.schema import AttackRow, Conclusion, Limits
+from divulge.report.unmeasured import OTHER_RUNS
+from divulge.report.verdict import judge_models
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA = 1
+NAME, PAGE, TARGETS = "across.json", "across.md", "targets"
+COLUMNS = ("auc", "tpr@0.01", "tpr@0.001", "epsilon")
+_CAN_BE_NEGATIVE = ("advantage",)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What was asked for: the head of ``across.json``."""
+
+    name: str
+    challenge: str
+    """Digest of records, reference records, trainer, ways to see records, and seed."""
+    models: int
+    targets: int
+    shadows: int
+    """Other models that each target is compared with."""
+    seed: int
+    records: int
+    """Without those that were set aside."""
+    attacks: tuple[str, ...]
+    settings: dict[str, Any]
+    divulge: str = atomic.BEFORE_NAMING
+    schema: int = SCHEMA
+    copies: PoolCopies | None = None
+    """Of records that stood twice; None in a folder of a divulge that did not look for them."""
+
+    @property
+    def set_aside(self) -> str:
+        """Which records were left out, in a sentence; empty if none were."""
+        if self.copies is None or not self.copies.repeated + self.copies.known:
+            return ""
+        return self.copies.said
+
+
+@dataclass(frozen=True)
+class LeaveOneOut:
+    """Audits of models that were trained alike, each against the others."""
+
+    plan: Plan
+    targets: tuple[Audit, ...]
+    """One audit a target, each with intervals of its own."""
+    path: Path | None = None
+    """The run folder, if it has one."""
+
+    @property
+    def across(self) -> Mapping[str, Mapping[str, Estimate]]:
+        """By attack and metric, the mean over targets with its 95 % interval.
+
+        The interval is Student's, from how much targets differ. It says what another model, trained
+        in the same way on another random half of these records, may show. Targets share records
+        and shadows, so they are not quite independent, and the interval may be too short; it says
+        nothing of other records. A metric that some target lacks is left out. ``epsilon`` is no
+        mean: it is one lower bound from all targets, see `divulge.metrics.epsilon.pooling`.
+        """
+        return {label: self.means(label) for label in self._by_attack()}
+
+    def means(self, label: str, best_of: int = 1) -> Mapping[str, Estimate]:
+        """One attack's row of `across`, with intervals that hold for so many attacks at once."""
+        findings = self._by_attack()[label]
+        return {
+            name: self._pooled(findings[0], best_of)
+            if name == "epsilon"
+            else mean(name, [finding.metrics[name] for finding in findings], best_of)
+            for name in findings[0].metrics
+            if all(name in finding.metrics for finding in findings)
+        }
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """One finding an attack, with the means over targets as its metrics.
+
+        An attack that did not end well on every target says why.
+        """
+        across = self.across
+        return tuple(
+            _joined(findings, across[label]) for label, findings in self._by_attack().items()
+        )
+
+    @cached_property
+    def verdict(self) -> Conclusion:
+        """Whether models that are trained in this way leak, from all targets together.
+
+        Each target's members were drawn by coins of its own, so their evidence adds up.
+        """
+        summaries = [audit.summary for audit in self.targets]
+        done = [finding.label for finding in self.findings if finding.status is Status.DONE]
+        models = [
+            (
+                {words.plain(label): _score(audit, label) for label in done},
+                audit.contents.candidates.member,
+            )
+            for audit in self.targets
+        ]
+        together = {
+            words.plain(label): Measured(self.means(label, len(done)), self._lacking(label))
+            for label in done
+        }
+        rows = [_worst(rows) for rows in zip(*(one.attacks for one in summaries), strict=True)]
+        checks: dict[str, Check] = {}
+        for check in (check for one in summaries for check in one.checks):
+            if check.verdict is Verdict.WARNING or check.name not in checks:
+                checks[check.name] = check
+        shadows = self.targets[0].contents.manifest.shadows
+        return judge_models(rows, models, together, list(checks.values()), shadows)
+
+    @property
+    def limits(self) -> Mapping[str, Limits]:
+        """By metric, intervals that hold for all attacks at once: what a gate compares."""
+        return self.verdict.limits
+
+    def gate(
+        self,
+        *,
+        fail_on: Iterable[str] = (),
+        fail_above: Mapping[str, float] | None = None,
+        judge: str = "low",
+    ) -> Ruling:
+        """Hold the audit against a gate; arguments as for `divulge.Audit.gate`.
+
+        Raises:
+            SpecError: a word or a metric is unknown, or a ceiling is out of the metric's range.
+        """
+        return rule(Gate(tuple(fail_on), fail_above, judge), self.verdict, self.limits)
+
+    def _lacking(self, label: str) -> Mapping[str, str]:
+        """Why lower limits of single targets mean nothing; the mean's is one if all are alike."""
+        findings = self._by_attack()[label]
+        return {name: why for one in findings for name, why in one.unmeasured.items()}
+
+    def table(self) -> str:
+        """The means as a Markdown table, one row an attack."""
+        head = ["Attack", *map(words.title, COLUMNS)]
+        rows = [head, ["---"] * len(head), *map(_cells, self.findings)]
+        plan = self.plan
+        verdict = self.verdict
+        sentences = [*verdict.sentences, verdict.sensitivity, f"Next: {verdict.next_step}"]
+        return "\n".join([
+            f"**{verdict.headline}**{markdown.p_value(verdict)}",
+            "",
+            " ".join(inert(sentence) for sentence in sentences if sentence),
+            "",
+            f"Means over {plan.targets} targets, each against {plan.shadows} of the other "
+            f"{plan.models - 1} models, {words.count(plan.records, 'record')}; in brackets 95 % "
+            "intervals across targets, which share records and shadows. The epsilon bound is one "
+            f"of all targets together. {plan.set_aside}".strip(),
+            "",
+            *(f"| {' | '.join(cells)} |" for cells in rows),
+            "",
+            f"Not measured: {inert('; '.join(self._not_measured()))}.",
+        ])  # fmt: skip
+
+    def _not_measured(self) -> list[str]:
+        """What no target's audit looks at; further training runs are what this one is about."""
+        scope = [one for one in self.targets[0].summary.not_measured if one.kind == "scope"]
+        return [one.what for one in scope if one.what != OTHER_RUNS]
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row per attack, metric and target, and one for the mean, of target -1.
+
+        Raises:
+            MissingExtra: pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingExtra("pandas", "pandas") from error
+        audits = [(-1, self.findings)]
+        audits += [(k, audit.findings) for k, audit in enumerate(self.targets)]
+        rows = [
+            (finding.label, k, name, estimate.value, estimate.low, estimate.high)
+            for k, findings in audits
+            for finding in findings
+            for name, estimate in finding.metrics.items()
+        ]
+        return pd.DataFrame(rows, columns=["attack", "target", "metric", "value", "low", "high"])
+
+    def save(self) -> None:
+        """Write ``across.json`` and ``across.md`` into the run folder.
+
+        Raises:
+            StoreError: they cannot be written.
+        """
+        assert self.path is not None
+        across = {
+            label: {name: asdict(estimate) for name, estimate in metrics.items()}
+            for label, metrics in self.across.items()
+        }
+        begin(self.path, self.plan, across, self.verdict)
+        atomic.write(self.path / PAGE, f"# {inert(self.plan.name)}\n\n{self.table()}\n".encode())
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.table())}</pre>"
+
+    def __repr__(self) -> str:
+        return f"<divulge.LeaveOneOut>\n{self.table()}"
+
+    def _pooled(self, attack: Finding, best_of: int) -> Estimate:
+        audits = [audit.contents for audit in self.targets]
+        scores = [
+            entry.score
+            for audit in audits
+            for entry in audit.entries
+            if entry.finding.label == attack.label and entry.score is not None
+        ]
+        members = [audit.candidates.member for audit in audits]
+        delta, confidence = audits[0].manifest.delta, 1 - (1 - intervals.CONFIDENCE) / best_of
+        blind = _blind(attack)
+        return pooled_bound(scores, members, delta, blind=blind, confidence=confidence)
+
+    def _by_attack(self) -> dict[str, list[Finding]]:
+        found: dict[str, list[Finding]] = {}
+        for audit in self.targets:
+            for finding in audit.findings:
+                found.setdefault(finding.label, []).append(finding)
+        return found
+
+
+def begin(
+    path: Path, plan: Plan, across: Mapping[str, Any], verdict: Conclusion | None = None
+) -> None:
+    """Write ``across.json``, with what is known.
+
+    Args:
+        path: the run folder.
+        plan: what was asked for.
+        across: means by attack and metric; empty at the start.
+        verdict: of all targets; None at the start.
+
+    Raises:
+        StoreError: the folder was begun with other records, another trainer or seed; or it cannot
+            be written.
+    """
+    if (path / NAME).exists() and _plan(path).challenge != plan.challenge:
+        raise StoreError(
+            f"expected the records, trainer and seed that {path} was begun with, got different "
+            "ones: start a new run"
+        )
+    judged = pydantic.TypeAdapter(Conclusion | None).dump_python(verdict, mode="json")
+    content = pydantic.TypeAdapter(Plan).dump_python(plan, mode="json")
+    content |= {"verdict": judged, "across": across}
+    atomic.write(path / NAME, f"{json.dumps(content, indent=1)}\n".encode())
+
+
+def load(path: str | Path) -> LeaveOneOut:
+    """What is in the run folder of a leave-one-out audit.
+
+    Raises:
+        StoreError: it is none, or not finished, or damaged.
+    """
+    path = Path(path)
+    plan = _plan(path)
+    audits = [load_run(folder(path, k)) for k in range(plan.targets)]
+    if any(audit.contents.missing for audit in audits):
+        raise StoreError(f"expected every attack on every target in {path}: finish with --resume")
+    return LeaveOneOut(plan, tuple(audits), path)
+
+
+def folder(path: Path, target: int) -> Path:
+    """Where the run of one target is."""
+    return path / TARGETS / f"{target:03d}"
+
+
+def _plan(path: Path) -> Plan:
+    with atomic.said(path / NAME):
+        raw = (path / NAME).read_bytes()
+    plan = atomic.from_json(raw, Plan, path / NAME)
+    if plan.schema > SCHEMA:
+        raise StoreError(
+            f"expected schema {SCHEMA} or older, {path} has schema {plan.schema}: "
+            "it was made by a newer divulge; update this one"
+        )
+    return plan
+
+
+def mean(name: str, each: Sequence[Estimate], best_of: int = 1) -> Estimate:
+    """The mean over targets with Student's interval, which ends where the metric's range does.
+
+    Where all targets show the same, as none of any thousand records, they say nothing of how much
+    they differ: then the interval is the widest that one of them gives by itself.
+
+    The highest of several means is too high on average. With ``best_of`` the intervals of all
+    attacks hold at once with 95 % (Bonferroni), and so does that of whichever is the highest.
+
+    Args:
+        name: of the metric.
+        each: one a target.
+        best_of: how many attacks it was chosen from.
+
+    References:
+        Dunn (1961), Multiple comparisons among means, section 3.
+    """
+    values = [estimate.value for estimate in each]
+    low, high = intervals.mean(values, 1 - (1 - intervals.CONFIDENCE) / best_of)
+    if low == high:
+        low = min(estimate.low for estimate in each)
+        high = max(one.value if one.high is None else one.high for one in each)
+    least = -1.0 if name in _CAN_BE_NEGATIVE else 0.0
+    return Estimate(sum(values) / len(values), max(low, least), min(high, 1.0))
+
+
+def difference(these: Sequence[Estimate], those: Sequence[Estimate]) -> Estimate:
+    """The mean difference of two rates, target by target, with Student's interval.
+
+    Where all differences are the same they do not tell how they vary: then the interval is what
+    the two means leave open.
+
+    Args:
+        these: one a target.
+        those: of the same targets, or of others that were trained on the same records.
+    """
+    each = [one.value - other.value for one, other in zip(these, those, strict=True)]
+    low, high = intervals.mean(each)
+    if low == high:
+        one, other = mean("", these), mean("", those)
+        assert one.high is not None
+        assert other.high is not None
+        low, high = one.low - other.high, one.high - other.low
+    return Estimate(sum(each) / len(each), max(-1.0, low), min(1.0, high))
+
+
+def _score(audit: Audit, label: str) -> Score:
+    (score,) = (entry.score for entry in audit.contents.entries if entry.finding.label == label)
+    assert score is not None
+    return score
+
+
+def _worst(rows: Sequence[AttackRow]) -> AttackRow:
+    """One attack on several models: a failed control on one of them counts for all."""
+    return next((row for row in rows if not row.sound), rows[0])
+
+
+def _blind(finding: Finding) -> bool:
+    """Whether an attack on one model looks at no other; of one that is not ours nobody knows."""
+    try:
+        attack = catalog.attack(finding.attack, **finding.settings)
+    except SpecError:
+        return False
+    return Need.SHADOWS not in attack.needs
+
+
+def _joined(findings: list[Finding], metrics: Mapping[str, Estimate]) -> Finding:
+    first = findings[0]
+    bad = [finding for finding in findings if finding.status is not Status.DONE]
+    status = first.status
+    reason = ""
+    if bad:
+        status = bad[0].status
+        reason = f"{len(bad)} of {len(findings)} targets: {bad[0].reason}"
+    return Finding(
+        label=first.label,
+        attack=first.attack,
+        paper=first.paper,
+        settings=first.settings,
+        status=status,
+        metrics=metrics,
+        reason=reason,
+        queries=sum(finding.queries for finding in findings),
+        seconds=sum(finding.seconds for finding in findings),
+    )
+
+
+def _cells(finding: Finding) -> list[str]:
+    label = inert(finding.label)
+    if finding.status is not Status.DONE:
+        return [label, f"{finding.status}: {inert(finding.reason)}", *[""] * (len(COLUMNS) - 1)]
+    return [label, *(_cell(name, finding.metrics.get(name)) for name in COLUMNS)]
+
+
+def _cell(name: str, estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "not measurable"
+    return words.measured(name, estimate)

@@ -1,0 +1,279 @@
+"""Train the models, audit each in turn, and put together what was found."""
+
+import io
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float64
+
+from divulge._util import atomic
+from divulge._util.folders import new_folder, place
+from divulge._util.progress import Track, untracked
+from divulge._util.random import stream
+from divulge.attacks import catalog
+from divulge.audits import config
+from divulge.audits.challenges import membership
+from divulge.audits.leave_one_out import result
+from divulge.audits.leave_one_out.design import Question, from_spec, question
+from divulge.audits.leave_one_out.result import LeaveOneOut
+from divulge.audits.result import Audit
+from divulge.audits.run_folder import Run
+from divulge.audits.runner import attacked, begun, derived
+from divulge.core import AnswerDefence, Challenge, Membership, MembershipAttack, ModelView
+from divulge.data import records as data_records
+from divulge.data.ids import as_ids
+from divulge.targets.outputs import Output, offers
+from divulge.targets.predictions import Recorded
+from divulge.training.shadows import train as training
+from divulge.training.shadows import workers as working
+from divulge.training.shadows.plan import ShadowPlan
+from divulge.training.shadows.workers import Trained
+from divulge.training.trainers import as_trainer, trainer_name
+
+ANSWERS = "answers.npy"
+
+Subsets = Bool[np.ndarray, "models records"]
+
+
+def leave_one_out(
+    train: Any,
+    *,
+    records: Any,
+    models: int = 16,
+    targets: int | None = None,
+    shadows: int | None = None,
+    reference: Any = None,
+    attacks: Iterable[MembershipAttack] | None = None,
+    output: Output | None = None,
+    answers: AnswerDefence | None = None,
+    augment: Iterable[Any] = (),
+    workers: str = "local",
+    ids: Any = None,
+    class_names: Iterable[str] = (),
+    seed: int = 0,
+    delta: float | None = None,
+    name: str = "leave-one-out",
+    run: str | Path | None = None,
+    resume: bool = False,
+    track: Track[Any] = untracked,
+) -> LeaveOneOut:
+    """Train models on random halves of the records, and audit each against the others.
+
+    One fleet of N models gives N targets for the price of one audit with N - 1 shadows, and shows
+    how much a leak differs from one training run to the next.
+
+    Args:
+        train: how to train one: a trainer, a scikit-learn estimator, or a function (x, y, seed)
+            that returns a trained model. Models must give probabilities or logits.
+        records: a pair (x, y) or ``divulge.Records``; half of them are members of each target.
+            Of records with the same features only the first is used.
+        models: how many to train; 3 or more.
+        targets: how many of them to audit, 2 or more; default: all.
+        shadows: how many of the others each is compared with; default: all.
+        reference: further records, on which no model is trained; copies of records are left out.
+        attacks: default: every attack that divulge has.
+        output: what a model answers that a function returned, as for `divulge.audit`.
+        answers: what changes every model's answers before anybody sees them.
+        augment: further ways to ask about a record, as for `divulge.audit`.
+        workers: who trains, as for `divulge.audit`.
+        ids: your own, one a record: texts or numbers, for each target's ``exposed.csv`` alone.
+        class_names: one per class, for the reports.
+        seed: fixes every random choice.
+        delta: δ of the epsilon bound. By default that of the trainer's guarantee, or 0.
+        name: the title.
+        run: write a run folder as the work goes on, with one of each target in it.
+        resume: continue that folder; with more models or targets, too.
+        track: shows progress.
+
+    Returns:
+        An audit of each target, and the mean over targets with its 95 % interval for each attack
+        and metric. That interval (Student's) is of the variation over targets. They share shadows
+        and records, so they are not independent, and it may be too short.
+
+    Raises:
+        DivulgeError: the records, the trainer or a setting cannot be used; says what to do.
+
+    Examples:
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> x, y = np.random.default_rng(0).normal(size=(200, 5)), np.arange(200) % 2
+        >>> attacks = [catalog.attack("calibrated")]
+        >>> found = leave_one_out(
+        ...     DecisionTreeClassifier(), records=(x, y), models=4, attacks=attacks)
+        >>> len(found.targets), found.across["calibrated"]["auc"].low > 0.6
+        (4, True)
+    """
+    who = working.named(workers)
+    pool = data_records.as_records(records, "records")
+    asked = question(
+        pool,
+        None if reference is None else data_records.as_records(reference, "reference"),
+        ShadowPlan(
+            as_trainer(train, output),
+            models,
+            fingerprint=f"{trainer_name(train)} {output}",
+            answers=answers,
+        ),
+        ways=tuple(augment),
+        targets=targets,
+        shadows=shadows,
+        attacks=tuple(catalog.default(shadows=True) if attacks is None else attacks),
+        settings={"output": output, "answers": None if answers is None else repr(answers)},
+        class_names=tuple(class_names),
+        seed=seed,
+        delta=delta,
+        name=name,
+        ids=None if ids is None else as_ids(ids, len(pool), "ids"),
+    )
+    return perform(asked, None if run is None else _begun(Path(run), resume), track, who)
+
+
+def leave_one_out_file(
+    path: str | Path,
+    run: str | Path | None = None,
+    *,
+    resume: bool = False,
+    track: Track[Any] = untracked,
+    workers: str = "local",
+) -> LeaveOneOut:
+    """Do what an ``audit.toml`` with ``[leave_one_out]`` describes.
+
+    Args:
+        path: the settings; relative paths in them start at its folder.
+        run: the run folder, as for `divulge.audit_file`.
+        resume: continue the run folder.
+        track: shows progress.
+        workers: who trains.
+
+    Raises:
+        DivulgeError: see `leave_one_out`.
+    """
+    who = working.named(workers)
+    path = Path(path)
+    settings = config.read(path)
+    asked = from_spec(settings, path.parent)
+    folder = place(run, path, settings.name, resume=resume)
+    return perform(asked, _begun(folder, resume), track, who)
+
+
+def perform(
+    asked: Question, run: Path | None, track: Track[Any], who: working.Workers
+) -> LeaveOneOut:
+    """Train and audit; what the folder holds already is not computed again.
+
+    Args:
+        asked: who is trained, and compared with whom.
+        run: an empty folder, or one that was begun with the same question.
+        track: shows progress.
+        who: trains.
+    """
+    plan = asked.plan
+    with ExitStack() as stack:
+        temporary = stack.enter_context(TemporaryDirectory(ignore_cleanup_errors=True))
+        path = run or Path(temporary)
+        if run:
+            result.begin(run, plan, {})
+        work = training.prepare(asked.shadows, asked.queries, plan.seed, plan.targets)
+        places = [result.folder(path, k) / ANSWERS for k in range(plan.targets)]
+        matrix = training.rows(
+            path / training.FOLDER,
+            plan.challenge,
+            work,
+            track,
+            who,
+            keep=lambda trained: _keep(path, trained),
+            again=[k for k, place in enumerate(places) if not place.exists()],
+        )
+        audits = tuple(
+            _target(asked, k, matrix, work.subsets, path, run is not None)
+            for k in track(range(plan.targets), "Auditing models")
+        )
+    found = LeaveOneOut(plan, audits, run)
+    if run:
+        found.save()
+    return found
+
+
+def _keep(path: Path, trained: Trained) -> None:
+    """A target's answers, for the attacks that read more than φ; other models' are let go."""
+    if trained.answers is None:
+        return
+    place = result.folder(path, trained.model) / ANSWERS
+    with atomic.said(place):
+        for folder in (place.parent.parent, place.parent):
+            folder.mkdir(mode=0o700, exist_ok=True)
+    file = io.BytesIO()
+    # float64: float32 would round the surest answers to one, and lose their order
+    np.save(file, np.asarray(trained.answers, np.float64), allow_pickle=False)
+    atomic.write(place, file.getvalue())
+
+
+def _target(
+    asked: Question,
+    k: int,
+    matrix: training.Matrix,
+    subsets: Subsets,
+    path: Path,
+    stored: bool,  # noqa: FBT001
+) -> Audit:
+    """An ordinary audit of one model against others."""
+    plan = asked.plan
+    answers = _answers(result.folder(path, k) / ANSWERS, sum(map(len, asked.queries)))
+    records, others = asked.queries[0], asked.others(k)
+    further = asked.queries[1 : len(asked.queries) - asked.reference]
+    reference = asked.queries[-1] if asked.reference else None
+    defence, allowed = asked.shadows.answers, offers("probabilities")
+    recorded = Recorded(
+        asked.queries, answers, allowed if defence is None else defence.offers(allowed)
+    )
+    view = ModelView(recorded, records, reference, augmented=further)
+    membership.check_classes(records, answers[: len(records)], asked.class_names)
+    shadows = training.shadows(view, asked.shadows, matrix[others], subsets[others])
+    prepared = membership.Prepared(
+        Challenge(
+            ModelView(view.target, records, reference, shadows, further),
+            Membership(subsets[k], "coins"),
+        ),
+        asked.index,
+        answers[: len(records)],
+        asked.class_names,
+        digest=f"{plan.challenge}-{k}-{asked.delta!r}",
+        compared=repr(others),
+        ids=asked.ids,
+        copies=plan.copies,
+    )
+    seed = int(stream(plan.seed, "target", k).integers(2**31))
+    name = f"{plan.name}, target {k} of {plan.targets}"
+    settings = {"leave_one_out": {"target": k, "shadows": others}}
+    run = _run(result.folder(path, k)) if stored else None
+    claim = derived(asked.shadows, int(subsets[k].sum()))
+    contents = begun(
+        prepared, asked.shadows, claim, asked.attacks, settings, seed, asked.delta, name, run
+    )
+    return attacked(prepared, asked.attacks, contents, run)
+
+
+def _run(path: Path) -> Run:
+    with atomic.said(path):
+        (path / "findings").mkdir(mode=0o700, exist_ok=True)
+    return Run.open(path)
+
+
+def _answers(place: Path, size: int) -> Float64[np.ndarray, "queries classes"]:
+    with atomic.said(place):
+        try:
+            answers = np.load(place, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError, SyntaxError) as error:
+            raise atomic.damaged(place, error) from error
+    if answers.ndim != 2 or len(answers) != size or answers.dtype != np.float64:
+        raise atomic.damaged(place, ValueError(f"{answers.dtype} of shape {answers.shape}"))
+    return np.asarray(answers)
+
+
+def _begun(path: Path, resume: bool) -> Path:  # noqa: FBT001
+    if not (resume and (path / result.NAME).exists()):
+        new_folder(path)
+    return path

@@ -1,0 +1,189 @@
+"""How many records and shadow models an audit needs, and what an audit of a given size can see."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from divulge.audits import config, inputs, result
+from divulge.audits.config import AuditSpec
+from divulge.audits.leave_one_out import design
+from divulge.data import records as data_records
+from divulge.errors import SpecError
+from divulge.metrics import power as powers
+from divulge.report import sentences, words
+
+SHADOWS = {0: (0.29, 0.04), 4: (0.91, 0.68), 16: (0.97, 0.92), 64: (1.0, 1.0)}
+"""What is left, with fewer shadow models, of the leak that the best attack shows with 64: of the
+AUC's distance from one half, and of the TPR at 1 % FPR. The lowest of the four data sets of
+docs/shadow-quality.md, rounded down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """The records that an audit with so many shadow models needs."""
+
+    shadows: int
+    kept: float
+    """The share of the leak that is left with so many shadow models."""
+    records: int | None
+    """Members, and as many non-members; None if more than 100,000 of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What an audit sees, or what it takes to see a leak."""
+
+    power: float
+    attacks: int
+    """Tested together."""
+    members: int | None
+    """None where records are what was asked for."""
+    nonmembers: int | None
+    auc: float | None
+    """The smallest AUC of a single attack that is seen, or the one that was asked about; None if
+    none is."""
+    exposed: float | None
+    """The smallest share of fully exposed members that is seen, or the one asked about."""
+    needed: tuple[Needed, ...] = ()
+    """By number of shadow models, where a leak was given."""
+
+    def __str__(self) -> str:
+        if not self.needed:
+            seen = powers.Visible(self.auc, self.exposed)
+            return (
+                f"{words.count(self.members or 0, 'member')}, {self.nonmembers:,} non-members, "
+                f"{words.count(self.attacks, 'attack')}.\n"
+                f"{sentences.sensitivity(seen, self.attacks, self.power)}"
+            )
+        leak = (
+            f"an AUC of {self.auc:g}"
+            if self.auc is not None
+            else f"{100 * (self.exposed or 0):g} % of the members fully exposed"
+        )
+        lines = [
+            f"To see a leak ({leak}, as the best attack shows it with 64 shadow models) with "
+            f"{100 * self.power:g} % power, testing {words.count(self.attacks, 'attack')}:",
+            "",
+            "shadow models  leak left  members  non-members",
+        ]
+        for row in self.needed:
+            size = "over 100,000" if row.records is None else f"{row.records:,}"
+            lines.append(f"{row.shadows:>13}  {row.kept:>9.0%}  {size:>7}  {size:>11}")
+        return "\n".join(lines)
+
+
+def plan(
+    *,
+    members: int | None = None,
+    nonmembers: int | None = None,
+    auc: float | None = None,
+    exposed: float | None = None,
+    power: float = powers.POWER,
+    attacks: int = powers.ATTACKS,
+) -> Plan:
+    """Say what an audit sees, from its size; or what it takes to see a leak of a given size.
+
+    Args:
+        members: how many there are; give them and ``nonmembers``, or one of the leaks.
+        nonmembers: how many there are.
+        auc: of the leak that is to be seen.
+        exposed: share of the members that the leak exposes fully.
+        power: the chance of seeing it, above 0.05 and below 1.
+        attacks: how many are tested together.
+
+    Raises:
+        SpecError: neither sizes nor one leak are given, or a number is out of its range.
+
+    Examples:
+        >>> plan(members=200, nonmembers=200).exposed < 0.1
+        True
+        >>> [row.records for row in plan(exposed=0.5).needed][-1] < 20
+        True
+    """
+    if not 0.05 < power < 1:
+        raise SpecError(f"expected a power above 0.05 and below 1, got {power}: 0.8 is usual")
+    if attacks < 1:
+        raise SpecError(f"expected attacks from 1, got {attacks}: say how many are tested")
+    if members is not None and nonmembers is not None and auc is exposed is None:
+        if min(members, nonmembers) < 1:
+            raise SpecError(
+                f"expected members and non-members from 1, got {members} and {nonmembers}"
+            )
+        critical = powers.critical_deviation(members, nonmembers, attacks)
+        return Plan(
+            power, attacks, members, nonmembers,
+            *powers.visible(members, nonmembers, critical, power),
+        )  # fmt: skip
+    if members is not None or nonmembers is not None:
+        raise SpecError(
+            "expected members and nonmembers, or one of auc and exposed, got something else: "
+            "give two sizes to learn what they show, or a leak to learn which sizes it takes"
+        )
+    powers.check_leak(auc, exposed)
+    needed = tuple(
+        Needed(shadows, kept[auc is None], _records(auc, exposed, kept, power, attacks))
+        for shadows, kept in SHADOWS.items()
+    )
+    return Plan(power, attacks, None, None, auc, exposed, needed)
+
+
+def plan_file(path: str | Path, *, power: float = powers.POWER) -> Plan:
+    """Say what the audit at hand sees: that of an ``audit.toml``, or one in a run folder.
+
+    Args:
+        path: the settings, or the folder.
+        power: as for `plan`.
+
+    Raises:
+        DivulgeError: there is no such audit, or its records cannot be read.
+    """
+    path = Path(path)
+    if path.is_dir():
+        found = result.load(path)
+        manifest, tested = found.contents.manifest, found.verdict.tested
+        return plan(
+            members=manifest.members,
+            nonmembers=manifest.nonmembers,
+            power=power,
+            attacks=max(1, tested),
+        )
+    settings = config.read(path)
+    if settings.federated:
+        raise SpecError(
+            f"expected an audit of a model in {path}, got [{settings.federated}]: "
+            "a federation's page says itself what it could have seen"
+        )
+    members, nonmembers = _sizes(settings, path.parent)
+    attacks = len(config.attacks(settings))
+    return plan(members=members, nonmembers=nonmembers, power=power, attacks=attacks)
+
+
+def _sizes(settings: AuditSpec, folder: Path) -> tuple[int, int]:
+    """How many members and non-members there will be."""
+    if settings.predictions is not None:
+        subject = inputs.predictions(settings.predictions, folder)
+        return len(subject.members), len(subject.nonmembers)
+    assert settings.data is not None
+    if settings.leave_one_out is not None:
+        records = len(design.pool(settings.data, folder)[0])
+        return records // 2, records - records // 2
+    data = settings.data
+    members, nonmembers = (
+        len(data_records.records_of(str(where), data.label, folder))
+        for where in (data.members, data.nonmembers)
+    )
+    return members, nonmembers
+
+
+def _records(
+    auc: float | None,
+    exposed: float | None,
+    kept: tuple[float, float],
+    power: float,
+    attacks: int,
+) -> int | None:
+    return powers.needed(
+        auc=None if auc is None else 0.5 + kept[0] * (auc - 0.5),
+        exposed=None if exposed is None else kept[1] * exposed,
+        power=power,
+        attacks=attacks,
+    )

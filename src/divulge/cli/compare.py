@@ -1,0 +1,80 @@
+"""The command that compares defences."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from divulge._util.progress import bar
+
+
+@click.command()
+@click.argument("settings", type=click.Path(path_type=Path))
+@click.option(
+    "--run", type=click.Path(path_type=Path), help="Run folder. Default: a new one in runs/."
+)
+@click.option("--resume", is_flag=True, help="Continue the run folder (default: the latest one).")
+@click.option(
+    "--workers",
+    metavar="local|ray[:ADDRESS]",
+    default="local",
+    help="Who trains: this machine, or a Ray cluster (ray:auto, ray:HOST:PORT).",
+)
+@click.option(
+    "--estimate",
+    is_flag=True,
+    help="Say about how long each defence's models will take, after a short trial, and stop.",
+)
+@click.option(
+    "--export",
+    "exported",
+    type=(str, click.Path(path_type=Path)),
+    metavar="NAME FOLDER",
+    default=None,
+    help="Write the model of one defence, and a section for its model card, into a new folder.",
+)
+@click.option(
+    "--format",
+    "shape",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="json prints, as the last line, one object with run, report and all figures.",
+)
+def compare(
+    settings: Path,
+    run: Path | None,
+    resume: bool,  # noqa: FBT001 (a flag of the command line)
+    workers: str,
+    estimate: bool,  # noqa: FBT001
+    exported: tuple[str, Path] | None,
+    shape: str,
+) -> None:
+    """Train with each defence that SETTINGS, a compare.toml, names, and audit all alike.
+
+    Example: divulge compare compare.toml
+    """
+    from divulge.audits.compare.run import compare_file, estimate_file
+
+    if estimate:
+        costs = estimate_file(settings, workers)
+        for name, cost in costs.items():
+            click.echo(f"{name}\n{cost}", err=shape == "json")
+        if shape == "json":
+            click.echo(json.dumps({name: asdict(cost) for name, cost in costs.items()}))
+        return
+    found = compare_file(settings, run, resume=resume, export=exported, track=bar, workers=workers)
+    assert found.path is not None
+    page = found.path / "report.html"
+    if shape == "text":
+        click.echo(found.table())
+    click.echo(f"Report: {page}", err=shape == "json")
+    if exported is not None:
+        click.echo(f"Model: {exported[1]}", err=shape == "json")
+    if shape == "json":
+        answer = {"run": str(found.path), "report": str(page), **found.as_json()}
+        click.echo(json.dumps(answer))
+    sys.exit(int(any(finding.status == "failed" for finding in found.findings)))

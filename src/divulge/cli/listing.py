@@ -1,0 +1,51 @@
+"""What there is: attacks, defences, kinds of target, data sets; each with one line."""
+
+from collections.abc import Iterator
+
+from divulge.attacks import catalog as attacks_catalog
+from divulge.data.bundled import DATA
+from divulge.defences import catalog
+
+TARGETS = {
+    "function": "any callable from features to probabilities, logits or labels",
+    "scikit-learn": "a fitted estimator; saved as .skops",
+    "torch": "a torch.nn.Module; saved as .safetensors with a factory, or .pt2",
+    "onnx": "an .onnx file, run by onnxruntime",
+    "predictions": "a .csv or .parquet of answers, labels and member flags; no model needed",
+}
+
+
+def lines(what: str) -> Iterator[tuple[str, str]]:
+    """Name and explanation of each.
+
+    Args:
+        what: ``attacks``, ``defences``, ``targets`` or ``data``.
+    """
+    if what == "targets":
+        yield from TARGETS.items()
+    elif what == "data":
+        for name, load in DATA.items():
+            yield name, f"{_first_line(load)} [divulge.data.bundled:{load.__name__}]"
+    elif what == "defences":
+        for name in catalog.TRAINED_DEFENCES:
+            cls = catalog.trained_defence_class(name)
+            yield name, f"{_first_line(cls)} [{cls.paper}; trained in]"
+        for name in catalog.UPDATE_DEFENCES:
+            cls = catalog.defence_class(name)
+            yield name, _first_line(cls) + (f" [{cls.paper}; on the wire]" if cls.paper else "")
+        for name in catalog.ANSWER_DEFENCES:
+            cls = catalog.answer_defence_class(name)
+            yield name, f"{_first_line(cls)} [{cls.paper}; before the answers]"
+    else:
+        for name in (
+            attacks_catalog.ATTACKS
+            | attacks_catalog.UPDATE_ATTACKS
+            | attacks_catalog.INTERACTION_ATTACKS
+            | attacks_catalog.FEDERATION_ATTACKS
+        ):
+            cls = attacks_catalog.attack_class(name)
+            yield name, f"{_first_line(cls)} [{cls.paper}; needs {cls().needs.words()}]"
+
+
+def _first_line(thing: object) -> str:
+    return (thing.__doc__ or "").splitlines()[0]

@@ -1,0 +1,338 @@
+"""The command line: each command parses, calls one function, prints.
+
+Exit codes: 0 done; 1 an attack failed; 2 bad input; 3 the gate failed; 4 it could not be decided.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+import click
+
+from divulge._util.progress import bar
+
+# Only what `--help` needs is imported here; commands import the rest, so that help is instant.
+from divulge.cli.compare import compare
+from divulge.cli.reproduce import reproduce
+from divulge.cli.transcript import transcript
+from divulge.errors import DivulgeError
+
+if TYPE_CHECKING:
+    from divulge.audits.challenges.result import FederatedAudit
+    from divulge.audits.config import FailOn
+    from divulge.audits.gate import Ruling
+    from divulge.audits.leave_one_out.result import LeaveOneOut
+    from divulge.audits.result import Audit
+
+FAILED, BAD_INPUT, TRIPPED, UNDECIDED = 1, 2, 3, 4
+
+formats = click.option(
+    "--format",
+    "shape",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="json prints, as the last line, one object with run, report, verdict, findings and claim.",
+)
+run_folder = click.option(
+    "--run", type=click.Path(path_type=Path), help="Run folder. Default: a new one in runs/."
+)
+who_trains = click.option(
+    "--workers",
+    metavar="local|ray[:ADDRESS]",
+    default="local",
+    help="Who trains shadows: this machine, or a Ray cluster (ray:auto, ray:HOST:PORT).",
+)
+show_records = click.option(
+    "--show-records",
+    is_flag=True,
+    help="The page shows images that clients were handed, beside the originals: of "
+    "[interactions] whose transcript has them.",
+)
+gate_options = [
+    click.option(
+        "--fail-on",
+        "fail_on",
+        multiple=True,
+        type=click.Choice(["leak", "confounded", "control-failed", "undecided"]),
+        help="Exit with 3 when this is the verdict, and with 4 when it cannot be decided whether "
+        "there is a leak. Repeatable.",
+    ),
+    click.option(
+        "--fail-above",
+        "ceilings",
+        multiple=True,
+        metavar="METRIC=CEILING",
+        help="Exit with 3 when a metric of any attack exceeds this: auc=0.6. Repeatable.",
+    ),
+    click.option(
+        "--judge",
+        type=click.Choice(["low", "value"]),
+        default=None,
+        help="What is compared with the ceiling: the lower limit (default), or the value.",
+    ),
+]
+
+
+class _Group(click.Group):
+    """Says our errors in one line, without a traceback, with exit code 2."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except DivulgeError as error:
+            click.echo(f"Error: {error}", err=True)
+            ctx.exit(BAD_INPUT)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="divulge")
+def main() -> None:
+    """Audit the privacy of a machine learning model or a federated learning run.
+
+    Start with `divulge demo`, then `divulge init` for a model of your own.
+    """
+
+
+main.add_command(reproduce)
+main.add_command(compare)
+main.add_command(transcript)
+
+
+@main.command()
+@run_folder
+@formats
+def demo(run: Path | None, shape: str) -> None:
+    """Train a small over-fitted network on real data, and audit it.
+
+    Example: divulge demo
+    """
+    from divulge.audits import api
+
+    _finish(api.run_demo(run, bar), shape)
+
+
+@main.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
+def init(folder: Path) -> None:
+    """Write a commented audit.toml and a small subject.py into FOLDER.
+
+    They audit a stand-in model as they are; put your own model and data in their place.
+
+    Example: divulge init my-audit
+    """
+    from divulge.cli import init as cli_init
+
+    for path in cli_init.write(folder):
+        click.echo(f"wrote {path}")
+    click.echo(f"now: divulge audit {folder / 'audit.toml'}")
+
+
+@main.command()
+@click.argument("settings", type=click.Path(path_type=Path))
+@run_folder
+@click.option("--resume", is_flag=True, help="Continue the run folder (default: the latest one).")
+@who_trains
+@click.option(
+    "--estimate",
+    is_flag=True,
+    help="Say about how long shadows will take, after a short trial, and stop.",
+)
+@show_records
+@gate_options[0]
+@gate_options[1]
+@gate_options[2]
+@formats
+def audit(
+    settings: Path,
+    run: Path | None,
+    resume: bool,
+    workers: str,
+    estimate: bool,
+    show_records: bool,
+    fail_on: tuple[FailOn, ...],
+    ceilings: tuple[str, ...],
+    judge: Literal["low", "value"] | None,
+    shape: str,
+) -> None:
+    """Audit the model, or the federation, that SETTINGS, an audit.toml, describes.
+
+    Example: divulge audit audit.toml --fail-on leak
+    """
+    from divulge.audits import api, config, cost, gate
+    from divulge.audits.challenges import images
+    from divulge.audits.leave_one_out.run import leave_one_out_file
+    from divulge.audits.result import Audit
+
+    asked = config.read(settings)
+    if estimate:
+        about = cost.estimate_file(settings, workers)
+        click.echo(about if shape == "text" else json.dumps(asdict(about)))
+        return
+    wanted = gate.Gate(
+        (*asked.gate.fail_on, *fail_on),
+        {**asked.gate.fail_above, **dict(map(gate.read_ceiling, ceilings))},
+        judge or asked.gate.judge,
+        asked.federated or "",
+    )
+    found: Audit | LeaveOneOut | FederatedAudit
+    if asked.federated:
+        from divulge.audits.challenges.run import federated_file
+
+        found = federated_file(settings, run, resume=resume, show_records=show_records, track=bar)
+    elif show_records:
+        images.none()
+    else:
+        audit_it = leave_one_out_file if asked.leave_one_out else api.audit_file
+        found = audit_it(settings, run, resume=resume, track=bar, workers=workers)
+    ruling = gate.rule(wanted, found.verdict, found.limits)
+    if asked.gate.claim and isinstance(found, Audit):
+        ruling += gate.unproven(found.summary.claim)
+    _finish(found, shape, _say(ruling))
+
+
+def _say(ruling: Ruling) -> int:
+    """Print what the gate says, a line for each thing that was asked; the exit code."""
+    for what, sentences in asdict(ruling).items():
+        for sentence in sentences:
+            click.echo(f"Gate {what}: {sentence}", err=True)
+    if ruling.failed:
+        return TRIPPED
+    return UNDECIDED if ruling.undecided else 0
+
+
+@main.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@show_records
+def report(run: Path, show_records: bool) -> None:
+    """Render the report of RUN again; neither model nor data is needed.
+
+    Of a leave-one-out audit it prints the table again; its targets are runs of their own, in
+    RUN/targets.
+
+    Example: divulge report runs/demo-001
+    """
+    from divulge.audits.challenges import images
+    from divulge.audits.challenges import result as federated
+    from divulge.audits.compare import result as comparing
+    from divulge.audits.leave_one_out import result
+    from divulge.audits.result import load
+
+    if (run / federated.NAME).exists():
+        click.echo(federated.load(run).report(show_records=show_records))
+        return
+    if show_records:
+        images.none()
+    if (run / comparing.NAME).exists():
+        click.echo(comparing.load(run).report())
+        return
+    if not (run / result.NAME).exists():
+        click.echo(load(run).report())
+        return
+    found = result.load(run)
+    found.save()
+    click.echo(found.table())
+
+
+@main.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@formats
+def measure(run: Path, shape: str) -> None:
+    """Compute the metrics of RUN again from its stored scores.
+
+    Example: divulge measure runs/demo-001
+    """
+    from divulge.audits.challenges import result as federated
+    from divulge.audits.result import load
+
+    whose = federated.load if (run / federated.NAME).exists() else load
+    _finish(whose(run).measure(), shape)
+
+
+@main.command()
+@click.argument("audit", type=click.Path(path_type=Path), required=False)
+@click.option("--members", type=int, help="How many there are.")
+@click.option("--nonmembers", type=int, help="How many there are.")
+@click.option("--auc", type=float, help="Of the leak that is to be seen: 0.6.")
+@click.option("--exposed", type=float, help="Share of members that the leak exposes: 0.05.")
+@click.option("--power", type=float, default=0.8, show_default=True, help="The chance to see it.")
+@click.option("--attacks", type=int, default=12, show_default=True, help="Tested together.")
+def plan(
+    audit: Path | None,
+    members: int | None,
+    nonmembers: int | None,
+    auc: float | None,
+    exposed: float | None,
+    power: float,
+    attacks: int,
+) -> None:
+    """Say how many records an audit needs to see a leak, or what AUDIT can see.
+
+    AUDIT is an audit.toml or a run folder. Without it, give two sizes or one leak.
+
+    Example: divulge plan --exposed 0.05
+    """
+    from divulge.audits import planning
+
+    if audit is not None:
+        click.echo(planning.plan_file(audit, power=power))
+        return
+    click.echo(
+        planning.plan(
+            members=members,
+            nonmembers=nonmembers,
+            auc=auc,
+            exposed=exposed,
+            power=power,
+            attacks=attacks,
+        )
+    )
+
+
+@main.command("list")
+@click.argument("what", type=click.Choice(["attacks", "defences", "targets", "data"]))
+def list_(what: str) -> None:
+    """List the attacks, defences, kinds of target, or data sets there are.
+
+    Example: divulge list attacks
+    """
+    from divulge.cli import listing
+
+    for name, text in listing.lines(what):
+        click.echo(f"{name:<20} {text}")
+
+
+@main.command()
+@click.argument("settings", type=click.Path(path_type=Path))
+@click.option(
+    "--run",
+    type=click.Path(path_type=Path),
+    help="Folder of the transcript. Default: a new one in runs/.",
+)
+@click.option("--resume", is_flag=True, help="Continue the transcript (default: the latest one).")
+def federate(settings: Path, run: Path | None, resume: bool) -> None:
+    """Simulate the federation that SETTINGS describes, and write what its server saw.
+
+    Example: divulge federate federate.toml
+    """
+    from divulge.federation import from_config
+
+    folder = from_config.federate_file(settings, run, resume=resume, track=bar)
+    click.echo(f"Transcript: {folder}")
+
+
+def _finish(found: Audit | LeaveOneOut | FederatedAudit, shape: str, code: int = 0) -> NoReturn:
+    """Print what was found, and exit with the right code."""
+    from divulge.cli import render
+
+    if shape == "text":
+        render.show(found)
+    answer = render.as_json(found)
+    click.echo(f"Report: {answer['report']}", err=shape == "json")
+    if shape == "json":
+        click.echo(json.dumps(answer))
+    failed = any(finding.status == "failed" for finding in found.findings)
+    sys.exit(code or (FAILED if failed else 0))

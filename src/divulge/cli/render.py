@@ -1,0 +1,119 @@
+"""An audit as a terminal shows it, and as one JSON object for programs."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pydantic
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from divulge.audits.challenges.result import FederatedAudit
+from divulge.audits.leave_one_out import result
+from divulge.audits.leave_one_out.result import LeaveOneOut
+from divulge.audits.result import PAGE, Audit
+from divulge.core import Control, Finding, Status
+from divulge.report.federation.verdicts.judge import Judgement
+from divulge.report.schema import ClaimRow, Conclusion
+from divulge.report.unmeasured import up_to
+
+COLUMNS = {"AUC": "auc", "TPR at 1 % FPR": "tpr@0.01", "ε ≥": "epsilon"}
+
+
+def show(audit: Audit | LeaveOneOut | FederatedAudit) -> None:
+    """Print the verdict, the warnings and one row per attack; of several targets, the means."""
+    console = Console()
+    if isinstance(audit, FederatedAudit):
+        headline, *rest = audit.lines()
+        console.print(f"\n[bold]{escape(headline)}[/bold]", soft_wrap=True)
+        for line in rest:
+            console.print(line, markup=False, soft_wrap=True)
+        return
+    if isinstance(audit, LeaveOneOut):
+        console.print(audit.table(), markup=False, soft_wrap=True)
+        return
+    summary = audit.summary
+    verdict, claim = summary.verdict, summary.claim
+    console.print(f"\n[bold]{escape(verdict.headline)}[/bold]")
+    for sentence in (*verdict.sentences, verdict.sensitivity, f"Next: {verdict.next_step}"):
+        if sentence:
+            console.print(escape(sentence))
+    if claim is not None and claim.sentence not in verdict.sentences:
+        colour = "red" if claim.outcome == "contradicted" else "default"
+        console.print(f"[{colour}]Claim:[/{colour}] {escape(claim.sentence)}")
+    for check in audit.checks:
+        if check.verdict == "warning":
+            console.print(f"[yellow]Warning, {escape(check.name)}:[/yellow] {escape(check.text)}")
+    if any(finding.status is Status.DONE for finding in audit.findings):
+        console.print(_table(audit))
+    for line in _lost(audit):
+        console.print(line)
+    for line in up_to(audit.findings, COLUMNS.values()):
+        console.print(escape(line))
+
+
+def as_json(audit: Audit | LeaveOneOut | FederatedAudit) -> dict[str, Any]:
+    """The object of ``--format json``: run, report, verdict, findings; of one target, the claim."""
+    findings = pydantic.TypeAdapter(tuple[Finding, ...]).dump_python(audit.findings, mode="json")
+    assert audit.path is not None
+    page = result.PAGE if isinstance(audit, LeaveOneOut) else PAGE
+    answer = {"run": str(audit.path), "report": str(audit.path / page), "findings": findings}
+    verdict = pydantic.TypeAdapter(Conclusion | Judgement)
+    answer["verdict"] = verdict.dump_python(audit.verdict, mode="json")
+    if isinstance(audit, Audit):
+        claim = pydantic.TypeAdapter(ClaimRow | None)
+        answer["claim"] = claim.dump_python(audit.summary.claim, mode="json")
+    return answer
+
+
+def _table(audit: Audit) -> Table:
+    table = Table(
+        title="Values with their 95 % intervals", title_justify="left", box=box.SIMPLE_HEAD
+    )
+    table.add_column("attack", overflow="fold")
+    for title in COLUMNS:
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("controls", no_wrap=True)
+    for entry in audit.contents.entries:
+        finding = entry.finding
+        if finding.status is Status.DONE:
+            cells = [_cell(finding, name) for name in COLUMNS.values()]
+            table.add_row(_name(finding), *cells, _controls(entry.control))
+    return table
+
+
+def _lost(audit: Audit) -> Iterator[str]:
+    """A line for each reason why attacks did not run, with their names."""
+    attacks: dict[tuple[Status, str], list[str]] = {}
+    for finding in audit.findings:
+        if finding.status is not Status.DONE:
+            attacks.setdefault((finding.status, finding.reason), []).append(_name(finding))
+    for (status, reason), names in attacks.items():
+        yield f"[red]{str(status).capitalize()}[/red]: {', '.join(names)}: {escape(reason)}"
+
+
+def _name(finding: Finding) -> str:
+    """The label, shorter, with a space where it may be broken."""
+    return escape(finding.label.replace("signal=", "").replace("(", " (", 1))
+
+
+def _cell(finding: Finding, name: str) -> str:
+    estimate = finding.metrics.get(name)
+    if estimate is None:
+        return "too few"
+    if estimate.high is None:
+        return f"{estimate.value:.2f}"
+    if name in finding.unmeasured:
+        return f"{estimate.value:.2f} (up to {estimate.high:.2f})"  # no wider than an interval
+    return f"{estimate.value:.3f} ({estimate.low:.2f}-{estimate.high:.2f})"
+
+
+def _controls(control: Control | None) -> str:
+    """Whether every control passed, or which failed."""
+    if control is None:
+        return "not run"
+    told = control.blind is not None and not control.blind.passed
+    faults = ["missed planted leak"] * (not control.sees) + ["false alarm"] * (not control.calm)
+    faults += ["failed blind control"] * told
+    return ", ".join(f"[red]{fault}[/red]" for fault in faults) or "passed"

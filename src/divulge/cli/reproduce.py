@@ -1,0 +1,94 @@
+"""The command that measures published tables again."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from divulge._util.progress import bar
+
+NOTHING_MEASURED = 2
+"""The exit code of bad input."""
+
+
+@click.command()
+@click.argument("table", required=False)
+@click.option(
+    "--size",
+    type=click.Choice(["small", "medium", "full"]),
+    help="How much is computed; each table says what differs from the paper. Default: small. "
+    "Without TABLE: all tables.",
+)
+@click.option(
+    "--run",
+    type=click.Path(path_type=Path),
+    help="Folder. Default: a new one in runs/. Without TABLE: what takes the place of runs/.",
+)
+@click.option("--resume", is_flag=True, help="Continue the folder (default: the latest one).")
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    help="How many work at once. Default: one a core.",
+)
+@click.option(
+    "--format",
+    "shape",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="json prints, as the last line, one object with table and cells; of all tables, one each.",
+)
+def reproduce(
+    table: str | None,
+    size: Literal["small", "medium", "full"] | None,
+    run: Path | None,
+    resume: bool,  # noqa: FBT001 (a flag of the command line)
+    processes: int | None,
+    shape: str,
+) -> None:
+    """Measure a published TABLE again, beside the paper's figures.
+
+    Without TABLE, list them, or measure all of a --size. Data sets are read from the folder in
+    DIVULGE_DATA.
+
+    Exits with 2 if nothing of a table could be measured, as without its data.
+
+    Example: divulge reproduce decaf-table3 --size small
+    """
+    from divulge._util.folders import new_folder, numbered
+    from divulge.cli import tables
+    from divulge.reproduce import page
+    from divulge.reproduce.pool import Crew, cores
+    from divulge.reproduce.run import reproduce
+    from divulge.reproduce.table import TABLES, find
+
+    if table is None and size is None:
+        tables.show_all()
+        return
+    names, size = [table] if table else list(TABLES), size or "small"
+    find(names[0])
+    runs = (run.parent if table else run) if run else Path("runs")
+    folders = {
+        name: run if run and table else numbered(runs / f"{name}-{size}", latest=resume)
+        for name in names
+    }
+    for folder in folders.values():
+        if not (resume and (folder / "cells").is_dir()):
+            new_folder(folder)
+    with Crew(processes or cores()) as crew:
+        outcomes = list(reproduce(folders, size, bar, crew))  # each is in its folder when whole
+    failed = False
+    for outcome in outcomes:  # not before: they would be written into the bar
+        click.echo(f"Table: {folders[outcome.table] / 'table.md'}", err=True)
+        empty = all(cell.ours is None for cell in outcome.cells)
+        failed |= empty
+        if shape == "json":
+            click.echo(outcome.as_json())
+        elif empty:
+            click.echo(f"{outcome.table}: nothing was measured: {'; '.join(outcome.unmeasured)}")
+        else:
+            tables.show(outcome)
+    click.echo(f"Page of all tables: {page.write(runs)}", err=True)
+    sys.exit(NOTHING_MEASURED if failed else 0)

@@ -1,0 +1,42 @@
+"""The commands that look at the transcript of a federated run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from divulge._util.progress import bar
+
+
+@click.group()
+def transcript() -> None:
+    """Look at the transcript of a federated run.
+
+    Example: divulge transcript inspect runs/federation-001
+    """
+
+
+@transcript.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "shape",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="json prints one object with rounds, clients and flags.",
+)
+def inspect(folder: Path, shape: str) -> None:
+    """Show the rounds and clients in FOLDER, their norms, and what looks odd.
+
+    Example: divulge transcript inspect runs/federation-001
+    """
+    from divulge.cli import inspection
+    from divulge.federation.transcript.inspect import inspect
+    from divulge.federation.transcript.reader import Transcript
+
+    found = inspect(Transcript.open(folder), bar)
+    if shape == "json":
+        click.echo(inspection.as_json(found))
+    else:
+        inspection.show(found)

@@ -1,1 +1,0 @@
-"""Compare defences: train with each on the same records, and audit all in the same way."""

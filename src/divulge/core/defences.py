@@ -1,0 +1,150 @@
+"""What travels between the clients and the server of a federation, and what may change it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float, Shaped
+
+from divulge.core.targets import Need
+from divulge.core.training import Guarantee
+
+# What may change a model's answers before anybody sees them.
+
+
+@runtime_checkable
+class AnswerDefence(Protocol):
+    """Frozen settings, and a pure function from a model's answers to those that leave it.
+
+    ``defences.defended.Defended`` puts it around a target.
+    """
+
+    name: ClassVar[str]
+    paper: ClassVar[str]
+    keeps_label: ClassVar[bool]
+    """Whether the most likely class stays. Where it does, an attack that reads labels alone sees
+    what it saw before: against such attacks this is no defence."""
+
+    def offers(self, before: Need) -> Need:
+        """What the answers still allow, of what they allowed before."""
+        ...
+
+    def change(
+        self,
+        answers: Float[np.ndarray, "records classes"],
+        x: Shaped[np.ndarray, "records *features"],
+        key: int,
+    ) -> Float[np.ndarray, "records classes"]:
+        """The answers that leave the model; the same for the same record, whenever it comes.
+
+        Args:
+            answers: probabilities, as the model gives them.
+            x: the records asked about.
+            key: what only the owner of the model knows; feeds whatever is random.
+        """
+        ...
+
+
+Update = Mapping[str, np.ndarray]
+"""What a client's training changed, by name: its weights minus the global weights it was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundContext:
+    """What the server and every client of a round know before anything is sent."""
+
+    number: int
+    participants: tuple[int, ...]
+    shapes: Mapping[str, tuple[int, ...]]
+    """Of the global weights, by name: every update has them."""
+    announced: Mapping[int, bytes] = field(default_factory=dict)
+    """What each participant announced to all the others, such as a public key."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientContext:
+    """What one client knows when it sends its update."""
+
+    round: RoundContext
+    client: int
+    rng: np.random.Generator
+    """Of this client in this round alone."""
+    weight: float = 1.0
+    """What its update counts for. Used only where the server, seeing a sum, cannot weigh it."""
+    secret: Any = field(default=None, repr=False)
+    """What it kept to itself when it announced: it never leaves the client."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What one client sends in one round."""
+
+    round: int
+    client: int
+    session: bytes
+    """Fingerprint of the round's context: tells this round from one of that number elsewhere."""
+    values: Update
+    """The update behind all client hooks; unsigned integers where it is masked."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientUpdates:
+    """A server's view of a round: the update of each client that arrived."""
+
+    by_client: Mapping[int, Update]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateSum:
+    """A server's view of a round: the weighted sum of the updates, and nothing else."""
+
+    clients: tuple[int, ...]
+    total: Update
+
+
+ServerView = ClientUpdates | UpdateSum
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateDefence:
+    """Changes updates on the wire; as it stands, nothing: a defence overrides what it changes.
+
+    Both hooks are pure functions, so that defences compose: see ``defences.compose.chain``.
+    ``defences.exchange`` takes a round through them.
+    """
+
+    name: ClassVar[str] = "none"
+    paper: ClassVar[str] = ""
+
+    @property
+    def masks(self) -> bool:
+        """Whether what leaves its client hook is masked: nothing else can follow it there."""
+        return False
+
+    def announce(self) -> tuple[Any, bytes]:
+        """Before a round: what a client keeps to itself, and what all participants get to see."""
+        return None, b""
+
+    def on_client(self, update: Update, context: ClientContext) -> Update:
+        """What the client sends in place of its update, which stays as it is.
+
+        Raises:
+            DataError: the update is empty, not of floating point, or not finite.
+        """
+        del context
+        return update
+
+    def on_server(self, view: ServerView, context: RoundContext) -> ServerView:
+        """What the server can make of what arrived.
+
+        Raises:
+            DataError: it can make nothing of it; says whose message is missing or wrong.
+        """
+        del context
+        return view
+
+    def guarantee(self, rounds: int = 1) -> Guarantee | None:
+        """What is promised to a client that sends in so many rounds; None if nothing is."""
+        del rounds
+        return None

@@ -1,0 +1,256 @@
+"""Filling in what is not known of a record, by records that the attacker owns."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int, Shaped
+
+from divulge.core import Records
+from divulge.data.known_features import Fill
+from divulge.errors import DataError
+
+NEIGHBOURS = 5
+"""Nearest records whose mean is taken where one completion is asked for."""
+
+FEWEST = 10
+"""Own records below which nothing can be learned about features."""
+
+Groups = tuple[tuple[int, ...], ...]
+Flat = Float64[np.ndarray, "records features"]
+Own = Float64[np.ndarray, "own features"]
+Mask = Bool[np.ndarray, "records features"]
+
+
+class _Asked(NamedTuple):
+    """What is to be filled in, from which own records, in how many ways."""
+
+    x: Flat
+    known: Mask
+    y: Int[np.ndarray, " records"]
+    own: Own
+    own_y: Int[np.ndarray, " own"]
+    ways: int
+
+
+def hide(records: Records, known: Bool[np.ndarray, "records *features"]) -> Records:
+    """The same records with zero where a feature is not known: no hidden value is left."""
+    return Records(np.where(known, records.x, np.zeros((), records.x.dtype)), records.y)
+
+
+def complete(
+    hidden: Records,
+    known: Bool[np.ndarray, "records *features"],
+    own: Records | None,
+    fill: Fill,
+    rng: np.random.Generator,
+    *,
+    count: int = 1,
+    one_hot: Groups = (),
+) -> tuple[Records, ...]:
+    """The records with values where none are known, in several ways.
+
+    ``zero`` and ``mean`` fill in zeros, or the mean of the own records of the record's class.
+    ``gaussian`` fills in the conditional mean, given the known features and the class, under class
+    means and one covariance of the own records (Ledoit and Wolf's); for several completions, draws
+    from that conditional distribution. ``neighbours`` fills in the mean of the 5 nearest own
+    records of the class, by known features in units of their spread; for several completions, the
+    values of one neighbour each, which are valid values of one record.
+
+    Values stay within those of the own records. In one-hot groups the largest becomes 1, unless a
+    known member of the group is 1 already.
+
+    Args:
+        hidden: what is known, as `hide` leaves it.
+        known: true where a feature is known.
+        own: records of the same population that the attacker knows whole; not for ``zero``.
+        fill: one of the above.
+        rng: for draws.
+        count: how many completions.
+        one_hot: positions, in the flat record, of columns of which exactly one is 1.
+
+    Raises:
+        DataError: there are too few own records.
+    """
+    hidden = hide(hidden, known)
+    if fill == "zero" or known.all():
+        return (hidden,) * count
+    if own is None or len(own) < FEWEST:
+        raise DataError(
+            f"expected at least {FEWEST} reference records to fill in features from, got "
+            f'{0 if own is None else len(own)}: give more, or use fill = "zero"'
+        )
+    x, mask, theirs = (_flat(part) for part in (hidden.x, known, own.x))
+    asked = _Asked(x, mask.astype(np.bool_), hidden.y, theirs, own.y, count)
+    found = _FILLS[fill](asked, rng)
+    low, high = theirs.min(axis=0), theirs.max(axis=0)
+    ways = []
+    for values in found:
+        filled = np.where(mask, x, np.clip(values, low, high))
+        valid = snapped(filled, mask.astype(np.bool_), one_hot).reshape(hidden.x.shape)
+        ways.append(Records(_like(valid, hidden.x), hidden.y))
+    return tuple(ways)
+
+
+def complete_each_other(
+    records: Records,
+    known: Bool[np.ndarray, "records *features"],
+    fill: Fill,
+    rng: np.random.Generator,
+    *,
+    count: int = 1,
+    one_hot: Groups = (),
+) -> tuple[Records, ...]:
+    """Records that the attacker knows whole, as they look with features missing.
+
+    Each half is filled in from the other: a record must not help to fill itself in.
+
+    Raises:
+        DataError: there are too few.
+    """
+    half: np.ndarray = np.isin(rng.permutation(len(records)) % 2, 0)
+    ways = [np.array(records.x) for _ in range(count)]
+    for mine in (half, ~half):
+        others = records.take(~mine)
+        some = hide(records.take(mine), known[mine])
+        found = complete(some, known[mine], others, fill, rng, count=count, one_hot=one_hot)
+        for x, seen in zip(ways, found, strict=True):
+            x[mine] = seen.x
+    return tuple(Records(x, records.y) for x in ways)
+
+
+def snapped(x: Flat, known: Mask, one_hot: Groups) -> Flat:
+    """The records with one-hot groups valid again, where something in them is not known."""
+    x = x.copy()
+    for group in one_hot:
+        values, fixed = x[:, group], known[:, group]
+        taken = np.asarray((fixed & (values > 0.5)).any(axis=1))
+        best = np.where(fixed, -np.inf, values).argmax(axis=1)
+        chosen = np.eye(len(group))[best] * ~taken[:, None]
+        x[:, group] = np.where(fixed, values, chosen)
+    return x
+
+
+def _means(asked: _Asked, rng: np.random.Generator) -> list[Flat]:
+    del rng
+    return [_class_means(asked.own, asked.own_y, asked.y)]
+
+
+def _gaussian(asked: _Asked, rng: np.random.Generator) -> list[Flat]:
+    from sklearn.covariance import ledoit_wolf
+
+    x, known, y, own, own_y, count = asked
+    centre = _class_means(own, own_y, y)
+    covariance, _ = ledoit_wolf(own - _class_means(own, own_y, own_y), assume_centered=True)
+    # features that never vary would make the system singular
+    covariance += (1e-6 * np.trace(covariance) / len(covariance) + 1e-12) * np.eye(len(covariance))
+    if count == 1:
+        drawn = np.zeros((1, *x.shape))
+    else:
+        factor = np.linalg.cholesky(covariance)
+        drawn = rng.normal(size=(count, *x.shape)) @ factor.T
+    # A draw given the known features is one without them, moved by the regression of the hidden
+    # features on what it got wrong of the known ones.
+    wrong = np.where(known, x - centre - drawn, 0.0)
+    return list(centre + drawn + _regressed(wrong, known, covariance))
+
+
+def _regressed(
+    wrong: Float64[np.ndarray, "ways records features"],
+    known: Mask,
+    covariance: Float64[np.ndarray, "features features"],
+) -> Float64[np.ndarray, "ways records features"]:
+    """What errors of known features, zero elsewhere, let expect of hidden ones.
+
+    That is Σ_hk Σ_kk⁻¹ e, which with P = Σ⁻¹ is -P_hh⁻¹ P_hk e: the smaller system is solved.
+    """
+    from scipy.linalg import cho_factor, cho_solve
+
+    regressed = np.zeros_like(wrong)
+    few = 2 * known.sum(axis=1) <= known.shape[1]
+    if few.any():
+        regressed[:, few] = _solved(covariance, wrong[:, few], known[few]) @ covariance
+    if not few.all():
+        precision = cho_solve(cho_factor(covariance), np.eye(len(covariance)))
+        from_hidden = -wrong[:, ~few] @ precision
+        regressed[:, ~few] = _solved(precision, from_hidden, ~known[~few])
+    return regressed
+
+
+def _solved(
+    matrix: Float64[np.ndarray, "features features"],
+    right: Float64[np.ndarray, "ways records features"],
+    part: Mask,
+) -> Float64[np.ndarray, "ways records features"]:
+    """Solutions of each record's part of a positive definite system, zero in the other part."""
+    from scipy.linalg.lapack import dposv
+
+    found = np.zeros_like(right)
+    for mask, rows in _alike(part):
+        at = np.flatnonzero(mask)
+        if len(at):
+            system = matrix.take(at, axis=0).take(at, axis=1)
+            wanted = right[:, rows][:, :, at]
+            # as SciPy's cho_solve does it, whose checks take longer than so small a system
+            _, solved, failed = dposv(system.T, wanted.reshape(-1, len(at)).T, overwrite_a=True)
+            if failed:
+                raise np.linalg.LinAlgError("expected a positive definite covariance, got another")
+            found[:, rows[:, None], at] = solved.T.reshape(wanted.shape)
+    return found
+
+
+def _alike(known: Mask) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Each mask, and the records that have it."""
+    masks, which = np.unique(known, axis=0, return_inverse=True)
+    order, ends = np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))
+    return zip(masks, np.split(order, ends[:-1]), strict=True)
+
+
+def _neighbours(asked: _Asked, rng: np.random.Generator) -> list[Flat]:
+    del rng
+    x, known, y, own, own_y, count = asked
+    spread = own.std(axis=0)
+    scale = np.where(spread > 0, spread, 1.0)
+    near, here = own / scale, np.where(known, x / scale, 0.0)
+    wanted = min(len(own), NEIGHBOURS if count == 1 else count)
+    nearest = np.empty((len(x), wanted), np.int64)
+    for label in np.unique(y):
+        rows, mine = np.flatnonzero(y == label), np.flatnonzero(own_y == label)
+        # a class with too few own records takes the rest from others
+        theirs = mine if len(mine) >= wanted else np.arange(len(own))
+        # Σ over known features of (x - own)², less what is the same for all own records
+        distance = known[rows] @ (near[theirs] ** 2).T - 2 * here[rows] @ near[theirs].T
+        distance += np.where(own_y[theirs] == label, 0.0, 1 + np.ptp(distance))
+        nearest[rows] = theirs[np.argsort(distance, axis=1, kind="stable")[:, :wanted]]
+    if count == 1:
+        return [own[nearest].mean(axis=1)]
+    return [own[nearest[:, k % wanted]] for k in range(count)]
+
+
+_FILLS: dict[str, Callable[[_Asked, np.random.Generator], list[np.ndarray]]] = {
+    "mean": _means,
+    "gaussian": _gaussian,
+    "neighbours": _neighbours,
+}
+
+
+def _class_means(
+    own: Own, own_y: Int[np.ndarray, " own"], of: Int[np.ndarray, " records"]
+) -> Float64[np.ndarray, "records features"]:
+    """The mean of each label's class, looked up; that of all where the class is absent."""
+    means = np.tile(own.mean(axis=0), (max(int(own_y.max()), int(of.max(initial=0))) + 1, 1))
+    for label in np.unique(own_y):
+        means[label] = own[own_y == label].mean(axis=0)
+    looked_up: np.ndarray = means[of]
+    return looked_up
+
+
+def _flat(x: Shaped[np.ndarray, "records *features"]) -> Float64[np.ndarray, "records features"]:
+    return np.asarray(x.reshape(len(x), -1), dtype=np.float64)
+
+
+def _like(
+    x: Shaped[np.ndarray, "records *features"], like: Shaped[np.ndarray, "records *features"]
+) -> Shaped[np.ndarray, "records *features"]:
+    """The values in the other array's type, rounded where that knows whole numbers alone."""
+    return (x if like.dtype.kind == "f" else np.rint(x)).astype(like.dtype)

@@ -1,0 +1,154 @@
+"""Which features of a record are known: masks that are true where a feature is."""
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal, get_args
+
+import numpy as np
+from jaxtyping import Bool
+
+from divulge.errors import DataError, SpecError, did_you_mean
+
+Pattern = Literal["random", "block", "rows"]
+Fill = Literal["gaussian", "neighbours", "mean", "zero"]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What an attacker knows of each candidate, and how it fills in the rest.
+
+    Args:
+        columns: names of known columns, or patterns such as ``"job=*"``. Either these, or
+            ``share``.
+        share: how much of each candidate is known, from 0 to 1.
+        pattern: where the known share lies. ``random``: features of each record by itself;
+            ``block``: all but a rectangle of the image, or a run of the flat record, somewhere in
+            each record; ``rows``: the first rows of the image, or first features.
+        fill: how the rest is filled in, by the attacker's own reference records: see
+            `divulge.data.imputation.complete`.
+        completions: in how many ways each candidate is filled in and asked about.
+        one_hot: groups of columns of which exactly one is 1, each a pattern such as ``"job=*"``.
+
+    Raises:
+        SpecError: there is no such pattern or fill, or a number makes no sense.
+    """
+
+    columns: tuple[str, ...] = ()
+    share: float | None = None
+    pattern: Pattern = "random"
+    fill: Fill = "gaussian"
+    completions: int = 1
+    one_hot: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if bool(self.columns) == (self.share is not None):
+            raise SpecError(
+                f"expected columns or a share of known features, got columns={self.columns} and "
+                f"share={self.share}: say one of them"
+            )
+        if self.share is not None and not 0 <= self.share <= 1:
+            raise SpecError(f"expected a known share from 0 to 1, got {self.share}: correct it")
+        for what, word, kind in (("pattern", self.pattern, Pattern), ("fill", self.fill, Fill)):
+            if word not in get_args(kind):
+                hint = did_you_mean(word, get_args(kind))
+                raise SpecError(f"expected a known {what}, got {word!r}: {hint}")
+        if self.completions < 1:
+            raise SpecError(f"expected completions from 1, got {self.completions}: raise it")
+        if self.completions > 1 and self.fill in ("mean", "zero"):
+            raise SpecError(
+                f"expected one completion with fill={self.fill!r}, which knows one way, got "
+                f'{self.completions}: use "gaussian" or "neighbours"'
+            )
+
+    def mask(
+        self, shape: tuple[int, ...], names: tuple[str, ...], rng: np.random.Generator
+    ) -> Bool[np.ndarray, "records *features"]:
+        """True where a feature is known.
+
+        Args:
+            shape: of the records' features, all records included.
+            names: of the columns; none where they have no names.
+            rng: draws what differs from record to record.
+
+        Raises:
+            DataError: there are no such columns.
+        """
+        if self.columns:
+            found = [column for one in self.columns for column in matching(one, names)]
+            return only_columns(shape, found)
+        assert self.share is not None
+        hide = {"random": random_features, "block": block, "rows": rows}[self.pattern]
+        return hide(shape, 1 - self.share, rng)
+
+    def groups(self, names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+        """The positions of the columns in each one-hot group.
+
+        Raises:
+            DataError: there are no such columns.
+        """
+        return tuple(matching(pattern, names) for pattern in self.one_hot)
+
+
+def matching(pattern: str, names: tuple[str, ...]) -> tuple[int, ...]:
+    """Positions of the columns that a name or pattern means; a number counts columns from 0.
+
+    Examples:
+        >>> matching("job=*", ("age", "job=cook", "job=smith"))
+        (1, 2)
+
+    Raises:
+        DataError: there are none.
+    """
+    found = tuple(k for k, name in enumerate(names) if fnmatchcase(name, pattern))
+    if not found:
+        hint = did_you_mean(pattern, names) if names else "these records have no names of columns"
+        raise DataError(f"expected the name of a column, got {pattern!r}: {hint}")
+    return found
+
+
+def only_columns(
+    shape: tuple[int, ...], positions: list[int]
+) -> Bool[np.ndarray, "records *features"]:
+    """The same columns of every record."""
+    known = np.zeros(shape[1:], np.bool_)
+    known.reshape(-1)[positions] = True
+    return np.broadcast_to(known, shape)
+
+
+def random_features(
+    shape: tuple[int, ...], missing: float, rng: np.random.Generator
+) -> Bool[np.ndarray, "records *features"]:
+    """All but a share of the features, drawn for each record by itself."""
+    count = int(np.prod(shape[1:]))
+    places = np.argsort(rng.random((shape[0], count)), axis=1)
+    known: np.ndarray = places >= round(missing * count)
+    return known.reshape(shape)
+
+
+def block(
+    shape: tuple[int, ...], missing: float, rng: np.random.Generator
+) -> Bool[np.ndarray, "records *features"]:
+    """All but a rectangle of each image, somewhere; of flat records, all but a run of features.
+
+    The rectangle has the image's proportions, up to rounding of its sides.
+    """
+    sides = shape[-2:] if len(shape) > 2 else shape[-1:]
+    known = np.ones(shape, np.bool_)
+    lengths = [round(side * missing ** (1 / len(sides))) for side in sides]
+    for one in known:
+        starts = [rng.integers(side - n + 1) for side, n in zip(sides, lengths, strict=True)]
+        hidden = (slice(s, s + n) for s, n in zip(starts, lengths, strict=True))
+        one[(..., *hidden)] = False
+    return known
+
+
+def rows(
+    shape: tuple[int, ...], missing: float, rng: np.random.Generator
+) -> Bool[np.ndarray, "records *features"]:
+    """The first rows of every image; of flat records, the first features."""
+    del rng
+    axis = -2 if len(shape) > 2 else -1
+    known = np.ones(shape, np.bool_)
+    first = shape[axis] - round(missing * shape[axis])
+    np.moveaxis(known, axis, 0)[first:] = False
+    return known

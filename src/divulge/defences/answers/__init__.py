@@ -1,0 +1,1 @@
+"""Defences that change a model's predictions."""

@@ -1,0 +1,77 @@
+"""Noise on answers that keeps the label."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float, Shaped
+
+from divulge.core import Need
+from divulge.errors import SpecError
+from divulge.targets.cache import row_keys
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerNoise:
+    """Noise like MemGuard's: no defence against attacks that read labels alone.
+
+    Each answer is moved towards a random distribution with the same most likely class, by an L1
+    distance of ``distortion`` at most. As in MemGuard the label stays, the distortion is bounded,
+    and a record gets the same noise whenever it comes, so that asking again averages nothing away.
+    Unlike there the noise is random: it is not crafted against an attack's classifier, of which a
+    defender would have to train one first.
+
+    Args:
+        distortion: L1 distance between an answer and what leaves the model, above 0; from 2 on the
+            noise alone is left.
+
+    Raises:
+        SpecError: there is none.
+
+    References:
+        Jia, Salem, Backes, Zhang and Gong (2019), MemGuard: defending against black-box membership
+        inference attacks via adversarial examples, sections 3.2 and 4.3.
+    """
+
+    distortion: float = 0.5
+
+    name: ClassVar[str] = "answer-noise"
+    paper: ClassVar[str] = "after Jia et al. 2019"
+    keeps_label: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not 0 < self.distortion <= 2:
+            raise SpecError(
+                f"expected distortion above 0 and up to 2, got {self.distortion}: no two "
+                "distributions are farther apart"
+            )
+
+    def offers(self, before: Need) -> Need:
+        """As before."""
+        return before
+
+    def change(
+        self,
+        answers: Float[np.ndarray, "records classes"],
+        x: Shaped[np.ndarray, "records *features"],
+        key: int,
+    ) -> Float[np.ndarray, "records classes"]:
+        """See `divulge.core.AnswerDefence.change`."""
+        rows, classes = answers.shape
+        noise = np.array([_distribution(row, classes) for row in row_keys(x, str(key).encode())])
+        noise = noise.reshape(rows, classes)
+        every, label, largest = np.arange(rows), answers.argmax(axis=1), noise.argmax(axis=1)
+        # the largest share changes places with the label's
+        noise[every, largest], noise[every, label] = (
+            noise[every, label],
+            noise[every, largest],
+        )
+        distance = np.abs(noise - answers).sum(axis=1, keepdims=True)
+        share = np.minimum(1.0, self.distortion / np.maximum(distance, 1e-300))
+        return np.asarray(answers + share * (noise - answers))
+
+
+def _distribution(key: bytes, classes: int) -> Float[np.ndarray, " classes"]:
+    """Drawn evenly from all distributions (Dirichlet with ones), by the record's own numbers."""
+    rng = np.random.default_rng(int.from_bytes(key, "little"))
+    return np.asarray(rng.dirichlet(np.ones(classes)))

@@ -1,0 +1,107 @@
+"""Short name to class: the only registry. An attack or a defence is its file and one line here."""
+
+from typing import Any
+
+from divulge._util.registry import build, find_class
+from divulge.core import AnswerDefence, Trainer, UpdateDefence
+
+UPDATE_DEFENCES = {
+    "none": "divulge.core:UpdateDefence",
+    "local-noise": "divulge.defences.updates.local_dp:LocalNoise",
+    "secure-sum": "divulge.defences.updates.secure_aggregation:SecureSum",
+    "top-k": "divulge.defences.updates.compression:TopK",
+    "sign": "divulge.defences.updates.compression:Sign",
+}
+
+
+TRAINED_DEFENCES = {
+    "early-stopping": "divulge.defences.training.early_stopping:EarlyStopping",
+    "regularise": "divulge.defences.training.regularise:Regularise",
+    "label-smoothing": "divulge.defences.training.label_smoothing:LabelSmoothing",
+    "relaxloss": "divulge.defences.training.relaxloss:RelaxLoss",
+    "adversarial-regularisation": "divulge.defences.training.adversarial:AdversarialRegularisation",
+    "selena": "divulge.defences.training.selena:SELENA",
+    "dap": "divulge.defences.training.dap.trainer:DAP",
+    "dp-sgd": "divulge.defences.training.dp_sgd.trainer:DPSGD",
+}
+"""Trainers whose models give away less: each takes the recipe of an undefended one first."""
+
+
+ANSWER_DEFENCES = {
+    "rounding": "divulge.defences.answers.coarse:Rounding",
+    "top-1": "divulge.defences.answers.coarse:TopOne",
+    "temperature": "divulge.defences.answers.temperature:Temperature",
+    "answer-noise": "divulge.defences.answers.noise:AnswerNoise",
+}
+"""What changes a model's answers before anybody sees them."""
+
+
+def defence_class(name: str) -> Any:
+    """The class of an update defence.
+
+    Raises:
+        SpecError: no update defence has this name.
+    """
+    return find_class(UPDATE_DEFENCES, "an update defence", name)
+
+
+def trained_defence_class(name: str) -> Any:
+    """The class of a defence that is trained in.
+
+    Raises:
+        SpecError: no such defence has this name.
+    """
+    return find_class(TRAINED_DEFENCES, "a defence that is trained in", name)
+
+
+def answer_defence_class(name: str) -> Any:
+    """The class of an answer defence.
+
+    Raises:
+        SpecError: no answer defence has this name.
+    """
+    return find_class(ANSWER_DEFENCES, "an answer defence", name)
+
+
+def update_defence(name: str, **settings: Any) -> UpdateDefence:
+    """An update defence with these settings.
+
+    Examples:
+        >>> update_defence("top-k", share=0.5)
+        TopK(share=0.5)
+
+    Raises:
+        SpecError: no update defence has this name, or it has no such setting, or not with such a
+            value, or lacks one that has no default.
+    """
+    built: UpdateDefence = build(defence_class(name), name, settings)
+    return built
+
+
+def trained_defence(name: str, recipe: Any, **settings: Any) -> Trainer:
+    """A trainer of defended models with these settings.
+
+    Args:
+        name: of the defence.
+        recipe: the `divulge.training.Recipe` of an undefended model.
+        settings: of the defence.
+
+    Raises:
+        SpecError: see `update_defence`.
+    """
+    built: Trainer = build(trained_defence_class(name), name, settings, recipe=recipe)
+    return built
+
+
+def answer_defence(name: str, **settings: Any) -> AnswerDefence:
+    """An answer defence with these settings.
+
+    Examples:
+        >>> answer_defence("rounding", digits=2)
+        Rounding(digits=2)
+
+    Raises:
+        SpecError: see `update_defence`.
+    """
+    built: AnswerDefence = build(answer_defence_class(name), name, settings)
+    return built

@@ -1,0 +1,105 @@
+"""What the defences that change a model's training have in common."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Bool
+from torch import nn
+
+from divulge.core import Records, Target
+from divulge.errors import SpecError
+from divulge.targets.torch import TorchTarget
+from divulge.training.engine.loop import Job, assigned
+from divulge.training.fleet import Fleet, Way
+from divulge.training.recipe import Recipe
+
+_HOW = {"identity": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A trainer of defended models: a recipe, changed.
+
+    Args:
+        recipe: how an undefended model would be trained.
+        way: how models are trained, as for `divulge.training.Fleet`.
+        workers: processes or threads.
+        device: where models are trained, as PyTorch names it.
+    """
+
+    recipe: Recipe
+    way: Way = field(default="auto", kw_only=True, metadata=_HOW)
+    workers: int | None = field(default=None, kw_only=True, metadata=_HOW)
+    device: str = field(default="cpu", kw_only=True, metadata=_HOW)
+
+    name: ClassVar[str]
+    paper: ClassVar[str]
+
+    def defended(self) -> Recipe:
+        """How a defended model is trained."""
+        raise NotImplementedError
+
+    def networks(
+        self,
+        pool: Records,
+        subsets: Bool[np.ndarray, "models records"],
+        seeds: Sequence[int],
+        start: Mapping[str, torch.Tensor] | None = None,
+    ) -> Iterator[nn.Module]:
+        """One defended network a row of ``subsets``, in order, as soon as it is there.
+
+        Args:
+            pool: the records to draw from.
+            subsets: which of them each network is trained on.
+            seeds: one a network, for its own randomness.
+            start: a state dictionary from which every network starts.
+
+        Raises:
+            DataError: a subset is empty, or too small for this defence.
+            TargetError: the recipe makes no network, or one that could not be trained or defended.
+        """
+        yield from self._networks(pool, assigned(subsets, seeds, start))
+
+    def _networks(self, pool: Records, jobs: Sequence[Job]) -> Iterator[nn.Module]:
+        """As one fleet; defences that prepare something for each model have their own."""
+        return self.fleet(self.defended()).trained(pool, jobs)
+
+    def many(
+        self,
+        pool: Records,
+        subsets: Bool[np.ndarray, "models records"],
+        seeds: Sequence[int],
+    ) -> Iterator[Target]:
+        """`networks` as targets.
+
+        Raises:
+            DataError: a subset is empty, or too small for this defence.
+            TargetError: the recipe makes no network, or one that could not be trained or defended.
+        """
+        for module in self.networks(pool, subsets, seeds):
+            yield TorchTarget(module, "logits")
+
+    def check_held_out(self) -> None:
+        """Refuse a recipe that holds no records out, for defences that learn from some.
+
+        Raises:
+            SpecError: it holds none out.
+        """
+        if self.recipe.selects is None:
+            raise SpecError(
+                f"expected a recipe that holds records out for {self.name}, got one that holds "
+                'none: set select, as in select="accuracy", and held_out'
+            )
+
+    def fleet(self, recipe: Recipe) -> Fleet:
+        """What trains models by this recipe here."""
+        return Fleet(recipe, self.way, self.workers, self.device)
+
+    def alone(self, recipe: Recipe, pool: Records, job: Job) -> nn.Module:
+        """One model by a recipe of its own, in this process."""
+        fleet = Fleet(recipe, "one-by-one", self.workers or 1, self.device)
+        (module,) = fleet.trained(pool, [job])
+        return module

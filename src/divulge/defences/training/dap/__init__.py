@@ -1,0 +1,1 @@
+"""DAP: training against a frozen membership discriminator."""

@@ -1,0 +1,151 @@
+"""DAP, discriminative adversarial privacy: a model that learns to mislead a frozen attacker."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, NamedTuple, get_args
+
+import numpy as np
+from torch import nn
+
+from divulge._util.random import stream
+from divulge.core import Records
+from divulge.defences.training.base import Trained
+from divulge.defences.training.dap import discriminator as discriminators
+from divulge.defences.training.dap.discriminator import Discriminator, Samples
+from divulge.defences.training.dap.loss import Misleading
+from divulge.errors import SpecError
+from divulge.training.engine.loop import Job
+from divulge.training.engine.tensors import Arrays
+from divulge.training.recipe import Recipe, Rows
+from divulge.training.selection import merit
+
+Kind = Literal["trained", "random"]
+
+
+@dataclass(frozen=True, slots=True)
+class DAP(Trained):
+    """Trains against a discriminator that learned from shadow models whose records are members.
+
+    Each model gets its own: ``shadows`` models are trained on random halves of public records, for
+    all epochs and without any defence. What they say of these, of records that they classify
+    wrongly alone unless told otherwise, teaches the discriminator D, which is then frozen. Then the
+    model is trained once for each r, and the one of the highest AOP(2) on its records held out is
+    taken (`divulge.training.selection.merit`).
+
+    The paper's equations, and how they are read here. C(x) are the model's probabilities, and
+    D(C(x), y) is the chance that D gives to "was trained on", by probabilities, label y and loss.
+
+    * Eq. 2, min over C and max over D of E[log C(x)] + β E[log(1 - D(C(x), y))], cannot be meant
+      with these signs: C would make its own likelihood small. Read as: every step goes down
+      E[-log C(x)_y] + β E[-log(1 - D(C(x), y))]. The batch is of members, so the second term pulls
+      D's answer about them towards "was not"; D is frozen, so nobody maximises. The released code
+      also pulls records of the validation set towards "was".
+    * The expectation of the first term is over the batch. That of the second is over the records of
+      the batch that the model classifies wrongly just then; there is none if it has none.
+    * The first term changes all weights, the second the last fully connected layer alone: what
+      enters that layer is a constant to it. Both go into one step of the optimiser, where the text
+      may be read as two.
+    * Eq. 3: before each epoch but the first, β is r times E[-log C(x)_y] / E[-log(1 - D)], both
+      over the records held out as the model stands then, the second over those that it classifies
+      wrongly (with none of them β stays). In the first epoch β is 1, whatever r is.
+
+    Args:
+        r: how much the discriminator counts; each is tried. The paper tries 41, from 0 to 1.
+        shadows: how many models the discriminator learns from, K in the paper.
+        samples: ``misclassified``, as the paper's text has it, or ``all``, as its released code.
+        discriminator: ``trained``; or ``random``, one that learned nothing, as a control: if the
+            defence works as well with it, it is not the discriminator that works.
+        public: the records of the shadows. By default those held out for the model, which is DAP_v
+            in the paper. Its DAP_t takes the test set, which is then no test any more.
+
+    References:
+        Lomurno et al. (2023), Discriminative adversarial privacy: balancing accuracy and membership
+        privacy in neural networks, section 3, eqs. 2 and 3.
+
+    Raises:
+        SpecError: a setting makes no sense, or the recipe holds no records out.
+    """
+
+    r: tuple[float, ...] = (0.1, 0.25, 0.5)
+    shadows: int = 10
+    samples: Samples = "misclassified"
+    discriminator: Kind = "trained"
+    public: Records | None = None
+
+    name: ClassVar[str] = "dap"
+    paper: ClassVar[str] = "Lomurno et al. 2023"
+
+    def __post_init__(self) -> None:
+        self.check_held_out()
+        if not self.r or min(self.r) < 0:
+            raise SpecError(f"expected r from 0, one or more of them, got {self.r}")
+        if self.shadows < 1:
+            raise SpecError(f"expected shadows from 1, got {self.shadows}: the paper has 10")
+        for setting, known in (("samples", Samples), ("discriminator", Kind)):
+            if getattr(self, setting) not in get_args(known):
+                raise SpecError(
+                    f"expected {setting} to be one of {', '.join(get_args(known))}, "
+                    f"got {getattr(self, setting)!r}"
+                )
+
+    def _networks(self, pool: Records, jobs: Sequence[Job]) -> Iterator[nn.Module]:
+        for job in jobs:
+            yield self.protected(pool, job).module
+
+    def protected(self, pool: Records, job: Job) -> "Protected":
+        """One protected network, and how it was trained in the end.
+
+        Raises:
+            DataError: shadows classify too few records wrongly.
+            TargetError: the recipe makes no network, or one that could not be trained, or that does
+                not end in a linear layer.
+        """
+        return self.chosen(self.taught(pool, job.rows, job.seed), pool, job)
+
+    def chosen(self, found: Discriminator, pool: Records, job: Job) -> "Protected":
+        """The best by r against this discriminator, and how it was trained.
+
+        Raises:
+            TargetError: see `protected`.
+        """
+        tried = [self._tried(self.against(found, r), pool, job) for r in self.r]
+        if len(tried) == 1:
+            return tried[0]
+        data = Arrays.prepare(pool, tried[0].module).tensors(self.device)
+        parts = self.recipe.parts(job.rows, job.seed)
+        return max(tried, key=lambda one: merit("aop", one.module, data, *parts))
+
+    def taught(self, pool: Records, rows: Rows, seed: int) -> Discriminator:
+        """The frozen discriminator of one model.
+
+        Raises:
+            DataError: shadows classify too few records wrongly.
+        """
+        held_out = self.recipe.parts(rows, seed)[1]
+        public = pool.take(held_out) if self.public is None else self.public
+        drawn = stream(seed, "halves of the public records")
+        half = len(public) // 2
+        halves = np.stack([drawn.permutation(len(public)) < half for _ in range(self.shadows)])
+        seeds = stream(seed, "shadows").integers(2**31, size=self.shadows).tolist()
+        plain = replace(self.recipe, select=None, patience=None, loss=None)
+        shadows = list(self.fleet(plain).networks(public, halves, seeds))
+        found = discriminators.taught(shadows, halves, public, self.samples)
+        make = (
+            discriminators.trained if self.discriminator == "trained" else discriminators.untrained
+        )
+        return make(found, seed)
+
+    def against(self, discriminator: Discriminator, r: float) -> Recipe:
+        """How a model is trained against this discriminator."""
+        return replace(self.recipe, loss=Misleading(discriminator, r, self.samples))
+
+    def _tried(self, recipe: Recipe, pool: Records, job: Job) -> "Protected":
+        return Protected(self.alone(recipe, pool, job), recipe)
+
+
+class Protected(NamedTuple):
+    """A model that was trained against a discriminator."""
+
+    module: nn.Module
+    recipe: Recipe
+    """With the discriminator, and the r that was chosen."""

@@ -1,0 +1,1 @@
+"""DP-SGD: clipped and noisy steps, and what they promise."""

@@ -1,0 +1,200 @@
+"""One network trained by DP-SGD: Poisson batches, clipped gradients and noise, by Opacus."""
+
+import copy
+import pickle
+import warnings
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from divulge._util.random import stream
+from divulge.errors import MissingExtra, SpecError
+from divulge.training.engine.loop import Job, seeded, started, threads
+from divulge.training.engine.networks import as_arrays, as_tensors, restore, state
+from divulge.training.engine.tensors import Arrays
+from divulge.training.recipe import Recipe
+from divulge.training.selection import Best
+
+Clipping = Literal["per-record", "ghost"]
+
+
+class Plan(NamedTuple):
+    """What the settings mean for a number of records."""
+
+    size: int
+    """Of a batch, on average."""
+    rate: float
+    steps: int
+    noise: float
+    """In multiples of the clipping norm."""
+    max_grad_norm: float
+    clipping: Clipping
+
+
+class _Step:
+    """Opacus' module, optimiser and loss around one network, as one function of a batch."""
+
+    def __init__(
+        self, recipe: Recipe, plan: Plan, module: nn.Module, noise: torch.Generator
+    ) -> None:
+        from opacus import grad_sample, optimizers
+        from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
+
+        inner = recipe.over([p for p in module.parameters() if p.requires_grad])
+        settings = {
+            "noise_multiplier": plan.noise,
+            "max_grad_norm": plan.max_grad_norm,
+            "expected_batch_size": plan.size,  # what came by chance would be another sensitivity
+            "generator": noise,
+        }
+        self._loss = nn.CrossEntropyLoss()
+        if plan.clipping == "ghost":
+            self._module = grad_sample.GradSampleModuleFastGradientClipping(
+                module, max_grad_norm=plan.max_grad_norm
+            )
+            self._optimiser = optimizers.DPOptimizerFastGradientClipping(inner, **settings)
+            self._loss = DPLossFastGradientClipping(self._module, self._optimiser, self._loss)
+        else:
+            self._module = grad_sample.GradSampleModule(module)
+            self._optimiser = optimizers.DPOptimizer(inner, **settings)
+
+    def __call__(self, rate: float, x: torch.Tensor, y: torch.Tensor) -> None:
+        for group in self._optimiser.param_groups:
+            group["lr"] = rate
+        self._optimiser.zero_grad()
+        if len(x):
+            self._loss(self._module(x), y).backward()
+        else:  # nobody's gradient, but the noise of every step
+            for p in self._optimiser.params:
+                p.grad_sample, p.grad = p.new_zeros((0, *p.shape)), torch.zeros_like(p)
+        self._optimiser.step()
+
+
+def train(recipe: Recipe, plan: Plan, data: Arrays, job: Job) -> nn.Module:
+    """One model, in evaluation mode. The random numbers of the caller are left alone."""
+    fit, held_out = recipe.parts(job.rows, job.seed)
+    x, y = (torch.from_numpy(array[fit]) for array in (data.x, data.y))
+    coins, noise = (_generator(job.seed, name) for name in ("poisson batches", "noise"))
+    with seeded(job.seed, torch.device("cpu")), warnings.catch_warnings():
+        # the first layer's input needs no gradient; its parameters get theirs all the same
+        warnings.filterwarnings("ignore", "Full backward hook is firing", UserWarning)
+        module = started(recipe, job).train()
+        step = _Step(recipe, plan, module, noise)
+        best = Best(recipe, data.tensors("cpu"), fit, held_out) if recipe.selects else None
+        for k in range(plan.steps):
+            # in double precision, as the accountant's rate is
+            batch = torch.rand(len(x), generator=coins, dtype=torch.float64) < plan.rate
+            step(recipe.rate(k / plan.steps), x[batch], y[batch])
+            if best and _epoch_ends(k, plan) and not best.hopeful(module):
+                break
+            module.train()
+    return restore(module, best.state) if best else module.eval()
+
+
+def _epoch_ends(step: int, plan: Plan) -> bool:
+    """Whether as many records as there are, on average, were seen since the last time."""
+    return int((step + 1) * plan.rate) > int(step * plan.rate) or step + 1 == plan.steps
+
+
+def train_there(
+    sent: bytes, plan: Plan, data: Arrays, job: Job, start: dict[str, np.ndarray] | None
+) -> dict[str, np.ndarray]:
+    """One model, in a process of its own: what training made of its state."""
+    recipe: Recipe = pickle.loads(sent)  # noqa: S301 (what this program has just packed)
+    with threads(1):  # the same bits whatever the number of cores
+        begun = job if start is None else job._replace(start=as_tensors(start))
+        return as_arrays(state(train(recipe, plan, data, begun)))
+
+
+def _generator(seed: int, name: str) -> torch.Generator:
+    return torch.Generator().manual_seed(int(stream(seed, name).integers(2**63)))
+
+
+# Networks that treat each record by itself, as bounding its part in training demands.
+
+
+def layer_norm(module: nn.Module) -> nn.Module:
+    """A copy of the network with layer normalisation in place of batch normalisation.
+
+    Each batch normalisation of C channels becomes ``GroupNorm(1, C)``: layer normalisation over the
+    channels and positions of one record, with the same ε and, for each channel, the same scale and
+    shift. The running statistics are dropped. The networks are not the same function: convert
+    before training, not after.
+
+    Batch normalisation makes a record's answer depend on the others of its batch, so no single
+    record's gradient can be bounded, and its running statistics are published without noise.
+
+    References:
+        Ba, Kiros and Hinton (2016), Layer normalization, eqs. 3-4; Wu and He (2018), Group
+        normalization, section 3.1: layer normalisation is group normalisation with one group.
+
+    Examples:
+        >>> norm = layer_norm(nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)))[1]
+        >>> type(norm).__name__, norm.num_groups
+        ('GroupNorm', 1)
+    """
+    return _converted(copy.deepcopy(module))
+
+
+def check_network(network: nn.Module, x: torch.Tensor) -> None:
+    """Refuse a network in which a record's gradient is not its own.
+
+    Args:
+        network: untrained.
+        x: a few records. Where they are whole numbers, as words are, only layers are looked at.
+
+    Raises:
+        SpecError: a layer, or the network, lets the records of a batch depend on each other.
+        MissingExtra: Opacus is not installed.
+    """
+    try:
+        from opacus.validators import ModuleValidator
+    except ImportError as error:
+        raise MissingExtra("opacus", "dp") from error
+    for name, layer in network.named_modules():
+        if isinstance(layer, _BatchNorm):
+            raise SpecError(
+                f"expected no batch normalisation, got layer {name!r} ({type(layer).__name__}), "
+                "through which each record depends on its batch: convert the network with "
+                "divulge.defences.training.dp_sgd.loop.layer_norm, or with "
+                "opacus.validators.ModuleValidator.fix"
+            )
+    errors = ModuleValidator.validate(network.train(), strict=False)
+    if errors:
+        raise SpecError(
+            f"expected layers that Opacus can train, got: {errors[0]}: see "
+            "opacus.validators.ModuleValidator.fix"
+        )
+    if x.is_floating_point() and _mixes(network, x):
+        raise SpecError(
+            "expected a network that treats each record by itself, but what it says of one depends "
+            "on the others of its batch: no noise bounds what such a network gives away"
+        )
+
+
+def _mixes(network: nn.Module, x: torch.Tensor) -> bool:
+    """Whether another record reaches the logits of the first."""
+    x = x.clone().requires_grad_()
+    with torch.random.fork_rng([]):  # dropout draws
+        logits = network(x)[0]
+    uneven = torch.linspace(1, 2, logits.numel(), dtype=logits.dtype)  # a softmax's sum is constant
+    (reach,) = torch.autograd.grad((uneven * logits.flatten()).sum(), x)
+    return bool(reach[1:].any())
+
+
+def _converted(module: nn.Module) -> nn.Module:
+    if isinstance(module, _BatchNorm):
+        return _alike(module)
+    for name, child in module.named_children():
+        setattr(module, name, _converted(child))
+    return module
+
+
+def _alike(norm: _BatchNorm) -> nn.GroupNorm:
+    new = nn.GroupNorm(1, norm.num_features, norm.eps, norm.affine)
+    if norm.affine:
+        new.weight, new.bias = norm.weight, norm.bias
+    return new.train(norm.training)

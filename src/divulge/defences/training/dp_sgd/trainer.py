@@ -1,0 +1,238 @@
+"""DP-SGD: training that promises, with a number, how little one record changes."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Bool
+from torch import nn
+
+from divulge.core import Guarantee, Records, Target
+from divulge.defences.training.dp_sgd.accounting import epsilon_of, noise_for
+from divulge.defences.training.dp_sgd.loop import Clipping, Plan, check_network, train_there
+from divulge.errors import SpecError, did_you_mean
+from divulge.targets.batching import guarded
+from divulge.targets.torch import TorchTarget
+from divulge.training.engine.loop import Job, assigned, fresh
+from divulge.training.engine.networks import as_arrays, as_tensors, restore
+from divulge.training.engine.processes import on_disk, packed
+from divulge.training.engine.tensors import Arrays, in_precision
+from divulge.training.recipe import Recipe
+
+_REMEDY = (
+    "make one network by hand, wrap it in opacus.GradSampleModule, and put a few records to it"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DPSGD:
+    """Differentially private SGD (Abadi et al. 2016, algorithm 1) by Opacus, on the CPU.
+
+    Every record enters every batch by a coin of its own with probability batch_size / n (Poisson
+    sampling, which the accountant assumes), so batches differ in size and may be empty. Each
+    record's gradient is cut down to the norm ``max_grad_norm``; their sum gets Gaussian noise of
+    standard deviation ``noise_multiplier * max_grad_norm``, and is divided by the *expected* batch
+    size. What the recipe's optimiser makes of that (momentum, Adam, weight decay) costs no privacy.
+
+    The guarantee is for *adding or removing one record*; exchanging one for another is worth 2 ε.
+    It covers one trained model, or a client's part in a federation, not the choice of settings by
+    trying many on the same records. The noise comes from PyTorch's pseudo-random generator and can
+    be reproduced from the seed: right for an audit, but not cryptographically random, as a
+    published model should have it.
+
+    With a recipe that selects an epoch or stops early nothing is promised: the choice looks at
+    losses of records held out, and by AOP at those of members, without any noise.
+
+    Args:
+        recipe: network, optimiser, learning rate, schedule, epochs (how often each record is
+            seen, on average) and batch size (on average).
+        delta: δ of the guarantee; well below one over the number of records.
+        noise_multiplier: how much noise; or
+        epsilon: how much ε may be spent, from which the noise follows for each number of records.
+        max_grad_norm: the norm that a record's gradient is clipped to.
+        clipping: ``ghost`` takes the norms of the records' gradients alone where Opacus can, and a
+            second backward pass; ``per-record`` keeps every gradient. The results are the same, but
+            the second way costs far more memory and time; layers that share weights need it.
+        rounds: with ``epsilon``: how many trainings on the same records it is spent on together:
+            as many as a federation has rounds whose clients train in this way.
+        jobs: processes; -1 is one a core. They change nothing but the time.
+
+    References:
+        Abadi et al. (2016), Deep learning with differential privacy; Li, Tramèr, Liang and
+        Hashimoto (2022), Large language models can be strong differentially private learners.
+
+    Raises:
+        SpecError: a setting makes no sense, or not exactly one of noise and ε is given.
+    """
+
+    recipe: Recipe
+    delta: float
+    noise_multiplier: float | None = None
+    epsilon: float | None = None
+    max_grad_norm: float = 1.0
+    clipping: Clipping = "ghost"
+    rounds: int = 1
+    jobs: int = field(default=-1, metadata={"identity": False})
+
+    name: ClassVar[str] = "dp-sgd"
+    paper: ClassVar[str] = "Abadi et al. 2016"
+
+    def __post_init__(self) -> None:
+        if self.recipe.loss is not None:
+            raise SpecError(
+                f"expected a recipe with the cross-entropy, got {self.recipe.loss!r}: leave loss "
+                "out, since one that mixes records of a batch would break the promise"
+            )
+        if (self.noise_multiplier is None) == (self.epsilon is None):
+            raise SpecError(
+                "expected either noise_multiplier or epsilon, got "
+                f"{'neither' if self.epsilon is None else 'both'}: one follows from the other"
+            )
+        if not 0 < self.delta < 1:
+            raise SpecError(
+                f"expected delta above 0 and below 1, got {self.delta}: take far less than one "
+                "over the number of records"
+            )
+        for name in ("noise_multiplier", "epsilon", "max_grad_norm"):
+            value = getattr(self, name)
+            if value is not None and not 1e-6 <= value <= 1e6:
+                raise SpecError(f"expected {name} from 1e-6 to 1e6, got {value}")
+        if self.rounds < 1:
+            raise SpecError(f"expected rounds from 1, got {self.rounds}: one is a single training")
+        if self.clipping not in get_args(Clipping):
+            hint = did_you_mean(self.clipping, get_args(Clipping))
+            raise SpecError(f"expected a known way of clipping, got {self.clipping!r}: {hint}")
+        if self.jobs == 0 or self.jobs < -1:
+            raise SpecError(f"expected jobs from 1, or -1 for one a core, got {self.jobs}")
+
+    def guarantee(self, n_records: int, rounds: int = 1) -> Guarantee | None:
+        """What a model trained on so many records promises; None where that is no finite ε.
+
+        Neighbours differ by one record added or removed. The ε is that of the privacy-loss
+        distribution (PLD) of dp-accounting, see `accounting.epsilon_of`.
+
+        Args:
+            n_records: on which it was trained.
+            rounds: how many trainings on them, one after another, are promised for together, each
+                from a start that the ones before may have led to: the rounds of a federation that
+                a client took part in. Their Poisson batches compose as those of one long training.
+
+        Raises:
+            SpecError: there are no records or rounds, or no noise keeps the ε asked for.
+            MissingExtra: dp-accounting is not installed.
+        """
+        if rounds < 1:
+            raise SpecError(f"expected one round or more, got {rounds}: count what was trained")
+        if self.recipe.selects is not None:
+            return None
+        plan = self._plan(n_records)
+        steps = rounds * plan.steps
+        spent = self.epsilon
+        if spent is None or rounds != self.rounds:
+            spent = epsilon_of(plan.noise, plan.rate, steps, self.delta)
+        if not math.isfinite(spent):
+            return None
+        return Guarantee(
+            spent,
+            self.delta,
+            f"DP-SGD, {n_records} records, noise multiplier {plan.noise:.4g}, {steps} Poisson "
+            f"batches at rate {plan.rate:.4g}, add or remove one record (PLD)",
+            # steps on all records compose to one Gaussian mechanism; samples of them do not
+            "gaussian" if plan.rate == 1 else "any",
+        )
+
+    def check(self, pool: Records) -> None:
+        """Refuse a network that cannot be trained privately on these records.
+
+        Raises:
+            SpecError: a layer, or the network, lets the records of a batch depend on each other.
+            TargetError: the recipe makes no network, or one that does not take these records.
+            MissingExtra: Opacus is not installed.
+        """
+        with guarded("a private model to train", _REMEDY):
+            network = fresh(self.recipe, Job(np.arange(1), 0))
+            x, _ = in_precision(pool.take(np.arange(min(8, len(pool)))), network)
+            check_network(network, torch.tensor(x))
+
+    def networks(
+        self,
+        pool: Records,
+        subsets: Bool[np.ndarray, "models records"],
+        seeds: Sequence[int],
+        start: Mapping[str, torch.Tensor] | None = None,
+    ) -> Iterator[nn.Module]:
+        """One private network a row of ``subsets``, in order, as soon as it is there.
+
+        With ``epsilon``, the noise is calibrated for each subset's own number of records.
+
+        Args:
+            pool: the records to draw from.
+            subsets: which of them each network is trained on.
+            seeds: one a network, for its own randomness.
+            start: a state dictionary from which every network starts, as the clients of a
+                federated round do; each starts from first weights of its own unless given.
+
+        Raises:
+            SpecError: the network cannot be trained privately, or no noise keeps the ε.
+            DataError: a subset is empty.
+            TargetError: the recipe makes no network, or one that could not be trained.
+            MissingExtra: Opacus or dp-accounting is not installed.
+        """
+        from joblib import Parallel, delayed
+
+        jobs = assigned(subsets, seeds, start)
+        if not jobs:
+            return
+        self.check(pool)
+        with guarded("a private model to train", _REMEDY):
+            x, y = in_precision(pool, fresh(self.recipe, jobs[0]))
+            data, sent = Arrays(x, y, channels_last=False), packed(self.recipe, self.recipe.network)
+            workers = min(self.jobs, len(jobs)) if self.jobs > 0 else self.jobs
+            shared = data if workers == 1 else on_disk(pool, data)
+            given = None if start is None else as_arrays(start)
+            tasks = (
+                delayed(train_there)(
+                    sent, self._plan(self._fitted(job)), shared, job._replace(start=None), given
+                )
+                for job in jobs
+            )
+            parallel = Parallel(
+                n_jobs=workers, return_as="generator", batch_size=1, max_nbytes=None
+            )
+            for job, found in zip(jobs, parallel(tasks), strict=True):
+                yield restore(fresh(self.recipe, job), as_tensors(found))
+
+    def many(
+        self,
+        pool: Records,
+        subsets: Bool[np.ndarray, "models records"],
+        seeds: Sequence[int],
+    ) -> Iterator[Target]:
+        """`networks` as targets.
+
+        Raises:
+            SpecError: the network cannot be trained privately, or no noise keeps the ε.
+            DataError: a subset is empty.
+            TargetError: the recipe makes no network, or one that could not be trained.
+            MissingExtra: Opacus or dp-accounting is not installed.
+        """
+        for module in self.networks(pool, subsets, seeds):
+            yield TorchTarget(module, "logits")
+
+    def _fitted(self, job: Job) -> int:
+        """How many records a model is trained on; others are held out."""
+        return len(self.recipe.parts(job.rows, job.seed)[0])
+
+    def _plan(self, records: int) -> Plan:
+        if records < 1:
+            raise SpecError(f"expected at least one record to train on, got {records}")
+        size = min(self.recipe.batch_size, records)
+        steps = -(-self.recipe.epochs * records // size)
+        noise = self.noise_multiplier
+        if noise is None:
+            assert self.epsilon is not None
+            noise = noise_for(self.epsilon, size / records, self.rounds * steps, self.delta)
+        return Plan(size, size / records, steps, noise, self.max_grad_norm, self.clipping)

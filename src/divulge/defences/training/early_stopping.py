@@ -1,0 +1,45 @@
+"""Early stopping: the epoch that does best on records held out."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from divulge.defences.training.base import Trained
+from divulge.training.recipe import Recipe, Select
+
+
+@dataclass(frozen=True, slots=True)
+class EarlyStopping(Trained):
+    """Stops a model once it gets no better on records held out, and takes its best epoch.
+
+    Less is learned by heart where learning stops before that pays. With ``select="aop"`` the best
+    epoch is the one with the best accuracy over privacy: the plainest defence there is, and the
+    one that every other should be compared with, chosen in the same way.
+
+    Args:
+        patience: epochs in a row without an improvement; none runs all epochs.
+        held_out: the share of a model's own records that is held out.
+        select: by what epochs are compared: ``loss``, ``accuracy`` or ``aop``.
+
+    References:
+        Prechelt (1998), Early stopping - but when?; for attacks Song and Mittal (2021), Systematic
+        evaluation of privacy risks of machine learning models.
+
+    Raises:
+        SpecError: patience, the share or the way to select makes no sense.
+    """
+
+    patience: int | None = 5
+    held_out: float = 0.1
+    select: Select = "loss"
+
+    name: ClassVar[str] = "early-stopping"
+    paper: ClassVar[str] = "Song and Mittal 2021"
+
+    def __post_init__(self) -> None:
+        self.defended()  # the recipe looks at the settings
+
+    def defended(self) -> Recipe:
+        """The same recipe with records held out."""
+        return replace(
+            self.recipe, patience=self.patience, held_out=self.held_out, select=self.select
+        )

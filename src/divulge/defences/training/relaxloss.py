@@ -1,0 +1,76 @@
+"""RelaxLoss: no training loss below a level, so that members' losses look like others'."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from torch.nn.functional import cross_entropy, log_softmax
+
+from divulge.defences.training.base import Trained
+from divulge.errors import SpecError
+from divulge.training.recipe import Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class RelaxLoss(Trained):
+    """Keeps the mean loss of a batch near a level instead of driving it to nought.
+
+    In even epochs, from 0, a step makes |mean loss - alpha| smaller: below the level it climbs. In
+    odd epochs it descends while the mean loss is above the level; below it, the loss of every
+    record grows, and the answers to records that are classified wrongly are pulled to soft labels:
+    the probability of the true class as it is, ``upper`` at most, and the rest spread evenly over
+    the others (posterior flattening). Soft labels are constants to the gradient.
+
+    Args:
+        alpha: the level of the mean cross-entropy, in nats; 0 is no defence.
+        upper: the largest probability that a soft label gives the true class.
+
+    References:
+        Chen, Yu and Fritz (2022), RelaxLoss: defending membership inference attacks without losing
+        utility, algorithm 1, in the form of their released code.
+
+    Raises:
+        SpecError: alpha is below 0, or upper is not above 0 and at most 1.
+    """
+
+    alpha: float = 0.5
+    upper: float = 1.0
+
+    name: ClassVar[str] = "relaxloss"
+    paper: ClassVar[str] = "Chen, Yu and Fritz 2022"
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.alpha < math.inf and 0 < self.upper <= 1):
+            raise SpecError(
+                "expected alpha from 0 and upper above 0, at most 1, got "
+                f"alpha={self.alpha} and upper={self.upper}"
+            )
+
+    def defended(self) -> Recipe:
+        """The same recipe with the relaxed loss."""
+        return replace(self.recipe, loss=_Relaxed(self.alpha, self.upper))
+
+
+@dataclass(frozen=True, slots=True)
+class _Relaxed:
+    alpha: float
+    upper: float
+
+    def __call__(self, logits: torch.Tensor, y: torch.Tensor, epoch: int) -> torch.Tensor:
+        each = cross_entropy(logits, y, reduction="none")
+        mean = each.mean()
+        if epoch % 2 == 0:
+            return (mean - self.alpha).abs()
+        wrong = logits.argmax(dim=1) != y
+        # where, not an if: a stack of models takes both
+        flattened = torch.where(wrong, self._to_soft(logits, y), 0.0) - each
+        return torch.where(mean > self.alpha, mean, flattened.mean())
+
+    def _to_soft(self, logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        """The cross-entropy of each record with its soft label."""
+        log_p = log_softmax(logits, dim=1)
+        own = log_p.detach().exp().gather(1, y[:, None]).clamp(max=self.upper)
+        others = (1 - own) / (logits.shape[1] - 1)
+        soft = others.expand(-1, logits.shape[1]).scatter(1, y[:, None], own)
+        return -(soft * log_p).sum(dim=1)

@@ -1,0 +1,1 @@
+"""Defences that change what clients send."""

@@ -1,0 +1,91 @@
+"""Several update defences as one, and none at all."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from divulge.core import ClientContext, Guarantee, RoundContext, ServerView, Update, UpdateDefence
+from divulge.errors import SpecError
+
+
+def none() -> UpdateDefence:
+    """The defence that changes nothing.
+
+    Examples:
+        >>> none().name
+        'none'
+    """
+    return UpdateDefence()
+
+
+def chain(*defences: UpdateDefence) -> UpdateDefence:
+    """One defence after the other: client hooks in order, server hooks in reverse.
+
+    Args:
+        defences: in the order in which an update passes them on its client; chains are opened.
+
+    Raises:
+        SpecError: a defence stands twice, or behind one whose messages are not numbers any more.
+
+    Examples:
+        >>> chain(none(), none()).name
+        'none'
+    """
+    flat = [
+        part
+        for defence in defences
+        for part in (defence.parts if isinstance(defence, Chain) else (defence,))
+        if part.name != "none"
+    ]
+    if len(flat) < 2:
+        return flat[0] if flat else none()
+    return Chain(tuple(flat))
+
+
+@dataclass(frozen=True, slots=True)
+class Chain(UpdateDefence):
+    """What ``chain`` returns for two or more defences."""
+
+    parts: tuple[UpdateDefence, ...]
+
+    name: ClassVar[str] = "chain"
+
+    def __post_init__(self) -> None:
+        names = [part.name for part in self.parts]
+        for name in names:
+            if names.count(name) > 1:
+                raise SpecError(
+                    f"expected each defence once in a chain, got {name} {names.count(name)} times: "
+                    "use one with the settings that you want"
+                )
+        for part, after in zip(self.parts, names[1:], strict=False):
+            if part.masks:
+                raise SpecError(
+                    f"expected {part.name} last in a chain, got {after} behind it: masked values "
+                    f"cannot be clipped, rounded or compared, so put {after} before {part.name}"
+                )
+
+    @property
+    def masks(self) -> bool:
+        """Whether the last part does."""
+        return self.parts[-1].masks
+
+    def announce(self) -> tuple[Any, bytes]:
+        """The announcement of the last part: no other one may need any."""
+        return self.parts[-1].announce()
+
+    def on_client(self, update: Update, context: ClientContext) -> Update:
+        """Through all client hooks in order."""
+        for part in self.parts:
+            update = part.on_client(update, context)
+        return update
+
+    def on_server(self, view: ServerView, context: RoundContext) -> ServerView:
+        """Through all server hooks in reverse."""
+        for part in reversed(self.parts):
+            view = part.on_server(view, context)
+        return view
+
+    def guarantee(self, rounds: int = 1) -> Guarantee | None:
+        """That of the part which promises one: nothing that is done before or after weakens it."""
+        promised = [part.guarantee(rounds) for part in self.parts]
+        return next((each for each in promised if each is not None), None)

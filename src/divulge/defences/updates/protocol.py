@@ -1,0 +1,123 @@
+"""One round on the wire: announcements, messages, and what the server may see of them."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+
+from divulge._util.random import stream
+from divulge.core import (
+    ClientContext,
+    ClientUpdates,
+    Message,
+    RoundContext,
+    ServerView,
+    Update,
+    UpdateDefence,
+)
+from divulge.defences.updates import vectors
+from divulge.errors import DataError, SpecError
+
+
+def begin(
+    defence: UpdateDefence,
+    number: int,
+    weights: Update,
+    shares: Mapping[int, float],
+    seed: int,
+) -> dict[int, ClientContext]:
+    """Let every participant announce, and give each its context of the round, in a simulation.
+
+    Where clients are programs of their own, each makes its context itself, with a seed that nobody
+    else knows: noise whose seed is known can be taken off again.
+
+    Args:
+        defence: the same for all of them.
+        number: of the round.
+        weights: the global weights as they were sent out.
+        shares: what the update of each participant counts for, such as its part of all records.
+        seed: of the run; each client and round has a stream of its own.
+
+    Raises:
+        SpecError: there is no participant, or a share is not above 0.
+    """
+    for client, share in shares.items():
+        if not 0 < share < float("inf"):
+            raise SpecError(
+                f"expected the share of client {client} above 0, got {share}: leave a client "
+                "without records out of the round"
+            )
+    if not shares:
+        raise SpecError("expected at least one participant, got none: choose clients first")
+    said = {client: defence.announce() for client in sorted(map(int, shares))}
+    context = RoundContext(
+        number,
+        tuple(said),
+        {name: value.shape for name, value in weights.items()},
+        {client: public for client, (_, public) in said.items() if public},
+    )
+    return {
+        client: ClientContext(
+            context, client, stream(seed, "defence", number, client), shares[client], secret
+        )
+        for client, (secret, _) in said.items()
+    }
+
+
+def session(context: RoundContext) -> bytes:
+    """Fingerprint of all that is known about a round: 32 bytes (SHA-256)."""
+    known = (
+        context.number,
+        context.participants,
+        sorted((name, tuple(shape)) for name, shape in context.shapes.items()),
+        sorted((client, public.hex()) for client, public in context.announced.items()),
+    )
+    return hashlib.sha256(repr(known).encode()).digest()
+
+
+def send(defence: UpdateDefence, update: Update, context: ClientContext) -> Message:
+    """What a client sends: its update behind the client hook, with the round that it is for.
+
+    Raises:
+        DataError: the update is not of the round's shapes, not of floating point, or not finite.
+    """
+    who = f"the update of client {context.client}"
+    vectors.check(update, who, context.round.shapes)
+    values = defence.on_client(update, context)
+    return Message(context.round.number, context.client, session(context.round), values)
+
+
+def receive(
+    defence: UpdateDefence, messages: Iterable[Message], context: RoundContext
+) -> ServerView:
+    """What the server may see of the messages that arrived.
+
+    Raises:
+        DataError: a message is of another round or sender, came twice, is not of the round's
+            shapes, or is not finite; or a message is missing that the defence cannot do without.
+    """
+    arrived: dict[int, Update] = {}
+    fingerprint = session(context)
+    for message in messages:
+        who = f"the message of client {message.client}"
+        if message.round != context.number or message.session != fingerprint:
+            raise DataError(
+                f"expected messages of round {context.number}, got {who} for round "
+                f"{message.round} of "
+                f"{'this' if message.session == fingerprint else 'another'} session: "
+                "drop what is late"
+            )
+        if message.client not in context.participants:
+            raise DataError(
+                f"expected messages of clients {named(context.participants)}, got {who}: "
+                "drop what nobody asked for"
+            )
+        if message.client in arrived:
+            raise DataError(f"expected {who} once, got it twice: drop the second one")
+        vectors.check(message.values, who, context.shapes, masked=defence.masks)
+        arrived[message.client] = message.values
+    return defence.on_server(ClientUpdates(arrived), context)
+
+
+def named(clients: Sequence[int]) -> str:
+    """Clients as a list in words, cut off where it gets long."""
+    shown = ", ".join(map(str, clients[:10]))
+    return shown if len(clients) <= 10 else f"{shown} and {len(clients) - 10} more"

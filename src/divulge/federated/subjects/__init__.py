@@ -1,1 +1,0 @@
-"""What an audit of a federation was about, as the run folder keeps it: one file a secret."""

@@ -1,0 +1,16 @@
+from .client_checks.composition import InferredMix as InferredMix
+from .fedavg import Federation as Federation
+from .manipulation.features import NoiseInjection as NoiseInjection
+from .manipulation.pixels import PixelNoise as PixelNoise
+from .partition import dirichlet as dirichlet
+from .partition import exact as exact
+from .partition import iid as iid
+from .recommender.model import NeuralCF as NeuralCF
+from .recommender.users import Recommending as Recommending
+from .search.learners import Pairwise as Pairwise
+from .search.users import Searching as Searching
+from .server import accuracy as accuracy
+from .simulation import simulate as simulate
+from .transcript.layout import Header as Header
+from .transcript.reader import Transcript as Transcript
+from .transcript.writer import Writer as Writer

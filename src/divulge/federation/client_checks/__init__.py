@@ -1,0 +1,1 @@
+"""What a client can check before it sends an update."""

@@ -1,0 +1,233 @@
+"""Federations on one machine: FedAvg and FedSGD, seen as their server sees them."""
+
+import hashlib
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal, get_args
+
+import numpy as np
+
+from divulge._util.random import stream
+from divulge.core import Guarantee, LocalTraining, Records, Round, Tensors, UpdateDefence
+from divulge.errors import DataError, SpecError, did_you_mean
+from divulge.federation import clients, server
+from divulge.federation.clients import Learn, LocalTrainer
+from divulge.federation.server import Evaluate
+from divulge.federation.simulation import Played
+from divulge.federation.transcript.layout import Header
+from divulge.training.recipe import Held, Recipe
+from divulge.training.trainers import trainer_name
+
+Rule = Literal["fedavg", "fedsgd"]
+
+
+@dataclass(frozen=True, slots=True)
+class Federation(Played):
+    """Clients with their records, and how they and their server learn together.
+
+    Every random choice comes from a stream of its own under ``seed``, so a federation is the same,
+    bit for bit, whenever it runs on the same machine.
+
+    Args:
+        pool: the records of all clients.
+        clients: for each client the positions of its records in the pool; see `partition`.
+        recipe: how a client trains, where it makes the network whose fresh weights, too, are the
+            first global ones. Of ``fedsgd`` it gives the network and the learning rate, and the
+            batch size at which a client's gradient is computed piece by piece.
+        rule: ``fedavg``: clients send their weights after local training, and the server averages
+            them, weighted by numbers of records, buffers included; ``fedsgd``: clients send the
+            gradient over all their records, and the server takes one step.
+        participation: the share of clients that a round draws at random, at least one.
+        defence: what changes updates on their way. With one clients send what their training
+            changed, instead of their weights, and no counters.
+        trainer: trains the clients of a round, in the place of plain training by the recipe. If it
+            promises something, as `DPSGD` does, the transcript says what to each client, for all
+            the rounds it took part in.
+        workers: processes at most, one a core unless given; they change nothing but the time.
+        evaluate: measures the global model after each round: a module to named figures.
+        seed: fixes every random choice.
+        name: of the federation, for the transcript.
+
+    Raises:
+        SpecError: there is no such rule, no client, ``fedsgd`` has a trainer, or the participation
+            makes no sense.
+        DataError: a client has no records, or one that is not in the pool.
+
+    References:
+        McMahan et al. (2017), Communication-efficient learning of deep networks from
+        decentralized data, algorithm 1 and section 2.
+    """
+
+    pool: Records
+    clients: Sequence[Held]
+    recipe: Recipe
+    rule: Rule = "fedavg"
+    participation: float = 1.0
+    defence: UpdateDefence = field(default_factory=UpdateDefence)
+    trainer: LocalTrainer | None = None
+    evaluate: Evaluate | None = None
+    seed: int = 0
+    name: str = "federation"
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.rule not in get_args(Rule):
+            hint = did_you_mean(self.rule, get_args(Rule))
+            raise SpecError(f"expected a known rule, got {self.rule!r}: {hint}")
+        if self.rule == "fedsgd" and self.trainer is not None:
+            raise SpecError(
+                'expected rule = "fedavg" for clients with a trainer, such as DP-SGD, got '
+                '"fedsgd", whose clients send one gradient of all their records and train nothing'
+            )
+        if not 0 < self.participation <= 1:
+            raise SpecError(
+                f"expected participation above 0 and up to 1, got {self.participation}: it is "
+                "the share of clients in a round"
+            )
+        if not len(self.clients):
+            raise SpecError("expected clients, got none: partition the pool first")
+        for name, rows in enumerate(self.clients):
+            if not len(rows) or rows.min() < 0 or rows.max() >= len(self.pool):
+                raise DataError(
+                    f"expected records of the pool for client {name}, got "
+                    f"{'a position outside of it' if len(rows) else 'none'}: partition it again"
+                )
+
+    def rounds(self, first: int = 0, sent: Tensors | None = None) -> Iterator[Round]:
+        """Round after round, without end, each as soon as it is over.
+
+        Args:
+            first: the number of the first one.
+            sent: the global weights it starts from; the fresh network unless given.
+
+        Raises:
+            DivulgeError: a client could not train, or the defence refused.
+        """
+        weights = self._fresh() if sent is None else sent
+        learn = self._learn()
+        turns = Counter(client for k in range(first) for client in self._participants(k))
+        for number in itertools.count(first):
+            turns.update(self._participants(number))
+            done = self._round(number, weights, learn, turns)
+            yield done
+            assert done.aggregated is not None
+            weights = done.aggregated
+
+    @property
+    def header(self) -> Header:
+        """What its transcript begins with: all that its rounds depend on."""
+        return Header(
+            self.name,
+            self._kind,
+            {name: tuple(array.shape) for name, array in self._fresh().items()},
+            self.rule,
+            {
+                "clients": len(self.clients),
+                "participation": self.participation,
+                "defence": repr(self.defence),
+                "seed": self.seed,
+                "digest": self._digest(),
+            },
+        )
+
+    def _fresh(self) -> Tensors:
+        """The first global weights; counters, as in batch normalisation, are no part of updates."""
+        state = clients.initial(self.recipe, self.seed)
+        whole = self._kind == "weights"
+        return {name: array for name, array in state.items() if whole or array.dtype.kind == "f"}
+
+    @property
+    def _kind(self) -> Literal["weights", "update", "gradient"]:
+        if self.rule == "fedsgd":
+            return "gradient"
+        return "weights" if self.defence.name == "none" else "update"
+
+    def _digest(self) -> str:
+        how = (trainer_name(self.recipe), trainer_name(self.trainer))
+        digest = hashlib.blake2b(repr(how).encode(), digest_size=16)
+        for part in (self.pool.x, self.pool.y, *self.clients):
+            digest.update(f"{part.dtype}{part.shape}".encode())
+            digest.update(np.ascontiguousarray(part).data)
+        return digest.hexdigest()
+
+    def _learn(self) -> Learn:
+        """How clients compute what they send."""
+        if self.rule == "fedsgd":
+            return partial(clients.gradients, self.recipe, self.pool)
+        if self.trainer is not None:
+            whole = clients.initial(self.recipe, self.seed)
+            return partial(clients.trained, self.trainer, self.pool, whole)
+        from divulge.training.engine.clients import Crew
+
+        return Crew(self.recipe, self.pool, self.workers).states
+
+    def _round(self, number: int, sent: Tensors, learn: Learn, turns: Mapping[int, int]) -> Round:
+        chosen = self._participants(number)
+        rows = [self.clients[client] for client in chosen]
+        rngs = (stream(self.seed, "local training", number, client) for client in chosen)
+        found = learn(sent, rows, [int(rng.integers(2**31)) for rng in rngs])
+        results = {c: self._result(sent, one) for c, one in zip(chosen, found, strict=True)}
+        sizes = {client: len(held) for client, held in zip(chosen, rows, strict=True)}
+        promised = {c: self._promised(size, turns[c]) for c, size in sizes.items()}
+        received, masked = server.seen(
+            self.defence, number, sent, results, sizes, promised, self.seed
+        )
+        mean = server.average(received.values()) if masked is None else masked.tensors
+        aggregated = self._aggregated(sent, mean)
+        metrics: Mapping[str, float] = {}
+        if self.evaluate is not None:
+            from divulge.training.engine.networks import loaded
+
+            metrics = self.evaluate(loaded(self.recipe.network, aggregated))
+        return Round(
+            number,
+            self._kind,
+            sent,
+            received,
+            masked,
+            self._training,
+            aggregated,
+            metrics,
+        )
+
+    def _promised(self, records: int, turns: int) -> Guarantee | None:
+        """To a client that has so many records, for all that it has sent in so many rounds.
+
+        What a defence promises hides the whole client; what a trainer does, one record. The latter
+        survives whatever a defence makes of the update, and does not depend on rounds sat out.
+        """
+        return self.defence.guarantee(turns) or clients.promised(self.trainer, records, turns)
+
+    @property
+    def _training(self) -> LocalTraining:
+        recipe = self.recipe
+        if self.rule == "fedsgd":
+            return LocalTraining("sgd", recipe.lr, 0.0, 0.0, 1)
+        return LocalTraining(
+            recipe.optimiser,
+            recipe.lr,
+            recipe.momentum,
+            recipe.weight_decay,
+            recipe.epochs,
+            recipe.batch_size,
+        )
+
+    def _participants(self, number: int) -> list[int]:
+        many = max(1, round(self.participation * len(self.clients)))
+        rng = stream(self.seed, "participants", number)
+        return sorted(rng.choice(len(self.clients), many, replace=False).tolist())
+
+    def _result(self, sent: Tensors, found: Tensors) -> dict[str, np.ndarray]:
+        """What a client sends, before any defence."""
+        if self._kind == "update":
+            return {name: found[name] - array for name, array in sent.items()}
+        return {name: found[name] for name in sent}
+
+    def _aggregated(self, sent: Tensors, mean: Tensors) -> dict[str, np.ndarray]:
+        if self._kind == "weights":
+            return dict(mean)
+        step = -self.recipe.lr if self._kind == "gradient" else 1.0
+        return {n: (w + step * mean[n]).astype(w.dtype, copy=False) for n, w in sent.items()}

@@ -1,0 +1,183 @@
+"""From ``federate.toml`` to a transcript."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from divulge._util import imports
+from divulge._util.folders import place
+from divulge._util.progress import Track, untracked
+from divulge.core import Records
+from divulge.data import interactions, records
+from divulge.data.interactions import InteractionLog
+from divulge.data.ranking import Queries
+from divulge.errors import SpecError
+from divulge.federation import config, partition
+from divulge.federation.clients import LocalTrainer
+from divulge.federation.config import ClientsSpec, FederationSpec, RankerSpec, RecommenderSpec
+from divulge.federation.fedavg import Federation
+from divulge.federation.manipulation.features import NoiseInjection
+from divulge.federation.search import click_models
+from divulge.federation.server import accuracy
+from divulge.federation.simulation import simulate
+from divulge.training.recipe import Held, Recipe
+
+if TYPE_CHECKING:
+    from divulge.federation.item_federation import Crowd, HandingOut, Readers, Searchers
+
+T = TypeVar("T")
+
+
+def federate_file(
+    path: str | Path,
+    run: str | Path | None = None,
+    *,
+    resume: bool = False,
+    track: Track[Any] = untracked,
+) -> Path:
+    """Simulate what a ``federate.toml`` describes.
+
+    Args:
+        path: the settings; relative paths in them start at its folder.
+        run: where the transcript goes; by default the next free ``runs/NAME-001`` beside the
+            settings, or the latest one with ``resume``.
+        resume: continue the transcript after its last whole round.
+        track: shows progress.
+
+    Returns:
+        The folder of the transcript.
+
+    Raises:
+        DivulgeError: a setting, the data, the network or the folder cannot be used.
+    """
+    path = Path(path)
+    settings = config.read(path)
+    crowd = settings.recommender or settings.ranker
+    if crowd is None:
+        federation = load(settings, path.parent)
+        folder = place(run, path, settings.name, resume=resume)
+        simulate(federation, settings.rounds, folder, resume=resume, track=track)
+        return folder
+    handing = handing_out(settings, path.parent)
+    folder = place(run, path, settings.name, resume=resume)
+    played = simulate(handing, settings.rounds, folder, resume=resume, track=track)
+    interactions.write(path.parent / crowd.truth, handing.acted(played))
+    return folder
+
+
+def load(settings: FederationSpec, folder: Path) -> Federation:
+    """The federation that settings name.
+
+    Args:
+        settings: as read.
+        folder: where relative paths start: the folder of the settings.
+
+    Raises:
+        DivulgeError: a file, a name in it, or what it holds is not what was expected.
+    """
+    data, training, who = settings.data, settings.training, settings.clients
+    assert data is not None
+    assert training is not None
+    assert who is not None
+    defence = config.defence(settings)
+    pool = records.records_of(data.train, data.label, folder)
+    test = records.records_of(data.test, data.label, folder) if data.test else None
+    recipe = Recipe(
+        imports.named(training.network, folder), **training.model_dump(exclude={"network"})
+    )
+    trainer = _private(recipe, pool, settings)
+    return Federation(
+        pool,
+        _dealt(pool, who, settings.seed),
+        recipe,
+        rule=settings.rule,
+        participation=settings.participation,
+        defence=defence,
+        trainer=trainer,
+        evaluate=accuracy(test) if test is not None else None,
+        seed=settings.seed,
+        name=settings.name,
+    )
+
+
+def handing_out(settings: FederationSpec, folder: Path) -> "HandingOut":
+    """The federation of users who are handed items that settings name.
+
+    Args:
+        settings: as read, with ``[recommender]`` or ``[ranker]``.
+        folder: where relative paths start: the folder of the settings.
+
+    Raises:
+        DivulgeError: a name, or what it stands for, is not what was expected.
+    """
+    from divulge.federation.item_federation import HandingOut
+
+    who = settings.recommender or settings.ranker
+    crowd: Crowd
+    if isinstance(who, RecommenderSpec):
+        crowd = _readers(who, settings, folder)
+    else:
+        assert who is not None
+        crowd = _searchers(who, settings, folder)
+    how = who.model_dump(mode="json", exclude={"truth"})
+    how |= {"defences": list(settings.defences), "seed": settings.seed}
+    return HandingOut(settings.name, crowd, how)
+
+
+def _readers(who: RecommenderSpec, settings: FederationSpec, folder: Path) -> "Readers":
+    from divulge.federation.item_federation import Readers
+    from divulge.federation.recommender.model import NeuralCF
+    from divulge.federation.recommender.users import Recommending
+
+    log = _made(who.log, InteractionLog, folder)
+    learner = NeuralCF(who.width, who.hidden, who.epochs, who.lr, who.l1)
+    world = Recommending(log, learner, who.negatives, seed=settings.seed)
+    return Readers(world, who.users, config.defence(settings))
+
+
+def _searchers(who: RankerSpec, settings: FederationSpec, folder: Path) -> "Searchers":
+    from divulge.federation.item_federation import Searchers
+    from divulge.federation.search.users import Searching, honest
+
+    queries = _made(who.queries, Queries, folder)
+    model = click_models.published(who.habit, 3 if queries.relevance.max() < 3 else 5)
+    shaped = honest if who.noise is None else NoiseInjection(who.noise)
+    world = Searching(queries, model, who.shown, who.lr, shaped)
+    defence = config.defence(settings)
+    return Searchers(world, who.users, who.asked, who.hidden, defence, settings.seed)
+
+
+def _made(name: str, kind: type[T], folder: Path) -> T:
+    """What a name stands for, or a function of that name returns."""
+    value = imports.named(name, folder)
+    if callable(value):
+        value = imports.called(value, name)
+    if not isinstance(value, kind):
+        raise SpecError(
+            f"expected {kind.__name__} from {name!r}, got {type(value).__name__}: see "
+            "docs/federate-toml.md"
+        )
+    return value
+
+
+def _private(recipe: Recipe, pool: Records, settings: FederationSpec) -> LocalTrainer | None:
+    """What trains clients where the settings ask for privacy."""
+    if settings.privacy is None:
+        return None
+    from divulge.defences.training.dp_sgd.trainer import DPSGD
+
+    # a noise that is given does not depend on the rounds, which may then grow
+    rounds = settings.rounds if settings.privacy.epsilon is not None else 1
+    trainer = DPSGD(recipe, rounds=rounds, **settings.privacy.model_dump())
+    trainer.check(pool)  # before a folder is begun
+    return trainer
+
+
+def _dealt(pool: Records, who: ClientsSpec, seed: int) -> tuple[Held, ...]:
+    if who.classes:
+        return partition.exact(pool, np.array(who.classes), seed)
+    sizes = who.sizes or partition.equal_sizes(len(pool), who.count or 1)
+    if who.alpha is None:
+        return partition.iid(pool, sizes, seed)
+    return partition.dirichlet(pool, sizes, who.alpha, seed)

@@ -1,0 +1,118 @@
+"""Clients that train alone, and the question who trained on what: a game to be played on them."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from divulge.core import (
+    NOBODY,
+    Assignment,
+    Challenge,
+    Collusion,
+    FederationView,
+    Need,
+    Records,
+    Trainer,
+)
+from divulge.errors import DataError
+from divulge.targets.predictions import TableTarget
+
+RELEVANT, EXTERNAL, CANDIDATES = 0.4, 0.7, 0.1
+"""Shares of a client's size: members among its relevant records (and as many others), external
+records, and members among the candidates."""
+
+OUTSIDERS = 1.5
+"""Candidates of nobody for each that is some client's."""
+
+Rows = Int[np.ndarray, " rows"]
+
+
+class Apart(NamedTuple):
+    """The game, and what only its referee knows besides."""
+
+    challenge: Challenge[FederationView, Assignment]
+    relevant: tuple[Bool[np.ndarray, " relevant"], ...]
+    """Which of its relevant records each client trained on."""
+
+
+class _Dealt(NamedTuple):
+    """Rows of the pool."""
+
+    trained: tuple[Rows, ...]
+    candidates: Rows
+    relevant: tuple[Rows, ...]
+    external: tuple[Rows, ...]
+
+
+def play(pool: Records, trainer: Trainer, sizes: Sequence[int], rng: np.random.Generator) -> Apart:
+    """Deal records to clients, train one model each, and hide who got what.
+
+    The last client colludes. Every model is asked about every record of the pool once; in the
+    view, a record's only feature is its row number.
+
+    Args:
+        pool: to be dealt from.
+        trainer: of each client's model.
+        sizes: how many records each client trains on.
+        rng: deals, and seeds the trainer.
+
+    References:
+        The composition is that of NIST's challenge as far as its published sizes tell
+        (nist-stacking, arXiv 2604.12737, table 3): 40 % of a client's records are relevant, as
+        many others beside them, 10 % are candidates. That outsiders are 60 % is inferred.
+
+    Raises:
+        DataError: the pool is too small.
+        TargetError: a model could not be trained.
+    """
+    dealt = _deal(len(pool), sizes, rng)
+    owner = np.full(len(pool), NOBODY)
+    for k, rows in enumerate(dealt.trained):
+        owner[rows] = k
+    subsets = np.stack([owner == k for k in range(len(sizes))])
+    seeds = rng.integers(2**31, size=len(sizes)).tolist()
+    targets = tuple(
+        TableTarget(model.predict(pool.x), Need.PROBABILITIES | Need.HARD_LABELS)
+        for model in trainer.many(pool, subsets, seeds)
+    )
+    members = tuple(owner[rows] == k for k, rows in enumerate(dealt.relevant))
+    truth = owner[dealt.candidates]
+
+    def numbered(rows: Rows) -> Records:
+        return Records(rows, pool.y[rows])
+
+    view = FederationView(
+        targets,
+        numbered(dealt.candidates),
+        tuple(map(numbered, dealt.relevant)),
+        tuple(map(numbered, dealt.external)),
+        Collusion(len(sizes) - 1, members[-1], truth == len(sizes) - 1),
+    )
+    return Apart(Challenge(view, Assignment(truth)), members)
+
+
+def _deal(records: int, sizes: Sequence[int], rng: np.random.Generator) -> _Dealt:
+    hidden = [int(CANDIDATES * size) for size in sizes]
+    outsiders = round(OUTSIDERS * sum(hidden))
+    fewest = sum(sizes) + outsiders
+    if records < fewest + max(sizes) or min(hidden) < 1:
+        raise DataError(
+            f"expected clients of 10 records or more and a pool of {fewest + max(sizes)}, got "
+            f"{min(sizes)} and {records}: give more records"
+        )
+    order = rng.permutation(records)
+    trained = tuple(np.split(order[: sum(sizes)], np.cumsum(sizes)[:-1]))
+    of_nobody = order[sum(sizes) : fewest]
+    shown = [rows[:n] for rows, n in zip(trained, hidden, strict=True)]
+    candidates = rng.permutation(np.concatenate([*shown, of_nobody]))
+    relevant, external = [], []
+    for rows, n in zip(trained, hidden, strict=True):
+        count = int(RELEVANT * len(rows))
+        suspected = rows[n : n + count]
+        # a client's non-members may be members of another: the attacker cannot tell
+        others = rng.permutation(np.setdiff1d(order, np.concatenate([rows, candidates])))
+        relevant.append(rng.permutation(np.concatenate([suspected, others[:count]])))
+        external.append(others[count : count + round(EXTERNAL * len(rows))])
+    return _Dealt(trained, candidates, tuple(relevant), tuple(external))

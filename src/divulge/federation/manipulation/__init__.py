@@ -1,0 +1,1 @@
+"""What a malicious server does to the items that it shows."""

@@ -1,0 +1,232 @@
+"""What the clients' models of a federation answer, as tables: one file a client.
+
+A row is a record: the model's answer, the true class, and whether it is one of the client's
+``relevant`` records, one of its ``external`` ones, or, where both are 0, a candidate. Candidates
+are the same ones in every file, in the same order. The colluding client's file says of its own
+records who is a ``member``.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from divulge.core import NOBODY, Assignment, Collusion, FederationView, Need, Records
+from divulge.data import lines, tables
+from divulge.errors import DataError, SpecError, did_you_mean
+from divulge.targets.outputs import Output, to_probabilities
+from divulge.targets.predictions import TableTarget
+
+RELEVANT, EXTERNAL, MEMBER, OWNER = "relevant", "external", "member", "client"
+WORD = "nobody"
+"""Stands for no client in a file of owners."""
+
+_OFFERS = Need.PROBABILITIES | Need.HARD_LABELS
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """One client's file, its candidates first."""
+
+    path: Path
+    answers: Float[np.ndarray, "rows classes"]
+    label: Int[np.ndarray, " rows"]
+    member: Bool[np.ndarray, " rows"] | None
+    candidates: int
+    relevant: int
+
+    def records(self, start: int, stop: int | None) -> Records:
+        """Some of the rows, known by their number."""
+        rows = np.arange(len(self.label))[start:stop]
+        return Records(rows, self.label[rows])
+
+
+def read(
+    files: Mapping[str, Path],
+    colluder: str,
+    *,
+    probabilities: str = "p_*",
+    label: str = "label",
+    output: Output = "probabilities",
+) -> FederationView:
+    """The view that these files give.
+
+    Args:
+        files: by client.
+        colluder: the client that attacks.
+        probabilities: a pattern for the columns with the answers, in the order of the classes.
+        label: the column with the true class.
+        output: what the answers are.
+
+    Raises:
+        SpecError: there are fewer than two clients, or the colluding one is not among them.
+        DataError: a file cannot be read, holds something else, or is about other candidates.
+        TargetError: the answers are not what ``output`` says.
+    """
+    names = tuple(files)
+    if len(names) < 2:
+        raise SpecError(f"expected two clients or more, got {len(names)}: name the others too")
+    if colluder not in files:
+        hint = did_you_mean(colluder, names)
+        raise SpecError(f"expected the colluding client among the others, got {colluder!r}: {hint}")
+    if WORD in files:
+        raise SpecError(f"expected clients with names of their own, got {WORD!r}: rename it")
+    tables = [
+        _read(files[name], probabilities, label, output, known=name == colluder) for name in names
+    ]
+    _check_alike(tables)
+    own = tables[names.index(colluder)]
+    assert own.member is not None
+    edge = own.candidates
+    return FederationView(
+        tuple(TableTarget(table.answers, _OFFERS) for table in tables),
+        own.records(0, edge),
+        tuple(t.records(t.candidates, t.candidates + t.relevant) for t in tables),
+        tuple(t.records(t.candidates + t.relevant, None) for t in tables),
+        Collusion(names.index(colluder), own.member[edge : edge + own.relevant], own.member[:edge]),
+    )
+
+
+def owners(path: Path, names: Sequence[str], view: FederationView) -> Assignment:
+    """Who trained on each candidate, from a CSV file of one column, `OWNER`.
+
+    Raises:
+        DataError: it has another column, names somebody else, has more or fewer rows than there
+            are candidates, or contradicts what the colluding client knows.
+    """
+    number = {**{name: k for k, name in enumerate(names)}, WORD: NOBODY}
+    told = []
+    for row, text in lines.read(path):
+        if row == 1:
+            if text.removeprefix("\ufeff") != OWNER:
+                raise DataError(f"expected {OWNER!r} as the first line of {path}, got another one")
+        elif text in number:
+            told.append(number[text])
+        else:
+            hint = did_you_mean(text[:80], number)
+            raise DataError(
+                f"expected a client or {WORD!r} in {path}, got {text[:80]!r} in line {row}: {hint}"
+            )
+    known = view.collusion
+    if len(told) != len(view.records):
+        raise DataError(
+            f"expected a client for each of {len(view.records)} candidates in {path}, got "
+            f"{len(told)}: give one row a candidate, in their order"
+        )
+    truth = np.array(told, np.int64)
+    if ((truth == known.client) != known.records).any():
+        raise DataError(
+            f"expected {path} to say of the colluding client's candidates what its own file says, "
+            "got something else: check the order of the rows"
+        )
+    return Assignment(truth)
+
+
+def write(
+    folder: Path, view: FederationView, names: Sequence[str], truth: Assignment | None = None
+) -> None:
+    """The files of a view, ``NAME.csv`` for each client, and ``owners.csv`` if the truth is there.
+
+    Args:
+        folder: where; it is made if need be.
+        view: the federation.
+        names: of the clients, in their order.
+        truth: who trained on each candidate.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    known = view.collusion
+    for k, name in enumerate(names):
+        sets = (view.records, view.relevant[k], view.external[k])
+        sizes = [len(records) for records in sets]
+        answers = np.concatenate([view.targets[k].predict(records.x) for records in sets])
+        flags = np.repeat([[0, 0], [1, 0], [0, 1]], sizes, axis=0)
+        label = np.concatenate([records.y for records in sets])
+        header = [RELEVANT, EXTERNAL, "label", *(f"p_{c}" for c in range(answers.shape[1]))]
+        parts = zip(flags.tolist(), label.tolist(), answers.tolist(), strict=True)
+        rows = [[*map(str, flag), str(y), *map(repr, p)] for flag, y, p in parts]
+        if k == known.client:
+            member = [*known.records, *known.relevant, *np.zeros(sizes[2], bool)]
+            header, rows = (
+                [*header, MEMBER],
+                [[*row, str(int(flag))] for row, flag in zip(rows, member, strict=True)],
+            )
+        _put(folder / f"{name}.csv", [header, *rows])
+    if truth is not None:
+        said = [[WORD if k == NOBODY else names[k]] for k in truth.client.tolist()]
+        _put(folder / "owners.csv", [[OWNER], *said])
+
+
+def _put(path: Path, rows: Iterable[Sequence[str]]) -> None:
+    path.write_text("".join(",".join(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def _read(path: Path, probabilities: str, label: str, output: Output, *, known: bool) -> _Table:
+    header = tables.header(path)
+    plain = [label, RELEVANT, EXTERNAL, *([MEMBER] if known else [])]
+    said = [n for n in header if fnmatchcase(n, probabilities) and n not in (*plain, MEMBER)]
+    names = [*said, *plain]
+    for name in plain if said else [probabilities]:
+        if header.count(name) != 1:
+            raise DataError(
+                f"expected one column {name!r} in {path}, got {header.count(name)} among "
+                f"{', '.join(header)}: rename or add it"
+            )
+    values = tables.read(path, names)
+    flags = values[:, len(said) + 1 :]
+    _check(path, names, values, len(said))
+    relevant, external = flags[:, 0] == 1, flags[:, 1] == 1
+    kind = relevant + 2 * external
+    sizes = np.bincount(kind, minlength=4)
+    if sizes[3] or not sizes[:3].all():
+        raise DataError(
+            f"expected candidates, relevant and external records in {path}, got {sizes[0]}, "
+            f"{sizes[1]} and {sizes[2]}, and {sizes[3]} that are said to be both: give some of each"
+        )
+    order = np.argsort(kind, kind="stable")
+    answers = to_probabilities(values[order, : len(said)], output, len(values))
+    labels = values[order, len(said)].astype(np.int64)
+    if labels.max() >= answers.shape[1]:
+        raise DataError(
+            f"expected classes below {answers.shape[1]} in {path}, got {labels.max()}: give a "
+            "column of answers a class"
+        )
+    member = (flags[order, 2] == 1) if known else None
+    if member is not None and member[kind[order] == 2].any():
+        raise DataError(f"expected no member among the external records in {path}, got some")
+    return _Table(path, answers, labels, member, int(sizes[0]), int(sizes[1]))
+
+
+def _check(
+    path: Path, names: Sequence[str], values: Float[np.ndarray, "rows columns"], said: int
+) -> None:
+    if not len(values):
+        raise DataError(f"expected one row per record in {path}, got none: check the export")
+    for k, (name, column) in enumerate(zip(names, values.T, strict=True)):
+        wanted, right = "a number", ~np.isnan(column)
+        if k == said:
+            wanted = "a class number, 0, 1, 2..."
+            right = np.isfinite(column) & (column >= 0) & (column == np.floor(column))
+        elif k > said:
+            wanted, right = "0 or 1", np.isin(column, (0, 1))
+        if not right.all():
+            row = int(right.argmin())
+            raise tables.wrong_cell(path, name, row, wanted, column[row])
+
+
+def _check_alike(tables: Sequence[_Table]) -> None:
+    """Refuse files about other candidates, or with other classes."""
+    first = tables[0]
+    for other in tables[1:]:
+        same = first.candidates == other.candidates and np.array_equal(
+            first.label[: first.candidates], other.label[: other.candidates]
+        )
+        if not same or first.answers.shape[1] != other.answers.shape[1]:
+            raise DataError(
+                f"expected the same candidates and classes in {first.path} and {other.path}, got "
+                f"{first.candidates} and {other.candidates} candidates with "
+                f"{'other' if not same else 'the same'} labels, and {first.answers.shape[1]} and "
+                f"{other.answers.shape[1]} classes: export them in one order"
+            )

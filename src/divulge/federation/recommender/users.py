@@ -1,0 +1,208 @@
+"""Users of a federated recommender, each with what it acted on, trained many at once."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+
+from divulge._util.random import stream
+from divulge.core import (
+    Challenge,
+    Interactions,
+    LocalTraining,
+    Round,
+    Tensors,
+    UpdateDefence,
+    UpdateView,
+)
+from divulge.data.interactions import InteractionLog
+from divulge.errors import SpecError
+from divulge.federation import client_challenge, server
+from divulge.federation.recommender.model import ITEMS, NeuralCF
+
+_ROWS = 4096
+"""Items of all users that are trained at once, fillers included: they fit a processor's cache."""
+
+
+class _Handed(NamedTuple):
+    """What one user was handed, and what it did with it."""
+
+    user: int
+    items: Int[np.ndarray, " items"]
+    acted: Bool[np.ndarray, " items"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recommending:
+    """One round of FNCF among users of a log, all of whom start from the same weights.
+
+    Args:
+        log: who acted on what.
+        learner: how users train.
+        negatives: for each item acted on, how many others are handed out, as far as there are any.
+        embeddings_only: updates hold the item embeddings alone, without the network.
+        seed: of embeddings, network, samples and defence.
+
+    Raises:
+        SpecError: there are no negatives.
+    """
+
+    log: InteractionLog
+    learner: NeuralCF
+    negatives: int = 4
+    embeddings_only: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.negatives < 1:
+            raise SpecError(f"expected one negative or more, got {self.negatives}")
+
+    def challenges(
+        self, users: Sequence[int], defence: UpdateDefence
+    ) -> Iterator[Challenge[UpdateView, Interactions]]:
+        """One challenge a user, in an order of their sizes; users who acted on all are left out."""
+        network, table = _apart(self.start())
+        for one, change in self._trained(users, network, table):
+            names = (ITEMS,) if self.embeddings_only else (ITEMS, *network)
+            given = table[torch.from_numpy(one.items)]
+            yield client_challenge.challenge(
+                {ITEMS: given, **network},
+                given.numpy(),
+                one.acted,
+                {name: change[name] for name in names},
+                self.learner,
+                defence,
+                int(stream(self.seed, "defence", one.user).integers(2**31)),
+            )
+
+    def round(
+        self,
+        users: Sequence[int],
+        defence: UpdateDefence,
+        number: int = 0,
+        sent: Tensors | None = None,
+    ) -> tuple[Round, dict[str, Int[np.ndarray, " acted"]]]:
+        """The same as one round of a transcript, and by client the items that were acted on.
+
+        Updates then have a row for each item there is; rows of items not handed out are 0 before
+        the defence.
+
+        Args:
+            users: who takes part.
+            defence: what updates go through.
+            number: of the round.
+            sent: the global weights; fresh ones unless given.
+
+        Raises:
+            SpecError: updates hold the item embeddings alone, or all users acted on all items.
+            DivulgeError: the defence refused.
+        """
+        if self.embeddings_only:
+            raise SpecError("expected updates of the whole model for a transcript, got a part")
+        sent = self.start() if sent is None else sent
+        network, table = _apart(sent)
+        updates: dict[int, dict[str, np.ndarray]] = {}
+        handed = {}
+        for one, change in self._trained(users, network, table):
+            moved = torch.zeros_like(table)
+            moved[torch.from_numpy(one.items)] = change[ITEMS]
+            updates[one.user] = {n: (moved if n == ITEMS else change[n]).numpy() for n in sent}
+            handed[str(one.user)] = {"item": one.items}
+        if not updates:
+            raise SpecError("expected users who left items alone, got none: nothing to find out")
+        sizes = {user: len(handed[str(user)]["item"]) for user in updates}
+        promised = dict.fromkeys(updates, defence.guarantee())
+        seed = int(stream(self.seed, "defence").integers(2**31))
+        received, masked = server.seen(defence, number, sent, updates, sizes, promised, seed)
+        training = LocalTraining("adam", self.learner.lr, epochs=self.learner.epochs)
+        played = Round(number, "update", sent, received, masked, training, handed=handed)
+        return played, self.acted(users)
+
+    def acted(self, users: Sequence[int]) -> dict[str, Int[np.ndarray, " acted"]]:
+        """By client the items acted on; users who acted on all never take part."""
+        each = self.log.of_each()
+        return {str(user): each[user] for user in users if len(each[user]) < self.log.items}
+
+    def start(self) -> dict[str, np.ndarray]:
+        """Fresh weights: the embeddings of all items, and the network."""
+        generator = _torch(self.seed, "items")
+        table = torch.randn(self.log.items, self.learner.width, generator=generator)
+        network = self.learner.network(_torch(self.seed, "network"))
+        return {name: tensor.numpy() for name, tensor in {ITEMS: table, **network}.items()}
+
+    def _handed(self, user: int, acted: Int[np.ndarray, " acted"]) -> _Handed:
+        rng = stream(self.seed, "handed out", user)
+        others = np.setdiff1d(np.arange(self.log.items), acted)
+        count = min(self.negatives * len(acted), len(others))
+        items = np.concatenate([acted, rng.choice(others, count, replace=False)])
+        order = rng.permutation(len(items))
+        return _Handed(user, items[order], order < len(acted))
+
+    def _trained(
+        self,
+        users: Sequence[int],
+        network: dict[str, torch.Tensor],
+        table: Float[torch.Tensor, "items width"],
+    ) -> Iterator[tuple[_Handed, dict[str, torch.Tensor]]]:
+        """What each user's training changes, the rows of its items in the place of all rows."""
+        each = self.log.of_each()
+        handed = [self._handed(user, each[user]) for user in users]
+        handed = [one for one in handed if not one.acted.all()]
+        handed.sort(key=lambda one: len(one.items))
+        for batch in _batches(handed):
+            index, label, real = _padded(batch)
+            own = torch.stack(
+                [torch.randn(self.learner.width, generator=_torch(self.seed, one.user))
+                 for one in batch]
+            )  # fmt: skip
+            change = self.learner.update(network, table[index], label, own, real)
+            for row, one in enumerate(batch):
+                update = {name: tensor[row] for name, tensor in change.items()}
+                update[ITEMS] = update[ITEMS][: len(one.items)]
+                yield one, update
+
+
+def _apart(
+    weights: Tensors,
+) -> tuple[dict[str, torch.Tensor], Float[torch.Tensor, "items width"]]:
+    """The network, and the embeddings of all items."""
+    network = {name: torch.from_numpy(np.array(array)) for name, array in weights.items()}
+    return network, network.pop(ITEMS)
+
+
+def _padded(
+    batch: list[_Handed],
+) -> tuple[
+    Int[torch.Tensor, "users items"],
+    Float[torch.Tensor, "users items"],
+    Bool[torch.Tensor, "users items"],
+]:
+    """Item numbers and labels of all users, and which of them are no fillers."""
+    shape = len(batch), max(len(one.items) for one in batch)
+    index, label = torch.zeros(shape, dtype=torch.int64), torch.zeros(shape)
+    real = torch.zeros(shape, dtype=torch.bool)
+    for row, one in enumerate(batch):
+        many = len(one.items)
+        index[row, :many] = torch.from_numpy(one.items)
+        label[row, :many] = torch.from_numpy(one.acted).float()
+        real[row, :many] = True
+    return index, label, real
+
+
+def _batches(handed: list[_Handed]) -> Iterator[list[_Handed]]:
+    """Users of about the same size together."""
+    batch: list[_Handed] = []
+    for one in handed:
+        if batch and (len(batch) + 1) * len(one.items) > _ROWS:
+            yield batch
+            batch = []
+        batch.append(one)
+    if batch:
+        yield batch
+
+
+def _torch(seed: int, *path: str | int) -> torch.Generator:
+    return torch.Generator().manual_seed(int(stream(seed, "recommending", *path).integers(2**62)))

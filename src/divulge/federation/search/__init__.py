@@ -1,0 +1,1 @@
+"""Federations of rankers of search results."""

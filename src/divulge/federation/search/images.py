@@ -1,0 +1,144 @@
+"""Users who upvote some of the images that they are shown, and learn a ranker from that."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, UInt8
+from torch import Tensor, from_numpy
+
+from divulge.core import Challenge, Interactions, LocalTraining, Round, UpdateDefence, UpdateView
+from divulge.errors import SpecError
+from divulge.federation import client_challenge, server
+from divulge.federation.search.learners import Pointwise
+
+LEARNER = Pointwise(epochs=5, lr=0.01, loss="cross-entropy")
+
+
+def challenge(
+    weights: Mapping[str, Tensor],
+    features: Float[np.ndarray, "items features"],
+    defence: UpdateDefence,
+    rng: np.random.Generator,
+    *,
+    liked: float = 0.5,
+    learner: Pointwise = LEARNER,
+) -> Challenge[UpdateView, Interactions]:
+    """One user who upvotes each image with the same probability, and trains on all of them.
+
+    Images that were upvoted are drawn again until there are some, and some that were not.
+
+    Args:
+        weights: of the ranker.
+        features: of the images as the user got them; the server has the same vision model.
+        defence: what the update goes through.
+        rng: of upvotes and defence.
+        liked: the probability.
+        learner: how the user trains.
+
+    Raises:
+        SpecError: there is no second image, or the probability is not between 0 and 1.
+
+    References:
+        Pham, Kulkarni and Houmansadr (2024), RAIFLE, section V-C.
+    """
+    acted, change = _upvoted(weights, features, rng, liked, learner)
+    seed = int(rng.integers(2**31))
+    return client_challenge.challenge(weights, features, acted, change, learner, defence, seed)
+
+
+class Images(NamedTuple):
+    """What a server hands out."""
+
+    original: UInt8[np.ndarray, "images channels height width"]
+    versions: UInt8[np.ndarray, "images versions channels height width"]
+    """What it made of each."""
+    features: Float[np.ndarray, "images versions features"]
+    """Of the versions, as clients extract them."""
+
+
+def round(  # noqa: A001 (as of the other federations)
+    weights: Mapping[str, Tensor],
+    images: Images,
+    users: int,
+    count: int,
+    defence: UpdateDefence,
+    rng: np.random.Generator,
+) -> tuple[Round, dict[str, Int[np.ndarray, " acted"]]]:
+    """Several such users as one round of a transcript, and what each upvoted.
+
+    Images are numbered from 0 for each user, in the order in which they were handed out.
+
+    Args:
+        weights: of the ranker.
+        images: the server's.
+        users: how many, named by numbers from 0.
+        count: how many images each is shown.
+        defence: what each update goes through.
+        rng: of images, versions, upvotes and defence.
+
+    Raises:
+        SpecError: there are not so many images, or only one is shown.
+        DivulgeError: the defence refused.
+    """
+    updates, handed, acted = {}, {}, {}
+    for user in range(users):
+        at = drawn(images.features, count, rng)
+        x = images.features[at]
+        upvoted, change = _upvoted(weights, x, rng, 0.5, LEARNER)
+        updates[user] = {name: w.numpy() for name, w in change.items()}
+        told = {"features": x, "image": images.versions[at], "original": images.original[at[0]]}
+        handed[str(user)], acted[str(user)] = told, np.flatnonzero(upvoted)
+    sent = {name: w.numpy() for name, w in weights.items()}
+    promised = dict.fromkeys(updates, defence.guarantee())
+    sizes, seed = dict.fromkeys(updates, count), int(rng.integers(2**31))
+    received, masked = server.seen(defence, 0, sent, updates, sizes, promised, seed)
+    training = LocalTraining("sgd", LEARNER.lr, epochs=LEARNER.epochs)
+    return Round(0, "update", sent, received, masked, training, handed=handed), acted
+
+
+def _upvoted(
+    weights: Mapping[str, Tensor],
+    features: Float[np.ndarray, "items features"],
+    rng: np.random.Generator,
+    liked: float,
+    learner: Pointwise,
+) -> tuple[Bool[np.ndarray, " items"], dict[str, Tensor]]:
+    """What a user upvotes, and what training on that changes."""
+    if not 0 < liked < 1 or len(features) < 2:
+        raise SpecError(
+            f"expected two images or more and a probability between 0 and 1, got {len(features)} "
+            f"and {liked}"
+        )
+    acted = np.zeros(len(features), bool)
+    while acted.all() or not acted.any():
+        acted = rng.random(len(features)) < liked
+    change = learner.update(weights, from_numpy(features), from_numpy(acted.astype(np.float64)))
+    return acted, change
+
+
+def shown(
+    features: Float[np.ndarray, "images versions features"], count: int, rng: np.random.Generator
+) -> Float[np.ndarray, "items features"]:
+    """Features of so many images, each in a version drawn for this user.
+
+    Raises:
+        SpecError: there are not so many images.
+    """
+    found: Float[np.ndarray, "items features"]
+    found = features[drawn(features, count, rng)]
+    return found
+
+
+def drawn(
+    features: Float[np.ndarray, "images versions features"], count: int, rng: np.random.Generator
+) -> tuple[Int[np.ndarray, " items"], Int[np.ndarray, " items"]]:
+    """So many of the images, none twice, and a version of each.
+
+    Raises:
+        SpecError: there are not so many images.
+    """
+    images, versions = features.shape[:2]
+    if not 1 <= count <= images:
+        raise SpecError(f"expected 1 to {images} images, got {count}")
+    return rng.choice(images, count, replace=False), rng.integers(versions, size=count)

@@ -1,0 +1,211 @@
+"""Users of a federated search engine: what they are shown, what they click, what they send."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from divulge.core import Challenge, Interactions, LocalTraining, Round, UpdateDefence, UpdateView
+from divulge.data.ranking import Queries
+from divulge.errors import SpecError
+from divulge.federation import client_challenge, server
+from divulge.federation.search import models
+from divulge.federation.search.click_models import ClickModel
+from divulge.federation.search.learners import Pairwise
+
+Manipulate = Callable[
+    [Float[np.ndarray, "items features"], np.random.Generator],
+    Float[np.ndarray, "items features"],
+]
+"""What a server makes of the features before it hands them out."""
+
+
+def honest(
+    x: Float[np.ndarray, "items features"], rng: np.random.Generator
+) -> Float[np.ndarray, "items features"]:
+    """The features as they are."""
+    del rng
+    return x
+
+
+class _Asked(NamedTuple):
+    """What one user was shown, and what came of it."""
+
+    x: Float[np.ndarray, "items features"]
+    query: Int[np.ndarray, " items"]
+    acted: Bool[np.ndarray, " items"]
+    change: dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Searching:
+    """Users who train a ranker by FPDGD on what they click.
+
+    Args:
+        queries: with judged documents; those with a single document are never asked.
+        clicks: how users click.
+        shown: documents a query at most, drawn by their scores.
+        lr: of a step.
+        manipulate: what the server makes of the features of each query.
+
+    Raises:
+        SpecError: fewer than two documents are shown, or no query has two.
+
+    References:
+        Wang et al. (2021), Effective and privacy-preserving federated online learning to rank;
+        Pham, Kulkarni and Houmansadr (2024), RAIFLE, section V-B.
+    """
+
+    queries: Queries
+    clicks: ClickModel
+    shown: int = 10
+    lr: float = 0.1
+    manipulate: Manipulate = honest
+
+    def __post_init__(self) -> None:
+        if self.shown < 2 or not len(self._asked):
+            raise SpecError(
+                "expected two documents or more to be shown, got fewer: nothing to rank"
+            )
+
+    def challenge(
+        self,
+        weights: Mapping[str, Tensor],
+        queries: int,
+        defence: UpdateDefence,
+        rng: np.random.Generator,
+    ) -> Challenge[UpdateView, Interactions]:
+        """One user who asks so many queries, and steps through them in an order of its own.
+
+        The server knows which items belong to which query, and not the order.
+
+        Args:
+            weights: of the ranker.
+            queries: how many the user asks.
+            defence: what the update goes through.
+            rng: of queries, lists, clicks, order and defence.
+
+        Raises:
+            SpecError: there are not so many queries.
+        """
+        one = self._asking(weights, queries, rng)
+        seed = int(rng.integers(2**31))
+        learner = Pairwise(one.query, self.lr)
+        return client_challenge.challenge(
+            weights, one.x, one.acted, one.change, learner, defence, seed
+        )
+
+    def round(
+        self,
+        weights: Mapping[str, Tensor],
+        users: int,
+        queries: int,
+        defence: UpdateDefence,
+        rng: np.random.Generator,
+        number: int = 0,
+    ) -> tuple[Round, dict[str, Int[np.ndarray, " acted"]]]:
+        """The same of several users, as one round of a transcript, and what each clicked.
+
+        Documents are numbered from 0 for each user, in the order in which they were handed out.
+
+        Args:
+            weights: of the ranker.
+            users: how many, named by numbers that go on from those of the rounds before.
+            queries: how many each asks.
+            defence: what each update goes through.
+            rng: of queries, lists, clicks, order and defence.
+            number: of the round.
+
+        Raises:
+            SpecError: there are not so many queries.
+            DivulgeError: the defence refused.
+        """
+        names = range(number * users, (number + 1) * users)
+        each = {name: self._asking(weights, queries, rng) for name in names}
+        sent = {name: w.numpy() for name, w in weights.items()}
+        updates = {k: {n: w.numpy() for n, w in one.change.items()} for k, one in each.items()}
+        sizes = {k: len(one.acted) for k, one in each.items()}
+        promised = dict.fromkeys(updates, defence.guarantee())
+        seed = int(rng.integers(2**31))
+        received, masked = server.seen(defence, number, sent, updates, sizes, promised, seed)
+        handed = {str(k): {"features": o.x, "query": o.query} for k, o in each.items()}
+        acted = {str(k): np.flatnonzero(one.acted) for k, one in each.items()}
+        training = LocalTraining("sgd", self.lr, epochs=1)
+        return Round(number, "update", sent, received, masked, training, handed=handed), acted
+
+    def _asking(
+        self, weights: Mapping[str, Tensor], queries: int, rng: np.random.Generator
+    ) -> _Asked:
+        """One user, who steps through its queries in an order of its own."""
+        asked = self._asked
+        if not 1 <= queries <= len(asked):
+            raise SpecError(f"expected 1 to {len(asked)} queries a user, got {queries}")
+        chosen = rng.choice(asked, queries, replace=False)
+        lists = [self._shown(int(query), weights, rng) for query in chosen]
+        x = np.concatenate([features for features, _ in lists])
+        acted = np.concatenate([self.clicks.draw(grades, rng) for _, grades in lists])
+        query = np.repeat(np.arange(queries), [len(grades) for _, grades in lists])
+        turn = rng.permutation(queries)
+        change = Pairwise(turn[query], self.lr).update(
+            weights, torch.from_numpy(x), torch.from_numpy(acted).to(torch.float64)
+        )
+        return _Asked(x, query, acted, change)
+
+    def train(
+        self,
+        weights: Mapping[str, Tensor],
+        defence: UpdateDefence,
+        rng: np.random.Generator,
+        users: int = 100,
+    ) -> dict[str, Tensor]:
+        """The ranker after one pass over the queries, each asked by a user of its own.
+
+        Args:
+            weights: of the ranker at the start.
+            defence: what each update goes through.
+            rng: of order, lists, clicks and defence.
+            users: whose updates are averaged in each round.
+        """
+        trained = {name: w.clone() for name, w in weights.items()}
+        order = rng.permutation(self._asked)
+        for number, start in enumerate(range(0, len(order), users)):
+            updates: dict[int, dict[str, np.ndarray]] = {}
+            for user, query in enumerate(order[start : start + users].tolist()):
+                x, grades = self._shown(query, trained, rng)
+                clicks = torch.from_numpy(self.clicks.draw(grades, rng)).to(torch.float64)
+                learner = Pairwise(np.zeros(len(x), np.int64), self.lr)
+                change = learner.update(trained, torch.from_numpy(x), clicks)
+                updates[user] = {name: value.numpy() for name, value in change.items()}
+            ones, promised = dict.fromkeys(updates, 1), dict.fromkeys(updates, defence.guarantee())
+            sent = {name: w.numpy() for name, w in trained.items()}
+            got, masked = server.seen(
+                defence, number, sent, updates, ones, promised, int(rng.integers(2**31))
+            )
+            mean = masked.tensors if masked else server.average(got.values())
+            trained = {name: w + torch.from_numpy(mean[name]) for name, w in trained.items()}
+        return trained
+
+    def _shown(
+        self, query: int, weights: Mapping[str, Tensor], rng: np.random.Generator
+    ) -> tuple[Float[np.ndarray, "places features"], Int[np.ndarray, " places"]]:
+        """Features and grades of what is shown, drawn by the scores, without replacement."""
+        at = self._documents[query]
+        x = self.manipulate(self.queries.x[at], rng)
+        score = models.score(weights, torch.from_numpy(x)).numpy()
+        lowest = score.min()
+        weight = score - lowest + 1e-10 if lowest <= 0 else score
+        drawn = rng.choice(len(x), min(self.shown, len(x)), replace=False, p=weight / weight.sum())
+        return x[drawn], self.queries.relevance[at][drawn]
+
+    @cached_property
+    def _documents(self) -> list[slice]:
+        return self.queries.of_each()
+
+    @cached_property
+    def _asked(self) -> Int[np.ndarray, " queries"]:
+        return np.flatnonzero(np.bincount(self.queries.query) > 1)

@@ -1,0 +1,1 @@
+"""Transcripts: what a server sent and received, in files."""

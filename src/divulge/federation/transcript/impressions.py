@@ -1,0 +1,153 @@
+"""What a server handed out to be acted on, and what it got back: a view of each client."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int, UInt8
+
+from divulge.core import Learner, Received, Round, Tensors, UpdateView
+from divulge.errors import SpecError, StoreError
+from divulge.federation.transcript import layout
+from divulge.federation.transcript.reader import Transcript
+
+# Images that clients were handed, beside what the server made them of.
+
+
+NAMES = ("original", "image")
+"""What a transcript calls them."""
+
+
+class Pair(NamedTuple):
+    """One client's."""
+
+    original: UInt8[np.ndarray, "images channels height width"]
+    shown: UInt8[np.ndarray, "images channels height width"]
+
+
+def pairs(transcript: Transcript, clients: Sequence[str], most: int) -> tuple[Pair, ...]:
+    """The first images of each client, of the first round in which it was handed items.
+
+    Args:
+        transcript: of the federation.
+        clients: whose.
+        most: images a client.
+
+    Raises:
+        SpecError: a client was handed no images, or the originals are not in the transcript.
+        StoreError: what is there is no pair of images.
+    """
+    return tuple(_pair(transcript, client, most) for client in clients)
+
+
+def _pair(transcript: Transcript, client: str, most: int) -> Pair:
+    empty: Tensors = {}
+    rounds = (played for played in transcript.rounds if client in played.clients)
+    told = next((played.handed[client] for played in rounds if client in played.handed), empty)
+    if missing := [name for name in NAMES if name not in told]:
+        raise SpecError(
+            f"expected images that client {client!r} was handed, the transcript has no "
+            f"{' and no '.join(missing)}: record them, or ask for none"
+        )
+    original, shown = (told[name] for name in NAMES)
+    types = {original.dtype, shown.dtype}
+    if original.shape != shown.shape or original.ndim != 4 or types != {np.dtype(np.uint8)}:
+        raise StoreError(
+            f"expected images of 8 bits with their originals for client {client!r}, got "
+            f"{shown.dtype} of shape {shown.shape} and {original.dtype} of shape "
+            f"{original.shape}: restore the transcript"
+        )
+    return Pair(original[:most], shown[:most])
+
+
+Items = Mapping[str, np.ndarray]
+"""What a transcript says of each item that one client was handed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """One client: what the server has against it, and the numbers of the items."""
+
+    view: UpdateView
+    item: Int[np.ndarray, " items"]
+    """The row that each has in the tensor of items; without one, numbers from 0."""
+
+
+def views(
+    transcript: Transcript,
+    clients: Sequence[str],
+    learner: Callable[[Items], Learner] | None = None,
+) -> tuple[Handed, ...]:
+    """What the server has against each client, by the first round in which that was handed items.
+
+    Where items have rows in a tensor of the weights, a view has those rows alone that belong to
+    items handed out.
+
+    Args:
+        transcript: of the federation.
+        clients: whom to look at.
+        learner: how a client trains, given what it was handed.
+
+    Raises:
+        SpecError: a client was handed nothing; or ``learner`` made no learner.
+        StoreError: the transcript is damaged, or what was handed out is not what items are.
+    """
+    found: dict[str, Handed] = {}
+    for played in transcript.rounds:
+        new = [c for c in clients if c in played.handed and c in played.clients and c not in found]
+        if not new:
+            continue
+        sent = dict(played.sent)  # read once for all of them
+        for client in new:
+            found[client] = _one(played, sent, transcript.header.items, client, learner)
+    for client in clients:
+        if client not in found:
+            raise SpecError(
+                f"expected items that client {client!r} was handed, the transcript has none: "
+                "record them, or name other clients"
+            )
+    return tuple(found[client] for client in clients)
+
+
+def _one(
+    played: Round,
+    sent: Tensors,
+    table: str | None,
+    client: str,
+    learner: Callable[[Items], Learner] | None,
+) -> Handed:
+    handed = played.handed[client]
+    told = {name: handed[name] for name in handed if name not in NAMES}
+    where = f"what client {client!r} was handed in round {played.number}"
+    received = played.received.get(client)
+    if table is None:
+        features, item = told.get("features"), np.arange(len(told.get("features", ())))
+        if features is None or features.ndim < 2 or not len(features):
+            raise StoreError(f"expected features of items in {where}, got none: restore it")
+    else:
+        item = _rows(told, sent, table, where)
+        features = sent[table][item]
+        sent = {**sent, table: features}
+        if received is not None:
+            cut = {**received.tensors, table: received.tensors[table][item]}
+            received = Received(cut, received.records, received.guarantee)
+    if any(len(array) != len(item) for array in told.values()):
+        raise StoreError(f"expected an entry an item in {where}, got other lengths: restore it")
+    only = {} if received is None else {client: received}
+    seen = replace(played, sent=sent, received=only, aggregated=None, handed={})
+    made = None if learner is None else learner(told)
+    if made is not None and not isinstance(made, Learner):
+        raise SpecError(
+            f"expected a learner, got {type(made).__name__}: it needs `private` and `update`"
+        )
+    return Handed(UpdateView(client, (seen,), inputs=features, learner=made), item)
+
+
+def _rows(told: Items, sent: Tensors, table: str, where: str) -> Int[np.ndarray, " items"]:
+    """The rows of the items in their tensor."""
+    if table not in sent or sent[table].ndim < 2:
+        raise StoreError(
+            f"expected a tensor {table!r} with a row an item, there is none: restore it"
+        )
+    return layout.numbers(told.get("item", np.zeros(0)), len(sent[table]), where)

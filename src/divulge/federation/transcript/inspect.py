@@ -1,0 +1,205 @@
+"""What is in a transcript: rounds, clients, norms, and whatever looks odd."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from divulge._util.progress import Track, untracked
+from divulge.core import Guarantee, Round, Tensors
+from divulge.errors import NotApplicable, StoreError
+from divulge.federation.transcript.reader import Transcript
+
+OUTWEIGHS: Final = 100
+"""How many times the median of its round a client's number of records may be before it is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """Something odd, which may have a harmless reason."""
+
+    round: int
+    client: str | None
+    """None: it concerns the server, or the round as a whole."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoundLine:
+    """One round in short."""
+
+    number: int
+    clients: int
+    hidden: bool
+    """The server had only their sum."""
+    records: int | None
+    """Of all clients together, as they say."""
+    step: float | None
+    """How far the global weights moved: an L2 norm; None if what came of the round is not known."""
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLine:
+    """One client in short, over all rounds."""
+
+    client: str
+    rounds: int
+    records: int | None
+    """As it said last."""
+    norm: float | None
+    """Mean L2 norm of what its training changed; None if the server had only sums."""
+    guarantee: Guarantee | None
+    """The one claimed last, for all rounds up to there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """A transcript in short."""
+
+    name: str
+    writer: str
+    kind: str
+    rule: str
+    tensors: int
+    parameters: int
+    rounds: tuple[RoundLine, ...]
+    clients: tuple[ClientLine, ...]
+    flags: tuple[Flag, ...]
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What is known of a client so far."""
+
+    rounds: int = 0
+    records: int | None = None
+    norms: list[float] = field(default_factory=list)
+    guarantee: Guarantee | None = None
+
+
+def inspect(transcript: Transcript, track: Track[int] = untracked) -> Inspection:
+    """Read all rounds, one at a time; one that cannot be read is flagged and left out."""
+    seen: dict[str, _Seen] = {}
+    lines: list[RoundLine] = []
+    flags: list[Flag] = []
+    for number in track(range(len(transcript.rounds)), "Reading rounds"):
+        try:
+            played = transcript.rounds[number]
+        except StoreError as error:
+            flags.append(Flag(number, None, f"cannot be read: {error}"))
+            continue
+        flags += _global_flags(played)
+        for client in played.clients:
+            flags += _client_flags(played, client, seen.setdefault(client, _Seen()))
+        lines.append(_line(played))
+    header = transcript.header
+    return Inspection(
+        header.name,
+        header.writer,
+        header.kind,
+        header.rule,
+        len(header.shapes),
+        sum(int(np.prod(shape, dtype=object)) for shape in header.shapes.values()),
+        tuple(lines),
+        tuple(_client(name, one) for name, one in seen.items()),
+        tuple(flags),
+    )
+
+
+def _line(played: Round) -> RoundLine:
+    claims = [got.records for got in played.received.values()]
+    known = [claim for claim in claims if claim is not None]
+    step = None
+    if played.aggregated is not None:
+        step = norm({n: played.aggregated[n] - sent for n, sent in _floats(played.sent)})
+    return RoundLine(
+        played.number,
+        len(played.clients),
+        played.masked is not None,
+        played.masked.records if played.masked else (sum(known) if known else None),
+        step,
+        played.metrics,
+    )
+
+
+def _client(name: str, seen: _Seen) -> ClientLine:
+    mean = float(np.mean(seen.norms)) if seen.norms else None
+    return ClientLine(name, seen.rounds, seen.records, mean, seen.guarantee)
+
+
+def _global_flags(played: Round) -> Iterator[Flag]:
+    groups: dict[str, Tensors] = {"the weights sent out": played.sent}
+    if played.masked is not None:
+        groups["the sum"] = played.masked.tensors
+    if played.aggregated is not None:
+        groups["the aggregated weights"] = played.aggregated
+    for what, tensors in groups.items():
+        if odd := _not_finite(tensors):
+            yield Flag(played.number, None, f"{odd} in {what}")
+
+
+def _client_flags(played: Round, client: str, seen: _Seen) -> Iterator[Flag]:
+    """The flags of one client in one round; what is learnt of it goes into ``seen``."""
+    seen.rounds += 1
+    if client not in played.received:
+        return
+    got = played.received[client]
+    if odd := _not_finite(got.tensors):
+        yield Flag(played.number, client, f"{odd} in what it sent")
+    else:
+        size = norm(_change(played, client))
+        seen.norms.append(size)
+        if size == 0:
+            yield Flag(played.number, client, "sent back what it was sent: nothing was trained")
+    for text in _claims(got.records, [r.records for r in played.received.values()], seen.records):
+        yield Flag(played.number, client, text)
+    seen.records = got.records if got.records is not None else seen.records
+    seen.guarantee = got.guarantee or seen.guarantee
+
+
+def _claims(claim: int | None, all_claims: Sequence[int | None], before: int | None) -> list[str]:
+    """What is odd about the number of records that a client says it has."""
+    if claim is None:
+        return []
+    odd = []
+    if claim <= 0:
+        odd.append(f"says it has {claim} records")
+    known = sorted(other for other in all_claims if other is not None)
+    median = known[len(known) // 2]
+    if len(known) > 2 and claim > OUTWEIGHS * max(median, 1):
+        odd.append(f"says it has {claim} records, where the median of the round is {median}")
+    if before is not None and claim != before:
+        odd.append(f"says it has {claim} records, and said {before} before")
+    return odd
+
+
+def _change(played: Round, client: str) -> Tensors:
+    try:
+        return played.change(client)
+    except NotApplicable:  # a gradient without a learning rate
+        return played.received[client].tensors
+
+
+def _floats(tensors: Tensors) -> Iterator[tuple[str, np.ndarray]]:
+    return ((name, array) for name, array in tensors.items() if array.dtype.kind == "f")
+
+
+def norm(tensors: Tensors) -> float:
+    """The L2 norm of all floating-point tensors together.
+
+    Examples:
+        >>> norm({"w": np.array([3.0]), "b": np.array([4.0]), "steps": np.array(7)})
+        5.0
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        flat = (array.astype(np.float64).ravel() for _, array in _floats(tensors))
+        return float(np.sqrt(sum(float(values @ values) for values in flat)))
+
+
+def _not_finite(tensors: Tensors) -> str:
+    """How many numbers are none, in words; empty if all are finite."""
+    odd = sum(int((~np.isfinite(array)).sum()) for _, array in _floats(tensors))
+    total = sum(array.size for _, array in _floats(tensors))
+    return f"NaN or infinity in {odd} of {total} numbers" if odd else ""

@@ -1,0 +1,290 @@
+"""The transcript of a federated run: what its server sent, got and made of it.
+
+It is read as a stranger's: no pickle; sizes, checksums, names, types and shapes first. One round is
+open at a time, and of it only the tensors that are asked for.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from divulge._util import atomic
+from divulge.core import MaskedSum, Received, Records, Round, Rounds, UpdateView
+from divulge.errors import MissingExtra, SpecError, StoreError, did_you_mean
+from divulge.federation.transcript import layout
+from divulge.federation.transcript.layout import Entry, Header
+
+LARGEST_JSON: Final = 64 * 2**20
+"""Bytes of one JSON file: some hundred thousand clients."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """A federation as its server saw it."""
+
+    header: Header
+    rounds: Rounds
+    """From disk, each is read when it is asked for."""
+
+    @classmethod
+    def open(cls, folder: str | Path) -> "Transcript":
+        """The transcript in a folder.
+
+        Asking for one of its ``rounds`` raises StoreError when that round is damaged.
+
+        Raises:
+            StoreError: there is none, it is damaged, of another schema, or a round is missing.
+        """
+        folder = Path(folder)
+        path = folder / "transcript.json"
+        if not path.is_file():
+            raise StoreError(f"expected a transcript at {path}, there is none: check the path")
+        raw = _read(path)
+        schema = layout.from_json(raw, layout.Stamp, path).schema
+        if schema != layout.SCHEMA:
+            raise StoreError(
+                f"expected a transcript of schema {layout.SCHEMA} in {path}, got {schema!r}: "
+                "read it with a divulge that knows this schema"
+            )
+        header = layout.from_json(raw, Header, path)
+        return cls(header, _Folder(folder, header, _count(folder)))
+
+    def clients(self, number: int) -> tuple[str, ...]:
+        """Who took part in a round; its tensors are not read."""
+        if isinstance(self.rounds, _Folder):
+            return self.rounds.entry(number).clients
+        return self.rounds[number].clients
+
+    def entries(self) -> tuple[Entry, ...]:
+        """What the files say of each round besides its tensors, and their checksum.
+
+        Raises:
+            StoreError: one of them is damaged, or the rounds never were on disk.
+        """
+        if not isinstance(self.rounds, _Folder):
+            raise StoreError("expected a transcript on disk, got one in memory: open its folder")
+        return tuple(map(self.rounds.entry, range(len(self.rounds))))
+
+    def view(
+        self,
+        victim: str,
+        network: Callable[[], Any] | None = None,
+        reference: Records | None = None,
+    ) -> UpdateView:
+        """What the server can use against one client: the rounds in which that client took part.
+
+        Args:
+            victim: the client.
+            network: makes the module that the weights belong to.
+            reference: records the attacker owns, of the same population as the victim's.
+
+        Raises:
+            SpecError: no such client ever took part.
+        """
+        clients = [self.clients(k) for k in range(len(self.rounds))]
+        part = [k for k, names in enumerate(clients) if victim in names]
+        if not part:
+            hint = did_you_mean(victim, set().union(*clients))
+            raise SpecError(f"expected a client of the transcript, got {victim!r}: {hint}")
+        return UpdateView(victim, _Some(self.rounds, part), network, reference)
+
+
+class _Some:
+    """Some of the rounds, still read one at a time."""
+
+    def __init__(self, rounds: Rounds, chosen: Sequence[int]) -> None:
+        self._rounds, self._chosen = rounds, chosen
+
+    def __len__(self) -> int:
+        return len(self._chosen)
+
+    def __getitem__(self, index: int) -> Round:
+        return self._rounds[self._chosen[index]]
+
+    def __iter__(self) -> Iterator[Round]:
+        return map(self._rounds.__getitem__, self._chosen)
+
+
+class _Folder:
+    """The rounds in a folder. A file's checksum is verified when it is first opened."""
+
+    def __init__(self, folder: Path, header: Header, count: int) -> None:
+        self._folder, self._header, self._count = folder, header, count
+        self._verified: set[int] = set()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: int) -> Round:
+        number = range(self._count)[index]
+        entry = self.entry(number)
+        path = layout.place(self._folder, number, "safetensors")
+        if number not in self._verified:
+            _verify(path, entry)
+            self._verified.add(number)
+        return _round(path, entry, self._header)
+
+    def __iter__(self) -> Iterator[Round]:
+        return map(self.__getitem__, range(self._count))
+
+    def entry(self, number: int) -> Entry:
+        """A round but for its tensors.
+
+        Raises:
+            StoreError: it is damaged.
+        """
+        path = layout.place(self._folder, number, "json")
+        entry = layout.from_json(_read(path), Entry, path)
+        if entry.number != number:
+            raise StoreError(f"expected round {number} in {path}, got {entry.number}: restore it")
+        if len(set(entry.clients)) != len(entry.clients):
+            raise StoreError(f"expected distinct clients in {path}, got one twice: restore it")
+        return entry
+
+
+class _Stored(Mapping[str, np.ndarray]):
+    """Tensors in a file, each read when it is asked for.
+
+    One that was stored short gets its other rows back, which are 0.
+    """
+
+    def __init__(
+        self, file: Any, group: str, names: Mapping[Any, tuple[int, ...]], rows: str = ""
+    ) -> None:
+        self._file, self._group, self._names, self._rows = file, group, names, rows
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._names:
+            raise KeyError(name)
+        array: np.ndarray = self._file.get_tensor(f"{self._group}/{name}")
+        shape = tuple(self._names[name])
+        if array.shape == shape:
+            return array
+        return layout.lengthened(array, self._file.get_tensor(self._rows), shape)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _count(folder: Path) -> int:
+    """How many rounds there are, none of them missing."""
+    found = (re.fullmatch(r"round-(\d{4,9})\.json", path.name) for path in folder.iterdir())
+    numbers = sorted(int(match[1]) for match in found if match)
+    for expected, number in enumerate(numbers):
+        if expected != number:
+            raise StoreError(
+                f"expected rounds from 0 without a gap in {folder}, round {expected} is missing: "
+                "restore it, or keep only the rounds before it"
+            )
+    return len(numbers)
+
+
+def _read(path: Path) -> bytes:
+    _check_file(path)
+    with atomic.said(path), path.open("rb") as file:
+        data = file.read(LARGEST_JSON + 1)
+    if len(data) > LARGEST_JSON:
+        raise StoreError(f"expected at most {LARGEST_JSON} bytes in {path}, got more: restore it")
+    return data
+
+
+def _check_file(path: Path) -> None:
+    if not path.is_file():  # opening a pipe would wait for ever
+        raise StoreError(f"expected a file at {path}, there is none: restore it")
+
+
+def _verify(path: Path, entry: Entry) -> None:
+    _check_file(path)
+    with atomic.said(path), path.open("rb") as file:
+        size = path.stat().st_size
+        if size != entry.size:
+            raise StoreError(
+                f"expected {entry.size} bytes in {path}, got {size}: "
+                "it was cut off or replaced; restore it"
+            )
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != entry.sha256:
+        raise StoreError(
+            f"expected SHA-256 {entry.sha256[:12]}... of {path}, got {digest[:12]}...: "
+            "its content was changed; restore it"
+        )
+
+
+def _round(path: Path, entry: Entry, header: Header) -> Round:
+    file = _opened(path)
+    present = set(file.keys())
+    groups = ["sent", *(f"received/{got.client}" for got in entry.received)]
+    groups += ["sum"] if entry.sum else []
+    aggregated = any(name.startswith("aggregated/") for name in present)
+    groups += ["aggregated"] if aggregated else []
+    announced = {f"{g}/{n}": s for g in groups for n, s in header.shapes.items()}
+    for client, arrays in entry.handed.items():
+        announced |= {f"handed/{client}/{name}": shape for name, shape in arrays.items()}
+    _check(path, file, present, announced, layout.shapes(header, entry))
+    stored = {
+        group: _Stored(file, group, header.shapes, f"{group.replace('received', 'handed', 1)}/item")
+        for group in groups
+    }
+    received = {
+        got.client: Received(stored[f"received/{got.client}"], got.records, got.guarantee)
+        for got in entry.received
+    }
+    summed = entry.sum
+    return Round(
+        entry.number,
+        header.kind,
+        sent=stored["sent"],
+        received=received,
+        masked=MaskedSum(summed.clients, stored["sum"], summed.records) if summed else None,
+        training=entry.training,
+        aggregated=stored.get("aggregated"),
+        metrics={k: float("nan") if v is None else v for k, v in entry.metrics.items()},
+        handed={c: _Stored(file, f"handed/{c}", arrays) for c, arrays in entry.handed.items()},
+    )
+
+
+def _opened(path: Path) -> Any:
+    try:
+        from safetensors import SafetensorError, safe_open
+    except ImportError as error:
+        raise MissingExtra("safetensors", "torch") from error
+    try:
+        return safe_open(path, framework="np")
+    except SafetensorError as error:
+        raise StoreError(
+            f"expected {path} in safetensors format, got something else ({error}): restore it"
+        ) from error
+
+
+def _check(
+    path: Path,
+    file: Any,
+    present: set[str],
+    announced: Mapping[str, tuple[int, ...]],
+    others: Mapping[str, tuple[int, ...]],
+) -> None:
+    """Exactly the tensors that were announced, in the shapes that were announced, or others."""
+    if present != set(announced):
+        odd = min(present ^ set(announced))
+        why = "was not announced" if odd in present else "is missing"
+        raise StoreError(
+            f"expected the announced tensors in {path}, but {odd[:300]!r} {why}: whoever sent or "
+            "wrote it did not keep to the network"
+        )
+    for name, shape in announced.items():
+        part = file.get_slice(name)
+        fits = tuple(part.get_shape()) in (tuple(shape), others.get(name))
+        if not fits or part.get_dtype() not in layout.DTYPES:
+            raise StoreError(
+                f"expected numbers of shape {list(shape)} for {name!r} in {path}, got "
+                f"{part.get_dtype()} of shape {part.get_shape()}: whoever sent or wrote it did "
+                "not keep to the network"
+            )

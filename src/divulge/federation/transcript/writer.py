@@ -1,0 +1,137 @@
+"""Writing a transcript while the run goes on, whoever runs it."""
+
+import dataclasses
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from divulge._util import atomic
+from divulge.core import Round, Tensors
+from divulge.errors import DataError, MissingExtra, StoreError
+from divulge.federation.transcript import layout
+from divulge.federation.transcript.layout import Entry, Header, Sender, Summed
+from divulge.federation.transcript.reader import Transcript
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Adds rounds to a transcript on disk; made by `begin` or `resume`."""
+
+    folder: Path
+    header: Header
+
+    @classmethod
+    def begin(cls, folder: str | Path, header: Header) -> "Writer":
+        """A new transcript in a new folder, for the owner alone.
+
+        Raises:
+            StoreError: there is something in the folder already, or it cannot be written.
+            DataError: a name or a shape in the header cannot be written.
+        """
+        folder = Path(folder)
+        content = layout.to_json(header)
+        with atomic.said(folder):
+            if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+                raise StoreError(
+                    f"expected a new folder for the transcript, {folder} exists: "
+                    "choose another one, or continue it with --resume"
+                )
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(0o700)
+        atomic.write(folder / "transcript.json", content)
+        return cls(folder, header)
+
+    @classmethod
+    def resume(cls, folder: str | Path, header: Header) -> "Writer":
+        """Continue a transcript after its last whole round; what was half written goes.
+
+        Raises:
+            StoreError: it is damaged, or was begun with another header.
+        """
+        there = Transcript.open(folder)
+        before = dataclasses.replace(there.header, writer=header.writer)
+        if layout.to_json(before) != layout.to_json(header):
+            raise StoreError(
+                f"expected the settings that {folder} was begun with, got different ones: "
+                "start a new transcript"
+            )
+        with atomic.said(Path(folder)):
+            for leftover in Path(folder).glob(".writing-*"):
+                leftover.unlink(missing_ok=True)
+        return cls(Path(folder), header)
+
+    def add(self, seen: Round) -> None:
+        """Write one round; it counts from the moment its JSON is there.
+
+        Raises:
+            DataError: the name of a client or a tensor, or an array's type, cannot be written.
+            StoreError: the disk is full, or the folder cannot be written.
+        """
+        data = _serialised(seen, self.header.items)
+        masked = seen.masked
+        entry = Entry(
+            number=seen.number,
+            size=len(data),
+            sha256=hashlib.sha256(data).hexdigest(),
+            received=tuple(Sender(c, u.records, u.guarantee) for c, u in seen.received.items()),
+            sum=None if masked is None else Summed(masked.clients, masked.records),
+            training=seen.training,
+            metrics=layout.finite(seen.metrics),
+            handed={c: {n: a.shape for n, a in one.items()} for c, one in seen.handed.items()},
+        )
+        described = layout.to_json(entry)
+        atomic.write(layout.place(self.folder, seen.number, "safetensors"), data)
+        atomic.write(layout.place(self.folder, seen.number, "json"), described)
+
+
+def write(folder: str | Path, name: str, rounds: Sequence[Round], items: str | None = None) -> None:
+    """A whole transcript at once.
+
+    Args:
+        folder: new.
+        name: of the federation.
+        rounds: one or more, all of the same tensors.
+        items: the tensor that has a row for each item, if one has.
+
+    Raises:
+        StoreError: there is something in the folder already, or it cannot be written.
+        DataError: a name, or an array's type, cannot be written.
+    """
+    first = rounds[0]
+    shapes = {tensor: array.shape for tensor, array in first.sent.items()}
+    writer = Writer.begin(folder, Header(name, first.kind, shapes, items=items))
+    for played in rounds:
+        writer.add(played)
+
+
+def _serialised(seen: Round, items: str | None) -> bytes:
+    try:
+        from safetensors.numpy import save
+    except ImportError as error:
+        raise MissingExtra("safetensors", "torch") from error
+    groups: dict[str, Tensors] = {"sent": seen.sent}
+    groups |= {f"received/{client}": update.tensors for client, update in seen.received.items()}
+    if seen.masked is not None:
+        groups["sum"] = seen.masked.tensors
+    if seen.aggregated is not None:
+        groups["aggregated"] = seen.aggregated
+    groups |= {f"handed/{client}": arrays for client, arrays in seen.handed.items()}
+    if items is not None and seen.kind != "weights":
+        for client in seen.received.keys() & seen.handed.keys():
+            groups[f"received/{client}"] = layout.shortened(seen, client, items)
+    # safetensors takes the memory as it lies: a transposed array would be written wrong
+    flat = {
+        f"{group}/{name}": np.asarray(array, order="C")
+        for group, tensors in groups.items()
+        for name, array in tensors.items()
+    }
+    for name, array in flat.items():
+        if array.dtype not in layout.DTYPES.values():
+            raise DataError(
+                f"expected numbers in {name}, got an array of type {array.dtype}: "
+                f"convert it to one of {', '.join(layout.DTYPES)}"
+            )
+    return bytes(save(flat))

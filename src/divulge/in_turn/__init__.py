@@ -1,1 +1,0 @@
-"""Leave-one-out: train models alike, and audit each in turn against the others."""

@@ -1,0 +1,296 @@
+"""Charts of a summary, drawn by Vega without a browser or a network."""
+
+import math
+from collections.abc import Collection, Sequence
+from typing import Any, Literal, NamedTuple
+
+import altair as alt
+import vl_convert
+
+from divulge.core import Estimate
+from divulge.report import chart_style, words
+from divulge.report.schema import AttackRow, Summary
+from divulge.report.verdict import CHANCE_AUC, deciding_fpr
+
+Format = Literal["svg", "png", "pdf"]
+
+HIGHLIGHTED = 6
+"""Attacks with a colour of their own in the ROC figure; all others are grey."""
+
+MOST_ROWS = 30
+"""Classes, or attacks, in one figure."""
+
+_LABEL = 46
+"""Characters of a name that a figure has room for: the longest label of a default attack."""
+
+LETTER = 6.8
+"""Pixels that a letter of a row's name takes in the widest font that a reader may have instead of
+ours: DejaVu Sans, 13 pixels high."""
+
+
+def charts(summary: Summary) -> dict[str, alt.LayerChart]:
+    """The figures that this summary supports, by name: roc, scores, attacks, classes."""
+    found = {
+        "roc": roc(summary),
+        "scores": scores(summary),
+        "attacks": attacks(summary),
+        "classes": classes(summary),
+    }
+    return {name: chart for name, chart in found.items() if chart is not None}
+
+
+def render(chart: alt.LayerChart | alt.FacetChart | alt.HConcatChart, format: Format) -> bytes:  # noqa: A002 - the user's word for it
+    """The chart as a file: SVG, PNG at twice the size, or PDF."""
+    # the version that wrote the chart must compile it
+    version = "_".join(alt.SCHEMA_VERSION.split(".")[:2])
+    drawing = chart.to_dict(validate=False)  # which takes longer than the drawing: tests do it
+    svg: str = vl_convert.vegalite_to_svg(drawing, vl_version=version)
+    return svg.encode() if format == "svg" else convert(svg, format)
+
+
+def convert(svg: str, format: Literal["png", "pdf"]) -> bytes:  # noqa: A002 - as above
+    """A chart drawn once in another format."""
+    if format == "png":
+        return bytes(vl_convert.svg_to_png(svg, scale=2))
+    return bytes(vl_convert.svg_to_pdf(svg))
+
+
+def strongest_first(summary: Summary) -> list[AttackRow]:
+    """Done attacks by falling low limit, the deciding one before all others."""
+    metric = _deciding_metric(summary)
+
+    def weakness(row: AttackRow) -> tuple[bool, float, float]:
+        speaks = row.label == summary.verdict.attack
+        return (not speaks, -row.metrics[metric].low, -row.metrics["auc"].low)
+
+    return sorted((row for row in summary.attacks if row.status == "done"), key=weakness)
+
+
+def _deciding_metric(summary: Summary) -> str:
+    fpr = deciding_fpr(summary.sizes.nonmembers)
+    return "auc" if fpr is None else f"tpr@{fpr:g}"
+
+
+def roc(summary: Summary) -> alt.LayerChart | None:
+    """TPR over FPR on logarithmic axes: the strongest attack with its band, others beside it."""
+    rows = strongest_first(summary)
+    if not rows:
+        return None
+    decades = _decades(summary)
+    names = words.shortened([row.label for row in rows], _LABEL)
+    rest = len(rows) - HIGHLIGHTED
+    groups = names[:HIGHLIGHTED] + ([words.count(rest, "other attack")] if rest > 0 else [])
+    points = [
+        {"name": name, "group": groups[min(rank, HIGHLIGHTED)], "rank": rank, **point}
+        for rank, (row, name) in enumerate(zip(rows, names, strict=True))
+        for point in _points(row, decades)
+    ]
+    x = alt.X(**chart_style.log_axis("fpr", "False-positive rate", decades.fpr))
+    y = alt.Y(**chart_style.log_axis("tpr", "Members recognised (TPR)", decades.tpr))
+    lines = _lines(points[::-1], groups).encode(x=x, y=y)
+    band = (
+        alt.Chart(chart_style.data([point for point in points if point["rank"] == 0]))
+        .mark_area(interpolate="step-after", color=chart_style.ACCENT, opacity=0.18)
+        .encode(x=x, y=alt.Y("low:Q"), y2="high:Q")
+    )
+    return chart_style.finished(band, *_guessing(decades, x, y), lines, height=chart_style.WIDTH)
+
+
+def _guessing(decades: "_Decades", x: alt.X, y: alt.Y) -> list[alt.Chart]:
+    """The diagonal, and its name at its lower end."""
+    start = 10.0**decades.fpr
+    ends = alt.Chart(chart_style.data([{"fpr": start, "tpr": start}, {"fpr": 1, "tpr": 1}]))
+    name = alt.Chart(
+        chart_style.data([{"fpr": start * 1.5, "tpr": start * 1.5, "text": "guessing"}])
+    )
+    return [
+        ends.mark_line(color=chart_style.MUTED, strokeDash=[2, 3], strokeWidth=1.5).encode(
+            x=x, y=y
+        ),
+        name.mark_text(align="left", dx=8, baseline="middle").encode(x=x, y=y, text="text:N"),
+    ]
+
+
+class _Decades(NamedTuple):
+    """Powers of ten at which the axes begin."""
+
+    fpr: int
+    tpr: int
+
+
+def _decades(summary: Summary) -> _Decades:
+    outside, inside = max(2, summary.sizes.nonmembers), max(2, summary.sizes.members)
+    fpr = math.floor(-math.log10(outside))
+    return _Decades(fpr, min(fpr, math.floor(-math.log10(inside))))
+
+
+def _points(row: AttackRow, decades: _Decades) -> list[dict[str, float]]:
+    """A curve's points; a logarithmic axis has no place for a TPR of zero."""
+    if row.roc is None:
+        return []
+    floor = 10.0**decades.tpr
+    columns = zip(row.roc.fpr, row.roc.tpr, row.roc.low, row.roc.high, strict=True)
+    return [
+        {"fpr": fpr, "tpr": tpr, "low": max(low, floor), "high": high}
+        for fpr, tpr, low, high in columns
+        if tpr > 0
+    ]
+
+
+def _lines(points: Sequence[dict[str, Any]], groups: Sequence[str]) -> alt.Chart:
+    """One stepped line an attack; attacks without a colour of their own share a grey group."""
+    extra = len(groups) - HIGHLIGHTED
+    colours = [*chart_style.COLOURS[: len(groups)], *[chart_style.MUTED] * extra]
+    dashes = [*chart_style.DASHES[: len(groups)], *[(1, 0)] * extra]
+    legend = alt.Legend(orient="bottom-right", title=None, symbolStrokeWidth=2.5)
+    width = alt.when(alt.datum.rank == 0).then(alt.value(2.8)).otherwise(alt.value(1.4))
+    lines: alt.Chart = (
+        alt.Chart(chart_style.data(points))
+        .mark_line(interpolate="step-after")
+        .encode(
+            color=alt.Color("group:N", legend=legend).scale(domain=groups, range=colours),
+            strokeDash=alt.StrokeDash("group:N", legend=legend).scale(domain=groups, range=dashes),
+            strokeWidth=width,
+            detail="name:N",
+        )
+    )
+    return lines
+
+
+def scores(summary: Summary) -> alt.LayerChart | None:
+    """How the strongest attack scores members and non-members."""
+    if summary.exposure is None:
+        return None
+    bins = summary.exposure.histogram
+    groups = ["members", "non-members"]
+    rows = [
+        {"group": group, "score": edge, "share": share}
+        for group, shares in zip(groups, (bins.members, bins.nonmembers), strict=True)
+        # the last bin's share stands at its right edge too, where the step ends
+        for edge, share in zip(bins.edges, (*shares, shares[-1]), strict=True)
+    ]
+    legend = alt.Legend(orient="top", symbolType="square", title=None, offset=24)
+    colour = alt.Color("group:N", legend=legend)
+    x = (
+        alt.X("score:Q", title="Score (higher: more likely a member)")
+        .scale(domain=[bins.edges[0], bins.edges[-1]], nice=False)
+        .axis(grid=False, tickCount=8)
+    )
+    y = (
+        alt.Y("share:Q", title="Share of the group")
+        .axis(labelExpr=chart_style.PERCENT, tickCount=5)
+        .scale(nice=5)
+        .stack(None)
+    )
+    areas = (
+        alt.Chart(chart_style.data(rows))
+        .mark_area(interpolate="step-after", opacity=0.5, line={"strokeWidth": 1.6})
+        .encode(
+            x=x,
+            y=y,
+            color=colour.scale(domain=groups, range=[chart_style.ACCENT, chart_style.MUTED]),
+        )
+    )
+    return chart_style.finished(areas, *_threshold(summary, x), height=300)
+
+
+def _threshold(summary: Summary, x: alt.X) -> list[alt.Chart]:
+    """A line at the score from which the deciding FPR allows to accuse, where it is in view."""
+    assert summary.exposure is not None
+    bins = summary.exposure.histogram
+    if bins.threshold is None or not bins.edges[0] < bins.threshold < bins.edges[-1]:
+        return []
+    assert bins.fpr is not None
+    row = {"score": bins.threshold, "text": f"accused at {words.percent(bins.fpr)} FPR →"}
+    base = alt.Chart(chart_style.data([row])).encode(x=x)
+    right_half = bins.threshold > (bins.edges[0] + bins.edges[-1]) / 2
+    return [
+        base.mark_rule(color=chart_style.MUTED, strokeDash=[4, 3], strokeWidth=1.5),
+        base.mark_text(align="right" if right_half else "left", baseline="bottom").encode(
+            text="text:N", y=alt.value(-6)
+        ),
+    ]
+
+
+def attacks(summary: Summary) -> alt.LayerChart | None:
+    """The deciding metric of every attack with its interval, beside chance."""
+    rows = strongest_first(summary)[:MOST_ROWS]
+    if not rows:
+        return None
+    metric = _deciding_metric(summary)
+    names = words.shortened([row.label for row in rows], _LABEL)
+    dots = [
+        _dot(name, row.metrics[metric], metric, row.unmeasured, sound=row.sound)
+        for row, name in zip(rows, names, strict=True)
+    ]
+    fpr = deciding_fpr(summary.sizes.nonmembers)
+    if fpr is None:
+        return _whiskers(dots, CHANCE_AUC, _auc_axis(dots))
+    x = alt.X("value:Q", title=f"Members recognised at {words.percent(fpr)} FPR").scale(
+        zero=True, nice=True
+    )
+    return _whiskers(dots, fpr, x.axis(labelExpr=chart_style.PERCENT, tickCount=6))
+
+
+def classes(summary: Summary) -> alt.LayerChart | None:
+    """The AUC of the strongest attack within each class, highest first."""
+    if summary.exposure is None:
+        return None
+    measured = [row for row in summary.exposure.classes if row.auc is not None][:MOST_ROWS]
+    names = words.shortened([row.name for row in measured], _LABEL)
+    dots = [
+        _dot(name, row.auc, "auc", (), sound=True)
+        for row, name in zip(measured, names, strict=True)
+        if row.auc is not None
+    ]
+    return _whiskers(dots, CHANCE_AUC, _auc_axis(dots)) if dots else None
+
+
+def _dot(
+    name: str, estimate: Estimate, metric: str, unmeasured: Collection[str], *, sound: bool
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "value": estimate.value,
+        "low": estimate.low,
+        "high": estimate.value if estimate.high is None else estimate.high,
+        "text": words.measured(metric, estimate, unmeasured),
+        "fill": chart_style.ACCENT if sound else "white",
+    }
+
+
+def _auc_axis(dots: Sequence[dict[str, Any]]) -> alt.X:
+    low = min(0.4, *(dot["low"] for dot in dots), 0.4)
+    domain = [math.floor(10 * low) / 10, 1]
+    return alt.X("value:Q", title="AUC").scale(domain=domain, nice=False).axis(tickCount=6)
+
+
+def room_for(names: Sequence[str]) -> int:
+    """Pixels beside the rows of a figure for their names, in whatever font a reader has."""
+    return math.ceil(LETTER * max(map(len, names)))
+
+
+def _whiskers(dots: Sequence[dict[str, Any]], chance: float, x: alt.X) -> alt.LayerChart:
+    """A row each: name, interval, value; hollow dots failed a control; a dashed line is chance."""
+    base = alt.Chart(chart_style.data(dots))
+    room = room_for([dot["name"] for dot in dots])
+    y = alt.Y("name:N", title=None, sort=None).axis(
+        domain=False, ticks=False, labelPadding=10, minExtent=room
+    )
+    intervals = (
+        alt.Chart(chart_style.data([{**dot, "value": dot["low"]} for dot in dots]))
+        .mark_rule(color=chart_style.ACCENT, strokeWidth=2)
+        .encode(x=x, x2="high:Q", y=y)
+    )
+    values = base.mark_point(
+        size=60, filled=False, stroke=chart_style.ACCENT, strokeWidth=2, opacity=1
+    ).encode(x=x, y=y, fill=alt.Fill("fill:N", scale=None))
+    figures = base.mark_text(align="left", dx=12).encode(
+        x=alt.value(chart_style.WIDTH), y=y, text="text:N"
+    )
+    line = (
+        alt.Chart(chart_style.data([{"value": chance}]))
+        .mark_rule(color=chart_style.MUTED, strokeDash=[2, 3], strokeWidth=1.5)
+        .encode(x=x)
+    )
+    return chart_style.finished(line, intervals, values, figures, height=alt.Step(26))

@@ -1,1 +1,0 @@
-"""The verdict of an audited federation: its levels, and the words of each secret."""

@@ -1,0 +1,1 @@
+"""Pages about federations: one file a secret."""

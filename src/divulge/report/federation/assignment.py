@@ -1,0 +1,302 @@
+"""Which client trained on each record: how often that was found out, and what that proves."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+import numpy as np
+from jaxtyping import Bool, Int
+
+from divulge._util.random import stream
+from divulge.core import NOBODY, Assignment, Collusion, Estimate, Finding
+from divulge.metrics import assignment
+from divulge.metrics.uninformed import assignment as uninformed
+from divulge.metrics.uninformed.draws import Uninformed
+from divulge.report import chart_style, charts, words
+from divulge.report.federation import small_samples
+from divulge.report.federation.story import Figure, Story, Table, joined, rates, speaker
+from divulge.report.federation.verdicts.assignment import SCOPE, Owners
+from divulge.report.federation.verdicts.judge import judge
+
+_TITLES = {
+    "accuracy": "Accuracy",
+    "recall": "Recall of members",
+    "specificity": "Specificity of outsiders",
+    "tpr@0.01": "TPR at 1 % FPR",
+    "tpr@0.03": "TPR at 3 % FPR",
+}
+_TESTS = ("p, z-test", "p, permutation")
+
+_MEASURES = (
+    "Accuracy is the share of candidates given to the right client, or rightly to nobody. Members "
+    "are candidates that some client trained on, outsiders those that none did. The TPR is over "
+    "all pairs of a candidate and a client under attack, by their scores: of the pairs of a client "
+    "and its own record, the share found where 1 % or 3 % of all other pairs are accused. The "
+    "z-test holds the accuracy against that of the best single answer, as the paper of stacking "
+    "compares two accuracies; it takes the two for independent although they are about the same "
+    "records. The permutation test asks how often the attack does as well, by its accuracy or by "
+    "the order of its scores, where owners are shuffled among candidates of a class."
+)
+
+_CERTAIN = 0.05
+"""P-values up to this tell two accuracies apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the question was about."""
+
+    clients: tuple[str, ...]
+    colluder: int
+    known: Bool[np.ndarray, " records"]
+    """Candidates that the colluding client trained on."""
+    label: Int[np.ndarray, " records"]
+    """Class of each candidate."""
+    truth: Assignment | None
+
+    def name(self, client: int) -> str:
+        """What a client, or nobody, is called."""
+        return "nobody" if client == NOBODY else words.plain(self.clients[client])
+
+    @property
+    def collusion(self) -> Collusion:
+        """What the colluding client knows of the candidates."""
+        return Collusion(self.colluder, np.zeros(0, bool), self.known)
+
+    @property
+    def others(self) -> list[int]:
+        """The clients under attack."""
+        return [k for k in range(len(self.clients)) if k != self.colluder]
+
+
+def story(
+    asked: Asked,
+    findings: tuple[Finding, ...],
+    guesses: tuple[Assignment | None, ...],
+    unsound: Collection[int] = (),
+) -> Story:
+    """What the attacks say of who trained on what; no record is named.
+
+    Args:
+        asked: clients, candidates and perhaps the truth.
+        findings: one an attack.
+        guesses: by attack; None where it is not done.
+        unsound: attacks, by their place, that failed a control.
+    """
+    first = speaker(findings)
+    told = None if first is None else guesses[first]
+    tested = _tested(asked, guesses)
+    tests = [_tests(asked, guess, tested, k) for k, guess in enumerate(guesses)]
+    sentences: tuple[str, ...] = ()
+    if told is not None and first is not None:
+        sentences = tuple(
+            _unchecked(asked, told)
+            if asked.truth is None
+            else _checked(asked, asked.truth, findings[first], told)
+        )
+    known = asked.truth is not None
+    owners = Owners(guesses, asked.truth, asked.collusion, tested)
+    return Story(
+        verdict=judge(owners, findings, unsound),
+        title="Which client trained on which record",
+        doubt="" if known else "nobody said who trained on the candidates, so nothing was checked",
+        sentences=sentences,
+        columns=(*_TITLES.values(), *_TESTS),
+        cells=tuple(
+            (*rates(finding, tuple(_TITLES)), *(_p(test.get(name)) for name in _TESTS))
+            for finding, test in zip(findings, tests, strict=True)
+        ),
+        caption="Over all candidates, with 95 % intervals",
+        measures=_MEASURES,
+        headline=("accuracy", "accuracy"),
+        summary=_summary(asked),
+        details=tuple(
+            {"answers": None if g is None else _counts(asked, g.client), "tests": test}
+            for g, test in zip(guesses, tests, strict=True)
+        ),
+        scope=SCOPE,
+        limits=_limits_of(asked),
+        figures=tuple(_figure(asked, findings)),
+        tables=() if told is None else (_table(asked, told),),
+    )
+
+
+def _tested(asked: Asked, guesses: Sequence[Assignment | None]) -> Uninformed | None:
+    if asked.truth is None:
+        return None
+    rng = stream(0, "permutations of owners")
+    return uninformed.draw(guesses, asked.truth, asked.collusion, asked.label, rng)
+
+
+def _tests(
+    asked: Asked, guess: Assignment | None, tested: Uninformed | None, attack: int
+) -> dict[str, float]:
+    """P-values: of the accuracy against the best single answer, and of all against no knowledge."""
+    if guess is None or asked.truth is None or tested is None:
+        return {}
+    truth, many = asked.truth, len(asked.known)
+    hits = round(assignment.accuracy(guess, truth).value * many)
+    constant = round(assignment.best_constant(truth, asked.known).value * many)
+    return {
+        _TESTS[0]: assignment.two_proportions((hits, constant), (many, many)).p,
+        _TESTS[1]: tested.of([attack]).p,
+    }
+
+
+def _p(value: float | None) -> str:
+    if value is None:
+        return "not measured"
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _counts(asked: Asked, client: Int[np.ndarray, " records"]) -> dict[str, int]:
+    """Records by client, nobody last."""
+    return {asked.name(k): int((client == k).sum()) for k in (*range(len(asked.clients)), NOBODY)}
+
+
+def _summary(asked: Asked) -> dict[str, Any]:
+    truth = asked.truth
+    facts: dict[str, Any] = {
+        "clients": list(asked.clients),
+        "colluder": asked.clients[asked.colluder],
+        "candidates": len(asked.known),
+        "known": int(asked.known.sum()),
+        "truth": None if truth is None else _counts(asked, truth.client),
+    }
+    if truth is not None:
+        best = assignment.best_constant(truth, asked.known)
+        facts["best_constant"] = {"value": best.value, "low": best.low, "high": best.high}
+        facts["chance"] = assignment.chance(asked.known, len(asked.clients))
+    return facts
+
+
+def _unchecked(asked: Asked, told: Assignment) -> Iterator[str]:
+    counts = _counts(asked, told.client)
+    said = [f"{count:,} to {name}" for name, count in counts.items()]
+    many = words.count(len(told.client), "candidate")
+    yield f"Of {many}, the attack gives {joined(said)}."
+
+
+def _checked(asked: Asked, truth: Assignment, finding: Finding, told: Assignment) -> Iterator[str]:
+    many = len(truth.client)
+    right = int((told.client == truth.client).sum())
+    best = assignment.best_constant(truth, asked.known)
+    chance = assignment.chance(asked.known, len(asked.clients))
+    accuracy = words.rate(finding.metrics["accuracy"])
+    yield (
+        f"Of {words.count(many, 'candidate')}, {right:,} were given to the right client, or "
+        f"rightly to nobody: {accuracy}. The best single answer for all of them is right for "
+        f"{words.rate(best)}, and answers at random for about {100 * chance:.0f} %."
+    )
+    test = assignment.two_proportions((right, round(best.value * many)), (many, many))
+    what = "more" if test.z > 0 else "less"
+    yield (
+        f"That is {what} than the best single answer, beyond chance (z = {test.z:.1f}, p "
+        f"{_compared(test.p)})."
+        if test.p <= _CERTAIN
+        else f"That cannot be told from the best single answer (z = {test.z:.1f}, p "
+        f"{_compared(test.p)})."
+    )
+    for k in asked.others:
+        own, said = truth.client == k, told.client == k
+        yield (
+            f"Client {asked.name(k)} trained on {words.count(int(own.sum()), 'candidate')}: "
+            f"{_number(own & said)} of them found, {_number(said & ~own)} of the others wrongly "
+            "taken for its own."
+        )
+    outside = truth.client == NOBODY
+    accused = _number(outside & (told.client != NOBODY))
+    yield (
+        f"Candidates that no client trained on: {_number(outside)}; {accused} of them given to one."
+    )
+
+
+def _number(records: Bool[np.ndarray, " records"]) -> str:
+    """How many, in words where there are none."""
+    return f"{int(records.sum()):,}" if records.any() else "none"
+
+
+def _limits_of(asked: Asked) -> tuple[str, ...]:
+    """What an audit of these candidates can show at all."""
+    if asked.truth is None:
+        return ()
+    outside = asked.truth.client == NOBODY
+    many = len(asked.known)
+    best = round(assignment.best_constant(asked.truth, asked.known).value * many)
+    members, outsiders = int((~outside & ~asked.known).sum()), int(outside.sum())
+    return tuple(small_samples.sentences(members, outsiders, many, best))
+
+
+def _compared(p: float) -> str:
+    return "< 0.001" if p < 0.001 else f"= {p:.2g}"
+
+
+def _table(asked: Asked, told: Assignment) -> Table:
+    """Answers by client; where the truth is known, a row for each client that it was."""
+    order = (*range(len(asked.clients)), NOBODY)
+    names = words.shortened([asked.name(k) for k in order], 40)
+    if asked.truth is None:
+        rows = [("all candidates", np.ones(len(told.client), bool))]
+        what = "How many candidates were given to each client, and to nobody."
+    else:
+        truth = asked.truth.client
+        rows = [(name, truth == k) for name, k in zip(names, order, strict=True)]
+        what = (
+            "One row for whom a record was trained on by, one column for whom it was given to: on "
+            f"the diagonal the answer is right. Client {names[asked.colluder]} is the colluding "
+            "one and knows its own."
+        )
+    return Table(
+        "answers",
+        "Who was given what",
+        what,
+        (
+            "Trained on by client" if asked.truth is not None else "",
+            *(f"to {name}" for name in names),
+        ),
+        tuple(
+            (name, *(f"{int((mask & (told.client == k)).sum()):,}" for k in order))
+            for name, mask in rows
+        ),
+    )
+
+
+def _figure(asked: Asked, findings: Sequence[Finding]) -> Iterator[Figure]:
+    """Accuracies with their intervals, beside the best single answer."""
+    done = [finding for finding in findings if "accuracy" in finding.metrics]
+    if asked.truth is None or not done:
+        return
+    names = words.shortened([finding.label for finding in done], 46)
+    rows = [
+        {"attack": name, **_limits(finding.metrics["accuracy"])}
+        for name, finding in zip(names, done, strict=True)
+    ]
+    best = assignment.best_constant(asked.truth, asked.known).value
+    x = alt.X("value:Q", title="Accuracy").scale(domain=[0, 1]).axis(format="%")
+    room = charts.room_for(names)
+    y = alt.Y("attack:N", title=None, sort=None).axis(
+        domain=False, ticks=False, labelPadding=10, minExtent=room
+    )
+    base = alt.Chart(chart_style.data(rows))
+    mark = alt.Chart(chart_style.data([{"value": best}]))
+    chart = chart_style.finished(
+        mark.mark_rule(color=chart_style.INK, strokeDash=[4, 3]).encode(x=x),
+        base.mark_rule(color=chart_style.ACCENT, strokeWidth=2).encode(
+            x=alt.X("low:Q").scale(domain=[0, 1]), x2="high:Q", y=y
+        ),
+        base.mark_point(filled=True, color=chart_style.ACCENT, size=90, opacity=1).encode(x=x, y=y),
+        height=alt.Step(34),
+    )
+    yield Figure(
+        "accuracy",
+        "How often attacks are right",
+        chart,
+        "Accuracy with its 95 % interval; the dashed line is the best single answer for all "
+        "records: an attack whose interval crosses it may know nothing.",
+        "Accuracy of each attack; the table below has the numbers",
+    )
+
+
+def _limits(one: Estimate) -> dict[str, float | None]:
+    return {"value": one.value, "low": one.low, "high": one.high}

@@ -1,0 +1,161 @@
+"""Shares of classes by client: a sentence each, and a figure."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+
+from divulge._util.random import stream
+from divulge.core import Finding, Proportions
+from divulge.metrics import composition
+from divulge.metrics.uninformed import composition as uninformed
+from divulge.report import chart_style, words
+from divulge.report.federation.story import Figure, Story, estimates, joined, speaker
+from divulge.report.federation.verdicts.composition import SCOPE, Shares
+from divulge.report.federation.verdicts.judge import judge
+
+UNEVEN = 0.05
+"""P-values up to this are called uneven."""
+
+_TITLES = {
+    "l1": "L1",
+    "l2": "L2",
+    "linf": "L∞",
+    "null_accuracy": "Null or not: right",
+    "null_precision": "Declared null: right",
+    "null_recall": "Null: declared",
+}
+
+_MEASURES = (
+    "L1, L2 and L∞ are distances between guessed and true shares: at most 2, 1.41 and 1. A null "
+    "class is one of which a client holds nothing. The other columns are shares: of all classes, "
+    "rightly declared null or not; of the declared ones, those that are null; of the null ones, "
+    "those that were declared."
+)
+
+_MOST = 3
+"""Classes that a sentence names."""
+
+Mixes = Sequence[Proportions]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Who is asked about, what the classes are called, and what is held if that is known."""
+
+    clients: tuple[str, ...]
+    class_names: tuple[str, ...]
+    """Empty, or one a class."""
+    truth: Mixes | None
+
+    def class_name(self, label: int) -> str:
+        """What a class is called."""
+        names = self.class_names
+        return words.plain(names[label]) if label < len(names) else f"class {label}"
+
+
+def story(
+    held: Held,
+    findings: tuple[Finding, ...],
+    guesses: tuple[Mixes | None, ...],
+    unsound: Collection[int] = (),
+) -> Story:
+    """What the attacks say of class shares.
+
+    Args:
+        held: the clients.
+        findings: one an attack.
+        guesses: by attack: one entry a client, or None where it is not done.
+        unsound: attacks, by their place, that failed a control.
+    """
+    first = speaker(findings)
+    told = None if first is None else guesses[first]
+    known = held.truth is not None
+    tested = None
+    if held.truth is not None:
+        tested = uninformed.draw(guesses, held.truth, stream(0, "permutations of clients"))
+    return Story(
+        verdict=judge(Shares(guesses, held.truth, tested), findings, unsound),
+        title="What each client’s updates say of the classes it holds",  # noqa: RUF001
+        doubt=""
+        if known
+        else "nobody said what the clients hold, so nothing here could be checked",
+        sentences=tuple(_sentence(held, k, guess) for k, guess in enumerate(told or ())),
+        columns=tuple(_TITLES.values()),
+        cells=tuple(estimates(finding, tuple(_TITLES)) for finding in findings),
+        caption="Means over clients with 95 % intervals",
+        measures=_MEASURES,
+        headline=("l1", "mean L1 distance"),
+        summary={
+            "clients": list(held.clients),
+            "truth": None if held.truth is None else [t.share.tolist() for t in held.truth],
+        },
+        details=tuple(
+            {
+                "shares": None if guess is None else [g.share.tolist() for g in guess],
+                "null": None if guess is None else [g.null.tolist() for g in guess],
+                "even": None if guess is None else [g.even for g in guess],
+            }
+            for guess in guesses
+        ),
+        scope=SCOPE,
+        figures=() if told is None else (_figure(held, told),),
+    )
+
+
+def _sentence(held: Held, client: int, guess: Proportions) -> str:
+    order = sorted(range(len(guess.share)), key=lambda label: -guess.share[label])
+    most = [label for label in order[:_MOST] if guess.share[label] > 0]
+    named = [f"{held.class_name(k)} ({100 * guess.share[k]:.0f} %)" for k in most]
+    parts = [f"Client {words.plain(held.clients[client])} seems to hold mostly {joined(named)}"]
+    absent = [held.class_name(k) for k, null in enumerate(guess.null) if null]
+    if absent:
+        parts.append(f"and nothing of {joined(absent)}")
+    text = " ".join(parts)
+    if guess.even is not None and guess.even > UNEVEN:
+        text += f"; there is no sign that its classes are uneven (p = {guess.even:.2g})"
+    if held.truth is not None:
+        off = composition.distance(guess, held.truth[client])["l1"] / 2
+        text += f"; the guess puts {100 * off:.0f} % of its records into wrong classes"
+    return f"{text}."
+
+
+def _figure(held: Held, guesses: Mixes) -> Figure:
+    """A disc for each guessed share and a ring for the true one: where they match, it is right."""
+    names = words.shortened([words.plain(name) for name in held.clients], 24)
+    labels = words.shortened([held.class_name(k) for k in range(len(guesses[0].share))], 16)
+    x = alt.X("class:N", title=None, sort=None).axis(labelAngle=-40, domain=False, ticks=False)
+    x = x.scale(domain=labels)  # in the order of the classes, whoever holds them
+    y = alt.Y("client:N", title="client", sort=None).axis(domain=False, ticks=False)
+    size = alt.Size("share:Q", legend=None).scale(domain=[0, 1], range=[0, 1400])
+    layers = [
+        alt.Chart(chart_style.data(_dots(guesses, names, labels)))
+        .mark_point(filled=True, color=chart_style.ACCENT, opacity=0.75)
+        .encode(x=x, y=y, size=size)
+    ]
+    ring = ""
+    if held.truth is not None:
+        layers.append(
+            alt.Chart(chart_style.data(_dots(held.truth, names, labels)))
+            .mark_point(filled=False, color=chart_style.INK, strokeWidth=1.5, opacity=1)
+            .encode(x=x, y=y, size=size)
+        )
+        ring = "; the ring is the true one: where they match, the guess is right"
+    return Figure(
+        "shares",
+        "Shares of the classes",
+        chart_style.finished(*layers, height=alt.Step(40)),
+        "One row a client, one column a class. The area of a disc is the share that was guessed"
+        f"{ring}.",
+        "Class shares of each client; the sentences above say the largest",
+    )
+
+
+def _dots(mixes: Mixes, names: Sequence[str], labels: Sequence[str]) -> list[dict[str, Any]]:
+    return [
+        {"client": name, "class": label, "share": float(share)}
+        for name, mix in zip(names, mixes, strict=True)
+        for label, share in zip(labels, mix.share, strict=True)
+        if share > 0
+    ]

@@ -1,0 +1,236 @@
+"""Items that clients acted on: how many were recovered, and how that differs between clients."""
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from divulge._util.random import stream
+from divulge.core import Estimate, Finding, Interactions, Reconstruction
+from divulge.metrics import interactions, intervals
+from divulge.metrics.uninformed import interactions as uninformed
+from divulge.report import chart_style, words
+from divulge.report.federation.story import Figure, Story, Table, rates, speaker
+from divulge.report.federation.verdicts.interactions import SCOPE, Clicks
+from divulge.report.federation.verdicts.judge import judge
+
+_TITLES = {"auc": "AUC", "f1": "F1", "precision_at_count": "Precision at the true count"}
+
+_MEASURES = (
+    "AUC is the chance that an item acted on scores above one left alone: 50 % is guessing. F1 is "
+    "the harmonic mean of precision and recall of what the attack decided. Precision at the true "
+    "count takes as many items as the client acted on, those that score highest, and says what "
+    "share of them is right."
+)
+
+MOST_ROWS = 30
+"""Clients in the table."""
+
+_BINS = np.linspace(0, 1, 11)
+
+Guesses = Sequence[Reconstruction]
+Truth = Sequence[Interactions]
+
+
+def story(
+    clients: tuple[str, ...],
+    items: tuple[int, ...],
+    truth: Truth | None,
+    findings: tuple[Finding, ...],
+    guesses: tuple[Guesses | None, ...],
+    unsound: Collection[int] = (),
+) -> Story:
+    """What the attacks say of interactions; no item is named.
+
+    Args:
+        clients: whom it is about.
+        items: how many each was handed.
+        truth: what each acted on, where it is known.
+        findings: one an attack.
+        guesses: by attack: one entry a client, or None where it is not done.
+        unsound: attacks, by their place, that failed a control.
+    """
+    first = speaker(findings)
+    told = None if first is None else guesses[first]
+    doubt, sentences, figures = "", tuple[str, ...](), tuple[Figure, ...]()
+    if truth is None:
+        doubt = "nobody said what the clients acted on, so nothing here could be checked"
+    if told is not None and first is not None:
+        if truth is None:
+            sentences = (_unchecked(items, told),)
+        else:
+            sentences = tuple(_checked(findings[first], told, truth))
+            labels = [finding.label for finding in findings]
+            figures = tuple(_figure(first, labels, guesses, truth))
+    tested = None
+    if truth is not None:
+        tested = uninformed.draw(guesses, truth, stream(0, "permutations of items"))
+    return Story(
+        verdict=judge(Clicks(guesses, truth, tested), findings, unsound),
+        title="What each client’s update says of the items it acted on",  # noqa: RUF001
+        doubt=doubt,
+        sentences=sentences,
+        columns=tuple(_TITLES.values()),
+        cells=tuple(rates(finding, tuple(_TITLES)) for finding in findings),
+        caption="Means over clients with 95 % intervals",
+        measures=_MEASURES,
+        headline=("auc", "mean AUC"),
+        summary={
+            "clients": list(clients),
+            "items": list(items),
+            "acted": None if truth is None else [int(one.acted.sum()) for one in truth],
+        },
+        details=tuple(_details(guess, truth) for guess in guesses),
+        scope=SCOPE,
+        figures=figures,
+        tables=() if told is None else (_table(clients, told, truth),),
+    )
+
+
+def _unchecked(items: tuple[int, ...], told: Guesses) -> str:
+    said = sum(int(guess.decided.sum()) for guess in told)
+    return (
+        f"Of {words.count(sum(items), 'item')} handed to {words.count(len(items), 'client')}, "
+        f"{said:,} are said to have been acted on."
+    )
+
+
+def _checked(finding: Finding, told: Guesses, truth: Truth) -> Iterator[str]:
+    acted = np.array([int(one.acted.sum()) for one in truth])
+    right = np.array([int((g.decided & t.acted).sum()) for g, t in zip(told, truth, strict=True)])
+    said = sum(int(guess.decided.sum()) for guess in told)
+    some = acted > 0
+    many = words.count(len(told), "client")
+    if some.sum() > 1:
+        limits = intervals.clustered(right[some], acted[some])
+        share = words.rate(Estimate(float(right.sum() / acted.sum()), *limits))
+        yield (
+            f"Of {words.count(int(acted.sum()), 'interaction')} of {many}, {right.sum():,} were "
+            f"recovered: {share}. Besides, {words.count(said - int(right.sum()), 'item')} left "
+            "alone were taken for acted on."
+        )
+        shares = right[some] / acted[some]
+        yield (
+            f"Of {int((shares >= 0.9).sum()):,} of {words.count(int(some.sum()), 'client')} nine "
+            "in ten interactions or more were recovered; of the median client "
+            f"{100 * np.median(shares):.0f} %, "
+            f"of the least exposed one {100 * shares.min():.0f} %."
+        )
+    if "auc" in finding.metrics:
+        auc = finding.metrics["auc"]
+        better = auc.low > 0.5
+        yield (
+            f"An item acted on scores above one left alone in {words.rate(auc)} of cases; "
+            + ("guessing gives 50 %." if better else "that cannot be told from guessing, 50 %.")
+        )
+    if alike := sum(not interactions.mixed(one) for one in truth):
+        yield (
+            f"{words.count(alike, 'client')} acted on all items or on none: nothing could be told "
+            "apart there, and the means below leave such clients out."
+        )
+
+
+def _table(clients: tuple[str, ...], told: Guesses, truth: Truth | None) -> Table:
+    """Most exposed clients first; without the truth, in the order asked for."""
+    columns: tuple[str, ...]
+    cells: list[tuple[str, ...]]
+    if truth is None:
+        columns = ("Client", "Items handed out", "Said to be acted on")
+        order = list(range(len(clients)))
+        cells = [(f"{len(g.decided):,}", f"{int(g.decided.sum()):,}") for g in told]
+    else:
+        columns = ("Client", "Items handed out", "Acted on", "Recovered", "Wrongly said")
+        counts = [_counts(g, t) for g, t in zip(told, truth, strict=True)]
+        order = sorted(range(len(clients)), key=lambda k: -counts[k][1] / max(1, counts[k][0]))
+        cells = [
+            (f"{len(t.acted):,}", *(f"{number:,}" for number in count))
+            for t, count in zip(truth, counts, strict=True)
+        ]
+    names = words.shortened(clients, 64)
+    rows = tuple((names[k], *cells[k]) for k in order[:MOST_ROWS])
+    which = "Items are counted, and none is named"
+    if truth is not None:
+        which = f"The most exposed first; {which[0].lower()}{which[1:]}"
+    if len(clients) > MOST_ROWS:
+        which += f"; {MOST_ROWS} of {len(clients):,} clients, the others are in summary.json"
+    return Table("clients", "Client by client", f"{which}.", columns, rows)
+
+
+def _counts(guess: Reconstruction, truth: Interactions) -> tuple[int, int, int]:
+    """How many items were acted on, of them recovered, and others said to be."""
+    acted, decided = truth.acted, guess.decided
+    return int(acted.sum()), int((acted & decided).sum()), int((decided & ~acted).sum())
+
+
+def _details(guess: Guesses | None, truth: Truth | None) -> dict[str, Any]:
+    """By client, for programs."""
+    if guess is None:
+        return {"said": None, "recovered": None, "precision_at_count": None}
+    said = [int(one.decided.sum()) for one in guess]
+    if truth is None:
+        return {"said": said, "recovered": None, "precision_at_count": None}
+    pairs = list(zip(guess, truth, strict=True))
+    return {
+        "said": said,
+        "recovered": [int((g.decided & t.acted).sum()) for g, t in pairs],
+        "precision_at_count": [
+            interactions.precision_at_count(g.score, t.acted) if interactions.mixed(t) else None
+            for g, t in pairs
+        ],
+    }
+
+
+def _figure(
+    first: int, labels: Sequence[str], guesses: Sequence[Guesses | None], truth: Truth
+) -> Iterator[Figure]:
+    """Clients by what was recovered of them: an area for the attack that speaks, lines beside."""
+    mixed = [k for k, one in enumerate(truth) if interactions.mixed(one)]
+    if not mixed:
+        return
+    done = [first, *(k for k, guess in enumerate(guesses) if guess is not None and k != first)]
+    done = done[: len(chart_style.COLOURS)]
+    names = words.shortened([labels[k] for k in done], 46)
+    rows = []
+    for name, k in zip(names, done, strict=True):
+        guess = guesses[k]
+        assert guess is not None
+        shares = [interactions.precision_at_count(guess[c].score, truth[c].acted) for c in mixed]
+        count, _ = np.histogram(shares, _BINS)
+        rows += [
+            {"attack": name, "low": float(low), "high": float(high), "clients": int(number)}
+            for (low, high), number in zip(pairwise(_BINS), count, strict=True)
+        ]
+        rows.append({"attack": name, "low": 1.0, "high": 1.0, "clients": int(count[-1])})
+    x = alt.X("low:Q", title="Precision at the true count")
+    x = x.scale(domain=[0, 1]).axis(format="%", grid=False)
+    y = alt.Y("clients:Q", title="Clients").axis(tickMinStep=1)
+    scale = alt.Scale(domain=names, range=list(chart_style.COLOURS[: len(names)]))
+    dashes = alt.Scale(
+        domain=names, range=[list(dash) for dash in chart_style.DASHES[: len(names)]]
+    )
+    legend = alt.Legend(title=None, orient="top", columns=1)
+    speaks = [row for row in rows if row["attack"] == names[0]]
+    area = alt.Chart(chart_style.data(speaks)).mark_area(
+        interpolate="step-after", color=chart_style.ACCENT, opacity=0.25
+    )
+    lines = alt.Chart(chart_style.data(rows)).mark_line(interpolate="step-after", strokeWidth=2)
+    chart = chart_style.finished(
+        area.encode(x=x, y=y),
+        lines.encode(
+            x=x,
+            y=y,
+            color=alt.Color("attack:N", legend=legend, scale=scale),
+            strokeDash=alt.StrokeDash("attack:N", legend=legend, scale=dashes),
+        ),
+        height=220,
+    )
+    yield Figure(
+        "recovered",
+        "How exposed clients are",
+        chart,
+        f"{words.count(len(mixed), 'client')} by their precision at the true count, in steps of "
+        "10 %: the further to the right, the more of what a client acted on is known.",
+        "Histogram of clients by the share of their interactions that was recovered",
+    )

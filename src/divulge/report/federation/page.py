@@ -1,0 +1,131 @@
+"""The files of the report of an audited federation."""
+
+import base64
+import json
+from dataclasses import asdict
+from typing import Any
+
+from markupsafe import Markup
+
+from divulge.core import BlindRun, Finding
+from divulge.report import charts, words
+from divulge.report.federation.story import Told, estimate, not_measured
+from divulge.report.markdown import inert
+from divulge.report.page import environment
+
+
+def write_all(told: Told) -> dict[str, bytes]:
+    """``report.html``, ``summary.json``, ``summary.md`` and the figures, by path."""
+    drawn = {one.name: charts.render(one.chart, "svg").decode() for one in told.story.figures}
+    return {
+        "report.html": _page(told, drawn).encode(),
+        "summary.json": json.dumps(_summary(told), indent=1).encode() + b"\n",
+        "summary.md": "\n".join(f"- {inert(line)}" for line in lines(told)).encode() + b"\n",
+        **{f"figures/{name}.svg": svg.encode() for name, svg in drawn.items()},
+    }
+
+
+def lines(told: Told) -> tuple[str, ...]:
+    """The verdict, the sentences, and how each attack ended."""
+    verdict = told.story.verdict
+    return (
+        f"Verdict: {verdict.level}. {verdict.headline}.",
+        *verdict.sentences,
+        f"Next: {verdict.next_step}",
+        *told.story.sentences,
+        *told.story.limits,
+        *(_note(finding, told) for finding in told.findings),
+        *controls(told),
+    )
+
+
+def controls(told: Told) -> tuple[str, ...]:
+    """How attacks did on their blind control, in sentences."""
+    pairs = zip(told.findings, told.controls, strict=False)
+    return tuple(f"{words.plain(f.label)}: {_control(one)}" for f, one in pairs if one is not None)
+
+
+def _control(run: BlindRun) -> str:
+    if run.measured is None:
+        return words.plain(f"failed its control, as it could not be run on it: {run.reason}")
+    value = f"{estimate(run.measured)}, p = {run.p_value:.2g}"
+    if not run.passed:
+        return (
+            f"failed its control. It still fits the truth when what it sees is shuffled ({value}), "
+            "so it knows the truth from elsewhere, and its figures mean nothing"
+        )
+    few = f"; {words.plain(run.reason)}" if run.reason else ""
+    return f"passed its control: shuffled, what it sees does not fit the truth ({value}){few}"
+
+
+def _note(finding: Finding, told: Told) -> str:
+    """How an attack ended, with its headline figure where that is known."""
+    said = [finding.status.value, *(part for part in (finding.reason, finding.how) if part)]
+    name, called = told.story.headline
+    if name in finding.metrics:
+        said.append(f"{called} {estimate(finding.metrics[name])}")
+    return words.plain(f"{finding.label}: {'; '.join(said)}")
+
+
+def _summary(told: Told) -> dict[str, Any]:
+    """``summary.json``: all that the page says."""
+    story = told.story
+    return words.plain_all(  # type: ignore[no-any-return]
+        {
+            "schema": 1,
+            "name": told.name,
+            "created": told.created,
+            "verdict": asdict(story.verdict),
+            **story.summary,
+            "attacks": [
+                {
+                    "label": finding.label,
+                    "status": finding.status.value,
+                    "reason": finding.reason,
+                    "how": finding.how,
+                    "metrics": {name: asdict(one) for name, one in finding.metrics.items()},
+                    "unmeasured": dict(finding.unmeasured),
+                    "blind": None if control is None else asdict(control),
+                    **details,
+                }
+                for finding, details, control in zip(
+                    told.findings,
+                    story.details,
+                    told.controls or (None,) * len(told.findings),
+                    strict=True,
+                )
+            ],
+            "sentences": [*story.sentences, *story.limits],
+            "not_measured": [asdict(one) for one in not_measured(told)],
+            "reproduction": dict(told.reproduction),
+        }
+    )
+
+
+def _page(told: Told, drawn: dict[str, str]) -> str:
+    story, speaker = told.story, told.speaker
+    return (
+        environment()
+        .get_template("federated.html.j2")
+        .render(
+            name=words.plain(told.name),
+            created=words.plain(told.created),
+            story=story,
+            verdict=words.plain_all(asdict(story.verdict)),
+            attacks=[
+                (words.plain_all(asdict(finding)), cells)
+                for finding, cells in zip(told.findings, story.cells, strict=True)
+            ],
+            speaker=None if speaker is None else words.plain(told.findings[speaker].label),
+            not_measured=words.plain_all([asdict(one) for one in not_measured(told)]),
+            controls=controls(told),
+            sheets=[
+                (words.plain(one.client), one, base64.b64encode(one.png).decode())
+                for one in told.sheets
+            ],
+            drawn={name: Markup(svg) for name, svg in drawn.items()},  # noqa: S704 - drawn by us
+            reproduction=json.dumps(
+                words.plain_all(told.reproduction), indent=2, ensure_ascii=False
+            ),
+        )
+    )

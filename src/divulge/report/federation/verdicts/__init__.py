@@ -1,0 +1,1 @@
+"""Whether a federation leaks: one file a secret."""

@@ -1,0 +1,108 @@
+"""The words of the verdict on which client trained on each record."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from divulge.core import Assignment, Collusion
+from divulge.metrics import assignment, membership
+from divulge.metrics.uninformed.assignment import TOPS
+from divulge.metrics.uninformed.draws import Uninformed
+from divulge.report.federation.verdicts.judge import interval, percent
+from divulge.report.schema import NotMeasured
+
+SCOPE = (
+    NotMeasured(
+        "scope",
+        "Records that differ between clients",
+        "The test shuffles owners among candidates of the same class. If the records of a class "
+        "also differ from client to client, an attack can name clients by that difference alone.",
+    ),
+    NotMeasured(
+        "scope",
+        "Other secrets",
+        "Only who trained on a record was attacked: not the class shares of clients, not what "
+        "records contain.",
+    ),
+    NotMeasured(
+        "scope", "Other training runs", "One model of each client: another run may leak more."
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Owners:
+    """Guesses of who trained on each candidate, and the truth if it is known."""
+
+    guesses: Sequence[Assignment | None]
+    truth: Assignment | None
+    known: Collusion
+    tested: Uninformed | None
+    leaks: ClassVar[str] = "The clients’ models leak who trained on a record"  # noqa: RUF001
+    asked: ClassVar[str] = "who trained on the candidates"
+    setting: ClassVar[str] = "truth in [assignment]"
+    defend: ClassVar[str] = (
+        "Train the clients’ models with differential privacy (DP-SGD), or stop training "  # noqa: RUF001
+        "earlier."
+    )
+    enough: ClassVar[str] = (
+        "Give more candidates: 4 that a client trained on and 4 others, all of one class, are "
+        "enough to show a perfect leak."
+    )
+    figures: ClassVar[int] = 2
+
+    def achieved(self, attack: int, statistic: str, confidence: float) -> str:
+        """See `Case`."""
+        guess, truth, tested = self.guesses[attack], self.truth, self.tested
+        assert guess is not None
+        assert truth is not None
+        assert tested is not None
+        without = tested.expected(attack, statistic)
+        if statistic == "accuracy":
+            share = assignment.accuracy(guess, truth, confidence)
+            return (
+                f"names the right client, or rightly nobody, for {interval(share)} of the "
+                f"candidates; without information it would be {percent(without)}"
+            )
+        found = assignment.pairs(guess, truth, self.known)
+        if statistic == "auc":
+            area = membership.auc(*found, confidence)
+            return (
+                "tells a record that a client trained on from another one in "
+                f"{interval(area)} of cases; without information it would be {percent(without)}"
+            )
+        share_of_pairs = float(statistic.partition("@")[2])
+        assert share_of_pairs in TOPS
+        count = max(1, round(share_of_pairs * len(found.score)))
+        return (
+            f"is right about {tested.observed(attack, statistic):.3g} of the {count} pairs of "
+            f"record and client that it is surest of; without information it would be "
+            f"{without:.2g}"
+        )
+
+    def hidden(self, attacks: Sequence[int], confidence: float) -> str:
+        """See `Case`."""
+        assert self.truth is not None
+        shares = [
+            assignment.accuracy(guess, self.truth, confidence)
+            for k in attacks
+            if (guess := self.guesses[k]) is not None
+        ]
+        high = max(share.high or share.value for share in shares)
+        best = assignment.best_constant(self.truth, self.known.records)
+        return (
+            f"A leak that names the right client for up to {percent(high, math.ceil)} of the "
+            "candidates could still hide; the best single answer for all is right for "
+            f"{percent(best.value)}."
+        )
+
+    def visible(self, tested: Uninformed) -> str:
+        """See `Case`."""
+        needed = tested.needed("accuracy")
+        if needed is None:
+            return ""
+        return (
+            f"An attack of this kind that is truly right for {percent(needed, math.ceil)} of them "
+            "would be found in four of five such audits."
+        )

@@ -1,0 +1,102 @@
+"""The words of the verdict on which classes clients hold."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from divulge.core import Estimate, Proportions
+from divulge.metrics import composition
+from divulge.metrics.uninformed.draws import Uninformed
+from divulge.report.federation.verdicts.judge import interval, percent
+from divulge.report.schema import NotMeasured
+
+SCOPE = (
+    NotMeasured(
+        "scope",
+        "What all clients have in common",
+        "The test asks whether guesses fit their own client better than other clients. A mix of "
+        "classes that all clients share can leak without being noticed here.",
+    ),
+    NotMeasured(
+        "scope",
+        "Other secrets",
+        "Only class shares were attacked: not who a record belongs to, not what records contain.",
+    ),
+    NotMeasured(
+        "scope", "Other rounds", "Only the rounds in the transcript were seen: more may leak more."
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Guesses of class shares, one a client, and the truth if it is known."""
+
+    guesses: Sequence[Sequence[Proportions] | None]
+    truth: Sequence[Proportions] | None
+    tested: Uninformed | None
+    leaks: ClassVar[str] = "This federation’s updates leak which classes each client holds"  # noqa: RUF001
+    asked: ClassVar[str] = "what the clients hold"
+    setting: ClassVar[str] = "counts in [updates]"
+    defend: ClassVar[str] = (
+        "Hide single updates from the server (secure aggregation), or let clients add noise "
+        "before they send (local noise)."
+    )
+    enough: ClassVar[str] = (
+        "Audit 4 or more clients whose class shares all differ: 4 are enough to show a "
+        "perfect leak."
+    )
+    figures: ClassVar[int] = 2
+
+    def achieved(self, attack: int, statistic: str, confidence: float) -> str:
+        """See `Case`."""
+        guess, truth, tested = self.guesses[attack], self.truth, self.tested
+        assert guess is not None
+        assert truth is not None
+        assert tested is not None
+        without = tested.expected(attack, statistic)
+        if statistic == "l1":
+            return (
+                f"puts {interval(_wrong(guess, truth, confidence))} of a client’s records into "  # noqa: RUF001
+                f"wrong classes; with guesses exchanged among clients it would be "
+                f"{percent(-without / 2)}"
+            )
+        right = composition.null_classes(guess, truth, confidence)[0]["null_accuracy"]
+        return (
+            f"says rightly of {interval(right)} of the classes whether a client holds any; with "
+            f"guesses exchanged among clients it would be {percent(without)}"
+        )
+
+    def hidden(self, attacks: Sequence[int], confidence: float) -> str:
+        """See `Case`."""
+        truth = self.truth
+        assert truth is not None
+        wrong = [
+            _wrong(guess, truth, confidence).low
+            for k in attacks
+            if (guess := self.guesses[k]) is not None
+        ]
+        return (
+            f"A leak that lets guesses put as few as {percent(min(wrong), math.floor)} of a "
+            "client’s records into wrong classes could still hide."  # noqa: RUF001
+        )
+
+    def visible(self, tested: Uninformed) -> str:
+        """See `Case`."""
+        needed = tested.needed("l1")
+        if needed is None:
+            return ""
+        return (
+            f"Guesses that truly put {percent(-needed / 2, math.floor)} or fewer there would be "
+            "found in four of five such audits."
+        )
+
+
+def _wrong(
+    guess: Sequence[Proportions], truth: Sequence[Proportions], confidence: float
+) -> Estimate:
+    """The mean share of a client's records in wrong classes: half of the L1 distance."""
+    one = composition.distances(guess, truth, confidence)["l1"]
+    assert one.high is not None
+    return Estimate(one.value / 2, one.low / 2, one.high / 2)

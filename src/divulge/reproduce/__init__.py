@@ -1,0 +1,1 @@
+"""Published tables, measured again."""

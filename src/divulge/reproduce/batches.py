@@ -1,0 +1,59 @@
+"""Long work on images, a batch at a time, whose finished batches survive a kill."""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Shaped
+
+from divulge._util import atomic
+from divulge._util.progress import Track, untracked
+from divulge.errors import SpecError
+
+Array = Shaped[np.ndarray, "rows *rest"]
+
+
+def kept(
+    folder: Path,
+    about: str,
+    rows: Array,
+    size: int,
+    work: Callable[[Array, int], np.ndarray],
+    track: Track[Any] = untracked,
+) -> np.ndarray:
+    """What the work makes of all rows, in their order; finished batches are not made again.
+
+    Args:
+        folder: for the batches; made if it is not there.
+        about: whatever the result depends on beside the rows, such as the work's settings.
+        rows: what is worked on.
+        size: of a batch.
+        work: from a batch and the number of its first row to one result a row.
+        track: shows progress.
+
+    Raises:
+        SpecError: there is no row, or the size is below 1.
+        StoreError: the folder cannot be used, or a batch in it is damaged.
+    """
+    if size < 1 or not len(rows):
+        raise SpecError(f"expected rows and a batch size from 1, got {len(rows)} and {size}")
+    with atomic.said(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    key = hashlib.blake2b(f"{about} {size} {rows.shape} {rows.dtype}".encode(), digest_size=8)
+    key.update(np.ascontiguousarray(rows).data)
+    files = {n: folder / f"{key.hexdigest()}-{n:07d}.npz" for n in range(0, len(rows), size)}
+    missing = [n for n, path in files.items() if not path.exists()]
+    for start in track(missing, "Working on images", len(files) - len(missing)):
+        made = np.asarray(work(rows[start : start + size], start))
+        arrays = {"values": made.ravel(), "shape": np.array(made.shape)}
+        atomic.write_arrays(files[start], arrays)
+    return np.concatenate([_read(path) for path in files.values()])
+
+
+def _read(path: Path) -> np.ndarray:
+    values, shape = atomic.read_arrays(path, "values", "shape")
+    if shape.dtype.kind != "i" or (shape < 0).any() or np.prod(shape) != len(values):
+        raise atomic.damaged(path, ValueError("values do not have the shape that is said"))
+    return values.reshape(shape)

@@ -1,0 +1,142 @@
+"""One row with one seed: the piece of work that is stored, and never done twice."""
+
+import hashlib
+import importlib
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import divulge
+from divulge._util import atomic
+from divulge.errors import DivulgeError, StoreError
+from divulge.reproduce.table import Row, Size, Table
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one row is with one seed; tables may call the same piece by other names."""
+
+    row: str
+    seed: int
+    values: dict[str, list[float]]
+    reason: str
+    seconds: float
+    """Of the processor."""
+
+
+class Work(NamedTuple):
+    """All that a process needs to know to do one piece."""
+
+    key: str
+    """A digest of all that the values depend on."""
+    work: str
+    row: str
+    settings: Mapping[str, Any]
+    seed: int
+    size: Size
+    folders: tuple[Path, ...]
+    """Of the tables that need it; each is given the piece."""
+    kept: Path | None
+    """The folder for what several pieces need, if the work wants one."""
+
+
+def works(tables: Mapping[Path, Table], size: Size) -> list[Work]:
+    """All pieces of tables, each once; neighbours share what is costly to prepare.
+
+    Args:
+        tables: by the folder of each, of which the first is for what several pieces need.
+        size: of all.
+    """
+    found: dict[str, Work] = {}
+    first = next(iter(tables))
+    for folder, table in tables.items():
+        for key, row, seed in keyed(table, size):
+            kept = first if table.keeps else None
+            work = Work(key, table.work, row.name, dict(row.settings), seed, size, (), kept)
+            known = found.get(key, work)
+            found[key] = known._replace(folders=(*known.folders, folder))
+    return list(found.values())
+
+
+def keyed(table: Table, size: Size) -> Iterator[tuple[str, Row, int]]:
+    """Key, row and seed of each piece of a table."""
+    for seed in range(table.seeds[size]):
+        for row in table.rows:
+            yield _key(table.work, row.settings, seed, size), row, seed
+
+
+def done(work: Work) -> tuple[str, Piece]:
+    """The key, and the piece from its file, or measured now and put there.
+
+    Raises:
+        StoreError: the file cannot be written, or is damaged.
+    """
+    paths = [folder / "cells" / f"{work.key}.json" for folder in work.folders]
+    there = next((path for path in paths if path.exists()), None)
+    if there:
+        with atomic.said(there):
+            piece = atomic.from_json(there.read_bytes(), Piece, there)
+    else:
+        piece = _measured(work)
+    if not piece.reason:  # what failed may have been a passing fault, such as data not there
+        for path in paths:
+            if not path.exists():
+                atomic.write(path, atomic.to_json(piece, Piece).encode())
+    return work.key, piece
+
+
+def _measured(work: Work) -> Piece:
+    module, _, function = work.work.partition(":")
+    begun = time.process_time()
+    values: Mapping[str, Sequence[float]] = {}
+    reason = ""
+    try:
+        measure = getattr(importlib.import_module(module), function)
+        given = {"folder": work.kept} if work.kept else {}
+        with _one_core():
+            values = measure(work.seed, work.size, **work.settings, **given)
+    except StoreError:
+        raise
+    except DivulgeError as error:
+        reason = str(error)
+    plain = {name: [float(value) for value in each] for name, each in values.items()}
+    return Piece(work.row, work.seed, plain, reason, time.process_time() - begun)
+
+
+@contextmanager
+def _one_core() -> Iterator[None]:
+    """Within it joblib counts one core: work stays in this process, whose seconds are measured."""
+    before = os.environ.get(_CORES)
+    os.environ[_CORES] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[_CORES]
+        if before is not None:
+            os.environ[_CORES] = before
+
+
+_CORES = "LOKY_MAX_CPU_COUNT"
+
+
+def _key(work: str, settings: Mapping[str, Any], seed: int, size: Size) -> str:
+    about = [work, settings, seed, size, version("divulge"), code()]
+    text = json.dumps(about, sort_keys=True, default=dict)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+@cache
+def code() -> str:
+    """A digest of this package's source: an attack that was changed gives other figures."""
+    root = Path(divulge.__file__).parent
+    digest = hashlib.blake2b(digest_size=8)
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()

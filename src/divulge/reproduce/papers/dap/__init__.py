@@ -1,0 +1,1 @@
+"""Training against a frozen membership discriminator (dap)."""

@@ -1,0 +1,229 @@
+"""Models with and without defences, as DAP's tables have them: what they are worth, and what leaks.
+
+All four tables are columns of one measurement of the same models.
+"""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float64
+from torch import nn
+
+from divulge._util.random import stream
+from divulge.attacks import catalog
+from divulge.core import ModelView, Records, Shadows, Target
+from divulge.metrics import membership, signals, utility
+from divulge.reproduce.papers.dap.data import SIDES, Data, Sizes, World, halves, world
+from divulge.reproduce.papers.dap.training import Made, Making
+from divulge.reproduce.table import Size
+from divulge.targets.torch import TorchTarget
+from divulge.training.engine.loop import Job
+from divulge.training.recipe import Recipe, Select
+
+_DROPOUT, _L2 = (0.2, 0.33, 0.5), (0.1, 0.01, 0.001)
+_PRIVATE = {"optimiser": "sgd", "lr": 1.0, "momentum": 0.9, "batch_size": 256, "epochs": 15}
+_HELD_OUT = 1 / 3
+_ADAPTIVE = ("lira", "rmia")
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much is computed."""
+
+    sizes: Sizes
+    models: int
+    """Of one pool, an even number: each is attacked with all others as its shadows."""
+    width: int
+    """Of the hidden layer, or of the first convolution."""
+    epochs: int
+    batch_size: int
+    lr: float
+    shadows: int
+    """That DAP's discriminator learns from."""
+    r: tuple[float, ...]
+    """That DAP tries."""
+    l2: tuple[float, ...]
+    """That Reg is tuned over, with each dropout of the paper."""
+
+
+SCALES: Mapping[Size, Scale] = {
+    "small": Scale(Sizes(5000, 1000, 64), 6, 128, 12, 64, 4e-3, 4, (0.1, 0.5), (0.01,)),
+    "medium": Scale(Sizes(0, 1700, 128), 16, 256, 20, 32, 1e-3, 10, (0.1, 0.25, 0.5), _L2),
+    "full": Scale(Sizes(0, 1700, 0), 16, 64, 100, 32, 1e-3, 10, (0.1, 0.25, 0.5), _L2),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Network:
+    """What all rows train: a perceptron of features or a convolutional network; or a linear one."""
+
+    channels: int
+    inputs: int
+    """Numbers of a record."""
+    width: int
+    classes: int
+    linear: bool
+
+    def __call__(self) -> nn.Module:
+        if self.linear:
+            return nn.Sequential(nn.Flatten(), nn.Linear(self.inputs, self.classes))
+        width = self.width
+        if not self.channels:
+            first = nn.Linear(self.inputs, width)
+            return nn.Sequential(first, nn.ReLU(), nn.Linear(width, self.classes))
+        layers: list[nn.Module] = []
+        for inside, outside in ((self.channels, width), (width, 2 * width), (2 * width, 4 * width)):
+            layers += [nn.Conv2d(inside, outside, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+        pooled = [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+        return nn.Sequential(*layers[:-1], *pooled, nn.Linear(4 * width, self.classes))
+
+
+def measured(
+    seed: int,
+    size: Size,
+    folder: Path,
+    *,
+    data: Data,
+    defence: str = "none",
+    select: Select = "accuracy",
+    linear: bool = False,
+    settings: Mapping[str, Any] | None = None,
+) -> dict[str, list[float]]:
+    """All columns of all four tables: means over the models of one pool.
+
+    Args:
+        seed: of everything.
+        size: how much is computed.
+        folder: where what a pretrained network sees is kept.
+        data: which images.
+        defence: its name, ``none``, or ``epochs`` for DP-SGD that stops where ε is spent.
+        select: by what the epoch is chosen, for whatever is trained.
+        linear: whether the model is a linear one.
+        settings: of the defence; for DAP also ``public``, what its shadows are trained on.
+    """
+    scale, parts = SCALES[size], world(seed, data, SCALES[size].sizes, folder)
+    recipe = _recipe(scale, data, select, linear=linear)
+    undefended = _undefended(seed, size, folder, data, select)
+    baseline = _told_of_undefended(seed, size, folder, data, select)
+    if defence == "none" and not linear:
+        made, found = undefended, baseline
+    else:
+        making = _making(seed, size, folder, data)
+        made = making.made(recipe, defence, settings or {})
+        found = _told(made.modules, parts, making.jobs, recipe)
+    less = {
+        f"{column}, less the baseline's": found[column] - baseline[column]
+        for column in ("accuracy", "AUC, adaptive", "AOP(2)", "AOP(2), adaptive")
+    }
+    times = {
+        "seconds an epoch": made.epoch,
+        "epoch, times the baseline's": made.epoch / undefended.epoch,
+        "whole training, times the baseline's": made.whole / undefended.whole,
+    }
+    every = found | less | times
+    return {column: [value] for column, value in every.items() if not np.isnan(value)}
+
+
+@functools.lru_cache(maxsize=2)
+def _undefended(seed: int, size: Size, folder: Path, data: Data, select: Select) -> Made:
+    recipe = _recipe(SCALES[size], data, select, linear=False)
+    return _making(seed, size, folder, data).made(recipe, "none", {})
+
+
+@functools.lru_cache(maxsize=2)
+def _told_of_undefended(
+    seed: int, size: Size, folder: Path, data: Data, select: Select
+) -> dict[str, float]:
+    making = _making(seed, size, folder, data)
+    modules = _undefended(seed, size, folder, data, select).modules
+    parts = world(seed, data, SCALES[size].sizes, folder)
+    return _told(modules, parts, making.jobs, _recipe(SCALES[size], data, select, linear=False))
+
+
+@functools.lru_cache(maxsize=1)
+def _making(seed: int, size: Size, folder: Path, data: Data) -> Making:
+    scale = SCALES[size]
+    pool, others, _ = world(seed, data, scale.sizes, folder)
+    drawn = halves(seed, scale.models, len(pool))
+    jobs = (Job(np.flatnonzero(half), 1000 * (seed + 1) + k) for k, half in enumerate(drawn))
+    grid = {"dropout": _DROPOUT, "l2": scale.l2}
+    return Making(pool, others, tuple(jobs), grid, scale.r, scale.shadows, _PRIVATE)
+
+
+def _told(
+    modules: list[nn.Module], parts: World, jobs: tuple[Job, ...], recipe: Recipe
+) -> dict[str, float]:
+    """Each model attacked in turn, with the others as shadows; means over models."""
+    pool, _, reference = parts
+    targets = [TorchTarget(module, "logits") for module in modules]
+    phi, reference_phi = (_phi(targets, records) for records in (pool, reference))
+    every = np.arange(len(pool))
+    drawn = np.stack([np.isin(every, job.rows) for job in jobs], axis=1)
+    fit = np.stack([np.isin(every, recipe.parts(j.rows, j.seed)[0]) for j in jobs], axis=1)
+    rows = []
+    for k, target in enumerate(targets):
+        asked, others = fit[:, k] | ~drawn[:, k], np.arange(len(targets)) != k
+        shadows = Shadows(phi[asked][:, others], fit[asked][:, others], reference_phi[:, others])
+        view = ModelView(target, pool.take(np.flatnonzero(asked)), reference, shadows)
+        accuracy = _accuracy(target, pool.take(np.flatnonzero(~drawn[:, k])))
+        rows.append([accuracy, *_rates(view, fit[asked, k])])
+    accuracy, auc, *adaptive = np.mean(rows, axis=0).tolist()
+    attacks = np.array(adaptive).reshape(len(_ADAPTIVE), 3)
+    strongest = attacks.max(axis=0)
+    return {
+        "accuracy": accuracy,
+        "AUC": auc,
+        "AOP(2)": utility.aop(accuracy, auc),
+        "AUC, adaptive": float(strongest[0]),
+        "AOP(2), adaptive": utility.aop(accuracy, float(strongest[0])),
+        "TPR at 1 % FPR, adaptive": float(strongest[1]),
+        "TPR at 0.1 % FPR, adaptive": float(strongest[2]),
+    }
+
+
+def _rates(view: ModelView, member: Bool[np.ndarray, " records"]) -> list[float]:
+    """AUC of a threshold; AUC and TPR of each attack with shadows, NaN with too few records."""
+    found = []
+    for name in ("threshold", *_ADAPTIVE):
+        score = catalog.attack(name)(view, stream(0, "attack", name)).score
+        found.append(membership.auc(score, member).value)
+        if name in _ADAPTIVE:
+            found += [_tpr(score, member, fpr) for fpr in (0.01, 0.001)]
+    return found
+
+
+def _tpr(score: membership.Score, member: membership.Member, fpr: float) -> float:
+    try:
+        return membership.tpr_at_fpr(score, member, fpr).value
+    except membership.Unmeasurable:
+        return np.nan
+
+
+def _accuracy(target: Target, test: Records) -> float:
+    return float((target.predict(test.x).argmax(axis=1) == test.y).mean())
+
+
+def _phi(models: list[TorchTarget], records: Records) -> Float64[np.ndarray, "records models"]:
+    columns = [
+        signals.compute("scaled_logit", model.predict(records.x), records.y) for model in models
+    ]
+    return np.stack(columns, axis=1)
+
+
+def _recipe(scale: Scale, data: Data, select: Select, *, linear: bool) -> Recipe:
+    channels = 0 if scale.sizes.components else (1 if data == "fashion_mnist" else 3)
+    inputs = scale.sizes.components or channels * SIDES[data] ** 2
+    network = _Network(channels, inputs, scale.width, 100 if data == "cifar100" else 10, linear)
+    return Recipe(
+        network,
+        "adam",
+        lr=scale.lr,
+        epochs=scale.epochs,
+        batch_size=scale.batch_size,
+        held_out=_HELD_OUT,
+        select=select,
+    )

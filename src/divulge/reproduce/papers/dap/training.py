@@ -1,0 +1,216 @@
+"""Making a pool's models with one defence as DAP's tables have it, and what that takes."""
+
+import functools
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import process_time
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from torch import nn
+
+from divulge.core import Records
+from divulge.defences import catalog
+from divulge.defences.training.dap.discriminator import Discriminator
+from divulge.defences.training.dap.loss import Misleading
+from divulge.defences.training.dap.trainer import DAP
+from divulge.defences.training.dp_sgd.accounting import epsilon_of, noise_for
+from divulge.defences.training.dp_sgd.trainer import DPSGD
+from divulge.training.engine.loop import Job
+from divulge.training.engine.tensors import Arrays
+from divulge.training.fleet import Fleet
+from divulge.training.recipe import Recipe
+from divulge.training.selection import merit
+
+Public = Literal["held out", "test", "others"]
+DELTA = 1e-5
+NOISE = 1.5
+"""Where ε is spent epoch by epoch; the paper does not give its noise."""
+_TIMED = 3
+"""Epochs by which one epoch is timed."""
+
+
+class Made(NamedTuple):
+    """Models with one defence, and CPU seconds."""
+
+    modules: list[nn.Module]
+    whole: float
+    """Of the first with everything that comes before: tuning, shadows, a discriminator."""
+    epoch: float
+    """Of a model itself; its start and its share of the choice of the epoch are in it."""
+
+
+class _First(NamedTuple):
+    """A pool's first model, for which settings are tuned that the others are then made with."""
+
+    module: nn.Module
+    alike: Callable[[Job], nn.Module]
+    brief: Callable[[], object]
+    """Trains the same for `_TIMED` epochs."""
+    aside: float = 0.0
+    """CPU seconds to be added: what another row, that came first, has spent on the same. Or, below
+    0, what was spent on no training: finding the noise, or the epochs, for an ε."""
+
+
+@dataclass(frozen=True, eq=False)
+class Making:
+    """Makes models in different ways, in this process.
+
+    Args:
+        pool: the records of all models.
+        others: what DAP may learn from instead.
+        jobs: the models.
+        grid: what Reg is tuned over.
+        r: what DAP tries.
+        shadows: that DAP's discriminator learns from.
+        private: how DP-SGD is run at a given ε: optimiser, learning rate, batch size, epochs.
+    """
+
+    pool: Records
+    others: Records
+    jobs: tuple[Job, ...]
+    grid: Mapping[str, tuple[float, ...]]
+    r: tuple[float, ...]
+    shadows: int
+    private: Mapping[str, Any]
+
+    def made(self, recipe: Recipe, defence: str, settings: Mapping[str, Any]) -> Made:
+        """All models with this defence, as `study.measured` names it."""
+        self._trained(_here(replace(recipe, epochs=1)), self.jobs[0])  # fills caches
+        begun = process_time()
+        first = self._first(recipe, defence, dict(settings))
+        whole = process_time() - begun + first.aside
+        times = []
+        for _ in range(2):  # the better of two
+            begun = process_time()
+            first.brief()
+            times.append((process_time() - begun) / _TIMED)
+        rest = [first.alike(job) for job in self.jobs[1:]]
+        return Made([first.module, *rest], whole, min(times))
+
+    def _first(self, recipe: Recipe, defence: str, settings: dict[str, Any]) -> _First:
+        if defence == "none":
+            return self._by(_here(recipe))
+        if defence == "dap":
+            return self._dap(recipe, **settings)
+        if defence in ("dp-sgd", "epochs"):
+            return self._private(recipe, defence, **settings)
+        grid = self.grid if defence == "regularise" else {}
+        combined = itertools.product(*grid.values())
+        tuned = [dict(zip(grid, values, strict=True)) for values in combined]
+        here = {"way": "one-by-one", "workers": 1}
+        tried: list[Any] = [
+            catalog.trained_defence(defence, recipe, **settings, **one, **here) for one in tuned
+        ]
+        return self._best([self._by(trainer) for trainer in tried], recipe)
+
+    def _by(self, trainer: Any, learned: Callable[[Job], Job] = lambda job: job) -> _First:
+        """The first by a trainer.
+
+        Args:
+            trainer: of models.
+            learned: the job of a model as the trainer is given it.
+        """
+        brief = replace(trainer, recipe=replace(trainer.recipe, epochs=_TIMED))
+        return _First(
+            self._trained(trainer, learned(self.jobs[0])),
+            lambda job: self._trained(trainer, learned(job)),
+            lambda: self._trained(brief, learned(self.jobs[0])),
+        )
+
+    def _best(self, tried: Sequence[_First], recipe: Recipe) -> _First:
+        """By accuracy on the records held out, as the paper tunes."""
+        if len(tried) == 1:
+            return tried[0]
+        data = Arrays.prepare(self.pool, tried[0].module).tensors("cpu")
+        parts = recipe.parts(self.jobs[0].rows, self.jobs[0].seed)
+        return max(tried, key=lambda one: merit("accuracy", one.module, data, *parts))
+
+    def _dap(self, recipe: Recipe, public: Public = "held out", **settings: Any) -> _First:
+        dap = DAP(recipe, self.r, self.shadows, **settings, way="one-by-one", workers=1)
+        job, begun = self.jobs[0], process_time()
+        discriminator, seconds = self._told(dap, public, job)
+        aside = seconds - (process_time() - begun)
+        module, found = dap.chosen(discriminator, self.pool, job)
+        assert isinstance(found.loss, Misleading)
+        settled, brief = replace(dap, r=(found.loss.r,)), _here(replace(found, epochs=_TIMED))
+
+        def alike(job: Job) -> nn.Module:
+            return settled.chosen(self._told(dap, public, job)[0], self.pool, job).module
+
+        return _First(module, alike, lambda: self._trained(brief, job), aside)
+
+    def _told(self, dap: DAP, public: Public, job: Job) -> tuple[Discriminator, float]:
+        """A discriminator, and the seconds it took, when it was first asked for.
+
+        It does not depend on how the epoch of the model is chosen. One that learned from records
+        outside the pool is everybody's.
+        """
+        whose = 0 if public == "others" else [one.seed for one in self.jobs].index(job.seed)
+        return _taught(self, replace(dap, recipe=replace(dap.recipe, select="loss")), public, whose)
+
+    def _private(self, recipe: Recipe, how: str, epsilon: float) -> _First:
+        """By epochs, or at the least noise for a fixed number of them.
+
+        Unless the epoch is chosen by AOP it is the last one: the guarantee stands.
+        """
+
+        def learned(job: Job) -> Job:
+            """The records that others learn, without those that they choose the epoch by."""
+            return job._replace(rows=recipe.parts(job.rows, job.seed)[0])
+
+        plain = recipe if recipe.select == "aop" else replace(recipe, select=None)
+        begun, records = process_time(), len(learned(self.jobs[0]).rows)
+        if how == "epochs":
+            epochs = epochs_for(epsilon, min(1.0, recipe.batch_size / records))
+            noise = NOISE
+        else:
+            epochs = self.private["epochs"]
+            plain = replace(plain, **self.private)
+            rate = min(1.0, plain.batch_size / records)
+            noise = noise_for(epsilon, rate, -(-epochs * records // plain.batch_size), DELTA)
+        aside = begun - process_time()
+        trainer = DPSGD(replace(plain, epochs=epochs), DELTA, noise, jobs=1)
+        made = self._by(trainer) if plain.selects else self._by(trainer, learned)
+        return made._replace(aside=aside)
+
+    def _trained(self, trainer: Any, job: Job) -> nn.Module:
+        chosen = np.isin(np.arange(len(self.pool)), job.rows)[None]
+        (module,) = trainer.networks(self.pool, chosen, [job.seed])
+        assert isinstance(module, nn.Module)
+        return module
+
+
+@functools.lru_cache(maxsize=64)
+def _taught(making: Making, dap: DAP, public: Public, whose: int) -> tuple[Discriminator, float]:
+    job = making.jobs[whose]
+    tests = np.setdiff1d(np.arange(len(making.pool)), job.rows)
+    records = {"held out": None, "test": making.pool.take(tests), "others": making.others}[public]
+    begun = process_time()
+    found = replace(dap, public=records).taught(making.pool, job.rows, job.seed)
+    return found, process_time() - begun
+
+
+def epochs_for(epsilon: float, rate: float) -> int:
+    """The most epochs of DP-SGD with `NOISE` that spend no more than ε; one at least.
+
+    Args:
+        epsilon: at `DELTA`.
+        rate: the chance of a record to be in a batch.
+    """
+
+    def within(epochs: int) -> bool:
+        return epsilon_of(NOISE, rate, round(epochs / rate), DELTA) <= epsilon
+
+    low, high = 1, 2
+    while within(high) and high < 2**10:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if within(middle) else (low, middle)
+    return low
+
+
+def _here(recipe: Recipe) -> Fleet:
+    return Fleet(recipe, "one-by-one", 1)

@@ -1,0 +1,1 @@
+"""Class shares from a client's update (decaf)."""

@@ -1,0 +1,477 @@
+"""What Decaf's tables share: users, attacks, columns, and what differs from the paper."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from divulge.reproduce.table import Kind, Row, Size, Table
+
+TEN = (
+    (12, 12, 12, 12, 12, 12, 12, 12, 12, 12),
+    (8, 12, 10, 9, 16, 19, 7, 12, 15, 12),
+    (18, 19, 9, 6, 18, 15, 16, 8, 5, 6),
+    (16, 4, 3, 22, 12, 16, 7, 2, 10, 28),
+    (6, 22, 0, 10, 12, 15, 30, 10, 8, 7),
+    (8, 13, 18, 6, 20, 0, 15, 10, 30, 0),
+    (20, 9, 16, 0, 9, 30, 0, 0, 32, 4),
+    (0, 0, 40, 6, 0, 0, 32, 4, 0, 38),
+    (0, 0, 0, 50, 0, 10, 0, 0, 0, 60),
+    (0, 0, 0, 0, 0, 0, 0, 120, 0, 0),
+)
+"""Mixes of the users of tables III, IV, XIV and XV, in parts of 120."""
+
+
+COLUMNS = ("L1", "L2", "L∞", "null classes right")
+
+LARGEST = {"L1": 2.0, "L2": 2**0.5}
+"""Of distances between two sets of shares."""
+
+KINDS: Mapping[str, Kind] = dict.fromkeys(("L1", "L2", "L∞"), "normal")
+
+UNITS = "users"
+"""Their class shares are the same in every seed; records and training differ."""
+
+MNIST = dict(zip(COLUMNS, (0.1849, 0.0790, 0.0510, 1.0), strict=True))
+"""The paper's means over the users of table III."""
+
+
+ROUNDS: Mapping[Size, int] = {"small": 4, "medium": 2, "full": 2}
+"""Which one is attacked, from 0; with half the records a round, so many more."""
+
+RATES = {"adadelta": 1.0, "sgd": 0.1}
+
+PUBLISHED = {"name": "decaf", "faithful": True}
+
+BEST = {"name": "decaf", "level": "refined"}
+
+BRIEF = BEST | {"clients": 60}
+
+FEWER = "a quarter of the default number of virtual clients"
+"""What differs where `BRIEF` is measured."""
+
+UNIFORM = {"name": "label-counts", "method": "uniform"}
+
+ATTACKS: Mapping[str, Mapping[str, Any]] = {
+    "the paper's method": PUBLISHED,
+    "divulge, refined": BEST,
+    "divulge, biases": {"name": "decaf", "level": "bias"},
+    "uniform over detected classes": UNIFORM,
+    "iLRG": {"name": "label-counts", "method": "ilrg"},
+    "random guess": {"name": "label-counts", "method": "random"},
+}
+
+
+_SIZES = {
+    "small": "images averaged to about a quarter of their pixels, a smaller network whose first "
+    "convolution has a stride, at most 600 records a user and so the fifth round for the third",
+    "medium": "whole images, the paper's kinds of layers with channels of ours, the third round",
+    "full": "whole images, the paper's kinds of layers with channels of ours, the third round",
+}
+
+_OPEN = (
+    "pixels are from 0 to 1, of which the paper says nothing; optimiser settings that it leaves "
+    "open are PyTorch's defaults, with batches of 64 and one local epoch"
+)
+
+
+def differs(seeds: Mapping[Size, int], *more: str) -> dict[Size, str]:
+    """What every table of Decaf has to say of itself, and then this."""
+    said = {
+        size: f"{text}; seeds: {seeds[size]}; one round alone is attacked; {_OPEN}"  # type: ignore[index]
+        for size, text in _SIZES.items()
+    }
+    return {size: "; ".join((text, *more)) + "." for size, text in said.items()}  # type: ignore[misc]
+
+
+def users_table(
+    number: str,
+    who: str,
+    published: Sequence[float],
+    *more: str,
+    extra: Mapping[str, Mapping[str, Any]] | None = None,
+    minutes: int = 2,
+    **federation: Any,
+) -> Table:
+    """Every attack on the users of one data set, under the paper's optimiser and plain SGD.
+
+    Args:
+        number: of the table.
+        who: is attacked.
+        published: the paper's mean L1, L2 and L∞ over users; its null classes are all right.
+        more: what differs beside what always does.
+        extra: rows more, by name what they change.
+        minutes: at size small.
+        federation: see `divulge.reproduce.papers.decaf.study.Setting`.
+    """
+    paper = dict(zip(COLUMNS, (*published, 1.0), strict=True))
+    rows = [
+        Row(
+            f"{name}, {optimiser}",
+            {"attack": attack, "optimiser": optimiser, **federation},
+            paper if (optimiser, name) == ("adadelta", "the paper's method") else {},
+        )
+        for optimiser in RATES
+        for name, attack in ATTACKS.items()
+        if (optimiser, name) != ("adadelta", "divulge, biases")  # sgd's alone
+    ]
+    rows += [
+        Row(name, {"optimiser": "adadelta", **federation, **settings})
+        for name, settings in (extra or {}).items()
+    ]
+    seeds: dict[Size, int] = {"small": 2, "medium": 3, "full": 5}
+    return Table(
+        title=f"Decaf: class shares of {who}",
+        source=f"Dai et al. 2024, table {number}",
+        columns=COLUMNS,
+        largest=LARGEST,
+        rows=tuple(rows),
+        work="divulge.reproduce.papers.decaf.study:measured",
+        units=UNITS,
+        kinds=KINDS,
+        pairs=tuple(
+            (f"{name}, {optimiser}", f"the paper's method, {optimiser}")
+            for optimiser in RATES
+            for name in ("divulge, refined", "uniform over detected classes")
+        ),
+        seeds=seeds,
+        minutes={"small": minutes, "medium": 200, "full": 500},
+        differs=differs(seeds, *more),
+    )
+
+
+# Decaf's figure 6: users of MNIST, by the round that is attacked.
+
+
+FIGURE_6_SEEDS: dict[Size, int] = {"small": 1, "medium": 2, "full": 5}
+
+FIGURE_6_ROUNDS = (1, 3, 5, 10, 16)
+
+
+FIGURE_6 = Table(
+    title="Decaf by round: class shares of ten users of MNIST",
+    source="Dai et al. 2024, figure 6, by its text least at about round 3; beside round 5 stand "
+    "the figures of table III, of one of the first rounds",
+    columns=COLUMNS,
+    largest=LARGEST,
+    rows=tuple(
+        Row(
+            f"{name}, round {number}",
+            {"attack": attack, "number": number - 1},
+            MNIST if number == 5 and attack == PUBLISHED else {},
+        )
+        for number in FIGURE_6_ROUNDS
+        for name, attack in (("the paper's method", PUBLISHED), ("divulge, refined", BRIEF))
+    ),
+    work="divulge.reproduce.papers.decaf.study:measured",
+    units=UNITS,
+    kinds=KINDS,
+    pairs=tuple(
+        (f"divulge, refined, round {number}", f"the paper's method, round {number}")
+        for number in FIGURE_6_ROUNDS
+    ),
+    seeds=FIGURE_6_SEEDS,
+    minutes={"small": 1, "medium": 250, "full": 600},
+    differs=differs(FIGURE_6_SEEDS, FEWER),
+)
+
+# Decaf's figure 8: users of MNIST, by the width of the last layer.
+
+
+FIGURE_8_SEEDS: dict[Size, int] = {"small": 1, "medium": 2, "full": 5}
+
+USUAL = 64
+
+WIDTHS = (16, USUAL, 256, 1024)
+
+
+FIGURE_8 = Table(
+    title="Decaf by width of the last layer: class shares of ten users of MNIST",
+    source="Dai et al. 2024, figure 8, by its text worse the wider the layer; beside the usual "
+    "width stand the figures of table III",
+    columns=COLUMNS,
+    largest=LARGEST,
+    rows=tuple(
+        Row(
+            f"{name}, {width} inputs",
+            {"attack": attack, "width": width},
+            MNIST if width == USUAL and attack == PUBLISHED else {},
+        )
+        for width in WIDTHS
+        for name, attack in (("the paper's method", PUBLISHED), ("divulge, refined", BRIEF))
+    ),
+    work="divulge.reproduce.papers.decaf.study:measured",
+    units=UNITS,
+    kinds=KINDS,
+    pairs=tuple(
+        (f"divulge, refined, {number} inputs", f"the paper's method, {number} inputs")
+        for number in WIDTHS
+    ),
+    seeds=FIGURE_8_SEEDS,
+    minutes={"small": 1, "medium": 200, "full": 500},
+    differs=differs(
+        FIGURE_8_SEEDS, FEWER, "widths are ours, since the copy that we have lacks the paper's"
+    ),
+)
+
+# Decaf's table XI and figure 14: dropout and DP-SGD, what they cost and what they hide.
+
+
+TABLE_11_SEEDS: dict[Size, int] = {"small": 1, "medium": 2, "full": 5}
+
+ACCURACY = "accuracy of the model"
+
+DEFENCES: dict[str, tuple[dict[str, float], float]] = {
+    "no defence": ({}, 0.9879),
+    "dropout": ({"dropout": 0.5}, 0.986),
+    "noise 0.1": ({"noise": 0.1}, 0.9311),
+    "noise 0.25": ({"noise": 0.25}, 0.9216),
+    "noise 1": ({"noise": 1.0}, 0.8709),
+    "noise 4": ({"noise": 4.0}, 0.7963),
+    "noise 16": ({"noise": 16.0}, 0.589),
+}
+"""Settings, and the paper's accuracy."""
+
+
+TABLE_11 = Table(
+    title="Decaf against dropout and DP-SGD: class shares of ten users of MNIST",
+    source="Dai et al. 2024, table XI and figure 14",
+    columns=(ACCURACY, *COLUMNS),
+    largest=LARGEST,
+    rows=tuple(
+        Row(
+            f"{defence}, {name}",
+            {"attack": attack, **settings},
+            {ACCURACY: accuracy} if attack == PUBLISHED else {},
+        )
+        for defence, (settings, accuracy) in DEFENCES.items()
+        for name, attack in (("the paper's method", PUBLISHED), ("divulge, refined", BRIEF))
+    ),
+    work="divulge.reproduce.papers.decaf.study:defended",
+    units="users (for the accuracy: test images)",
+    common=(ACCURACY,),
+    kinds=KINDS,
+    pairs=tuple(
+        (f"{defence}, divulge, refined", f"{defence}, the paper's method") for defence in DEFENCES
+    ),
+    seeds=TABLE_11_SEEDS,
+    minutes={"small": 2, "medium": 60, "full": 150},
+    differs=differs(
+        TABLE_11_SEEDS,
+        "accuracy on 1,000 images after ten rounds",
+        "noise in multiples of a clipping norm of 1; dropout of one half before the last layer",
+        "half as many virtual clients again, which train without the defence's clipping and noise",
+    ),
+)
+
+# Decaf's tables XIV and XV: users of MNIST, without a step of the published method.
+
+
+TABLE_14_PAPER = {
+    "none": tuple(MNIST.values())[:3],
+    "null removal": (0.4631, 0.2010, 0.1423),
+    "calibrator": (0.3681, 0.1551, 0.1092),
+}
+
+TABLE_14_SEEDS: dict[Size, int] = {"small": 2, "medium": 3, "full": 5}
+
+
+TABLE_14 = Table(
+    title="Decaf without the removal of null classes, and without the calibrator: users of MNIST",
+    source="Dai et al. 2024, tables III, XIV and XV",
+    columns=COLUMNS,
+    largest=LARGEST,
+    rows=tuple(
+        Row(
+            f"the paper's method, {'whole' if step == 'none' else f'without {step}'}, {optimiser}",
+            {"attack": PUBLISHED | {"without": step}, "optimiser": optimiser},
+            dict(zip(COLUMNS, published, strict=False)) if optimiser == "adadelta" else {},
+        )
+        for optimiser in RATES
+        for step, published in TABLE_14_PAPER.items()
+    ),
+    work="divulge.reproduce.papers.decaf.study:measured",
+    units=UNITS,
+    kinds=KINDS,
+    common=("null classes right",),
+    pairs=tuple(
+        (
+            f"the paper's method, without {step}, {optimiser}",
+            f"the paper's method, whole, {optimiser}",
+        )
+        for optimiser in RATES
+        for step in TABLE_14_PAPER
+        if step != "none"
+    ),
+    seeds=TABLE_14_SEEDS,
+    minutes={"small": 1, "medium": 20, "full": 50},
+    differs=differs(TABLE_14_SEEDS),
+)
+
+# Decaf's table III: users of MNIST.
+
+
+TABLE_3 = users_table(
+    "III", "ten users of MNIST", tuple(MNIST.values())[:3], data="mnist", records=1200
+)
+
+# Decaf's table IV, and 2 auxiliary images a class as in figure 7: users of Fashion-MNIST.
+
+
+FEW = {
+    "the paper's method, adadelta, 2 auxiliary images a class": PUBLISHED,
+    "divulge, refined, adadelta, 2 auxiliary images a class": BRIEF,
+}
+
+
+TABLE_4 = users_table(
+    "IV",
+    "ten users of Fashion-MNIST",
+    (0.2625, 0.1213, 0.0808),
+    "a quarter of the default number of virtual clients where there are 2 auxiliary images",
+    extra={name: {"attack": attack, "auxiliary": 2} for name, attack in FEW.items()},
+    data="fashion_mnist",
+    records=1200,
+)
+
+# Decaf's table V: users of CIFAR-10.
+
+
+TABLE_5_USERS = (
+    (10, 10, 10, 10, 10, 10, 10, 10, 10, 10),
+    (6, 10, 8, 7, 14, 17, 5, 10, 13, 10),
+    (16, 17, 7, 4, 16, 13, 14, 6, 3, 4),
+    (14, 2, 1, 20, 10, 14, 5, 2, 8, 24),
+    (4, 18, 0, 8, 10, 13, 28, 8, 6, 5),
+    (6, 11, 16, 4, 16, 0, 13, 8, 26, 0),
+    (18, 7, 14, 0, 7, 24, 0, 0, 26, 4),
+    (0, 0, 34, 4, 0, 0, 26, 2, 0, 34),
+    (0, 0, 0, 40, 0, 10, 0, 0, 0, 50),
+    (0, 0, 0, 0, 0, 0, 0, 100, 0, 0),
+)
+"""Parts of 100."""
+
+
+TABLE_5 = users_table(
+    "V",
+    "ten users of CIFAR-10",
+    (0.1918, 0.0965, 0.0743),
+    "20,000 of the 60,000 images",
+    data="cifar10",
+    users=TABLE_5_USERS,
+    records=1000,
+)
+
+# Decaf's table VI: users of FER-2013.
+
+
+TABLE_6_USERS = (
+    (14.29, 14.29, 14.29, 14.29, 14.29, 14.29, 14.29),
+    (19.23, 5.77, 15.38, 3.85, 26.92, 13.46, 15.38),
+    (5.17, 7.76, 13.79, 24.14, 12.07, 19.83, 17.24),
+    (29.2, 0, 7.3, 21.9, 8.76, 10.95, 21.9),
+    (0, 8.04, 33.93, 0, 26.79, 31.25, 0),
+    (27.4, 0, 47.95, 0, 24.66, 0, 0),
+    (0, 0, 0, 0, 0, 0, 100),
+)
+"""Per cent."""
+
+
+TABLE_6 = users_table(
+    "VI",
+    "seven users of FER-2013",
+    (0.1738, 0.0886, 0.0632),
+    "10,000 of the 35,887 faces, 240 a user, and fewer auxiliary ones of the rarest class",
+    "copies of a face may be on both sides",
+    minutes=1,
+    data="fer2013",
+    users=TABLE_6_USERS,
+    records=240,
+)
+
+# Decaf's figure 13, of its tables IX, X, XII and XIII: ResNet18 and VGG16.
+
+
+FIGURE_13_SEEDS: dict[Size, int] = {"small": 1, "medium": 1, "full": 3}
+
+FIGURE_13_USERS = {"fer2013": TABLE_6_USERS, "cifar10": TABLE_5_USERS}
+
+FIGURE_13_PAPER = {
+    ("fer2013", "resnet18"): (0.194, 0.063),
+    ("fer2013", "vgg16"): (0.234, 0.085),
+    ("cifar10", "resnet18"): (0.196, 0.062),
+    ("cifar10", "vgg16"): (0.228, 0.078),
+}
+"""Mean L1 and L∞."""
+
+SHOWN = {
+    "the paper's method": PUBLISHED,
+    "divulge, refined": BRIEF,
+    "uniform over detected classes": UNIFORM,
+}
+
+
+FIGURE_13 = Table(
+    title="Decaf on larger networks: class shares of users of FER-2013 and CIFAR-10",
+    source="Dai et al. 2024, tables IX, X, XII and XIII; our copy does not name their networks: by "
+    "the text on figure 13 the larger distances are VGG16's",
+    columns=COLUMNS,
+    largest=LARGEST,
+    rows=tuple(
+        Row(
+            f"{data}, {network}, {name}",
+            {
+                "attack": attack,
+                "data": data,
+                "network": network,
+                "users": FIGURE_13_USERS[data],
+                "records": 240,
+                "number": 2,
+            },
+            {"L1": l1, "L∞": largest} if name == "the paper's method" else {},
+        )
+        for (data, network), (l1, largest) in FIGURE_13_PAPER.items()
+        for name, attack in SHOWN.items()
+    ),
+    work="divulge.reproduce.papers.decaf.study:measured",
+    units=UNITS,
+    kinds=KINDS,
+    pairs=tuple(
+        (f"{data}, {network}, divulge, refined", f"{data}, {network}, the paper's method")
+        for data, network in FIGURE_13_PAPER
+    ),
+    seeds=FIGURE_13_SEEDS,
+    minutes={"small": 2, "medium": 100, "full": 3000},
+    differs=differs(
+        FIGURE_13_SEEDS,
+        "networks have 1 in 16 of their channels and units at size small, 1 in 4 at medium, and "
+        "ResNet18 begins without stride and pooling",
+        "240 records a user, the third round",
+        FEWER,
+    ),
+)
+
+# Decaf's table VII: users of SkinCancer.
+
+
+TABLE_7_USERS = (
+    (14.29, 14.29, 14.29, 14.29, 14.29, 14.29, 14.29),
+    (15.2, 20.52, 11.85, 16, 12.16, 14.44, 9.88),
+    (10.26, 8.97, 16.67, 12.82, 14.1, 16.03, 21.15),
+    (20, 0, 38.46, 10.77, 7.69, 7.69, 15.38),
+    (9.09, 16.36, 0, 27.27, 0, 14.55, 32.73),
+    (0, 18.84, 20.29, 0, 43.48, 0, 17.39),
+    (0, 100, 0, 0, 0, 0, 0),
+)
+"""Per cent."""
+
+
+TABLE_7 = users_table(
+    "VII",
+    "seven users of SkinCancer",
+    (0.1538, 0.0716, 0.0471),
+    "images at 28 x 28 pixels, 100 a user, and some 30 auxiliary ones of the rarest classes",
+    "images of one lesion may be on both sides",
+    minutes=1,
+    data="ham10000",
+    users=TABLE_7_USERS,
+    records=100,
+)

@@ -1,0 +1,1 @@
+"""Membership of records of which only some features are known (mrad)."""

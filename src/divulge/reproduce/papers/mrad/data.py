@@ -1,0 +1,195 @@
+"""Over-fitted models, and what somebody has of them who knows only parts of each record."""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float64
+
+from divulge._util.random import stream
+from divulge.core import ModelView, Need, Records, ShadowModel, Shadows, Target, Trainer
+from divulge.data import partial_records
+from divulge.data.known_features import Known
+from divulge.metrics import signals
+from divulge.reproduce.data import images, location_30
+from divulge.reproduce.table import Size
+from divulge.training.recipe import Recipe
+
+Data = Literal["fashion_mnist", "location30", "cifar10"]
+Model = Literal["perceptron", "resnet", "vit"]
+Phi = Float64[np.ndarray, "records models"]
+
+_SIZE = 500  # records that each model is trained on
+_SHADOWS: Mapping[Size, int] = {"small": 8, "medium": 16, "full": 64}
+"""Of a perceptron; half as many on CIFAR-10, and a quarter of other networks."""
+_DELTA = 1e-4
+
+
+class Audited(NamedTuple):
+    """Which model."""
+
+    data: Data
+    model: Model = "perceptron"
+    epsilon: float | None = None
+    """It was trained by DP-SGD, and promises so much for δ = 0.0001."""
+
+
+class Parts(NamedTuple):
+    """Records as the attacker would have them, if it had them whole."""
+
+    candidates: Records
+    own: Records
+    """What the attacker knows whole: fills in, and calibrates."""
+    pool: Records
+    """What the shadows are trained on."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One target, and which candidates it was trained on."""
+
+    parts: Parts
+    target: Target
+    member: Bool[np.ndarray, " candidates"]
+
+    def accuracy(self) -> float:
+        """Of the target, on records it was not trained on."""
+        others = self.parts.candidates.take(~self.member)
+        return float((self.target.predict(others.x).argmax(axis=1) == others.y).mean())
+
+
+class _Crowd(NamedTuple):
+    """Shadows, and which records of the pool each was trained on."""
+
+    models: tuple[Target, ...]
+    member: Bool[np.ndarray, "models pool"]
+
+
+@functools.lru_cache(maxsize=4)
+def world(seed: int, audited: Audited) -> World:
+    """The target, trained on half of the candidates."""
+    parts = _parts(seed, audited.data)
+    member = np.arange(2 * _SIZE) < _SIZE
+    (target,) = _trainer(audited).many(parts.candidates, member[None], [seed])
+    return World(parts, target, member)
+
+
+@functools.lru_cache(maxsize=4)
+def _shadows(seed: int, size: Size, audited: Audited) -> _Crowd:
+    dearer = 4 if audited.model != "perceptron" else 2 if audited.data == "cifar10" else 1
+    count = _SHADOWS[size] // dearer
+    drawn = stream(seed, "halves of the pool")
+    halves = np.stack([drawn.permutation(2 * _SIZE) < _SIZE for _ in range(count)])
+    pool = _parts(seed, audited.data).pool
+    models = _trainer(audited).many(pool, halves, range(1000, 1000 + count))
+    return _Crowd(tuple(models), halves)
+
+
+def view(seed: int, size: Size, audited: Audited, known: Known, needs: Need) -> ModelView:
+    """What the attacker has, without values of features that it does not know.
+
+    Args:
+        seed: of everything.
+        size: how many shadows.
+        audited: which model.
+        known: what of each record, and how the rest is filled in.
+        needs: of the attack: shadows are asked, and own records hidden, only where it looks.
+    """
+    there, shown = world(seed, audited), _seen(seed, audited.data, known)
+    first, *others = shown.candidates
+    return ModelView(
+        there.target,
+        first,
+        shown.reference if Need.REFERENCE in needs else None,
+        _asked(seed, size, audited, known, needs) if Need.SHADOWS in needs else None,
+        tuple(others),
+        known=shown.known,
+        own=there.parts.own,
+    )
+
+
+def rehearsal(seed: int, size: Size, audited: Audited, known: Known) -> ShadowModel:
+    """The first shadow, which the attacker looks into, and records of whose part it knows."""
+    _, own, pool = _parts(seed, audited.data)
+    shown = partial_records.seen(pool, own, None, known, (), seed + 1)
+    crowd = _shadows(seed, size, audited)
+    return ShadowModel(crowd.models[0], shown.candidates[0], crowd.member[0], shown.known)
+
+
+@functools.lru_cache(maxsize=36)
+def _seen(seed: int, data: Data, known: Known) -> partial_records.Seen:
+    candidates, own, _ = _parts(seed, data)
+    return partial_records.seen(candidates, own, None, known, (), seed)
+
+
+def _asked(seed: int, size: Size, audited: Audited, known: Known, needs: Need) -> Shadows:
+    first, *further = _phi_of_candidates(seed, size, audited, known)
+    models = _shadows(seed, size, audited).models
+    own = _seen(seed, audited.data, known).reference if Need.REFERENCE in needs else None
+    reference = np.empty((0, len(models))) if own is None else _phi(models, own)
+    return Shadows(first, np.zeros(first.shape, np.bool_), reference, tuple(further))
+
+
+@functools.lru_cache(maxsize=36)
+def _phi_of_candidates(seed: int, size: Size, audited: Audited, known: Known) -> tuple[Phi, ...]:
+    models, shown = _shadows(seed, size, audited).models, _seen(seed, audited.data, known)
+    return tuple(_phi(models, way) for way in shown.candidates)
+
+
+@functools.lru_cache(maxsize=4)
+def _parts(seed: int, data: Data) -> Parts:
+    records = _records(data)
+    order = stream(seed, "parts").permutation(len(records))[: 6 * _SIZE]
+    return Parts(*(records.take(part) for part in np.split(order, [2 * _SIZE, 4 * _SIZE])))
+
+
+def _phi(models: tuple[Target, ...], records: Records) -> Phi:
+    columns = [
+        signals.compute("scaled_logit", model.predict(records.x), records.y) for model in models
+    ]
+    return np.stack(columns, axis=1)
+
+
+@functools.lru_cache(maxsize=2)
+def _records(data: Data) -> Records:
+    if data == "location30":
+        return location_30()
+    if data == "cifar10":
+        return images(data, 16)
+    small = images(data, 14)
+    low, high = small.x.min(), small.x.max()
+    return Records((small.x.reshape(len(small), -1) - low) / (high - low), small.y)
+
+
+def _trainer(audited: Audited) -> Trainer:
+    from divulge.defences.training.dp_sgd.trainer import DPSGD
+    from divulge.training.fleet import Fleet
+
+    recipe = _recipe(audited)
+    if audited.epsilon is None:
+        return Fleet(recipe, way="one-by-one", workers=1)
+    return DPSGD(recipe, _DELTA, epsilon=audited.epsilon, jobs=1)
+
+
+def _recipe(audited: Audited) -> Recipe:
+    """Until the records are learned by heart; by DP-SGD, as far as that lets it."""
+    from divulge.reproduce import networks
+
+    data, model, epsilon = audited
+    if model == "resnet":
+        net = networks.resnet((8, 16, 32), 10)
+        return Recipe(net, lr=0.1, momentum=0.9, epochs=25, batch_size=50, schedule="cosine")
+    if model == "vit":
+        return Recipe(networks.vit(16, 4, 32, 2, 10), "adam", lr=2e-3, epochs=40, batch_size=50)
+    if data == "cifar10":
+        net = networks.perceptron(768, 256, 10)
+        return Recipe(net, "adam", lr=3e-3, epochs=100, batch_size=50)
+    if data == "fashion_mnist":
+        net = networks.perceptron(196, 256, 64, 10)
+        return Recipe(net, "adam", lr=1e-3, epochs=150, batch_size=50)
+    net = networks.perceptron(446, 128, 30)
+    if epsilon is not None:
+        return Recipe(net, lr=1.0, epochs=40, batch_size=100)
+    return Recipe(net, lr=0.1, momentum=0.9, epochs=60, batch_size=50)

@@ -1,0 +1,1 @@
+"""Which client trained on a record, across privacy tiers (nist-stacking)."""

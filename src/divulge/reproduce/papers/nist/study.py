@@ -1,0 +1,210 @@
+"""Stand-ins for NIST's challenge, whose models and truth are not to be had.
+
+Each pack holds what four clients' networks say of 542 records, at three privacy tiers, with the
+truth. The genotypes of rep0 to rep2 are SYNTHETIC; those of real0 are SoyNAM's, with classes
+derived from them, and without a private tier. Further federations are trained.
+"""
+
+import io
+import lzma
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from divulge._util.random import stream
+from divulge.attacks import catalog
+from divulge.attacks.assignment.stacking.attack import Judged, Stacking
+from divulge.attacks.membership.threshold import Threshold
+from divulge.core import (
+    NOBODY,
+    Assignment,
+    Challenge,
+    Collusion,
+    FederationView,
+    ModelView,
+    Need,
+    Records,
+)
+from divulge.federation.local_models import Apart
+from divulge.metrics import assignment, membership
+from divulge.reproduce import data
+from divulge.reproduce.papers.nist.federations import Origin, Scale
+from divulge.reproduce.table import Size
+from divulge.targets.outputs import to_probabilities
+from divulge.targets.predictions import TableTarget
+
+PACKS: Mapping[Origin, tuple[str, ...]] = {
+    "SoyNAM": ("real0",),
+    "synthetic": ("rep0", "rep1", "rep2"),
+}
+
+
+class Tier(NamedTuple):
+    """One of three."""
+
+    code: str
+    """In the packs."""
+    epsilon: float | None
+
+    def packs(self, origin: Origin) -> tuple[str, ...]:
+        """Those that have it."""
+        return PACKS[origin] if self.epsilon is None or origin == "synthetic" else ()
+
+
+TIERS: Mapping[str, Tier] = {
+    "no DP": Tier("cnn", None),
+    "ε = 200": Tier("dpcnn200", 200.0),
+    "ε = 10": Tier("dpcnn10", 10.0),
+}
+
+
+GROUPS: tuple[tuple[Origin, str], ...] = tuple((origin, tier) for origin in PACKS for tier in TIERS)
+"""What federations are replicates of: each has rows of its own."""
+
+
+SEEDS: Mapping[Size, int] = {"small": 5, "medium": 5, "full": 10}
+"""Federations of each group: the packs first, and then others that are trained."""
+
+
+UNITS = "federations"
+
+
+CROSSFITTED: Mapping[Size, int] = {"small": 3, "medium": 5, "full": 10}
+"""Of them, those that stacking is cross-fitted to, which takes longer than all the rest."""
+
+
+OPEN = Scale(thinned=16, epochs=100)
+"""Without privacy: narrower networks hide their members."""
+
+
+PRIVATE: Mapping[Size, Scale] = {"small": Scale(64, 50), "medium": OPEN, "full": OPEN}
+
+
+RATES: Mapping[str, float] = {"TPR at 1 %": 0.01, "TPR at 3 %": 0.03}
+"""Column to false-positive rate."""
+
+
+_STAND_INS = (
+    "The challenge's models and truth are not public: these are stand-ins of the same shape, on "
+    "REAL genotypes of SoyNAM, with classes cut from the days to maturity, and on SYNTHETIC ones. "
+    "One pack of SoyNAM, without DP, and three synthetic ones have 6,360 and 3,932 columns in "
+    "place of 125,766; other federations are trained for this table on some {}, with the "
+    "challenge's network. How many candidates are outsiders (44 of 73) is "
+    "inferred from published sizes. TPR is that at a threshold of each federation. "
+)
+
+
+DIFFERS: Mapping[Size, str] = {
+    "small": _STAND_INS.format("800 columns for 100 epochs (with DP 200 columns and 50 epochs)")
+    + "Five federations a row, three for stacking crossfit.",
+    "medium": _STAND_INS.format("800 columns for 100 epochs") + "Five federations a row.",
+    "full": _STAND_INS.format("800 columns for 100 epochs") + "Ten federations a row.",
+}
+
+
+def pack(name: str, tier: str) -> Apart:
+    """Answers and truth of one pack at one tier: ``cnn``, ``dpcnn200`` or ``dpcnn10``.
+
+    Raises:
+        DataError: it is not there.
+    """
+    raw = data.file(f"nist-soybean/logits_{name}.npz.xz").read_bytes()
+    with np.load(io.BytesIO(lzma.decompress(raw)), allow_pickle=False) as arrays:
+        own = {key.partition("_")[2]: arrays[key] for key in arrays if key.startswith(tier + "_")}
+    y = own["y"].astype(np.int64)
+    ranges = zip(own["sets"], own["start"], own["stop"], strict=True)
+    rows = {str(name): np.arange(start, stop) for name, start, stop in ranges}
+    sets = {name: Records(chosen, y[chosen]) for name, chosen in rows.items()}
+    truth = own["truth_challenge"].astype(np.int64) - 1
+    members = tuple(own[f"truth_rel{k}"].astype(bool) for k in range(1, 5))
+    offers = Need.PROBABILITIES | Need.HARD_LABELS
+    view = FederationView(
+        tuple(TableTarget(to_probabilities(z, "logits", len(y)), offers) for z in own["logits"]),
+        sets["cha"],
+        tuple(sets[f"rel{k}"] for k in range(1, 5)),
+        tuple(sets[f"ext{k}"] for k in range(1, 5)),
+        Collusion(3, members[3], truth == 3),
+    )
+    return Apart(Challenge(view, Assignment(truth)), members)
+
+
+def game(seed: int, size: Size, folder: Path, origin: Origin, tier: str) -> Apart:
+    """A pack of the tier, or for seeds beyond them a federation that is trained with it.
+
+    Raises:
+        DataError: data are not there.
+        StoreError: the folder cannot be used.
+    """
+    wanted = TIERS[tier]
+    packs = wanted.packs(origin)
+    if seed < len(packs):
+        return pack(packs[seed], wanted.code)
+    from divulge.reproduce.papers.nist import federations  # PyTorch, where packs are not enough
+
+    scale = OPEN if wanted.epsilon is None else PRIVATE[size]
+    return federations.played(seed, origin, wanted.epsilon, scale, folder)
+
+
+def assigned(
+    seed: int, size: Size, *, folder: Path, origin: Origin, tier: str, attack: str,
+    settings: Mapping[str, Any],
+) -> dict[str, list[float]]:  # fmt: skip
+    """How well candidates are assigned: of each candidate, or of each member, whether it is."""
+    if settings.get("protocol") == "crossfit" and seed >= CROSSFITTED[size]:
+        return {}
+    played = game(seed, size, folder, origin, tier)
+    view, truth = played.challenge.view, played.challenge.truth
+    guess = catalog.federation_attack(attack, **settings)(view, stream(seed, "nist", attack))
+    right, members = (guess.client == truth.client).astype(float), truth.client != NOBODY
+    found = {
+        "accuracy": right.tolist(),
+        "recall": right[members].tolist(),
+        "specificity": right[~members].tolist(),
+    }
+    rng = stream(seed, "nist", "permutations")
+    found["p"] = [assignment.permutation_p(guess, truth, view.collusion.records, rng)]
+    return found | _rates(*assignment.pairs(guess, truth, view.collusion))
+
+
+def on_colluder(
+    seed: int, size: Size, *, folder: Path, origin: Origin, tier: str,
+    protocol: Literal["published", "crossfit"] | None,
+) -> dict[str, list[float]]:  # fmt: skip
+    """AUC and TPR, a value a member, on the client whose membership is known.
+
+    Without a protocol, of the loss.
+    """
+    if protocol == "crossfit" and seed >= CROSSFITTED[size]:
+        return {}
+    view = game(seed, size, folder, origin, tier).challenge.view
+    judged = _by_loss(view)
+    if protocol is not None:
+        judged = Stacking(protocol).on_colluder(view, stream(seed, "nist", protocol))
+    return {"AUC": _placements(*judged), **_rates(*judged)}
+
+
+def _placements(score: np.ndarray, member: np.ndarray) -> list[float]:
+    """For each member the share of non-members below it, ties counting half; their mean is AUC."""
+    inside, outside = score[member][:, None], score[~member]
+    shares: list[float] = ((inside > outside) + (inside == outside) / 2).mean(axis=1).tolist()
+    return shares
+
+
+def _rates(score: np.ndarray, member: np.ndarray) -> dict[str, list[float]]:
+    """The TPR, once for each member, so that a federation counts by its members."""
+    return {
+        column: [membership.tpr_at_fpr(score, member, fpr).value] * int(member.sum())
+        for column, fpr in RATES.items()
+    }
+
+
+def _by_loss(view: FederationView) -> Judged:
+    """The published LiRA: within one client it ranks as the loss does."""
+    known = view.collusion
+    k = known.client
+    asked = view.relevant[k].joined(view.external[k]).joined(view.records)
+    none = np.zeros(len(view.external[k]), bool)
+    score = Threshold("loss")(ModelView(view.targets[k], asked), stream(0, "loss")).score
+    return Judged(score, np.concatenate([known.relevant, none, known.records]))

@@ -1,0 +1,1 @@
+"""Interactions from a client's update (raifle)."""

@@ -1,0 +1,205 @@
+"""Users of recommenders and search engines, under RAIFLE and under what it is compared with."""
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from divulge._util.random import stream
+from divulge.attacks import catalog
+from divulge.core import Challenge, Interactions, Received, UpdateDefence, UpdateView
+from divulge.data import interactions, ranking
+from divulge.defences.updates.compose import none
+from divulge.defences.updates.local_dp import LocalNoise
+from divulge.errors import DataError
+from divulge.federation.manipulation.features import NoiseInjection
+from divulge.federation.search.click_models import Habit, published
+from divulge.metrics import interactions as metrics
+from divulge.metrics.utility import ndcg
+from divulge.reproduce.data import file
+from divulge.reproduce.table import Size
+
+Game = Challenge[UpdateView, Interactions]
+Values = dict[str, list[float]]
+
+COLUMNS = ("AUC", "F1", "precision at count")
+DELTA = 1e-8
+SEEDS: Mapping[Size, int] = {"small": 1, "medium": 1, "full": 1}
+"""Users are the repeats; each has embeddings or a ranker of its own."""
+UNITS = "users"
+_WHICH = "MQ2008 for MQ2007, and 86 queries of MSLR-WEB10K's fold 1."
+SEARCHES: Mapping[Size, str] = {
+    "small": f"{_WHICH} 24 users a row, or 30 of the recommenders.",
+    "medium": f"{_WHICH} 50 users a row, or 200 and 1,000 of the recommenders.",
+    "full": f"{_WHICH} 200 users a row, or all of the recommenders.",
+}
+FEWER: Mapping[Size, str] = {
+    "small": "30 users of MovieLens-100K and 30 of Steam-200K, drawn at random.",
+    "medium": "200 users of MovieLens-100K and 1,000 of Steam-200K, drawn at random.",
+    "full": "All users, once each, as published.",
+}
+_USERS: Mapping[Size, Mapping[str, int]] = {
+    "small": {"ml-100k": 30, "steam-200k": 30},
+    "medium": {"ml-100k": 200, "steam-200k": 1000},
+    "full": {"ml-100k": 943, "steam-200k": 12393},
+}
+_ATTACKS: Mapping[Size, int] = {"small": 24, "medium": 50, "full": 200}
+
+
+def recommended(
+    seed: int,
+    size: Size,
+    *,
+    data: str,
+    attack: Mapping[str, Any],
+    l1: float = 0.0,
+    epsilon: float | None = None,
+) -> Values:
+    """Users of FNCF, each attacked once; noise is for their item embeddings alone, as published."""
+    from divulge.federation.recommender.model import NeuralCF
+    from divulge.federation.recommender.users import Recommending
+    from divulge.reproduce.papers.raifle.cache import Remembering
+
+    log = logged(data)
+    # only behind noise an attack simulates trainings that it simulated before
+    learner = NeuralCF(l1=l1) if epsilon is None else Remembering(l1=l1)
+    world = Recommending(log, learner, embeddings_only=True, seed=seed)
+    many = min(_USERS[size][data], log.users)
+    users = stream(seed, "raifle", "users").choice(log.users, many, replace=False)
+    return _figures(attack, world.challenges(users.tolist(), noise(epsilon, 0.1)), seed)
+
+
+def searched(
+    seed: int,
+    size: Size,
+    *,
+    data: str,
+    hidden: int,
+    habit: Habit,
+    queries: int,
+    manipulated: bool,
+    attack: Mapping[str, Any],
+    epsilon: float | None = None,
+    participants: int = 1,
+    times: int = 1,
+) -> Values:
+    """Users of FPDGD; with more participants, out of a sum in which all others are silent.
+
+    ``times`` as many users are attacked as in other tables.
+    """
+    import torch
+
+    from divulge.federation.search import models
+    from divulge.federation.search.users import Searching, honest
+
+    world = Searching(
+        judged(data, "attack"),
+        published(habit, 3 if data == "mq2008" else 5),
+        manipulate=NoiseInjection(0.1) if manipulated else honest,
+    )
+    games = []
+    for user in range(times * _ATTACKS[size]):
+        rng = stream(seed, "raifle", "search", user)
+        generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
+        weights = models.ranker(world.queries.x.shape[1], hidden, generator)
+        defence = noise(epsilon, 0.5)
+        game = world.challenge(weights, queries, defence, rng)
+        if isinstance(defence, LocalNoise) and participants > 1:
+            game = _summed(game, defence.scale, participants, rng)
+        games.append(game)
+    return _figures(attack, games, seed)
+
+
+def either(seed: int, size: Size, *, setting: str, **settings: Any) -> Values:
+    """Users of FNCF, ``recommended``, or of FPDGD, ``searched``."""
+    return (recommended if setting == "recommended" else searched)(seed, size, **settings)
+
+
+def trained(
+    seed: int,
+    size: Size,
+    *,
+    data: str,
+    hidden: int,
+    habit: Habit,
+    epsilon: float | None = None,
+) -> Values:
+    """NDCG@10 of each test query, after one pass over the training queries."""
+    import torch
+
+    from divulge.federation.search import models
+    from divulge.federation.search.users import Searching
+
+    del size
+    queries, test = judged(data, "train"), judged(data, "test")
+    world = Searching(queries, published(habit, 3 if data == "mq2008" else 5))
+    rng = stream(seed, "raifle", "train")
+    generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
+    weights = models.ranker(queries.x.shape[1], hidden, generator)
+    weights = world.train(weights, noise(epsilon, 0.5), rng)
+    score = models.score(weights, torch.from_numpy(test.x)).numpy()
+    each = [ndcg(score[part], test.relevance[part]) for part in test.of_each()]
+    return {"NDCG@10": each}
+
+
+@functools.cache
+def logged(data: str) -> interactions.InteractionLog:
+    """MovieLens-100K or Steam-200K.
+
+    Raises:
+        DataError: the file is not there.
+    """
+    if data == "ml-100k":
+        return interactions.movielens_100k(file("ml-100k/u.data.xz"))
+    return interactions.steam_200k(file("steam-200k/steam-200k.csv.xz"))
+
+
+@functools.cache
+def judged(data: str, part: str) -> ranking.Queries:
+    """MQ2008 as it is, or the sample of MSLR-WEB10K, standardised.
+
+    Raises:
+        DataError: the files are not there.
+    """
+    if data == "mq2008":
+        name = "test" if part == "test" else "train"
+        return ranking.read(file(f"letor-mq2008/Fold1-{name}.txt.xz"))
+    files = {"train": ["train"], "test": ["test"], "attack": ["train", "test"]}[part]
+    parts = [ranking.read(file(f"mslr-web10k-sample/fold1_{f}_first5k.txt.xz")) for f in files]
+    return ranking.joined(parts).standardised()
+
+
+def noise(epsilon: float | None, sensitivity: float) -> UpdateDefence:
+    """The published noise: updates within half the sensitivity; the classic formula up to ε = 1."""
+    if epsilon is None:
+        return none()
+    if epsilon <= 1:
+        return LocalNoise(epsilon, DELTA, sensitivity / 2, "gaussian")
+    return LocalNoise(epsilon, DELTA, sensitivity / 2)
+
+
+def _summed(game: Game, scale: float, participants: int, rng: np.random.Generator) -> Game:
+    """With the noise of all others: items fingerprinted for one user leave them no update."""
+    (seen,) = game.view.rounds
+    got = seen.received[game.view.victim]
+    spread = scale * (participants - 1) ** 0.5
+    noisy = {name: w + rng.normal(0, spread, w.shape) for name, w in got.tensors.items()}
+    seen = dataclasses.replace(seen, received={game.view.victim: Received(noisy, got.records)})
+    return Challenge(dataclasses.replace(game.view, rounds=(seen,)), game.truth)
+
+
+def _figures(settings: Mapping[str, Any], games: Iterable[Game], seed: int) -> Values:
+    attack = catalog.interaction_attack(**settings)
+    found: Sequence[metrics.OfUser] = [
+        metrics.of_user(attack(game.view, stream(seed, "attack", number)), game.truth)
+        for number, game in enumerate(games)
+    ]
+    if not found:
+        raise DataError("expected users to attack, got none: take a larger size")
+    names = ("auc", "f1", "precision_at_count")
+    return {
+        column: [getattr(one, name) for one in found]
+        for column, name in zip(COLUMNS, names, strict=True)
+    }

@@ -1,0 +1,219 @@
+"""A table with our figures: what a run leaves behind, and how it reads."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from divulge._util import atomic
+from divulge.core import Estimate
+from divulge.reproduce.table import Size
+
+NAME = "table.json"
+"""Of the file in a run folder."""
+PAIRED = (
+    "One row less another, unit by unit: both were measured on the same units, so a difference may "
+    "be clear where the rows' own intervals overlap."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One figure beside the published one."""
+
+    row: str
+    column: str
+    ours: Estimate | None
+    """None where it could not be measured."""
+    paper: float | None
+    reason: str = ""
+    """Why it could not."""
+    deviation: float | None = None
+    """Standard deviation of the values whose mean it is, in tables that show it."""
+    units: int | None = None
+    """How many independent units its interval is over."""
+    kind: Literal["mean", "by definition", "p-value"] = "mean"
+    """Only a mean has an interval."""
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less the paper's, where there are both."""
+        return None if self.ours is None or self.paper is None else self.ours.value - self.paper
+
+    @property
+    def covers(self) -> bool:
+        """Whether our interval holds the paper's figure."""
+        if self.ours is None or self.paper is None or self.ours.high is None:
+            return False
+        return self.ours.low <= self.paper <= self.ours.high
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Where figures come from."""
+
+    command: str
+    commit: str
+    """Of the checkout that measured, ``-dirty`` if files were changed; empty outside of one."""
+    cores: int
+    """Of the machine."""
+    processes: int
+    date: str
+    """UTC, ISO 8601."""
+    cpu_seconds: float
+    """Of all pieces of work, each measured in its process."""
+    divulge: str = atomic.BEFORE_NAMING
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One table, complete without the code that measured it."""
+
+    table: str
+    size: Size
+    title: str
+    source: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    differs: str
+    cells: tuple[Cell, ...]
+    """Row by row."""
+    made: Made
+    drawn: tuple[str, ...] = ()
+    """Rows whose curves over the columns that begin with a number are drawn."""
+    measures: str = "Ours"
+    """What those columns hold."""
+    differences: tuple[Cell, ...] = ()
+    """Of rows that were measured on the same units, one less another; pair by pair."""
+    intervals: str = ""
+    """What the intervals are over, in sentences."""
+
+    def of_row(self, row: str) -> tuple[Cell, ...]:
+        """Its cells, one a column."""
+        return tuple(cell for cell in self.cells if cell.row == row)
+
+    @property
+    def unmeasured(self) -> dict[str, str]:
+        """Each reason why figures are missing, and the rows that it is true of."""
+        cells = [cell for cell in self.cells if cell.reason]
+        return {
+            reason: "; ".join(dict.fromkeys(cell.row for cell in cells if cell.reason == reason))
+            for reason in dict.fromkeys(cell.reason for cell in cells)
+        }
+
+    @property
+    def _spread(self) -> bool:
+        return any(cell.deviation is not None for cell in self.cells)
+
+    def markdown(self) -> str:
+        """The table as Markdown: ours with its 95 % interval, the paper's, and the difference."""
+        lines = [
+            f"## {self.title} ({self.size})",
+            "",
+            f"{self.source}. Each cell: ours with its 95 % interval; where the paper has a figure, "
+            "that, and ours less the paper's."
+            + (" After ± the standard deviation of values." if self._spread else ""),
+            "",
+            *([self.intervals, ""] if self.intervals else []),
+            *self._grid({row: self.of_row(row) for row in self.rows}),
+            "",
+        ]
+        if self.differences:
+            lines += [PAIRED, "", *self._grid(self.pairs), ""]
+        lines += [f"What differs: {self.differs}"]
+        lines += [f"\nNot measured ({why}): {rows}" for why, rows in self.unmeasured.items()]
+        return "\n".join(lines) + "\n"
+
+    @property
+    def pairs(self) -> dict[str, tuple[Cell, ...]]:
+        """Of each pair of rows, the differences by column."""
+        names = dict.fromkeys(cell.row for cell in self.differences)
+        return {name: tuple(c for c in self.differences if c.row == name) for name in names}
+
+    def _grid(self, rows: Mapping[str, tuple[Cell, ...]]) -> list[str]:
+        """Rows by name, each with its cells, as lines of Markdown."""
+        return [
+            f"| | {' | '.join(self.columns)} |",
+            f"|---|{'---|' * len(self.columns)}",
+            *(f"| {name} | {' | '.join(map(shown, cells))} |" for name, cells in rows.items()),
+        ]
+
+    def as_json(self) -> str:
+        """One line for programs: the table's name, its cells, and differences of paired rows."""
+        cells, differences = map(_plain, self.cells), map(_plain, self.differences)
+        return json.dumps(
+            {"table": self.table, "cells": list(cells), "differences": list(differences)}
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write ``table.json`` and ``table.md``.
+
+        Raises:
+            StoreError: the folder cannot be written.
+        """
+        atomic.write(folder / "table.md", self.markdown().encode())
+        atomic.write(folder / NAME, atomic.to_json(self, Outcome).encode())
+
+
+def read(path: Path) -> Outcome:
+    """What `Outcome.save` wrote as ``table.json``.
+
+    Raises:
+        StoreError: it is not there, or is something else.
+    """
+    with atomic.said(path):
+        return atomic.from_json(path.read_bytes(), Outcome, path)
+
+
+def interval(estimate: Estimate) -> str:
+    """A value and its interval, to three digits, or to as many as tell its limits apart.
+
+    Examples:
+        >>> interval(Estimate(0.5, 0.25, 0.75)), interval(Estimate(0.0021, 0.0019, 0.0024))
+        ('0.500 (0.250 to 0.750)', '0.00210 (0.00190 to 0.00240)')
+    """
+    high = estimate.value if estimate.high is None else estimate.high
+    # adding zero turns the minus zero of a rounded small negative into zero
+    width = high - estimate.low
+    digits = max(3, 1 - math.floor(math.log10(width))) if 0 < width < 0.002 else 3
+    parts = (round(part, digits) + 0.0 for part in (estimate.value, estimate.low, high))
+    shown, least, most = (f"{part:.{digits}f}" for part in parts)
+    return f"{shown} ({least} to {most})"
+
+
+def figure(cell: Cell) -> str:
+    """Our figure as people read it: with its interval, or with the reason why it has none."""
+    if cell.ours is None:
+        return "not measured"
+    if cell.kind == "by definition":
+        return f"{cell.ours.value:.3f} by definition"
+    if cell.kind == "p-value":
+        return f"{cell.ours.value:.2g}"
+    return interval(cell.ours)
+
+
+def shown(cell: Cell) -> str:
+    """Our figure, how far values spread where the table shows it, and the paper's figure."""
+    ours = figure(cell)
+    ours += "" if cell.deviation is None else f" ± {cell.deviation:.3f}"
+    if cell.paper is None:
+        return ours
+    difference = "" if cell.difference is None else f", {cell.difference:+.3f}"
+    return f"{ours}; paper {cell.paper:.3f}{difference}"
+
+
+def _plain(cell: Cell) -> dict[str, str | float | None]:
+    limits = cell.ours if cell.kind == "mean" else None
+    return {
+        "row": cell.row,
+        "column": cell.column,
+        "ours": cell.ours.value if cell.ours else None,
+        "low": limits.low if limits else None,
+        "high": limits.high if limits else None,
+        "deviation": cell.deviation,
+        "paper": cell.paper,
+        "units": cell.units,
+        "kind": cell.kind,
+    }

@@ -1,0 +1,181 @@
+"""From a table's settings to our figures beside the published ones, in a run folder."""
+
+import datetime as dt
+import itertools
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from divulge._util import atomic
+from divulge._util.progress import Track, untracked
+from divulge.core import Estimate
+from divulge.errors import SpecError, did_you_mean
+from divulge.reproduce import cells as reproduce_cells
+from divulge.reproduce import units
+from divulge.reproduce.cells import Piece
+from divulge.reproduce.pool import Crew, cores
+from divulge.reproduce.result import Cell, Made, Outcome
+from divulge.reproduce.table import Row, Size, Table, find
+
+
+def reproduce(
+    folders: Mapping[str, Path],
+    size: Size,
+    track: Track[Any] = untracked,
+    crew: Crew | None = None,
+) -> Iterator[Outcome]:
+    """Measure tables, and give each as soon as it is whole; what several need is measured once.
+
+    What the folders hold already is not measured again.
+
+    Args:
+        folders: of each table, by its name, for the pieces of its work; made if they are not
+            there. ``table.md`` and ``table.json`` come last.
+        size: ``small`` is for a look, ``full`` is the paper's.
+        track: shows progress.
+        crew: who works; by default this process alone.
+
+    Raises:
+        SpecError: there is no such table or size.
+        StoreError: a folder cannot be written, or a piece in it is damaged.
+    """
+    tables = {folder: find(name) for name, folder in folders.items()}
+    if size not in get_args(Size):
+        raise SpecError(f"expected a size, got {size!r}: {did_you_mean(size, get_args(Size))}")
+    for folder in tables:
+        with atomic.said(folder):
+            (folder / "cells").mkdir(parents=True, exist_ok=True)
+    crew = crew or Crew(1)
+    todo = reproduce_cells.works(tables, size)
+    missing = {
+        name: {key for key, *_ in reproduce_cells.keyed(tables[folder], size)}
+        for name, folder in folders.items()
+    }
+    text = f"Measuring {next(iter(folders)) if len(folders) == 1 else f'{len(folders)} tables'}"
+    found: dict[str, Piece] = {}
+    for _, (key, piece) in zip(
+        track(todo, text), crew.each(reproduce_cells.done, todo), strict=True
+    ):
+        found[key] = piece
+        for name in [name for name, keys in missing.items() if keys <= found.keys()]:
+            del missing[name]
+            outcome = _outcome(name, size, found, crew)
+            outcome.save(folders[name])
+            yield outcome
+
+
+def _outcome(name: str, size: Size, found: Mapping[str, Piece], crew: Crew) -> Outcome:
+    table = find(name)
+    by_row: dict[str, list[Piece]] = {row.name: [] for row in table.rows}
+    for key, row, _ in reproduce_cells.keyed(table, size):
+        by_row[row.name].append(found[key])
+    cells = _cells(table, by_row)
+    return Outcome(
+        table=name,
+        size=size,
+        title=table.title,
+        source=table.source,
+        rows=tuple(by_row),
+        columns=table.columns,
+        differs=table.differs[size],
+        cells=cells,
+        made=_made(name, size, itertools.chain(*by_row.values()), crew),
+        drawn=table.drawn,
+        measures=table.measures,
+        differences=_differences(table, by_row),
+        intervals=units.describe(table, size, [cell.units for cell in cells if cell.units]),
+    )
+
+
+def _cells(table: Table, found: Mapping[str, Sequence[Piece]]) -> tuple[Cell, ...]:
+    """Row by row, each column's mean over units."""
+    return tuple(
+        _cell(table, row, column, found[row.name]) for row in table.rows for column in table.columns
+    )
+
+
+def _cell(table: Table, row: Row, column: str, own: Sequence[Piece]) -> Cell:
+    each = units.of_row(table, own, column)
+    reason = next((piece.reason for piece in own if piece.reason), "") or _too_few(each)
+    paper = row.paper.get(column)
+    if reason:
+        return Cell(row.name, column, None, paper, reason)
+    if column in row.by_definition:
+        return Cell(row.name, column, _only(each), paper, units=len(each), kind="by definition")
+    kind = table.kinds.get(column, "bounded")
+    ours = units.estimate(each, kind, *_range(table, column))
+    spread = units.spread(each) if table.deviations else None
+    shown: Literal["mean", "p-value"] = "p-value" if kind == "p-value" else "mean"
+    return Cell(row.name, column, ours, paper, "", spread, len(each), shown)
+
+
+def _differences(table: Table, found: Mapping[str, Sequence[Piece]]) -> tuple[Cell, ...]:
+    """Pair by pair, each column's mean difference over units."""
+    return tuple(
+        _difference(table, one, other, column, found)
+        for one, other in table.pairs
+        for column in table.columns
+    )
+
+
+def _difference(
+    table: Table, one: str, other: str, column: str, found: Mapping[str, Sequence[Piece]]
+) -> Cell:
+    name, kind = f"{one}, less {other}", table.kinds.get(column, "bounded")
+    if kind == "p-value":
+        return Cell(name, column, None, None, "p-values have no difference")
+    first, second = (units.of_row(table, found[row], column) for row in (one, other))
+    each = units.difference(first, second)
+    if reason := _too_few(each):
+        return Cell(name, column, None, None, reason)
+    if column in table.common:
+        return Cell(name, column, _only(each), None, units=len(each), kind="by definition")
+    low, high = _range(table, column)
+    # differences of shares are means over a unit's trials
+    ours = units.estimate(each, "normal" if kind == "clustered" else kind, low - high, high - low)
+    return Cell(name, column, ours, None, units=len(each))
+
+
+def _only(each: units.Units) -> Estimate:
+    """The value that all units have by definition: one that differs is a mistake in the table."""
+    (value,) = set(units.means(each))
+    return Estimate(value, value, value)
+
+
+def _too_few(each: units.Units) -> str:
+    return f"{len(each)} units, of 2 needed" if len(each) < 2 else ""
+
+
+def _range(table: Table, column: str) -> tuple[float, float]:
+    return table.smallest.get(column, 0.0), table.largest.get(column, 1.0)
+
+
+def _made(name: str, size: Size, found: Iterable[Piece], crew: Crew) -> Made:
+    return Made(
+        command=f"divulge reproduce {name} --size {size}",
+        commit=_commit(),
+        cores=cores(),
+        processes=crew.processes,
+        date=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        cpu_seconds=round(sum(piece.seconds for piece in found), 1),
+        divulge=version("divulge"),
+    )
+
+
+def _commit() -> str:
+    """Of the checkout that this file belongs to, if it does."""
+    git, here = shutil.which("git"), Path(__file__)
+    if git is None:
+        return ""
+
+    def said(*words: str) -> str:
+        command = [git, "-C", str(here.parent), *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (git, and words of ours)
+        return done.stdout.strip()
+
+    if not said("ls-files", here.name):
+        return ""
+    return said("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")

@@ -1,0 +1,101 @@
+"""From what the pieces of a row hold to one figure: units of replication, and their interval."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from divulge.core import Estimate
+from divulge.metrics import intervals, permutation
+from divulge.reproduce.cells import Piece
+from divulge.reproduce.table import Kind, Size, Table
+
+Units = Mapping[int, Sequence[float]]
+"""By unit, its values: one a seed of a nested table, otherwise one a trial."""
+
+_KINDS: Mapping[Kind, str] = {
+    "bounded": "an interval for any distribution in the range (Gaffke)",
+    "clustered": "the interval of a share of trials that come in groups (Korn and Graubard)",
+    "normal": "Student's interval",
+    "p-value": "p-values combined (Fisher), which have no interval",
+}
+
+
+def of_row(table: Table, pieces: Sequence[Piece], column: str) -> Units:
+    """The units of one column of one row.
+
+    Args:
+        table: says what its units are.
+        pieces: of the row, one a seed.
+        column: its name.
+    """
+    by_seed = {piece.seed: piece.values[column] for piece in pieces if piece.values.get(column)}
+    if not table.nested:
+        return by_seed
+    return dict(enumerate(zip(*by_seed.values(), strict=True)))
+
+
+def difference(one: Units, other: Units) -> Units:
+    """Of each unit that both have, the mean of the first less that of the second."""
+    both = [unit for unit in one if unit in other]
+    return {unit: (float(np.mean(one[unit]) - np.mean(other[unit])),) for unit in both}
+
+
+def means(units: Units) -> list[float]:
+    """One figure a unit."""
+    return [float(np.mean(values)) for values in units.values()]
+
+
+def estimate(units: Units, kind: Kind, smallest: float, largest: float) -> Estimate:
+    """The mean over units, and its 95 % interval; or the p-value of all of them together.
+
+    The kind belongs to the column and is chosen before anything is measured, never by the values:
+
+    * ``bounded``: a unit's figure may lie anywhere in the range, as the AUC of one user;
+    * ``clustered``: a unit holds many trials, each a value in [0, 1], and units are few;
+    * ``normal``: a unit's figure is a mean over hundreds, or a distance;
+    * ``p-value``: units are independent tests of the same.
+
+    Args:
+        units: two or more.
+        kind: of the column.
+        smallest: no figure of a unit is below.
+        largest: no figure of a unit is above.
+    """
+    each = means(units)
+    if kind == "p-value":
+        combined = permutation.combine(each)
+        return Estimate(combined, combined, combined)
+    if kind == "clustered":
+        trials = np.array([len(values) for values in units.values()])
+        sums = np.array([float(np.sum(values)) for values in units.values()])
+        return Estimate(float(sums.sum() / trials.sum()), *intervals.clustered(sums, trials))
+    limits = intervals.bounded if kind == "bounded" else intervals.mean_within
+    return Estimate(float(np.mean(each)), *limits(each, smallest, largest))
+
+
+def spread(units: Units) -> float:
+    """The standard deviation over units."""
+    return float(np.std(means(units), ddof=1))
+
+
+def describe(table: Table, size: Size, counts: Sequence[int]) -> str:
+    """What the intervals of a table are over, in sentences.
+
+    Args:
+        table: is described.
+        size: that was measured.
+        counts: how many units cells have; empty where nothing was measured.
+    """
+    if not counts:
+        return "Nothing was measured, so there is no interval."
+    many = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+    seeds = table.seeds[size]
+    nested = f", and {seeds} seeds are averaged within each" if table.nested and seeds > 1 else ""
+    kinds: dict[Kind, list[str]] = {}
+    for column in table.columns:
+        kinds.setdefault(table.kinds.get(column, "bounded"), []).append(column)
+    how = "; ".join(
+        f"{', '.join(columns)}: {_KINDS[kind]}" if len(kinds) > 1 else _KINDS[kind]
+        for kind, columns in kinds.items()
+    )
+    return f"95 % intervals are over {many} {table.units}{nested}. {how[0].upper()}{how[1:]}."

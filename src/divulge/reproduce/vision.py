@@ -1,0 +1,180 @@
+"""Vision models and photographs for experiments, from the folder in ``DIVULGE_DATA``."""
+
+import functools
+import io
+import itertools
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor, nn
+from torch.nn.functional import conv2d, pad, relu6
+
+from divulge._util import atomic
+from divulge.core import Records
+from divulge.errors import DataError, MissingExtra
+from divulge.reproduce.data import file, images
+from divulge.targets.features import Extractor, Images
+from divulge.training.engine.networks import as_arrays, restore
+from divulge.training.fleet import Fleet
+from divulge.training.recipe import Recipe
+
+
+class EfficientNetLite(nn.Module):
+    """EfficientNet-Lite0, pretrained on ImageNet: convolutions with normalisation folded in.
+
+    A row of its table is a convolution: kernel, stride, groups, whether ReLU6 follows, whether its
+    input is kept, and whether what was kept is added to its output.
+
+    References:
+        Tan and Le (2019), EfficientNet: rethinking model scaling for convolutional networks.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        with np.load(path, allow_pickle=False) as arrays:
+            self.table: list[list[int]] = arrays["table"].tolist()
+            rows = range(len(self.table))
+            self.weights = nn.ParameterList(_frozen(arrays[f"w{row}"]) for row in rows)
+            self.biases = nn.ParameterList(_frozen(arrays[f"b{row}"]) for row in rows)
+            classes, features = arrays["fc_w"].shape
+            self.classifier = nn.Linear(features, classes)
+            restore(
+                self.classifier,
+                {"weight": _frozen(arrays["fc_w"]), "bias": _frozen(arrays["fc_b"])},
+            )
+
+    def forward(self, x: Float[Tensor, "images 3 height width"]) -> Float[Tensor, "images classes"]:
+        """Logits of pixels that were centred at 127 and divided by 128 levels."""
+        before = x
+        for row, weight, bias in zip(self.table, self.weights, self.biases, strict=True):
+            kernel, stride, groups, rectified, keeps, adds = row
+            before = x if keeps else before
+            x, edge = _padded(x, kernel, stride)
+            x = conv2d(x, weight, bias, stride, edge, 1, groups)
+            x = relu6(x, inplace=True) if rectified else x
+            x = x + before if adds else x
+        found: Tensor = self.classifier(x.mean((2, 3)))
+        return found
+
+
+def efficientnet_lite(kept: int | None = None) -> Extractor:
+    """EfficientNet-Lite0 with 1,280 features, or the first of them.
+
+    Raises:
+        DataError: its weights are not there.
+    """
+    module = EfficientNetLite(file("vision-extractor/efficientnet_lite0_fp16.npz"))
+    return Extractor(module, (127 / 255,), (128 / 255,), kept=kept)
+
+
+def photographs(count: int, side: int = 224) -> Images:
+    """The first photographs of ImageNet's classes, one a class, in colour.
+
+    Args:
+        count: how many.
+        side: pixels of a side, which divide 224; smaller ones are means over squares.
+
+    Raises:
+        DataError: they are not there, or not so many, or cannot be made that small.
+    """
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise MissingExtra("pillow", "images") from error
+    with np.load(file("vision-extractor/images224.npz"), allow_pickle=False) as arrays:
+        packed, edges = arrays["jpeg"], arrays["offset"]
+    if not 1 <= count < len(edges) or 224 % side:
+        raise DataError(
+            f"expected 1 to {len(edges) - 1} photographs with a side that divides 224, got {count} "
+            f"of {side} pixels"
+        )
+    raw = [packed[start:end].tobytes() for start, end in itertools.pairwise(edges[: count + 1])]
+    large = np.stack([np.asarray(Image.open(io.BytesIO(one)).convert("RGB")) for one in raw])
+    part = 224 // side
+    small = large.reshape(count, side, part, side, part, 3).mean(axis=(2, 4))
+    return np.ascontiguousarray(np.rint(np.moveaxis(small, -1, 1)).astype(np.uint8))
+
+
+FEATURES = 100
+"""Of the network that is trained on CIFAR-10."""
+_TRAINED_ON = 10_000
+_MEAN, _DEVIATION = 0.5, 0.25
+
+
+def cifar_images(count: int) -> Images:
+    """Images of CIFAR-10 that `cifar_network` was not trained on.
+
+    Raises:
+        DataError: they are not there, or not so many.
+    """
+    x = _cifar().x[_TRAINED_ON:]
+    if not 1 <= count <= len(x):
+        raise DataError(f"expected 1 to {len(x)} images, got {count}")
+    levels: Images = np.rint(x[:count] * 255).astype(np.uint8)
+    return levels
+
+
+def cifar_network(folder: Path, kept: int | None = None) -> Extractor:
+    """A network of three convolutions trained on 10,000 images of CIFAR-10, with 100 features.
+
+    Args:
+        folder: where the trained weights are kept, and looked for.
+        kept: how many of the features are used, the first ones; all of them, unless given.
+
+    Raises:
+        DataError: the images are not there.
+        StoreError: the folder cannot be used.
+    """
+    path = folder / "cifar-network.npz"
+    if not path.exists():
+        data = _cifar()
+        pool = Records((data.x[:_TRAINED_ON] - _MEAN) / _DEVIATION, data.y[:_TRAINED_ON])
+        recipe = Recipe(_network, "adam", lr=2e-3, epochs=5, batch_size=100)
+        every = np.ones((1, len(pool)), bool)
+        (trained,) = Fleet(recipe, way="one-by-one").networks(pool, every, [0])
+        with atomic.said(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        arrays = as_arrays(trained.state_dict())
+        atomic.write_arrays(path, {name: w.ravel() for name, w in arrays.items()})
+    found = atomic.read_all(path)
+    module = _network()
+    state = {n: torch.from_numpy(found[n]).reshape(w.shape) for n, w in module.state_dict().items()}
+    return Extractor(restore(module, state), (_MEAN,), (_DEVIATION,), kept=kept)
+
+
+@functools.cache
+def _cifar() -> Records:
+    """In an order drawn once."""
+    data = images("cifar10")
+    order = np.random.default_rng(0).permutation(len(data))
+    return Records(data.x[order], data.y[order])
+
+
+def _network() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(32, FEATURES, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+        nn.Linear(FEATURES, 10),
+    )  # fmt: skip
+
+
+def _frozen(array: UInt8[np.ndarray, "..."] | Float[np.ndarray, "..."]) -> nn.Parameter:
+    return nn.Parameter(torch.from_numpy(array.astype(np.float32)), requires_grad=False)
+
+
+def _padded(
+    x: Float[Tensor, "images channels height width"], kernel: int, stride: int
+) -> tuple[Float[Tensor, "images channels taller wider"], tuple[int, int]]:
+    """As TensorFlow pads for one output a stride: the odd pixel goes behind.
+
+    Where no pixel is odd, that is left to the convolution, which does it without a copy.
+    """
+    sides = x.shape[2:]
+    more = [max((-(-size // stride) - 1) * stride + kernel - size, 0) for size in sides]
+    if not any(pixels % 2 for pixels in more):
+        return x, (more[0] // 2, more[1] // 2)
+    edges = [edge for pixels in reversed(more) for edge in (pixels // 2, pixels - pixels // 2)]
+    return pad(x, edges), (0, 0)

@@ -1,1 +1,0 @@
-"""Shadow models: trained on random halves, here or on a cluster; what each says is kept."""

@@ -1,0 +1,7 @@
+from .defended import Defended as Defended
+from .features import Extractor as Extractor
+from .function import FunctionTarget as FunctionTarget
+from .onnx import OnnxTarget as OnnxTarget
+from .predictions import PredictionTable as PredictionTable
+from .sklearn import SklearnTarget as SklearnTarget
+from .torch import TorchTarget as TorchTarget

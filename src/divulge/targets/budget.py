@@ -1,0 +1,82 @@
+"""Counting, and limiting, what a model is asked."""
+
+from typing import final
+
+import numpy as np
+from jaxtyping import Float, Int, Shaped
+
+from divulge.core import LastLayer, Need, Target, opened
+from divulge.errors import BudgetSpent
+
+
+@final
+class Counting:
+    """A target that counts the records it is asked about, up to a budget.
+
+    Examples:
+        >>> from divulge.targets import FunctionTarget
+        >>> target = Counting(FunctionTarget(lambda x: np.full((len(x), 2), 0.5)), budget=3)
+        >>> _ = target.predict(np.zeros((2, 1)))
+        >>> target.asked
+        2
+    """
+
+    def __init__(self, target: Target, budget: int | None = None) -> None:
+        self._target = target
+        self._budget = budget
+        self._asked = 0
+
+    @property
+    def asked(self) -> int:
+        """How many records were asked about."""
+        return self._asked
+
+    @property
+    def offers(self) -> Need:
+        """What the answers allow."""
+        return self._target.offers
+
+    def predict(
+        self, x: Shaped[np.ndarray, " records *features"]
+    ) -> Float[np.ndarray, "records classes"]:
+        """The inner target's probabilities.
+
+        Raises:
+            BudgetSpent: these records would exceed the budget; none of them was asked about.
+            TargetError: the inner target failed.
+        """
+        self._count(len(x))
+        return self._target.predict(x)
+
+    def gradient(
+        self, x: Shaped[np.ndarray, "records *features"], y: Int[np.ndarray, " records"]
+    ) -> Float[np.ndarray, "records *features"]:
+        """The inner target's gradients; each counts like an answer.
+
+        Raises:
+            BudgetSpent: see `predict`.
+            NotApplicable: the inner target cannot be looked into.
+        """
+        inner = opened(self._target)
+        self._count(len(x))
+        return inner.gradient(x, y)
+
+    def last_layer(self, x: Shaped[np.ndarray, "records *features"]) -> LastLayer:
+        """The inner target's last layer; each record counts like an answer.
+
+        Raises:
+            BudgetSpent: see `predict`.
+            NotApplicable: the inner target cannot be looked into.
+        """
+        inner = opened(self._target)
+        self._count(len(x))
+        return inner.last_layer(x)
+
+    def _count(self, records: int) -> None:
+        if self._budget is not None and self._asked + records > self._budget:
+            raise BudgetSpent(
+                f"expected at most {self._budget} questions, got {records} more after "
+                f"{self._asked}: raise the budget or audit fewer records"
+            )
+        # Counted before asking: an answer that gets lost on its way was paid for all the same.
+        self._asked += records

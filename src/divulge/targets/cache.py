@@ -1,0 +1,252 @@
+"""Remembering answers: no record is asked about twice, and nothing paid for is lost."""
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import final
+
+import numpy as np
+from jaxtyping import Float, Int, Shaped
+
+from divulge.core import LastLayer, Need, Target, opened
+from divulge.errors import SpecError, StoreError, TargetError
+
+# Answers of one model, kept in an SQLite file.
+
+
+_SCHEMA = 1
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+"""
+
+_NAMES = "SELECT name FROM sqlite_master WHERE type = 'table'"
+
+_ODD = """
+SELECT count(*) FROM answers WHERE typeof(key) != 'blob' OR typeof(value) != 'blob'
+OR length(key) != ? OR length(value) != ?
+"""
+
+_KEY, _NUMBER = 16, 8  # bytes
+
+
+@final
+class AnswerFile:
+    """A file from record keys to answers, readable by its owner alone.
+
+    Args:
+        path: where; created unless it is there.
+        fingerprint: of the model; a file written for another one is refused.
+
+    Raises:
+        StoreError: the file cannot be opened, or was written for another model, by a newer
+            version, or by another program.
+    """
+
+    def __init__(self, path: Path, fingerprint: str) -> None:
+        self._path = path
+        try:
+            # Before SQLite does, which would let everybody read what the model was asked.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        except OSError as error:
+            raise self._failed(error) from error
+        with self._connected() as db:
+            self._check_tables({name for (name,) in db.execute(_NAMES)})
+            db.executescript(_TABLES)
+            for name, value in (("schema", str(_SCHEMA)), ("fingerprint", fingerprint)):
+                db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (name, value))
+            found = dict(db.execute("SELECT name, value FROM meta"))
+        self._check(found, fingerprint)
+        classes = found.get("classes", "")
+        self.classes = int(classes) if classes.isdecimal() else None
+
+    def read(self) -> dict[bytes, bytes]:
+        """Every answer in the file, as the bytes of its float64 numbers.
+
+        Raises:
+            StoreError: the file is damaged.
+        """
+        with self._connected() as db:
+            (odd,) = db.execute(_ODD, (_KEY, _NUMBER * (self.classes or 0))).fetchone()
+            if odd:
+                raise self._failed(f"{odd} answers of another length")
+            return dict(db.execute("SELECT key, value FROM answers"))
+
+    def append(self, answers: Mapping[bytes, bytes], classes: int) -> None:
+        """Adds answers; when this returns, they are on disk.
+
+        Raises:
+            StoreError: they cannot be written.
+        """
+        with self._connected() as db:
+            db.execute("INSERT OR IGNORE INTO meta VALUES ('classes', ?)", (str(classes),))
+            db.executemany("INSERT OR IGNORE INTO answers VALUES (?, ?)", answers.items())
+        self.classes = classes
+
+    def _check_tables(self, names: set[str]) -> None:
+        if names - {"meta", "answers"}:
+            raise self._failed("a database of another program")
+
+    def _check(self, found: Mapping[str, str], fingerprint: str) -> None:
+        if found["schema"] != str(_SCHEMA):
+            raise StoreError(
+                f"expected answers of version {_SCHEMA} in {self._path}, got version "
+                f"{found['schema']}: update divulge, delete the file or use another path"
+            )
+        if found["fingerprint"] != fingerprint:
+            raise StoreError(
+                f"expected answers of this model in {self._path}, got those of another model: "
+                "delete the file or use another path"
+            )
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        # Opened for each transaction: nothing stays locked, or open, between two batches.
+        try:
+            with closing(sqlite3.connect(self._path)) as db, db:
+                yield db
+        except sqlite3.OperationalError as error:  # a full disk, a lock, a missing permission
+            raise StoreError(
+                f"expected to read and write {self._path}, got {error}: free some space or check "
+                "its permissions, then continue; the answers in it are kept"
+            ) from error
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+
+    def _failed(self, reason: object) -> StoreError:
+        return StoreError(
+            f"expected {self._path} to hold the answers of a model, got {reason}: "
+            "delete the file or use another path"
+        )
+
+
+# Records recognised by their content.
+
+
+def row_keys(x: Shaped[np.ndarray, " records *features"], salt: bytes = b"") -> list[bytes]:
+    """One 16-byte hash per record, of its type, shape and bytes.
+
+    Examples:
+        >>> one, two, same = row_keys(np.array([1.0, 2.0, 1.0]))
+        >>> one == same, one == two
+        (True, False)
+    """
+    start = hashlib.blake2b(f"{x.dtype.str}{x.shape[1:]}".encode(), digest_size=16, key=salt)
+    content = memoryview(x.tobytes())
+    width = len(content) // max(1, len(x))
+    keys = []
+    for row in range(len(x)):
+        state = start.copy()
+        state.update(content[row * width : (row + 1) * width])
+        keys.append(state.digest())
+    return keys
+
+
+_RECENT = 10  # arrays recognised without hashing: candidates, these seen otherwise, reference ones
+
+
+@final
+class Cached:
+    """A target that never asks the inner one about the same record content again.
+
+    Args:
+        target: the target to ask.
+        path: an SQLite file for the answers; in memory only, unless given. Each batch is on disk
+            before the next is asked, so an interruption or a spent budget loses none.
+        fingerprint: of the model, so that no other model's answers are taken for its own.
+        batch_size: how many records to ask before saving.
+        salt: tells second answers to the same records from the first ones, in the same file.
+
+    Raises:
+        StoreError: the file is damaged or belongs to another model.
+        SpecError: the batch size is not positive.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        path: str | Path | None = None,
+        fingerprint: str = "",
+        batch_size: int = 1024,
+        salt: bytes = b"",
+    ) -> None:
+        if batch_size < 1:
+            raise SpecError(f"expected a batch size of 1 or more, got {batch_size}: pass a larger")
+        self._target = target
+        self._batch_size = batch_size
+        self._salt = salt
+        self._file = None if path is None else AnswerFile(Path(path), fingerprint)
+        self._known = {} if self._file is None else self._file.read()
+        self._classes = None if self._file is None else self._file.classes
+        self._recent: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+    @property
+    def offers(self) -> Need:
+        """What the answers allow."""
+        return self._target.offers
+
+    def predict(
+        self, x: Shaped[np.ndarray, " records *features"]
+    ) -> Float[np.ndarray, "records classes"]:
+        """The inner target's probabilities, read-only.
+
+        Raises:
+            BudgetSpent: the inner target may not be asked further; what it answered is kept.
+            TargetError: the inner target failed; what it answered before is kept.
+            StoreError: an answer cannot be saved.
+        """
+        # An id stands for its object only while that is alive, hence the object beside the answers.
+        if id(x) in self._recent:
+            return self._recent[id(x)][1]
+        if len(x) == 0:
+            return self._target.predict(x)
+        keys = row_keys(x, self._salt)
+        self._ask(x, keys)
+        # Read-only as it comes out of the bytes: nobody can change what others will be told.
+        answers = np.frombuffer(b"".join([self._known[key] for key in keys])).reshape(len(x), -1)
+        if not x.flags.writeable:
+            self._recent[id(x)] = (x, answers)
+            if len(self._recent) > _RECENT:
+                del self._recent[next(iter(self._recent))]
+        return answers
+
+    def gradient(
+        self, x: Shaped[np.ndarray, "records *features"], y: Int[np.ndarray, " records"]
+    ) -> Float[np.ndarray, "records *features"]:
+        """The inner target's gradients, which are not kept.
+
+        Raises:
+            NotApplicable: the inner target cannot be looked into.
+        """
+        return opened(self._target).gradient(x, y)
+
+    def last_layer(self, x: Shaped[np.ndarray, "records *features"]) -> LastLayer:
+        """The inner target's last layer, which is not kept.
+
+        Raises:
+            NotApplicable: the inner target cannot be looked into.
+        """
+        return opened(self._target).last_layer(x)
+
+    def _ask(self, x: Shaped[np.ndarray, " records *features"], keys: list[bytes]) -> None:
+        new = {key: row for row, key in enumerate(keys) if key not in self._known}
+        rows = list(new.values())
+        for start in range(0, len(rows), self._batch_size):
+            batch = rows[start : start + self._batch_size]
+            answers = self._target.predict(x[batch])
+            if self._classes not in (None, answers.shape[1]):
+                raise TargetError(
+                    f"expected answers about {self._classes} classes as before, got "
+                    f"{answers.shape[1]}: is this the same model?"
+                )
+            self._classes = answers.shape[1]
+            fresh = {
+                keys[row]: answer.tobytes() for row, answer in zip(batch, answers, strict=True)
+            }
+            if self._file is not None:
+                self._file.append(fresh, answers.shape[1])
+            self._known |= fresh

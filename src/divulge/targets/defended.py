@@ -1,0 +1,53 @@
+"""A model behind an answer defence."""
+
+from typing import final
+
+import numpy as np
+from jaxtyping import Float, Shaped
+
+from divulge.core import AnswerDefence, Need, Target
+from divulge.errors import SpecError
+
+
+@final
+class Defended:
+    """A target whose answers are changed before they leave it. Nobody can look inside.
+
+    Args:
+        target: the model.
+        defence: what changes its answers.
+        key: the secret of this model, for whatever is random in the defence.
+
+    Raises:
+        SpecError: the model gives no probabilities that could be changed.
+
+    Examples:
+        >>> from divulge.defences import Rounding
+        >>> from divulge.targets import FunctionTarget
+        >>> model = FunctionTarget(lambda x: np.full((len(x), 2), [0.64, 0.36]))
+        >>> Defended(model, Rounding(digits=1)).predict(np.zeros((1, 1)))
+        array([[0.7, 0.3]])
+    """
+
+    def __init__(self, target: Target, defence: AnswerDefence, key: int = 0) -> None:
+        if Need.PROBABILITIES not in target.offers:
+            raise SpecError(
+                f"expected a model that gives probabilities behind {defence.name}, got labels: "
+                "leave the answer defence out"
+            )
+        self._target, self._defence, self._key = target, defence, key
+
+    @property
+    def offers(self) -> Need:
+        """What the changed answers allow."""
+        return self._defence.offers(self._target.offers & ~Need.AUTOGRAD)
+
+    def predict(
+        self, x: Shaped[np.ndarray, " records *features"]
+    ) -> Float[np.ndarray, "records classes"]:
+        """The changed answers.
+
+        Raises:
+            TargetError: the model behind the defence failed.
+        """
+        return self._defence.change(self._target.predict(x), x, self._key)

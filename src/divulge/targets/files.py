@@ -1,0 +1,134 @@
+"""Models in files, by suffix; formats that run code when opened are refused."""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from divulge.core import Target
+from divulge.errors import MissingExtra, TargetError
+from divulge.targets.batching import guarded
+from divulge.targets.onnx import OnnxTarget
+from divulge.targets.outputs import Output
+from divulge.targets.pt2 import ExportedTarget
+from divulge.targets.sklearn import SklearnTarget
+from divulge.targets.torch import TorchTarget
+
+if TYPE_CHECKING:
+    import torch
+
+_WAY_OUT = {
+    ".pkl": "a pickle can run any code; load it where you trust it and save it with "
+    "skops.io.dump, or pass the model itself",
+    ".pt": "it is a pickle, which can run any code; load it where you trust it and save it with "
+    "torch.export.save as .pt2, or its state_dict with safetensors.torch.save_file",
+    ".csv": "a table of predictions goes to divulge.audit_predictions, or into [predictions] of "
+    "audit.toml",
+}
+_WAY_OUT |= {
+    ".pickle": _WAY_OUT[".pkl"],
+    ".joblib": _WAY_OUT[".pkl"],
+    ".pth": _WAY_OUT[".pt"],
+    ".parquet": _WAY_OUT[".csv"],
+}
+_SUFFIXES = (".onnx", ".pt2", ".safetensors", ".skops")
+
+
+def load(
+    path: str | Path,
+    output: Output | None = None,
+    *,
+    factory: "Callable[[], torch.nn.Module] | None" = None,
+    batch_size: int = 1024,
+    device: str | None = None,
+    classes: int | None = None,
+) -> Target:
+    """The model in a file, as a target.
+
+    Args:
+        path: a file in .onnx, .pt2, .safetensors or .skops format.
+        output: what the model returns; ONNX models are taken to return probabilities unless told
+            otherwise, scikit-learn models need no telling.
+        factory: builds the network that the weights of a .safetensors file belong to.
+        batch_size: how many records to ask at a time.
+        device: where PyTorch runs; where the weights are, unless given.
+        classes: how many classes there are; only labels need it.
+
+    Raises:
+        TargetError: the file is missing, damaged, of another format, or could run code.
+        MissingExtra: the package that reads this format is not installed.
+    """
+    path = Path(path)
+    _check_file(path)
+    if path.suffix == ".onnx":
+        return OnnxTarget(path, output or "probabilities", batch_size=batch_size, classes=classes)
+    if path.suffix == ".skops":
+        return _skops(path)
+    if output is None:
+        raise TargetError(
+            f"expected to be told what {path} returns, got nothing: "
+            'pass output="logits" or output="probabilities"'
+        )
+    if path.suffix == ".pt2":
+        return ExportedTarget(path, output, batch_size, device, classes)
+    return TorchTarget(_safetensors(path, factory, device), output, batch_size, device, classes)
+
+
+def fingerprint_file(path: str | Path) -> str:
+    """The BLAKE2b hash of a file's content.
+
+    Raises:
+        TargetError: the file cannot be read.
+    """
+    with guarded(f"{path} to be readable", "check the path"), Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()
+
+
+def _check_file(path: Path) -> None:
+    if path.suffix not in _SUFFIXES:
+        raise TargetError(
+            f"expected a model in a {', '.join(_SUFFIXES)} file, got {path}: "
+            + _WAY_OUT.get(path.suffix, "save it in one of these formats, or pass a function")
+        )
+    if not path.is_file() or path.stat().st_size == 0:
+        found = "an empty file" if path.is_file() else "no such file"
+        raise TargetError(f"expected a model in {path}, got {found}: check the path")
+
+
+def _skops(path: Path) -> SklearnTarget:
+    try:
+        import skops.io
+    except ImportError as error:
+        raise MissingExtra("skops", "skops") from error
+    with guarded(f"{path} to be a skops file", "save it again with skops.io.dump"):
+        untrusted = skops.io.get_untrusted_types(file=path)
+        if untrusted:
+            raise TargetError(
+                f"expected types that skops trusts, got {', '.join(untrusted)} in {path}: "
+                "if you trust them, load the file yourself and pass the model"
+            )
+        return SklearnTarget(skops.io.load(path, trusted=None))
+
+
+def _safetensors(
+    path: Path, factory: "Callable[[], torch.nn.Module] | None", device: str | None
+) -> "torch.nn.Module":
+    if factory is None:
+        raise TargetError(
+            f"expected the network that the weights in {path} belong to, got none: "
+            "pass factory=, a function that builds it"
+        )
+    try:
+        import safetensors.torch
+        import torch
+    except ImportError as error:
+        raise MissingExtra("safetensors", "torch") from error
+    with guarded(f"{path} to hold the weights of the network", "check both belong together"):
+        module = factory()
+        if not isinstance(module, torch.nn.Module):
+            raise TargetError(
+                f"expected factory() to build a torch.nn.Module, got {type(module).__name__}: "
+                "pass a function that returns the network"
+            )
+        safetensors.torch.load_model(module, path, strict=True)
+        return module if device is None else module.to(device)

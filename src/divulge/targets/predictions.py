@@ -1,0 +1,213 @@
+"""A table of predictions, in CSV or Parquet, as a target: no model needed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+from typing import final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Shaped
+
+from divulge.core import Need, Records
+from divulge.data import tables
+from divulge.errors import DataError, TargetError
+from divulge.targets.cache import row_keys
+from divulge.targets.outputs import Output, offers, to_probabilities
+
+# Answers that a model gave before, as a target: the model itself may be gone.
+
+
+@final
+class Recorded:
+    """A target that looks up probabilities of the records that the model was asked about.
+
+    Args:
+        queries: what the model was asked about.
+        answers: its probabilities, one set of records after another.
+        allowed: what they allow, where that is less than probabilities do.
+    """
+
+    def __init__(
+        self,
+        queries: tuple[Records, ...],
+        answers: Float[np.ndarray, "records classes"],
+        allowed: Need | None = None,
+    ) -> None:
+        self._allowed = offers("probabilities") if allowed is None else allowed
+        self._queries = queries
+        self._answers = answers
+        starts = np.cumsum([len(group) for group in queries])[:-1]
+        self._parts = np.split(answers, starts)
+
+    @property
+    def offers(self) -> Need:
+        """What the answers allow."""
+        return self._allowed
+
+    def predict(
+        self, x: Shaped[np.ndarray, " records *features"]
+    ) -> Float[np.ndarray, "records classes"]:
+        """The probabilities, read-only where a whole set of records is asked about.
+
+        Raises:
+            TargetError: the model was not asked about one of these records.
+        """
+        for group, part in zip(self._queries, self._parts, strict=True):
+            if x is group.x:
+                return part
+        try:
+            return self._answers[[self._rows[key] for key in row_keys(x)]]
+        except KeyError:
+            raise TargetError(
+                "expected records that the model was asked about while it was there, got others: "
+                "audit that model by itself"
+            ) from None
+
+    @cached_property
+    def _rows(self) -> dict[bytes, int]:
+        keys = [key for group in self._queries for key in row_keys(group.x)]
+        return {key: row for row, key in enumerate(keys)}
+
+
+@dataclass(frozen=True, slots=True)
+class TableTarget:
+    """Answers looked up by row number; there are no features."""
+
+    answers: Float[np.ndarray, "rows classes"]
+    offers: Need
+
+    def predict(
+        self, x: Shaped[np.ndarray, " records *features"]
+    ) -> Float[np.ndarray, "records classes"]:
+        """The answers in these rows, counted from 0, given as (records,) or (records, 1).
+
+        Raises:
+            TargetError: there are no such rows.
+        """
+        rows = x.astype(np.int64)
+        last = len(self.answers) - 1
+        if (
+            x.size != len(x)
+            or (rows != x).any()
+            or (len(x) and not 0 <= x.min() <= x.max() <= last)
+        ):
+            raise TargetError(
+                f"expected row numbers from 0 to {last}, got an array of shape {x.shape} with "
+                "others: a table cannot be asked about records that are not in it"
+            )
+        return self.answers[rows.reshape(-1)]
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionTable:
+    """What a table of predictions holds, one row per record."""
+
+    answers: Float[np.ndarray, "records classes"]
+    label: Int[np.ndarray, " records"]
+    member: Bool[np.ndarray, " records"]
+    output: Output
+
+    @property
+    def target(self) -> TableTarget:
+        """The table as a target that is asked with row numbers."""
+        return TableTarget(self.answers, offers(self.output) & ~Need.FEATURES)
+
+
+def read(
+    path: str | Path,
+    *,
+    probabilities: str = "p_*",
+    label: str = "label",
+    member: str = "member",
+    output: Output = "probabilities",
+    own_id: str | None = None,
+) -> PredictionTable:
+    """Reads a CSV or Parquet file of predictions.
+
+    Args:
+        path: the file, whose first line names the columns if it is CSV.
+        probabilities: a pattern for the columns with the answers, in the order of the classes.
+        label: the column with the true class, 0 to classes - 1.
+        member: the column that says whether the record was trained on: 0, 1, true or false.
+        output: what the answers are.
+        own_id: a column that holds no answers, even if its name fits the pattern.
+
+    Raises:
+        DataError: the file cannot be read, or a column is missing or holds something else.
+        TargetError: the answers are not what ``output`` says.
+        MissingExtra: the file is Parquet, and pyarrow is not installed.
+    """
+    path = Path(path)
+    names = _columns(path, tables.header(path), probabilities, label, member, own_id)
+    values = tables.read(path, names)
+    _check(path, names, values)
+    labels = values[:, -2].astype(np.int64)
+    raw: np.ndarray = values[:, :-2]
+    classes = None
+    if output == "labels":
+        raw, classes = _codes(path, names, raw), max(2, int(values[:, :-1].max()) + 1)
+    answers = to_probabilities(raw, output, len(values), classes)
+    if labels.max() >= answers.shape[1]:
+        raise tables.wrong_cell(
+            path, label, int(labels.argmax()), f"a class below {answers.shape[1]}", labels.max()
+        )
+    return PredictionTable(answers, labels, values[:, -1] == 1, output)
+
+
+def _columns(
+    path: Path,
+    header: Sequence[str],
+    probabilities: str,
+    label: str,
+    member: str,
+    own_id: str | None,
+) -> list[str]:
+    """The columns with the answers in the order of the file, then the label and the member."""
+    others = (label, member, own_id)
+    answers = [n for n in header if fnmatchcase(n, probabilities) and n not in others]
+    missing = [name for name in (label, member) if name not in header]
+    if missing or not answers:
+        raise DataError(
+            f"expected a column {[*missing, probabilities][0]!r} in {path}, got "
+            f"{', '.join(header)}: pass probabilities=, label= and member= as they are called there"
+        )
+    names = [*answers, label, member]
+    for name in names:
+        if header.count(name) > 1:
+            raise DataError(
+                f"expected one column {name!r} in {path}, got {header.count(name)}: rename them"
+            )
+    return names
+
+
+def _check(path: Path, names: Sequence[str], values: Float[np.ndarray, "records columns"]) -> None:
+    if len(values) == 0:
+        raise DataError(f"expected one row per record in {path}, got none: check the export")
+    *answers, label, member = values.T
+    rules = [
+        *(("a number", ~np.isnan(answer)) for answer in answers),
+        ("a class number, 0, 1, 2...", _whole(label) & (label >= 0)),
+        ("0, 1, true or false", np.isin(member, (0, 1))),
+    ]
+    for name, column, (wanted, right) in zip(names, values.T, rules, strict=True):
+        if not right.all():
+            row = int(right.argmin())
+            raise tables.wrong_cell(path, name, row, wanted, column[row])
+
+
+def _whole(values: Float[np.ndarray, "..."]) -> Bool[np.ndarray, "..."]:
+    return np.asarray(np.isfinite(values) & (values == np.floor(values)))
+
+
+def _codes(
+    path: Path, names: Sequence[str], raw: Float[np.ndarray, "records columns"]
+) -> Int[np.ndarray, " records"]:
+    if raw.shape[1] > 1 or not _whole(raw).all():
+        raise DataError(
+            f"expected one column of predicted classes in {path}, got {', '.join(names[:-2])} "
+            'with fractions or several: pass output="probabilities", or the column in '
+            "probabilities="
+        )
+    return raw[:, 0].astype(np.int64)

@@ -1,0 +1,5 @@
+from .engine.clients import Crew as Crew
+from .fleet import Fleet as Fleet
+from .recipe import Recipe as Recipe
+from .shadows.plan import ShadowPlan as ShadowPlan
+from .trainers import as_trainer as as_trainer

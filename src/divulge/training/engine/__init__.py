@@ -1,0 +1,1 @@
+"""How a batch of models is trained at once."""

@@ -1,0 +1,141 @@
+"""The fastest way to train a fleet on a CPU, found by training a little in each."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from time import perf_counter
+from typing import Literal, NamedTuple
+
+import numpy as np
+from torch import nn
+
+from divulge.core import Records
+from divulge.training.engine.loop import Job, threads, train
+from divulge.training.engine.processes import awake, in_processes
+from divulge.training.engine.stacked import stacked
+from divulge.training.engine.tensors import Arrays
+from divulge.training.losses import Adversary
+from divulge.training.recipe import Recipe
+
+# The ways to train a fleet, behind one call.
+
+
+Way = Literal["processes", "stacked", "one-by-one"]
+
+
+class Work(NamedTuple):
+    """What all models of a fleet have in common."""
+
+    recipe: Recipe
+    pool: Records
+    data: Arrays
+    device: str
+    wave: int
+    """How many of them may be in memory at once."""
+
+
+def trained(work: Work, way: Way, workers: int, jobs: Sequence[Job]) -> Iterator[nn.Module]:
+    """The models in order, as soon as they are there."""
+    tensors = work.data.tensors(work.device)
+    if way == "one-by-one":
+        for job in jobs:
+            with threads(workers):
+                module = train(work.recipe, tensors, job)
+            yield module
+        return
+    for first in range(0, len(jobs), work.wave):
+        some = jobs[first : first + work.wave]
+        if way == "processes":
+            yield from in_processes(work.recipe, work.pool, work.data, some, workers)
+        else:
+            with threads(workers):
+                modules = stacked(work.recipe, tensors, some)
+            yield from modules
+
+
+_TIMED = 0.15
+"""Seconds for which a way is timed, twice; or one step where that takes longer."""
+
+_WORTH = 1.0
+"""Seconds of work from which on a trial pays."""
+
+_START = 5.0
+"""Seconds that processes must save before they are started: importing PyTorch takes some."""
+
+_OVERHEAD = 0.005
+"""Seconds a step under which overhead weighs, which is all that a stack saves a CPU."""
+
+_STACK = 8
+"""Models in the stack that is tried."""
+
+
+class Choice(NamedTuple):
+    """A way, on so many processes or threads, and the reason."""
+
+    way: Way
+    workers: int
+    why: str
+
+
+def fastest(
+    work: Work, jobs: Sequence[Job], processes: int, threads: int, *, stackable: bool
+) -> Choice:
+    """Time a training step in each way that may pay.
+
+    Args:
+        work: what all models have in common.
+        jobs: the models.
+        processes: how many at most.
+        threads: of the ways that stay in this process, at most.
+        stackable: whether the network can be trained in a stack.
+    """
+    steps = sum(work.recipe.steps(len(work.recipe.parts(job.rows, job.seed)[0])) for job in jobs)
+    _seconds(work, "one-by-one", 1, jobs[:1], 1)  # fills caches, gets memory from the system
+    whole = steps * _seconds(work, "one-by-one", 1, jobs[:1], 1)
+    if whole < _WORTH:
+        return Choice("one-by-one", 1, f"{whole:.1g} s of work are too little to share")
+    times: dict[tuple[Way, int], float] = {}
+    times["one-by-one", 1] = alone = _step(work, "one-by-one", 1, jobs[:1])
+    if threads > 1:
+        times["one-by-one", threads] = _step(work, "one-by-one", threads, jobs[:1])
+    if stackable and len(jobs) > 1 and alone < _OVERHEAD:
+        times["stacked", threads] = _step(work, "stacked", threads, jobs[:_STACK])
+    together = min(processes, len(jobs))
+    if together > 1 and (awake() or steps * alone * (1 - 1 / together) > _START):
+        # long enough that handing out the work, done once a model, does not count as its steps
+        many = max(1, min(2000, int(2 * _TIMED / alone)))
+        few = jobs[:together]
+        _seconds(work, "processes", processes, few, 1)
+        took = _seconds(work, "processes", processes, few, many)
+        times["processes", processes] = took / many / len(few)
+    way, count = min(times, key=times.__getitem__)
+    each = ", ".join(f"{_words(*key)} {1e3 * times[key]:.3g} ms" for key in sorted(times))
+    return Choice(way, count, f"for one step of one model {each}")
+
+
+def _words(way: Way, workers: int) -> str:
+    return f"{way} ({workers})"
+
+
+def _step(work: Work, way: Way, workers: int, jobs: Sequence[Job]) -> float:
+    """Seconds that a step of one model takes, where as many as these are trained."""
+    _seconds(work, way, workers, jobs, 1)
+    once = _seconds(work, way, workers, jobs, 1)
+    steps = max(1, min(100, int(_TIMED / once)))
+    # the better of two: other programs disturb
+    runs = [_seconds(work, way, workers, jobs, steps) for _ in range(2)] if steps > 1 else [once]
+    return min(runs) / steps / len(jobs)
+
+
+def _seconds(work: Work, way: Way, workers: int, jobs: Sequence[Job], steps: int) -> float:
+    """How long so many steps of these models take, with what comes before and after."""
+    # an adversary needs records held out; nobody else's step does
+    select = work.recipe.selects if isinstance(work.recipe.loss, Adversary) else None
+    recipe = replace(work.recipe, epochs=1, patience=None, select=select)
+    cut = [
+        job._replace(rows=np.resize(job.rows, steps * min(recipe.batch_size, len(job.rows))))
+        for job in jobs
+    ]
+    begun = perf_counter()
+    for _ in trained(work._replace(recipe=recipe), way, workers, cut):
+        pass
+    return perf_counter() - begun

@@ -1,0 +1,272 @@
+"""Many short trainings from the same start, again and again: what clients of a federation do."""
+
+import itertools
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from pickle import loads
+from threading import Thread
+from time import perf_counter, sleep
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+
+from divulge.core import Records
+from divulge.errors import SpecError
+from divulge.targets.batching import guarded
+from divulge.training.engine.dense import by_hand, dense_layers
+from divulge.training.engine.loop import Job, apply, fresh, plain_loss, seeded, threads
+from divulge.training.engine.networks import pooled_first, state
+from divulge.training.engine.processes import Scratch, keep_memory, packed
+from divulge.training.engine.tensors import Arrays, Tensors, with_channels_last
+from divulge.training.losses import Adversary
+from divulge.training.recipe import Held, Recipe, Rows
+
+# One network that is trained again and again, each time from a given start.
+
+
+class _Flat(NamedTuple):
+    """The trained parameters of one type as a single vector, of which they are views.
+
+    An optimiser that works element by element then has one tensor to change, not dozens.
+    """
+
+    whole: nn.Parameter
+    gradient: torch.Tensor
+
+
+class Replica:
+    """Built once, because for few and small batches building costs more than training.
+
+    Nothing of one training is left for the next: weights and buffers are set anew, and the
+    optimiser forgets. What a module keeps elsewhere, such as in a Python attribute, stays.
+    """
+
+    def __init__(self, recipe: Recipe, data: Tensors) -> None:
+        self._recipe, self._data, self._loss = recipe, data, plain_loss(recipe)
+        with seeded(0, data.x.device):
+            self._module = recipe.network().train()
+        if data.channels_last:
+            with_channels_last(self._module)
+        self._fresh = {name: tensor.clone() for name, tensor in state(self._module).items()}
+        self._dense = None if recipe.loss else dense_layers(self._module, data)
+        trained = [p for p in self._module.parameters() if p.requires_grad and not self._dense]
+        kinds = dict.fromkeys(p.dtype for p in trained)
+        self._flats = [_flattened([p for p in trained if p.dtype == kind]) for kind in kinds]
+        self._optimiser = recipe.over([flat.whole for flat in self._flats]) if trained else None
+        self._epoch = 0
+
+    def trained(
+        self, start: Mapping[str, torch.Tensor], rows: Rows, seed: int
+    ) -> dict[str, np.ndarray]:
+        """The state dictionary after training on these records; what ``start`` lacks is fresh."""
+        with torch.no_grad():
+            for name, tensor in state(self._module).items():
+                tensor.copy_(start.get(name, self._fresh[name]))
+        with seeded(seed, self._data.x.device), self._stepping() as step:
+            for number, epoch in enumerate(self._recipe.plan(rows, seed)):
+                self._epoch = number
+                for rate, batch in epoch:
+                    step(*self._data.batch(batch), rate)
+        named = self._module.state_dict().items()
+        return {name: np.array(tensor.detach().numpy(), order="C") for name, tensor in named}
+
+    @contextmanager
+    def _stepping(self) -> Iterator[Callable[[torch.Tensor, torch.Tensor, float], None]]:
+        if self._dense:
+            with by_hand(self._recipe, self._module, self._dense) as step:
+                yield step
+        else:
+            assert self._optimiser is not None
+            self._optimiser.state.clear()
+            with pooled_first(self._module):
+                yield self._step
+
+    def _step(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> None:
+        for flat in self._flats:
+            flat.gradient.zero_()
+        torch.autograd.backward(self._loss(self._module(x), y, self._epoch))
+        assert self._optimiser is not None
+        apply(self._optimiser, rate)
+
+
+def _flattened(params: list[nn.Parameter]) -> _Flat:
+    """The parameters, made views of one vector; gradients are added up in another one."""
+    size = sum(p.numel() for p in params)
+    whole = nn.Parameter(torch.empty(size, dtype=params[0].dtype))
+    gradient = torch.zeros_like(whole)
+    start = 0
+    for param in params:
+        part = slice(start, start + param.numel())
+        view = _like(whole.detach()[part], param)
+        view.copy_(param.detach())
+        param.data, param.grad = view, _like(gradient[part], param)
+        start = part.stop
+    whole.grad = gradient
+    return _Flat(whole, gradient)
+
+
+def _like(part: torch.Tensor, param: nn.Parameter) -> torch.Tensor:
+    """A piece of a vector in the shape of a parameter, its channels last where they are there."""
+    if param.dim() == 4 and param.is_contiguous(memory_format=torch.channels_last):
+        n, c, h, w = param.shape
+        return part.view(n, h, w, c).permute(0, 3, 1, 2)
+    return part.view(param.shape)
+
+
+_PATIENCE: Final = 5.0
+"""Seconds of training before processes are started: importing PyTorch takes them some."""
+
+_CHUNKS: Final = 2
+"""Pieces of work a process and call: with more of them none waits long for the others."""
+
+_REMEDY: Final = "make one network by hand and put a few records to it to see why"
+
+
+class _Task(NamedTuple):
+    """One training."""
+
+    rows: Held
+    seed: int
+
+
+class Crew:
+    """Trains networks from given starts, in this process at first, later in several.
+
+    Whether in this process or in another, however many there are: each network is trained on one
+    thread, and comes out the same, bit for bit, on one machine.
+
+    Args:
+        recipe: how a network is trained.
+        pool: the records that they are trained on.
+        workers: processes; one a core unless given.
+
+    Raises:
+        SpecError: there are no workers, or the recipe holds records out.
+        TargetError: the recipe makes no network.
+    """
+
+    def __init__(self, recipe: Recipe, pool: Records, workers: int | None = None) -> None:
+        if workers is not None and workers < 1:
+            raise SpecError(f"expected workers from 1, got {workers}: leave it out")
+        if recipe.selects is not None:
+            raise SpecError(
+                "expected a recipe without patience and select for clients, got "
+                f"{recipe.selects!r}: each trains for the epochs that the server asked for"
+            )
+        if isinstance(recipe.loss, Adversary):
+            raise SpecError(
+                f"expected a loss without an adversary for clients, got {recipe.loss!r}: its "
+                "records held out are a client's own"
+            )
+        with guarded("the recipe to make a network", _REMEDY):
+            self._data = Arrays.prepare(pool, fresh(recipe, Job(np.arange(1), 0)))
+        self._recipe, self._workers = recipe, workers
+        self._here: Replica | None = None
+        self._scratch: Scratch | None = None
+        self._spent = 0.0
+
+    def states(
+        self, start: Mapping[str, np.ndarray], rows: Sequence[Held], seeds: Sequence[int]
+    ) -> list[dict[str, np.ndarray]]:
+        """The state dictionary of each network after its training.
+
+        Args:
+            start: the state dictionary from which each of them sets out; what it lacks is fresh.
+            rows: which records of the pool each is trained on.
+            seeds: one each, for its own randomness.
+
+        Raises:
+            TargetError: a network could not be trained.
+        """
+        tasks = [_Task(*task) for task in zip(rows, seeds, strict=True)]
+        with guarded("a network to train", _REMEDY):
+            if self._spent > _PATIENCE and self._processes > 1:
+                return self._elsewhere(start, tasks)
+            begun = perf_counter()
+            with threads(1):
+                if self._here is None:
+                    self._here = Replica(self._recipe, self._data.tensors("cpu"))
+                states = list(_trained(self._here, start, tasks))
+            self._spent += perf_counter() - begun
+            return states
+
+    @property
+    def _processes(self) -> int:
+        import joblib
+
+        return int(self._workers or joblib.cpu_count())
+
+    def _elsewhere(
+        self, start: Mapping[str, np.ndarray], tasks: Sequence[_Task]
+    ) -> list[dict[str, np.ndarray]]:
+        from joblib import Parallel, delayed
+
+        # the longest ones first, dealt out like cards
+        order = sorted(range(len(tasks)), key=lambda k: -len(tasks[k].rows))
+        dealt = (order[k :: _CHUNKS * self._processes] for k in range(_CHUNKS * self._processes))
+        chunks = [chunk for chunk in dealt if chunk]
+        folder = self._shared()
+        parallel = Parallel(n_jobs=self._processes, batch_size=1, max_nbytes=None)
+        found = parallel(
+            delayed(_train_there)(folder, dict(start), [tasks[k] for k in chunk])
+            for chunk in chunks
+        )
+        done = dict(zip(itertools.chain(*chunks), itertools.chain(*found), strict=True))
+        return [done[k] for k in range(len(tasks))]
+
+    def _shared(self) -> str:
+        """The folder from which processes read recipe and records, and which names this crew."""
+        if self._scratch is None:
+            self._scratch = Scratch(self)
+            folder = self._scratch.path
+            for name, value in self._data._asdict().items():
+                np.save(folder / name, np.asarray(value))
+            (folder / "recipe").write_bytes(packed(self._recipe, self._recipe.network))
+        return str(self._scratch.path)
+
+
+_there: dict[str, Replica] = {}
+"""In a process of its own: the replica of the crew that called last."""
+
+
+def _train_there(
+    folder: str, start: dict[str, np.ndarray], tasks: Sequence[_Task]
+) -> list[dict[str, np.ndarray]]:
+    if folder not in _there:
+        if not _there:
+            _settle()
+        _there.clear()
+        _there[folder] = Replica(*_read(Path(folder)))
+    return list(_trained(_there[folder], start, tasks))
+
+
+def _settle() -> None:
+    """Once in a process of its own."""
+    keep_memory()
+    torch.set_num_threads(1)
+    Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
+
+
+def _leave_with(parent: int) -> None:
+    """End when the parent was killed, instead of waiting for its work."""
+    while os.getppid() == parent:
+        sleep(1)
+    os._exit(0)
+
+
+def _read(folder: Path) -> tuple[Recipe, Any]:
+    x, y = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in "xy")
+    recipe = loads((folder / "recipe").read_bytes())  # noqa: S301 (what this program has packed)
+    channels_last = bool(np.load(folder / "channels_last.npy"))
+    return recipe, Arrays(x, y, channels_last).tensors("cpu")
+
+
+def _trained(
+    replica: Replica, start: Mapping[str, np.ndarray], tasks: Sequence[_Task]
+) -> Iterator[dict[str, np.ndarray]]:
+    tensors = {name: torch.tensor(array) for name, array in start.items()}
+    return (replica.trained(tensors, task.rows, task.seed) for task in tasks)

@@ -1,0 +1,207 @@
+"""One model's training."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from divulge.errors import DataError
+from divulge.training.engine.dense import by_hand, dense_layers
+from divulge.training.engine.networks import pooled_first, restore
+from divulge.training.engine.tensors import Tensors, with_channels_last
+from divulge.training.losses import Adversary, BatchLoss, LastLayerAdversary, Loss
+from divulge.training.recipe import Recipe, Rows
+from divulge.training.selection import Best
+
+Step = Callable[[torch.Tensor, float], None]
+"""Learns the batch of these rows at a learning rate."""
+Steps = Callable[[int], Step]
+"""The step of each epoch, from 0."""
+
+
+class Job(NamedTuple):
+    """One model to train."""
+
+    rows: Rows
+    seed: int
+    start: Mapping[str, torch.Tensor] | None = None
+    """Where training starts; at the network's own first weights, unless given."""
+
+
+def assigned(
+    subsets: Bool[np.ndarray, "models records"],
+    seeds: Sequence[int],
+    start: Mapping[str, torch.Tensor] | None = None,
+) -> list[Job]:
+    """One job a row of ``subsets``.
+
+    Raises:
+        DataError: a subset is empty.
+    """
+    if not subsets.any(axis=1).all():
+        raise DataError("expected records in every subset, got an empty one: enlarge the pool")
+    return [
+        Job(np.flatnonzero(subset), int(seed), start)
+        for subset, seed in zip(subsets, seeds, strict=True)
+    ]
+
+
+def train(recipe: Recipe, data: Tensors, job: Job) -> nn.Module:
+    """One model, in evaluation mode. The random numbers of the caller are left alone."""
+    fit, held_out = recipe.parts(job.rows, job.seed)
+    with seeded(job.seed, data.x.device), subnormal_as_zero():
+        module = started(recipe, job).to(data.x.device)
+        if data.channels_last:
+            with_channels_last(module)
+        best = Best(recipe, data, fit, held_out) if recipe.selects else None
+        with _stepping(recipe, module, data, held_out) as steps:
+            for number, epoch in enumerate(recipe.plan(fit, job.seed)):
+                module.train()
+                step = steps(number)
+                for rate, rows in epoch:
+                    step(rows.to(data.x.device), rate)
+                if best and not best.hopeful(module):
+                    break
+    return restore(module, best.state) if best else module.eval()
+
+
+def _stepping(
+    recipe: Recipe, module: nn.Module, data: Tensors, held_out: Rows
+) -> AbstractContextManager[Steps]:
+    simple = recipe.loss is None or isinstance(recipe.loss, LastLayerAdversary)
+    layers = dense_layers(module, data) if simple else None
+    by = partial(_by_hand, layers=layers) if layers else _by_autograd
+    return by(recipe, module, data, torch.from_numpy(held_out).to(data.x.device))
+
+
+@contextmanager
+def _by_hand(
+    recipe: Recipe,
+    module: nn.Module,
+    data: Tensors,
+    held_out: torch.Tensor,
+    layers: Sequence[nn.Module],
+) -> Iterator[Steps]:
+    loss = recipe.loss
+    terms = loss.terms(module, data, held_out) if isinstance(loss, LastLayerAdversary) else None
+    with by_hand(recipe, module, layers) as learn:
+
+        def steps(epoch: int) -> Step:
+            term = terms(epoch) if terms else None
+            return lambda rows, rate: learn(*data.batch(rows), rate, term)
+
+        yield steps
+
+
+@contextmanager
+def _by_autograd(
+    recipe: Recipe, module: nn.Module, data: Tensors, held_out: torch.Tensor
+) -> Iterator[Steps]:
+    optimiser = recipe.over([p for p in module.parameters() if p.requires_grad])
+    losses = batch_losses(recipe, module, data, held_out)
+
+    def steps(epoch: int) -> Step:
+        loss = losses(epoch)
+
+        def step(rows: torch.Tensor, rate: float) -> None:
+            optimiser.zero_grad()
+            torch.autograd.backward(loss(rows))
+            apply(optimiser, rate)
+
+        return step
+
+    with pooled_first(module):
+        yield steps
+
+
+def batch_losses(
+    recipe: Recipe, module: nn.Module, data: Tensors, held_out: torch.Tensor
+) -> Callable[[int], BatchLoss]:
+    """What a step of each epoch makes smaller."""
+    if isinstance(recipe.loss, Adversary):
+        return recipe.loss.against(module, data, held_out)
+    plain = plain_loss(recipe)
+
+    def loss(epoch: int, rows: torch.Tensor) -> torch.Tensor:
+        x, y = data.batch(rows)
+        return plain(module(x), y, epoch)
+
+    return lambda epoch: partial(loss, epoch)
+
+
+def plain_loss(recipe: Recipe) -> Loss:
+    """The loss of a batch, for a recipe without an adversary."""
+    # asked once: in every step it would cost more than the loss
+    assert not isinstance(recipe.loss, Adversary)
+    return recipe.loss or _cross_entropy
+
+
+def _cross_entropy(logits: torch.Tensor, y: torch.Tensor, epoch: int) -> torch.Tensor:
+    del epoch
+    return cross_entropy(logits, y)
+
+
+def apply(optimiser: torch.optim.Optimizer, rate: float) -> None:
+    """Change the weights by their gradients, at this learning rate."""
+    for group in optimiser.param_groups:
+        group["lr"] = rate
+    optimiser.step()
+
+
+def fresh(recipe: Recipe, job: Job) -> nn.Module:
+    """The untrained model of one job, on the CPU."""
+    with seeded(job.seed, torch.device("cpu")):
+        return started(recipe, job)
+
+
+def started(recipe: Recipe, job: Job) -> nn.Module:
+    """The untrained model of one job, drawn from PyTorch's random numbers as they are."""
+    module = recipe.network()
+    if job.start is not None:
+        module.load_state_dict(job.start)
+    return module
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """PyTorch's random numbers from this seed; afterwards they go on where they were."""
+    with torch.random.fork_rng([] if device.type == "cpu" else [device]):
+        if device.type == "cpu":  # without a look at what else there may be
+            torch.default_generator.manual_seed(seed)
+        else:
+            torch.manual_seed(seed)
+        yield
+
+
+@contextmanager
+def threads(number: int) -> Iterator[None]:
+    """PyTorch on so many threads; afterwards on as many as before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def subnormal_as_zero() -> Iterator[None]:
+    """Numbers too small for their exponent (below 1e-38 in float32) are 0; then as before.
+
+    Processors take many times as long for them. Where a model has learned its records by heart,
+    squares of gradients are that small, and Adam divides by their roots: no weight is moved by
+    what is lost.
+    """
+    smallest = torch.tensor(torch.finfo(torch.float32).tiny)
+    before = not (smallest / 2).item()
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(before)

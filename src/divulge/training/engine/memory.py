@@ -1,0 +1,58 @@
+"""How many models fit into memory at once."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from divulge.training.engine.loop import Job, fresh
+from divulge.training.engine.networks import state
+from divulge.training.engine.tensors import Tensors
+from divulge.training.recipe import Recipe
+
+_COPIES = 6
+"""Of a model's state while it is trained: weights, gradients, two moments, and scratch for two."""
+_PASSES = 3
+"""Of what its layers answer: kept for the gradient, the gradient of it, and scratch."""
+
+
+def width(recipe: Recipe, data: Tensors) -> int:
+    """How many models can be trained at once in half of the memory that is free.
+
+    One at least. An estimate: what PyTorch takes for itself is not in it, hence half.
+    """
+    module = fresh(recipe, Job(np.arange(1), 0))
+    weights = sum(t.numel() * t.element_size() for t in state(module).values())
+    answers = _answered(module, data) * recipe.batch_size
+    return max(1, free(data.x.device) // (2 * (_COPIES * weights + _PASSES * answers + 1)))
+
+
+def _answered(module: nn.Module, data: Tensors) -> int:
+    """Bytes of what all layers answer to one record."""
+    sizes: list[int] = []
+
+    def note(_module: nn.Module, _x: object, answer: object) -> None:
+        if isinstance(answer, torch.Tensor):
+            sizes.append(answer.numel() * answer.element_size())
+
+    for layer in module.modules():
+        layer.register_forward_hook(note)
+    rows = torch.zeros(2, dtype=torch.int64, device=data.x.device)
+    with torch.no_grad():
+        module.to(data.x.device).eval()(data.batch(rows)[0])
+    return sum(sizes) // 2
+
+
+def free(device: torch.device) -> int:
+    """Bytes of memory that could be used now."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:  # counts what the system would give back from its file cache
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        available = next(line for line in lines if line.startswith("MemAvailable:"))
+        return int(available.split()[1]) * 1024
+    except (OSError, StopIteration):
+        pages = os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**20
+        return pages * (os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096) // 2

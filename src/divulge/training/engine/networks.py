@@ -1,0 +1,194 @@
+"""What training many networks as one stack needs to know about a network."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from functools import partial
+
+import numpy as np
+import torch
+from torch import nn
+from torch.func import functional_call, grad, stack_module_state, vmap
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
+
+from divulge.training.losses import Loss
+
+
+def obstacle(module: nn.Module) -> str | None:
+    """Why copies of this module cannot be trained as one stack; None when they can.
+
+    The reason names the first layer in the way. Randomness that a forward pass draws by itself,
+    as ``torch.nn.functional.dropout`` does, is in no layer: PyTorch stops at it when it gets there.
+
+    Examples:
+        >>> obstacle(nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5)))
+        "layer '1' (Dropout) draws random numbers, which a stack draws in another order"
+    """
+    for name, layer in module.named_modules():
+        why = _layer_obstacle(layer)
+        if why:
+            return f"layer {name!r} ({type(layer).__name__}) {why}"
+    return None
+
+
+def _layer_obstacle(layer: nn.Module) -> str | None:
+    drops = layer.p if isinstance(layer, _DropoutNd) else getattr(layer, "dropout", 0.0)
+    if isinstance(drops, float) and drops > 0:
+        return "draws random numbers, which a stack draws in another order"
+    if isinstance(layer, nn.RNNBase):
+        return "is one fused computation, which PyTorch cannot stack"
+    if isinstance(layer, _BatchNorm) and layer.track_running_stats and layer.momentum is None:
+        return "averages its statistics over a count of steps, which PyTorch cannot stack"
+    return None
+
+
+def state(module: nn.Module) -> dict[str, torch.Tensor]:
+    """All that training changes, by name: parameters, and buffers, saved with the module or not."""
+    named = [*module.named_parameters(), *module.named_buffers()]
+    return {name: tensor.detach() for name, tensor in named}
+
+
+def restore(module: nn.Module, tensors: dict[str, torch.Tensor]) -> nn.Module:
+    """The module, in evaluation mode, with its `state` overwritten."""
+    with torch.no_grad():
+        for name, tensor in state(module).items():
+            tensor.copy_(tensors[name])
+    return module.eval()
+
+
+def as_arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
+    """Tensors by name on their way to another process."""
+    return {name: t.detach().cpu().contiguous().numpy() for name, t in tensors.items()}
+
+
+def as_tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
+    """What came from there, in the same memory."""
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+
+def as_state(tensors: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
+    """A state dictionary of these arrays, as copies."""
+    return {name: torch.tensor(array) for name, array in tensors.items()}
+
+
+def loaded(network: Callable[[], nn.Module], tensors: Mapping[str, np.ndarray]) -> nn.Module:
+    """A network with these weights, in evaluation mode; what is not among them is fresh.
+
+    The random numbers of the caller are left alone.
+    """
+    with torch.random.fork_rng([]):
+        module = network()
+    module.load_state_dict(as_state(tensors), strict=False)
+    return module.eval()
+
+
+class Stack:
+    """The states of several modules of one kind, each tensor with one more axis in front.
+
+    Attributes:
+        trained: what an optimiser changes.
+    """
+
+    def __init__(self, modules: list[nn.Module], loss: Loss) -> None:
+        self._params, self._buffers = stack_module_state(modules)
+        self.trained = [p for p in self._params.values() if p.requires_grad]
+        self._size = len(modules)
+        self._loss = partial(_loss, deepcopy(modules[0]).train(), loss)
+
+    def of(self, k: int) -> dict[str, torch.Tensor]:
+        """The state of one of them."""
+        return {name: tensor[k].detach() for name, tensor in (self._params | self._buffers).items()}
+
+    def keep(self, positions: list[int], optimiser: torch.optim.Optimizer) -> None:
+        """Go on with some of the models alone, each with what the optimiser knows of it."""
+        for name, p in self._params.items():
+            rest = p.detach()[positions].requires_grad_(p.requires_grad)
+            if p in optimiser.state:
+                optimiser.state[rest] = {
+                    key: v[positions] if isinstance(v, torch.Tensor) and v.ndim else v
+                    for key, v in optimiser.state.pop(p).items()
+                }
+            self._params[name] = rest
+        self._buffers = {name: b[positions] for name, b in self._buffers.items()}
+        self.trained = [p for p in self._params.values() if p.requires_grad]
+        optimiser.param_groups[0]["params"] = self.trained
+        self._size = len(positions)
+
+    def differentiate(
+        self, members: list[int], x: torch.Tensor, y: torch.Tensor, epoch: int
+    ) -> None:
+        """Set the gradients of some models, and update their buffers, each by its own batch.
+
+        Args:
+            members: which models.
+            x: features of their batches, which are equally long, one after another.
+            y: the labels.
+            epoch: from 0.
+        """
+        # all of them, as nearly always, are differentiated where they are
+        chosen = slice(None) if len(members) == self._size else members
+        params = {name: p.detach()[chosen] for name, p in self._params.items()}
+        buffers = {name: b[chosen] for name, b in self._buffers.items()}
+        batches = (t.reshape(len(members), -1, *t.shape[1:]) for t in (x, y))
+        gradients = vmap(grad(partial(self._loss, epoch)))(params, buffers, *batches)
+        for name, p in self._params.items():
+            if p.requires_grad:
+                p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+                p.grad[chosen] = gradients[name]
+        for name, b in self._buffers.items():
+            b[chosen] = buffers[name]  # a forward pass changes what it was given, in place
+
+
+def _loss(
+    module: nn.Module,
+    loss: Loss,
+    epoch: int,
+    params: dict[str, torch.Tensor],
+    buffers: dict[str, torch.Tensor],
+    x: torch.Tensor,
+    y: torch.Tensor,
+) -> torch.Tensor:
+    return loss(functional_call(module, (params, buffers), (x,)), y, epoch)
+
+
+# The same network, computed with less work.
+
+
+_POOLS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)
+
+
+@contextmanager
+def pooled_first(module: nn.Module) -> Iterator[None]:
+    """Within it, max-pooling comes before the ReLU that it follows, which then has less to do.
+
+    ``max(relu(x))`` is ``relu(max(x))``, and its gradient is the same: where the largest value of a
+    window is above nought, both give it to the first place that has this value; elsewhere the
+    ReLU passes none on.
+    """
+    pairs = [
+        (layers, k)
+        for layers in module.modules()
+        if type(layers) is nn.Sequential
+        for k in range(len(layers) - 1)
+        if type(layers[k]) is nn.ReLU and _pools(layers[k + 1]) and not hooked(layers[k])
+    ]
+    _exchange(pairs)
+    try:
+        yield
+    finally:
+        _exchange(pairs)
+
+
+def hooked(layer: nn.Module) -> bool:
+    """Whether somebody else looks at what the layer gets or gives."""
+    return any(found for name, found in vars(layer).items() if name.endswith("_hooks"))
+
+
+def _pools(layer: nn.Module) -> bool:
+    return type(layer) in _POOLS and not layer.return_indices and not hooked(layer)
+
+
+def _exchange(pairs: list[tuple[nn.Sequential, int]]) -> None:
+    for layers, k in pairs:
+        layers[k], layers[k + 1] = layers[k + 1], layers[k]

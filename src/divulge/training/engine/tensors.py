@@ -1,0 +1,80 @@
+"""The pool of records as a fleet's models see it."""
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Int64, Shaped
+from torch import nn
+from torch.nn.modules.conv import _ConvNd
+
+from divulge.core import Records
+from divulge.training.engine.networks import state
+
+
+class Tensors(NamedTuple):
+    """The pool on a device. Images have their channels last in memory where the network can."""
+
+    x: torch.Tensor
+    y: torch.Tensor
+    channels_last: bool
+
+    def batch(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Some records, without a copy of the pool."""
+        x = self.x.index_select(0, rows)
+        # index_select keeps no memory format: the pool is stored in that order of axes instead
+        return x.permute(0, 3, 1, 2) if self.channels_last else x, self.y.index_select(0, rows)
+
+
+class Arrays(NamedTuple):
+    """The pool as arrays, which processes share."""
+
+    x: Shaped[np.ndarray, "records *features"]
+    y: Int64[np.ndarray, " records"]
+    channels_last: bool
+
+    @classmethod
+    def prepare(cls, pool: Records, network: nn.Module) -> "Arrays":
+        """As `in_precision`, images with their channels last where the network takes them."""
+        x, y = in_precision(pool, network)
+        channels_last = _takes_channels_last(network, x)
+        x = np.ascontiguousarray(np.moveaxis(x, 1, -1) if channels_last else x)
+        return cls(x, y, channels_last)
+
+    def tensors(self, device: str) -> Tensors:
+        """The same as tensors; on the CPU they are the same memory."""
+        with warnings.catch_warnings():  # arrays are read-only, and nobody writes to the tensors
+            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+            x, y = torch.from_numpy(self.x), torch.from_numpy(self.y)
+        return Tensors(x.to(device), y.to(device), self.channels_last)
+
+
+def in_precision(
+    pool: Records, network: nn.Module
+) -> tuple[Shaped[np.ndarray, "records *features"], Int64[np.ndarray, " records"]]:
+    """Floating features in the precision of the network, as when a target is asked; labels."""
+    dtype = next((t.dtype for t in state(network).values() if t.is_floating_point()), None)
+    x = pool.x
+    if dtype is not None and x.dtype.kind == "f":
+        x = x.astype(torch.empty(0, dtype=dtype).numpy().dtype, copy=False)
+    return x, pool.y.astype(np.int64, copy=False)
+
+
+def _takes_channels_last(network: nn.Module, x: Shaped[np.ndarray, "..."]) -> bool:
+    """Whether images in that memory format pass; ``view`` in a forward pass may refuse them."""
+    if x.ndim != 4 or not any(isinstance(layer, _ConvNd) for layer in network.modules()):
+        return False
+    images = torch.tensor(x[:2]).to(memory_format=torch.channels_last)
+    try:
+        with torch.no_grad():
+            with_channels_last(network.eval())(images)
+    except RuntimeError:
+        return False
+    return True
+
+
+def with_channels_last(module: nn.Module) -> nn.Module:
+    """The module, its weights in that memory format."""
+    moved: nn.Module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return moved

@@ -1,0 +1,1 @@
+"""Shadow models: planned, trained, stored."""

@@ -1,0 +1,140 @@
+"""Train what is planned, keep what each model says as it comes, and map it into memory."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float64
+
+from divulge._util.progress import Track, untracked
+from divulge.core import ModelView, PoolAnswers, Records, ShadowModel, Shadows
+from divulge.targets.defended import Defended
+from divulge.training.shadows.plan import ShadowPlan, identity
+from divulge.training.shadows.store import RowFile
+from divulge.training.shadows.workers import Local, Trained, Work, Workers, settled
+
+FOLDER = "shadows"
+"""Of a run folder, for what shadows say."""
+
+Matrix = Float64[np.ndarray, "models numbers"]
+
+
+def train(
+    view: ModelView,
+    plan: ShadowPlan,
+    seed: int = 0,
+    run: Path | None = None,
+    track: Track[Any] = untracked,
+    workers: Workers | None = None,
+) -> Shadows:
+    """Shadows for a view.
+
+    Args:
+        view: whose candidates and reference records the shadows are asked about.
+        plan: what to train.
+        seed: of the halves and of each model's own randomness.
+        run: the run folder. What is there already is not trained again, more models included.
+            Without one, what models say is in a temporary file.
+        track: shows progress.
+        workers: who trains; this process, unless given.
+
+    Raises:
+        TargetError: a shadow could not be trained.
+        StoreError: its answers could not be stored.
+    """
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(ignore_cleanup_errors=True)))
+        work = prepare(plan, queries(view, plan), seed)
+        key = identity(plan, work.queries, seed)
+        matrix = rows((run or folder) / FOLDER, key, work, track, workers or Local())
+    return shadows(view, plan, matrix, work.subsets)
+
+
+def first(view: ModelView, plan: ShadowPlan, seed: int = 0) -> ShadowModel | None:
+    """The first offline shadow itself, for attacks that look into it, or rehearse on it.
+
+    `train` keeps what models say, not the models: this one is trained again, from the same seed.
+    None where less can be asked of it than of the target, as where only that can be looked into.
+
+    Raises:
+        TargetError: it could not be trained.
+    """
+    assert plan.pool is not None
+    subsets, seeds = plan.subsets(plan.pool, seed)[:1], plan.seeds(seed)[:1]
+    (model,) = plan.trainer.many(plan.pool, subsets, seeds)
+    target = model if plan.answers is None else Defended(model, plan.answers, seeds[0])
+    if view.target.offers & ~target.offers:
+        return None
+    return ShadowModel(target, plan.pool_asked or plan.pool, subsets[0], plan.pool_known)
+
+
+def prepare(plan: ShadowPlan, queries: tuple[Records, ...], seed: int, answered: int = 0) -> Work:
+    """What workers have to do; nothing is done yet. The candidates are the first query."""
+    pool = queries[0] if plan.pool is None else plan.pool
+    return Work(
+        trainer=plan.trainer,
+        pool=pool,
+        queries=queries,
+        subsets=plan.subsets(pool, seed),
+        seeds=plan.seeds(seed),
+        answered=answered,
+        answers=plan.answers,
+    )
+
+
+def queries(view: ModelView, plan: ShadowPlan) -> tuple[Records, ...]:
+    """What shadows are asked about: candidates, in every way; reference records; their own pool."""
+    reference = () if view.reference is None else (view.reference,)
+    return (view.records, *view.augmented, *reference, *plan.own)
+
+
+def rows(
+    folder: Path,
+    key: str,
+    work: Work,
+    track: Track[Any],
+    workers: Workers,
+    keep: Callable[[Trained], None] = lambda _: None,
+    again: Sequence[int] = (),
+) -> Matrix:
+    """What every model says, read-only and mapped; models that are on disk are not trained.
+
+    Args:
+        folder: of the file.
+        key: its name.
+        work: what to train.
+        track: shows progress.
+        workers: who trains.
+        keep: gets what a model says before it counts as trained.
+        again: models to train even though they are on disk.
+    """
+    file = RowFile(folder, key, len(work.seeds), sum(map(len, work.queries)))
+    models = sorted({*file.missing, *again})
+    work, models = settled(work, models, folder / f"{key}.way.json")
+    with closing(workers.train(work, models)) as fresh:
+        for _ in track(models, "Training shadows", len(work.seeds) - len(models)):
+            trained = next(fresh)
+            keep(trained)
+            file.put(trained.model, trained.row)
+    return file.matrix()
+
+
+def shadows(
+    view: ModelView,
+    plan: ShadowPlan,
+    matrix: Matrix,
+    subsets: Bool[np.ndarray, "models records"],
+) -> Shadows:
+    """The rows of `rows` as attacks get them: a matrix for each set of records, without a copy."""
+    sizes = [len(group) for group in queries(view, plan)]
+    phi = (part.T for part in np.split(matrix, np.cumsum(sizes)[:-1], axis=1))
+    candidates, *augmented = (next(phi) for _ in (view.records, *view.augmented))
+    reference = np.empty((0, len(matrix))) if view.reference is None else next(phi)
+    if plan.pool is None:
+        return Shadows(candidates, subsets.T, reference, tuple(augmented))
+    nowhere = np.broadcast_to(np.False_, candidates.shape)
+    pool = PoolAnswers(plan.pool.y, next(phi), subsets.T, tuple(phi))
+    return Shadows(candidates, nowhere, reference, tuple(augmented), pool)

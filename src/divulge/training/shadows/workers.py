@@ -1,0 +1,183 @@
+"""Who trains the models: this process, or the workers of a cluster. Both return the same rows."""
+
+import dataclasses
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Bool, Float64
+
+from divulge._util import atomic
+from divulge.core import AnswerDefence, Need, Records, Trainer
+from divulge.errors import SpecError, TargetError
+from divulge.metrics import signals
+from divulge.targets.defended import Defended
+from divulge.training.shadows.store import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Models to train, and what to ask each. All of it is known before any is trained."""
+
+    trainer: Trainer
+    pool: Records
+    queries: tuple[Records, ...]
+    subsets: Bool[np.ndarray, "models records"]
+    seeds: Sequence[int]
+    answered: int = 0
+    """So many of the first models also hand over their whole answers."""
+    answers: AnswerDefence | None = None
+    """Every model answers behind it, with its own seed as the secret."""
+
+
+class Trained(NamedTuple):
+    """What one model says."""
+
+    model: int
+    row: Row
+    """φ = log p_y - log(1 - p_y) of every query, one set of records after another."""
+    answers: Float64[np.ndarray, "queries classes"] | None
+
+
+@runtime_checkable
+class Workers(Protocol):
+    """Whoever trains."""
+
+    def processors(self) -> int:
+        """How many models can be in training at once."""
+        ...
+
+    def train(self, work: Work, models: Sequence[int]) -> Generator[Trained]:
+        """These models, in any order, each as soon as it is there.
+
+        Raises:
+            TargetError: one could not be trained.
+        """
+        ...
+
+
+def wave(work: Work, models: Sequence[int]) -> Generator[Trained]:
+    """Train some models here, and ask each; the one way in which it is done anywhere.
+
+    Raises:
+        TargetError: one could not be trained, or is to hand over answers that it does not give.
+    """
+    seeds = [work.seeds[k] for k in models]
+    targets = work.trainer.many(work.pool, work.subsets[list(models)], seeds)
+    for k, seed, model in zip(models, seeds, targets, strict=True):
+        target = model if work.answers is None else Defended(model, work.answers, seed)
+        answers = [target.predict(group.x) for group in work.queries]
+        row = [
+            signals.compute("scaled_logit", answer, group.y)
+            for answer, group in zip(answers, work.queries, strict=True)
+        ]
+        whole = np.concatenate(answers) if k < work.answered else None
+        if whole is not None and Need.PROBABILITIES not in model.offers:
+            raise TargetError("expected models that give probabilities, got labels: train others")
+        yield Trained(k, np.concatenate(row), whole)
+
+
+class Local:
+    """This process, and whatever processes the trainer starts by itself."""
+
+    def processors(self) -> int:
+        """See `Workers`."""
+        import joblib
+
+        return int(joblib.cpu_count())
+
+    def train(self, work: Work, models: Sequence[int]) -> Generator[Trained]:
+        """See `Workers`."""
+        if models:
+            yield from wave(work, models)
+
+
+def named(name: str) -> Workers:
+    """Workers by name: ``local``, ``ray``, or ``ray:ADDRESS``.
+
+    Raises:
+        SpecError: there are none of this name.
+        MissingExtra: Ray is not installed.
+    """
+    kind, _, address = name.partition(":")
+    if name == "local":
+        return Local()
+    if kind == "ray" and (address or name == "ray"):
+        from divulge.training.shadows.ray import Cluster
+
+        return Cluster(address or None)
+    raise SpecError(
+        f"expected workers to be local, ray, ray:auto or ray:HOST:PORT, got {name!r}: "
+        "leave it out to train in this process"
+    )
+
+
+# Settle how a trainer works before it starts, so that resumed work goes on in the same way.
+
+
+@runtime_checkable
+class Settling(Protocol):
+    """A dataclass that can fix what it would else choose anew each time, as a ``Fleet`` can.
+
+    The fields that it fixes have ``identity`` False in their metadata.
+    """
+
+    def settled(self, pool: Records, subsets: Bool[np.ndarray, "models records"]) -> Trainer:
+        """The same trainer, its choices made."""
+        ...
+
+    @property
+    def together(self) -> int:
+        """How many models are one computation; 1 where each stands for itself."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Kept:
+    """``KEY.way.json``: settings that change how models come, not which."""
+
+    settings: dict[str, Any]
+
+
+def settled(work: Work, missing: list[int], path: Path) -> tuple[Work, list[int]]:
+    """The work with its trainer settled as it was when these models were begun, and what to train.
+
+    Two ways of training give the same models up to rounding, and one way gives them bit for bit:
+    what is resumed must not change it. Models that are one computation are trained together again.
+
+    Args:
+        work: what to train.
+        missing: the models still to come.
+        path: of the file that keeps the choice.
+
+    Raises:
+        StoreError: the file is damaged, or cannot be read or written.
+    """
+    if not missing or not isinstance(work.trainer, Settling):
+        return work, missing
+    trainer: Any = work.trainer
+    with atomic.said(path):
+        raw = path.read_bytes() if path.exists() else None
+    if raw is None:
+        kept = _Kept(_choices(trainer.settled(work.pool, work.subsets)))
+        atomic.write(path, atomic.to_json(kept, _Kept).encode())
+    else:
+        kept = atomic.from_json(raw, _Kept, path)
+    trainer = dataclasses.replace(trainer, **kept.settings)
+    waves = {k // trainer.together for k in missing}
+    models = [k for k in range(len(work.seeds)) if k // trainer.together in waves]
+    return dataclasses.replace(work, trainer=trainer), models
+
+
+def _choices(trainer: Any) -> dict[str, Any]:
+    choices = {
+        field.name: getattr(trainer, field.name)
+        for field in dataclasses.fields(trainer)
+        if not field.metadata.get("identity", True)
+    }
+    # single-threaded processes train the same models however many there are
+    if choices.get("way") == "processes":
+        del choices["workers"]
+    return choices

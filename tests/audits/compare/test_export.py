@@ -1,0 +1,145 @@
+"""A chosen defence's model in files that need no divulge, and its model card."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from sklearn.linear_model import LogisticRegression
+from torch import nn
+
+import divulge
+from divulge.attacks import catalog
+from divulge.audits.compare.result import Comparison
+from divulge.audits.compare.run import compare
+from divulge.cli.main import main
+from divulge.defences.answers.coarse import Rounding
+from divulge.errors import SpecError, StoreError
+from divulge.targets import files
+from divulge.training.fleet import Fleet
+from divulge.training.recipe import Recipe
+
+from ... import memorising
+
+RECORDS = memorising.draw(300)
+NARROW = divulge.Records(RECORDS.x.astype(np.float32), RECORDS.y)
+ATTACKS = (catalog.attack("calibrated"), catalog.attack("external"))
+
+
+def network() -> nn.Module:
+    return nn.Sequential(nn.Linear(3, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 2))
+
+
+FLEET = Fleet(Recipe(network, epochs=20, batch_size=30), way="one-by-one")
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Comparison, Path]:
+    folder = tmp_path_factory.mktemp("export")
+    found = compare(
+        {"plain": FLEET, "rounded": (FLEET, Rounding(1))},
+        records=NARROW,
+        models=3,
+        targets=2,
+        attacks=ATTACKS,
+        run=folder / "run",
+        export=("plain", folder / "model"),
+    )
+    return found, folder / "model"
+
+
+def test_each_file_is_the_audited_model(exported: tuple[Comparison, Path]) -> None:
+    found, folder = exported
+    assert found.path is not None
+    run = found.path / found.plan.defences[0].run
+    audited = np.load(run / "targets" / "000" / "answers.npy")
+    program = files.load(folder / "model.pt2", "logits")
+    weights = files.load(folder / "model.safetensors", "logits", factory=network)
+    for target in (program, weights):
+        np.testing.assert_allclose(target.predict(NARROW.x), audited, atol=1e-6)
+    np.testing.assert_allclose(program.predict(NARROW.x[:1]), audited[:1], atol=1e-6)
+
+
+def test_another_program_opens_it_without_divulge(exported: tuple[Comparison, Path]) -> None:
+    folder = exported[1]
+    code = (
+        "import sys, torch\n"
+        f"module = torch.export.load({str(folder / 'model.pt2')!r}).module()\n"
+        "print(tuple(module(torch.zeros(5, 3)).shape), 'divulge' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "(5, 2) False"
+
+
+def test_the_card_says_what_was_tried_with_figures(exported: tuple[Comparison, Path]) -> None:
+    found, folder = exported
+    text = (folder / "MODEL_CARD.md").read_text()
+    assert "calibrated, external" in text
+    assert "external(signal=loss) left out, not applicable" in text
+    assert "Guarantee: none." in text
+    best = found.rows[0].strongest["auc"]
+    assert f"{best.estimate.value:.3f} ({best.estimate.low:.3f}" in text
+    assert "2 models trained in this way on random halves of 300 records" in text
+    assert "trained again from its seed" in text
+    assert "is no proof" in text
+
+
+def test_what_is_not_in_the_files_is_said(tmp_path: Path) -> None:
+    compare(
+        {"rounded": (FLEET, Rounding(1))},
+        records=NARROW,
+        models=3,
+        targets=2,
+        attacks=ATTACKS,
+        run=tmp_path / "run",
+        export=("rounded", tmp_path / "model"),
+    )
+    text = (tmp_path / "model" / "MODEL_CARD.md").read_text()
+    assert "Rounding(digits=1)" in text
+    assert "It is not part of the files" in text
+    assert "answers as the audited one, bit for bit" in text
+    with pytest.raises(StoreError, match="expected a new run folder"):
+        compare(
+            {"rounded": FLEET}, records=NARROW, models=3, targets=2, attacks=ATTACKS[:1],
+            export=("rounded", tmp_path / "model"),
+        )  # fmt: skip
+
+
+def test_an_estimator_is_exported_as_skops_and_a_function_not_at_all(tmp_path: Path) -> None:
+    pytest.importorskip("skops")
+    settings = {"records": RECORDS, "models": 3, "targets": 2, "attacks": ATTACKS[:1]}
+    line = LogisticRegression()
+    compare({"line": line}, **settings, export=("line", tmp_path / "line"))  # type: ignore[arg-type]
+    answers = files.load(tmp_path / "line" / "model.skops").predict(RECORDS.x)
+    assert answers.shape == (300, 2)
+    with pytest.raises(SpecError, match="got FunctionTarget"):
+        compare({"f": memorising.train}, **settings, export=("f", tmp_path / "f"))  # type: ignore[arg-type]
+    assert not (tmp_path / "f").exists()
+
+
+def test_a_name_that_is_not_there_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="did you mean 'plain'"):
+        compare({"plain": FLEET}, records=NARROW, run=tmp_path / "run", export=("plan", "x"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_command_hands_it_on(tmp_path: Path) -> None:
+    (tmp_path / "subject.py").write_text("x = 1")
+    (tmp_path / "compare.toml").write_text(
+        '[data]\nrecords = "subject.py:x"\n[[defences]]\ntrain = "subject.py:x"\n'
+    )
+    line = ["compare", str(tmp_path / "compare.toml"), "--export", "y", str(tmp_path / "out")]
+    done = CliRunner().invoke(main, line)
+    assert done.exit_code == 2
+    assert "a way to train" in done.stderr
+
+
+def test_weights_are_left_where_they_are(exported: tuple[Comparison, Path]) -> None:
+    import safetensors.torch
+
+    weights = safetensors.torch.load_file(exported[1] / "model.safetensors")
+    assert weights.keys() == network().state_dict().keys()
+    assert all(isinstance(value, torch.Tensor) for value in weights.values())

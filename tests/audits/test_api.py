@@ -1,0 +1,189 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+
+import divulge
+from divulge._util import folders
+from divulge.audits.challenges import membership
+from divulge.audits.runner import check_delta
+from divulge.core import Records, Status
+
+from .. import worlds
+
+ZEROS = np.zeros(9, int)
+FAST = (divulge.attack("threshold"), divulge.attack("gap"))
+
+
+def forest(records: Records) -> RandomForestClassifier:
+    return RandomForestClassifier(30, random_state=0).fit(records.x, records.y)
+
+
+@pytest.fixture(scope="module")
+def found() -> divulge.Audit:
+    members, others = worlds.draw(200, 0), worlds.draw(200, 1)
+    return divulge.audit(
+        forest(members), members=members, nonmembers=(others.x, others.y), attacks=FAST
+    )
+
+
+def test_the_same_findings_in_a_file_and_in_memory(found: divulge.Audit, tmp_path: Path) -> None:
+    path = found.save(tmp_path / "run")
+    again = divulge.load(path)
+    assert again.findings == found.findings
+    assert again.checks == found.checks
+    assert again.summary == found.summary
+    assert (path / "report.html").read_text() == found.report(tmp_path / "r.html").read_text()
+    assert again.report() == path / "report.html"
+
+
+def test_measuring_again_changes_nothing(found: divulge.Audit, tmp_path: Path) -> None:
+    path = found.save(tmp_path / "run")
+    files = {file: file.read_bytes() for file in (path / "findings").iterdir()}
+    assert divulge.load(path).measure().findings == found.findings
+    assert files == {file: file.read_bytes() for file in (path / "findings").iterdir()}
+
+
+def test_a_frame_has_a_row_for_each_metric(found: divulge.Audit) -> None:
+    pytest.importorskip("pandas")
+    frame = found.to_frame()
+    assert list(frame.columns) == ["attack", "status", "metric", "value", "low", "high"]
+    assert len(frame) == sum(len(finding.metrics) for finding in found.findings)
+
+
+def test_a_frame_keeps_an_attack_that_did_not_run() -> None:
+    pytest.importorskip("pandas")
+    members, others = worlds.draw(50, 0), worlds.draw(50, 1)
+    attacks = (divulge.attack("external"),)
+    audit = divulge.audit(forest(members), members=members, nonmembers=others, attacks=attacks)
+    assert audit.findings[0].status is Status.NOT_APPLICABLE
+    assert audit.to_frame()["status"].tolist() == ["not applicable"]
+
+
+def test_a_notebook_shows_the_page_in_a_sandbox(found: divulge.Audit) -> None:
+    shown = found._repr_html_()
+    assert shown.startswith("<iframe srcdoc=")
+    assert 'sandbox=""' in shown
+    assert "<h1" not in shown  # escaped, inside the attribute
+    assert found.summary.verdict.headline in repr(found)
+
+
+def test_the_same_seed_gives_the_same_findings(found: divulge.Audit) -> None:
+    members, others = worlds.draw(200, 0), worlds.draw(200, 1)
+    model = forest(members)
+    pair = [
+        divulge.audit(model, members=members, nonmembers=others, attacks=FAST, seed=3)
+        for _ in range(2)
+    ]
+    assert [f.metrics for f in pair[0].findings] == [f.metrics for f in pair[1].findings]
+    assert pair[0].contents.manifest.challenge == pair[1].contents.manifest.challenge
+    assert pair[0].contents.manifest.challenge != found.contents.manifest.challenge
+
+
+def test_the_index_names_the_record_as_the_user_gave_it() -> None:
+    members, others = worlds.draw(60, 0), worlds.draw(40, 1)
+    audit = divulge.audit(forest(members), members=members, nonmembers=others, attacks=FAST)
+    candidates = audit.contents.candidates
+    for flag, given in ((True, members), (False, others)):
+        group = candidates.member == flag
+        assert sorted(candidates.index[group]) == list(range(len(given)))
+        np.testing.assert_array_equal(candidates.label[group], given.y[candidates.index[group]])
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"members": (np.zeros((0, 8)), np.zeros(0, int))}, divulge.DataError, "got none"),
+        ({"nonmembers": "members"}, divulge.DataError, "exact copies of members"),
+        ({"members": (np.full((9, 8), np.nan), ZEROS)}, divulge.DataError, "NaN"),
+        ({"members": (np.zeros((9, 7)), ZEROS)}, divulge.DataError, "one shape"),
+        ({"members": (np.zeros((9, 8)), np.full(9, 7))}, divulge.DataError, "3 classes"),
+        ({"members": (np.zeros((9, 8)), -np.ones(9, int))}, divulge.DataError, "from 0"),
+        ({"members": np.zeros((9, 8))}, divulge.DataError, r"a pair \(x, y\)"),
+        ({"members": (np.array([["a"]] * 9), ZEROS)}, divulge.DataError, "numeric"),
+        ({"class_names": ("a", "b")}, divulge.DataError, "expected 3 class names"),
+        ({"attacks": FAST + FAST}, divulge.SpecError, "twice"),
+        ({"budget": 10}, divulge.BudgetSpent, "10"),
+        ({"model": lambda x: np.ones((len(x), 3))}, divulge.TargetError, "logits"),
+        ({"model": lambda x: np.full((len(x), 3), np.nan)}, divulge.TargetError, "NaN or inf"),
+        ({"model": lambda x: x / "0"}, divulge.TargetError, "TypeError|UFuncTypeError"),
+        ({"model": "model.pkl"}, divulge.TargetError, "pickle"),
+        ({"model": 3}, divulge.TargetError, "int"),
+    ],
+)
+def test_bad_input_is_explained(
+    change: dict[str, object], error: type[Exception], message: str
+) -> None:
+    members, others = worlds.draw(60, 0), worlds.draw(60, 1)
+    given: dict[str, object] = {
+        "model": forest(members), "members": members, "nonmembers": others, "attacks": FAST,
+    } | change  # fmt: skip
+    if given["nonmembers"] == "members":
+        given["nonmembers"] = members
+    with pytest.raises(error, match=message):
+        divulge.audit(given.pop("model"), **given)  # type: ignore[arg-type]
+
+
+class Paid:
+    """A service that counts what it is asked, and may change its mind."""
+
+    def __init__(self, version: float = 0.0) -> None:
+        self.version, self.asked = version, 0
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        self.asked += len(x)
+        z = np.exp(x[:, :3] + self.version)
+        z[:, 0] += self.version
+        return np.asarray(z / z.sum(axis=1, keepdims=True))
+
+
+def resumed(folder: Path, model: Paid, fingerprint: str | None) -> divulge.Audit:
+    members, others = worlds.draw(60, 0), worlds.draw(60, 1)
+    return divulge.audit(
+        model, members=members, nonmembers=others, attacks=FAST,
+        run=folder, resume=True, fingerprint=fingerprint,
+    )  # fmt: skip
+
+
+def test_answers_of_a_model_with_a_fingerprint_are_paid_for_once(tmp_path: Path) -> None:
+    first, second = Paid(), Paid()
+    found = resumed(tmp_path / "run", first, "v1")
+    assert first.asked == 120 + membership.ASKED_AGAIN
+    assert resumed(tmp_path / "run", second, "v1").findings == found.findings
+    assert second.asked == 0
+    with pytest.raises(divulge.StoreError, match="another model"):
+        resumed(tmp_path / "run", Paid(1.0), "v2")
+
+
+def test_a_changed_model_without_a_fingerprint_cannot_continue_a_run(tmp_path: Path) -> None:
+    found = resumed(tmp_path / "run", Paid(), None)
+    assert resumed(tmp_path / "run", Paid(), None).findings == found.findings
+    with pytest.raises(divulge.StoreError, match="start a new run"):
+        resumed(tmp_path / "run", Paid(1.0), None)
+
+
+def test_run_folders_are_numbered(tmp_path: Path) -> None:
+    base = tmp_path / "runs" / "demo"
+    assert folders.numbered(base).name == "demo-001"
+    (tmp_path / "runs" / "demo-001").mkdir(parents=True)
+    assert folders.numbered(base).name == "demo-002"
+    assert folders.numbered(base, latest=True).name == "demo-001"
+
+
+@pytest.mark.parametrize("delta", [2.0, -1.0, np.nan, np.inf])
+def test_a_delta_that_is_no_probability_is_refused(delta: float) -> None:
+    x, y = np.arange(40.0)[:, None], np.arange(40) % 2
+    with pytest.raises(divulge.SpecError, match="delta from 0 to below 1"):
+        divulge.audit(
+            lambda rows: np.full((len(rows), 2), 0.5),
+            members=(x[:20], y[:20]),
+            nonmembers=(x[20:], y[20:]),
+            delta=delta,
+        )
+
+
+@pytest.mark.parametrize("delta", [1, -1, "x", True, [0.1]])
+def test_what_is_no_number_is_no_delta(delta: object) -> None:
+    with pytest.raises(divulge.SpecError, match="delta from 0 to below 1"):
+        check_delta(delta)

@@ -1,0 +1,127 @@
+from pathlib import Path
+
+import pytest
+
+from divulge.attacks import catalog
+from divulge.audits import config
+from divulge.cli import init
+from divulge.errors import SpecError
+
+MINIMAL = """
+[target]
+model = "subject.py:model"
+[data]
+members = "a.npz"
+nonmembers = "b.npz"
+"""
+IN_TURN = "[leave_one_out]\ntrain = 't'\n"
+
+CLAIM = MINIMAL.replace('model"\n', 'model"\n{}\n')
+
+
+def parse(tmp_path: Path, text: str) -> config.AuditSpec:
+    (tmp_path / "audit.toml").write_text(text)
+    return config.read(tmp_path / "audit.toml")
+
+
+def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
+    settings = parse(tmp_path, MINIMAL)
+    assert settings.seed == 0
+    assert settings.target is not None
+    assert settings.target.batch_size == 1024
+    assert config.attacks(settings) == catalog.default()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("sed = 1\n" + MINIMAL, r"got 'sed': did you mean 'seed'\?"),
+        (MINIMAL + 'referense = "c"', r"'data.referense': did you mean 'reference'"),
+        ("[gate]\nfail_abov = {}\n" + MINIMAL, r"did you mean 'fail_above'"),
+        ("seed = -1\n" + MINIMAL, "'seed', got -1"),
+        ("seed = 1.5\n" + MINIMAL, "'seed', got 1.5"),
+        ('name = "../evil"\n' + MINIMAL, "'name'"),
+        ("[metrics]\ndelta = 2.0\n" + MINIMAL, "metrics.delta"),
+        ("[target]\nmodel = 3\n[data]\nmembers='a'\nnonmembers='b'", "target.model"),
+        ("[target]\nmodel = 'm'\n[data]\nmembers='a'", "'data.nonmembers', it is missing"),
+        ("[target]\nmodel = 'm'", r"\[target\] and \[data\], or \[predictions\] alone"),
+        (MINIMAL + "[predictions]\nfile = 'p.csv'", r"\[predictions\] alone"),
+        ("seed = ", "expected TOML"),
+        ("attacks = 3\n" + MINIMAL, "attacks"),
+        (MINIMAL + "records = 'r'", "expected no key 'data.records'"),
+        (IN_TURN, r"\[leave_one_out\] and \[data\] alone, got no \[data\]"),
+        (IN_TURN + MINIMAL, r"alone, got \[target\]"),
+        (IN_TURN + "[data]\nmembers = 'm'", "'data.nonmembers', it is missing"),
+        (IN_TURN + "[data]\nmembers = 'm'\nrecords = 'r'", "expected no key 'data.members'"),
+        (IN_TURN + "targts = 3\n[data]\nrecords = 'r'", "did you mean 'targets'"),
+        (IN_TURN + "models = 2\n[data]\nrecords = 'r'", "leave_one_out.models"),
+        (CLAIM.format("epsilon = 8.0"), "epsilon and delta of the claim together"),
+        (CLAIM.format("delta = 1e-5"), "epsilon and delta of the claim together"),
+        (CLAIM.format("epsilon = 0.0\ndelta = 1e-5"), "target.epsilon"),
+        (CLAIM.format("epsilon = 8.0\ndelta = 1.0"), "target.delta"),
+        ("[predictions]\nfile = 'p.csv'\nepsilon = 8.0", "of the claim together"),
+    ],
+)
+def test_a_mistake_is_explained(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        parse(tmp_path, text)
+
+
+def test_every_mistake_is_said_at_once(tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as error:
+        parse(tmp_path, "sed = 1\nnam = 'x'\n" + MINIMAL)
+    assert len(str(error.value).splitlines()) == 2
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize(
+    "line",
+    ["[target]\nbudget = {}", "[metrics]\ndelta = {}", "[gate]\nfail_above = {{ auc = {} }}"],
+)
+def test_a_number_that_is_none_is_refused(tmp_path: Path, line: str, number: str) -> None:
+    with pytest.raises(SpecError, match=f"expected a finite number for '.*', got {number}"):
+        parse(tmp_path, line.format(number))
+
+
+def test_a_missing_file_points_to_init(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="divulge init"):
+        config.read(tmp_path / "none.toml")
+
+
+def test_attacks_are_built_with_their_settings(tmp_path: Path) -> None:
+    text = '[[attacks]]\nname = "threshold"\nsignal = "margin"\nper_class = true\n' + MINIMAL
+    assert config.attacks(parse(tmp_path, text)) == (
+        catalog.attack("threshold", signal="margin", per_class=True),
+    )
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [('name = "xyz"', "known:"), ('signal = "loss"', "name ="), ("name = 3", "name =")],
+)
+def test_an_attack_that_is_not_there(tmp_path: Path, entry: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        config.attacks(parse(tmp_path, f"[[attacks]]\n{entry}\n" + MINIMAL))
+
+
+def test_every_commented_key_of_the_template_is_valid(tmp_path: Path) -> None:
+    """The template without its comment marks must still be accepted, section by section."""
+    (source, _) = init.write(tmp_path)
+    lines = []
+    for line in source.read_text().splitlines():
+        bare = line.removeprefix("# ")
+        is_setting = bare.startswith("[") or " = " in bare.split("#")[0]
+        lines.append(bare if line.startswith("# ") and is_setting else line)
+    start, end = lines.index("[predictions]"), lines.index("[[attacks]]")
+    read = parse(tmp_path, "\n".join(lines[:start] + lines[end:]))
+    assert read.target is not None
+    assert read.target.model_fields_set == set(config.TargetSpec.model_fields)
+    assert read.data is not None
+    assert read.data.model_fields_set == set(config.DataSpec.model_fields) - {"records"}
+    assert read.shadows is not None
+    assert read.shadows.model_fields_set == set(config.ShadowsSpec.model_fields)
+    assert read.gate.model_fields_set == set(config.GateSpec.model_fields)
+    alone = parse(tmp_path, "\n".join(lines[start:end]))
+    assert alone.predictions is not None
+    missing = set(config.PredictionsSpec.model_fields) - alone.predictions.model_fields_set
+    assert missing == {"class_names"}  # explained under [data] already

@@ -1,0 +1,310 @@
+"""Tests of the tests: attacks that would mislead fail a control, and sound ones seldom do."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import divulge
+from divulge.attacks import catalog
+from divulge.attacks.membership.lira import LiRA
+from divulge.attacks.membership.threshold import Threshold
+from divulge.audits import attempt, controls
+from divulge.audits.challenges import membership
+from divulge.core import (
+    BlindRun,
+    Challenge,
+    Check,
+    Control,
+    Membership,
+    MembershipAttack,
+    ModelView,
+    Need,
+    Scores,
+    Verdict,
+)
+from divulge.metrics.permutation import rank_sum_p
+from divulge.targets.cache import row_keys
+from divulge.targets.planted import Planted
+
+from .. import table, worlds
+
+Game = Challenge[ModelView, Membership]
+
+
+@dataclasses.dataclass(frozen=True)
+class Told:
+    """Adds the truth, which it was told, to the loss."""
+
+    member: bytes
+    weight: float
+    signal: float = 1.0
+    honest_if_planted: bool = False
+    name: ClassVar[str] = "told"
+    paper: ClassVar[str] = "none, 2026"
+    needs: ClassVar[Need] = Need.PROBABILITIES | Need.LABELS
+
+    def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
+        loss = Threshold()(view, rng).score
+        if self.honest_if_planted and isinstance(_innermost(view.target), Planted):
+            return Scores(loss)
+        return Scores(
+            self.signal * loss / loss.std() + self.weight * np.frombuffer(self.member, bool)
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Recognises:
+    """Knows the members by their content, as if it read the file of training data."""
+
+    members: frozenset[bytes]
+    name: ClassVar[str] = "recognises"
+    paper: ClassVar[str] = "none, 2026"
+    needs: ClassVar[Need] = Need.FEATURES | Need.LABELS
+
+    def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
+        del rng
+        return Scores(np.array([float(key in self.members) for key in row_keys(view.records.x)]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Constant:
+    """Says the same of everybody."""
+
+    name: ClassVar[str] = "constant"
+    paper: ClassVar[str] = "none, 2026"
+    needs: ClassVar[Need] = Need.LABELS
+
+    def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
+        del rng
+        return Scores(np.zeros(len(view.records)))
+
+
+def _innermost(target: object) -> object:
+    return getattr(target, "_target", target)
+
+
+def control(attack: MembershipAttack, game: Game) -> Control:
+    guess = attempt.run(game, attack).guess
+    assert guess is not None
+    return controls.check(game, attack, guess)
+
+
+def blind(found: Control) -> BlindRun:
+    assert found.blind is not None
+    return found.blind
+
+
+DISHONEST: dict[str, Callable[[Game], MembershipAttack]] = {
+    "pure truth": lambda game: Told(game.truth.member.tobytes(), 1.0, signal=0.0),
+    "truth and signal": lambda game: Told(game.truth.member.tobytes(), 0.2),
+    "truth turned round": lambda game: Told(game.truth.member.tobytes(), -0.2),
+    "truth unless planted": lambda game: Told(
+        game.truth.member.tobytes(), 0.2, honest_if_planted=True
+    ),
+    "truth by content": lambda game: Recognises(
+        frozenset(row_keys(game.view.records.x[game.truth.member]))
+    ),
+}
+
+
+@pytest.mark.parametrize("how", DISHONEST)
+@pytest.mark.parametrize("world", ["leaky", "silent"])
+def test_an_attack_that_was_told_the_truth_fails_the_blind_control(how: str, world: str) -> None:
+    game: Game = getattr(worlds, world)()
+    run = blind(control(DISHONEST[how](game), game))
+    assert run.measured is not None
+    assert run.p_value is not None
+    assert run.p_value <= controls.FALSE_ALARM
+    assert not run.passed
+
+
+def test_the_other_two_controls_let_a_little_truth_pass() -> None:
+    """The loss and a part of the truth: a leak where nothing leaks, and nobody would notice."""
+    game = worlds.silent()
+    found = control(DISHONEST["truth unless planted"](game), game)
+    assert found.sees
+    assert found.calm
+    assert not found.passed
+
+
+@pytest.mark.parametrize("attack", catalog.default(shadows=True), ids=attempt.label)
+def test_sound_attacks_pass_on_models_that_leak_and_on_others(attack: MembershipAttack) -> None:
+    for game in (worlds.leaky(), worlds.two_ways(worlds.silent(), 0)):
+        run = controls.blind_run(game, attack)
+        assert run.passed, run
+        assert run.measured is not None
+
+
+@pytest.mark.parametrize(
+    "attack", [Constant(), table.CoinFlip(), table.SignFlipped()], ids=lambda one: one.name
+)
+def test_attacks_that_know_nothing_pass_the_blind_control_and_fail_another(
+    attack: MembershipAttack,
+) -> None:
+    found = control(attack, worlds.leaky())
+    assert blind(found).passed
+    assert not found.sees
+    assert not found.passed
+
+
+def test_an_attack_that_breaks_on_shuffled_answers_does_not_pass() -> None:
+    game = worlds.leaky()
+
+    @dataclasses.dataclass(frozen=True)
+    class Shy:
+        name: ClassVar[str] = "shy"
+        paper: ClassVar[str] = "none, 2026"
+        needs: ClassVar[Need] = Need.LABELS
+
+        def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
+            if isinstance(_innermost(view.target), worlds._Smooth | Planted):
+                return Threshold()(view, rng)
+            raise ValueError("not here")
+
+    run = blind(control(Shy(), game))
+    assert not run.passed
+    assert run.measured is None
+    assert "not here" in run.reason
+
+
+def test_small_classes_cause_no_false_alarms() -> None:
+    """LiRA on a model that leaks, with two to four records a class.
+
+    Were answers shuffled within classes, a third of them would stay with their record.
+    """
+    game = worlds.leaky()
+    fine = np.random.default_rng(0).permutation(np.arange(2 * worlds.SIZE) // 3)
+    runs = 60
+    p_values = []
+    for seed in range(runs):
+        shuffled = controls.shuffled(game, seed)
+        score = LiRA()(shuffled.view, np.random.default_rng(0)).score
+        p_values.append(rank_sum_p(score, game.truth.member, fine, np.random.default_rng(seed)))
+    count = np.sum(np.array(p_values) <= 0.1)
+    assert count <= stats.binom.ppf(1 - 1e-4, runs, 0.1)
+
+
+def test_scores_that_follow_the_class_pass_where_members_are_of_other_classes() -> None:
+    """Shuffled answers cannot say who is a member, and a class that can is no fault of theirs."""
+    game = worlds.leaky()
+    rng = np.random.default_rng(0)
+    member = rng.random(len(game.view.records)) < np.array([0.2, 0.5, 0.8])[game.view.records.y]
+
+    @dataclasses.dataclass(frozen=True)
+    class ByClass:
+        name: ClassVar[str] = "by-class"
+        paper: ClassVar[str] = "none, 2026"
+        needs: ClassVar[Need] = Need.LABELS
+
+        def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
+            return Scores(view.records.y + Threshold()(view, rng).score / 10)
+
+    run = controls.blind_run(dataclasses.replace(game, truth=Membership(member)), ByClass())
+    assert run.measured is not None
+    assert run.measured.low > 0.6
+    assert run.passed
+
+
+@pytest.mark.parametrize("shape", ["continuous", "ties", "one group"])
+def test_the_permutation_test_keeps_its_promise(shape: str) -> None:
+    trials, rng = 400, np.random.default_rng(0)
+    p_values = []
+    for _ in range(trials):
+        group = rng.integers(0, 4, 40) if shape != "one group" else np.zeros(40, np.int64)
+        member = rng.random(40) < 0.3 + 0.1 * group
+        score = rng.normal(size=40) + group
+        if shape == "ties":
+            score = np.round(score)
+        p_values.append(rank_sum_p(score, member, group, rng))
+    for level in (0.05, 0.2, 0.5):
+        found = np.sum(np.array(p_values) <= level)
+        assert found <= stats.binom.ppf(1 - 1e-4, trials, level)
+        assert shape == "ties" or found >= stats.binom.ppf(1e-4, trials, level) - 1
+
+
+def test_the_permutation_test_is_that_of_all_permutations() -> None:
+    """Of six records in one group, by hand: the highest of 20 sums, and the lowest, two-sided."""
+    score, member = np.arange(6.0), np.arange(6) >= 3
+    group, rng = np.zeros(6, np.int64), np.random.default_rng(0)
+    one = rank_sum_p(score, member, group, rng, two_sided=False)
+    two = rank_sum_p(score, member, group, rng)
+    # a stopped count of 20 has a relative standard deviation of about 1 / √20
+    assert abs(one - 1 / 20) < 5 * 0.05 / np.sqrt(20)
+    assert abs(two - 2 / 20) < 5 * 0.10 / np.sqrt(20)
+    assert rank_sum_p(score, np.ones(6, bool), group, rng) == 1.0
+
+
+def checked(found: divulge.Audit, name: str) -> Check:
+    (check,) = (check for check in found.checks if check.name == name)
+    return check
+
+
+def audit(**changes: object) -> divulge.Audit:
+    members, others, reference = (worlds.draw(60, seed) for seed in (1, 2, 3))
+    given = {"members": members, "nonmembers": others, "reference": reference}
+    model = worlds._Smooth(members, 0)
+    return divulge.audit(model, attacks=[Threshold()], **{**given, **changes})  # type: ignore[arg-type]
+
+
+def test_copies_are_left_out_of_an_audit_and_positions_are_as_given() -> None:
+    members, others, reference = (worlds.draw(60, seed) for seed in (1, 2, 3))
+    first = np.arange(60) < 1
+    others = members.take(np.arange(3)).joined(others)
+    reference = reference.joined(others.take(np.arange(5))).joined(members.take(first))
+    found = audit(nonmembers=others, reference=reference)
+    check = checked(found, "duplicates")
+    assert check.verdict is Verdict.PASS
+    assert check.text.startswith("3 members and 3 non-members are exact copies of each other and")
+    manifest, candidates = found.contents.manifest, found.contents.candidates
+    assert (manifest.members, manifest.nonmembers, manifest.reference) == (57, 60, 60)
+    for flag, given in ((True, members), (False, others)):
+        index = candidates.index[candidates.member == flag]
+        assert sorted(index.tolist()) == list(range(3, len(given)))
+        np.testing.assert_array_equal(candidates.label[candidates.member == flag], given.y[index])
+
+
+def test_a_reference_that_is_the_non_members_is_refused() -> None:
+    with pytest.raises(divulge.DataError, match="60 of 60 that are exact copies of non-members"):
+        audit(reference=worlds.draw(60, 2))
+
+
+def test_a_sound_audit_is_repeatable_and_has_no_copies() -> None:
+    found = audit()
+    assert checked(found, "repeatability").verdict is Verdict.PASS
+    assert "about 32 records" in checked(found, "repeatability").text
+    assert checked(found, "duplicates").text.startswith("No record stands in two sets.")
+
+
+def test_a_budget_without_room_for_second_questions_is_no_error() -> None:
+    found = audit(budget=180)
+    assert checked(found, "repeatability").verdict is Verdict.NOT_APPLICABLE
+    assert (
+        checked(audit(budget=180 + membership.ASKED_AGAIN), "repeatability").verdict is Verdict.PASS
+    )
+
+
+def test_dropout_that_was_left_on_is_noticed() -> None:
+    torch = pytest.importorskip("torch")
+
+    class Forgetful(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(8, 3)
+
+        def forward(self, x: object) -> object:
+            return self.layer(torch.nn.functional.dropout(x, 0.5, training=True))
+
+    found = divulge.audit(
+        Forgetful(),
+        members=worlds.draw(60, 1),
+        nonmembers=worlds.draw(60, 2),
+        output="logits",
+        attacks=[Threshold()],
+    )
+    check = checked(found, "repeatability")
+    assert check.verdict is Verdict.WARNING
+    assert "switch off dropout" in check.text

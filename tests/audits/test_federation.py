@@ -1,0 +1,159 @@
+"""Audits of a federation, from settings and a transcript to the page."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from divulge.audits import config
+from divulge.audits.challenges import result
+from divulge.audits.challenges import run as challenges_run
+from divulge.cli.main import main
+from divulge.core import Status
+from divulge.errors import SpecError, StoreError
+from divulge.federation import Federation, exact, simulate
+from divulge.training.recipe import Recipe
+
+from ..attacks import federations
+
+SUBJECT = """
+from ..attacks.federations import reference, relu as network
+def known():
+    one = reference()
+    return one.x, one.y
+"""
+
+SETTINGS = """
+name = "four classes"
+[updates]
+transcript = "transcript"
+network = "subject.py:network"
+reference = "subject.py:known"
+class_names = ["<b>ant</b>", "bee", "cat", "dog"]
+{counts}
+[[attacks]]
+name = "decaf"
+level = "bias"
+[[attacks]]
+name = "label-counts"
+method = "uniform"
+[[attacks]]
+name = "decaf"
+level = "virtual"
+clients = 24
+rounds = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("federated")
+    (folder / "subject.py").write_text(SUBJECT)
+    rows = "\n".join(f'"{k}" = {row.tolist()}' for k, row in enumerate(federations.COUNTS))
+    (folder / "audit.toml").write_text(SETTINGS.format(counts=f"[updates.counts]\n{rows}"))
+    (folder / "blind.toml").write_text(SETTINGS.format(counts='clients = ["3", "1"]'))
+    pool = federations.records(240, 100)
+    recipe = Recipe(federations.relu, lr=0.05, epochs=1, batch_size=20)
+    clients = exact(pool, federations.COUNTS)
+    simulate(Federation(pool, clients, recipe, workers=1), 1, folder / "transcript")
+    return folder
+
+
+def test_the_command_stores_findings_guesses_and_a_page_and_renders_them_again(
+    place: Path,
+) -> None:
+    before = {p: p.read_bytes() for p in (place / "transcript").iterdir() if p.is_file()}
+    run = place / "run"
+    command = ["audit", str(place / "audit.toml"), "--run", str(run), "--format", "json"]
+    said = CliRunner().invoke(main, command)
+    assert said.exit_code == 0, said.output
+    answer = json.loads(said.output.splitlines()[-1])
+    assert [finding["status"] for finding in answer["findings"]] == ["done"] * 3
+    assert answer["findings"][0]["metrics"]["l1"]["value"] < 0.2
+    assert "24 virtual clients" in answer["findings"][2]["how"]
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert "Client 3 seems to hold mostly cat (100\u202f%)" in page
+    assert "and nothing of &lt;b&gt;ant&lt;/b&gt;, bee and dog" in page
+    assert "<b>ant" not in page
+    assert not re.search(r"<script|https?://(?!www\.w3\.org)", page)
+    assert (run / "figures" / "shares.svg").is_file()
+    assert {p: p.read_bytes() for p in before} == before  # the attack leaves nothing behind
+
+    first = result.load(run)
+    assert CliRunner().invoke(main, ["measure", str(run)]).exit_code == 0
+    again = result.load(run)
+    assert again.findings == first.findings
+    (run / "report.html").unlink()
+    assert CliRunner().invoke(main, ["report", str(run)]).exit_code == 0
+    assert (run / "report.html").read_text(encoding="utf-8") == page
+    resumed = challenges_run.federated_file(place / "audit.toml", run, resume=True)
+    assert resumed.findings == first.findings
+    with pytest.raises(StoreError, match="begun with"):
+        challenges_run.federated_file(place / "blind.toml", run, resume=True)
+
+    plan = json.loads((run / "federation.json").read_text())
+    old = {**plan, "schema": 2, "another-name": plan.pop("divulge")}  # before it had its name
+    (run / "federation.json").write_text(json.dumps({k: old[k] for k in old if k != "divulge"}))
+    assert result.load(run).findings == first.findings
+    assert result.load(run).plan.divulge == "0.1.0"
+    old["subject"]["kind"] = "assignment"
+    (run / "federation.json").write_text(json.dumps(old))
+    with pytest.raises(StoreError, match="run the audit again"):
+        result.load(run)
+
+
+def test_without_a_truth_there_are_guesses_alone(place: Path) -> None:
+    found = challenges_run.federated_file(place / "blind.toml", place / "blind")
+    assert found.plan.subject.clients == ("3", "1")
+    assert found.plan.subject.truth is None
+    for finding, guess in zip(found.findings, found.guesses, strict=True):
+        assert finding.status is Status.DONE, finding.reason
+        assert not finding.metrics
+        assert "nobody said" in finding.unmeasured["l1"]
+        assert guess is not None
+        np.testing.assert_allclose([one.share.sum() for one in guess], 1)
+    assert "nobody said what the clients hold" in (place / "blind" / "report.html").read_text()
+    assert len(found.lines()) == 4 + 2 + 3  # the verdict, the clients, the attacks
+    assert found.verdict.level == "nothing measured"
+    assert "counts in [updates]" in found.verdict.next_step
+
+
+def test_what_cannot_be_attacked_says_why(place: Path) -> None:
+    text = (place / "blind.toml").read_text().replace('level = "bias"', "threshold = 1e9")
+    (place / "odd.toml").write_text(text.replace("clients = 24", "clients = 24\nfaithful = true"))
+    settings = (place / "odd.toml").read_text().replace("threshold = 1e9", "faithful = true")
+    (place / "odd.toml").write_text(settings.replace("rounds = 1", "threshold = 1e9"))
+    found = challenges_run.federated_file(place / "odd.toml", place / "odd")
+    last = found.findings[2]
+    assert last.status is Status.NOT_APPLICABLE
+    assert "positive entry" in last.reason
+    assert "positive entry" in (place / "odd" / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ('[target]\nmodel = "m.pt2"\n', "alone"),
+        ("[gate]\nclaim = true\n", "claim"),
+    ],
+)
+def test_other_sections_are_refused(more: str, says: str) -> None:
+    import tomllib
+
+    table = tomllib.loads(SETTINGS.format(counts="") + more)
+    with pytest.raises(SpecError, match=says):
+        config.parse(table, "audit.toml")
+
+
+def test_unknown_clients_and_missing_counts_are_named(place: Path) -> None:
+    for old, new, says in (
+        ('["3", "1"]', '["33"]', "'33'"),
+        ('clients = ["3", "1"]', '[updates.counts]\n"3" = [0, 0, 120, 0]', "counts of client"),
+    ):
+        text = (place / "blind.toml").read_text().replace(old, new)
+        (place / "wrong.toml").write_text(text)
+        with pytest.raises(SpecError, match=says):
+            challenges_run.federated_file(place / "wrong.toml", place / "wrong")

@@ -1,0 +1,164 @@
+import dataclasses
+import math
+from typing import get_args
+
+import pytest
+
+from divulge.audits.gate import Gate, Ruling, read_ceiling, rule, unproven
+from divulge.core import Estimate
+from divulge.errors import SpecError
+from divulge.report.schema import ClaimRow, Level, Limits
+
+
+def limits(
+    value: float, low: float, highest: float, undecided: str = "", most: float | None = None
+) -> Limits:
+    estimate = Estimate(value, low, highest)
+    return Limits("strong", estimate, most or value, highest, undecided)
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    level: Level = "no leak found"
+    headline: str = "Headline"
+    next_step: str = "Do this next."
+
+
+LIMITS = {
+    "auc": limits(0.7, 0.65, 0.75),
+    "tpr@0.01": limits(0.06, 0.0, 0.9, "200 non-members: give 368"),
+}
+
+
+def ruled(gate: Gate, level: Level = "no leak found") -> Ruling:
+    return rule(gate, Verdict(level), LIMITS)
+
+
+LEVELS: tuple[Level, ...] = get_args(Level)
+
+
+def test_the_lower_limit_of_the_strongest_attack_decides() -> None:
+    assert ruled(Gate(fail_above={"auc": 0.65})).passes
+    ruling = ruled(Gate(fail_above={"auc": 0.6}))
+    assert ruling == Ruling(failed=("auc of strong: lower limit 0.65 exceeds 0.6",))
+
+
+def test_a_gate_that_passes_says_what_was_compared() -> None:
+    ruling = ruled(Gate(fail_above={"auc": 0.66}))
+    assert ruling.passed == (
+        "auc: lower limit 0.65 does not exceed 0.66 (value 0.7; upper limit 0.75)",
+    )
+
+
+def test_the_highest_value_of_all_attacks_can_decide_instead() -> None:
+    found = {"auc": limits(0.7, 0.65, 0.75, most=0.8)}
+    assert rule(Gate(fail_above={"auc": 0.75}), Verdict(), found).passes
+    assert rule(Gate(fail_above={"auc": 0.75}, judge="value"), Verdict(), found).failed
+
+
+def test_what_was_not_measured_cannot_pass() -> None:
+    (sentence,) = ruled(Gate(fail_above={"epsilon": 8.0})).undecided
+    assert "measured by no attack" in sentence
+
+
+def test_a_metric_without_a_lower_limit_passes_only_below_its_upper_limit() -> None:
+    ruling = ruled(Gate(fail_above={"tpr@0.01": 0.05}))
+    assert ruling.undecided == ("tpr@0.01 cannot be compared with 0.05: 200 non-members: give 368",)
+    assert ruled(Gate(fail_above={"tpr@0.01": 0.95})).passes
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_only_no_leak_found_passes_a_gate_on_leaks(level: Level) -> None:
+    ruling = ruled(Gate(("leak",)), level)
+    assert ruling.passes == (level == "no leak found")
+    assert bool(ruling.failed) == (level == "leak")
+    if ruling.undecided:
+        assert "Do this next." in ruling.undecided[0]
+
+
+@pytest.mark.parametrize(
+    ("word", "levels"),
+    [
+        ("leak", {"leak"}),
+        ("confounded", {"confounded"}),
+        ("control-failed", {"instrument failed"}),
+        ("undecided", {"undecided", "nothing measured"}),
+    ],
+)
+def test_each_word_fails_on_its_verdict(word: str, levels: set[str]) -> None:
+    failed = {level for level in LEVELS if ruled(Gate((word,)), level).failed}
+    assert failed == levels
+
+
+def test_an_unknown_metric_names_the_nearest() -> None:
+    with pytest.raises(SpecError, match=r"did you mean 'tpr@0\.01'"):
+        Gate(fail_above={"tpr@.01": 0.05})
+
+
+@pytest.mark.parametrize(("given", "meant"), [("tpr@1%", "tpr@0.01"), ("tpr@10%", "tpr@0.1")])
+def test_a_percentage_is_understood(given: str, meant: str) -> None:
+    with pytest.raises(SpecError, match=f"did you mean '{meant}'"):
+        Gate(fail_above={given: 0.05})
+
+
+@pytest.mark.parametrize("ceiling", [math.nan, math.inf, -math.inf, -0.1, 1.1])
+def test_a_ceiling_out_of_range_is_refused(ceiling: float) -> None:
+    with pytest.raises(SpecError, match="expected a ceiling of auc from 0 to 1"):
+        Gate(fail_above={"auc": ceiling})
+
+
+def test_epsilon_has_no_highest_ceiling() -> None:
+    assert Gate(fail_above={"epsilon": 8.0}).ceilings == {"epsilon": 8.0}
+    with pytest.raises(SpecError, match="of 0 or more"):
+        Gate(fail_above={"epsilon": math.inf})
+
+
+@pytest.mark.parametrize("text", ["auc", "auc=", "=0.5", "auc=nan", "auc=inf", "auc=0_1", "auc=½"])
+def test_a_ceiling_that_is_no_number_is_refused(text: str) -> None:
+    with pytest.raises(SpecError, match="METRIC=CEILING"):
+        read_ceiling(text)
+
+
+def test_an_unknown_verdict_names_the_nearest() -> None:
+    with pytest.raises(SpecError, match="did you mean 'leak'"):
+        Gate(("leek",))
+
+
+CLAIM = ClaimRow(
+    1.0, 1e-5, "", False, "contradicted", Estimate(2.0, 1.5, None), "a", 4.0, None, "It is false."
+)
+
+
+@pytest.mark.parametrize(
+    ("claim", "ruling"),
+    [
+        (CLAIM, Ruling(failed=("It is false.",))),
+        (
+            dataclasses.replace(CLAIM, outcome="not measured"),
+            Ruling(undecided=("It is false.",)),
+        ),
+        (dataclasses.replace(CLAIM, outcome="consistent"), Ruling(passed=("It is false.",))),
+    ],
+)
+def test_a_claim_passes_only_where_it_is_consistent(claim: ClaimRow, ruling: Ruling) -> None:
+    assert unproven(claim) == ruling
+
+
+def test_without_a_claim_none_can_hold() -> None:
+    assert "no ε is claimed" in unproven(None).undecided[0]
+
+
+@pytest.mark.parametrize("level", ["instrument failed", "confounded", "nothing measured"])
+def test_figures_that_nobody_can_believe_pass_no_ceiling(level: Level) -> None:
+    (sentence,) = ruled(Gate(fail_above={"auc": 1.0}), level).undecided
+    assert level in sentence
+    assert ruled(Gate(), level).passes  # nothing was asked
+
+
+def test_too_few_records_pass_a_ceiling_only_below_their_upper_limit() -> None:
+    gate = Gate(fail_above={"auc": 0.7})
+    assert ruled(gate).passes
+    (sentence,) = ruled(gate, "undecided").undecided
+    assert sentence == "auc cannot be compared with 0.7: Do this next."
+    assert ruled(Gate(fail_above={"auc": 0.76}), "undecided").passes
+    assert ruled(Gate(fail_above={"auc": 0.6}), "undecided").failed

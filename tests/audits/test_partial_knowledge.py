@@ -1,0 +1,201 @@
+"""An audit in which the attacker knows only some features of each candidate."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+
+import divulge
+from divulge.attacks.membership.lira import LiRA
+from divulge.attacks.membership.mrad.attack import MRAD
+from divulge.attacks.membership.threshold import Threshold
+from divulge.audits import attempt, config, inputs
+from divulge.audits.challenges import membership
+from divulge.core import Finding, Records, Status
+from divulge.data.known_features import Known
+from divulge.errors import DataError, SpecError
+from divulge.metrics import signals
+from divulge.targets.sklearn import SklearnTarget
+from divulge.training.shadows import train
+from divulge.training.shadows.plan import ShadowPlan
+from divulge.training.trainers import EstimatorTrainer
+
+from ..attacks import partly_known as world
+
+FOREST = RandomForestClassifier(30, random_state=0)
+MEMBERS, NONMEMBERS, OWN, POOL = (world.draw(150, seed) for seed in range(4))
+TARGET = SklearnTarget(RandomForestClassifier(30, random_state=0).fit(MEMBERS.x, MEMBERS.y))
+
+
+def prepared(known: Known | None, **extra: Any) -> membership.Prepared:
+    return membership.prepare(
+        inputs.Subject(TARGET, MEMBERS, NONMEMBERS, OWN, known=known, **extra)
+    )
+
+
+def test_hidden_values_reach_no_part_of_the_view() -> None:
+    """Other values in their place, and the attacker sees the very same."""
+    known = Known(columns=tuple("012345"), completions=2)
+    seen = prepared(known).challenge.view
+    mask = np.arange(12) < 6
+    inside, outside = (
+        Records(np.where(mask, part.x, -77.0).astype(part.x.dtype), part.y)
+        for part in (MEMBERS, NONMEMBERS)
+    )
+    changed = membership.prepare(
+        inputs.Subject(TARGET, inside, outside, OWN, known=known)
+    ).challenge.view
+    for mine, theirs in zip(
+        (seen.records, *seen.augmented), (changed.records, *changed.augmented), strict=True
+    ):
+        np.testing.assert_array_equal(mine.x, theirs.x)
+        assert not (mine.x == -77.0).any()
+
+
+def test_with_nothing_hidden_it_is_the_ordinary_audit() -> None:
+    plan = ShadowPlan(EstimatorTrainer(FOREST, 1), 2, POOL)
+    audits = [
+        divulge.audit(
+            TARGET,
+            members=MEMBERS,
+            nonmembers=NONMEMBERS,
+            reference=OWN,
+            known=known,
+            attacks=(Threshold(), Threshold(per_class=True)),
+        )
+        for known in (None, Known(share=1.0))
+    ]
+    assert [f.metrics for f in audits[0].findings] == [f.metrics for f in audits[1].findings]
+    views = [prepared(known, shadows=plan) for known in (None, Known(share=1.0))]
+    assert views[0].compared == views[1].compared
+
+
+def test_shadows_are_asked_about_filled_in_records() -> None:
+    plan = ShadowPlan(EstimatorTrainer(FOREST, 1), 4, POOL)
+    ready = prepared(Known(share=0.6, completions=2), shadows=plan)
+    view = ready.challenge.view
+    assert ready.shadows is not None
+    shadows = train.train(view, ready.shadows)
+    assert shadows.pool is not None
+    assert len(shadows.augmented_phi) == len(shadows.pool.augmented_phi) == 1
+    whole = replace(ready.challenge, view=replace(view, shadows=shadows))
+    found = attempt.run(whole, LiRA()).finding
+    assert found.status is Status.DONE, found.reason
+    assert found.metrics["auc"].low > 0.5
+
+
+def test_the_first_shadow_can_be_looked_into() -> None:
+    """It is the model that answered as shadow 0, beside records of whose part in it one knows."""
+    pytest.importorskip("torch")
+    plan = ShadowPlan(EstimatorTrainer(FOREST, 1), 2, POOL)
+    ready = prepared(Known(share=0.6), shadows=plan)
+    view, plan = ready.challenge.view, ready.shadows or plan
+    shadows, first = train.train(view, plan, 3), train.first(view, plan, 3)
+    assert first is not None
+    assert shadows.pool is not None
+    for phi, records in ((shadows.phi, view.records), (shadows.pool.phi, first.records)):
+        again = signals.compute("scaled_logit", first.target.predict(records.x), records.y)
+        np.testing.assert_array_equal(again, phi[:, 0])
+    np.testing.assert_array_equal(first.member, shadows.pool.member[:, 0])
+    assert first.known is not None
+    changed = (first.records.x != POOL.x).any(axis=0)
+    assert (first.records.x == POOL.x)[first.known].all()
+    assert changed.any()
+    inside = replace(view, target=world.trained(0))  # a forest cannot be differentiated
+    assert train.first(inside, plan, 3) is None
+
+
+def test_mrad_compares_with_a_shadow_where_an_audit_has_some() -> None:
+    pytest.importorskip("torch")
+    whole = world.draw(2 * world.SIZE, 0)
+    half = np.arange(len(whole)) < world.SIZE
+
+    def ratio(**shadows: Any) -> Finding:
+        (found,) = divulge.audit(
+            world.trained(0),
+            members=whole.take(half),
+            nonmembers=whole.take(~half),
+            reference=OWN,
+            known=Known(share=0.6),
+            attacks=(MRAD(),),
+            **shadows,
+        ).findings
+        assert found.status is Status.DONE, found.reason
+        return found
+
+    plain = ratio()
+    compared = ratio(shadows=1, pool=POOL, train=lambda *_: world.trained(500))
+    assert compared.metrics["auc"] != plain.metrics["auc"]
+    # nothing is left where the shadow is the target itself
+    same = ratio(shadows=1, pool=POOL, train=lambda *_: world.trained(0))
+    assert same.metrics["auc"].value == 0.5
+
+
+def test_who_knows_parts_cannot_train_on_the_candidates() -> None:
+    plan = ShadowPlan(EstimatorTrainer(FOREST, 1), 4)
+    with pytest.raises(SpecError, match="expected a pool"):
+        prepared(Known(share=0.6), shadows=plan)
+
+
+def test_other_ways_of_asking_and_parts_do_not_go_together() -> None:
+    with pytest.raises(SpecError, match="no augment"):
+        prepared(Known(share=0.6), augment=("mirror",))
+
+
+def test_filling_in_needs_reference_records() -> None:
+    subject = inputs.Subject(TARGET, MEMBERS, NONMEMBERS, known=Known(share=0.6))
+    with pytest.raises(DataError, match="reference records"):
+        membership.prepare(subject)
+
+
+def write(folder: Path, known: str) -> Path:
+    names = [f"f{k}" for k in range(12)]
+    header = ",".join([*names, "label"])
+    for name, part in (("m", MEMBERS), ("n", NONMEMBERS), ("r", OWN)):
+        table = np.column_stack([part.x, part.y])
+        np.savetxt(folder / f"{name}.csv", table, delimiter=",", header=header, comments="")
+    (folder / "subject.py").write_text(
+        "import numpy as np\n"
+        "from sklearn.ensemble import RandomForestClassifier\n"
+        "m = np.loadtxt(__file__.replace('subject.py', 'm.csv'), delimiter=',', skiprows=1)\n"
+        "model = RandomForestClassifier(30, random_state=0).fit(m[:, :-1], m[:, -1].astype(int))\n"
+    )
+    path = folder / "audit.toml"
+    path.write_text(
+        '[target]\nmodel = "subject.py:model"\n'
+        '[data]\nmembers = "m.csv"\nnonmembers = "n.csv"\nreference = "r.csv"\n'
+        f"[known]\n{known}\n"
+        '[[attacks]]\nname = "threshold"\n'
+    )
+    return path
+
+
+def test_an_audit_says_what_somebody_tells_who_knows_these_columns(tmp_path: Path) -> None:
+    columns = ", ".join(f'"f{k}"' for k in range(10))
+    found = divulge.audit_file(write(tmp_path, f"columns = [{columns}]"))
+    verdict = found.summary.verdict
+    known = "only the columns f0, f1, f2, f3, f4, f5, f6, f7, f8 and f9 of each record"
+    assert verdict.level == "leak"
+    assert f"the one attack tried that knows {known} " in verdict.sentences[0]
+    assert verdict.supposition.startswith(f"The attacker is supposed to know {known}")
+
+
+def test_partly_known_candidates_meet_all_attacks() -> None:
+    table = {"target": {"model": "a.py:m"}, "data": {"members": "m.npz", "nonmembers": "n.npz"}}
+    whole, partly = (
+        [attack.name for attack in config.attacks(config.parse(table | extra, "here"))]
+        for extra in ({}, {"known": {"share": 0.5}})
+    )
+    assert partly == [*whole, "gradient-norm", "mrad"]
+
+
+def test_settings_of_what_is_known_are_checked(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="columns or a share"):
+        divulge.audit_file(write(tmp_path, "completions = 2"))
+    with pytest.raises(SpecError, match="did you mean 'columns'"):
+        config.read(write(tmp_path, 'colums = ["f0"]'))
+    with pytest.raises(DataError, match="did you mean 'f1'"):
+        divulge.audit_file(write(tmp_path, 'columns = ["f1x"]'))

@@ -1,0 +1,160 @@
+"""kill -9 at any moment: what was finished is kept, no answer is paid for twice, and the resumed
+run ends with the same findings, bit for bit."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from divulge.audits.challenges import membership
+
+SUBJECT = """
+import os
+import numpy as np
+from pathlib import Path
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(900, 6))
+y = rng.integers(0, 3, 900)
+members, nonmembers, reference = (x[:300], y[:300]), (x[300:600], y[300:600]), (x[600:], y[600:])
+
+def model(asked):
+    with open(Path(__file__).parent / "bill.txt", "a") as bill:
+        bill.write("".join(f"{row[0]!r}\\n" for row in asked))
+    noise = np.sin(asked[:, :3] * 1e3)
+    known = (asked[:, None, 0] == x[None, :300, 0]) @ np.eye(3)[y[:300]]
+    z = noise + 2 * known
+    return np.exp(z) / np.exp(z).sum(1, keepdims=True)
+"""
+
+SETTINGS = """
+[target]
+model = "subject.py:model"
+batch_size = 100
+[data]
+members = "subject.py:members"
+nonmembers = "subject.py:nonmembers"
+reference = "subject.py:reference"
+"""
+
+SIGNALS = ("loss", "scaled_logit", "confidence", "entropy", "modified_entropy", "margin")
+QUICK = "".join(
+    f"[[attacks]]\n{settings}\n"
+    for settings in (
+        *(f'name = "threshold"\nsignal = "{signal}"' for signal in SIGNALS),
+        *(f'name = "{name}"' for name in ("gap", "external", "two-sample")),
+        'name = "threshold"\nper_class = true',
+    )
+)
+"""Attacks that take no time, so that tests do not; one of them draws by chance."""
+
+
+def command(folder: Path, *more: str) -> list[str]:
+    return [sys.executable, "-m", "divulge", "audit", str(folder / "audit.toml"),
+            "--run", str(folder / "run"), *more]  # fmt: skip
+
+
+def lay_out(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "subject.py").write_text(SUBJECT)
+    (folder / "audit.toml").write_text(SETTINGS + QUICK)
+    return folder
+
+
+def findings(folder: Path) -> dict[str, bytes]:
+    kept = (folder / "run" / "findings").glob("*.[jn][sp][oz]*")
+    return {path.name: path.read_bytes() for path in kept}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    folder = lay_out(tmp_path_factory.mktemp("whole") / "audit")
+    subprocess.run(command(folder), check=True, capture_output=True)
+    return findings(folder)
+
+
+def killed(folder: Path, moment: str, count: int) -> None:
+    """Start an audit, and kill it when so many files of this pattern are there."""
+    process = subprocess.Popen(
+        command(folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 60
+    while len(list((folder / "run").glob(moment))) < count:
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@pytest.mark.parametrize(
+    ("moment", "count"),
+    [("answers.sqlite", 1), ("run.json", 1), ("findings/*.json", 5)],
+)
+def test_a_killed_audit_resumes_to_the_same_findings(
+    tmp_path: Path, uninterrupted: dict[str, bytes], moment: str, count: int
+) -> None:
+    folder = lay_out(tmp_path / "audit")
+    killed(folder, moment, count)
+    before = findings(folder)
+    assert len(before) < len(uninterrupted)
+    subprocess.run(command(folder, "--resume"), check=True, capture_output=True)
+    assert findings(folder) == uninterrupted
+    assert before.items() <= uninterrupted.items()
+    assert (folder / "run" / "report.html").stat().st_size > 10_000
+    if moment != "answers.sqlite":  # killed while asking, an answer may have come and not been kept
+        bill = (folder / "bill.txt").read_text().splitlines()
+        assert len(set(bill)) == 900
+        assert len(bill) == 900 + membership.ASKED_AGAIN
+
+
+SHADOWED = """
+from sklearn.tree import DecisionTreeClassifier
+
+def train(x, y, seed):
+    log = Path(__file__).parent / "trained.txt"
+    with open(log, "a") as trained:
+        trained.write(f"{seed}\\n")
+    if len(log.read_text().split()) == int(os.environ["KILL_AT"]):
+        os.kill(os.getpid(), 9)
+    return DecisionTreeClassifier(min_samples_leaf=2, random_state=seed).fit(x, y)
+"""
+
+SHADOWS = """
+[shadows]
+models = 6
+train = "subject.py:train"
+[[attacks]]
+name = "rmia"
+[[attacks]]
+name = "shadow-stack"
+"""
+
+
+def test_a_kill_while_training_loses_the_model_in_training_alone(tmp_path: Path) -> None:
+    kept = []
+    for killed_at in (0, 4):
+        folder = lay_out(tmp_path / str(killed_at))
+        (folder / "subject.py").write_text(SUBJECT + SHADOWED)
+        (folder / "audit.toml").write_text(SETTINGS + SHADOWS)
+        started = subprocess.run(
+            command(folder),
+            check=False,
+            capture_output=True,
+            env=os.environ | {"KILL_AT": str(killed_at)},
+        )
+        if killed_at:
+            assert started.returncode == -signal.SIGKILL
+            again = os.environ | {"KILL_AT": "0"}
+            subprocess.run(command(folder, "--resume"), check=True, capture_output=True, env=again)
+        trained = (folder / "trained.txt").read_text().split()
+        assert len(trained) == 6 + (killed_at > 0)
+        assert len(set(trained)) == 6
+        (rows,) = (folder / "run" / "shadows").glob("*.npy")
+        scores = {name: data for name, data in findings(folder).items() if name.endswith(".npz")}
+        kept.append((rows.read_bytes(), sorted(scores.values())))
+    assert kept[0] == kept[1]

@@ -1,0 +1,196 @@
+import dataclasses
+import errno
+import json
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import divulge
+from divulge.attacks import catalog
+from divulge.audits import attempt, run_folder
+from divulge.audits.run_folder import Candidates, Entry, Manifest, Run
+from divulge.core import Claim, Estimate, Finding, Guarantee, Status
+from divulge.errors import StoreError
+
+MANIFEST = Manifest(
+    name="test",
+    created="2026-01-01T00:00:00+00:00",
+    challenge="abc",
+    seed=0,
+    delta=0.0,
+    members=2,
+    nonmembers=2,
+    reference=0,
+    classes=2,
+    class_names=(),
+    attacks=("gap", "threshold(signal=loss)"),
+    findings=("gap-1", "threshold-1"),
+    settings={"deep": {"er": [1, 2.5, None, "<script>"]}},
+    environment={"python": "3"},
+    checks=(),
+    shadows="none",
+    divulge="0",
+)
+CANDIDATES = Candidates(
+    np.array([True, False, True, False]), np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
+)
+ENTRY = Entry(
+    Finding(
+        label="gap",
+        attack="gap",
+        paper="Yeom 2018",
+        settings={"a": 1},
+        status=Status.DONE,
+        metrics={"auc": Estimate(0.1 + 0.2, 0.0, None)},
+        unmeasured={"tpr@0.01": "too few"},
+        queries=4,
+        seconds=1.25,
+    ),
+    None,
+    np.array([0.1, -0.0, 1e-300, 3.0]),
+)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    run = Run.create(tmp_path / "run")
+    run.begin(MANIFEST, CANDIDATES)
+    run.put("gap-1", ENTRY)
+    return run
+
+
+def test_what_goes_in_comes_out(run: Run) -> None:
+    contents = Run.open(run.path).contents()
+    assert contents.manifest == MANIFEST
+    assert contents.missing == ("threshold(signal=loss)",)
+    (entry,) = contents.entries
+    assert entry.finding == ENTRY.finding
+    assert entry.score is not None
+    assert ENTRY.score is not None
+    assert entry.score.tobytes() == ENTRY.score.tobytes()
+    np.testing.assert_array_equal(contents.candidates.member, CANDIDATES.member)
+
+
+def test_files_are_for_the_owner_alone_and_nothing_temporary_stays(run: Run) -> None:
+    for path in [run.path, *run.path.rglob("*")]:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        assert mode == (0o700 if path.is_dir() else 0o600), path
+        assert not path.name.startswith(".writing")
+
+
+def test_time_does_not_make_findings_differ(run: Run, tmp_path: Path) -> None:
+    other = Run.create(tmp_path / "other")
+    slower = dataclasses.replace(ENTRY.finding, seconds=99.0)
+    other.put("gap-1", dataclasses.replace(ENTRY, finding=slower))
+    for suffix in (".json", ".npz"):
+        mine = (run.path / "findings" / f"gap-1{suffix}").read_bytes()
+        assert mine == (other.path / "findings" / f"gap-1{suffix}").read_bytes()
+
+
+def test_a_used_folder_is_not_touched(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="--resume"):
+        Run.create(run.path)
+    with pytest.raises(StoreError, match="expected a run folder"):
+        Run.open(tmp_path)
+
+
+def test_another_challenge_cannot_continue_a_run(run: Run) -> None:
+    other = dataclasses.replace(MANIFEST, challenge="xyz")
+    with pytest.raises(StoreError, match="start a new run"):
+        run.begin(other, CANDIDATES)
+
+
+def test_a_claim_goes_in_and_out_and_older_folders_have_none(run: Run) -> None:
+    file = run.path / "run.json"
+    claimed = dataclasses.replace(MANIFEST, claim=Claim(Guarantee(8.0, 1e-5, "DP-SGD"), True))
+    run.begin(claimed, CANDIDATES)
+    assert run.manifest() == claimed
+    table = json.loads(file.read_text())
+    del table["claim"]  # as folders were before there were claims
+    file.write_text(json.dumps(table))
+    assert run.manifest() == MANIFEST
+
+
+@pytest.mark.parametrize("epsilon", [-1.0, 0.0, None, "x"])
+def test_a_claim_that_makes_no_sense_is_damage(run: Run, epsilon: object) -> None:
+    file = run.path / "run.json"
+    claim = {"guarantee": {"epsilon": epsilon, "delta": 0.1, "mechanism": ""}, "derived": False}
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"claim": claim}))
+    with pytest.raises(StoreError, match="as divulge wrote it"):
+        divulge.load(run.path)
+
+
+def test_a_newer_schema_is_refused(run: Run) -> None:
+    file = run.path / "run.json"
+    table = json.loads(file.read_text()) | {"schema": run_folder.SCHEMA + 1, "new": True}
+    file.write_text(json.dumps(table))
+    with pytest.raises(StoreError, match="newer divulge"):
+        divulge.load(run.path)
+
+
+@pytest.mark.parametrize(
+    "name", ["run.json", "candidates.npz", "findings/gap-1.json", "findings/gap-1.npz"]
+)
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"PK\x03\x04", b"\x80\x04N.", b"null"])
+def test_a_damaged_file_is_named(run: Run, name: str, content: bytes) -> None:
+    (run.path / name).write_bytes(content)
+    with pytest.raises(StoreError, match=Path(name).name):
+        divulge.load(run.path)
+
+
+def test_arrays_that_do_not_fit_are_refused(run: Run) -> None:
+    run.put("gap-1", dataclasses.replace(ENTRY, score=np.zeros(3)))
+    with pytest.raises(StoreError, match="expected 4 scores"):
+        divulge.load(run.path)
+
+
+def test_a_full_disk_is_said_and_nothing_is_half_written(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StoreError, match="disk is full"):
+        run.put("gap-1", dataclasses.replace(ENTRY, score=np.ones(4)))
+    after = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
+    assert before == after
+
+
+def test_an_unwritable_place_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="check the path"):
+        Run.create(tmp_path / "file" / "run")
+
+
+def test_a_folder_that_may_not_be_read_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: Path) -> bytes:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    with pytest.raises(StoreError, match=r"Permission denied: check the path"):
+        divulge.load(run.path)
+
+
+def test_settings_of_every_attack_survive(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run")
+    for number, attack in enumerate(catalog.default()):
+        settings = attempt.settings(attack)
+        finding = dataclasses.replace(ENTRY.finding, settings=settings)
+        run.put(f"a-{number}", Entry(finding))
+        stored = run.get(f"a-{number}")
+        assert stored is not None
+        assert stored.finding.settings == settings
+
+
+def test_a_run_from_before_the_program_had_its_name_is_read(run: Run) -> None:
+    path = run.path / "run.json"
+    content = json.loads(path.read_text())
+    content["another-name"] = content.pop("divulge")
+    path.write_text(json.dumps(content))
+    assert Run.open(run.path).manifest() == dataclasses.replace(MANIFEST, divulge="0.1.0")

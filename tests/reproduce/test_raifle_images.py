@@ -1,0 +1,82 @@
+"""Upvotes of images, measured on a small synthetic case, and on the photographs where they are."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from divulge.federation.manipulation.pixels import PixelNoise
+from divulge.reproduce import vision
+from divulge.reproduce.papers.raifle import images as experiment
+from divulge.reproduce.papers.raifle.images import Manipulation, Scale
+from divulge.targets.features import Extractor
+
+DATA = os.environ.get("DIVULGE_DATA")
+needs_data = pytest.mark.skipif(not DATA, reason="needs DIVULGE_DATA, a folder with data sets")
+
+
+REPEATS = [scale.repeats for scale in experiment.SCALES.values()]
+
+
+def extractor(folder: Path, kept: int | None = None) -> Extractor:
+    torch.manual_seed(0)
+    body = (nn.Conv2d(3, 6, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    return Extractor(nn.Sequential(*body, nn.Linear(6, 2)), kept=kept)
+
+
+def images(count: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (count, 3, 8, 8)).astype(np.uint8)
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    for cached in (experiment.features, experiment.pictures, experiment.extractor_of):
+        cached.cache_clear()
+    monkeypatch.setattr(vision, "cifar_network", extractor)
+    monkeypatch.setattr(vision, "cifar_images", images)
+    monkeypatch.setitem(experiment.SCALES, "small", Scale(features=4, side=56, repeats=3))
+    quick = PixelNoise(steps=3, optimiser="momentum")
+    monkeypatch.setitem(experiment._HOW, "small", quick)
+
+
+def test_cells_have_enough_repeats_for_their_standard_deviations() -> None:
+    assert min(REPEATS) >= 50
+
+
+def test_each_cell_has_its_repeats_and_all_manipulations_the_same_users(tmp_path: Path) -> None:
+    asked: list[tuple[Manipulation, float | None]]
+    asked = [("none", None), ("fgsm", None), ("raifle", 500.0)]
+    found = {
+        how: experiment.reconstructed(
+            0, "small", tmp_path, model="cifar-network", manipulation=how, epsilon=epsilon
+        )
+        for how, epsilon in asked
+    }
+    for values in found.values():
+        assert set(values) == set(experiment.IMAGE_COLUMNS)
+        assert all(len(each) == 3 for each in values.values())
+        assert all(0 <= auc <= 1 for each in values.values() for auc in each)
+    assert np.mean(found["none"]["linear 1x"]) > np.mean(found["raifle"]["linear 1x"])  # noise
+
+
+def test_an_image_counts_once_however_many_versions_it_has(tmp_path: Path) -> None:
+    for how in ("fgsm", "raifle"):
+        found = experiment.looked_at(0, "small", tmp_path, model="cifar-network", manipulation=how)
+        assert len(found["SSIM"]) == len(found["PSNR"]) == 16
+        assert max(found["SSIM"]) < 1
+
+
+@needs_data
+def test_photographs_are_told_apart_by_a_pretrained_network() -> None:
+    seen = vision.efficientnet_lite()
+    photographs = vision.photographs(4)
+    with torch.no_grad():
+        answers = seen(torch.from_numpy(photographs).float() / 255).answers
+    with np.load(Path(str(DATA)) / "vision-extractor/images224.npz", allow_pickle=False) as arrays:
+        truth = arrays["imagenet_class"][:4]
+    assert (answers.argmax(1).numpy() == truth).sum() >= 3
+    assert seen.features(photographs).shape == (4, 1280)
+    assert vision.photographs(2, 56).shape == (2, 3, 56, 56)

@@ -1,0 +1,32 @@
+"""Each published table is a file of settings and published values."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from divulge.errors import SpecError
+from divulge.reproduce import table as tables
+from divulge.reproduce.table import find
+
+
+def test_an_unknown_table_is_named_with_the_nearest() -> None:
+    with pytest.raises(SpecError, match="decaf-table3"):
+        find("decaf-tabel3")
+
+
+@pytest.mark.parametrize("name", sorted(tables.TABLES))
+def test_each_table_is_settings_and_published_values(name: str) -> None:
+    table = find(name)
+    assert len({row.name for row in table.rows}) == len(table.rows)
+    assert any(row.paper for row in table.rows)
+    assert {name for pair in table.pairs for name in pair} <= {row.name for row in table.rows}
+    assert set(table.kinds) <= set(table.columns)
+    for row in table.rows:
+        assert json.loads(json.dumps(row.settings))
+        assert set(row.paper) <= set(table.columns)
+        assert set(row.by_definition) <= set(table.columns)
+    file = Path(str(tables.__file__)).with_name(f"{name.replace('-', '_')}.py")
+    assert len(file.read_text(encoding="utf-8").splitlines()) < 80, "settings and values alone"
+    assert table.source.split(",")[0].rsplit(" ", 1)[-1].isdigit()
+    assert set(table.seeds) == set(table.minutes) == set(table.differs)

@@ -1,0 +1,159 @@
+"""Workers of a local Ray cluster, one of which is killed in the middle."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from divulge.errors import MissingExtra, SpecError
+from divulge.training.shadows import workers
+
+SUBJECT = """
+import os, signal, time
+from pathlib import Path
+import numpy as np
+from sklearn.tree import DecisionTreeClassifier
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(300, 6))
+y = np.where(rng.random(300) < 0.3, rng.integers(0, 3, 300), np.argmax(x[:, :3], axis=1))
+members, nonmembers = (x[:150], y[:150]), (x[150:], y[150:])
+
+def model():
+    return DecisionTreeClassifier(min_samples_leaf=2, random_state=0).fit(*members)
+
+def train(x, y, seed):
+    with open(Path(__file__).parent / "log.txt", "a") as log:
+        log.write(f"{seed} {os.getpid()}\\n")
+    time.sleep(float(os.environ.get("SLOW", 0)))
+    calls = len((Path(__file__).parent / "log.txt").read_text().splitlines())
+    if calls == 3 and "KILL" in os.environ or "KILL_ALL" in os.environ:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return DecisionTreeClassifier(min_samples_leaf=2, random_state=seed).fit(x, y)
+"""
+
+SETTINGS = """
+[target]
+model = "subject.py:model"
+[data]
+members = "subject.py:members"
+nonmembers = "subject.py:nonmembers"
+[shadows]
+models = {models}
+train = "subject.py:train"
+[[attacks]]
+name = "calibrated"
+"""
+
+
+def audit(
+    folder: Path, *more: str, models: int = 6, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    folder.mkdir()
+    (folder / "subject.py").write_text(SUBJECT)
+    (folder / "audit.toml").write_text(SETTINGS.format(models=models))
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-m", "divulge", "audit", str(folder / "audit.toml"),
+         "--run", str(folder / "run"), *more],
+        check=False, capture_output=True, text=True, timeout=300,
+        env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
+    )  # fmt: skip
+
+
+def kept(folder: Path) -> list[bytes]:
+    (rows,) = (folder / "run" / "shadows").glob("*.npy")
+    (scores,) = (folder / "run" / "findings").glob("*.npz")
+    return [rows.read_bytes(), scores.read_bytes()]
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+    """What the same audit comes to without workers elsewhere."""
+    folder = tmp_path_factory.mktemp("whole") / "here"
+    done = audit(folder)
+    assert done.returncode == 0, done.stderr
+    return kept(folder)
+
+
+@pytest.mark.slow
+def test_a_killed_worker_costs_its_wave_and_no_bit(tmp_path: Path, here: list[bytes]) -> None:
+    pytest.importorskip("ray")
+    there = audit(tmp_path / "there", "--workers", "ray", KILL="1")
+    assert there.returncode == 0, there.stderr
+    assert kept(tmp_path / "there") == here
+    log = [line.split() for line in (tmp_path / "there" / "log.txt").read_text().splitlines()]
+    assert len({seed for seed, _ in log}) == 6
+    assert len(log) == 7  # the one that was killed was trained again
+    assert len({process for _, process in log}) >= 2
+
+
+@pytest.mark.slow
+def test_workers_that_always_die_are_an_error_in_our_words(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    done = audit(tmp_path / "audit", "--workers", "ray", models=1, KILL_ALL="1")
+    assert done.returncode == 2
+    assert "expected workers to train models, one after another died 4 times" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # files that Ray's own cluster leaves open
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_lost_machine_costs_its_waves_and_no_bit(tmp_path: Path, here: list[bytes]) -> None:
+    """A cluster that was there before, of two nodes; one is lost while its worker trains."""
+    utils = pytest.importorskip("ray.cluster_utils")
+    noticed = {"health_check_period_ms": 500, "health_check_failure_threshold": 3}
+    os.environ["SLOW"] = "1"  # nodes start workers with the environment that they were born with
+    cluster = utils.Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": 1, "_system_config": noticed, "include_dashboard": False},
+    )
+    try:
+        node = cluster.add_node(num_cpus=1)
+        log = tmp_path / "there" / "log.txt"
+        losing = threading.Thread(target=_lose, args=(cluster, node, log))
+        losing.start()
+        there = audit(tmp_path / "there", "--workers", f"ray:{cluster.address}")
+        losing.join()
+    finally:
+        del os.environ["SLOW"]
+        cluster.shutdown()
+    del cluster, node, losing
+    gc.collect()  # here, and not in another test, Ray's open files may be found
+    assert there.returncode == 0, there.stderr
+    assert kept(tmp_path / "there") == here
+    lines = log.read_text().splitlines()
+    assert len({line.split()[0] for line in lines}) == 6
+    assert len(lines) == 7  # the one in training on the lost machine was trained again
+
+
+def _lose(cluster: Any, node: Any, log: Path) -> None:
+    """The node, once both train: the head's worker outlives it."""
+    while not log.exists() or len({line.split()[1] for line in log.read_text().splitlines()}) < 2:
+        time.sleep(0.05)
+    cluster.remove_node(node, allow_graceful=False)
+
+
+def test_a_cluster_that_is_not_there_is_named() -> None:
+    pytest.importorskip("ray")
+    with pytest.raises(SpecError, match=r"expected a Ray cluster at 127\.0\.0\.1:1, got"):
+        workers.named("ray:127.0.0.1:1").processors()
+
+
+@pytest.mark.parametrize("name", ["", "local:2", "rays", "ray:", "dask"])
+def test_workers_that_do_not_exist(name: str) -> None:
+    with pytest.raises(SpecError, match="expected workers to be local, ray"):
+        workers.named(name)
+
+
+def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtra, match=r"pip install '\.\[ray\]'"):
+        workers.named("ray")
+    assert isinstance(workers.named("local"), workers.Local)

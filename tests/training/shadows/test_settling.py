@@ -1,0 +1,83 @@
+"""What a trainer chooses once, resumed work keeps: else two ways would meet in one file."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from torch import nn
+
+from divulge.core import Records, Target
+from divulge.training.fleet import Fleet
+from divulge.training.recipe import Recipe
+from divulge.training.shadows.plan import ShadowPlan
+from divulge.training.shadows.train import prepare, queries, train
+from divulge.training.shadows.workers import settled
+from divulge.training.trainers import FunctionTrainer
+
+from .test_train import model, view
+
+TRIALS: list[int] = []
+
+
+@dataclass(frozen=True)
+class Choosy:
+    """Each trial chooses something else, and every choice trains other models."""
+
+    way: str = field(default="auto", metadata={"identity": False})
+    together: int = 1
+
+    def settled(self, pool: Records, subsets: np.ndarray) -> "Choosy":
+        if self.way != "auto":
+            return self
+        assert subsets.shape[1] == len(pool)
+        TRIALS.append(len(subsets))
+        return replace(self, way=f"way {len(TRIALS)}")
+
+    def many(self, pool: Records, subsets: np.ndarray, seeds: Sequence[int]) -> Iterator[Target]:
+        shift = int(self.settled(pool, subsets).way.removeprefix("way "))
+        return FunctionTrainer(model).many(pool, subsets, [seed + shift for seed in seeds])
+
+
+def test_models_added_later_are_trained_in_the_way_of_the_first(tmp_path: Path) -> None:
+    TRIALS.clear()
+    few, many = (ShadowPlan(Choosy(), models, fingerprint="choosy") for models in (2, 5))
+    train(view(20), few, run=tmp_path)
+    grown = train(view(20), many, run=tmp_path)
+    assert len(TRIALS) == 1
+    fixed = train(view(20), replace(many, trainer=Choosy("way 1")))
+    np.testing.assert_array_equal(grown.phi, fixed.phi)
+
+
+def test_nothing_is_tried_when_all_models_are_there(tmp_path: Path) -> None:
+    TRIALS.clear()
+    plan = ShadowPlan(Choosy(), 3, fingerprint="choosy")
+    first, again = (train(view(20), plan, run=tmp_path) for _ in range(2))
+    assert len(TRIALS) == 1
+    np.testing.assert_array_equal(first.phi, again.phi)
+
+
+def test_models_that_are_one_computation_are_trained_together_again(tmp_path: Path) -> None:
+    TRIALS.clear()
+    asked = view(20)
+    few, many = (ShadowPlan(Choosy(together=3), models, fingerprint="choosy") for models in (4, 5))
+    train(asked, few, run=tmp_path)
+    work = prepare(many, queries(asked, many), 0)
+    assert settled(work, [4], tmp_path / "way.json")[1] == [3, 4]
+    assert settled(work, [1], tmp_path / "way.json")[1] == [0, 1, 2]
+    assert settled(work, [], tmp_path / "way.json")[1] == []
+
+
+def test_a_fleet_that_is_stacked_resumes_bit_for_bit(tmp_path: Path) -> None:
+    """Models alone in a stack round otherwise than beside others."""
+    asked = view(40)
+    fleet = Fleet(Recipe(network, epochs=2, batch_size=8), way="stacked", at_once=2)
+    plans = [ShadowPlan(fleet, models, fingerprint="fleet") for models in (3, 5)]
+    train(asked, plans[0], run=tmp_path / "grown")
+    grown = train(asked, plans[1], run=tmp_path / "grown")
+    whole = train(asked, plans[1], run=tmp_path / "whole")
+    np.testing.assert_array_equal(grown.phi, whole.phi)
+
+
+def network() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 2))
