@@ -77,7 +77,7 @@ def _classes(paths: Iterable[str]) -> list[str]:
 
 
 def _modules(room: str) -> list[str]:
-    """The modules of a package that others may use: those that begin with no underscore."""
+    """The modules of a package and of the packages in it."""
     package = importlib.import_module(f"divulge.{room}")
-    found = pkgutil.iter_modules(package.__path__, f"divulge.{room}.")
-    return sorted(module.name + _elsewhere() for module in found if "._" not in module.name)
+    found = pkgutil.walk_packages(package.__path__, f"divulge.{room}.")
+    return sorted(module.name + _elsewhere() for module in found if not module.ispkg)
