@@ -7,7 +7,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pydantic
@@ -15,10 +15,6 @@ import pydantic
 from divulge.errors import SpecError, StoreError
 
 T = TypeVar("T")
-
-BEFORE_NAMING = "0.1.0"
-"""The version that wrote every file without the key ``divulge``: the program had another name then
-(docs/adr/0009), and this was its only version."""
 
 
 @contextlib.contextmanager
@@ -133,3 +129,12 @@ def from_json(raw: bytes, kind: type[T], path: Path) -> T:
         return pydantic.TypeAdapter(kind).validate_json(raw)
     except (pydantic.ValidationError, SpecError) as error:
         raise damaged(path, error) from error
+
+
+def from_python(value: Any, kind: type[T], path: Path) -> T:
+    """What JSON held as a value of one kind, checked as strictly as `from_json` does.
+
+    Raises:
+        StoreError: it is something else; names the path it came from.
+    """
+    return from_json(pydantic.TypeAdapter(Any).dump_json(value), kind, path)

@@ -1,17 +1,17 @@
-"""What Python users call, and what each command calls."""
+"""Audits of one model that Python users begin."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from divulge._util.folders import numbered, place
 from divulge._util.progress import Track, untracked
 from divulge.attacks import catalog
-from divulge.audits import config, demo, inputs
-from divulge.audits.result import Audit
+from divulge.audits import config, inputs, runner
+from divulge.audits.challenges import membership
+from divulge.audits.result import MembershipAudit
 from divulge.audits.run_folder import Run, run_folder
-from divulge.audits.runner import check_distinct, perform
+from divulge.audits.runner import Heading, check_delta, check_distinct
 from divulge.core import AnswerDefence, Drawn, Guarantee, MembershipAttack
 from divulge.data import augmentation as augmenting
 from divulge.data import records
@@ -22,6 +22,7 @@ from divulge.targets import wrap
 from divulge.targets.outputs import Output
 from divulge.training.shadows import workers as working
 from divulge.training.shadows.plan import ShadowPlan
+from divulge.training.shadows.workers import Workers
 from divulge.training.trainers import as_trainer, trainer_name
 
 
@@ -53,7 +54,7 @@ def audit(
     name: str = "audit",
     run: str | Path | None = None,
     resume: bool = False,
-) -> Audit:
+) -> MembershipAudit:
     """Audit a trained classifier for membership leakage.
 
     Args:
@@ -151,14 +152,12 @@ def audit(
         settings["answers"] = repr(answers)
     if known is not None:
         settings["known"] = asdict(known)
-    return perform(
+    return audit_subject(
         subject,
-        attacks=tuple(usual if attacks is None else attacks),
-        settings=settings,
-        seed=seed,
-        delta=delta,
-        name=name,
-        run=None if run is None else run_folder(Path(run), resume=resume),
+        tuple(usual if attacks is None else attacks),
+        Heading(name, seed, settings),
+        delta,
+        None if run is None else run_folder(Path(run), resume=resume),
         workers=who,
     )
 
@@ -180,7 +179,7 @@ def audit_predictions(
     name: str = "audit",
     run: str | Path | None = None,
     resume: bool = False,
-) -> Audit:
+) -> MembershipAudit:
     """Audit a table of a model's answers; neither the model nor the records are needed.
 
     Attacks that read features do not apply, nor do the checks that compare them.
@@ -215,77 +214,35 @@ def audit_predictions(
         output=output,
         class_names=tuple(class_names),
     )
-    return perform(
+    shown = settings.model_dump(mode="json") | {"file": Path(path).name}
+    return audit_subject(
         replace(inputs.predictions(settings, Path()), guarantee=guarantee),
-        attacks=tuple(catalog.default() if attacks is None else attacks),
-        settings={"predictions": settings.model_dump(mode="json") | {"file": Path(path).name}},
-        seed=seed,
-        delta=delta,
-        name=name,
-        run=None if run is None else run_folder(Path(run), resume=resume),
+        tuple(catalog.default() if attacks is None else attacks),
+        Heading(name, seed, {"predictions": shown}),
+        delta,
+        None if run is None else run_folder(Path(run), resume=resume),
     )
 
 
-def audit_file(
-    path: str | Path,
-    run: str | Path | None = None,
-    *,
-    resume: bool = False,
+def audit_subject(
+    subject: inputs.Subject,
+    attacks: tuple[MembershipAttack, ...],
+    heading: Heading,
+    delta: float | None,
+    folder: Run | None,
     track: Track[Any] = untracked,
-    workers: str = "local",
-) -> Audit:
-    """Audit what an ``audit.toml`` describes.
-
-    Args:
-        path: the settings; relative paths in them start at its folder.
-        run: the run folder; by default the next free ``runs/NAME-001`` beside the settings, or
-            the latest one with ``resume``.
-        resume: continue the run folder.
-        track: shows progress.
-        workers: see `audit`.
-
-    Raises:
-        DivulgeError: see `audit`.
-    """
-    who = working.named(workers)
-    path = Path(path)
-    settings = config.read(path)
-    attacks = config.attacks(settings)
+    workers: Workers | None = None,
+) -> MembershipAudit:
+    """An audit of one model, with its report where there is a run folder."""
     check_distinct(attacks)
-    subject = inputs.load(settings, path.parent)
-    return perform(
-        subject,
-        attacks=attacks,
-        settings=settings.model_dump(mode="json", exclude_defaults=True),
-        seed=settings.seed,
-        delta=settings.metrics.delta,
-        name=settings.name,
-        run=run_folder(place(run, path, settings.name, resume=resume), resume=resume),
-        track=track,
-        workers=who,
-    )
-
-
-def run_demo(run: str | Path | None = None, track: Track[Any] = untracked) -> Audit:
-    """Train a small over-fitted network on scikit-learn's digits, and audit it.
-
-    Args:
-        run: the run folder; by default the next free ``runs/demo-001``.
-        track: shows progress.
-    """
-    folder = numbered(Path("runs") / "demo") if run is None else Path(run)
-    created = Run.create(folder)
-    subject = next(iter(track([demo.subject], "Training a network on digits")))()
-    return perform(
-        subject,
-        attacks=catalog.default(),
-        settings={"demo": demo.DESCRIPTION},
-        seed=0,
-        delta=0.0,
-        name="digits demonstration",
-        run=created,
-        track=track,
-    )
+    check_delta(delta)
+    answers = None if folder is None else folder.path / "answers.sqlite"
+    challenge = membership.pose(subject, heading.seed, delta, answers, track)
+    found = runner.run(challenge, attacks, heading, folder, track, workers)
+    assert isinstance(found, MembershipAudit)
+    if folder is not None:
+        found.report()
+    return found
 
 
 def _columns(records: Any) -> tuple[str, ...]:

@@ -215,6 +215,12 @@ class AuditSpec(Section):
         """Which section asks about a federation; None where a model is audited."""
         return next((name for name in FEDERATED if getattr(self, name) is not None), None)
 
+    @property
+    def about(self) -> str:
+        """The secret that is asked about."""
+        asked = self.federated or "membership"
+        return "composition" if asked == "updates" else asked
+
 
 # ``audit.toml``: what to audit, read into frozen settings.
 # Reading is pure: no data is loaded and no code of the user's is run here.

@@ -1,11 +1,20 @@
 """The demonstration: a small over-fitted network on real data that comes with scikit-learn."""
 
 import warnings
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from divulge._util.folders import numbered
+from divulge._util.progress import Track, untracked
 from divulge._util.random import stream
+from divulge.attacks import catalog
+from divulge.audits.api import audit_subject
 from divulge.audits.inputs import Subject
+from divulge.audits.result import MembershipAudit
+from divulge.audits.run_folder import Run
+from divulge.audits.runner import Heading
 from divulge.data import bundled
 from divulge.targets.sklearn import SklearnTarget
 
@@ -39,3 +48,16 @@ def subject() -> Subject:
         class_names=tuple("0123456789"),
         fingerprint="demo",
     )
+
+
+def demo(run: str | Path | None = None, track: Track[Any] = untracked) -> MembershipAudit:
+    """Train a small over-fitted network on scikit-learn's digits, and audit it.
+
+    Args:
+        run: the run folder; by default the next free ``runs/demo-001``.
+        track: shows progress.
+    """
+    folder = Run.create(numbered(Path("runs") / "demo") if run is None else Path(run))
+    loaded = next(iter(track([subject], "Training a network on digits")))()
+    heading = Heading("digits demonstration", 0, {"demo": DESCRIPTION})
+    return audit_subject(loaded, catalog.default(), heading, 0.0, folder, track)

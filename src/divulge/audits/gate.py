@@ -7,7 +7,7 @@ never passes. Figures are compared by limits that hold for all attacks at once.
 
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, get_args, runtime_checkable
 
@@ -24,12 +24,12 @@ _LEVELS: Mapping[str, tuple[Level, ...]] = {
 }
 
 METRICS: Mapping[str, Collection[str]] = {
-    "": measure.METRICS,
-    "updates": [name for name in composition.METRICS if name.startswith("null")],
+    "membership": measure.METRICS,
+    "composition": [name for name in composition.METRICS if name.startswith("null")],
     "interactions": interactions.METRICS,
     "assignment": [name for name in assignment.METRICS if name != "specificity"],
 }
-"""By the section that asks about a federation, "" for models: metrics that rise with a leak."""
+"""By secret: metrics that rise with a leak."""
 
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]+(e-?[0-9]+)?", re.ASCII)
 _PERCENT = re.compile(r"(.*@)([0-9.]+)%(.*)", re.ASCII)
@@ -50,8 +50,8 @@ class Gate:
     judge: str = "low"
     """``low`` compares the lower limit, so that the job fails when the leak is proven; ``value``
     compares the value, which also fails by chance."""
-    section: str = ""
-    """Which asks about a federation; "" where models are audited."""
+    about: str = "membership"
+    """The secret that the audit is about."""
 
     def __post_init__(self) -> None:
         for word in self.fail_on:
@@ -61,12 +61,62 @@ class Gate:
         if self.judge not in get_args(Judge):
             raise SpecError(f"expected judge 'low' or 'value', got {self.judge!r}")
         for name, ceiling in self.ceilings.items():
-            _check(name, ceiling, METRICS[self.section])
+            _check(name, ceiling, METRICS[self.about])
 
     @property
     def ceilings(self) -> Mapping[str, float]:
         """By metric."""
         return self.fail_above or {}
+
+
+class Gated:
+    """Audits that can be held against a gate."""
+
+    __slots__ = ()
+    about = "membership"
+
+    @property
+    def verdict(self) -> "Judged":
+        """Whether there is a leak."""
+        raise NotImplementedError
+
+    @property
+    def limits(self) -> Mapping[str, Limits]:
+        """By metric, intervals that hold for all attacks at once: what a gate compares."""
+        raise NotImplementedError
+
+    @property
+    def claims(self) -> tuple[ClaimRow | None, ...]:
+        """What became of claimed guarantees, one entry for each audited model."""
+        raise SpecError(
+            "expected no claim in the gate of this audit, got one: a claim is about one model"
+        )
+
+    def gate(
+        self,
+        *,
+        fail_on: Iterable[str] = (),
+        fail_above: Mapping[str, float] | None = None,
+        judge: str = "low",
+        claim: bool = False,
+    ) -> "Ruling":
+        """Hold the audit against a gate, as ``divulge audit --fail-on`` does.
+
+        Args:
+            fail_on: verdicts that fail: leak, confounded, control-failed, undecided.
+            fail_above: by metric, the highest admissible value.
+            judge: compare the ``low`` limit with it, or the ``value``.
+            claim: also require that the claimed epsilon is consistent with the measurement.
+
+        Raises:
+            SpecError: a word or a metric is unknown, a ceiling is out of the metric's range, or
+                a claim is asked about where not one model was audited.
+        """
+        asked = Gate(tuple(fail_on), fail_above, judge, self.about)
+        ruling = rule(asked, self.verdict, self.limits)
+        for one in self.claims if claim else ():
+            ruling += unproven(one)
+        return ruling
 
 
 @dataclass(frozen=True, slots=True)

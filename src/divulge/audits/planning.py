@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from divulge.audits import config, inputs, result
+from divulge.audits import config, inputs
 from divulge.audits.config import AuditSpec
 from divulge.audits.leave_one_out import design
+from divulge.audits.result import MembershipAudit, load_audit
 from divulge.data import records as data_records
 from divulge.errors import SpecError
 from divulge.metrics import power as powers
@@ -138,13 +139,18 @@ def plan_file(path: str | Path, *, power: float = powers.POWER) -> Plan:
     """
     path = Path(path)
     if path.is_dir():
-        found = result.load(path)
-        manifest, tested = found.contents.manifest, found.verdict.tested
+        found = load_audit(path)
+        if not isinstance(found, MembershipAudit):
+            raise SpecError(
+                f"expected an audit of a model in {path}, got one of {found.about}: a federation's "
+                "page says itself what it could have seen"
+            )
+        facts = found.contents.model()[0]
         return plan(
-            members=manifest.members,
-            nonmembers=manifest.nonmembers,
+            members=facts.members,
+            nonmembers=facts.nonmembers,
             power=power,
-            attacks=max(1, tested),
+            attacks=max(1, found.verdict.tested),
         )
     settings = config.read(path)
     if settings.federated:

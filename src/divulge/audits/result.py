@@ -1,23 +1,37 @@
-"""What an audit found, as Python users hold it."""
+"""What an audit of one secret found, as Python users hold it."""
 
 import html
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from divulge.audits import gate as rulings
-from divulge.audits.run_folder import Contents, Entry, Run
-from divulge.core import Check, Finding, Membership, Scores
-from divulge.errors import MissingExtra, SpecError
-from divulge.metrics.measure import measure
+from divulge.audits.challenges import images
+from divulge.audits.gate import Gated
+from divulge.audits.run_folder import Run
+from divulge.audits.secrets import Secret, secret
+from divulge.core import (
+    AssignmentFacts,
+    BlindRun,
+    Check,
+    CompositionFacts,
+    Contents,
+    Finding,
+    InteractionFacts,
+    MembershipFacts,
+    Status,
+)
+from divulge.errors import DataError, MissingExtra, SpecError, StoreError
+from divulge.metrics.intervals import CONFIDENCE
 from divulge.report import exposed as exposing
-from divulge.report import files as report_files
 from divulge.report import summary as summaries
-from divulge.report.schema import Conclusion, Limits
+from divulge.report.evidence import limits_of
+from divulge.report.federation.story import Sheet, Story, Told
+from divulge.report.federation.verdicts.judge import Judgement, floor
+from divulge.report.schema import ClaimRow, Conclusion, Limits
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,12 +40,19 @@ PAGE = "report.html"
 
 
 @dataclass(frozen=True)
-class Audit:
-    """What an audit found. Shows itself in a notebook."""
+class Audit(Gated):
+    """What an audit found, whatever the secret."""
 
     contents: Contents
     path: Path | None = None
     """The run folder, if it has one."""
+    page: ClassVar[str] = PAGE
+    """The report's file in the run folder."""
+
+    @property
+    def about(self) -> str:  # type: ignore[override]
+        """What was asked: membership, assignment, composition or interactions."""
+        return self.contents.facts.kind
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -39,14 +60,159 @@ class Audit:
         return tuple(entry.finding for entry in self.contents.entries)
 
     @property
+    def guesses(self) -> tuple[Any, ...]:
+        """By attack, what it guessed; None where it is not done.
+
+        Raises:
+            StoreError: a stored guess is not what such an audit has.
+        """
+        held, found = self._held, []
+        for entry in self.contents.entries:
+            done = entry.finding.status is Status.DONE
+            try:
+                found.append(held.decode(entry.arrays) if done else None)
+            except (KeyError, ValueError, TypeError, DataError) as error:
+                raise StoreError(
+                    f"expected the guess of {entry.finding.label} as it was written, got something "
+                    f"else ({error}): the run is damaged; run the audit again"
+                ) from error
+        return tuple(found)
+
+    @property
+    def verdict(self) -> Conclusion | Judgement:
+        """Whether there is a leak, with the evidence."""
+        raise NotImplementedError
+
+    @property
+    def limits(self) -> Mapping[str, Limits]:
+        """By metric, intervals that hold for all attacks at once: what a gate compares."""
+        raise NotImplementedError
+
+    @property
+    def _held(self) -> Secret:
+        return secret(self.contents.facts, self.contents.candidates)
+
+    def files(self, *, show_records: bool = False) -> dict[str, bytes]:
+        """Every file of the report, by path.
+
+        Args:
+            show_records: the page also shows images that clients were shown, if the audit was
+                carried out with the same word.
+
+        Raises:
+            SpecError: the run folder has no images to show.
+        """
+        raise NotImplementedError
+
+    def report(self, path: str | Path | None = None, *, show_records: bool = False) -> Path:
+        """Write the page, one self-contained HTML file, and return its path.
+
+        Args:
+            path: default: the whole report in the run folder, if there is one, again; else
+                ``report.html``.
+            show_records: the page also shows images that clients were shown, if the audit was
+                carried out with the same word.
+
+        Raises:
+            SpecError: there are no images to show.
+            StoreError: it cannot be written.
+        """
+        files = self.files(show_records=show_records)
+        if path is None and self.path is not None:
+            run = Run.open(self.path)
+            for name, content in files.items():
+                run.write(name, content)
+            return self.path / PAGE
+        path = Path(path or PAGE)
+        return Run(path.parent).write(path.name, files[PAGE])
+
+    def measure(self) -> "Audit":
+        """Compute all metrics again from the stored guesses; a run folder is brought up to date.
+
+        Raises:
+            StoreError: the run folder cannot be written.
+        """
+        held, entries = self._held, []
+        for entry, guess in zip(self.contents.entries, self.guesses, strict=True):
+            if guess is None:
+                entries.append(entry)
+                continue
+            metrics, unmeasured = held.measure(guess)
+            again = replace(entry.finding, metrics=metrics, unmeasured=unmeasured)
+            entries.append(replace(entry, finding=again))
+        found = show(replace(self.contents, entries=tuple(entries)), self.path)
+        if self.path is not None:
+            found._put(Run.open(self.path))
+            found.report()
+        return found
+
+    def save(self, path: str | Path) -> Path:
+        """Write a run folder with findings, guesses and report, and return its path.
+
+        Raises:
+            StoreError: the folder exists, or cannot be written.
+        """
+        run = Run.create(Path(path))
+        run.begin(self.contents.manifest, self.contents.candidates)
+        self._put(run)
+        replace(self, path=run.path).report()
+        return run.path
+
+    def _put(self, run: Run) -> None:
+        manifest = self.contents.manifest
+        keys = dict(zip(manifest.attacks, manifest.findings, strict=True))
+        for entry in self.contents.entries:
+            run.put(keys[entry.finding.label], entry)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row per attack and metric: attack, status, metric, value, low, high.
+
+        Raises:
+            MissingExtra: pandas is not installed.
+        """
+        rows: list[tuple[str, str, str | None, float | None, float | None, float | None]] = []
+        for finding in self.findings:
+            start = (finding.label, finding.status.value)
+            rows += [
+                (*start, name, estimate.value, estimate.low, estimate.high)
+                for name, estimate in finding.metrics.items()
+            ] or [(*start, None, None, None, None)]
+        return _frame(rows, ["attack", "status", "metric", "value", "low", "high"])
+
+    def __repr__(self) -> str:
+        verdict = self.verdict
+        title = f"<divulge.{type(self).__name__}: {verdict.headline}>"
+        return "\n".join([title, *verdict.sentences])
+
+
+@dataclass(frozen=True, repr=False)
+class MembershipAudit(Audit):
+    """What an audit of a model found. Shows itself in a notebook."""
+
+    @property
     def checks(self) -> tuple[Check, ...]:
         """The checks of the audit itself."""
-        return self.contents.manifest.checks
+        return self.contents.model()[0].checks
 
     @cached_property
     def summary(self) -> summaries.Summary:
         """All that the report shows."""
         return summaries.summarise(self.contents)
+
+    @property
+    def verdict(self) -> Conclusion:
+        """Whether there is a leak, with the evidence."""
+        return self.summary.verdict
+
+    @property
+    def limits(self) -> Mapping[str, Limits]:
+        """By metric, intervals that hold for all attacks at once: what a gate compares."""
+        return self.verdict.limits
+
+    @property
+    def claims(self) -> tuple[ClaimRow | None, ...]:
+        """What became of the claimed guarantee."""
+        return (self.summary.claim,)
 
     def exposed(self, q: float = 0.1) -> tuple[exposing.ExposedRecord, ...]:
         """The members exposed beyond doubt, highest scores first; see `divulge.metrics.exposed`.
@@ -76,7 +242,7 @@ class Audit:
         Raises:
             MissingExtra: pandas is not installed.
         """
-        candidates = self.contents.candidates
+        candidates = self.contents.model()[1]
         ids = candidates.ids
         columns = {
             "member": candidates.member,
@@ -87,127 +253,157 @@ class Audit:
         done = [entry for entry in self.contents.entries if entry.score is not None]
         return _frame(columns | {entry.finding.label: entry.score for entry in done})
 
-    @property
-    def verdict(self) -> Conclusion:
-        """Whether there is a leak, with the evidence."""
-        return self.summary.verdict
-
-    @property
-    def limits(self) -> Mapping[str, Limits]:
-        """By metric, intervals that hold for all attacks at once: what a gate compares."""
-        return self.verdict.limits
-
-    def gate(
-        self,
-        *,
-        fail_on: Iterable[str] = (),
-        fail_above: Mapping[str, float] | None = None,
-        judge: str = "low",
-        claim: bool = False,
-    ) -> rulings.Ruling:
-        """Hold the audit against a gate, as ``divulge audit --fail-on`` does.
-
-        Args:
-            fail_on: verdicts that fail: leak, confounded, control-failed, undecided.
-            fail_above: by metric, the highest admissible value.
-            judge: compare the ``low`` limit with it, or the ``value``.
-            claim: also require that the claimed epsilon is consistent with the measurement.
+    def files(self, *, show_records: bool = False) -> dict[str, bytes]:
+        """Every file of the report, by path.
 
         Raises:
-            SpecError: a word or a metric is unknown, or a ceiling is out of the metric's range.
+            SpecError: records are to be shown; candidates never are.
         """
-        asked = rulings.Gate(tuple(fail_on), fail_above, judge)
-        ruling = rulings.rule(asked, self.verdict, self.limits)
-        return ruling + rulings.unproven(self.summary.claim) if claim else ruling
+        from divulge.report import files  # draws, so it loads the chart library
 
-    def report(self, path: str | Path | None = None) -> Path:
-        """Write the page, one self-contained HTML file, and return its path.
-
-        Args:
-            path: default: the whole report in the run folder, if there is one, again; else
-                ``report.html``.
-
-        Raises:
-            StoreError: it cannot be written.
-        """
-        files = report_files.write_all(self.contents)
-        if path is None and self.path is not None:
-            _write_report(Run.open(self.path), files)
-            return self.path / PAGE
-        path = Path(path or PAGE)
-        return Run(path.parent).write(path.name, files[PAGE])
-
-    def measure(self) -> "Audit":
-        """Compute all metrics again from the stored scores; a run folder is brought up to date.
-
-        Raises:
-            StoreError: the run folder cannot be written.
-        """
-        contents = self.contents
-        truth = Membership(contents.candidates.member, contents.manifest.drawn)
-        delta = contents.manifest.delta
-        entries = tuple(_measured(entry, truth, delta) for entry in contents.entries)
-        again = replace(self, contents=replace(contents, entries=entries))
-        if self.path is not None:
-            run = Run.open(self.path)
-            keys = {entry.finding.label: key for key, entry in run.entries().items()}
-            for entry in entries:
-                run.put(keys[entry.finding.label], entry)
-            again.report()
-        return again
-
-    def save(self, path: str | Path) -> Path:
-        """Write a run folder with findings, scores and report, and return its path.
-
-        Raises:
-            StoreError: the folder exists, or cannot be written.
-        """
-        run = Run.create(Path(path))
-        run.begin(self.contents.manifest, self.contents.candidates)
-        keys = dict(
-            zip(self.contents.manifest.attacks, self.contents.manifest.findings, strict=True)
-        )
-        for entry in self.contents.entries:
-            run.put(keys[entry.finding.label], entry)
-        _write_report(run, report_files.write_all(self.contents))
-        return run.path
-
-    def to_frame(self) -> "pd.DataFrame":
-        """One row per attack and metric: attack, status, metric, value, low, high.
-
-        Raises:
-            MissingExtra: pandas is not installed.
-        """
-        rows: list[tuple[str, str, str | None, float | None, float | None, float | None]] = []
-        for finding in self.findings:
-            start = (finding.label, finding.status.value)
-            rows += [
-                (*start, name, estimate.value, estimate.low, estimate.high)
-                for name, estimate in finding.metrics.items()
-            ] or [(*start, None, None, None, None)]
-        return _frame(rows, ["attack", "status", "metric", "value", "low", "high"])
+        if show_records:
+            images.none()
+        return files.write_all(self.contents)
 
     def _repr_html_(self) -> str:
         # a frame of its own: the page's styles cannot reach the notebook, nor the notebook's it
-        page = html.escape(report_files.write_all(self.contents)[PAGE].decode(), quote=True)
+        page = html.escape(self.files()[PAGE].decode(), quote=True)
         return (
             f'<iframe srcdoc="{page}" sandbox="" title="divulge report" '
             'style="width:100%;height:48em;border:0"></iframe>'
         )
 
-    def __repr__(self) -> str:
-        verdict = self.summary.verdict
-        return "\n".join([f"<divulge.Audit: {verdict.headline}>", *verdict.sentences])
+
+@dataclass(frozen=True, repr=False)
+class FederationAudit(Audit):
+    """What an audit of a federation found: who trained on what, class shares, or interactions."""
+
+    @property
+    def controls(self) -> tuple[BlindRun | None, ...]:
+        """By attack, how it did on its control, where it has one."""
+        return tuple(entry.blind for entry in self.contents.entries)
+
+    @property
+    def verdict(self) -> Judgement:
+        """Whether the federation leaks, how sure that is, and what to do now."""
+        return self._told.story.verdict
+
+    @property
+    def limits(self) -> Mapping[str, Limits]:
+        """By metric, intervals that hold for all attacks at once: what a gate compares.
+
+        Attacks that failed a control, and those that look at nothing, do not count.
+        """
+        guesses = {
+            finding.label: guess
+            for place, (finding, guess) in enumerate(zip(self.findings, self.guesses, strict=True))
+            if guess is not None and place not in self._unsound() and not floor(finding)
+        }
+        confidence = 1 - (1 - CONFIDENCE) / max(1, len(guesses))
+        return limits_of({
+            label: self._held.measure(guess, confidence) for label, guess in guesses.items()
+        })  # fmt: skip
+
+    def lines(self) -> tuple[str, ...]:
+        """The verdict, what was found in plain sentences, and how each attack ended."""
+        from divulge.report.federation import page
+
+        return page.lines(self._told)
+
+    def files(self, *, show_records: bool = False) -> dict[str, bytes]:
+        """Every file of the report, by path.
+
+        Args:
+            show_records: the page also shows images that clients were shown, if the audit was
+                carried out with the same word.
+
+        Raises:
+            SpecError: the run folder has no images to show.
+        """
+        from divulge.report.federation import page
+
+        sheets = self._sheets() if show_records else ()
+        return page.write_all(replace(self._told, sheets=sheets))
+
+    def _unsound(self) -> tuple[int, ...]:
+        failed = (one is not None and not one.passed for one in self.controls)
+        return tuple(place for place, yes in enumerate(failed) if yes)
+
+    def _sheets(self) -> tuple[Sheet, ...]:
+        facts = self.contents.facts
+        if not isinstance(facts, InteractionFacts) or self.path is None:
+            images.none()
+        return images.read(self.path, facts.clients, facts.items)
+
+    @cached_property
+    def _told(self) -> Told:
+        """All that the report says, but for images; the test behind its verdict takes a moment."""
+        manifest = self.contents.manifest
+        return Told(
+            name=manifest.name,
+            created=manifest.created,
+            findings=self.findings,
+            controls=self.controls,
+            story=_story(self.contents, self.guesses, self._unsound()),
+            reproduction={
+                "divulge": manifest.divulge,
+                "seed": manifest.seed,
+                "challenge": manifest.challenge,
+                "settings": manifest.settings,
+                "environment": manifest.environment,
+            },
+        )
 
 
-def load(run: str | Path) -> Audit:
-    """The audit in a run folder; needs neither the model nor the data.
+def _story(contents: Contents, guesses: tuple[Any, ...], unsound: tuple[int, ...]) -> Story:
+    """What the page of an audited federation says."""
+    facts = contents.facts
+    findings = tuple(entry.finding for entry in contents.entries)
+    if isinstance(facts, AssignmentFacts):
+        from divulge.report.federation import assignment
+
+        asked = assignment.Asked(
+            facts.clients,
+            facts.colluder,
+            facts.collusion.records,
+            np.array(facts.labels, np.int64),
+            facts.truth,
+        )
+        return assignment.story(asked, findings, guesses, unsound)
+    if isinstance(facts, CompositionFacts):
+        from divulge.report.federation import composition
+
+        held = composition.Held(facts.clients, facts.class_names, facts.truth)
+        return composition.story(held, findings, guesses, unsound)
+    from divulge.report.federation import interactions
+
+    assert isinstance(facts, InteractionFacts)
+    return interactions.story(facts.clients, facts.items, facts.truth, findings, guesses, unsound)
+
+
+def show(contents: Contents, path: Path | None = None) -> Audit:
+    """The audit that a run's contents make.
+
+    Args:
+        contents: of a run.
+        path: its folder, if it has one.
+    """
+    kind = MembershipAudit if isinstance(contents.facts, MembershipFacts) else FederationAudit
+    return kind(contents, path)
+
+
+def load_audit(run: str | Path) -> Audit:
+    """The audit of one secret in a run folder.
 
     Raises:
-        StoreError: it is no run folder, damaged, or made by a newer divulge.
+        StoreError: it is no such run folder, damaged, or made by a newer divulge; or, of a
+            federation, an attack is missing.
     """
     path = Path(run)
-    return Audit(Run.open(path).contents(), path)
+    contents = Run.open(path).contents()
+    if contents.missing and not isinstance(contents.facts, MembershipFacts):
+        raise StoreError(f"expected every attack in {path}, some are missing: finish with --resume")
+    return show(contents, path)
 
 
 def _frame(data: Any, columns: list[str] | None = None) -> "pd.DataFrame":
@@ -216,15 +412,3 @@ def _frame(data: Any, columns: list[str] | None = None) -> "pd.DataFrame":
     except ImportError as error:
         raise MissingExtra("pandas", "pandas") from error
     return pd.DataFrame(data, columns=columns)
-
-
-def _measured(entry: Entry, truth: Membership, delta: float) -> Entry:
-    if entry.score is None:
-        return entry
-    metrics, unmeasured = measure(Scores(entry.score), truth, delta)
-    return replace(entry, finding=replace(entry.finding, metrics=metrics, unmeasured=unmeasured))
-
-
-def _write_report(run: Run, files: Mapping[str, bytes]) -> None:
-    for name, content in files.items():
-        run.write(name, content)

@@ -1,9 +1,9 @@
 """The run folder: everything an audit found, readable years later without model, data or torch.
 
     RUN/
-      run.json          schema version, settings, seed, environment, data, checks
-      candidates.npz    member, label, index, and ids if there are any: one entry a candidate
-      findings/KEY.json a finding with its controls; KEY.npz its scores; KEY.seconds its time
+      run.json          kind, schema version, settings, seed, environment, what the audit is about
+      candidates.npz    of membership: member, label, index, and ids if any, one entry a candidate
+      findings/KEY.json a finding with its controls; KEY.npz its guess; KEY.seconds its time
       shadows/KEY.npy   what the shadow models say of the candidates and reference records, one row
                         a model; KEY.json which rows count
       answers.sqlite    the model's answers, so that none is asked for twice
@@ -18,96 +18,96 @@ often the work was interrupted. Folders and files are readable by their owner al
 
 import os
 import platform
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, TypeVar
 
 import numpy as np
-import pydantic
-from jaxtyping import Bool, Float64, Int, Shaped
 
 from divulge._util import atomic
 from divulge._util.folders import new_folder
-from divulge.core import BlindRun, Check, Claim, Control, Drawn, Finding
+from divulge.core import BlindRun, Candidates, Contents, Control, Entry, Finding, Manifest
+from divulge.core.runs import SCHEMA, MembershipFacts
 from divulge.errors import StoreError
 
-SCHEMA = 1
+HEAD = "run.json"
+EARLIER = {
+    "federation.json": "audit",
+    "across.json": "leave-one-out",
+    "compare.json": "comparison",
+}
+"""Heads of folders from before all were called ``run.json``, with their kind."""
+
+H = TypeVar("H")
 
 
-Key = Annotated[str, pydantic.Field(pattern=r"^\w[\w-]*$")]
-"""Names a finding's files."""
+def head(path: Path) -> dict[str, Any]:
+    """The head of a run folder of any kind, with its ``kind``.
+
+    Raises:
+        StoreError: there is none, or it is damaged or of a newer schema.
+    """
+    place = next((path / name for name in (HEAD, *EARLIER) if (path / name).exists()), None)
+    if place is None:
+        raise StoreError(f"expected a run folder made by divulge, got {path}: check the path")
+    with atomic.said(place):
+        raw = place.read_bytes()
+    found: dict[str, Any] = atomic.from_json(raw, dict[str, Any], place)
+    schema = found.get("schema")
+    if isinstance(schema, int) and schema > SCHEMA:
+        raise StoreError(
+            f"expected schema {SCHEMA} or older, {path} has schema {schema}: "
+            "it was made by a newer divulge; update this one"
+        )
+    return found if "kind" in found else _as_today(found, EARLIER.get(place.name, "audit"), path)
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What was audited and how: ``run.json``."""
-
-    name: str
-    created: str
-    """UTC, ISO 8601."""
-    challenge: str
-    """Digest of candidates, reference records, model answers, seed and delta."""
-    seed: int
-    delta: float
-    members: int
-    nonmembers: int
-    reference: int
-    classes: int
-    class_names: tuple[str, ...]
-    """Empty, or one name a class."""
-    attacks: tuple[str, ...]
-    """Labels of all attacks asked for, in order."""
-    findings: tuple[Key, ...]
-    """Their keys. The folder may hold further findings, asked for before with other settings."""
-    settings: dict[str, Any]
-    environment: dict[str, str]
-    checks: tuple[Check, ...]
-    shadows: Literal["none", "online", "offline"]
-    """Whether there were shadow models, and whether they were trained on the candidates."""
-    divulge: str = atomic.BEFORE_NAMING
-    schema: int = SCHEMA
-    claim: Claim | None = None
-    """The guarantee that the measured ε is held against."""
-    drawn: Drawn = "fixed"
-    """How it was decided who is a member."""
+def _as_today(found: dict[str, Any], kind: str, path: Path) -> dict[str, Any]:
+    """A head that was written before heads had kinds."""
+    found = {**found, "kind": kind}
+    if kind != "audit":
+        return found
+    if "subject" not in found:
+        own = {field for field in MembershipFacts.__dataclass_fields__ if field in found}
+        facts = {field: found.pop(field) for field in own}
+        return found | {"facts": facts | {"kind": "membership"}}
+    facts = found.pop("subject")
+    if isinstance(facts, dict) and facts.get("kind") == "assignment" and "labels" not in facts:
+        raise StoreError(
+            f"expected the classes of all candidates, {path} lacks them: it was made by an "
+            "earlier divulge; run the audit again"
+        )
+    return found | {"facts": facts}
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
-    """The truth and the labels, in the order in which attacks saw the candidates."""
+def read_head(path: Path, kind: type[H]) -> H:
+    """The head of a run folder, which has to be of this kind.
 
-    member: Bool[np.ndarray, " records"]
-    label: Int[np.ndarray, " records"]
-    index: Int[np.ndarray, " records"]
-    """Position among the members (or among the non-members) as the user gave them."""
-    ids: Shaped[np.ndarray, " records"] | None = None
-    """The user's own, as texts, empty where there is none; None if no column was named."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One attack's finding, its controls and its scores (None unless it is done)."""
-
-    finding: Finding
-    control: Control | None = None
-    score: Float64[np.ndarray, " records"] | None = None
-    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """The guess, where it is no scores: arrays of one dimension by name."""
-    blind: BlindRun | None = None
-    """The blind control of a guess that is no scores, which has no other control."""
+    Raises:
+        StoreError: see `head`; or it is of another kind, or does not hold what it should.
+    """
+    found, wanted = head(path), kind.__dataclass_fields__["kind"].default  # type: ignore[attr-defined]
+    if found["kind"] != wanted:
+        raise StoreError(
+            f"expected a run of kind {wanted!r} in {path}, got {found['kind']!r}: "
+            "divulge.load reads every kind"
+        )
+    return atomic.from_python(found, kind, path / HEAD)
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """A whole run, as the report reads it."""
+def write_head(path: Path, manifest: Any) -> None:
+    """Write ``run.json`` into a folder.
 
-    manifest: Manifest
-    candidates: Candidates
-    entries: tuple[Entry, ...]
-    missing: tuple[str, ...] = field(default=())
-    """Attacks asked for that have no finding yet, because the run was interrupted."""
+    Raises:
+        StoreError: it cannot be written.
+    """
+    atomic.write(path / HEAD, atomic.to_json(manifest, type(manifest)).encode())
+
+
+def has_head(path: Path) -> bool:
+    """Whether a folder holds a run of any kind."""
+    return any((path / name).exists() for name in (HEAD, *EARLIER))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,43 +148,39 @@ class Run:
             raise StoreError(f"expected a run folder made by divulge, got {path}: check the path")
         return cls(path)
 
-    def begin(self, manifest: Manifest, candidates: Candidates) -> None:
-        """Write what does not depend on any attack.
+    def begin(self, manifest: Manifest, candidates: Candidates | None) -> Manifest:
+        """Write what does not depend on any attack; of a run that is continued it keeps the date.
 
         Raises:
             StoreError: the folder belongs to another challenge, or cannot be written.
         """
-        if (self.path / "run.json").exists():
+        if has_head(self.path):
             before = self.manifest()
             if before.challenge != manifest.challenge:
                 raise StoreError(
-                    f"expected the data, model, seed and delta that {self.path} was begun with, "
-                    "got different ones: start a new run"
+                    "expected the data, truth, model, seed and delta that "
+                    f"{self.path} was begun with, got different ones: start a new run"
                 )
             manifest = replace(manifest, created=before.created)
-        arrays = {"member": candidates.member, "label": candidates.label, "index": candidates.index}
-        if candidates.ids is not None:
-            arrays["ids"] = candidates.ids
-        atomic.write_arrays(self.path / "candidates.npz", arrays)
-        self.write("run.json", atomic.to_json(manifest, Manifest))
+        if candidates is not None:
+            arrays = {
+                "member": candidates.member,
+                "label": candidates.label,
+                "index": candidates.index,
+            }
+            if candidates.ids is not None:
+                arrays["ids"] = candidates.ids
+            atomic.write_arrays(self.path / "candidates.npz", arrays)
+        write_head(self.path, manifest)
+        return manifest
 
     def manifest(self) -> Manifest:
         """``run.json``.
 
         Raises:
-            StoreError: it is missing, damaged, or of a newer schema.
+            StoreError: it is missing, damaged, of a newer schema, or of another kind of run.
         """
-        raw = self._read("run.json")
-        try:
-            schema = pydantic.TypeAdapter(dict[str, Any]).validate_json(raw).get("schema")
-        except pydantic.ValidationError as error:
-            raise atomic.damaged(self.path / "run.json", error) from error
-        if isinstance(schema, int) and schema > SCHEMA:
-            raise StoreError(
-                f"expected schema {SCHEMA} or older, {self.path} has schema {schema}: "
-                "it was made by a newer divulge; update this one"
-            )
-        return atomic.from_json(raw, Manifest, self.path / "run.json")
+        return read_head(self.path, Manifest)
 
     def write(self, name: str, content: str | bytes) -> Path:
         """Write one file of the folder, atomically; returns its path.
@@ -205,9 +201,8 @@ class Run:
             StoreError: it cannot be written.
         """
         base = self.path / "findings" / key
-        arrays = dict(entry.arrays) if entry.score is None else {"score": entry.score}
-        if arrays:
-            atomic.write_arrays(base.with_suffix(".npz"), arrays)
+        if entry.arrays:
+            atomic.write_arrays(base.with_suffix(".npz"), dict(entry.arrays))
         atomic.write(base.with_suffix(".seconds"), f"{entry.finding.seconds!r}\n".encode())
         stored = _Stored(replace(entry.finding, seconds=0.0), entry.control, entry.blind)
         atomic.write(base.with_suffix(".json"), atomic.to_json(stored, _Stored).encode())
@@ -230,9 +225,8 @@ class Run:
             raise atomic.damaged(seconds_file, error) from error
         scores = base.with_suffix(".npz")
         arrays = atomic.read_all(scores) if scores.exists() else {}
-        score = arrays.pop("score", None)
         finding = replace(stored.finding, seconds=seconds)
-        return Entry(finding, stored.control, score, arrays, stored.blind)
+        return Entry(finding, stored.control, arrays, stored.blind)
 
     def entries(self) -> dict[str, Entry]:
         """By key, the findings that are there of those asked for.
@@ -250,14 +244,14 @@ class Run:
             StoreError: a part is missing, damaged, or does not fit the others.
         """
         manifest = self.manifest()
-        candidates = self._candidates()
-        member = candidates.member
+        candidates = self._candidates() if manifest.facts.kind == "membership" else None
         found = {}
         for key, entry in self.entries().items():
-            if entry.score is not None and entry.score.shape != member.shape:
+            score, size = entry.score, 0 if candidates is None else len(candidates.member)
+            if score is not None and score.shape != (size,):
                 raise StoreError(
-                    f"expected {len(member)} scores in {self.path}/findings/{key}.npz, "
-                    f"got {entry.score.shape}: the run is damaged"
+                    f"expected {size} scores in {self.path}/findings/{key}.npz, got "
+                    f"{score.shape}: the run is damaged"
                 )
             found[entry.finding.label] = entry
         return Contents(

@@ -1,109 +1,111 @@
-"""The path every audit takes: prepare, check, attack, store, report."""
+"""The path that every audit takes: begin the run, prepare, attack, control, store, report."""
 
 import datetime as dt
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from divulge._util.progress import Track, untracked
-from divulge.audits import attempt, controls, inputs
-from divulge.audits.challenges import membership
-from divulge.audits.checks import records
-from divulge.audits.result import Audit, load
-from divulge.audits.run_folder import Candidates, Contents, Entry, Manifest, Run, environment
-from divulge.core import Attack, Claim, MembershipAttack, Need, Private, Status
+from divulge.audits import attempt
+from divulge.audits.challenges.base import Challenge, finding_key
+from divulge.audits.result import Audit, load_audit, show
+from divulge.audits.run_folder import Run, environment
+from divulge.audits.secrets import secret
+from divulge.core import Attack, Contents, Entry, Manifest, Status
 from divulge.errors import SpecError
-from divulge.training.shadows import train
-from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.shadows.workers import Workers
 
 
-def perform(
-    subject: inputs.Subject,
-    *,
-    attacks: tuple[MembershipAttack, ...],
-    settings: dict[str, Any],
-    seed: int,
-    delta: float | None,
-    name: str,
-    run: Run | None,
+class Heading(NamedTuple):
+    """What a run is called, and what it was asked for with."""
+
+    name: str
+    seed: int
+    settings: dict[str, Any]
+
+
+def run(
+    challenge: Challenge,
+    attacks: Sequence[Attack[Any, Any]],
+    heading: Heading,
+    folder: Run | None = None,
     track: Track[Any] = untracked,
     workers: Workers | None = None,
 ) -> Audit:
-    """Audit a subject.
+    """Put a challenge to attacks.
 
     With a run folder, each finding is stored as soon as it is there, and what is stored already
-    is not computed again. The epsilon bound is taken at the δ given, else at that of the claim.
-    """
-    check_distinct(attacks)
-    check_delta(delta)
-    claim = _claim(subject)
-    if delta is None:
-        delta = claim.guarantee.delta if claim else 0.0
-    # without a fingerprint nothing could tell these answers from those of a changed model
-    answers_path = run.path / "answers.sqlite" if run and subject.fingerprint else None
-    prepared = membership.prepare(subject, seed, delta, answers_path, track)
-    contents = begun(prepared, prepared.shadows, claim, attacks, settings, seed, delta, name, run)
-    if prepared.shadows is not None:
-        view, folder = prepared.challenge.view, run.path if run else None
-        shadows = train.train(view, prepared.shadows, seed, folder, track, workers)
-        looks = view.known is not None and any(Need.PARTIAL in one.needs for one in attacks)
-        first = train.first(view, prepared.shadows, seed) if looks else None
-        challenge = replace(prepared.challenge, view=replace(view, shadows=shadows, shadow=first))
-        prepared = replace(prepared, challenge=challenge)
-    found = attacked(prepared, attacks, contents, run, track)
-    if run:
-        found.report()
-    return found
+    is not computed again.
 
-
-def begun(
-    prepared: membership.Prepared,
-    shadows: ShadowPlan | None,
-    claim: Claim | None,
-    attacks: tuple[MembershipAttack, ...],
-    settings: dict[str, Any],
-    seed: int,
-    delta: float,
-    name: str,
-    run: Run | None,
-) -> Contents:
-    """A run without findings, in memory and in its folder.
+    Args:
+        challenge: of any secret.
+        attacks: on that secret.
+        heading: the name of the run, the seed, and the settings as the user gave them.
+        folder: the run folder.
+        track: shows progress.
+        workers: who trains shadow models.
 
     Raises:
+        SpecError: an attack stands there twice.
         StoreError: the folder belongs to another challenge, or cannot be written.
+        TargetError: a shadow model could not be trained.
     """
-    manifest = replace(
-        _manifest(prepared, shadows, attacks, settings, seed, delta, name), claim=claim
+    check_distinct(attacks)
+    manifest = _manifest(challenge, attacks, heading)
+    if folder is not None:
+        manifest = folder.begin(manifest, challenge.candidates)
+    ready = challenge.prepare(None if folder is None else folder.path, track, workers)
+    entries = [
+        _entry(ready, attack, key, heading.seed, folder, track)
+        for attack, key in zip(attacks, manifest.findings, strict=True)
+    ]
+    if folder is None:
+        return show(Contents(manifest, challenge.candidates, tuple(entries)))
+    return load_audit(folder.path)
+
+
+def _entry(
+    challenge: Challenge,
+    attack: Attack[Any, Any],
+    key: str,
+    seed: int,
+    folder: Run | None,
+    track: Track[Any],
+) -> Entry:
+    """What one attack found; a finding that is stored and did not fail is not computed again."""
+    before = folder.get(key) if folder else None
+    # what failed may have been a passing fault, such as a model that did not answer
+    if before is not None and before.finding.status is not Status.FAILED:
+        return before
+    finding, guess = challenge.attempt(attack, seed, track)
+    if guess is None:
+        entry = Entry(finding)
+    else:
+        control, blind = challenge.control(attack, guess, seed, track)
+        arrays = secret(challenge.facts, challenge.candidates).encode(guess)
+        entry = Entry(finding, control, arrays, blind)
+    if folder:
+        folder.put(key, entry)
+    return entry
+
+
+def _manifest(
+    challenge: Challenge, attacks: Sequence[Attack[Any, Any]], heading: Heading
+) -> Manifest:
+    return Manifest(
+        name=heading.name,
+        created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        challenge=challenge.digest,
+        seed=heading.seed,
+        attacks=tuple(attempt.label(attack) for attack in attacks),
+        findings=tuple(finding_key(challenge, attack, heading.seed) for attack in attacks),
+        settings=heading.settings,
+        environment=environment(),
+        facts=challenge.facts,
+        divulge=version("divulge"),
     )
-    view, truth = prepared.challenge.view, prepared.challenge.truth
-    candidates = Candidates(truth.member, view.records.y, prepared.index, prepared.ids)
-    if run:
-        run.begin(manifest, candidates)
-    return Contents(manifest, candidates, ())
-
-
-def attacked(
-    prepared: membership.Prepared,
-    attacks: tuple[MembershipAttack, ...],
-    contents: Contents,
-    run: Run | None,
-    track: Track[Any] = untracked,
-) -> Audit:
-    """The run with its findings; what is stored already is not computed again."""
-    entries = []
-    for attack, key in zip(track(attacks, "Attacking"), contents.manifest.findings, strict=True):
-        entry = run.get(key) if run else None
-        # what failed may have been a passing fault, such as a model that did not answer
-        if entry is None or entry.finding.status is Status.FAILED:
-            entry = _attack(prepared, attack, contents.manifest.seed, contents.manifest.delta)
-            if run:
-                run.put(key, entry)
-        entries.append(entry)
-    return load(run.path) if run else Audit(replace(contents, entries=tuple(entries)))
 
 
 def check_delta(delta: Any) -> None:
@@ -133,74 +135,3 @@ def check_distinct(attacks: Iterable[Attack[Any, Any]]) -> None:
         if label in seen:
             raise SpecError(f"expected different attacks, got {label} twice: drop one")
         seen.add(label)
-
-
-def _claim(subject: inputs.Subject) -> Claim | None:
-    """What was stated; failing that, what training shadows in the target's way promises."""
-    if subject.guarantee is not None:
-        return Claim(subject.guarantee)
-    return derived(subject.shadows, len(subject.members))
-
-
-def derived(plan: ShadowPlan | None, members: int) -> Claim | None:
-    """What training shadows in the target's way promises for so many records."""
-    trainer: object = plan.trainer if plan else None
-    promised = trainer.guarantee(members) if isinstance(trainer, Private) else None
-    return Claim(promised, derived=True) if promised else None
-
-
-def _attack(
-    prepared: membership.Prepared, attack: MembershipAttack, seed: int, delta: float
-) -> Entry:
-    finding, guess = attempt.run(prepared.challenge, attack, seed, delta)
-    if guess is None:
-        return Entry(finding)
-    return Entry(finding, controls.check(prepared.challenge, attack, guess, seed), guess.score)
-
-
-def _manifest(
-    prepared: membership.Prepared,
-    shadows: ShadowPlan | None,
-    attacks: tuple[MembershipAttack, ...],
-    settings: dict[str, Any],
-    seed: int,
-    delta: float,
-    name: str,
-) -> Manifest:
-    view, truth = prepared.whole or prepared.challenge.view, prepared.challenge.truth
-    question = records.Subject(
-        view.records,
-        truth.member,
-        view.reference,
-        prepared.answers,
-        features=Need.FEATURES in view.offers,
-        pool=None if shadows is None else shadows.pool,
-        copies=prepared.copies,
-        again=prepared.again,
-    )
-    return Manifest(
-        name=name,
-        created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        challenge=prepared.digest,
-        seed=seed,
-        delta=delta,
-        members=int(truth.member.sum()),
-        nonmembers=int((~truth.member).sum()),
-        reference=0 if view.reference is None else len(view.reference),
-        classes=prepared.answers.shape[1],
-        class_names=prepared.class_names,
-        attacks=tuple(attempt.label(attack) for attack in attacks),
-        findings=tuple(membership.finding_key(prepared, attack) for attack in attacks),
-        settings=settings,
-        environment=environment(),
-        checks=records.check(question, seed),
-        shadows=_kind(shadows),
-        divulge=version("divulge"),
-        drawn=truth.drawn,
-    )
-
-
-def _kind(plan: ShadowPlan | None) -> Literal["none", "online", "offline"]:
-    if plan is None:
-        return "none"
-    return "online" if plan.pool is None else "offline"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from divulge._util.progress import bar
+from divulge.cli.finish import finish
 
 
 @click.command()
@@ -67,14 +67,6 @@ def compare(
             click.echo(json.dumps({name: asdict(cost) for name, cost in costs.items()}))
         return
     found = compare_file(settings, run, resume=resume, export=exported, track=bar, workers=workers)
-    assert found.path is not None
-    page = found.path / "report.html"
-    if shape == "text":
-        click.echo(found.table())
-    click.echo(f"Report: {page}", err=shape == "json")
     if exported is not None:
         click.echo(f"Model: {exported[1]}", err=shape == "json")
-    if shape == "json":
-        answer = {"run": str(found.path), "report": str(page), **found.as_json()}
-        click.echo(json.dumps(answer))
-    sys.exit(int(any(finding.status == "failed" for finding in found.findings)))
+    finish(found, shape)

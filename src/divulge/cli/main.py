@@ -6,10 +6,9 @@ Exit codes: 0 done; 1 an attack failed; 2 bad input; 3 the gate failed; 4 it cou
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -17,18 +16,16 @@ from divulge._util.progress import bar
 
 # Only what `--help` needs is imported here; commands import the rest, so that help is instant.
 from divulge.cli.compare import compare
+from divulge.cli.finish import finish
 from divulge.cli.reproduce import reproduce
 from divulge.cli.transcript import transcript
 from divulge.errors import DivulgeError
 
 if TYPE_CHECKING:
-    from divulge.audits.challenges.result import FederatedAudit
     from divulge.audits.config import FailOn
     from divulge.audits.gate import Ruling
-    from divulge.audits.leave_one_out.result import LeaveOneOut
-    from divulge.audits.result import Audit
 
-FAILED, BAD_INPUT, TRIPPED, UNDECIDED = 1, 2, 3, 4
+BAD_INPUT, TRIPPED, UNDECIDED = 2, 3, 4
 
 formats = click.option(
     "--format",
@@ -110,9 +107,9 @@ def demo(run: Path | None, shape: str) -> None:
 
     Example: divulge demo
     """
-    from divulge.audits import api
+    from divulge.audits import demo as demonstration
 
-    _finish(api.run_demo(run, bar), shape)
+    finish(demonstration.demo(run, bar), shape)
 
 
 @main.command()
@@ -162,36 +159,24 @@ def audit(
 
     Example: divulge audit audit.toml --fail-on leak
     """
-    from divulge.audits import api, config, cost, gate
-    from divulge.audits.challenges import images
-    from divulge.audits.leave_one_out.run import leave_one_out_file
-    from divulge.audits.result import Audit
+    from divulge.audits import config, cost, from_file, gate
 
     asked = config.read(settings)
     if estimate:
         about = cost.estimate_file(settings, workers)
         click.echo(about if shape == "text" else json.dumps(asdict(about)))
         return
-    wanted = gate.Gate(
-        (*asked.gate.fail_on, *fail_on),
-        {**asked.gate.fail_above, **dict(map(gate.read_ceiling, ceilings))},
-        judge or asked.gate.judge,
-        asked.federated or "",
+    verdicts = (*asked.gate.fail_on, *fail_on)
+    limits = {**asked.gate.fail_above, **dict(map(gate.read_ceiling, ceilings))}
+    judged_by = judge or asked.gate.judge
+    gate.Gate(verdicts, limits, judged_by, asked.about)  # a wrong word is refused before the work
+    found = from_file.audit_file(
+        settings, run, resume=resume, show_records=show_records, track=bar, workers=workers
     )
-    found: Audit | LeaveOneOut | FederatedAudit
-    if asked.federated:
-        from divulge.audits.challenges.run import federated_file
-
-        found = federated_file(settings, run, resume=resume, show_records=show_records, track=bar)
-    elif show_records:
-        images.none()
-    else:
-        audit_it = leave_one_out_file if asked.leave_one_out else api.audit_file
-        found = audit_it(settings, run, resume=resume, track=bar, workers=workers)
-    ruling = gate.rule(wanted, found.verdict, found.limits)
-    if asked.gate.claim and isinstance(found, Audit):
-        ruling += gate.unproven(found.summary.claim)
-    _finish(found, shape, _say(ruling))
+    ruling = found.gate(
+        fail_on=verdicts, fail_above=limits, judge=judged_by, claim=asked.gate.claim
+    )
+    finish(found, shape, _say(ruling))
 
 
 def _say(ruling: Ruling) -> int:
@@ -216,25 +201,16 @@ def report(run: Path, show_records: bool) -> None:
     Example: divulge report runs/demo-001
     """
     from divulge.audits.challenges import images
-    from divulge.audits.challenges import result as federated
-    from divulge.audits.compare import result as comparing
-    from divulge.audits.leave_one_out import result
-    from divulge.audits.result import load
+    from divulge.audits.load import load
+    from divulge.audits.result import Audit
 
-    if (run / federated.NAME).exists():
-        click.echo(federated.load(run).report(show_records=show_records))
+    found = load(run)
+    if isinstance(found, Audit):
+        click.echo(found.report(show_records=show_records))
         return
     if show_records:
         images.none()
-    if (run / comparing.NAME).exists():
-        click.echo(comparing.load(run).report())
-        return
-    if not (run / result.NAME).exists():
-        click.echo(load(run).report())
-        return
-    found = result.load(run)
-    found.save()
-    click.echo(found.table())
+    click.echo(found.report())
 
 
 @main.command()
@@ -245,11 +221,9 @@ def measure(run: Path, shape: str) -> None:
 
     Example: divulge measure runs/demo-001
     """
-    from divulge.audits.challenges import result as federated
-    from divulge.audits.result import load
+    from divulge.audits.load import load
 
-    whose = federated.load if (run / federated.NAME).exists() else load
-    _finish(whose(run).measure(), shape)
+    finish(load(run).measure(), shape)
 
 
 @main.command()
@@ -322,17 +296,3 @@ def federate(settings: Path, run: Path | None, resume: bool) -> None:
 
     folder = from_config.federate_file(settings, run, resume=resume, track=bar)
     click.echo(f"Transcript: {folder}")
-
-
-def _finish(found: Audit | LeaveOneOut | FederatedAudit, shape: str, code: int = 0) -> NoReturn:
-    """Print what was found, and exit with the right code."""
-    from divulge.cli import render
-
-    if shape == "text":
-        render.show(found)
-    answer = render.as_json(found)
-    click.echo(f"Report: {answer['report']}", err=shape == "json")
-    if shape == "json":
-        click.echo(json.dumps(answer))
-    failed = any(finding.status == "failed" for finding in found.findings)
-    sys.exit(code or (FAILED if failed else 0))

@@ -9,10 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from divulge.audits.challenges.result import FederatedAudit
-from divulge.audits.leave_one_out import result
+from divulge.audits.compare.result import Comparison
 from divulge.audits.leave_one_out.result import LeaveOneOut
-from divulge.audits.result import PAGE, Audit
+from divulge.audits.result import Audit, FederationAudit, MembershipAudit
 from divulge.core import Control, Finding, Status
 from divulge.report.federation.verdicts.judge import Judgement
 from divulge.report.schema import ClaimRow, Conclusion
@@ -21,18 +20,21 @@ from divulge.report.unmeasured import up_to
 COLUMNS = {"AUC": "auc", "TPR at 1 % FPR": "tpr@0.01", "ε ≥": "epsilon"}
 
 
-def show(audit: Audit | LeaveOneOut | FederatedAudit) -> None:
+def show(found: Audit | LeaveOneOut | Comparison) -> None:
     """Print the verdict, the warnings and one row per attack; of several targets, the means."""
     console = Console()
-    if isinstance(audit, FederatedAudit):
-        headline, *rest = audit.lines()
+    if isinstance(found, FederationAudit):
+        headline, *rest = found.lines()
         console.print(f"\n[bold]{escape(headline)}[/bold]", soft_wrap=True)
         for line in rest:
             console.print(line, markup=False, soft_wrap=True)
-        return
-    if isinstance(audit, LeaveOneOut):
-        console.print(audit.table(), markup=False, soft_wrap=True)
-        return
+    elif isinstance(found, MembershipAudit):
+        _show_model(console, found)
+    elif isinstance(found, LeaveOneOut | Comparison):
+        console.print(found.table(), markup=False, soft_wrap=True)
+
+
+def _show_model(console: Console, audit: MembershipAudit) -> None:
     summary = audit.summary
     verdict, claim = summary.verdict, summary.claim
     console.print(f"\n[bold]{escape(verdict.headline)}[/bold]")
@@ -53,21 +55,26 @@ def show(audit: Audit | LeaveOneOut | FederatedAudit) -> None:
         console.print(escape(line))
 
 
-def as_json(audit: Audit | LeaveOneOut | FederatedAudit) -> dict[str, Any]:
-    """The object of ``--format json``: run, report, verdict, findings; of one target, the claim."""
-    findings = pydantic.TypeAdapter(tuple[Finding, ...]).dump_python(audit.findings, mode="json")
-    assert audit.path is not None
-    page = result.PAGE if isinstance(audit, LeaveOneOut) else PAGE
-    answer = {"run": str(audit.path), "report": str(audit.path / page), "findings": findings}
+def as_json(found: Audit | LeaveOneOut | Comparison) -> dict[str, Any]:
+    """The object of ``--format json``: run, report, and what was found.
+
+    That is the verdict, the findings and, of one model, the claim; of a comparison its summary.
+    """
+    assert found.path is not None
+    answer: dict[str, Any] = {"run": str(found.path), "report": str(found.path / found.page)}
+    if isinstance(found, Comparison):
+        return answer | found.as_json()
+    findings = pydantic.TypeAdapter(tuple[Finding, ...])
+    answer["findings"] = findings.dump_python(found.findings, mode="json")
     verdict = pydantic.TypeAdapter(Conclusion | Judgement)
-    answer["verdict"] = verdict.dump_python(audit.verdict, mode="json")
-    if isinstance(audit, Audit):
+    answer["verdict"] = verdict.dump_python(found.verdict, mode="json")
+    if isinstance(found, MembershipAudit):
         claim = pydantic.TypeAdapter(ClaimRow | None)
-        answer["claim"] = claim.dump_python(audit.summary.claim, mode="json")
+        answer["claim"] = claim.dump_python(found.summary.claim, mode="json")
     return answer
 
 
-def _table(audit: Audit) -> Table:
+def _table(audit: MembershipAudit) -> Table:
     table = Table(
         title="Values with their 95 % intervals", title_justify="left", box=box.SIMPLE_HEAD
     )

@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int
 
+from divulge.core import Candidates, Contents
 from divulge.metrics import exposed as metrics
 from divulge.metrics.membership import Score, Unmeasurable
 from divulge.report import words
-from divulge.report.parts import Candidates, Contents
 from divulge.report.schema import (
     AttackRow,
     ExposedGroup,
@@ -173,7 +173,7 @@ def records(contents: Contents, summary: Summary) -> Iterator[ExposedRecord]:
     found = [e for e in contents.entries if words.plain(e.finding.label) == summary.exposed.attack]
     if not found or found[0].score is None:
         return
-    score, candidates = found[0].score, contents.candidates
+    score, (facts, candidates) = found[0].score, contents.model()
     member, ranks = candidates.member, _rank(score, candidates)
     order, measured = ranks.order, not summary.exposed.reason
     ids = np.full(len(order), "") if candidates.ids is None else candidates.ids[member][order]
@@ -182,7 +182,7 @@ def records(contents: Contents, summary: Summary) -> Iterator[ExposedRecord]:
         yield ExposedRecord(
             int(ranks.position[at]),
             str(ids[at]),
-            words.class_name(int(label[at]), contents.manifest.class_names),
+            words.class_name(int(label[at]), facts.class_names),
             value,
             float(ranks.p[at]) if measured else None,
             float(ranks.q[at]) if measured else None,

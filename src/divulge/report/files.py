@@ -2,8 +2,8 @@
 
 import pydantic
 
+from divulge.core import Contents
 from divulge.report import charts, exposed, markdown, page
-from divulge.report.parts import Contents
 from divulge.report.schema import Summary
 from divulge.report.summary import summarise
 

@@ -5,12 +5,22 @@ from dataclasses import replace
 
 import numpy as np
 
-from divulge.core import Check, Control, Finding, Membership, Status
+from divulge.core import (
+    Candidates,
+    Check,
+    Contents,
+    Control,
+    Entry,
+    Finding,
+    Manifest,
+    Membership,
+    MembershipFacts,
+    Status,
+)
 from divulge.errors import StoreError
 from divulge.metrics.membership import Member, Score
 from divulge.report import caveats, exposed, exposure, words
 from divulge.report.claim import weigh
-from divulge.report.parts import Candidates, Contents, Entry, Manifest
 from divulge.report.schema import (
     SCHEMA,
     AttackRow,
@@ -34,35 +44,35 @@ def summarise(contents: Contents) -> Summary:
         StoreError: the scores of a finished attack are gone.
         DataError: a stored score is not finite.
     """
-    manifest, candidates = contents.manifest, contents.candidates
+    manifest, (facts, candidates) = contents.manifest, contents.model()
     scores = {
         words.plain(entry.finding.label): _score(entry)
         for entry in contents.entries
         if entry.finding.status is Status.DONE
     }
     rows = _rows(contents, scores)
-    checks = tuple(_check(check) for check in manifest.checks)
+    checks = tuple(_check(check) for check in facts.checks)
     confounding = caveats.confounding(checks)
-    truth = Membership(candidates.member, manifest.drawn)
-    claim = weigh(manifest.claim, rows, scores, truth, confounding)
+    truth = Membership(candidates.member, facts.drawn)
+    claim = weigh(facts.claim, rows, scores, truth, confounding)
     knows = words.plain(words.known(manifest.settings.get("known")))
-    verdict = judge(rows, scores, truth, checks, manifest.shadows, claim, knows, manifest.delta)
+    verdict = judge(rows, scores, truth, checks, facts.shadows, claim, knows, facts.delta)
     shown = None
     if verdict.attack is not None:
-        shown = _exposure(verdict.attack, scores[verdict.attack], candidates, manifest)
+        shown = _exposure(verdict.attack, scores[verdict.attack], candidates, facts.class_names)
     listed = exposed.find(rows, scores, candidates, confounding)
     return Summary(
         schema=SCHEMA,
         name=words.plain(manifest.name),
         verdict=verdict,
-        sizes=_sizes(manifest),
+        sizes=_sizes(facts),
         attacks=rows,
         exposure=shown,
         exposed=listed,
         claim=claim,
         checks=checks,
         not_measured=(*not_measured(rows), *exposed.not_measured(listed)),
-        reproduction=_reproduction(manifest),
+        reproduction=_reproduction(manifest, facts.delta),
     )
 
 
@@ -79,7 +89,7 @@ def _rows(contents: Contents, scores: Mapping[str, Score]) -> tuple[AttackRow, .
     """One row an attack in the order asked for; findings nobody asked for come last."""
     found = {entry.finding.label: entry for entry in contents.entries}
     asked = dict.fromkeys([*contents.manifest.attacks, *contents.missing, *found])
-    member = contents.candidates.member
+    member = contents.model()[1].member
     return tuple(
         _row(found[label], scores, member) if label in found else _missing(words.plain(label))
         for label in asked
@@ -142,19 +152,21 @@ def _check(check: Check) -> Check:
     )
 
 
-def _sizes(manifest: Manifest) -> Sizes:
+def _sizes(facts: MembershipFacts) -> Sizes:
     return Sizes(
-        members=manifest.members,
-        nonmembers=manifest.nonmembers,
-        reference=manifest.reference,
-        classes=manifest.classes,
-        smallest_fpr=1 / manifest.nonmembers if manifest.nonmembers else None,
+        members=facts.members,
+        nonmembers=facts.nonmembers,
+        reference=facts.reference,
+        classes=facts.classes,
+        smallest_fpr=1 / facts.nonmembers if facts.nonmembers else None,
     )
 
 
-def _exposure(attack: str, score: Score, candidates: Candidates, manifest: Manifest) -> Exposure:
+def _exposure(
+    attack: str, score: Score, candidates: Candidates, class_names: Sequence[str]
+) -> Exposure:
     member, label = candidates.member, candidates.label
-    names: Sequence[str] = [words.plain(name) for name in manifest.class_names]
+    names: Sequence[str] = [words.plain(name) for name in class_names]
     fpr = deciding_fpr(int(np.sum(~member)))
     return Exposure(
         attack=attack,
@@ -163,12 +175,12 @@ def _exposure(attack: str, score: Score, candidates: Candidates, manifest: Manif
     )
 
 
-def _reproduction(manifest: Manifest) -> Reproduction:
+def _reproduction(manifest: Manifest, delta: float) -> Reproduction:
     return Reproduction(
         divulge=words.plain(manifest.divulge),
         created=words.plain(manifest.created),
         seed=manifest.seed,
-        delta=manifest.delta,
+        delta=delta,
         challenge=words.plain(manifest.challenge),
         settings=words.plain_all(manifest.settings),
         environment=words.plain_all(manifest.environment),

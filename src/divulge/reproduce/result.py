@@ -9,6 +9,7 @@ from typing import Literal
 
 from divulge._util import atomic
 from divulge.core import Estimate
+from divulge.core.runs import BEFORE_NAMING
 from divulge.reproduce.table import Size
 
 NAME = "table.json"
@@ -64,7 +65,7 @@ class Made:
     """UTC, ISO 8601."""
     cpu_seconds: float
     """Of all pieces of work, each measured in its process."""
-    divulge: str = atomic.BEFORE_NAMING
+    divulge: str = BEFORE_NAMING
 
 
 @dataclass(frozen=True, slots=True)

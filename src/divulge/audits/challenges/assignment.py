@@ -1,20 +1,69 @@
-"""From ``[assignment]`` to the question which client trained on each record."""
+"""Assignment: from ``[assignment]`` to the challenge which client trained on each record."""
 
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from divulge._util.digest import digest
+from divulge._util.progress import Track, untracked
 from divulge.audits import attempt
-from divulge.audits.challenges import blind
-from divulge.audits.challenges.base import Question, digest
-from divulge.audits.challenges.subjects.assignment import TrainedOn
+from divulge.audits.attempt import Result
+from divulge.audits.challenges import blind, images
+from divulge.audits.challenges.base import Controls
 from divulge.audits.config import AssignmentSpec
+from divulge.audits.secrets import AssignmentSecret
+from divulge.core import Assignment, AssignmentAttack, AssignmentFacts, FederationView
 from divulge.federation import prediction_tables
+from divulge.training.shadows.workers import Workers
 
 
-def question(spec: AssignmentSpec, folder: Path) -> Question:
-    """The question that settings ask.
+@dataclass(frozen=True, slots=True)
+class AssignmentChallenge:
+    """The models of a federation's clients, and records that some of them trained on."""
+
+    view: FederationView
+    facts: AssignmentFacts
+    digest: str
+    compared: str = ""
+    candidates: None = None
+
+    def prepare(
+        self, folder: Path | None, track: Track[Any], workers: Workers | None
+    ) -> "AssignmentChallenge":
+        """Itself: nothing slow is left."""
+        del folder, track, workers
+        return self
+
+    def attempt(self, attack: AssignmentAttack, seed: int, track: Track[Any] = untracked) -> Result:
+        """One attack on the clients' models."""
+        measure = AssignmentSecret(self.facts).measure
+        return attempt.run_on_federation(self.view, measure, attack, seed, track)
+
+    def control(
+        self,
+        attack: AssignmentAttack,
+        guess: Assignment,
+        seed: int,
+        track: Track[Any] = untracked,
+    ) -> Controls:
+        """The attack on shuffled predictions, held against the real clients."""
+        del guess
+        return Controls(blind=blind.on_answers(self.view, self.facts, attack, seed, track))
+
+    def pictures(self) -> Mapping[str, bytes]:
+        """Nothing: candidates are never shown.
+
+        Raises:
+            SpecError: always.
+        """
+        images.none()
+
+
+def pose(spec: AssignmentSpec, folder: Path) -> AssignmentChallenge:
+    """The challenge that settings describe.
 
     Args:
         spec: the settings.
@@ -35,7 +84,7 @@ def question(spec: AssignmentSpec, folder: Path) -> Question:
     if spec.truth is not None:
         truth = prediction_tables.owners(folder / spec.truth, tuple(files), view)
     known = view.collusion
-    subject = TrainedOn(
+    facts = AssignmentFacts(
         clients=tuple(files),
         colluder=known.client,
         candidates=len(view.records),
@@ -43,17 +92,13 @@ def question(spec: AssignmentSpec, folder: Path) -> Question:
         known=tuple(np.flatnonzero(known.records).tolist()),
         owners=None if truth is None else tuple(truth.client.tolist()),
     )
-    rows = np.arange
-    asked = [
-        target.predict(rows(len(view.records) + len(relevant) + len(external)))
+    predictions = [
+        target.predict(np.arange(len(view.records) + len(relevant) + len(external)))
         for target, relevant, external in zip(
             view.targets, view.relevant, view.external, strict=True
         )
     ]
     labels = [part.y for part in (view.records, *view.relevant, *view.external)]
-    return Question(
-        subject,
-        partial(attempt.run_on_federation, view, subject.measure),
-        digest(repr(subject), *asked, *labels, known.relevant),
-        blind=partial(blind.on_answers, view, subject),
+    return AssignmentChallenge(
+        view, facts, digest(repr(facts), *predictions, *labels, known.relevant)
     )

@@ -1,48 +1,86 @@
-"""What is to be found out, ready for attacks."""
+"""A challenge: what an audit puts to attacks, whatever the secret is."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from divulge._util.progress import Track
+from divulge.audits import attempt
 from divulge.audits.attempt import Result
-from divulge.audits.challenges import images
-from divulge.audits.challenges.result import Subject
-from divulge.core import BlindRun
+from divulge.core import Attack, BlindRun, Candidates, Control, Facts
 from divulge.errors import SpecError, did_you_mean
 from divulge.federation import Transcript
+from divulge.training.shadows.workers import Workers
 
 
-def uncontrolled(attack: Any, seed: int, track: Track[Any]) -> None:
-    """Of questions that have no blind control."""
-    del attack, seed, track
+class Controls(NamedTuple):
+    """How one attack did on its controls; None where there is no such control."""
+
+    control: Control | None = None
+    """The controls of an attack on membership."""
+    blind: BlindRun | None = None
+    """The attack on shuffled input, where the secret is another one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A challenge that attacks can be run on, and what its run folder keeps of it."""
+@runtime_checkable
+class Challenge(Protocol):
+    """All that an audit of one secret starts from; each of the four secrets has one."""
 
-    subject: Subject
-    run: Callable[[Any, int, Track[Any]], Result]
-    """Carries out an attack under a seed, showing how far it is."""
-    digest: str
-    """Of all that an attack sees, and of the truth."""
-    blind: Callable[[Any, int, Track[Any]], BlindRun | None] = uncontrolled
-    """Carries an attack out on what is shuffled; None without the truth, or such a control."""
-    records: Callable[[], Mapping[str, bytes]] = images.none
-    """Pictures of records, for a page that is asked to show some, by path in the run folder."""
+    @property
+    def facts(self) -> Facts:
+        """What the run folder keeps of the secret."""
+        ...
+
+    @property
+    def candidates(self) -> Candidates | None:
+        """The truth of membership; None for other secrets, whose facts hold it."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """Digest of all that attacks see but what the model is compared with, and of the truth."""
+        ...
+
+    @property
+    def compared(self) -> str:
+        """What the target is compared with, such as shadow models; empty if with nothing."""
+        ...
+
+    def prepare(
+        self, folder: Path | None, track: Track[Any], workers: Workers | None
+    ) -> "Challenge":
+        """The challenge with its slow part done, such as training shadow models.
+
+        Args:
+            folder: the run folder; what it holds already is not computed again.
+            track: shows progress.
+            workers: who trains.
+        """
+        ...
+
+    def attempt(self, attack: Any, seed: int, track: Track[Any]) -> Result:
+        """Run an attack; one that cannot run or breaks ends as a finding that says why."""
+        ...
+
+    def control(self, attack: Any, guess: Any, seed: int, track: Track[Any]) -> Controls:
+        """Run an attack that has guessed on its controls."""
+        ...
+
+    def pictures(self) -> Mapping[str, bytes]:
+        """PNG images of records by path in the run folder, for a page that is asked for some.
+
+        Raises:
+            SpecError: the audit is about no images.
+        """
+        ...
 
 
-def digest(text: str, *arrays: np.ndarray) -> str:
-    """What tells this text and these arrays from others."""
-    made = hashlib.blake2b(text.encode(), digest_size=16)
-    for array in arrays:
-        made.update(f"{array.dtype}{array.shape}".encode())
-        made.update(np.ascontiguousarray(array).data)
-    return made.hexdigest()
+def finding_key(challenge: Challenge, attack: Attack[Any, Any], seed: int) -> str:
+    """The name of a finding's files: the attack, and a digest of all that its result depends on."""
+    settings = sorted(attempt.settings(attack).items())
+    text = f"{challenge.digest} {challenge.compared} {seed} {attempt.label(attack)} {settings!r}"
+    return f"{attack.name}-{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"
 
 
 def attacked(transcript: Transcript, asked: Sequence[str]) -> tuple[str, ...]:

@@ -13,14 +13,15 @@ import numpy as np
 from divulge._util.progress import Track, untracked
 from divulge._util.random import stream
 from divulge.audits import attempt
-from divulge.audits.challenges.subjects.assignment import TrainedOn
-from divulge.audits.challenges.subjects.composition import Composition
 from divulge.audits.controls import FALSE_ALARM
+from divulge.audits.secrets import AssignmentSecret, CompositionSecret
 from divulge.core import (
     Assignment,
     AssignmentAttack,
+    AssignmentFacts,
     BlindRun,
     CompositionAttack,
+    CompositionFacts,
     FederationView,
     Proportions,
     Round,
@@ -60,17 +61,17 @@ class Renamed:
 
 def on_updates(
     views: Sequence[UpdateView],
-    subject: Composition,
+    facts: CompositionFacts,
     attack: CompositionAttack,
     seed: int,
     track: Track[Any] = untracked,
 ) -> BlindRun | None:
     """An attack on exchanged updates; None where nobody said what clients hold."""
-    truths = subject.truth
+    truths = facts.truth
     if truths is None:
         return None
-    moved = exchanged(views, seed)
-    finding, guesses = attempt.run_on_clients(moved, subject.measure, attack, seed, track)
+    moved, measure = exchanged(views, seed), CompositionSecret(facts).measure
+    finding, guesses = attempt.run_on_clients(moved, measure, attack, seed, track)
     if guesses is None:
         return BlindRun(None, None, passed=False, reason=finding.reason)
     return of_shares(guesses, truths, seed)
@@ -78,17 +79,17 @@ def on_updates(
 
 def on_answers(
     view: FederationView,
-    subject: TrainedOn,
+    facts: AssignmentFacts,
     attack: AssignmentAttack,
     seed: int,
     track: Track[Any] = untracked,
 ) -> BlindRun | None:
     """An attack on shuffled answers; None where nobody said who trained on the candidates."""
-    truth = subject.truth
+    truth = facts.truth
     if truth is None or view.collusion.records.all():
         return None
-    moved = shuffled(view, seed)
-    finding, guess = attempt.run_on_federation(moved, subject.measure, attack, seed, track)
+    moved, measure = shuffled(view, seed), AssignmentSecret(facts).measure
+    finding, guess = attempt.run_on_federation(moved, measure, attack, seed, track)
     if guess is None:
         return BlindRun(None, None, passed=False, reason=finding.reason)
     return of_clients(guess, truth, view, seed)

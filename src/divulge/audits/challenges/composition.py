@@ -1,22 +1,72 @@
-"""From ``[updates]`` to the question what classes clients hold: one view a client."""
+"""Composition: from ``[updates]`` to the challenge what classes clients hold, one view a client."""
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from divulge._util import imports
+from divulge._util.digest import digest
+from divulge._util.progress import Track, untracked
 from divulge.audits import attempt
-from divulge.audits.challenges import blind
-from divulge.audits.challenges.base import Question, attacked, digest
-from divulge.audits.challenges.subjects.composition import Composition
+from divulge.audits.attempt import Result
+from divulge.audits.challenges import blind, images
+from divulge.audits.challenges.base import Controls, attacked
 from divulge.audits.config import UpdatesSpec
+from divulge.audits.secrets import CompositionSecret
+from divulge.core import CompositionAttack, CompositionFacts, Proportions, UpdateView
 from divulge.data import records
 from divulge.errors import SpecError
 from divulge.federation import Transcript
+from divulge.training.shadows.workers import Workers
 
 
-def question(spec: UpdatesSpec, folder: Path) -> Question:
-    """The question that settings ask.
+@dataclass(frozen=True, slots=True)
+class CompositionChallenge:
+    """What the server of a federation has against each client."""
+
+    views: tuple[UpdateView, ...]
+    facts: CompositionFacts
+    digest: str
+    compared: str = ""
+    candidates: None = None
+
+    def prepare(
+        self, folder: Path | None, track: Track[Any], workers: Workers | None
+    ) -> "CompositionChallenge":
+        """Itself: nothing slow is left."""
+        del folder, track, workers
+        return self
+
+    def attempt(
+        self, attack: CompositionAttack, seed: int, track: Track[Any] = untracked
+    ) -> Result:
+        """One attack on every client."""
+        measure = CompositionSecret(self.facts).measure
+        return attempt.run_on_clients(self.views, measure, attack, seed, track)
+
+    def control(
+        self,
+        attack: CompositionAttack,
+        guess: Sequence[Proportions],
+        seed: int,
+        track: Track[Any] = untracked,
+    ) -> Controls:
+        """The attack on exchanged updates, held against the real class shares."""
+        del guess
+        return Controls(blind=blind.on_updates(self.views, self.facts, attack, seed, track))
+
+    def pictures(self) -> Mapping[str, bytes]:
+        """Nothing: clients' records are not known.
+
+        Raises:
+            SpecError: always.
+        """
+        images.none()
+
+
+def pose(spec: UpdatesSpec, folder: Path) -> CompositionChallenge:
+    """The challenge that settings describe.
 
     Args:
         spec: the settings.
@@ -32,18 +82,10 @@ def question(spec: UpdatesSpec, folder: Path) -> Question:
     clients = attacked(transcript, spec.clients)
     counts = _counts(spec, clients)
     views = tuple(transcript.view(client, network, reference) for client in clients)
-    subject = Composition(transcript.header.name, clients, counts, spec.class_names)
-    subject.truth  # noqa: B018 - refuses a client without records
-    return Question(
-        subject,
-        partial(attempt.run_on_clients, views, subject.measure),
-        digest(
-            repr((transcript.header, transcript.entries(), clients, counts)),
-            reference.x,
-            reference.y,
-        ),
-        blind=partial(blind.on_updates, views, subject),
-    )
+    facts = CompositionFacts(transcript.header.name, clients, counts, spec.class_names)
+    facts.truth  # noqa: B018 - refuses a client without records
+    text = repr((transcript.header, transcript.entries(), clients, counts))
+    return CompositionChallenge(views, facts, digest(text, reference.x, reference.y))
 
 
 def _counts(spec: UpdatesSpec, clients: Sequence[str]) -> tuple[tuple[int, ...], ...] | None:

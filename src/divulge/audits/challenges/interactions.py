@@ -1,26 +1,77 @@
-"""From ``[interactions]`` to the question what clients acted on: one view a client."""
+"""Interactions: from ``[interactions]`` to the challenge what each client clicked."""
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from divulge._util import imports
+from divulge._util.digest import digest
+from divulge._util.progress import Track, untracked
 from divulge.audits import attempt, inputs
-from divulge.audits.challenges import images
-from divulge.audits.challenges.base import Question, attacked, digest
-from divulge.audits.challenges.subjects.interactions import ActedOn
+from divulge.audits.attempt import Result
+from divulge.audits.challenges import blind, images
+from divulge.audits.challenges.base import Controls, attacked
 from divulge.audits.config import InteractionsSpec
+from divulge.audits.secrets import InteractionSecret
+from divulge.core import InteractionAttack, InteractionFacts, Reconstruction, UpdateView
 from divulge.data import interactions
 from divulge.errors import DataError
 from divulge.federation import Transcript
 from divulge.federation.transcript import impressions
 from divulge.federation.transcript.impressions import Handed
+from divulge.training.shadows.workers import Workers
 
 
-def question(spec: InteractionsSpec, folder: Path) -> Question:
-    """The question that settings ask.
+@dataclass(frozen=True, slots=True)
+class InteractionChallenge:
+    """What the server of a federation has against each client that was shown items."""
+
+    transcript: Transcript
+    views: tuple[UpdateView, ...]
+    facts: InteractionFacts
+    digest: str
+    compared: str = ""
+    candidates: None = None
+
+    def prepare(
+        self, folder: Path | None, track: Track[Any], workers: Workers | None
+    ) -> "InteractionChallenge":
+        """Itself: nothing slow is left."""
+        del folder, track, workers
+        return self
+
+    def attempt(
+        self, attack: InteractionAttack, seed: int, track: Track[Any] = untracked
+    ) -> Result:
+        """One attack on every client."""
+        measure = InteractionSecret(self.facts).measure
+        return attempt.run_on_clients(self.views, measure, attack, seed, track)
+
+    def control(
+        self,
+        attack: InteractionAttack,
+        guess: Sequence[Reconstruction],
+        seed: int,
+        track: Track[Any] = untracked,
+    ) -> Controls:
+        """The attack on updates of shuffled clicks, held against the real ones."""
+        del guess
+        return Controls(blind=blind.on_interactions(self.views, self.facts, attack, seed, track))
+
+    def pictures(self) -> Mapping[str, bytes]:
+        """Contact sheets of the images that the first clients were shown.
+
+        Raises:
+            SpecError: the transcript has no images, or no originals.
+        """
+        return images.sheets(self.transcript, self.facts.clients)
+
+
+def pose(spec: InteractionsSpec, folder: Path) -> InteractionChallenge:
+    """The challenge that settings describe.
 
     Args:
         spec: the settings.
@@ -35,14 +86,14 @@ def question(spec: InteractionsSpec, folder: Path) -> Question:
     clients = attacked(transcript, spec.clients)
     found = impressions.views(transcript, clients, learner)
     truth = None if spec.truth is None else _truth(folder / spec.truth, transcript, clients, found)
-    subject = ActedOn(transcript.header.name, clients, tuple(len(h.item) for h in found), truth)
-    views = tuple(one.view for one in found)
-    told = (transcript.header, transcript.entries(), subject, spec.learner)
-    return Question(
-        subject,
-        partial(attempt.run_on_clients, views, subject.measure),
-        digest(f"{told!r} {inputs.fingerprint_of(spec.learner, folder)}"),
-        records=partial(images.sheets, transcript, clients),
+    items = tuple(len(one.item) for one in found)
+    facts = InteractionFacts(transcript.header.name, clients, items, truth)
+    text = repr((transcript.header, transcript.entries(), facts, spec.learner))
+    return InteractionChallenge(
+        transcript,
+        tuple(one.view for one in found),
+        facts,
+        digest(f"{text} {inputs.fingerprint_of(spec.learner, folder)}"),
     )
 
 

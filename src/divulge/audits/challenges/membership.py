@@ -1,108 +1,245 @@
-"""From a loaded subject to a prepared challenge: the slow part of an audit.
+"""Membership: from audit inputs to a challenge, whose slow part is asking the model and shadows.
 
-Every candidate and reference record is put to the model once; the answers are kept, so that no
-attack asks again. Attacks start from what this leaves behind.
+Every candidate and reference record is put to the model once; the predictions are kept, so that no
+attack asks again.
 """
 
-import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int, Shaped
+from jaxtyping import Float64, Shaped
 
+from divulge._util.digest import digest
 from divulge._util.progress import Track, untracked
 from divulge._util.random import stream
-from divulge.audits import attempt
+from divulge.audits import attempt, controls
+from divulge.audits.attempt import Result
+from divulge.audits.challenges import images
+from divulge.audits.challenges.base import Controls
 from divulge.audits.checks import duplicates
+from divulge.audits.checks import records as checks
 from divulge.audits.checks.duplicates import Copies, Distinct, PoolCopies
 from divulge.audits.checks.records import Again
 from divulge.audits.inputs import Subject
-from divulge.core import Challenge, Membership, MembershipAttack, ModelView, Need, Records, Target
+from divulge.core import (
+    Candidates,
+    Challenge,
+    Claim,
+    Membership,
+    MembershipAttack,
+    MembershipFacts,
+    ModelView,
+    Need,
+    Private,
+    Records,
+    Scores,
+    Target,
+)
+from divulge.core.runs import ShadowKind
 from divulge.data import augmentation, partial_records
 from divulge.errors import BudgetSpent, DataError, SpecError
 from divulge.targets.budget import Counting
 from divulge.targets.cache import Cached
+from divulge.training.shadows import train as training
 from divulge.training.shadows.plan import ShadowPlan, identity
-from divulge.training.shadows.train import queries
+from divulge.training.shadows.workers import Workers
 
 ASKED_AGAIN = 32
-"""Candidates that the model is asked about twice."""
+"""The number of candidates that the model is asked about twice."""
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """A challenge, and what the auditor knows besides."""
+class MembershipChallenge:
+    """Candidates of which some are members, and all that attacks are given about them."""
 
-    challenge: Challenge[ModelView, Membership]
-    index: Int[np.ndarray, " records"]
-    """Each candidate's position among the members, or the non-members, as they were given."""
-    answers: Float64[np.ndarray, "records classes"]
-    class_names: tuple[str, ...]
+    game: Challenge[ModelView, Membership]
+    facts: MembershipFacts
+    candidates: Candidates
     digest: str
-    """Of the model and the records, but not of what the model is compared with."""
     compared: str = ""
-    """Identifies the shadows, and the ways in which candidates are seen."""
+    shadows: ShadowPlan | None = None
+    """Shadow models that are still to be trained and asked."""
+    seed: int = 0
+    """The seed of the shadow models."""
+
+    def prepare(
+        self, folder: Path | None, track: Track[Any], workers: Workers | None
+    ) -> "MembershipChallenge":
+        """The challenge with its shadow models trained; those that the folder holds are not again.
+
+        Raises:
+            TargetError: a shadow model could not be trained.
+            StoreError: its predictions could not be stored.
+        """
+        plan, view = self.shadows, self.game.view
+        if plan is None:
+            return self
+        shadows = training.train(view, plan, self.seed, folder, track, workers)
+        first = None if view.known is None else training.first(view, plan, self.seed)
+        view = replace(view, shadows=shadows, shadow=first)
+        return replace(self, game=Challenge(view, self.game.truth), shadows=None)
+
+    def attempt(self, attack: MembershipAttack, seed: int, track: Track[Any] = untracked) -> Result:
+        """One attack on the model."""
+        (found,) = (
+            attempt.run(self.game, attack, seed, self.facts.delta)
+            for _ in track([attack], attack.name)
+        )
+        return found
+
+    def control(
+        self, attack: MembershipAttack, guess: Scores, seed: int, track: Track[Any] = untracked
+    ) -> Controls:
+        """All controls of an attack that has guessed."""
+        del track
+        return Controls(control=controls.check(self.game, attack, guess, seed))
+
+    def pictures(self) -> Mapping[str, bytes]:
+        """Nothing: candidates are never shown.
+
+        Raises:
+            SpecError: always.
+        """
+        images.none()
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the auditor knows besides the challenge."""
+
+    answers: Float64[np.ndarray, "records classes"]
+    """The model's predictions about the candidates."""
+    shadows: ShadowPlan | None = None
+    """All shadow models, trained already or not."""
     whole: ModelView | None = None
     """What only the auditor sees, where the attacker's view shows parts of the candidates."""
-    shadows: ShadowPlan | None = None
-    """As they are to be trained and asked."""
-    ids: Shaped[np.ndarray, " records"] | None = None
-    """The user's own, empty where a candidate has none."""
+    class_names: tuple[str, ...] = ()
+    claim: Claim | None = None
     copies: Copies | PoolCopies | None = None
-    """Of records that stood twice, and are left out here; None where features are unknown."""
+    """Records that stood twice and are left out; None where features are unknown."""
     again: Again | None = None
     """What the model says of some candidates when it is asked again, if it can be."""
 
 
-def prepare(
+def describe(
+    game: Challenge[ModelView, Membership], known: Known, seed: int, delta: float
+) -> MembershipFacts:
+    """What the run folder keeps of a challenge; all checks of its records are made here.
+
+    Raises:
+        DataError: the pool of the shadow models has other features than the candidates.
+    """
+    view, truth, plan = known.whole or game.view, game.truth, known.shadows
+    question = checks.Subject(
+        view.records,
+        truth.member,
+        view.reference,
+        known.answers,
+        features=Need.FEATURES in view.offers,
+        pool=None if plan is None else plan.pool,
+        copies=known.copies,
+        again=known.again,
+    )
+    return MembershipFacts(
+        delta=delta,
+        members=int(truth.member.sum()),
+        nonmembers=int((~truth.member).sum()),
+        reference=0 if view.reference is None else len(view.reference),
+        classes=known.answers.shape[1],
+        class_names=known.class_names,
+        checks=checks.check(question, seed),
+        shadows=_kind(plan),
+        claim=known.claim,
+        drawn=truth.drawn,
+    )
+
+
+def _kind(plan: ShadowPlan | None) -> ShadowKind:
+    if plan is None:
+        return "none"
+    return "online" if plan.pool is None else "offline"
+
+
+def derived(plan: ShadowPlan | None, members: int) -> Claim | None:
+    """What training shadow models in the target's way promises for so many records."""
+    trainer: object = plan.trainer if plan else None
+    promised = trainer.guarantee(members) if isinstance(trainer, Private) else None
+    return Claim(promised, derived=True) if promised else None
+
+
+def pose(
     subject: Subject,
     seed: int = 0,
-    delta: float = 0.0,
+    delta: float | None = None,
     answers_path: Path | None = None,
     track: Track[Any] = untracked,
-) -> Prepared:
+) -> MembershipChallenge:
     """Put every record to the model once and draw up the challenge.
 
     Records that stand in two sets are left out. The candidates are shuffled: their order must not
     tell who is a member. A few candidates are put to the model twice.
+
+    Args:
+        subject: the model and the records.
+        seed: of the audit.
+        delta: δ of the bound on ε; None is that of the claim, or 0.
+        answers_path: the file that keeps the model's predictions; None keeps none.
+        track: shows progress.
 
     Raises:
         DataError: a set is empty or mostly the same as another, shapes differ, or labels do not
             fit the model's classes.
         TargetError: the model failed, or the budget is too small for one answer a record.
     """
+    claim = derived(subject.shadows, len(subject.members))
+    if subject.guarantee is not None:
+        claim = Claim(subject.guarantee)
+    if delta is None:
+        delta = claim.guarantee.delta if claim else 0.0
     for name, records in (("members", subject.members), ("nonmembers", subject.nonmembers)):
         if not len(records):
             raise DataError(f"expected records in {name}, got none: an audit compares two groups")
     subject, kept = distinct(subject)
-    both = subject.members.joined(subject.nonmembers)
-    order = stream(seed, "order of candidates").permutation(len(both))
-    candidates = both.take(order)
-    member = order < len(subject.members)
+    order = stream(seed, "order of candidates").permutation(
+        len(subject.members) + len(subject.nonmembers)
+    )
+    candidates = subject.members.joined(subject.nonmembers).take(order)
     counted = Counting(subject.target, subject.budget)
-    target = Cached(counted, answers_path, subject.fingerprint or "", subject.batch_size)
+    # without a fingerprint nothing could tell these answers from those of a changed model
+    place = answers_path if subject.fingerprint else None
+    target = Cached(counted, place, subject.fingerprint or "", subject.batch_size)
     answers = _ask(target, candidates, subject, track)
     if subject.reference is not None:
         _ask(target, subject.reference, subject, track)
     view, shadows = _view(target, candidates, subject, seed)
     for records in (view.records, *view.augmented):
         _ask(target, records, subject, track)
-    coins = " coins" if subject.drawn == "coins" else ""
-    digest = _digest(view, member, answers, f"{subject.fingerprint} {seed} {delta!r}{coins}")
-    return Prepared(
-        Challenge(view, Membership(member, subject.drawn)),
-        np.concatenate([kept.members, kept.nonmembers])[order],
+    game = Challenge(view, Membership(order < len(subject.members), subject.drawn))
+    known = Known(
         answers,
-        subject.class_names,
-        digest,
-        compared(shadows, view, seed),
-        None if view.known is None else ModelView(target, candidates, subject.reference),
         shadows,
-        _ids_of(subject)[order] if subject.ids is not None else None,
+        None if view.known is None else ModelView(target, candidates, subject.reference),
+        subject.class_names,
+        claim,
         kept.copies if Need.FEATURES in target.offers else None,
-        _again(counted, candidates, subject, seed, answers_path),
+        _again(counted, candidates, subject, seed, place),
+    )
+    return MembershipChallenge(
+        game,
+        describe(game, known, seed, delta),
+        Candidates(
+            game.truth.member,
+            view.records.y,
+            np.concatenate([kept.members, kept.nonmembers])[order],
+            _ids_of(subject)[order] if subject.ids is not None else None,
+        ),
+        _digest(game, answers, f"{subject.fingerprint} {seed} {delta!r}"),
+        compared(shadows, view, seed),
+        shadows,
+        seed,
     )
 
 
@@ -201,14 +338,8 @@ def compared(plan: ShadowPlan | None, view: ModelView, seed: int) -> str:
     """What tells the shadows of one audit from those of another, their number included."""
     if plan is None:
         return "no shadows"
-    return f"{plan.models} {len(view.augmented)} {identity(plan, queries(view, plan), seed)}"
-
-
-def finding_key(prepared: Prepared, attack: MembershipAttack) -> str:
-    """The name of a finding's files: the attack, and a digest of all that its result depends on."""
-    settings = sorted(attempt.settings(attack).items())
-    text = f"{prepared.digest} {prepared.compared} {attempt.label(attack)} {settings!r}"
-    return f"{attack.name}-{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"
+    key = identity(plan, training.queries(view, plan), seed)
+    return f"{plan.models} {len(view.augmented)} {key}"
 
 
 def _ask(
@@ -246,18 +377,14 @@ def check_classes(
 
 
 def _digest(
-    view: ModelView,
-    member: Bool[np.ndarray, " records"],
+    game: Challenge[ModelView, Membership],
     answers: Float64[np.ndarray, "records classes"],
     rest: str,
 ) -> str:
-    parts = [view.records.x, view.records.y, member, answers]
+    view, truth = game.view, game.truth
+    parts = [view.records.x, view.records.y, truth.member, answers]
     if view.reference is not None:
         parts += [view.reference.x, view.reference.y]
     if view.known is not None:
         parts.append(view.known)
-    digest = hashlib.blake2b(rest.encode(), digest_size=16)
-    for part in parts:
-        digest.update(f"{part.dtype}{part.shape}".encode())
-        digest.update(np.ascontiguousarray(part).data)
-    return digest.hexdigest()
+    return digest(f"{rest} coins" if truth.drawn == "coins" else rest, *parts)

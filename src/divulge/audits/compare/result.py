@@ -5,19 +5,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from divulge._util import atomic
 from divulge.audits.compare import training_cost
 from divulge.audits.compare.training_cost import Cost
 from divulge.audits.leave_one_out import result
 from divulge.audits.leave_one_out.result import LeaveOneOut
+from divulge.audits.run_folder import has_head, read_head, write_head
 from divulge.core import Estimate, Finding, Status
+from divulge.core.runs import BEFORE_NAMING, SCHEMA
 from divulge.errors import SpecError, StoreError, did_you_mean
 from divulge.metrics.utility import aop_estimate
 from divulge.report import compare_page, compare_table
 
-NAME, PAGE, SCHEMA = "compare.json", "report.html", 1
+PAGE = "report.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Entered:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What was asked for: ``compare.json``."""
+    """What was asked for: ``run.json``."""
 
     name: str
     created: str
@@ -47,8 +49,9 @@ class Plan:
     defences: tuple[Entered, ...]
     settings: dict[str, Any]
     environment: dict[str, str]
-    divulge: str = atomic.BEFORE_NAMING
+    divulge: str = BEFORE_NAMING
     schema: int = SCHEMA
+    kind: Literal["comparison"] = "comparison"
 
 
 @dataclass(frozen=True)
@@ -103,8 +106,8 @@ class Compared:
 
     def row(self, lambdas: tuple[float, ...]) -> compare_table.Row:
         """What the report says of it."""
-        claimed = [a for a in self.audits.targets if a.contents.manifest.claim is not None]
-        promised = [made.guarantee for a in claimed if (made := a.contents.manifest.claim)]
+        claimed = [a for a in self.audits.targets if a.contents.model()[0].claim is not None]
+        promised = [made.guarantee for a in claimed if (made := a.contents.model()[0].claim)]
         outcomes = [weighed.outcome for a in claimed if (weighed := a.summary.claim)]
         aop = {f"{weight:g}": self.aop(weight) for weight in lambdas}
         limits = self.audits.limits
@@ -174,6 +177,8 @@ class Comparison:
     """The first is what the others are compared with."""
     path: Path | None = field(default=None)
     """The run folder, if it has one."""
+    page: ClassVar[str] = PAGE
+    """The report's file in the run folder."""
 
     @cached_property
     def rows(self) -> tuple[compare_table.Row, ...]:
@@ -217,6 +222,18 @@ class Comparison:
                 place.parent.mkdir(mode=0o700, exist_ok=True)
             atomic.write(place, content)
         return self.path / PAGE
+
+    def measure(self) -> "Comparison":
+        """Compute all metrics of all defences again from the stored scores.
+
+        Raises:
+            StoreError: a run folder cannot be written.
+        """
+        defences = tuple(replace(one, audits=one.audits.measure()) for one in self.defences)
+        again = replace(self, defences=defences)
+        if self.path is not None:
+            again.report()
+        return again
 
     def as_json(self) -> dict[str, Any]:
         """What ``summary.json`` holds."""
@@ -275,34 +292,26 @@ def begin(path: Path, plan: Plan) -> Plan:
     Raises:
         StoreError: it cannot be written.
     """
-    if (path / NAME).exists():
-        plan = replace(plan, created=_plan(path).created)
-    atomic.write(path / NAME, atomic.to_json(plan, Plan).encode())
+    if has_head(path):
+        plan = replace(plan, created=read_head(path, Plan).created)
+    write_head(path, plan)
     return plan
 
 
-def load(path: str | Path) -> Comparison:
+def load_comparison(path: str | Path) -> Comparison:
     """What is in the run folder of a comparison.
 
     Raises:
         StoreError: it is none, or not finished, or damaged.
     """
     path = Path(path)
-    plan = _plan(path)
+    plan = read_head(path, Plan)
     found = tuple(
-        Compared(entered, result.load(path / entered.run), training_cost.load(path / entered.run))
+        Compared(
+            entered,
+            result.load_leave_one_out(path / entered.run),
+            training_cost.load(path / entered.run),
+        )
         for entered in plan.defences
     )
     return Comparison(plan, found, path)
-
-
-def _plan(path: Path) -> Plan:
-    with atomic.said(path / NAME):
-        raw = (path / NAME).read_bytes()
-    plan = atomic.from_json(raw, Plan, path / NAME)
-    if plan.schema > SCHEMA:
-        raise StoreError(
-            f"expected schema {SCHEMA} or older, {path} has schema {plan.schema}: "
-            "it was made by a newer divulge; update this one"
-        )
-    return plan

@@ -15,6 +15,7 @@ from divulge.audits.compare.export import export as write_export
 from divulge.audits.compare.result import Compared, Comparison
 from divulge.audits.cost import Cost
 from divulge.audits.leave_one_out import run as in_turn
+from divulge.audits.run_folder import has_head
 from divulge.core import MembershipAttack
 from divulge.data import records as data_records
 from divulge.training.shadows import workers as working
@@ -163,7 +164,7 @@ def _begun(
     """The whole of it: a folder that is new or continued, the comparison, and what is exported."""
     if export is not None:
         wanted.question(export[0])  # before anything long starts
-    if folder is not None and not (resume and (folder / result.NAME).exists()):
+    if folder is not None and not (resume and has_head(folder)):
         new_folder(folder)
     found = _perform(wanted, folder, track, who)
     if export is not None:
@@ -182,7 +183,7 @@ def _perform(
     ):
         place = None if path is None else _place(path / entered.run)
         so_far = f"{entered.name} ({number} of {len(plan.defences)})"
-        audits = in_turn.perform(one, place, _titled(track, so_far), who)
+        audits = in_turn.audit_each(one, place, _titled(track, so_far), who)
         found.append(Compared(entered, audits, training_cost.cost(one, place)))
     comparison = Comparison(plan, tuple(found), path)
     if path is not None:

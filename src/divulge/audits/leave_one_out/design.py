@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from divulge.audits import attempt, config, inputs
+from divulge.audits.challenges.membership import derived
 from divulge.audits.checks import duplicates
 from divulge.audits.checks.duplicates import PoolCopies, Positions
 from divulge.audits.leave_one_out import result
-from divulge.audits.runner import check_delta, check_distinct, derived
+from divulge.audits.runner import check_delta, check_distinct
 from divulge.core import MembershipAttack, Records
 from divulge.data import augmentation
 from divulge.data import records as data_records

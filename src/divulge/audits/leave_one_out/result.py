@@ -2,21 +2,22 @@
 
 import html
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pydantic
 
 from divulge._util import atomic
 from divulge.attacks import catalog
 from divulge.audits.checks.duplicates import PoolCopies
-from divulge.audits.gate import Gate, Ruling, rule
-from divulge.audits.result import Audit
-from divulge.audits.result import load as load_run
+from divulge.audits.gate import Gated
+from divulge.audits.result import MembershipAudit, load_audit
+from divulge.audits.run_folder import has_head, read_head, write_head
 from divulge.core import Check, Estimate, Finding, Measured, Need, Status, Verdict
+from divulge.core.runs import BEFORE_NAMING, SCHEMA
 from divulge.errors import MissingExtra, SpecError, StoreError
 from divulge.metrics import intervals
 from divulge.metrics.epsilon import pooled_bound
@@ -30,15 +31,14 @@ from divulge.report.verdict import judge_models
 if TYPE_CHECKING:
     import pandas as pd
 
-SCHEMA = 1
-NAME, PAGE, TARGETS = "across.json", "across.md", "targets"
+SUMMARY, PAGE, TARGETS = "summary.json", "summary.md", "targets"
 COLUMNS = ("auc", "tpr@0.01", "tpr@0.001", "epsilon")
 _CAN_BE_NEGATIVE = ("advantage",)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What was asked for: the head of ``across.json``."""
+    """What was asked for: ``run.json``."""
 
     name: str
     challenge: str
@@ -52,10 +52,11 @@ class Plan:
     """Without those that were set aside."""
     attacks: tuple[str, ...]
     settings: dict[str, Any]
-    divulge: str = atomic.BEFORE_NAMING
+    divulge: str = BEFORE_NAMING
     schema: int = SCHEMA
     copies: PoolCopies | None = None
     """Of records that stood twice; None in a folder of a divulge that did not look for them."""
+    kind: Literal["leave-one-out"] = "leave-one-out"
 
     @property
     def set_aside(self) -> str:
@@ -66,14 +67,16 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class LeaveOneOut:
+class LeaveOneOut(Gated):
     """Audits of models that were trained alike, each against the others."""
 
     plan: Plan
-    targets: tuple[Audit, ...]
+    targets: tuple[MembershipAudit, ...]
     """One audit a target, each with intervals of its own."""
     path: Path | None = None
     """The run folder, if it has one."""
+    page: ClassVar[str] = PAGE
+    """The report's file in the run folder."""
 
     @property
     def across(self) -> Mapping[str, Mapping[str, Estimate]]:
@@ -120,7 +123,7 @@ class LeaveOneOut:
         models = [
             (
                 {words.plain(label): _score(audit, label) for label in done},
-                audit.contents.candidates.member,
+                audit.contents.model()[1].member,
             )
             for audit in self.targets
         ]
@@ -133,27 +136,13 @@ class LeaveOneOut:
         for check in (check for one in summaries for check in one.checks):
             if check.verdict is Verdict.WARNING or check.name not in checks:
                 checks[check.name] = check
-        shadows = self.targets[0].contents.manifest.shadows
+        shadows = self.targets[0].contents.model()[0].shadows
         return judge_models(rows, models, together, list(checks.values()), shadows)
 
     @property
     def limits(self) -> Mapping[str, Limits]:
         """By metric, intervals that hold for all attacks at once: what a gate compares."""
         return self.verdict.limits
-
-    def gate(
-        self,
-        *,
-        fail_on: Iterable[str] = (),
-        fail_above: Mapping[str, float] | None = None,
-        judge: str = "low",
-    ) -> Ruling:
-        """Hold the audit against a gate; arguments as for `divulge.Audit.gate`.
-
-        Raises:
-            SpecError: a word or a metric is unknown, or a ceiling is out of the metric's range.
-        """
-        return rule(Gate(tuple(fail_on), fail_above, judge), self.verdict, self.limits)
 
     def _lacking(self, label: str) -> Mapping[str, str]:
         """Why lower limits of single targets mean nothing; the mean's is one if all are alike."""
@@ -207,19 +196,40 @@ class LeaveOneOut:
         ]
         return pd.DataFrame(rows, columns=["attack", "target", "metric", "value", "low", "high"])
 
-    def save(self) -> None:
-        """Write ``across.json`` and ``across.md`` into the run folder.
+    def report(self) -> Path:
+        """Write the table and ``summary.json`` into the run folder; the table's path.
 
         Raises:
-            StoreError: they cannot be written.
+            StoreError: they cannot be written, or there is no run folder.
         """
-        assert self.path is not None
+        if self.path is None:
+            raise StoreError("expected a run folder, got none: pass run= to leave_one_out")
+        verdict = pydantic.TypeAdapter(Conclusion).dump_python(self.verdict, mode="json")
         across = {
             label: {name: asdict(estimate) for name, estimate in metrics.items()}
             for label, metrics in self.across.items()
         }
-        begin(self.path, self.plan, across, self.verdict)
-        atomic.write(self.path / PAGE, f"# {inert(self.plan.name)}\n\n{self.table()}\n".encode())
+        content = json.dumps({"verdict": verdict, "across": across}, indent=1)
+        atomic.write(self.path / SUMMARY, f"{content}\n".encode())
+        page = self.path / PAGE
+        atomic.write(page, f"# {inert(self.plan.name)}\n\n{self.table()}\n".encode())
+        return page
+
+    def measure(self) -> "LeaveOneOut":
+        """Compute all metrics of all targets again from the stored scores.
+
+        Raises:
+            StoreError: a run folder cannot be written.
+        """
+        again = []
+        for audit in self.targets:
+            found = audit.measure()
+            assert isinstance(found, MembershipAudit)
+            again.append(found)
+        whole = replace(self, targets=tuple(again))
+        if self.path is not None:
+            whole.report()
+        return whole
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self.table())}</pre>"
@@ -228,15 +238,15 @@ class LeaveOneOut:
         return f"<divulge.LeaveOneOut>\n{self.table()}"
 
     def _pooled(self, attack: Finding, best_of: int) -> Estimate:
-        audits = [audit.contents for audit in self.targets]
+        models = [audit.contents.model() for audit in self.targets]
         scores = [
             entry.score
-            for audit in audits
-            for entry in audit.entries
+            for audit in self.targets
+            for entry in audit.contents.entries
             if entry.finding.label == attack.label and entry.score is not None
         ]
-        members = [audit.candidates.member for audit in audits]
-        delta, confidence = audits[0].manifest.delta, 1 - (1 - intervals.CONFIDENCE) / best_of
+        members = [candidates.member for _, candidates in models]
+        delta, confidence = models[0][0].delta, 1 - (1 - intervals.CONFIDENCE) / best_of
         blind = _blind(attack)
         return pooled_bound(scores, members, delta, blind=blind, confidence=confidence)
 
@@ -248,61 +258,47 @@ class LeaveOneOut:
         return found
 
 
-def begin(
-    path: Path, plan: Plan, across: Mapping[str, Any], verdict: Conclusion | None = None
-) -> None:
-    """Write ``across.json``, with what is known.
+def begin(path: Path, plan: Plan) -> None:
+    """Write ``run.json``.
 
     Args:
         path: the run folder.
         plan: what was asked for.
-        across: means by attack and metric; empty at the start.
-        verdict: of all targets; None at the start.
 
     Raises:
         StoreError: the folder was begun with other records, another trainer or seed; or it cannot
             be written.
     """
-    if (path / NAME).exists() and _plan(path).challenge != plan.challenge:
+    if has_head(path) and read_head(path, Plan).challenge != plan.challenge:
         raise StoreError(
             f"expected the records, trainer and seed that {path} was begun with, got different "
             "ones: start a new run"
         )
-    judged = pydantic.TypeAdapter(Conclusion | None).dump_python(verdict, mode="json")
-    content = pydantic.TypeAdapter(Plan).dump_python(plan, mode="json")
-    content |= {"verdict": judged, "across": across}
-    atomic.write(path / NAME, f"{json.dumps(content, indent=1)}\n".encode())
+    write_head(path, plan)
 
 
-def load(path: str | Path) -> LeaveOneOut:
-    """What is in the run folder of a leave-one-out audit.
+def load_leave_one_out(path: str | Path) -> LeaveOneOut:
+    """What is in the run folder of audits in turn.
 
     Raises:
         StoreError: it is none, or not finished, or damaged.
     """
     path = Path(path)
-    plan = _plan(path)
-    audits = [load_run(folder(path, k)) for k in range(plan.targets)]
-    if any(audit.contents.missing for audit in audits):
-        raise StoreError(f"expected every attack on every target in {path}: finish with --resume")
+    plan = read_head(path, Plan)
+    audits = []
+    for k in range(plan.targets):
+        found = load_audit(folder(path, k))
+        if not isinstance(found, MembershipAudit) or found.contents.missing:
+            raise StoreError(
+                f"expected every attack on every target in {path}: finish with --resume"
+            )
+        audits.append(found)
     return LeaveOneOut(plan, tuple(audits), path)
 
 
 def folder(path: Path, target: int) -> Path:
     """Where the run of one target is."""
     return path / TARGETS / f"{target:03d}"
-
-
-def _plan(path: Path) -> Plan:
-    with atomic.said(path / NAME):
-        raw = (path / NAME).read_bytes()
-    plan = atomic.from_json(raw, Plan, path / NAME)
-    if plan.schema > SCHEMA:
-        raise StoreError(
-            f"expected schema {SCHEMA} or older, {path} has schema {plan.schema}: "
-            "it was made by a newer divulge; update this one"
-        )
-    return plan
 
 
 def mean(name: str, each: Sequence[Estimate], best_of: int = 1) -> Estimate:
@@ -351,7 +347,7 @@ def difference(these: Sequence[Estimate], those: Sequence[Estimate]) -> Estimate
     return Estimate(sum(each) / len(each), max(-1.0, low), min(1.0, high))
 
 
-def _score(audit: Audit, label: str) -> Score:
+def _score(audit: MembershipAudit, label: str) -> Score:
     (score,) = (entry.score for entry in audit.contents.entries if entry.finding.label == label)
     assert score is not None
     return score

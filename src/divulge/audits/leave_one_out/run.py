@@ -11,19 +11,26 @@ import numpy as np
 from jaxtyping import Bool, Float64
 
 from divulge._util import atomic
-from divulge._util.folders import new_folder, place
+from divulge._util.folders import new_folder
 from divulge._util.progress import Track, untracked
 from divulge._util.random import stream
 from divulge.attacks import catalog
-from divulge.audits import config
+from divulge.audits import runner
 from divulge.audits.challenges import membership
 from divulge.audits.leave_one_out import result
-from divulge.audits.leave_one_out.design import Question, from_spec, question
+from divulge.audits.leave_one_out.design import Question, question
 from divulge.audits.leave_one_out.result import LeaveOneOut
-from divulge.audits.result import Audit
-from divulge.audits.run_folder import Run
-from divulge.audits.runner import attacked, begun, derived
-from divulge.core import AnswerDefence, Challenge, Membership, MembershipAttack, ModelView
+from divulge.audits.result import MembershipAudit
+from divulge.audits.run_folder import Run, has_head
+from divulge.audits.runner import Heading
+from divulge.core import (
+    AnswerDefence,
+    Candidates,
+    Challenge,
+    Membership,
+    MembershipAttack,
+    ModelView,
+)
 from divulge.data import records as data_records
 from divulge.data.ids import as_ids
 from divulge.targets.outputs import Output, offers
@@ -128,38 +135,10 @@ def leave_one_out(
         name=name,
         ids=None if ids is None else as_ids(ids, len(pool), "ids"),
     )
-    return perform(asked, None if run is None else _begun(Path(run), resume), track, who)
+    return audit_each(asked, None if run is None else begin(Path(run), resume=resume), track, who)
 
 
-def leave_one_out_file(
-    path: str | Path,
-    run: str | Path | None = None,
-    *,
-    resume: bool = False,
-    track: Track[Any] = untracked,
-    workers: str = "local",
-) -> LeaveOneOut:
-    """Do what an ``audit.toml`` with ``[leave_one_out]`` describes.
-
-    Args:
-        path: the settings; relative paths in them start at its folder.
-        run: the run folder, as for `divulge.audit_file`.
-        resume: continue the run folder.
-        track: shows progress.
-        workers: who trains.
-
-    Raises:
-        DivulgeError: see `leave_one_out`.
-    """
-    who = working.named(workers)
-    path = Path(path)
-    settings = config.read(path)
-    asked = from_spec(settings, path.parent)
-    folder = place(run, path, settings.name, resume=resume)
-    return perform(asked, _begun(folder, resume), track, who)
-
-
-def perform(
+def audit_each(
     asked: Question, run: Path | None, track: Track[Any], who: working.Workers
 ) -> LeaveOneOut:
     """Train and audit; what the folder holds already is not computed again.
@@ -175,7 +154,7 @@ def perform(
         temporary = stack.enter_context(TemporaryDirectory(ignore_cleanup_errors=True))
         path = run or Path(temporary)
         if run:
-            result.begin(run, plan, {})
+            result.begin(run, plan)
         work = training.prepare(asked.shadows, asked.queries, plan.seed, plan.targets)
         places = [result.folder(path, k) / ANSWERS for k in range(plan.targets)]
         matrix = training.rows(
@@ -193,7 +172,7 @@ def perform(
         )
     found = LeaveOneOut(plan, audits, run)
     if run:
-        found.save()
+        found.report()
     return found
 
 
@@ -218,7 +197,7 @@ def _target(
     subsets: Subsets,
     path: Path,
     stored: bool,  # noqa: FBT001
-) -> Audit:
+) -> MembershipAudit:
     """An ordinary audit of one model against others."""
     plan = asked.plan
     answers = _answers(result.folder(path, k) / ANSWERS, sum(map(len, asked.queries)))
@@ -232,28 +211,31 @@ def _target(
     view = ModelView(recorded, records, reference, augmented=further)
     membership.check_classes(records, answers[: len(records)], asked.class_names)
     shadows = training.shadows(view, asked.shadows, matrix[others], subsets[others])
-    prepared = membership.Prepared(
-        Challenge(
-            ModelView(view.target, records, reference, shadows, further),
-            Membership(subsets[k], "coins"),
-        ),
-        asked.index,
+    game = Challenge(
+        ModelView(view.target, records, reference, shadows, further),
+        Membership(subsets[k], "coins"),
+    )
+    known = membership.Known(
         answers[: len(records)],
-        asked.class_names,
-        digest=f"{plan.challenge}-{k}-{asked.delta!r}",
-        compared=repr(others),
-        ids=asked.ids,
+        asked.shadows,
+        class_names=asked.class_names,
+        claim=membership.derived(asked.shadows, int(subsets[k].sum())),
         copies=plan.copies,
     )
     seed = int(stream(plan.seed, "target", k).integers(2**31))
+    challenge = membership.MembershipChallenge(
+        game,
+        membership.describe(game, known, seed, asked.delta),
+        Candidates(subsets[k], records.y, asked.index, asked.ids),
+        digest=f"{plan.challenge}-{k}-{asked.delta!r}",
+        compared=repr(others),
+    )
     name = f"{plan.name}, target {k} of {plan.targets}"
     settings = {"leave_one_out": {"target": k, "shadows": others}}
     run = _run(result.folder(path, k)) if stored else None
-    claim = derived(asked.shadows, int(subsets[k].sum()))
-    contents = begun(
-        prepared, asked.shadows, claim, asked.attacks, settings, seed, asked.delta, name, run
-    )
-    return attacked(prepared, asked.attacks, contents, run)
+    found = runner.run(challenge, asked.attacks, Heading(name, seed, settings), run)
+    assert isinstance(found, MembershipAudit)
+    return found
 
 
 def _run(path: Path) -> Run:
@@ -273,7 +255,12 @@ def _answers(place: Path, size: int) -> Float64[np.ndarray, "queries classes"]:
     return np.asarray(answers)
 
 
-def _begun(path: Path, resume: bool) -> Path:  # noqa: FBT001
-    if not (resume and (path / result.NAME).exists()):
+def begin(path: Path, *, resume: bool) -> Path:
+    """A new folder for audits in turn, or one to be continued.
+
+    Raises:
+        StoreError: it exists with something in it, or cannot be made.
+    """
+    if not (resume and has_head(path)):
         new_folder(path)
     return path

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import altair as alt
 import numpy as np
 from jaxtyping import Bool, Int
 
@@ -13,7 +13,7 @@ from divulge.core import NOBODY, Assignment, Collusion, Estimate, Finding
 from divulge.metrics import assignment
 from divulge.metrics.uninformed import assignment as uninformed
 from divulge.metrics.uninformed.draws import Uninformed
-from divulge.report import chart_style, charts, words
+from divulge.report import words
 from divulge.report.federation import small_samples
 from divulge.report.federation.story import Figure, Story, Table, joined, rates, speaker
 from divulge.report.federation.verdicts.assignment import SCOPE, Owners
@@ -117,7 +117,7 @@ def story(
         ),
         scope=SCOPE,
         limits=_limits_of(asked),
-        figures=tuple(_figure(asked, findings)),
+        figures=partial(_figure, asked, findings),
         tables=() if told is None else (_table(asked, told),),
     )
 
@@ -264,6 +264,10 @@ def _table(asked: Asked, told: Assignment) -> Table:
 
 def _figure(asked: Asked, findings: Sequence[Finding]) -> Iterator[Figure]:
     """Accuracies with their intervals, beside the best single answer."""
+    import altair as alt
+
+    from divulge.report import chart_style, charts
+
     done = [finding for finding in findings if "accuracy" in finding.metrics]
     if asked.truth is None or not done:
         return

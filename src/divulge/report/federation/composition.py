@@ -4,13 +4,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import altair as alt
-
 from divulge._util.random import stream
 from divulge.core import Finding, Proportions
 from divulge.metrics import composition
 from divulge.metrics.uninformed import composition as uninformed
-from divulge.report import chart_style, words
+from divulge.report import words
 from divulge.report.federation.story import Figure, Story, estimates, joined, speaker
 from divulge.report.federation.verdicts.composition import SCOPE, Shares
 from divulge.report.federation.verdicts.judge import judge
@@ -100,7 +98,7 @@ def story(
             for guess in guesses
         ),
         scope=SCOPE,
-        figures=() if told is None else (_figure(held, told),),
+        figures=tuple if told is None else lambda: (_figure(held, told),),
     )
 
 
@@ -123,6 +121,10 @@ def _sentence(held: Held, client: int, guess: Proportions) -> str:
 
 def _figure(held: Held, guesses: Mixes) -> Figure:
     """A disc for each guessed share and a ring for the true one: where they match, it is right."""
+    import altair as alt
+
+    from divulge.report import chart_style
+
     names = words.shortened([words.plain(name) for name in held.clients], 24)
     labels = words.shortened([held.class_name(k) for k in range(len(guesses[0].share))], 16)
     x = alt.X("class:N", title=None, sort=None).axis(labelAngle=-40, domain=False, ticks=False)

@@ -1,17 +1,17 @@
 """Items that clients acted on: how many were recovered, and how that differs between clients."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
-import altair as alt
 import numpy as np
 
 from divulge._util.random import stream
 from divulge.core import Estimate, Finding, Interactions, Reconstruction
 from divulge.metrics import interactions, intervals
 from divulge.metrics.uninformed import interactions as uninformed
-from divulge.report import chart_style, words
+from divulge.report import words
 from divulge.report.federation.story import Figure, Story, Table, rates, speaker
 from divulge.report.federation.verdicts.interactions import SCOPE, Clicks
 from divulge.report.federation.verdicts.judge import judge
@@ -54,7 +54,8 @@ def story(
     """
     first = speaker(findings)
     told = None if first is None else guesses[first]
-    doubt, sentences, figures = "", tuple[str, ...](), tuple[Figure, ...]()
+    doubt, sentences = "", tuple[str, ...]()
+    figures: Callable[[], Iterable[Figure]] = tuple
     if truth is None:
         doubt = "nobody said what the clients acted on, so nothing here could be checked"
     if told is not None and first is not None:
@@ -63,7 +64,7 @@ def story(
         else:
             sentences = tuple(_checked(findings[first], told, truth))
             labels = [finding.label for finding in findings]
-            figures = tuple(_figure(first, labels, guesses, truth))
+            figures = partial(_figure, first, labels, guesses, truth)
     tested = None
     if truth is not None:
         tested = uninformed.draw(guesses, truth, stream(0, "permutations of items"))
@@ -186,6 +187,10 @@ def _figure(
     first: int, labels: Sequence[str], guesses: Sequence[Guesses | None], truth: Truth
 ) -> Iterator[Figure]:
     """Clients by what was recovered of them: an area for the attack that speaks, lines beside."""
+    import altair as alt
+
+    from divulge.report import chart_style
+
     mixed = [k for k, one in enumerate(truth) if interactions.mixed(one)]
     if not mixed:
         return

@@ -2,23 +2,27 @@
 
 import base64
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from markupsafe import Markup
 
 from divulge.core import BlindRun, Finding
-from divulge.report import charts, words
-from divulge.report.federation.story import Told, estimate, not_measured
+from divulge.report import words
+from divulge.report.federation.story import Figure, Told, estimate, not_measured
 from divulge.report.markdown import inert
 from divulge.report.page import environment
 
 
 def write_all(told: Told) -> dict[str, bytes]:
     """``report.html``, ``summary.json``, ``summary.md`` and the figures, by path."""
-    drawn = {one.name: charts.render(one.chart, "svg").decode() for one in told.story.figures}
+    from divulge.report import charts
+
+    figures = tuple(told.story.figures())
+    drawn = {one.name: charts.render(one.chart, "svg").decode() for one in figures}
     return {
-        "report.html": _page(told, drawn).encode(),
+        "report.html": _page(told, figures, drawn).encode(),
         "summary.json": json.dumps(_summary(told), indent=1).encode() + b"\n",
         "summary.md": "\n".join(f"- {inert(line)}" for line in lines(told)).encode() + b"\n",
         **{f"figures/{name}.svg": svg.encode() for name, svg in drawn.items()},
@@ -102,7 +106,7 @@ def _summary(told: Told) -> dict[str, Any]:
     )
 
 
-def _page(told: Told, drawn: dict[str, str]) -> str:
+def _page(told: Told, figures: Sequence[Figure], drawn: dict[str, str]) -> str:
     story, speaker = told.story, told.speaker
     return (
         environment()
@@ -111,6 +115,7 @@ def _page(told: Told, drawn: dict[str, str]) -> str:
             name=words.plain(told.name),
             created=words.plain(told.created),
             story=story,
+            figures=figures,
             verdict=words.plain_all(asdict(story.verdict)),
             attacks=[
                 (words.plain_all(asdict(finding)), cells)

@@ -1,10 +1,8 @@
 """What the page of an audited federation says, whatever the secret was."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-import altair as alt
 
 from divulge.core import BlindRun, Estimate, Finding, Status
 from divulge.report import unmeasured, words
@@ -19,7 +17,8 @@ class Figure:
     name: str
     """Of its file."""
     title: str
-    chart: alt.LayerChart
+    chart: Any
+    """An Altair chart."""
     caption: str
     description: str
     """For those who do not see it."""
@@ -74,7 +73,8 @@ class Story:
     """What lies outside of any such audit."""
     limits: tuple[str, ...] = ()
     """What so few records or clients can and cannot show, in sentences."""
-    figures: tuple[Figure, ...] = ()
+    figures: Callable[[], Iterable[Figure]] = tuple
+    """Draws the charts: nothing loads the chart library before."""
     tables: tuple[Table, ...] = ()
 
 

@@ -1,1 +1,0 @@
-"""What is asked about a federation, and how its run folder keeps it."""

@@ -1,0 +1,76 @@
+"""Audits that an ``audit.toml`` describes, of every kind."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from divulge._util.folders import place
+from divulge._util.progress import Track, untracked
+from divulge.audits import config, inputs, runner
+from divulge.audits.api import audit_subject
+from divulge.audits.challenges import assignment, composition, images, interactions
+from divulge.audits.challenges.base import Challenge
+from divulge.audits.leave_one_out import run as leave_one_out
+from divulge.audits.leave_one_out.design import from_spec
+from divulge.audits.leave_one_out.result import LeaveOneOut
+from divulge.audits.result import Audit
+from divulge.audits.run_folder import run_folder
+from divulge.audits.runner import Heading, check_distinct
+from divulge.training.shadows import workers as working
+
+FEDERATED: Mapping[str, Callable[[Any, Path], Challenge]] = {
+    "updates": composition.pose,
+    "interactions": interactions.pose,
+    "assignment": assignment.pose,
+}
+"""By section: what poses its challenge."""
+
+
+def audit_file(
+    path: str | Path,
+    run: str | Path | None = None,
+    *,
+    resume: bool = False,
+    show_records: bool = False,
+    track: Track[Any] = untracked,
+    workers: str = "local",
+) -> Audit | LeaveOneOut:
+    """Audit what an ``audit.toml`` describes: a model, models in turn, or a federation.
+
+    Args:
+        path: the settings; relative paths in them start at its folder.
+        run: the run folder; by default the next free ``runs/NAME-001`` beside the settings, or
+            the latest one with ``resume``.
+        resume: continue the run folder.
+        show_records: the page shows images that clients were shown, beside the originals: of
+            ``[interactions]`` whose transcript has them.
+        track: shows progress.
+        workers: who trains models, as for `audit`.
+
+    Raises:
+        DivulgeError: see `audit`.
+    """
+    who, path = working.named(workers), Path(path)
+    settings = config.read(path)
+    if settings.federated is None and show_records:
+        images.none()
+    if settings.leave_one_out is not None:
+        asked = from_spec(settings, path.parent)
+        folder = leave_one_out.begin(place(run, path, settings.name, resume=resume), resume=resume)
+        return leave_one_out.audit_each(asked, folder, track, who)
+    attacks = config.attacks(settings)
+    check_distinct(attacks)
+    shown = settings.model_dump(mode="json", exclude_defaults=True)
+    heading = Heading(settings.name, settings.seed, shown)
+    if settings.federated is None:
+        subject = inputs.load(settings, path.parent)
+        started = run_folder(place(run, path, settings.name, resume=resume), resume=resume)
+        return audit_subject(subject, attacks, heading, settings.metrics.delta, started, track, who)
+    challenge = FEDERATED[settings.federated](getattr(settings, settings.federated), path.parent)
+    pictures = challenge.pictures() if show_records else {}
+    started = run_folder(place(run, path, settings.name, resume=resume), resume=resume)
+    found = runner.run(challenge, attacks, heading, started, track)
+    for name, png in pictures.items():
+        started.write(name, png)
+    found.report(show_records=show_records)
+    return found

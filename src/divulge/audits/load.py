@@ -1,0 +1,29 @@
+"""What any run folder holds."""
+
+from pathlib import Path
+
+from divulge.audits.compare.result import Comparison, load_comparison
+from divulge.audits.leave_one_out.result import LeaveOneOut, load_leave_one_out
+from divulge.audits.result import Audit, load_audit
+from divulge.audits.run_folder import head
+from divulge.errors import StoreError
+
+
+def load(run: str | Path) -> Audit | LeaveOneOut | Comparison:
+    """What is in a run folder of any kind; needs neither the model nor the data.
+
+    Raises:
+        StoreError: it is no run folder, damaged, not finished, or made by a newer divulge.
+    """
+    path = Path(run)
+    kind = head(path)["kind"]
+    if kind == "audit":
+        return load_audit(path)
+    if kind == "leave-one-out":
+        return load_leave_one_out(path)
+    if kind == "comparison":
+        return load_comparison(path)
+    raise StoreError(
+        f"expected a run of kind audit, leave-one-out or comparison in {path}, got {kind!r}: "
+        "it is damaged, or was made by another divulge"
+    )

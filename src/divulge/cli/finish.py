@@ -1,0 +1,36 @@
+"""How commands that audit end: what was found is printed, and the exit code says how it went."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+if TYPE_CHECKING:
+    from divulge.audits.compare.result import Comparison
+    from divulge.audits.leave_one_out.result import LeaveOneOut
+    from divulge.audits.result import Audit
+
+FAILED = 1
+
+
+def finish(found: Audit | LeaveOneOut | Comparison, shape: str, code: int = 0) -> NoReturn:
+    """Print what was found, and exit.
+
+    Args:
+        found: by an audit or a comparison, with a run folder.
+        shape: ``text``, or ``json`` for one object as the last line.
+        code: the exit code; where it is 0, an attack that failed makes it 1.
+    """
+    from divulge.cli import render
+
+    if shape == "text":
+        render.show(found)
+    answer = render.as_json(found)
+    click.echo(f"Report: {answer['report']}", err=shape == "json")
+    if shape == "json":
+        click.echo(json.dumps(answer))
+    failed = any(finding.status == "failed" for finding in found.findings)
+    sys.exit(code or (FAILED if failed else 0))

@@ -1,0 +1,208 @@
+"""A run folder as plain data: its manifest, the candidates, and an entry for each attack."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pydantic
+from jaxtyping import Bool, Float64, Int, Shaped
+
+from divulge.core.attacks import Assignment, Drawn, Interactions, Proportions
+from divulge.core.findings import BlindRun, Check, Control, Finding
+from divulge.core.training import Claim
+from divulge.core.views import Collusion
+
+SCHEMA = 4
+"""The version of ``run.json``, whatever its kind."""
+BEFORE_NAMING = "0.1.0"
+"""The version that wrote every file without the key ``divulge``: the program had another name then
+(docs/adr/0009), and this was its only version."""
+
+Key = Annotated[str, pydantic.Field(pattern=r"^\w[\w-]*$")]
+"""The name of a finding's files."""
+ShadowKind = Literal["none", "online", "offline"]
+"""Whether there were shadow models, and whether they were trained on the candidates."""
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipFacts:
+    """What an audit of one model is about; its truth is in the candidates."""
+
+    delta: float
+    """δ of the bound on ε."""
+    members: int
+    """The number of candidates that the model was trained on."""
+    nonmembers: int
+    """The number of candidates that it was not trained on."""
+    reference: int
+    """The number of records that the attacker owns."""
+    classes: int
+    """The number of classes that the model predicts."""
+    class_names: tuple[str, ...]
+    """Empty, or one name a class."""
+    checks: tuple[Check, ...]
+    """What was asked about the records before any attack ran."""
+    shadows: ShadowKind
+    claim: Claim | None = None
+    """The guarantee that the measured ε is held against."""
+    drawn: Drawn = "fixed"
+    """How it was decided who is a member."""
+    kind: Literal["membership"] = "membership"
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentFacts:
+    """Clients of a federation and candidates, and who trained on which where that is known."""
+
+    clients: tuple[str, ...]
+    colluder: int
+    """The position of the client that attacks, from 0."""
+    candidates: int
+    """The number of candidates."""
+    labels: tuple[int, ...]
+    """The class of each candidate."""
+    known: tuple[int, ...]
+    """Positions of the candidates that the colluding client trained on."""
+    owners: tuple[int, ...] | None
+    """The client of each candidate, -1 for nobody; None if nobody said."""
+    kind: Literal["assignment"] = "assignment"
+
+    @property
+    def truth(self) -> Assignment | None:
+        """The client of each candidate, where it is known."""
+        return None if self.owners is None else Assignment(np.array(self.owners, np.int64))
+
+    @property
+    def collusion(self) -> Collusion:
+        """What the colluding client knows of the candidates."""
+        known = np.zeros(self.candidates, bool)
+        known[list(self.known)] = True
+        return Collusion(self.colluder, np.zeros(0, bool), known)
+
+
+@dataclass(frozen=True, slots=True)
+class CompositionFacts:
+    """Clients of a federation, their classes, and what each holds where that is known."""
+
+    federation: str
+    """The name of the federation."""
+    clients: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...] | None
+    """The number of records of each class, by client; None if nobody said."""
+    class_names: tuple[str, ...]
+    """Empty, or one name a class."""
+    kind: Literal["composition"] = "composition"
+
+    @property
+    def truth(self) -> tuple[Proportions, ...] | None:
+        """The class shares of each client, where they are known."""
+        if self.counts is None:
+            return None
+        return tuple(Proportions.of(np.array(row)) for row in self.counts)
+
+
+@dataclass(frozen=True, slots=True)
+class InteractionFacts:
+    """Clients of a federation, the items shown to each, and the clicks where they are known."""
+
+    federation: str
+    """The name of the federation."""
+    clients: tuple[str, ...]
+    items: tuple[int, ...]
+    """The number of items that each client was shown."""
+    acted: tuple[tuple[int, ...], ...] | None
+    """By client, positions of the items that it interacted with among those that it was shown;
+    None if nobody said."""
+    kind: Literal["interactions"] = "interactions"
+
+    @property
+    def truth(self) -> tuple[Interactions, ...] | None:
+        """The items that each client interacted with, where they are known."""
+        if self.acted is None:
+            return None
+        masks = [np.zeros(count, bool) for count in self.items]
+        for mask, at in zip(masks, self.acted, strict=True):
+            mask[list(at)] = True
+        return tuple(map(Interactions, masks))
+
+
+Facts = Annotated[
+    MembershipFacts | AssignmentFacts | CompositionFacts | InteractionFacts,
+    pydantic.Field(discriminator="kind"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What was audited and how: ``run.json`` of an audit of one secret."""
+
+    name: str
+    created: str
+    """UTC, ISO 8601."""
+    challenge: str
+    """Digest of all that attacks see, and of the truth."""
+    seed: int
+    attacks: tuple[str, ...]
+    """Labels of all attacks asked for, in order."""
+    findings: tuple[Key, ...]
+    """Their keys. The folder may hold further findings, asked for before with other settings."""
+    settings: dict[str, Any]
+    environment: dict[str, str]
+    facts: Facts
+    divulge: str = BEFORE_NAMING
+    schema: int = SCHEMA
+    kind: Literal["audit"] = "audit"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The truth and the labels, in the order in which attacks saw the candidates."""
+
+    member: Bool[np.ndarray, " records"]
+    label: Int[np.ndarray, " records"]
+    index: Int[np.ndarray, " records"]
+    """The position among the members (or among the non-members) as the user gave them."""
+    ids: Shaped[np.ndarray, " records"] | None = None
+    """The user's own ids, as texts, empty where there is none; None if no column was named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One attack: its finding, its controls and its guess."""
+
+    finding: Finding
+    control: Control | None = None
+    """The controls of an attack on membership."""
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """The guess: arrays of one dimension by name; empty unless the attack is done."""
+    blind: BlindRun | None = None
+    """The control of an attack on another secret: how it did on what was shuffled."""
+
+    @property
+    def score(self) -> Float64[np.ndarray, " records"] | None:
+        """The score of each candidate, where the secret is membership and the attack is done."""
+        return self.arrays.get("score")
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """A whole run, as the report reads it."""
+
+    manifest: Manifest
+    candidates: Candidates | None
+    """None where the secret is not membership."""
+    entries: tuple[Entry, ...]
+    missing: tuple[str, ...] = ()
+    """Attacks asked for that have no finding yet, because the run was interrupted."""
+
+    @property
+    def facts(self) -> Facts:
+        """What the audit is about."""
+        return self.manifest.facts
+
+    def model(self) -> tuple[MembershipFacts, Candidates]:
+        """The facts and the candidates of an audit of a model's membership."""
+        assert isinstance(self.facts, MembershipFacts)
+        assert self.candidates is not None
+        return self.facts, self.candidates
