@@ -8,7 +8,7 @@ import numpy as np
 
 from divulge._util import imports
 from divulge.audits import attempt, inputs
-from divulge.audits.challenges import images
+from divulge.audits.challenges import blind, images
 from divulge.audits.challenges.base import Question, attacked, digest
 from divulge.audits.challenges.subjects.interactions import ActedOn
 from divulge.audits.config import InteractionsSpec
@@ -42,6 +42,7 @@ def question(spec: InteractionsSpec, folder: Path) -> Question:
         subject,
         partial(attempt.run_on_clients, views, subject.measure),
         digest(f"{told!r} {inputs.fingerprint_of(spec.learner, folder)}"),
+        blind=partial(blind.on_interactions, views, subject),
         records=partial(images.sheets, transcript, clients),
     )
 
