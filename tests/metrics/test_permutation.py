@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from divulge.metrics import membership
-from divulge.metrics.permutation import combine, p_value
+from divulge.metrics.permutation import combine, p_value, signs_p
 
 
 def test_comes_close_to_all_permutations() -> None:
@@ -75,3 +75,18 @@ def test_p_values_are_combined_as_fisher_did_and_keep_their_size() -> None:
         called = np.mean([combine(row) <= 0.05 for row in levels.tolist()])
         assert called <= 0.05 + 3 * (0.05 * 0.95 / 2000) ** 0.5
     assert combine([1.0] * 5) == 1.0
+
+
+def test_signs_come_close_to_all_signs() -> None:
+    values = np.array([0.5, 1.5, -0.25, 2.0, 1.0])
+    every = [values @ signs for signs in itertools.product([-1, 1], repeat=5)]
+    exact = float(np.mean([total >= values.sum() - 1e-9 for total in every]))
+    p = np.mean([signs_p(values, np.random.default_rng(seed)) for seed in range(200)])
+    assert p == pytest.approx(exact, abs=0.02)
+    assert signs_p(-values, np.random.default_rng(0)) > 0.8  # low sums are no find
+
+
+def test_as_few_as_sixteen_units_can_be_as_rare_as_a_false_alarm() -> None:
+    p_values = [signs_p(np.ones(16), np.random.default_rng(seed)) for seed in range(20)]
+    assert np.mean(np.array(p_values) <= 1e-4) >= 0.8
+    assert all(signs_p(np.ones(8), np.random.default_rng(seed)) > 1e-4 for seed in range(20))

@@ -65,8 +65,9 @@ class BlindRun:
     p_value: float | None
     """The chance of a result as extreme if the guess is independent of the truth."""
     passed: bool
-    """It ran, and its guess is consistent with that."""
+    """Its guess is consistent with that; or, without a p-value, nothing could be shuffled."""
     reason: str = ""
+    """Why it did not run, or could not have failed."""
 
 
 @dataclass(frozen=True, slots=True)

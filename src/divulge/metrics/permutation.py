@@ -156,6 +156,25 @@ def pairing_p(distance: Float[np.ndarray, "units units"], rng: np.random.Generat
     return sequential_p(-float(np.trace(distance)), draw)
 
 
+def signs_p(values: Float[np.ndarray, " units"], rng: np.random.Generator) -> float:
+    """The chance of as high a sum where each value is as likely with the other sign.
+
+    With n values other than 0 it is never below 2⁻ⁿ but by the luck of the draw.
+
+    Args:
+        values: independent, one a unit.
+        rng: draws signs.
+
+    References:
+        Fisher (1935), The design of experiments, section 21.
+    """
+
+    def draw(many: int) -> Float[np.ndarray, " permutations"]:
+        return np.asarray(rng.choice([-1.0, 1.0], size=(many, len(values))) @ values)
+
+    return sequential_p(float(values.sum()), draw)
+
+
 def combine(p_values: Sequence[float]) -> float:
     """The p-value of several independent tests together.
 

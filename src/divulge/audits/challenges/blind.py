@@ -13,8 +13,9 @@ import numpy as np
 from divulge._util.progress import Track, untracked
 from divulge._util.random import stream
 from divulge.audits import attempt
+from divulge.audits.challenges import replay
 from divulge.audits.controls import FALSE_ALARM
-from divulge.audits.secrets import AssignmentSecret, CompositionSecret
+from divulge.audits.secrets import AssignmentSecret, CompositionSecret, InteractionSecret
 from divulge.core import (
     Assignment,
     AssignmentAttack,
@@ -23,17 +24,24 @@ from divulge.core import (
     CompositionAttack,
     CompositionFacts,
     FederationView,
+    InteractionAttack,
+    InteractionFacts,
+    Interactions,
     Proportions,
+    Reconstruction,
     Round,
     Rounds,
     UpdateView,
 )
-from divulge.metrics import assignment, composition
-from divulge.metrics.permutation import matches_p, pairing_p
+from divulge.metrics import assignment, composition, conditional, interactions
+from divulge.metrics.permutation import matches_p, pairing_p, signs_p
 from divulge.targets.shuffled import Shuffled
 
 FEWEST = 8
 """Clients below which no pairing by chance is as rare as `FALSE_ALARM`: 7! is less than 10,000."""
+
+FEWEST_ACTING = 16
+"""Likewise of signs: 2¹³ is less than 10,000, and the draw of signs needs some room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +83,32 @@ def on_updates(
     if guesses is None:
         return BlindRun(None, None, passed=False, reason=finding.reason)
     return of_shares(guesses, truths, seed)
+
+
+def on_interactions(
+    views: Sequence[UpdateView],
+    facts: InteractionFacts,
+    attack: InteractionAttack,
+    seed: int,
+    track: Track[Any] = untracked,
+) -> BlindRun | None:
+    """An attack on updates of shuffled clicks; None where nobody said what clients acted on.
+
+    Where updates cannot be made of shuffled clicks, the attack is not tested, with the reason.
+    """
+    truths = facts.truth
+    if truths is None:
+        return None
+    try:
+        moved = replay.replayed(views, truths, seed)
+    except Exception as error:  # the learner is the user's own code
+        return _untested(str(error) or type(error).__name__)
+    finding, guesses = attempt.run_on_clients(
+        moved, InteractionSecret(facts).measure, attack, seed, track
+    )
+    if guesses is None:
+        return BlindRun(None, None, passed=False, reason=finding.reason)
+    return of_clicks(guesses, truths, views, seed)
 
 
 def on_answers(
@@ -122,6 +156,40 @@ def of_shares(guesses: Sequence[Proportions], truths: Sequence[Proportions], see
     measured = composition.measure(guesses, truths).metrics.get("l1")
     few = "" if len(truths) >= FEWEST else f"{len(truths)} clients are too few for this control"
     return BlindRun(measured, p_value, passed=p_value > FALSE_ALARM, reason=few)
+
+
+def of_clicks(
+    guesses: Sequence[Reconstruction],
+    truths: Sequence[Interactions],
+    views: Sequence[UpdateView],
+    seed: int,
+) -> BlindRun:
+    """Guesses on updates of shuffled clicks, held against what each client really acted on.
+
+    A guess may follow features that clicks follow too. So what counts is the correlation that is
+    left when both are regressed on what is no secret, see `replay.public`, by the slopes of the
+    other clients. p is the chance that the correlations of all clients sum up as high where each
+    is as likely with the other sign: tastes that make the clicks of one client depend on each
+    other do not matter, as each client counts as one.
+    """
+    mixed = [k for k, truth in enumerate(truths) if interactions.mixed(truth)]
+    if not mixed:
+        return _untested("no client acted on some of its items and left others alone")
+    acted = [truths[k] for k in mixed]
+    found = conditional.partial_correlations(
+        [guesses[k].score for k in mixed],
+        [truth.acted for truth in acted],
+        replay.public([views[k] for k in mixed], acted, seed),
+    )
+    p_value = signs_p(found, stream(seed, "blind control"))
+    telling = int(np.count_nonzero(found))
+    few = "" if telling >= FEWEST_ACTING else f"{telling} clients are too few for this control"
+    measured = interactions.measure(guesses, truths).metrics["auc"]
+    return BlindRun(measured, p_value, passed=p_value > FALSE_ALARM, reason=few)
+
+
+def _untested(why: str) -> BlindRun:
+    return BlindRun(None, None, passed=True, reason=why)
 
 
 def shuffled(view: FederationView, seed: int) -> FederationView:

@@ -50,6 +50,8 @@ def controls(told: Told) -> tuple[str, ...]:
 
 
 def _control(run: BlindRun) -> str:
+    if run.measured is None and run.passed:
+        return words.plain(f"was not tested by a control: {run.reason}")
     if run.measured is None:
         return words.plain(f"failed its control, as it could not be run on it: {run.reason}")
     value = f"{estimate(run.measured)}, p = {run.p_value:.2g}"

@@ -1,0 +1,150 @@
+"""What clients would have sent if they had acted on other items, and what is no secret of those."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from divulge._util.random import stream
+from divulge.core import Interactions, Round, Tensors, UpdateView
+from divulge.errors import NotApplicable
+
+COMPONENTS = 32
+"""Principal components that stand for the features of items, where these have more."""
+
+ROWS = 2000
+"""Items, drawn from all, by which the components are found."""
+
+
+def replayed(
+    views: Sequence[UpdateView], truths: Sequence[Interactions], seed: int
+) -> tuple[UpdateView, ...]:
+    """The views as if each client had acted on as many items, drawn at random from those it had.
+
+    With a learner, the client's training is carried out anew, with clicks shuffled among the
+    items and a private embedding that is standard normal. Without one, the rows that the update
+    has for the items are shuffled among them, and it has nothing else.
+
+    Args:
+        views: one a client.
+        truths: what each acted on.
+        seed: of the audit.
+
+    Raises:
+        NotApplicable: the server got no update of a client alone, or neither is there.
+    """
+    return tuple(
+        _one(view, truth.acted, stream(seed, "shuffled interactions", view.victim))
+        for view, truth in zip(views, truths, strict=True)
+    )
+
+
+def public(
+    views: Sequence[UpdateView], truths: Sequence[Interactions], seed: int
+) -> tuple[Float[np.ndarray, "_ covariates"], ...]:
+    """By client, what may say which items are acted on, without a secret of that client.
+
+    The place in what it was shown, the norm of an item's features and these, or their principal
+    components, and how often the others who were handed the same item acted on it.
+
+    Args:
+        views: one a client.
+        truths: what each acted on.
+        seed: of the audit.
+    """
+    x = []
+    for view in views:
+        assert view.inputs is not None
+        x.append(view.inputs.reshape(len(view.inputs), -1).astype(np.float64))
+    components = _components(np.concatenate(x), stream(seed, "components"))
+    rates = _rates(x, [truth.acted for truth in truths])
+    return tuple(
+        np.column_stack([
+            np.arange(len(one)), np.linalg.norm(one, axis=1), one @ components, rate
+        ])
+        for one, rate in zip(x, rates, strict=True)
+    )  # fmt: skip
+
+
+def _one(
+    view: UpdateView, acted: Bool[np.ndarray, " items"], rng: np.random.Generator
+) -> UpdateView:
+    assert view.inputs is not None
+    seen = view.rounds[0]
+    change = seen.change(view.victim)
+    rows = [name for name, value in change.items() if value.shape == view.inputs.shape]
+    if view.learner is not None:
+        changed = _trained(view, rng.permutation(acted), rng)
+        told = {name: changed[name].astype(value.dtype) for name, value in change.items()}
+    elif rows:
+        order = rng.permutation(len(acted))
+        told = {name: change[name][order] for name in rows}
+    else:
+        raise NotApplicable(
+            "expected a learner, or an update with a row for each item, got neither: say how "
+            "clients train"
+        )
+    got = replace(seen.received[view.victim], tensors=_as_sent(seen, told))
+    only = replace(seen, received={view.victim: got}, aggregated=None)
+    return replace(view, rounds=(only,))
+
+
+def _trained(
+    view: UpdateView, acted: Bool[np.ndarray, " items"], rng: np.random.Generator
+) -> Mapping[str, np.ndarray]:
+    """What training with these interactions changes."""
+    import torch
+
+    assert view.learner is not None
+    sent = {name: torch.from_numpy(np.array(w)) for name, w in view.rounds[0].sent.items()}
+    items = torch.from_numpy(np.array(view.inputs))
+    own = view.learner.private
+    private = items.new_tensor(rng.normal(size=own)) if own else None
+    change = view.learner.update(sent, items, items.new_tensor(acted), private)
+    return {name: value.detach().numpy() for name, value in change.items()}
+
+
+def _as_sent(seen: Round, change: Tensors) -> Tensors:
+    """The change as a client sends it; `Round.change` the other way round."""
+    if seen.kind == "weights":
+        return {name: seen.sent[name] + value for name, value in change.items()}
+    if seen.kind == "gradient":
+        assert seen.training.lr is not None  # `Round.change` has refused the round without
+        return {name: value / -seen.training.lr for name, value in change.items()}
+    return change
+
+
+def _components(
+    x: Float[np.ndarray, "items features"], rng: np.random.Generator
+) -> Float[np.ndarray, "features components"]:
+    """Principal directions of features that are scaled to deviation 1; few are left alone."""
+    if x.shape[1] <= COMPONENTS:
+        return np.eye(x.shape[1])
+    x = x[rng.permutation(len(x))[:ROWS]]
+    spread = x.std(axis=0)
+    scale = 1 / np.where(spread > 0, spread, np.inf)
+    directions = np.linalg.svd((x - x.mean(axis=0)) * scale, full_matrices=False)[2]
+    found: Float[np.ndarray, "features components"]
+    found = scale[:, None] * directions[:COMPONENTS].T
+    return found
+
+
+def _rates(
+    x: Sequence[Float[np.ndarray, "_ features"]], acted: Sequence[Bool[np.ndarray, "_"]]
+) -> list[Float[np.ndarray, "_"]]:
+    """Of each item, the share of other clients who acted on it, as if one more were average."""
+    keys = [[hash(row.tobytes()) for row in one] for one in x]  # rows themselves are too large
+    handed: dict[int, int] = defaultdict(int)
+    clicked: dict[int, int] = defaultdict(int)
+    for own, mask in zip(keys, acted, strict=True):
+        for key, click in zip(own, mask.tolist(), strict=True):
+            handed[key] += 1
+            clicked[key] += click
+    mean = sum(clicked.values()) / sum(handed.values())
+    return [
+        (np.array([clicked[key] for key in own]) - mask + mean)
+        / np.array([handed[key] for key in own])
+        for own, mask in zip(keys, acted, strict=True)
+    ]
