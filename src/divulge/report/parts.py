@@ -1,7 +1,6 @@
-"""What the report takes from a run: the shapes that the store's classes happen to have.
+"""These protocols are the parts of a run that a report reads.
 
-The store and the report do not know each other, so that a report can be made from anything that
-has these parts.
+The report does not import the run folder: it can be made from anything that has these parts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,7 @@ class Manifest(Protocol):
 
     @property
     def created(self) -> str:
-        """UTC, ISO 8601."""
+        """Time of the audit's start, in UTC, ISO 8601."""
         ...
 
     @property
@@ -35,37 +34,37 @@ class Manifest(Protocol):
 
     @property
     def seed(self) -> int:
-        """Of every random stream."""
+        """Seed of every random stream."""
         ...
 
     @property
     def delta(self) -> float:
-        """Of the guarantee that the epsilon bound speaks of."""
+        """δ of the guarantee that the bound on ε is about."""
         ...
 
     @property
     def members(self) -> int:
-        """How many candidates were trained on."""
+        """Number of candidates that the model was trained on."""
         ...
 
     @property
     def nonmembers(self) -> int:
-        """How many were not."""
+        """Number of the other candidates."""
         ...
 
     @property
     def reference(self) -> int:
-        """How many records the attacker owns."""
+        """Number of records that the attacker owns."""
         ...
 
     @property
     def classes(self) -> int:
-        """How many classes the model knows."""
+        """Number of classes that the model knows."""
         ...
 
     @property
     def class_names(self) -> Sequence[str]:
-        """Empty, or one name a class."""
+        """Names of the classes, in their order; empty if the user gave none."""
         ...
 
     @property
@@ -75,7 +74,7 @@ class Manifest(Protocol):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """As the user gave them."""
+        """Settings as the user gave them."""
         ...
 
     @property
@@ -85,7 +84,7 @@ class Manifest(Protocol):
 
     @property
     def checks(self) -> Sequence[Check]:
-        """Questions about the audit itself."""
+        """Checks of the audit itself."""
         ...
 
     @property
@@ -95,7 +94,7 @@ class Manifest(Protocol):
 
     @property
     def divulge(self) -> str:
-        """The version that measured."""
+        """Version of divulge that ran the audit."""
         ...
 
     @property
@@ -105,32 +104,32 @@ class Manifest(Protocol):
 
     @property
     def drawn(self) -> Drawn:
-        """How it was decided who is a member."""
+        """How membership was drawn."""
         ...
 
 
 @runtime_checkable
 class Candidates(Protocol):
-    """The truth and the labels."""
+    """Truth, labels and positions of the candidates."""
 
     @property
     def member(self) -> Bool[np.ndarray, " records"]:
-        """Which candidates were trained on."""
+        """True for candidates that the model was trained on."""
         ...
 
     @property
     def label(self) -> Int[np.ndarray, " records"]:
-        """The class of each."""
+        """Class of each candidate."""
         ...
 
     @property
     def index(self) -> Int[np.ndarray, " records"]:
-        """The position of each within its group, as the user gave them."""
+        """Position of each candidate among the members, or non-members, as the user gave them."""
         ...
 
     @property
     def ids(self) -> Shaped[np.ndarray, " records"] | None:
-        """The user's own ids, empty where there is none; None if no column was named."""
+        """The user's own ids, empty where a candidate has none; None without a column of ids."""
         ...
 
 
@@ -140,17 +139,17 @@ class Entry(Protocol):
 
     @property
     def finding(self) -> Finding:
-        """What it showed."""
+        """Result of the attack."""
         ...
 
     @property
     def control(self) -> Control | None:
-        """How it did on its controls."""
+        """Result of the attack's controls; None if they were not run."""
         ...
 
     @property
     def score(self) -> Float64[np.ndarray, " records"] | None:
-        """Its guess; None unless it is done."""
+        """Score of each candidate; None unless the attack is done."""
         ...
 
 
@@ -170,10 +169,10 @@ class Contents(Protocol):
 
     @property
     def entries(self) -> Sequence[Entry]:
-        """Findings, in the order in which they were asked for."""
+        """Findings, in the order in which attacks were requested."""
         ...
 
     @property
     def missing(self) -> Sequence[str]:
-        """Attacks asked for that have no finding."""
+        """Labels of requested attacks without a finding."""
         ...

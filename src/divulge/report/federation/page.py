@@ -1,4 +1,4 @@
-"""The files of the report of an audited federation."""
+"""The report of an audited federation is a set of files: page, summary and figures."""
 
 import base64
 import json
@@ -15,7 +15,7 @@ from divulge.report.page import environment
 
 
 def write_all(told: Told) -> dict[str, bytes]:
-    """``report.html``, ``summary.json``, ``summary.md`` and the figures, by path."""
+    """Make ``report.html``, ``summary.json``, ``summary.md`` and the figures, by path."""
     drawn = {one.name: charts.render(one.chart, "svg").decode() for one in told.story.figures}
     return {
         "report.html": _page(told, drawn).encode(),
@@ -40,7 +40,7 @@ def lines(told: Told) -> tuple[str, ...]:
 
 
 def controls(told: Told) -> tuple[str, ...]:
-    """How attacks did on their blind control, in sentences."""
+    """Sentences on how each attack did on its blind control."""
     pairs = zip(told.findings, told.controls, strict=False)
     return tuple(f"{words.plain(f.label)}: {_control(one)}" for f, one in pairs if one is not None)
 
@@ -59,7 +59,7 @@ def _control(run: BlindRun) -> str:
 
 
 def _note(finding: Finding, told: Told) -> str:
-    """How an attack ended, with its headline figure where that is known."""
+    """A line on how an attack ended, with its headline figure if that is known."""
     said = [finding.status.value, *(part for part in (finding.reason, finding.how) if part)]
     name, called = told.story.headline
     if name in finding.metrics:
