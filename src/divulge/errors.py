@@ -1,10 +1,10 @@
-"""Everything that divulge raises on purpose.
+"""These classes are all the errors that divulge raises on purpose.
 
     DivulgeError
     ├── SpecError        a setting (audit.toml, an argument) cannot be understood
     ├── DataError        records, labels, a membership list or updates cannot be used
     ├── TargetError      a model cannot be loaded, or its answers are not what was promised
-    │   └── BudgetSpent  the next question would exceed the number of answers paid for
+    │   └── BudgetSpent  the next query would exceed the query budget
     ├── NotApplicable    an attack cannot run on this view; says what is missing
     ├── StoreError       a run folder or a transcript cannot be written or read
     └── MissingExtra     an optional dependency is not installed; names the extra
@@ -47,7 +47,7 @@ class TargetError(DivulgeError):
 
 
 class BudgetSpent(TargetError):
-    """The next question would exceed the number of answers paid for."""
+    """The next query would exceed the query budget."""
 
 
 class NotApplicable(DivulgeError):

@@ -1,1 +1,1 @@
-"""What every room uses and nothing of the field: files, imports, progress, random streams, TOML."""
+"""Helpers for every package, without privacy auditing: files, imports, progress, seeds, TOML."""

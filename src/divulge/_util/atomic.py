@@ -1,4 +1,4 @@
-"""Files that are whole or absent, and their trouble said in our words."""
+"""Files are written atomically, and errors of the operating system become a `StoreError`."""
 
 import contextlib
 import errno
@@ -19,10 +19,10 @@ T = TypeVar("T")
 
 @contextlib.contextmanager
 def said(path: Path) -> Iterator[None]:
-    """Say in our words what the operating system refuses.
+    """Raise a `StoreError` that says what to do, in place of an error of the operating system.
 
     Raises:
-        StoreError: it refuses access to this path, or the disk is full.
+        StoreError: access to this path is refused, or the disk is full.
     """
     try:
         yield
@@ -47,7 +47,7 @@ def damaged(path: Path, error: Exception) -> StoreError:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Write beside the place, then move: after a crash the file is whole or absent.
+    """Write a file atomically: after a crash it is whole or absent.
 
     Raises:
         StoreError: it cannot be written.
@@ -66,7 +66,7 @@ def write(path: Path, data: bytes) -> None:
 
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """An ``.npz`` file.
+    """Write arrays to an ``.npz`` file, atomically.
 
     Raises:
         StoreError: it cannot be written.
@@ -78,7 +78,7 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
 
 
 def read_arrays(path: Path, *names: str) -> list[np.ndarray]:
-    """The named arrays of an ``.npz`` file, each with one dimension.
+    """Read the named arrays of an ``.npz`` file, each with one dimension, in the order of names.
 
     Raises:
         StoreError: it cannot be read, or holds something else.
@@ -91,7 +91,7 @@ def read_arrays(path: Path, *names: str) -> list[np.ndarray]:
 
 
 def read_all(path: Path) -> dict[str, np.ndarray]:
-    """All arrays of an ``.npz`` file by name, each with one dimension.
+    """Read all arrays of an ``.npz`` file by name, each with one dimension.
 
     Raises:
         StoreError: it cannot be read, or holds something else.
@@ -120,10 +120,15 @@ def to_json(value: T, kind: type[T]) -> str:
 
 
 def from_json(raw: bytes, kind: type[T], path: Path) -> T:
-    """What `to_json` made.
+    """Read back a value that `to_json` wrote.
+
+    Args:
+        raw: the bytes of the file.
+        kind: the type of the value.
+        path: the file that the bytes come from, for the message.
 
     Raises:
-        StoreError: it is something else; names the path it came from.
+        StoreError: the bytes hold something else.
     """
     try:
         return pydantic.TypeAdapter(kind).validate_json(raw)

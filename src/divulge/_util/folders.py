@@ -1,4 +1,4 @@
-"""What Python users call, and what each command calls."""
+"""Run folders are chosen, numbered and created here."""
 
 from pathlib import Path
 
@@ -23,13 +23,20 @@ def new_folder(path: Path) -> None:
 
 
 def place(run: str | Path | None, settings: Path, name: str, *, resume: bool) -> Path:
-    """The run folder asked for; by default one beside the settings: the next, or the latest."""
+    """The run folder to use.
+
+    Args:
+        run: the folder that the user named; None chooses a numbered one beside the settings.
+        settings: the file of settings.
+        name: the audit's name.
+        resume: whether to choose the latest numbered folder, to continue it, or the next one.
+    """
     default = numbered(settings.parent / "runs" / name.replace(" ", "-"), latest=resume)
     return default if run is None else Path(run)
 
 
 def numbered(base: Path, *, latest: bool = False) -> Path:
-    """``base-001``, or the next number that is free; with ``latest`` the last one that is not."""
+    """The first free path of ``base-001``, ``base-002``, ...; with ``latest`` the one before it."""
     number = 1
     while Path(f"{base}-{number:03d}").exists():
         number += 1

@@ -1,4 +1,4 @@
-"""From ``file.py:name`` to the object; what the user's own code raises is said in one line."""
+"""A reference ``file.py:name`` is loaded here; errors of the user's own code become one line."""
 
 import hashlib
 import importlib
@@ -15,17 +15,21 @@ from divulge.errors import DivulgeError, SpecError, did_you_mean
 T = TypeVar("T")
 
 SUBJECT_PREFIX = "divulge_subject_"
-"""Of the names of modules that were files and can be imported by nobody else."""
+"""Prefix of the names of modules loaded from a user's file; nobody else imports these."""
 
 
 def split(text: str) -> tuple[str, str]:
-    """``file.py:name`` or ``module:name`` in two; the name is empty for a data file's path."""
+    """Split ``file.py:name`` or ``module:name``; the name is empty for the path of a data file."""
     file, colon, name = text.rpartition(":")
     return (file, name) if colon and name.isidentifier() else (text, "")
 
 
 def named(text: str, folder: Path) -> Any:
-    """The object that ``file.py:name`` or ``package.module:name`` names.
+    """Load the object that ``file.py:name`` or ``package.module:name`` names.
+
+    Args:
+        text: the reference.
+        folder: the folder that a relative path starts from.
 
     Raises:
         SpecError: there is no such file or name, or its code fails.
@@ -66,7 +70,11 @@ def _module(file: str, folder: Path) -> ModuleType:
 
 
 def called(function: Callable[[], T], what: str) -> T:
-    """The result of the user's own code.
+    """Call the user's own code, and return its result.
+
+    Args:
+        function: runs the code.
+        what: name of the code, for the message.
 
     Raises:
         SpecError: it raised something; says what, and in which line.

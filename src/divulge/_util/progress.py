@@ -1,4 +1,4 @@
-"""How long work says how far it is."""
+"""Long work shows its progress through a `Track`: a bar in a terminal, or nothing."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -11,12 +11,12 @@ class Track(Protocol[T]):
     """Passes a sequence through, showing how far it is."""
 
     def __call__(self, items: Sequence[T], text: str, done: int = 0) -> Iterable[T]:
-        """The items.
+        """Yield the items, and show how many are done.
 
         Args:
-            items: what is to be done now.
-            text: what is done with them.
-            done: how many more were done before, in an earlier run.
+            items: the items to work on now.
+            text: what is done with them, for the user.
+            done: how many further items were done in an earlier run.
         """
         ...
 
@@ -28,13 +28,13 @@ def untracked(items: Sequence[T], text: str, done: int = 0) -> Iterable[T]:
 
 
 _MEMORY = 24 * 3600.0
-"""Seconds over which speed is averaged: a model may take hours, and needs two to have a speed."""
+"""Seconds over which speed is averaged: one model may take hours, and a speed needs two models."""
 
 
 def bar(items: Sequence[Any], text: str, done: int = 0) -> Iterable[Any]:
-    """A progress bar with the time left; nothing when output is not a terminal.
+    """Show a progress bar with the time left; show nothing if output is not a terminal.
 
-    What was done before stands in the bar, and not in the estimate of the time left.
+    Items of an earlier run count in the bar, but not in the estimate of the time left.
     """
     from rich.console import Console
     from rich.progress import Progress

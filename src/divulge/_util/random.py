@@ -1,4 +1,4 @@
-"""Named, independent random streams from one seed."""
+"""`stream` derives named, independent random streams from one seed."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""Short name to class: the only registry. An attack or a defence is its file and one line here."""
+"""Objects are built here from the short name of their class and their settings."""
 
 import dataclasses
 import importlib
@@ -11,6 +11,16 @@ from divulge.errors import SpecError, did_you_mean
 
 
 def find_class(registry: Mapping[str, str], what: str, name: str) -> Any:
+    """Import the class of this short name.
+
+    Args:
+        registry: ``module:class`` by short name.
+        what: what the name stands for, for the message: ``an attack``.
+        name: the short name.
+
+    Raises:
+        SpecError: the registry does not have this name.
+    """
     if name not in registry:
         hint = did_you_mean(name, registry)
         raise SpecError(f"expected the name of {what}, got {name!r}: {hint}")
@@ -19,7 +29,17 @@ def find_class(registry: Mapping[str, str], what: str, name: str) -> Any:
 
 
 def build(cls: Any, name: str, settings: Mapping[str, Any], **given: Any) -> Any:
-    """An object of these settings, each checked by its type, and of what is given as it is."""
+    """Build an object of a dataclass.
+
+    Args:
+        cls: the dataclass.
+        name: its short name, for messages.
+        settings: values of fields, each checked against the type of its field.
+        given: values of further fields, which are passed on unchecked.
+
+    Raises:
+        SpecError: a setting is unknown, missing, or not of its field's type.
+    """
     fields = [field for field in dataclasses.fields(cls) if field.name not in given]
     known = [field.name for field in fields]
     for key in settings:

@@ -1,6 +1,6 @@
-"""``audit.toml``: what to audit, read into frozen settings.
+"""TOML files are read into frozen settings here, and every mistake becomes a helpful message.
 
-Reading is pure: no data is loaded and no code of the user's is run here.
+Reading is pure: it loads no data and runs no code of the user.
 """
 
 import math
@@ -17,13 +17,13 @@ Count = Annotated[int, pydantic.Field(ge=1)]
 
 
 class Section(pydantic.BaseModel):
-    """A table of settings: frozen, and with no other keys than these."""
+    """A section of settings: frozen, and without any other keys."""
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 def table(path: Path) -> dict[str, Any]:
-    """What a TOML file holds.
+    """Read a TOML file.
 
     Raises:
         SpecError: the file is missing, or not TOML.
@@ -45,7 +45,12 @@ S = TypeVar("S", bound=Section)
 
 
 def validated(model: type[S], table: dict[str, Any], where: str) -> S:
-    """A table as settings of one kind.
+    """Turn a table of a TOML file into settings of one kind.
+
+    Args:
+        model: the kind of settings.
+        table: the keys and values of the file.
+        where: the file, or a place in it, for messages.
 
     Raises:
         SpecError: a key is unknown or missing, or a value is of the wrong kind, nan or infinite.
@@ -60,7 +65,11 @@ def validated(model: type[S], table: dict[str, Any], where: str) -> S:
 
 
 def check_finite(value: Any, where: str, place: tuple[str, ...]) -> None:
-    """JSON has no nan and no infinity: on the way through it they would become nothing at all."""
+    """Refuse nan and infinity: JSON lacks them, so that they would silently become null.
+
+    Raises:
+        SpecError: a number is not finite; names its place.
+    """
     if isinstance(value, dict):
         for key, item in value.items():
             check_finite(item, where, (*place, str(key)))
@@ -93,11 +102,11 @@ def _section(path: tuple[str | int, ...], model: type[Section]) -> type[Section]
 
 
 def asked(entries: Iterable[dict[str, Any]], build: Callable[..., A]) -> Iterator[A]:
-    """What each ``[[attacks]]`` entry asks for.
+    """Build the attack of each ``[[attacks]]`` entry.
 
     Args:
-        entries: each with ``name`` and settings.
-        build: makes an attack of a name and its settings.
+        entries: the entries, each with a ``name`` and settings.
+        build: builds an attack from its name and its settings.
 
     Raises:
         SpecError: an attack or one of its settings does not exist, or an entry has no name.

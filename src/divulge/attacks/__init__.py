@@ -1,4 +1,4 @@
-"""One file per attack: frozen settings plus one call from a view to a guess."""
+"""Each attack is one file: frozen settings plus one call from a view to a guess."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Short name to class: the only registry. An attack or a defence is its file and one line here."""
+"""The registry of attacks: a new attack is its file and one line here, under its short name."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ UPDATE_ATTACKS = {
     "decaf": "divulge.attacks.composition.decaf.attack:Decaf",
     "label-counts": "divulge.attacks.composition.label_counts:LabelCounts",
 }
-"""What attacks one client of a federation by its updates, for the shares of its classes."""
+"""Attacks on one client of a federation that infer its class shares from its updates."""
 
 
 INTERACTION_ATTACKS = {
@@ -34,7 +34,7 @@ INTERACTION_ATTACKS = {
     "interaction-search": "divulge.attacks.interactions.label_search:InteractionSearch",
     "random-interactions": "divulge.attacks.interactions.baselines:RandomInteractions",
 }
-"""What attacks one client by its updates, for what it did with the items it was handed."""
+"""Attacks on one client that infer its interactions with the items shown to it from its updates."""
 
 
 FEDERATION_ATTACKS = {
@@ -44,7 +44,7 @@ FEDERATION_ATTACKS = {
     "confidence-rule": "divulge.attacks.assignment.baselines:ConfidenceRule",
     "nobody": "divulge.attacks.assignment.baselines:Nobody",
 }
-"""What says which client of a federation trained on a record."""
+"""Attacks that infer which client of a federation trained on a record."""
 
 
 def attack_class(name: str) -> Any:
@@ -123,10 +123,10 @@ PARTIAL_ATTACKS = ("gradient-norm", "mrad")
 
 
 def default(*, shadows: bool = False, partial: bool = False) -> tuple[MembershipAttack, ...]:
-    """What runs when nothing is asked for: every attack, and each signal once.
+    """The attacks that run if the user names none: every attack, and each signal once.
 
     Args:
-        shadows: whether shadow models are there for the attacks that need them.
+        shadows: whether there are shadow models, which some attacks need.
         partial: whether only some features of the candidates are known.
     """
     signals = ("loss", "scaled_logit", "confidence", "entropy", "modified_entropy", "margin")

@@ -1,4 +1,4 @@
-"""The nouns: records, targets, views, guesses, truths, findings.
+"""The nouns that every other package uses: records, targets, views, guesses, truths, findings.
 
 One security game with three roles that never mix: the attacker gets a *view* and returns a
 *guess*; only the auditor holds the *truth*. An attack's signature cannot receive the truth, so it

@@ -1,4 +1,4 @@
-"""The security game: guesses, truths, and the attacks between them."""
+"""These classes are the security game: an attack turns a view into a guess; a truth judges it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class Proportions:
-    """What share of each class a client holds, and of which it has none: a guess, or the truth.
+    """What share of each class a client holds, and which classes it lacks: a guess, or the truth.
 
     Raises:
         DataError: the shares are not those of a whole.
@@ -43,12 +43,12 @@ class Proportions:
 
     share: Float64[np.ndarray, " classes"]
     null: Bool[np.ndarray, " classes"]
-    """The classes of which there is no record."""
+    """True for each class of which the client has no record."""
     even: float | None = None
-    """Of a guess: how often a client with equally many records of each class looks at least as
-    uneven as this one, a p-value; None if that was not tested."""
+    """P-value of a guess: how often a client with equally many records of each class looks at least
+    as uneven as this one; None if that was not tested."""
     how: str = ""
-    """Of a guess: what it rests on, where the attack has a choice."""
+    """What a guess rests on, where the attack has a choice; empty for the truth."""
 
     def __post_init__(self) -> None:
         if not (self.share >= 0).all() or abs(self.share.sum() - 1) > 1e-6:
@@ -78,11 +78,12 @@ class Reconstruction:
     """A guess about interactions: which of the items handed out a user acted on."""
 
     score: Float[np.ndarray, " items"]
-    """In [0, 1], higher means more likely acted on. It ranks; it is not a probability."""
+    """A number in [0, 1] for each item; higher means that the user more likely acted on it. Scores
+    rank the items; they are not probabilities."""
     decided: Bool[np.ndarray, " items"]
-    """The score rounded: what the attacker would say of each item."""
+    """The attacker's decision for each item: true where the attacker says that the user acted."""
     how: str = ""
-    """Which way was taken, and why; how far the answer is determined."""
+    """Which method was used and why, and how far the update determines the interactions."""
 
     def __post_init__(self) -> None:
         inside = (self.score >= 0) & (self.score <= 1)
@@ -128,7 +129,11 @@ class Attack(Protocol[V_contra, G_co]):
         ...
 
     def __call__(self, view: V_contra, rng: np.random.Generator) -> G_co:
-        """The guess.
+        """Guess the secret of this view.
+
+        Args:
+            view: what the attacker sees; it holds nothing of the truth.
+            rng: the attack's only source of randomness.
 
         Raises:
             NotApplicable: the view cannot support this attack; says what is missing.
@@ -144,15 +149,18 @@ InteractionAttack = Attack[UpdateView, Reconstruction]
 
 @runtime_checkable
 class Joint(Protocol[V_contra, G_co]):
-    """What an attack has besides, if several victims of one federation cost it less together."""
+    """An attack that costs less for several victims of one federation than for each alone."""
 
     def many(self, views: Sequence[V_contra], rng: np.random.Generator) -> Sequence[G_co]:
-        """One guess a view, in order; that of a single view is what calling the attack gives."""
+        """Give one guess for each view, in order.
+
+        For a single view the guess equals what calling the attack gives.
+        """
         ...
 
 
 NOBODY = -1
-"""In an `Assignment`: no client trained on this record."""
+"""The number in an `Assignment` for a record that no client trained on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +172,10 @@ class Assignment:
     """
 
     client: Int[np.ndarray, " records"]
-    """From 0, or `NOBODY`."""
+    """Number of the client that trained on each record, from 0, or `NOBODY`."""
     score: Float[np.ndarray, "records clients"] | None = None
-    """Of a guess: higher means more likely this client's; a posterior probability if the attack
-    says so."""
+    """Scores of a guess: higher means that the record is more likely this client's. They are
+    posterior probabilities if the attack says so; None for the truth."""
 
     def __post_init__(self) -> None:
         if len(self.client) and self.client.min() < NOBODY:

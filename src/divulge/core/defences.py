@@ -1,4 +1,8 @@
-"""What travels between the clients and the server of a federation, and what may change it."""
+"""A defence changes what attackers see: a model's answers, or the updates of a federation.
+
+`AnswerDefence` changes a model's answers before anybody sees them. `UpdateDefence` changes what
+travels between the clients and the server of a federation; the other classes are that traffic.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,8 +13,6 @@ from jaxtyping import Float, Shaped
 
 from divulge.core.targets import Need
 from divulge.core.training import Guarantee
-
-# What may change a model's answers before anybody sees them.
 
 
 @runtime_checkable
@@ -23,8 +25,8 @@ class AnswerDefence(Protocol):
     name: ClassVar[str]
     paper: ClassVar[str]
     keeps_label: ClassVar[bool]
-    """Whether the most likely class stays. Where it does, an attack that reads labels alone sees
-    what it saw before: against such attacks this is no defence."""
+    """Whether the most likely class stays the same. If it does, an attack that reads labels alone
+    sees what it saw before: against such attacks this is no defence."""
 
     def offers(self, before: Need) -> Need:
         """What the answers still allow, of what they allowed before."""
@@ -41,7 +43,7 @@ class AnswerDefence(Protocol):
         Args:
             answers: probabilities, as the model gives them.
             x: the records asked about.
-            key: what only the owner of the model knows; feeds whatever is random.
+            key: a secret number that only the owner of the model knows; it seeds all randomness.
         """
         ...
 
@@ -57,7 +59,7 @@ class RoundContext:
     number: int
     participants: tuple[int, ...]
     shapes: Mapping[str, tuple[int, ...]]
-    """Of the global weights, by name: every update has them."""
+    """Shape of each tensor of the global weights, by name; every update has the same shapes."""
     announced: Mapping[int, bytes] = field(default_factory=dict)
     """What each participant announced to all the others, such as a public key."""
 
@@ -69,11 +71,12 @@ class ClientContext:
     round: RoundContext
     client: int
     rng: np.random.Generator
-    """Of this client in this round alone."""
+    """Random generator that belongs to this client in this round alone."""
     weight: float = 1.0
-    """What its update counts for. Used only where the server, seeing a sum, cannot weigh it."""
+    """Weight of its update in the average. Used only where the server sees a sum alone, and cannot
+    weight the update itself."""
     secret: Any = field(default=None, repr=False)
-    """What it kept to itself when it announced: it never leaves the client."""
+    """The private part of what it announced, such as a private key; it never leaves the client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +86,10 @@ class Message:
     round: int
     client: int
     session: bytes
-    """Fingerprint of the round's context: tells this round from one of that number elsewhere."""
+    """Fingerprint of the round's context. It tells this round from one with the same number in
+    another federation."""
     values: Update
-    """The update behind all client hooks; unsigned integers where it is masked."""
+    """The update after all client hooks; unsigned integers where it is masked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +123,15 @@ class UpdateDefence:
 
     @property
     def masks(self) -> bool:
-        """Whether what leaves its client hook is masked: nothing else can follow it there."""
+        """Whether its client hook masks updates, so that no other client hook can follow it."""
         return False
 
     def announce(self) -> tuple[Any, bytes]:
-        """Before a round: what a client keeps to itself, and what all participants get to see."""
+        """Prepare a round: return what the client keeps secret, and what all participants see."""
         return None, b""
 
     def on_client(self, update: Update, context: ClientContext) -> Update:
-        """What the client sends in place of its update, which stays as it is.
+        """Return what the client sends in place of its update, without changing the update itself.
 
         Raises:
             DataError: the update is empty, not of floating point, or not finite.
@@ -136,7 +140,7 @@ class UpdateDefence:
         return update
 
     def on_server(self, view: ServerView, context: RoundContext) -> ServerView:
-        """What the server can make of what arrived.
+        """Return what the server can compute from what arrived.
 
         Raises:
             DataError: it can make nothing of it; says whose message is missing or wrong.
@@ -145,6 +149,6 @@ class UpdateDefence:
         return view
 
     def guarantee(self, rounds: int = 1) -> Guarantee | None:
-        """What is promised to a client that sends in so many rounds; None if nothing is."""
+        """The guarantee for a client that sends in so many rounds; None if there is none."""
         del rounds
         return None

@@ -1,4 +1,4 @@
-"""What an audit brings to light."""
+"""These classes hold what an audit finds: estimates, checks, controls and findings."""
 
 import enum
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ class Estimate:
 
 
 class Measured(NamedTuple):
-    """Metrics, and the ones that these sizes cannot support, each with the reason.
+    """Metrics by name, and the metrics that these sizes cannot support, each with the reason.
 
     A name in both has a value and an upper limit; its lower limit is 0 and means nothing, for the
     reason given.
@@ -39,12 +39,12 @@ class Verdict(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One question about the audit itself, asked before any attack, and its answer."""
+    """One check of the audit itself, made before any attack, and its result."""
 
     name: str
     verdict: Verdict
     text: str
-    """The answer in one or two plain sentences."""
+    """The result in one or two plain sentences."""
     estimates: Mapping[str, Estimate] = field(default_factory=dict)
 
 
@@ -58,12 +58,12 @@ class Status(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BlindRun:
-    """How one attack did where what it sees says nothing of the truth it is held against."""
+    """Result of one attack on shuffled data, where what it sees says nothing about the truth."""
 
     measured: Estimate | None
-    """Its AUC, L1 distance or accuracy, by the secret; None when the attack did not run there."""
+    """Its AUC, L1 distance or accuracy, depending on the secret; None if the attack did not run."""
     p_value: float | None
-    """The chance of a result as extreme if the guess is independent of the truth."""
+    """The probability of a result as extreme if the guess is independent of the truth."""
     passed: bool
     """Its guess is consistent with that; or, without a p-value, nothing could be shuffled."""
     reason: str = ""
@@ -75,24 +75,24 @@ class Control:
     """Whether one attack sees a planted leak, and sees none where there is none."""
 
     planted: Estimate | None
-    """AUC on the planted leak; None when the attack did not run there."""
+    """AUC on the planted leak; None if the attack did not run there."""
     covered: int
-    """Of the shuffles of membership, how many AUC intervals covered one half."""
+    """Number of shuffles of membership whose AUC interval covered one half."""
     shuffles: int
     calm: bool
-    """Shuffled membership was not mistaken for a leak more often than chance allows."""
+    """Whether shuffled membership was mistaken for a leak no more often than chance allows."""
     reason: str = ""
     blind: BlindRun | None = None
     """The attack with the target's answers shuffled; None in runs older than this control."""
 
     @property
     def sees(self) -> bool:
-        """The planted leak was found."""
+        """Whether the attack found the planted leak."""
         return self.planted is not None and self.planted.low > 0.5
 
     @property
     def passed(self) -> bool:
-        """Every control that was run went as it should."""
+        """Whether the attack passed every control that was run."""
         return self.sees and self.calm and (self.blind is None or self.blind.passed)
 
 
@@ -110,10 +110,10 @@ class Finding:
     unmeasured: Mapping[str, str] = field(default_factory=dict)
     """Metrics that these sizes cannot support, each with the reason.
 
-    One that is in ``metrics`` too lacks its lower limit alone."""
+    A metric that is also in ``metrics`` lacks its lower limit alone."""
     reason: str = ""
     how: str = ""
-    """What the guess rests on, where the attack has a choice."""
+    """What the guess rests on, if the attack had a choice."""
     queries: int = 0
-    """Answers of the model that the attack used, remembered ones included."""
+    """Number of the model's answers that the attack used, including answers from the cache."""
     seconds: float = 0.0

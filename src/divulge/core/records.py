@@ -1,4 +1,4 @@
-"""Labelled records, the model under audit, and what of them an attack needs."""
+"""`Records` holds labelled data, checked once when it is made."""
 
 from dataclasses import dataclass
 

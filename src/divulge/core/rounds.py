@@ -1,4 +1,7 @@
-"""What the server of a federation sees of its clients."""
+"""These classes describe what the server of a federation sees of its clients.
+
+A `Learner` is how a client trains on its interactions, as far as the server knows it.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,8 +15,6 @@ from divulge.core.targets import Need
 from divulge.core.training import Guarantee
 from divulge.errors import NotApplicable
 
-# How a client of a federation learns from what it acted on, as its server knows it.
-
 
 @runtime_checkable
 class Learner(Protocol):
@@ -24,19 +25,19 @@ class Learner(Protocol):
 
     @property
     def private(self) -> int:
-        """How many numbers of its own a client keeps that go into its training; 0 is none."""
+        """How many private numbers, such as a user embedding, enter a client's training."""
         ...
 
     def update(
         self, sent: Mapping[str, Any], items: Any, interactions: Any, private: Any = None
     ) -> dict[str, Any]:
-        """What training changes of what was sent, by name.
+        """The update: what training adds to each of the tensors that were sent, by name.
 
         Args:
             sent: the global weights.
             items: features of the items handed out, items x features.
             interactions: of each item, from 0 (left alone) to 1 (acted on).
-            private: what the client keeps to itself, where there is any.
+            private: the client's private numbers, where it has any.
         """
         ...
 
@@ -50,23 +51,23 @@ class Affine(NamedTuple):
 
 @runtime_checkable
 class LinearisedLearner(Learner, Protocol):
-    """A learner whose update is affine in the interactions but for the way its weights take."""
+    """A learner whose update is affine in the interactions once the path of weights is fixed."""
 
     @property
     def exact(self) -> bool:
-        """The update is affine as it is: there is one step."""
+        """Whether the update is exactly affine, because training is a single step."""
         ...
 
     def linearised(self, sent: Mapping[str, Any], items: Any, interactions: Any) -> Affine:
-        """The update as an affine map, along the way that training takes with these interactions.
+        """The update as an affine map, along the path that training takes with these interactions.
 
-        At these interactions it gives the update itself.
+        At these interactions the map gives the update itself.
         """
         ...
 
 
 Tensors = Mapping[str, np.ndarray]
-"""Arrays by name, in the network's order: weights and buffers, or what a client did to them."""
+"""Arrays by name, in the network's order: weights and buffers, or the changes to them."""
 
 
 UpdateKind = Literal["weights", "update", "gradient"]
@@ -74,7 +75,7 @@ UpdateKind = Literal["weights", "update", "gradient"]
 
 @dataclass(frozen=True, slots=True)
 class LocalTraining:
-    """What the protocol gave away about how clients train; None is what it did not."""
+    """What the protocol tells about how clients train; None stands for what it does not tell."""
 
     optimiser: str | None = None
     lr: float | None = None
@@ -92,18 +93,18 @@ class Received:
     records: int | None
     """How many training records the client says it has: its own claim; None if it said nothing."""
     guarantee: Guarantee | None = None
-    """Claimed for all that this client sent up to and including this round."""
+    """The guarantee claimed for all that this client sent, up to and including this round."""
 
 
 @dataclass(frozen=True, slots=True)
 class MaskedSum:
-    """All that secure aggregation shows the server: a sum, and whose."""
+    """All that secure aggregation shows the server: a sum, and the clients that it is of."""
 
     clients: tuple[str, ...]
     tensors: Tensors
-    """What the clients would have sent, each weighted by its share of the records, summed."""
+    """The sum of what the clients would have sent, each weighted by its share of the records."""
     records: int | None
-    """All their records together; None if the server is not told."""
+    """How many records they have together; None if the server is not told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,32 +112,32 @@ class Round:
     """One round of a federation, exactly as its server saw it."""
 
     number: int
-    """From 0."""
+    """Number of the round, from 0."""
     kind: UpdateKind
     """What clients send: their new ``weights``, an ``update`` (new less sent), or a ``gradient``
     of their mean loss at the weights sent."""
     sent: Tensors
     """The global weights that went out to the clients."""
     received: Mapping[str, Received]
-    """By client; nothing under secure aggregation."""
+    """What each client sent, by client; empty under secure aggregation."""
     masked: MaskedSum | None = None
     training: LocalTraining = field(default_factory=LocalTraining)
     aggregated: Tensors | None = None
-    """The global weights that the server made of it."""
+    """The new global weights that the server computed; None if it did not record them."""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """What the server measured of them, such as accuracy."""
+    """What the server measured on the new weights, such as accuracy, by name."""
     handed: Mapping[str, Tensors] = field(default_factory=dict)
-    """By client: the items that the server handed out to it, an entry an item in each array."""
+    """The items that the server showed to each client, by client: arrays with one entry an item."""
 
     @property
     def clients(self) -> tuple[str, ...]:
-        """Who took part."""
+        """The clients that took part in the round."""
         return tuple(self.received) + (self.masked.clients if self.masked else ())
 
     def change(self, client: str) -> dict[str, np.ndarray]:
-        """What the client's training did to the weights it was sent, whatever it sent back.
+        """What the client's training added to the weights it was sent, in whatever form it replied.
 
-        Of a gradient that is one step of gradient descent.
+        For a gradient, that is one step of gradient descent.
 
         Raises:
             NotApplicable: the server did not get this client's own update, or got a gradient
@@ -163,7 +164,7 @@ class Round:
 
 @runtime_checkable
 class Rounds(Protocol):
-    """Rounds in order, of which perhaps only one at a time is in memory: a tuple is one kind."""
+    """A sequence of rounds, perhaps with only one of them in memory at a time; a tuple will do."""
 
     def __len__(self) -> int: ...
 
@@ -176,19 +177,19 @@ class Rounds(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class UpdateView:
-    """What an attacker who sees what the server sees has against one client."""
+    """The view of an attacker who sees what the server sees, and attacks one client."""
 
     victim: str
     rounds: Rounds
-    """Those in which the victim took part."""
+    """The rounds in which the victim took part."""
     network: Callable[[], Any] | None = None
-    """Makes the module that the weights belong to."""
+    """Function that builds the torch module that the weights belong to; None if unknown."""
     reference: Records | None = None
     """Records the attacker owns, of the same population as the victim's."""
     inputs: Shaped[np.ndarray, "items *features"] | None = None
-    """What the server handed out to be trained on, where it does."""
+    """Items that the server gave the victim to train on; None if clients use their own data."""
     learner: Learner | None = None
-    """How clients make updates of what they acted on, where the server knows."""
+    """How clients compute updates from their interactions; None if the server does not know."""
 
     @classmethod
     def between(
@@ -200,7 +201,7 @@ class UpdateView:
         network: Callable[[], Any] | None = None,
         reference: Records | None = None,
     ) -> "UpdateView":
-        """What two state dictionaries of one round show: the weights sent out, and those got back.
+        """The view that two state dictionaries of one round give: weights sent, weights received.
 
         Args:
             sent: the global weights.

@@ -1,4 +1,4 @@
-"""Labelled records, the model under audit, and what of them an attack needs."""
+"""A target is the model under audit; `Need` says what a target offers and an attack requires."""
 
 import enum
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -35,9 +35,9 @@ class Need(enum.Flag):
     INPUTS = enum.auto()
     """What the server handed out to be trained on is known."""
     PARTIAL = enum.auto()
-    """Of each candidate it is said which features are known, and the others are not."""
+    """The attacker knows some features of each candidate, and which ones; the others are hidden."""
     AUTOGRAD = enum.auto()
-    """The model can be looked into: gradients, features before its last layer, and that layer."""
+    """The attacker has white-box access: gradients, the last layer and the features before it."""
 
     def words(self) -> str:
         """The flags as lower-case words, for messages: ``hard labels, reference``."""
@@ -50,7 +50,7 @@ class Target(Protocol):
 
     @property
     def offers(self) -> Need:
-        """What its answers and its records allow."""
+        """The flags of what its answers and its records allow an attack to use."""
         ...
 
     def predict(
@@ -65,7 +65,7 @@ class Target(Protocol):
 
 
 class LastLayer(NamedTuple):
-    """What enters a model's last linear layer, and that layer's weights."""
+    """The features that enter a model's last linear layer, and that layer's weights."""
 
     features: Float[np.ndarray, "records hidden"]
     weights: Float[np.ndarray, "classes hidden"]
@@ -73,12 +73,12 @@ class LastLayer(NamedTuple):
 
 @runtime_checkable
 class WhiteBox(Target, Protocol):
-    """A target that can be looked into; it offers `Need.AUTOGRAD`."""
+    """A target with white-box access: gradients and its last layer; it offers `Need.AUTOGRAD`."""
 
     def gradient(
         self, x: Shaped[np.ndarray, "records *features"], y: Int[np.ndarray, " records"]
     ) -> Float[np.ndarray, "records *features"]:
-        """The gradient of each record's own cross-entropy by its features.
+        """The gradient of each record's own cross-entropy with respect to its features.
 
         Raises:
             TargetError: the model failed, or cannot be differentiated.
@@ -86,7 +86,7 @@ class WhiteBox(Target, Protocol):
         ...
 
     def last_layer(self, x: Shaped[np.ndarray, "records *features"]) -> LastLayer:
-        """What enters the last linear layer, and its weights.
+        """The features that enter the last linear layer, and that layer's weights.
 
         Raises:
             TargetError: the model failed, or has no linear layer.
@@ -95,10 +95,10 @@ class WhiteBox(Target, Protocol):
 
 
 def opened(target: Target) -> WhiteBox:
-    """The target as one that can be looked into.
+    """The target as a white box.
 
     Raises:
-        NotApplicable: it cannot.
+        NotApplicable: the target does not give white-box access.
     """
     if Need.AUTOGRAD in target.offers and isinstance(target, WhiteBox):
         return target

@@ -1,4 +1,4 @@
-"""Trainers of models, and the privacy that they promise."""
+"""A trainer makes models of one kind; some trainers come with a differential-privacy guarantee."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ class Guarantee:
     epsilon: float
     delta: float
     mechanism: str = ""
-    """What it rests on, in a few words: ``DP-SGD, noise multiplier 1.1, 500 steps``."""
+    """The mechanism in a few words, such as ``DP-SGD, noise multiplier 1.1, 500 steps``."""
     noise: Noise = "any"
 
     def __post_init__(self) -> None:
@@ -48,7 +48,7 @@ class Claim:
 
     guarantee: Guarantee
     derived: bool = False
-    """Nobody stated it: it is what the trainer of the shadow models promises."""
+    """Whether nobody stated the guarantee, so that it is that of the trainer of the shadows."""
 
 
 @runtime_checkable
@@ -61,12 +61,12 @@ class Trainer(Protocol):
         subsets: Bool[np.ndarray, "models records"],
         seeds: Sequence[int],
     ) -> Iterator[Target]:
-        """One model a row of ``subsets``, in order, each trained on those records of the pool.
+        """Train one model for each row of ``subsets``, in order, on the records of that row.
 
         Args:
             pool: the records to draw from.
-            subsets: which of them each model is trained on.
-            seeds: one a model, for its own randomness.
+            subsets: which of the records each model is trained on.
+            seeds: one seed a model, for all of its randomness.
 
         Raises:
             TargetError: a model could not be trained.
@@ -76,13 +76,13 @@ class Trainer(Protocol):
 
 @runtime_checkable
 class Private(Protocol):
-    """What a trainer has besides, if its models come with a guarantee."""
+    """A trainer whose models come with a differential-privacy guarantee."""
 
     def guarantee(self, n_records: int, rounds: int = 1) -> Guarantee | None:
-        """What a model trained on so many records promises; None where that is nothing.
+        """The guarantee of a model trained on so many records; None if it has none.
 
         Args:
-            n_records: on which it was trained.
-            rounds: how many trainings on them, one after another, are promised for together.
+            n_records: how many records the model was trained on.
+            rounds: how many trainings on the same records the guarantee holds for together.
         """
         ...

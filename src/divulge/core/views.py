@@ -1,4 +1,7 @@
-"""What an attacker on one trained model has."""
+"""A view is all that an attacker has: on one trained model, or on the clients of a federation.
+
+In a `FederationView` the attacker is one of the clients, which colludes against the others.
+"""
 
 from dataclasses import dataclass
 from functools import reduce
@@ -11,19 +14,17 @@ from divulge.core.records import Records
 from divulge.core.targets import Need, Target
 from divulge.errors import DataError
 
-# What one client of a federation, turned attacker, has against the others.
-
 
 @dataclass(frozen=True, slots=True)
 class Collusion:
     """What the colluding client knows of itself: the only truth an attacker has."""
 
     client: int
-    """From 0."""
+    """Number of the colluding client, from 0."""
     relevant: Bool[np.ndarray, " relevant"]
-    """Which of its relevant records it trained on."""
+    """True for each of its relevant records that it trained on."""
     records: Bool[np.ndarray, " records"]
-    """Which of the candidates it trained on."""
+    """True for each candidate that it trained on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +38,9 @@ class FederationView:
     targets: tuple[Target, ...]
     """The model of each client."""
     records: Records
-    """The candidates: which client, if any, trained on each? None trained on one in common."""
+    """The candidates: which client, if any, trained on each? No two clients share a record."""
     relevant: tuple[Records, ...]
-    """Records that each client is suspected of: some it trained on, and some it did not."""
+    """Records of which each client is suspected: it trained on some of them, and not on others."""
     external: tuple[Records, ...]
     """Records that each client certainly did not train on, of the same population."""
     collusion: Collusion
@@ -68,7 +69,7 @@ class FederationView:
 
     @property
     def offers(self) -> Need:
-        """All that an attack can use here: what every one of the targets offers."""
+        """The flags of all that an attack can use here: what every one of the targets offers."""
         return reduce(and_, (target.offers for target in self.targets)) | (
             Need.LABELS | Need.REFERENCE
         )
@@ -76,9 +77,9 @@ class FederationView:
 
 @dataclass(frozen=True, slots=True)
 class Shadows:
-    """What models like the target say, each trained on its own random subset of the candidates.
+    """Predictions of models like the target, each trained on a random subset of the candidates.
 
-    All is in scaled logits φ = log p_y - log(1 - p_y), from which log p_y follows.
+    All predictions are scaled logits φ = log p_y - log(1 - p_y), from which log p_y follows.
     """
 
     phi: Float[np.ndarray, "records models"]
@@ -88,9 +89,9 @@ class Shadows:
     reference_phi: Float[np.ndarray, "reference models"]
     """φ of the reference records, on which no shadow was trained; no rows without any."""
     augmented_phi: tuple[Float[np.ndarray, "records models"], ...] = ()
-    """φ of the candidates seen otherwise: one matrix for each of ``ModelView.augmented``."""
+    """φ of the augmented candidates: one matrix for each of ``ModelView.augmented``."""
     pool: "PoolAnswers | None" = None
-    """What offline shadows say of the records they were trained on; None where nobody asked."""
+    """Predictions of offline shadows on their own training pool; None if nobody queried them."""
 
     @property
     def online(self) -> bool:
@@ -100,31 +101,34 @@ class Shadows:
 
 @dataclass(frozen=True, slots=True)
 class PoolAnswers:
-    """What offline shadows say of records of their pool, where each knows its members."""
+    """Predictions of offline shadows on records of their pool, whose members are known."""
 
     y: Int[np.ndarray, " pool"]
+    """The class of each record of the pool."""
     phi: Float[np.ndarray, "pool models"]
     """φ of each record under each shadow, in the shadows' order."""
     member: Bool[np.ndarray, "pool models"]
     """Which of the records each shadow was trained on."""
     augmented_phi: tuple[Float[np.ndarray, "pool models"], ...] = ()
-    """φ of the same records seen otherwise, as the candidates were."""
+    """φ of the same records, augmented in the ways in which the candidates were."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShadowModel:
-    """A model that the attacker trained, and records of which it knows the part in that."""
+    """A model that the attacker trained, with records whose membership in it the attacker knows."""
 
     target: Target
     records: Records
-    """Seen as the candidates are: with filled-in values where features are not known."""
+    """The records as the candidates are seen: with filled-in values where features are unknown."""
     member: Bool[np.ndarray, " rehearsed"]
+    """True for each record that the model was trained on."""
     known: Bool[np.ndarray, "rehearsed *features"] | None = None
+    """True for each known feature of each record; None if all features are known."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelView:
-    """What an attacker on one trained model has."""
+    """The view of an attacker on one trained model."""
 
     target: Target
     records: Records
@@ -132,18 +136,21 @@ class ModelView:
     reference: Records | None = None
     """Records the attacker owns that are certainly not members, of the same population."""
     shadows: Shadows | None = None
+    """Predictions of shadow models on the candidates; None without shadow models."""
     augmented: tuple[Records, ...] = ()
-    """The candidates seen otherwise, such as mirrored: further queries, in the same order."""
+    """Augmentations of the candidates, such as mirrored images, each in the candidates' order: a
+    further query of every candidate."""
     known: Bool[np.ndarray, "records *features"] | None = None
-    """Which features of the candidates the attacker knows; None is all of them.
+    """True for each feature of each candidate that the attacker knows; None if it knows all.
 
-    The values of the others are not in the view: in ``records`` and ``augmented`` stands what the
-    attacker fills in, see `divulge.data.imputation`.
+    The values of the other features are not in the view: ``records`` and ``augmented`` hold what
+    the attacker fills in, see `divulge.data.imputation`.
     """
     own: Records | None = None
-    """The reference records whole, where ``reference`` shows them as the candidates are seen."""
+    """The reference records with all features, where ``reference`` shows them as the candidates are
+    seen; None where the two are the same."""
     shadow: ShadowModel | None = None
-    """One model like the target, for attacks that look into it, or rehearse on it."""
+    """One shadow model with white-box access, to calibrate an attack on; None if there is none."""
 
     def __post_init__(self) -> None:
         if self.known is not None and self.known.shape != self.records.x.shape:
@@ -154,7 +161,7 @@ class ModelView:
 
     @property
     def offers(self) -> Need:
-        """All that an attack can use here."""
+        """The flags of all that an attack can use here."""
         reference = Need.NONE if self.reference is None else Need.REFERENCE
         shadows = Need.NONE if self.shadows is None else Need.SHADOWS
         partial = Need.NONE if self.known is None else Need.PARTIAL

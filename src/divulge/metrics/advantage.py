@@ -1,4 +1,4 @@
-"""How much better than guessing one threshold does: TPR - FPR, and the accuracy it gives."""
+"""The advantage of an attack is how much better than guessing one threshold is: TPR - FPR."""
 
 import numpy as np
 from jaxtyping import Float

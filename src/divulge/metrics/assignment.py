@@ -1,4 +1,4 @@
-"""How well a guess says which client trained on each record.
+"""These metrics say how well a guess assigns records to the clients that trained on them.
 
 Accuracy alone rewards saying "nobody": where most candidates are outsiders, that answer is hard to
 beat. So it stands beside the best constant answer, and the recall of members and the specificity
@@ -22,7 +22,7 @@ from divulge.metrics.membership import Unmeasurable
 from divulge.metrics.permutation import p_value
 
 FPRS = (0.01, 0.03)
-"""False-positive rates reported: 1 %, 3 %."""
+"""False-positive rates at which the TPR is reported: 1 %, 3 %."""
 
 METRICS = ("accuracy", "recall", "specificity", *(f"tpr@{fpr:g}" for fpr in FPRS))
 """The names of all metrics of an attack on a federation's clients."""
@@ -51,9 +51,9 @@ def measure(
 
     Args:
         guess: the client of each record, perhaps with a score for each.
-        truth: likewise.
+        truth: the client of each record; scores are not used.
         known: what the colluding client knows.
-        confidence: of the intervals.
+        confidence: the coverage of the intervals.
 
     Raises:
         DataError: guess and truth differ in length.
@@ -87,7 +87,7 @@ def _detected(
 
 
 def accuracy(guess: Assignment, truth: Assignment, confidence: float = CONFIDENCE) -> Estimate:
-    """The share of records given to the right client, or rightly to nobody; Wilson's interval.
+    """The share of records assigned to the right client, or rightly to nobody; Wilson's interval.
 
     Examples:
         >>> truth = Assignment(np.array([0, 1, -1, -1]))
@@ -102,7 +102,7 @@ def accuracy(guess: Assignment, truth: Assignment, confidence: float = CONFIDENC
 
 
 def recall(guess: Assignment, truth: Assignment, confidence: float = CONFIDENCE) -> Estimate:
-    """Of the records that some client trained on, the share given to that very client.
+    """The share of the records that some client trained on which are assigned to that client.
 
     Raises:
         DataError: guess and truth differ in length.
@@ -113,7 +113,7 @@ def recall(guess: Assignment, truth: Assignment, confidence: float = CONFIDENCE)
 
 
 def specificity(guess: Assignment, truth: Assignment, confidence: float = CONFIDENCE) -> Estimate:
-    """Of the records that no client trained on, the share given to nobody.
+    """The share of the records that no client trained on which are assigned to nobody.
 
     Raises:
         DataError: guess and truth differ in length.
@@ -131,7 +131,7 @@ def best_constant(truth: Assignment, known: Known, confidence: float = CONFIDENC
     Args:
         truth: who trained on each record.
         known: records that the colluding client trained on; counted as right.
-        confidence: of the interval.
+        confidence: the coverage of the interval.
 
     Raises:
         Unmeasurable: there are no records.
@@ -142,11 +142,11 @@ def best_constant(truth: Assignment, known: Known, confidence: float = CONFIDENC
 
 
 def chance(known: Known, clients: int) -> float:
-    """The accuracy to expect of answers drawn evenly from nobody and the clients not yet known.
+    """The expected accuracy of random answers: nobody, or any client but the colluding one.
 
     Args:
         known: records that the colluding client trained on; counted as right.
-        clients: how many there are, the colluding one included.
+        clients: the number of clients, including the colluding one.
 
     Raises:
         Unmeasurable: there are no records.
@@ -201,9 +201,9 @@ def permutation_p(
 
 
 def pairs(guess: Assignment, truth: Assignment, known: Collusion) -> Pairs:
-    """Each candidate not known to the attacker, with each client but the colluding one.
+    """All pairs of a candidate that the attacker does not know and a client under attack.
 
-    They are what scores can be judged on at a false-positive rate, whatever the decision was.
+    On these pairs scores can be judged at a false-positive rate, whatever the decision was.
 
     Raises:
         DataError: guess and truth differ in length, or the guess has no scores.

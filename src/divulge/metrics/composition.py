@@ -1,4 +1,4 @@
-"""How far guessed shares of classes are from the true ones, over the clients of a federation."""
+"""These metrics say how far guessed class shares are from the true ones, over many clients."""
 
 from collections.abc import Mapping, Sequence
 
@@ -18,7 +18,7 @@ _LARGEST = {"l1": 2.0, "l2": 2**0.5, "linf": 1.0}
 
 
 def distance(guess: Proportions, truth: Proportions) -> dict[str, float]:
-    """The L1, L2 and L∞ distance between shares: at most 2, √2 and 1.
+    """The L1, L2 and L∞ distance between shares, by name: at most 2, √2 and 1.
 
     References:
         Dai et al. (2024), Decaf: Data distribution decompose attack against federated learning,

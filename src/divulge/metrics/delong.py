@@ -13,7 +13,7 @@ Counts = Float64[np.ndarray, "splits levels"]
 
 
 class Areas(NamedTuple):
-    """One of each a split."""
+    """The AUC of each split, with the limits of its interval."""
 
     value: Float64[np.ndarray, " splits"]
     low: Float64[np.ndarray, " splits"]
@@ -25,14 +25,15 @@ def areas(
     members: Bool[np.ndarray, "splits records"],
     confidence: float = CONFIDENCE,
 ) -> Areas:
-    """What `divulge.metrics.membership.auc` explains, once for each row of members.
+    """The AUC of each row of members, with the interval that `membership.auc` explains.
 
     Scores are sorted once, however many splits there are, and from then on counted.
 
     Args:
-        score: finite.
-        members: in each split at least one record is a member and one is not.
-        confidence: of the intervals.
+        score: one finite score a record; higher means more likely a member.
+        members: true for the members of each split; in each, at least one record is a member and
+            one is not.
+        confidence: the coverage of the intervals.
 
     References:
         DeLong et al. (1988), Comparing the areas under two or more correlated receiver operating

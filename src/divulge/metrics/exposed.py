@@ -1,4 +1,4 @@
-"""Which members are recognisable beyond doubt: p-values per record and a false-discovery rate.
+"""Members that are exposed beyond doubt have low p-values, at a given false-discovery rate.
 
 **Null hypothesis of a member:** its score would have been the same had the model not been trained
 on it. A member for which that holds is not exposed, and to list it is a false discovery.
@@ -47,11 +47,11 @@ PValues = Float[np.ndarray, " members"]
 
 
 def accused(score: Score, member: Member) -> Accused:
-    """By member, the non-members with a score at least as high.
+    """For each member, count the non-members with a score at least as high.
 
     Args:
-        score: of every candidate; higher means more likely a member.
-        member: which candidates are members.
+        score: score of every candidate; higher means more likely a member.
+        member: true for the candidates that are members.
 
     Returns:
         One count a member, in the order of the candidates.
@@ -68,7 +68,7 @@ def accused(score: Score, member: Member) -> Accused:
 
 
 def p_values(accused: Accused, nonmembers: int) -> Float64[np.ndarray, " members"]:
-    """The conformal p-value of each member: (1 + non-members at least as high) / (1 + all of them).
+    """The conformal p-value of each member: (1 + non-members at least as high) / (1 + non-members).
 
     Examples:
         >>> p_values(np.array([0, 9]), nonmembers=99).tolist()

@@ -1,4 +1,4 @@
-"""How much like the original a manipulated image looks."""
+"""PSNR and SSIM measure how much a manipulated image looks like the original."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ Images = UInt8[np.ndarray, "images channels height width"]
 T = TypeVar("T", bound=Any)
 
 WINDOW = 7
-"""Pixels of a side of the windows in which structure is compared."""
+"""Side of the windows in which structure is compared, in pixels."""
 _BRIGHTNESS, _CONTRAST = 0.01**2, 0.03**2
 """The constants of SSIM that keep its quotients finite, for pixels from 0 to 1."""
 
@@ -62,9 +62,9 @@ def structure(mean: Callable[[T], T], one: T, other: T) -> T:
     """SSIM of each window, for pixels from 0 to 1.
 
     Args:
-        mean: over each window.
-        one: arrays or tensors.
-        other: likewise.
+        mean: takes the mean over each window.
+        one: images, as an array or a tensor.
+        other: images of the same shape and type.
     """
     sample = WINDOW**2 / (WINDOW**2 - 1)
     here, there = mean(one), mean(other)

@@ -1,4 +1,4 @@
-"""How well a reconstruction tells what a user acted on: figures per user, and means over users."""
+"""These metrics say how well a reconstruction finds interactions: per user, and on average."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,21 +16,22 @@ METRICS = ("auc", "f1", "precision_at_count")
 
 
 class OfUser(NamedTuple):
-    """What an attack found out about one user."""
+    """Metrics of an attack on one user."""
 
     auc: float
+    """AUC of the scores, over the user's items."""
     f1: float
-    """Of the decisions."""
+    """F1 score of the decisions."""
     precision_at_count: float
-    """Of as many items as the user acted on, those with the highest scores: the share that is
-    right."""
+    """Precision of the k highest scores, where k is the number of items that the user acted on."""
     acted: int
+    """Number of items that the user acted on."""
     recovered: int
-    """Items acted on of which the attack decided that they were."""
+    """Number of these items that the attack also decided on."""
 
 
 def of_user(guess: Reconstruction, truth: Interactions) -> OfUser:
-    """All figures of one user.
+    """All metrics of one user.
 
     Raises:
         DataError: the user acted on all items, or on none: there is nothing to tell apart.

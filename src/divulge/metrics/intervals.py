@@ -1,4 +1,4 @@
-"""Confidence intervals for proportions and means, and the way to combine two of them."""
+"""These functions give confidence intervals of proportions and means, and combine intervals."""
 
 import math
 from collections.abc import Sequence
@@ -27,9 +27,9 @@ def clopper_pearson(hits: int | float, trials: int, confidence: float = CONFIDEN
     """The exact interval of a proportion.
 
     Args:
-        hits: successes seen, 0 to ``trials``; a mean of several counts may be no whole number.
-        trials: independent trials, at least 1.
-        confidence: the coverage promised; the true one is never lower.
+        hits: number of successes, 0 to ``trials``; a mean of several counts may be fractional.
+        trials: number of independent trials, at least 1.
+        confidence: the coverage promised; the true coverage is never lower.
 
     References:
         Clopper and Pearson (1934), The use of confidence or fiducial limits.
@@ -82,8 +82,8 @@ def mean_within(
 ) -> Interval:
     """Student's interval of a mean, cut where its range ends.
 
-    Values that do not differ at all say nothing of how much others may: then it is that of
-    `bounded`, so that no interval has zero width.
+    Values that are all equal say nothing about how much others may differ: then the interval is
+    that of `bounded`, so that no interval has zero width.
 
     Args:
         values: independent and about normal, two or more.

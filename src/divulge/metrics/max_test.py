@@ -1,4 +1,4 @@
-"""One exact test of all attacks: are members and non-members exchangeable, given the scores?
+"""One exact test asks of all attacks together: are members and non-members exchangeable?
 
 If a model does not depend on which of the candidates it was trained on, every assignment of the
 labels "member" and "non-member" to the same scores was as likely as the true one. So each statistic
@@ -27,44 +27,44 @@ from divulge._util.random import stream
 from divulge.metrics.membership import Member, Score, split
 
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2)
-"""Of all scores: the sizes of the tops in which members are counted."""
+"""Sizes of the tops in which members are counted, as shares of all scores."""
 
 STATISTICS = ("auc", *(f"top {share:.0%}" for share in SHARES))
-"""Names of the statistics of an attack, in their order."""
+"""Names of the statistics of an attack, in the order of the columns of `MaxTest.deviation`."""
 
 LEVEL = 0.05
-"""The chance of a false alarm that the verdict allows."""
+"""Probability of a false alarm that the verdict allows."""
 
 DRAWS = 1_999
-"""Permutations. An exact test needs no more than 19; more make its p-value finer, and repeat it
-more closely."""
+"""Number of permutations. An exact test needs only 19; more make its p-value finer and more
+repeatable."""
 
 _AT_ONCE = 2_000_000
-"""Permuted labels in memory at once: 16 MB."""
+"""Number of permuted labels in memory at once: 16 MB."""
 
 LARGE = 10_000
-"""Records above which the normal limit may stand in for permutations."""
+"""Number of records above which the normal limit may replace permutations."""
 
 FEWEST_AT_TOP = 50
-"""The normal limit needs as many members, and as many non-members, in the smallest top."""
+"""Members, and non-members, that the smallest top needs for the normal limit to be used."""
 
 Weights = Float64[np.ndarray, "statistics records"]
 
 
 class MaxTest(NamedTuple):
-    """What the test of several attacks found."""
+    """Result of the test of several attacks."""
 
     p: Float64[np.ndarray, " attacks"]
-    """For each attack, the chance of a maximum over all attacks as high as its own, where
-    membership means nothing; the smallest is the p-value of the whole audit."""
+    """Corrected p-value of each attack: the probability that the maximum over all attacks is as
+    high as its own if membership means nothing. The smallest is the whole audit's p-value."""
     deviation: Float64[np.ndarray, "attacks statistics"]
     """Each statistic in standard deviations from its mean over permutations."""
     critical: float
-    """The smallest maximum that would have been a find at `LEVEL`, in standard deviations."""
+    """The smallest maximum that would be significant at `LEVEL`, in standard deviations."""
 
     @property
     def p_value(self) -> float:
-        """The chance of a maximum as high as that of the strongest attack."""
+        """P-value of the whole audit: that of the strongest attack."""
         return float(self.p.min())
 
 
@@ -76,8 +76,8 @@ def max_test(scores: Float[np.ndarray, "attacks records"], member: Member) -> Ma
     covariance over all permutations, which the sums of so many labels follow closely.
 
     Args:
-        scores: of each attack, one a record; higher means more likely a member.
-        member: the truth.
+        scores: one row an attack, one score a record; higher means more likely a member.
+        member: the truth: true for members.
 
     Raises:
         DataError: a score is not finite, or a group is empty.
@@ -105,8 +105,8 @@ def max_test_of_models(
     The deviations of a statistic are added over models. Labels are permuted within each model.
 
     Args:
-        scores: of each model, as for `max_test`, the same attacks in the same order.
-        members: of each model.
+        scores: one matrix a model, as for `max_test`; the same attacks in the same order.
+        members: the truth about each model.
 
     Raises:
         DataError: see `max_test`.

@@ -1,4 +1,4 @@
-"""All metrics of one membership attack, by name."""
+"""`measure` computes all metrics of one membership attack."""
 
 from divulge.core import Measured, Membership, Scores
 from divulge.metrics import advantage, membership
@@ -6,12 +6,13 @@ from divulge.metrics.epsilon import epsilon_lower_bound
 from divulge.metrics.intervals import CONFIDENCE
 
 FPRS = (0.1, 0.01, 0.001)
-"""False-positive rates reported: 10 %, 1 %, 0.1 %."""
+"""False-positive rates at which the TPR is reported: 10 %, 1 %, 0.1 %."""
 
 PRIORS = (0.5, 0.1, 0.01)
 """Shares of members among an attacker's candidates for which precision is reported."""
 
 PRECISION_FPR = 0.01
+"""False-positive rate at which precision is reported."""
 
 METRICS = (
     "auc",
@@ -33,8 +34,8 @@ def measure(guess: Scores, truth: Membership, delta: float = 0.0, together: int 
 
     Args:
         guess: one score a candidate.
-        truth: who is a member.
-        delta: of the bound on ε.
+        truth: which candidates are members, and how they were drawn.
+        delta: the δ at which ε is bounded.
         together: how many attacks the intervals hold for at once, at 95 % (Bonferroni); 1 gives
             each attack's own interval.
 

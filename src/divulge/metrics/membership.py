@@ -1,4 +1,4 @@
-"""How well scores tell members from non-members: ROC, AUC, rates at low false-positive rates.
+"""These metrics say how well scores tell members from non-members: ROC, AUC, TPR at a low FPR.
 
 Every function takes ``score`` and ``member`` of one shape. Scores that tie are never ordered: a
 threshold takes all of them or none, and between two thresholds an attacker tosses a coin for each
@@ -29,12 +29,12 @@ class Unmeasurable(DataError):
 
 
 class Roc(NamedTuple):
-    """One point per distinct score, from accusing nobody to accusing everybody."""
+    """ROC curve with one point per distinct score, from accusing nobody to accusing everybody."""
 
     fpr: Float64[np.ndarray, " points"]
     tpr: Float64[np.ndarray, " points"]
     threshold: Float64[np.ndarray, " points"]
-    """Accuse when the score is at least this; the first is infinite."""
+    """Records with a score of at least this are accused; the first threshold is infinite."""
 
 
 def split(
@@ -63,9 +63,9 @@ class _Corners(NamedTuple):
     """The ROC in counts, one corner per distinct score; between two corners lies one tie."""
 
     alarms: Int64[np.ndarray, " corners"]
-    """Non-members accused."""
+    """Number of non-members accused at each corner."""
     hits: Int64[np.ndarray, " corners"]
-    """Members accused."""
+    """Number of members accused at each corner."""
 
     def around(self, alarms: float) -> tuple[int, int]:
         """The corners at both ends of the tie that so many false accusations lie in.
@@ -77,7 +77,10 @@ class _Corners(NamedTuple):
         return start, start if self.alarms[start] == alarms else start + 1
 
     def recognised(self, alarms: float) -> float:
-        """Members accused along with so many non-members, coins deciding within a tie."""
+        """The expected number of members accused along with so many non-members.
+
+        Within a tie, a fair coin for each record decides.
+        """
         if alarms < 0:
             return 0.0
         start, end = self.around(alarms)

@@ -1,4 +1,4 @@
-"""The chance that a figure as high comes about where labels mean nothing."""
+"""Permutation tests give the probability of so high a statistic if labels mean nothing."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -26,12 +26,12 @@ def p_value(
     zero, and where labels are exchangeable within groups p is 0.05 or less in 5 % of cases at most.
 
     Args:
-        statistic: of labels; high means a find.
-        labels: of the records.
-        group: of each record; labels change places within groups alone. Where members can be in
-            one set of records only, that set is a group: else the test finds the set.
-        rng: permutes.
-        times: how many permutations.
+        statistic: computes the statistic of labels; a high value speaks for a leak.
+        labels: the true label of each record.
+        group: the group of each record; labels change places within groups alone. Where members
+            can be in one set of records only, that set is a group: else the test finds the set.
+        rng: draws the permutations.
+        times: the number of permutations.
 
     References:
         Phipson and Smyth (2010), Permutation p-values should never be zero, section 4.
@@ -48,8 +48,8 @@ def p_value(
 
 
 MOST, ENOUGH, _AT_ONCE = 20_000, 20, 500
-"""Permutations of `sequential_p`, the truth among them; as extreme ones after which it stops; and
-permutations drawn together."""
+"""Limits of `sequential_p`: the most permutations, including the truth; the number of permutations
+as extreme as the truth after which it stops; and how many permutations are drawn together."""
 
 
 def sequential_p(found: float, draw: Callable[[int], Float[np.ndarray, " permutations"]]) -> float:
@@ -60,7 +60,7 @@ def sequential_p(found: float, draw: Callable[[int], Float[np.ndarray, " permuta
 
     Args:
         found: the statistic of the truth.
-        draw: gives so many statistics of permutations.
+        draw: draws the statistics of as many permutations as it is asked for.
 
     References:
         Besag and Clifford (1991), Sequential Monte Carlo p-values; Phipson and Smyth (2010) for
@@ -93,11 +93,11 @@ def rank_sum_p(
     `sequential_p`.
 
     Args:
-        score: finite.
-        member: who is a member.
-        group: of each record.
-        rng: permutes.
-        two_sided: a low sum counts as much as a high one.
+        score: one finite score a record.
+        member: true for members.
+        group: the group of each record.
+        rng: draws the permutations.
+        two_sided: whether a low sum counts as much as a high one.
     """
     rank = stats.rankdata(score)
     rows = [np.flatnonzero(group == each) for each in np.unique(group)]
@@ -123,10 +123,10 @@ def matches_p(
     """The chance of as many right guesses where the truth means nothing in a group.
 
     Args:
-        guess: a number for each record.
-        truth: likewise; permuted within groups.
-        group: of each record.
-        rng: permutes.
+        guess: the guessed number of each record.
+        truth: the true number of each record, which is permuted within groups.
+        group: the group of each record.
+        rng: draws the permutations.
     """
     rows = [np.flatnonzero(group == each) for each in np.unique(group)]
 
@@ -144,8 +144,8 @@ def pairing_p(distance: Float[np.ndarray, "units units"], rng: np.random.Generat
     """The chance that guesses lie as near their own truths where these are paired by chance.
 
     Args:
-        distance: of each guess, a row, from each truth, a column.
-        rng: permutes.
+        distance: the distance of each guess (row) from each truth (column).
+        rng: draws the permutations.
     """
     units = np.arange(len(distance))
 
@@ -182,7 +182,7 @@ def combine(p_values: Sequence[float]) -> float:
     few levels too, which make it larger.
 
     Args:
-        p_values: each above 0.
+        p_values: one p-value a test, each above 0.
 
     References:
         Fisher (1932), Statistical methods for research workers, section 21.1: minus twice the sum

@@ -1,4 +1,4 @@
-"""What an audit of a given size can see: the smallest leaks that it finds with 80 % power.
+"""Power analysis: how small a leak an audit of a given size finds with 80 % power.
 
 Two kinds of leak stand for all. In a *shift* every member's score is a little higher, normally
 distributed, and the AUC says how much. In an *exposure* a few members stand above everybody else,
@@ -18,23 +18,23 @@ from divulge.errors import SpecError
 from divulge.metrics.max_test import SHARES, max_test
 
 POWER = 0.8
-"""With which a leak is seen, unless another power is asked for."""
+"""Probability with which a leak is found, unless the user asks for another power."""
 
 ATTACKS = 12
-"""Of an audit that is planned: about as many as divulge runs without shadow models."""
+"""Number of attacks of a planned audit: about as many as divulge runs without shadow models."""
 
 CORRELATION = 0.8
-"""Between the scores of two attacks of an audit that is planned."""
+"""Correlation between the scores of any two attacks of a planned audit."""
 
 MOST = 100_000
-"""Members, and as many non-members, beyond which no plan goes."""
+"""Largest number of members, with as many non-members, that a plan considers."""
 
 
 class Visible(NamedTuple):
     """The smallest leaks that an audit sees with a certain power."""
 
     auc: float | None
-    """Of an attack that sees a shift; None if even perfect scores may be missed."""
+    """AUC of the smallest shift; None if the audit may miss even perfect scores."""
     exposed: float | None
     """Share of members that stand above everybody else; None if not even all of them suffice."""
 
@@ -43,9 +43,9 @@ def visible(members: int, nonmembers: int, critical: float, power: float = POWER
     """The smallest leaks that exceed the critical deviation with this power.
 
     Args:
-        members: how many there are.
-        nonmembers: how many there are.
-        critical: deviation from chance that counts, in standard deviations.
+        members: the number of members.
+        nonmembers: the number of non-members.
+        critical: the critical deviation from chance, in standard deviations.
         power: the chance of finding the leak, above 0 and below 1.
 
     Examples:
@@ -65,10 +65,10 @@ def critical_deviation(
     """The critical deviation of an audit that is planned, from scores drawn at random.
 
     Args:
-        members: how many there are.
-        nonmembers: how many there are.
-        attacks: how many are tried.
-        correlation: between the normal scores of any two of them, from 0 to 1.
+        members: the number of members.
+        nonmembers: the number of non-members.
+        attacks: the number of attacks.
+        correlation: the correlation of the normal scores of any two attacks, from 0 to 1.
     """
     rng = stream(0, "metrics", "power")
     records = members + nonmembers
@@ -88,10 +88,10 @@ def needed(
     """How many members, and as many non-members, it takes to see a leak with this power.
 
     Args:
-        auc: of the leak, if it is a shift.
-        exposed: share of the members, if it is an exposure; one of the two is given.
-        power: the chance of finding it.
-        attacks: how many are tried.
+        auc: the AUC of the leak, if it is a shift.
+        exposed: the share of exposed members, if it is an exposure; give one of the two.
+        power: the probability of finding the leak.
+        attacks: the number of attacks.
 
     Returns:
         The number, to about 5 %; None if it is above `MOST`.

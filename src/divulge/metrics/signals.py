@@ -1,4 +1,4 @@
-"""What a model's answer to one record says: the part that membership attacks share.
+"""Signals turn a model's prediction on a record into one number; membership attacks share them.
 
 Every signal is turned so that HIGHER means MORE LIKELY A MEMBER. Differences from one are never
 computed as ``1 - p``: a memorised record has p = 1 - 1e-12, and the ranking among such records is
@@ -23,10 +23,10 @@ SMALLEST = 1.4e-45
 """Float32's smallest number: most models answer in float32, where less than this reads zero."""
 
 PSEUDO_COUNT = 10
-"""Records a class needs before its own statistic outweighs that of all classes together."""
+"""Number of records from which a class's own statistic outweighs that of all classes together."""
 
 BLOCK = 2**16
-"""Numbers worked on at a time: they and their temporaries stay in the processor's own cache."""
+"""Numbers worked on at a time, so that they and their temporaries stay in the processor's cache."""
 
 _SATURATED = -np.log(SMALLEST) - 0.1  # the size from which a signal in nats says "beyond"
 
@@ -54,9 +54,9 @@ def compute(signal: SignalName, probabilities: Probabilities, labels: Labels) ->
     """One signal a record.
 
     Args:
-        signal: which one.
-        probabilities: rows sum to one.
-        labels: true classes.
+        signal: the name of the signal.
+        probabilities: the model's predictions; rows sum to one.
+        labels: the true class of each record.
 
     Examples:
         >>> p = np.array([[0.9, 0.1], [0.6, 0.4]])

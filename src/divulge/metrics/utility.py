@@ -1,4 +1,4 @@
-"""What accuracy is worth once privacy is counted: AOP, accuracy over privacy."""
+"""Utility metrics: accuracy weighed against privacy (AOP), and ranking quality (NDCG)."""
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -20,8 +20,8 @@ def aop(accuracy: float, auc: float, weight: float = LAMBDA) -> float:
     AUC below one half counts as chance here, though the attack turned round would be above it.
 
     Args:
-        accuracy: share of records that the model classifies rightly.
-        auc: of the attack.
+        accuracy: share of records that the model classifies correctly.
+        auc: AUC of the attack.
         weight: λ, how much privacy counts; 1 or more in the paper.
 
     Raises:
@@ -71,9 +71,6 @@ def aop_estimate(accuracy: Estimate, auc: Estimate, weight: float = LAMBDA) -> E
     return Estimate(value, max(0.0, low), min(1.0, high))
 
 
-# What a model is still good for: how well it ranks.
-
-
 def ndcg(
     score: Float[np.ndarray, " documents"],
     relevance: Int[np.ndarray, " documents"],
@@ -86,9 +83,9 @@ def ndcg(
     a relevant document counts as 0.
 
     Args:
-        score: higher is ranked first.
-        relevance: from 0.
-        k: how many ranks count.
+        score: one score a document; higher scores are ranked first.
+        relevance: the relevance of each document, from 0.
+        k: the number of ranks that count.
 
     Raises:
         SpecError: no rank counts.

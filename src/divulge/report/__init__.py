@@ -1,1 +1,1 @@
-"""From what an audit found to what people read: a summary, figures, a page, a comment."""
+"""Reports turn the contents of a run into what people read: summary, figures, page, comment."""

@@ -1,4 +1,4 @@
-"""What stands between figures and their meaning: failed controls, sets that differ, attackers."""
+"""Caveats of a verdict: failed controls, data sets that differ, and what an attacker must know."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ CONFOUNDERS = ("blind baseline", "duplicates")
 
 
 def control_failure(control: ControlRow) -> str:
-    """How an attack failed its controls, to follow its name: a clause without its full stop."""
+    """A clause, without its full stop, on how an attack failed its controls."""
     blind = control.blind
     if blind is not None and blind.measured is not None and not blind.passed:
         return (
@@ -41,7 +41,7 @@ def _because(reason: str) -> str:
 
 
 def confounding(checks: Sequence[Check]) -> str:
-    """Why every figure means something else, in one sentence; empty if no check says so."""
+    """One sentence on why every figure measures more than memory; empty if no check says so."""
     warned = {check.name: check for check in checks if check.verdict is Verdict.WARNING}
     blind, duplicates = CONFOUNDERS
     reasons = []
@@ -58,7 +58,7 @@ def confounding(checks: Sequence[Check]) -> str:
 
 
 def supposition(rows: Sequence[AttackRow], shadows: Shadows, knows: str = "") -> str:
-    """What is supposed of the attacker, in one or two sentences; empty where it is nothing much."""
+    """One or two sentences on what the attacks suppose of the attacker; empty if very little."""
     done = [row for row in rows if row.attack in SHADOW_ATTACKS and row.status == "done"]
     said = []
     if knows:

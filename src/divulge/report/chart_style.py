@@ -1,6 +1,6 @@
-"""How figures look: quiet axes, Okabe and Ito's colours, and the system's own letters.
+"""All figures share one style: quiet axes, Okabe and Ito's colours, and system fonts.
 
-The colours are told apart by the colour-blind; lines differ in their dashes and areas in their
+Colour-blind readers can tell the colours apart; lines differ in their dashes and areas in their
 lightness as well, so that a print in grey loses nothing.
 """
 
@@ -17,10 +17,12 @@ PERCENT = "format(100 * datum.value, '~g') + ' %'"
 """A Vega expression that writes an axis's rates as the text does."""
 
 WIDTH = 440
+"""Width of a chart without its axes, in pixels."""
 _MARGIN = {"left": 8, "top": 8, "right": 24, "bottom": 8}
-"""To the right as much as a row's figures outgrow their room in a reader's wider font."""
+"""Pixels around a chart. The right margin holds the part of a row's figures that outgrows its room
+in a reader's wider font."""
 FONT = "'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', sans-serif"
-"""Families of equal widths: room for a text is measured on one machine and used on another."""
+"""Font families of equal widths: a text is measured on one machine and drawn on another."""
 
 
 def data(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:

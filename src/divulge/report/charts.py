@@ -1,4 +1,4 @@
-"""Charts of a summary, drawn by Vega without a browser or a network."""
+"""Vega draws the charts of a summary, without a browser or a network."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -15,17 +15,17 @@ from divulge.report.verdict import CHANCE_AUC, deciding_fpr
 Format = Literal["svg", "png", "pdf"]
 
 HIGHLIGHTED = 6
-"""Attacks with a colour of their own in the ROC figure; all others are grey."""
+"""Number of attacks with a colour of their own in the ROC figure; all others are grey."""
 
 MOST_ROWS = 30
-"""Classes, or attacks, in one figure."""
+"""Most classes, or attacks, in one figure."""
 
 _LABEL = 46
-"""Characters of a name that a figure has room for: the longest label of a default attack."""
+"""Most characters of a name in a figure: as many as the longest label of a default attack."""
 
 LETTER = 6.8
-"""Pixels that a letter of a row's name takes in the widest font that a reader may have instead of
-ours: DejaVu Sans, 13 pixels high."""
+"""Width of a letter of a row's name, in pixels, in the widest font that a reader may have instead
+of ours: DejaVu Sans, 13 pixels high."""
 
 
 def charts(summary: Summary) -> dict[str, alt.LayerChart]:
@@ -112,7 +112,7 @@ def _guessing(decades: "_Decades", x: alt.X, y: alt.Y) -> list[alt.Chart]:
 
 
 class _Decades(NamedTuple):
-    """Powers of ten at which the axes begin."""
+    """The powers of ten at which the axes begin."""
 
     fpr: int
     tpr: int
@@ -125,7 +125,7 @@ def _decades(summary: Summary) -> _Decades:
 
 
 def _points(row: AttackRow, decades: _Decades) -> list[dict[str, float]]:
-    """A curve's points; a logarithmic axis has no place for a TPR of zero."""
+    """The points of a curve, without TPRs of zero, which a logarithmic axis cannot show."""
     if row.roc is None:
         return []
     floor = 10.0**decades.tpr

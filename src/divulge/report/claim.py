@@ -1,4 +1,4 @@
-"""A claimed guarantee beside what was measured: contradicted, or not; never proven.
+"""A claimed guarantee is compared with the measurement, which may contradict but not prove it.
 
 Both sides are an ε at the same δ, for adding or removing one record. The highest bound of k attacks
 speaks, so each is taken at the confidence 1 - 0.05 / k (Bonferroni), whether or not its attack then
@@ -30,13 +30,13 @@ def weigh(
     truth: Membership,
     confounding: str,
 ) -> ClaimRow | None:
-    """The claim and what became of it; None if there is none.
+    """Compare the claim with what was measured; None if there is no claim.
 
     Args:
         claim: the guarantee.
         rows: every attack that was asked for.
-        scores: those of each done attack, by its label.
-        truth: who is a member, and how that was decided.
+        scores: the scores of each done attack, by its label.
+        truth: which candidates are members, and how that was decided.
         confounding: why figures measure more than training; empty if no check said so.
     """
     if claim is None:

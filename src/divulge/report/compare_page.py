@@ -1,4 +1,4 @@
-"""The page of a comparison: its table, and accuracy beside what attacks tell, in a figure."""
+"""The page of a comparison shows its table, and figures of accuracy over leakage."""
 
 import json
 import math
@@ -13,13 +13,13 @@ from divulge.report import chart_style, charts, compare_table, words
 from divulge.report.compare_table import Told
 
 _LABEL = 30
-"""Characters of a name that a figure has room for."""
+"""Most characters of a name in a figure."""
 
 _LINE = 15
 """Pixels from one name to the next above it."""
 
 _SHIFTS = (-9, 14, -24, 29, -39, 44, -54, 59)
-"""Where a name may stand above or below its dot, the best place first."""
+"""Vertical offsets of a name from its dot that are tried, in pixels, the best one first."""
 
 _CHANCE = {"auc": 0.5, "tpr@0.01": 0.01, "tpr@0.001": 0.001}
 
@@ -118,7 +118,7 @@ def _accuracies(dots: list[dict[str, Any]]) -> list[float]:
 
 
 def _axes(dots: list[dict[str, Any]], metric: str) -> tuple[alt.X, alt.Y]:
-    """Both around the values; an interval may leave the frame, else one would squeeze all dots."""
+    """Both axes, around the values alone: a long interval would squeeze all dots together."""
     low, high = _room(_leaks(dots))
     x = alt.X("leak:Q", title=f"{words.title(metric)} of the strongest attack (less is better)")
     if metric != "auc":
@@ -132,7 +132,7 @@ def _axes(dots: list[dict[str, Any]], metric: str) -> tuple[alt.X, alt.Y]:
 
 
 def _cut(dots: list[dict[str, Any]]) -> None:
-    """End intervals at the frame; Vega's own clipping numbers its figures, each time otherwise."""
+    """Clip intervals at the frame; Vega's own clipping gives other identifiers at each run."""
     for keys, (least, most) in (
         (("leak_low", "leak_high"), _room(_leaks(dots))),
         (("low", "high"), _room(_accuracies(dots))),

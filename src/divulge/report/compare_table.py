@@ -1,4 +1,4 @@
-"""What a comparison of defences says: one row each, who dominates whom, tables for people."""
+"""The report of a comparison has one row a defence, the Pareto front, and tables for people."""
 
 import csv
 import io
@@ -15,7 +15,7 @@ from divulge.report.schema import Level, NotMeasured
 
 SCHEMA = 1
 SHOWN = ("auc", "tpr@0.01", "tpr@0.001")
-"""Metrics in the table; where no row has one, it has no column."""
+"""Metrics in the table; a metric that no row has gets no column."""
 PAIRED = (
     "Differences, target by target: each target of a row was trained on the same records as that "
     "of the first, so a difference may be clear where the rows' own intervals overlap."
@@ -36,38 +36,39 @@ class Row:
 
     name: str
     trained_with: str
+    """How its models were trained, in words."""
     accuracy: Estimate
-    """On records that a target was not trained on."""
+    """Accuracy on records that a target was not trained on."""
     train_accuracy: Estimate
     strongest: Mapping[str, Strongest]
-    """By metric, of the attacks that passed their controls on every target."""
+    """The strongest attack by metric, among those that passed their controls on every target."""
     aop: Mapping[str, Estimate]
-    """By λ."""
+    """Accuracy over privacy (AOP), by its weight λ as text."""
     epsilon: float | None
-    """What is guaranteed, at ``delta``; None is nothing."""
+    """The ε that is guaranteed at ``delta``; None if nothing is guaranteed."""
     delta: float | None
     contradicted: int
-    """Targets on which the measurement contradicts that guarantee."""
+    """Number of targets on which the measurement contradicts that guarantee."""
     seconds: float
     epochs: int | None
     left_out: Mapping[str, str]
     """Attacks that count for nothing here, each with the reason."""
     run: str
-    """Folder of its audits, within that of the comparison; empty without one."""
+    """Folder of its audits, within the comparison's folder; empty without one."""
     level: Level
-    """Of the verdict about models that are trained in this way."""
+    """Level of the verdict about models that are trained in this way."""
     p_value: float | None
-    """Of that verdict; None if nothing was measured."""
+    """P-value of that verdict; None if nothing was measured."""
     hidden: float | None
     """The AUC of an attack up to which a leak could still hide; None if nothing was measured."""
     less: Mapping[str, Estimate] = field(default_factory=dict)
-    """Accuracy and metrics less the first row's, target by target; empty in the first row. What is
-    zero by definition has an interval of zero width."""
+    """Differences of accuracy and metrics to the first row, target by target; empty in the first
+    row. A difference that is zero by definition has an interval of zero width."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the comparison says of leaks, before its table."""
+    """The verdict of a comparison: what it says about leaks, before its table."""
 
     headline: str
     sentences: tuple[str, ...]
@@ -76,7 +77,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """All that the report says."""
+    """All that the report of a comparison says."""
 
     name: str
     created: str
@@ -85,13 +86,13 @@ class Told:
     targets: int
     shadows: int
     rows: tuple[Row, ...]
-    """The first is what the others are compared with."""
+    """One row a defence; the others are compared with the first."""
     sensitivity: str
-    """What an audit of one way to train sees with 80 % power."""
+    """A sentence on the leaks that an audit of one way to train finds with 80 % power."""
     not_measured: tuple[NotMeasured, ...]
     reproduction: Mapping[str, Any]
     set_aside: str = ""
-    """Which records were left out as copies, in a sentence; empty if none were."""
+    """A sentence on the records that were left out as copies; empty if none were."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -168,7 +169,7 @@ def _dominates(one: tuple[float, float], other: tuple[float, float]) -> bool:
 
 
 def headings(told: Told) -> list[str]:
-    """Of the table, as people read it."""
+    """Column headings of the table, as people read them."""
     aop = [f"AOP({weight})" for weight in told.lambdas]
     rest = ["Guaranteed ε", "Seconds", "Seconds an epoch"]
     return ["Defence", "Verdict", "Accuracy", *map(words.title, told.metrics), *aop, *rest]
@@ -204,7 +205,7 @@ def _verdict(row: Row) -> str:
 
 
 def differences(told: Told) -> list[list[str]]:
-    """The table of what the others are less the first, headings on top; empty with one row."""
+    """The table of differences to the first row, with headings on top; empty with one row."""
     first, *others = told.rows
     if not others:
         return []
@@ -239,7 +240,7 @@ def _epoch(row: Row, epochs: int) -> str:
 
 
 def lines(told: Told) -> tuple[str, ...]:
-    """What stands above and below the table, in sentences."""
+    """The sentences above (the first one) and below the table."""
     best = front(told.rows)
     return (
         f"{words.count(len(told.rows), 'way')} to train, each with "
@@ -281,7 +282,7 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def notes_on(row: Row) -> tuple[str, ...]:
-    """Why attacks count for nothing here, those of one reason together."""
+    """Notes on why attacks were left out here, one note for each reason."""
     reasons: dict[str, list[str]] = {}
     for attack, reason in row.left_out.items():
         reasons.setdefault(reason, []).append(attack)

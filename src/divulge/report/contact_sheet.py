@@ -1,4 +1,4 @@
-"""Manipulated images under their originals, for the eye: shows records, so only on request."""
+"""A contact sheet shows manipulated images under their originals; it shows records."""
 
 import io
 
@@ -14,12 +14,12 @@ _GAP = 2
 
 
 def contact_sheet(original: Images, shown: Shown, columns: int = 8) -> bytes:
-    """A PNG file: each pair of rows has originals, and below them what was shown instead.
+    """Draw a PNG file: each pair of rows has originals, and below them what was shown instead.
 
     Args:
         original: images of one or three channels.
-        shown: what clients got of each.
-        columns: images a row.
+        shown: the manipulated version of each image.
+        columns: number of images in a row.
 
     Raises:
         DataError: the images are not alike, not of one or three channels, or there is none.
@@ -50,7 +50,7 @@ def contact_sheet(original: Images, shown: Shown, columns: int = 8) -> bytes:
 
 
 def _row(images: Images, columns: int) -> UInt8[np.ndarray, "tall wide channels"]:
-    """Side by side on white, as wide as full rows are."""
+    """Place images side by side on white, as wide as a full row."""
     framed = np.pad(images, ((0, 0), (0, 0), (0, _GAP), (0, _GAP)), constant_values=255)
     filled = np.pad(
         framed, ((0, columns - len(images)), (0, 0), (0, 0), (0, 0)), constant_values=255

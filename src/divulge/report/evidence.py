@@ -1,4 +1,4 @@
-"""The evidence of each attack under the one test of all of them, and which attack decides."""
+"""Each attack has its evidence in the one test of all attacks; one attack decides the verdict."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,24 +17,24 @@ class Evidence:
 
     row: AttackRow
     p_value: float
-    """Corrected for all attacks."""
+    """P-value, corrected for all attacks."""
     statistic: int
-    """Which of `STATISTICS` is spoken of."""
+    """Index in `STATISTICS` of the statistic that the verdict speaks of."""
     deviation: float
-    """The largest of them, in standard deviations."""
+    """Largest deviation of its statistics, in standard deviations."""
     shift: float
-    """The deviation of its AUC."""
+    """Deviation of its AUC, in standard deviations."""
     backwards: bool
-    """Its AUC lies as far below chance as would be a find above it."""
+    """Whether its AUC lies so far below chance that it would be significant above it."""
 
     @property
     def leaks(self) -> bool:
-        """Chance does not explain what it shows."""
+        """Whether chance fails to explain its evidence."""
         return self.p_value <= LEVEL
 
 
 def weigh(row: AttackRow, test: MaxTest, k: int) -> Evidence:
-    """What the test says of its k-th attack."""
+    """Collect the evidence of the k-th attack in the test."""
     statistic = _telling(test.deviation[k], test.critical)
     return Evidence(
         row=row,
@@ -58,7 +58,7 @@ def _telling(deviation: Float64[np.ndarray, " statistics"], critical: float) -> 
 
 
 def deciding(evidence: Sequence[Evidence]) -> Evidence:
-    """The deciding attack.
+    """Choose the deciding attack.
 
     A sound attack that shows a leak comes first. Failing that, an unsound one that does: it
     forbids to say that nothing was found. Failing both, the sound attack with the highest AUC.
@@ -75,7 +75,7 @@ def limits_of(together: Mapping[str, Measured]) -> Mapping[str, Limits]:
     """For each metric the attack with the highest lower limit, and the highest upper limit.
 
     Args:
-        together: by attack, metrics with intervals that hold for all of them at once.
+        together: metrics by attack, with intervals that hold for all attacks at once.
     """
     found = {}
     for name in dict.fromkeys(name for one in together.values() for name in one.metrics):

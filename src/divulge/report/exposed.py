@@ -1,4 +1,4 @@
-"""Members exposed beyond doubt: by which attack, how many, and which.
+"""The report lists members that are exposed beyond doubt, by one attack chosen beforehand.
 
 `divulge.metrics.exposed` has the statistics. **The attack is chosen before its scores are held
 against the truth**: the first of `PREFERRED` that passed its controls, else the first one asked for
@@ -30,13 +30,13 @@ from divulge.report.schema import (
 )
 
 PREFERRED = ("lira", "rmia", "shadow-stack", "calibrated", "mrad", "quantile")
-"""Attacks by what they hold a record against: itself in other models, records like it, nothing."""
+"""Preferred attacks: those that compare a record with itself in other models come first."""
 
 RATES = (0.05, 0.1)
-"""False-discovery rates reported."""
+"""False-discovery rates of the reported lists."""
 
 GROUPS, POSITIONS = 5, 10
-"""Rows of the short table, and positions in each."""
+"""Most rows of the short table, and most positions in a row."""
 
 COLUMNS = ("position", "id", "class", "score", "p", "q")
 
@@ -49,20 +49,20 @@ class ExposedRecord(NamedTuple):
     """A member and how far beyond doubt it is exposed; nothing of its contents."""
 
     position: int
-    """Among the members as they were given, from 0."""
+    """Position among the members as they were given, from 0."""
     id: str
-    """The user's own; empty where none was named."""
+    """The user's own id; empty if no column of ids was named."""
     class_name: str
     score: float
     p: float | None
-    """Chance of such a score, or a higher one, had the model not been trained on the record; None
-    where it cannot be known."""
+    """Probability of so high a score if the model had not been trained on the record; None if it
+    cannot be known."""
     q: float | None
-    """The lowest false-discovery rate at which the record is listed; None likewise."""
+    """Lowest false-discovery rate at which the record is listed; None if it cannot be known."""
 
 
 def choose(rows: Sequence[AttackRow]) -> AttackRow | None:
-    """The attack that makes the list; it may have failed a control if all did; None without one."""
+    """Choose the attack that makes the list: a sound one if there is any; None without attacks."""
     done = [row for row in rows if row.status == "done"]
     sound = [row for row in done if row.sound]
     names = (*PREFERRED, *dict.fromkeys(row.attack for row in done))
@@ -76,12 +76,12 @@ def find(
     candidates: Candidates,
     confounding: str,
 ) -> ExposedRecords:
-    """How many members are exposed beyond doubt, and which.
+    """Find the members that are exposed beyond doubt.
 
     Args:
         rows: every attack that was asked for.
-        scores: those of each done attack, by its label.
-        candidates: the truth, labels and positions.
+        scores: the scores of each done attack, by its label.
+        candidates: truth, labels and positions of the candidates.
         confounding: why members and non-members differ by themselves; empty if they do not.
     """
     attack = choose(rows)
@@ -98,7 +98,7 @@ class _Ranks(NamedTuple):
     """The members, highest scores first, ties in the order of their positions."""
 
     order: Int[np.ndarray, " members"]
-    """Where each is among the members of the candidates."""
+    """Index of each member among the members of the candidates."""
     position: Int[np.ndarray, " members"]
     accused: metrics.Accused
     p: metrics.PValues
@@ -167,8 +167,8 @@ def records(contents: Contents, summary: Summary) -> Iterator[ExposedRecord]:
 
     Args:
         contents: the run.
-        summary: of that run. Nobody comes if no attack is done; where nothing could be measured,
-            members come without p and q.
+        summary: the summary of that run. Without a done attack nothing is yielded; where nothing
+            could be measured, members have no p and q.
     """
     found = [e for e in contents.entries if words.plain(e.finding.label) == summary.exposed.attack]
     if not found or found[0].score is None:

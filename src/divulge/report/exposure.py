@@ -1,4 +1,4 @@
-"""From scores to what a report shows of them: curves, histograms, classes."""
+"""Scores are reduced here to what a report shows: curves, histograms, AUCs of classes."""
 
 from collections.abc import Sequence
 
@@ -11,15 +11,16 @@ from divulge.report import words
 from divulge.report.schema import ClassRow, Curve, Histogram
 
 POINTS = 200
-"""Points of a stored ROC curve, at most, beside those of `PRINTED`."""
+"""Most points of a stored ROC curve, without those of `PRINTED`."""
 
 PRINTED = (0.1, 0.01, 0.001)
 """False-positive rates whose TPR stands in tables."""
 
 BINS = 40
+"""Most bins of a histogram."""
 
 SMALLEST_CLASS = 5
-"""Members, and non-members, that a class needs before it gets an AUC of its own."""
+"""Fewest members, and non-members, of a class that gets an AUC of its own."""
 
 Labels = Int[np.ndarray, " records"]
 

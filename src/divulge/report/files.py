@@ -1,4 +1,4 @@
-"""Every file of a report, as bytes by name; the caller stores them."""
+"""A report is a set of files; this makes them as bytes by name, and the caller stores them."""
 
 import pydantic
 
@@ -9,7 +9,7 @@ from divulge.report.summary import summarise
 
 
 def write_all(contents: Contents) -> dict[str, bytes]:
-    """The files of a run's report: page, summary.json, summary.md, exposed.csv, figures.
+    """Make the files of a run's report: page, summary.json, summary.md, exposed.csv, figures.
 
     Figures that the run cannot support, such as classes too small to compare, are left out.
 

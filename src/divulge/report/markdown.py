@@ -1,4 +1,4 @@
-"""The report as a comment on a pull request: verdict, table, warnings, and what is missing."""
+"""The Markdown report is a comment for a pull request: verdict, table, warnings, gaps."""
 
 import re
 
@@ -8,7 +8,7 @@ from divulge.report.unmeasured import up_to
 
 _COLUMNS = ("auc", "tpr@0.01", "epsilon")
 _LONGEST = 500
-"""Characters of one text that somebody else wrote."""
+"""Most characters of a text that somebody else wrote."""
 
 # As character references none of these means anything to Markdown or HTML. An underscore between
 # letters never does; a colon or full stop does within an address or an emoji's name only.
@@ -20,7 +20,7 @@ _WORD_JOINER = "\u2060"
 
 
 def render(summary: Summary) -> str:
-    """The comment in GitHub's Markdown; every text of the user's is made inert."""
+    """Render the comment in GitHub's Markdown; every text of the user's is made inert."""
     verdict = summary.verdict
     parts = []
     if verdict.confounding:
@@ -54,7 +54,7 @@ def p_value(verdict: Conclusion) -> str:
 
 
 def inert(text: str) -> str:
-    """The text on one line, such that Markdown shows it and does nothing with it.
+    """Put a text on one line and escape it, so that Markdown shows it and does nothing else.
 
     Examples:
         >>> inert("<b> *x* scaled_logit")
@@ -91,6 +91,6 @@ def _cells(row: AttackRow) -> list[str]:
 
 
 def _left_out(summary: Summary) -> str:
-    """One line; the reasons stand in the report."""
+    """Everything that was not measured, on one line; the report has the reasons."""
     lines = dict.fromkeys(inert(item.what) for item in summary.not_measured)
     return "; ".join(lines) + ". The report gives the reasons."

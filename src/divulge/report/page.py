@@ -1,4 +1,4 @@
-"""The report as one HTML file: no script, nothing loaded, every value escaped."""
+"""The report is one HTML file, without scripts or loaded files, and with every value escaped."""
 
 import json
 import re
@@ -22,10 +22,10 @@ _PER_CENT = re.compile(r"(?<=\d) %")
 
 
 def render(summary: Summary, figures: Mapping[str, str]) -> str:
-    """The page.
+    """Render the page.
 
     Args:
-        summary: all that it says.
+        summary: all that the page says.
         figures: SVG by name, as `divulge.report.charts` draws them: their texts are escaped.
     """
     names = dict.fromkeys(
@@ -75,7 +75,7 @@ def environment() -> jinja2.Environment:
 
 
 def _unbroken(value: Any) -> Any:
-    """Text in which no line ends between a number and its per cent sign."""
+    """Keep a number and its per cent sign on one line."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return _PER_CENT.sub("\u202f%", value)
     return value

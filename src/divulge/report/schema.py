@@ -17,7 +17,8 @@ Level = Literal[
 ]
 
 ClaimOutcome = Literal["consistent", "contradicted", "undecidable", "not measured"]
-"""Undecidable: a model that leaks every record would not contradict the claim at this size."""
+"""Result of a claim. It is undecidable if not even a model that leaks every record would contradict
+it at this size."""
 
 Shadows = Literal["none", "online", "offline"]
 """Whether there were shadow models, and whether they were trained on the candidates."""
@@ -30,7 +31,7 @@ class Limits:
     attack: str
     """Label of the attack with the highest lower limit."""
     estimate: Estimate
-    """Its value, and its simultaneous 95 % interval."""
+    """Value of that attack, with its simultaneous 95 % interval."""
     most: float
     """The highest value of all attacks."""
     highest: float | None
@@ -67,7 +68,7 @@ class Conclusion:
     tested: int
     """How many attacks were tested together."""
     limits: Mapping[str, Limits]
-    """By metric; of the attacks that passed their controls or, if none did, of all."""
+    """Limits by metric, over the attacks that passed their controls or, if none did, over all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class Sizes:
     reference: int
     classes: int
     smallest_fpr: float | None
-    """One false accusation among all non-members; None if there are none."""
+    """The FPR of one false accusation among all non-members; None if there are no non-members."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,20 +88,22 @@ class ControlRow:
     """How one attack did on its controls."""
 
     planted: Estimate | None
-    """AUC on the planted leak."""
+    """AUC on the planted leak; None if the attack did not run there."""
     sees: bool
-    """It found the planted leak."""
+    """Whether the attack found the planted leak."""
     covered: int
+    """Number of shuffles of membership whose AUC interval covered one half."""
     shuffles: int
+    """Number of shuffles of membership."""
     calm: bool
-    """It found nothing where membership was shuffled."""
+    """Whether the attack found nothing where membership was shuffled."""
     reason: str
     blind: BlindRun | None = None
-    """With the target's answers shuffled; None in runs older than this control."""
+    """Result with the target's answers shuffled; None in runs older than this control."""
 
     @property
     def passed(self) -> bool:
-        """Every control that was run went as it should."""
+        """Whether the attack passed every control that was run."""
         return self.sees and self.calm and (self.blind is None or self.blind.passed)
 
 
@@ -137,7 +140,7 @@ class AttackRow:
 
     @property
     def sound(self) -> bool:
-        """No control of it failed."""
+        """Whether the attack failed no control."""
         return self.control is None or self.control.passed
 
 
@@ -152,7 +155,7 @@ class Histogram:
     fpr: float | None
     """The false-positive rate of ``threshold``."""
     threshold: float | None
-    """Scores above it are accused."""
+    """The score above which records are accused at that rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,13 +163,13 @@ class ExposedList:
     """How many members are exposed beyond doubt at one false-discovery rate."""
 
     fdr: float
-    """Mean share of false discoveries on such lists, at most."""
+    """The false-discovery rate: the mean share of false discoveries on such lists, at most."""
     listed: int | None
-    """None if these sizes cannot support any list."""
+    """Number of listed members; None if these sizes cannot support any list."""
     fewest: int | None
-    """The fewest members that a list can hold at these sizes; None likewise."""
+    """The fewest members that a list can hold at these sizes; None if it must be empty."""
     nonmembers: int
-    """With so many non-members a list could hold one member alone."""
+    """Number of non-members with which a list could hold a single member."""
     sentence: str
     """What this means."""
 
@@ -176,13 +179,13 @@ class ExposedGroup:
     """Listed members with the same number of non-members at or above them."""
 
     accused: int
-    """Non-members with a score at least as high."""
+    """Number of non-members with a score at least as high."""
     members: int
     p: float
     q: float
     """The lowest false-discovery rate at which they are listed."""
     positions: tuple[int, ...]
-    """Among the members as they were given; the first few, highest scores first."""
+    """Positions among the members as they were given; the first few, highest scores first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,13 +193,13 @@ class ExposedRecords:
     """Members exposed beyond doubt, by an attack chosen before its scores were compared."""
 
     attack: str | None
-    """Its label; None if no attack is done."""
+    """Label of the attack; None if no attack is done."""
     reason: str
     """Why nothing was measured; empty if it was."""
     lists: tuple[ExposedList, ...]
-    """At rising false-discovery rates; each holds those before it."""
+    """Lists at rising false-discovery rates; each list holds the members of those before it."""
     groups: tuple[ExposedGroup, ...]
-    """Of the longest list: the first few, most exposed first."""
+    """The first groups of the longest list, most exposed first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +211,7 @@ class ClassRow:
     members: int
     nonmembers: int
     auc: Estimate | None
-    """None if the class is too small."""
+    """AUC within the class; None if the class is too small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +221,7 @@ class Exposure:
     attack: str
     histogram: Histogram
     classes: tuple[ClassRow, ...]
-    """By falling low limit of the AUC; classes that are too small come last."""
+    """Classes by falling lower limit of the AUC; classes that are too small come last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,12 +229,12 @@ class ClaimRow:
     """The differential-privacy guarantee claimed for the model, beside what was measured."""
 
     epsilon: float
-    """As claimed, at ``delta``, for adding or removing one record."""
+    """Claimed ε at ``delta``, for adding or removing one record."""
     delta: float
     mechanism: str
-    """What the claim rests on; empty if nobody said."""
+    """Mechanism that the claim rests on; empty if nobody named it."""
     derived: bool
-    """Nobody stated it: it is what the trainer of the shadow models promises."""
+    """Whether the claim is the guarantee of the shadows' trainer, since nobody stated one."""
     outcome: ClaimOutcome
     bound: Estimate | None
     """The highest lower bound on that ε, at the same δ, of all attacks that passed their controls;
@@ -239,10 +242,10 @@ class ClaimRow:
     attack: str | None
     """Label of the attack that shows it."""
     largest: float | None
-    """The bound of a model that leaks every record, at this size; None where not measured."""
+    """The bound of a model that leaks every record, at this size; None if not measured."""
     needed: int | None
-    """Of an undecidable claim: with how many records, half of them members, such a model would
-    contradict it; None if that are more than anybody has."""
+    """Number of records, half of them members, with which such a model would contradict an
+    undecidable claim; None for other claims, or if no number of records would do."""
     sentence: str
     """What this means."""
 
@@ -278,12 +281,12 @@ class Summary:
     verdict: Conclusion
     sizes: Sizes
     attacks: tuple[AttackRow, ...]
-    """In the order in which they were asked for."""
+    """One row an attack, in the order in which attacks were requested."""
     exposure: Exposure | None
-    """None if no attack is done."""
+    """Details of the deciding attack; None if no attack is done."""
     exposed: ExposedRecords
     claim: ClaimRow | None
-    """None if nobody claims anything."""
+    """The claimed guarantee; None if nobody claims one."""
     checks: tuple[Check, ...]
     not_measured: tuple[NotMeasured, ...]
     reproduction: Reproduction

@@ -1,4 +1,4 @@
-"""The verdict in plain language: sentences that a lawyer understands and cannot misread.
+"""These sentences state the verdict in plain language, which a lawyer cannot misread.
 
 No sentence here calls a model harmless. Where nothing was found, it says how large a leak could
 still hide, and that other attacks were not tried.
@@ -25,7 +25,7 @@ COARSEST = 0.5
 
 
 class Said(NamedTuple):
-    """A verdict's words."""
+    """The words of a verdict: its level, headline and sentences."""
 
     level: Level
     headline: str
@@ -36,14 +36,14 @@ class Top(NamedTuple):
     """The records that an attack ranks highest."""
 
     places: int
-    """How many."""
+    """Number of these records."""
     members: float
-    """How many of them are members, on average where scores tie."""
+    """Number of members among them, on average where scores tie."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What the words are about."""
+    """The facts that the words of a verdict state."""
 
     row: AttackRow
     """The deciding attack."""
@@ -58,25 +58,25 @@ class Case:
     highest_tpr: float | None
     """The highest simultaneous upper limit of the TPR there."""
     p_value: float
-    """Corrected for all attacks: of the deciding one; where nothing leaks, the lowest of all."""
+    """Corrected p-value of the deciding attack; without a leak, the lowest of all attacks."""
     attacks: int
-    """How many attacks were done."""
+    """Number of attacks that were done."""
     leaks: bool
-    """Chance does not explain the scores."""
+    """Whether chance fails to explain the scores."""
     seen: Visible
     """The smallest leaks that the audit sees."""
     members: int
-    """Of all models."""
+    """Number of members, over all models."""
     nonmembers: int
-    """Of all models."""
+    """Number of non-members, over all models."""
     models: int = 1
-    """How many were audited."""
+    """Number of audited models."""
     knows: str = ""
     """What the attacker knows of each record; empty if all."""
 
     @property
     def enough(self) -> bool:
-        """The audit sees a model that exposes half of its members."""
+        """Whether the audit is large enough to see a model that exposes half of its members."""
         return self.seen.exposed is not None and self.seen.exposed <= COARSEST
 
     @property
@@ -86,17 +86,17 @@ class Case:
 
     @property
     def over(self) -> str:
-        """That the p-value counts all attacks."""
+        """A clause that the p-value is corrected for all attacks; empty for a single attack."""
         return "" if self.attacks == 1 else f", corrected for all {self.attacks} attacks"
 
     @property
     def strongest(self) -> str:
-        """The attack, by its place among those tried."""
+        """A name for the deciding attack, by its rank among those tried."""
         return "the one attack tried" if self.attacks == 1 else "the strongest attack"
 
     @property
     def evidence(self) -> str:
-        """What the attack achieves: a sentence without its full stop."""
+        """A sentence, without its full stop, on what the deciding attack achieves."""
         who = self.strongest
         who += f" that knows only {self.knows} of each record" if self.knows else ""
         who += "" if self.models == 1 else f" on {self.models} models"
@@ -117,7 +117,7 @@ class Case:
 
     @property
     def hidden(self) -> str:
-        """How large a leak is compatible with all that was measured: a clause."""
+        """A clause on how large a leak is compatible with all that was measured."""
         assert self.highest_auc is not None
         pair = f"picks the training record of a pair {100 * self.highest_auc:.0f} % of the time"
         if self.fpr is None or self.highest_tpr is None:
@@ -129,18 +129,18 @@ class Case:
 
 
 def leak(case: Case) -> Said:
-    """Somebody can tell members from non-members."""
+    """The words for a leak: an attacker can tell members from non-members."""
     who = "This model leaks its" if case.models == 1 else "Models trained this way leak their"
     return Said("leak", f"{who} training records", (f"{case.evidence}.", _DETECTED))
 
 
 def broken_claim(sentence: str) -> Said:
-    """No rate shows a leak, but more is given away than a guarantee allows."""
+    """The words for a broken claim: no rate shows a leak, but a guarantee is contradicted."""
     return Said("leak", "This model leaks more than was claimed for it", (sentence, _DETECTED))
 
 
 def no_leak(case: Case) -> Said:
-    """Nothing was found, which is not the same as nothing there."""
+    """The words for no leak found, which is not the same as no leak."""
     return Said(
         "no leak found",
         f"No leak was found by the {words.count(case.attacks, 'attack')} tried",
@@ -152,7 +152,7 @@ def no_leak(case: Case) -> Said:
 
 
 def undecided(case: Case) -> Said:
-    """Too few records for any answer."""
+    """The words for too few records to decide."""
     sizes = f"{words.count(case.members, 'member')} and {case.nonmembers:,} non-members"
     return Said(
         "undecided",
@@ -165,7 +165,7 @@ def undecided(case: Case) -> Said:
 
 
 def confounded(case: Case, confounding: str) -> Said:
-    """The figures measure something else as well."""
+    """The words for a confounded audit: figures measure something else as well."""
     doubt = (
         "but this audit cannot tell how much of that is the model's memory"
         if case.leaks
@@ -179,7 +179,7 @@ def confounded(case: Case, confounding: str) -> Said:
 
 
 def instrument_failed(case: Case) -> Said:
-    """The deciding attack failed a control."""
+    """The words for a failed instrument: the deciding attack failed a control."""
     assert case.row.control is not None
     who = "attack that was tried" if case.attacks == 1 else "attack that would decide"
     return Said(
@@ -194,7 +194,7 @@ def instrument_failed(case: Case) -> Said:
 
 
 def nothing_measured(rows: Sequence[AttackRow]) -> Said:
-    """No attack has come to an end."""
+    """The words for an audit in which no attack came to an end."""
     asked = words.count(len(rows), "attack")
     return Said(
         "nothing measured",
@@ -208,7 +208,7 @@ def nothing_measured(rows: Sequence[AttackRow]) -> Said:
 
 
 def sensitivity(seen: Visible, attacks: int, power: float = POWER) -> str:
-    """What an audit can see with 80 % power, or another one, in one sentence."""
+    """A sentence on the leaks that an audit finds with 80 % power, or with another power."""
     if seen.auc is None:
         return f"With {100 * power:g} % power this audit cannot see a leak of any size."
     alone = "the attack" if attacks == 1 else f"even one of the {attacks} attacks alone"
@@ -227,7 +227,7 @@ def next_step(level: Level, shadows: Shadows = "none", enough: int | None = None
     """What to do after reading the verdict.
 
     Args:
-        level: of the verdict.
+        level: the level of the verdict.
         shadows: whether there were shadow models.
         enough: members, and non-members, that would decide, where these could not.
     """

@@ -1,4 +1,4 @@
-"""From a run's contents to its summary. Pure: the same contents give the same summary."""
+"""`summarise` turns a run's contents into its summary; the same contents give the same summary."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -38,7 +38,7 @@ __all__ = ["Summary", "summarise"]
 
 
 def summarise(contents: Contents) -> Summary:
-    """Everything that a report of this run says.
+    """Summarise a run: everything that its report says.
 
     Raises:
         StoreError: the scores of a finished attack are gone.

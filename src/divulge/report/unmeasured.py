@@ -1,4 +1,4 @@
-"""What an audit does not say. A report that leaves this out lets silence pass for good news."""
+"""A report names what an audit did not measure, so that silence does not pass for good news."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
@@ -8,7 +8,7 @@ from divulge.report import words
 from divulge.report.schema import AttackRow, NotMeasured
 
 OTHER_RUNS = "Other training runs"
-"""What an audit of one model does not look at."""
+"""Name of the part of the scope that an audit of one model does not look at."""
 
 _WHITE_BOX = (
     "White-box attacks",
@@ -34,7 +34,7 @@ _SCOPE = (
 
 
 def not_measured(rows: Sequence[AttackRow]) -> tuple[NotMeasured, ...]:
-    """Everything left out: attacks, metrics, controls, and kinds of attack never tried."""
+    """List everything left out: attacks, metrics, controls, and kinds of attack never tried."""
     return (*attacks(rows), *metrics(rows), *_controls(rows), *_scope(rows))
 
 
@@ -42,8 +42,8 @@ def up_to(rows: Iterable[AttackRow | Finding], names: Collection[str]) -> tuple[
     """The footnote of a table in which values lack their lower limits; none if no value does.
 
     Args:
-        rows: of the table.
-        names: of the metrics that are its columns.
+        rows: the rows of the table.
+        names: the names of the metrics that are its columns.
     """
     reasons = dict.fromkeys(
         words.plain(row.unmeasured[name])

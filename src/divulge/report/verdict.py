@@ -1,4 +1,4 @@
-"""Is there a leak, how large, and can the figures be believed?
+"""The verdict on a model says whether there is a leak, how large, and whether figures are sound.
 
 One exact permutation test of all attacks that were done decides (`divulge.metrics.max_test`). A
 leak is declared if an attack that passed its controls has a p-value of at most 5 % there, which
@@ -30,8 +30,8 @@ def deciding_fpr(nonmembers: int, attacks: int = 1) -> float | None:
     """The first of `DECIDING_FPRS` at which these non-members support a lower limit.
 
     Args:
-        nonmembers: how many there are.
-        attacks: how many the limit holds for at once.
+        nonmembers: the number of non-members.
+        attacks: the number of attacks that the limit holds for at once.
 
     Examples:
         >>> deciding_fpr(368), deciding_fpr(367), deciding_fpr(35)
@@ -52,17 +52,17 @@ def judge(
     knows: str = "",
     delta: float = 0.0,
 ) -> Conclusion:
-    """The verdict about one model.
+    """Judge one model.
 
     Args:
         rows: every attack that was asked for.
-        scores: those of each done attack, by its label.
-        truth: who is a member, and how that was decided.
-        checks: those of the audit itself.
+        scores: the scores of each done attack, by its label.
+        truth: which candidates are members, and how that was decided.
+        checks: the checks of the audit itself.
         shadows: whether there were shadow models, and what they were trained on.
         claim: what became of a claimed guarantee; to contradict one is to show a leak.
         knows: what the attacker knows of each record; empty if all.
-        delta: of the bounds on ε.
+        delta: the δ of the bounds on ε.
     """
     together = {
         label: measure.measure(Scores(score), truth, delta, len(scores))
@@ -80,13 +80,13 @@ def judge_models(
     claim: ClaimRow | None = None,
     knows: str = "",
 ) -> Conclusion:
-    """The verdict about models that were trained alike, with independently drawn members.
+    """Judge models that were trained alike, with independently drawn members.
 
     Args:
         rows: every attack that was asked for; one that failed a control on any model is unsound.
-        models: of each, the scores of the attacks that were done on all models, and the truth.
+        models: for each model, the scores of the attacks done on all models, and the truth.
         together: metrics of these attacks, with intervals that hold for all of them at once.
-        checks: those of the audits.
+        checks: the checks of the audits.
         shadows: whether there were shadow models, and what they were trained on.
         claim: as for `judge`.
         knows: as for `judge`.
@@ -206,7 +206,7 @@ def _warnings(
     checks: Sequence[Check],
     explained: Evidence | None,
 ) -> list[str]:
-    """What a reader must know beside the verdict; what it explains itself is not said twice."""
+    """Warnings beside the verdict, without what the verdict explains itself."""
     said = [
         f"{check.name.capitalize()}: {check.text}"
         for check in checks

@@ -1,4 +1,4 @@
-"""Numbers and names as people read them. No measured value is written without its interval."""
+"""Numbers and names are formatted here for readers, every measured value with its interval."""
 
 import math
 import re
@@ -41,7 +41,7 @@ def plain_all(value: Any) -> Any:
 
 
 def shortened(names: Sequence[str], limit: int) -> list[str]:
-    """Each name on one line of at most about ``limit`` characters, still all different.
+    """Shorten names to one line of at most about ``limit`` characters, all still different.
 
     Examples:
         >>> shortened(["abcdef", "abcxyz", "abc"], 4)
@@ -58,7 +58,7 @@ def shortened(names: Sequence[str], limit: int) -> list[str]:
 
 
 def percent(share: float) -> str:
-    """A rate that was chosen, not measured: ``0.1 %``."""
+    """Format a rate that was chosen and not measured: ``0.1 %``."""
     return f"{100 * share:.3g} %"
 
 
@@ -87,7 +87,7 @@ def of_hundred(estimate: Estimate) -> tuple[str, str, str]:
 
 
 def rate(estimate: Estimate) -> str:
-    """A share with its interval.
+    """Format a share with its interval.
 
     Examples:
         >>> rate(Estimate(0.343, 0.281, 0.409))
@@ -103,7 +103,7 @@ def rate(estimate: Estimate) -> str:
 
 
 def rate_up_to(estimate: Estimate) -> str:
-    """A share of which too few records were there to know a lower limit.
+    """Format a share without a lower limit, for which there were too few records.
 
     Examples:
         >>> rate_up_to(Estimate(0.343, 0.0, 0.409))
@@ -114,7 +114,7 @@ def rate_up_to(estimate: Estimate) -> str:
 
 
 def auc(estimate: Estimate) -> str:
-    """An AUC with its interval.
+    """Format an AUC with its interval.
 
     Examples:
         >>> auc(Estimate(0.7123, 0.69, 0.7342))
@@ -127,7 +127,7 @@ def auc(estimate: Estimate) -> str:
 
 
 def epsilon(estimate: Estimate) -> str:
-    """A lower bound, which is an interval by itself.
+    """Format a lower bound on ε, which is an interval by itself.
 
     Examples:
         >>> epsilon(Estimate(1.234, 1.234, None))
@@ -138,7 +138,7 @@ def epsilon(estimate: Estimate) -> str:
 
 
 def rounded_down(bound: float) -> str:
-    """A lower bound to three digits: rounded up, it would claim more than was shown.
+    """Format a lower bound with three digits, rounded down to claim no more than was shown.
 
     Examples:
         >>> rounded_down(1.23999), rounded_down(0.00456789), rounded_down(0.0)
@@ -151,7 +151,7 @@ def rounded_down(bound: float) -> str:
 
 
 def p_value(p: float) -> str:
-    """A p-value with two digits, or the smallest that is shown.
+    """Format a p-value with two digits, and with four decimals if it is below 0.001.
 
     Examples:
         >>> p_value(0.0315), p_value(0.00049)
@@ -161,11 +161,11 @@ def p_value(p: float) -> str:
 
 
 def measured(name: str, estimate: Estimate, unmeasured: Collection[str] = ()) -> str:
-    """A metric's value with its interval, in the manner of that metric.
+    """Format a metric's value with its interval, in the manner of that metric.
 
     Args:
-        name: of the metric.
-        estimate: of it.
+        name: the name of the metric.
+        estimate: its value and interval.
         unmeasured: metrics that the sizes cannot support; this one then lacks its lower limit.
     """
     style = {"auc": auc, "epsilon": epsilon}.get(name, rate)
@@ -188,7 +188,7 @@ def title(name: str) -> str:
 
 
 def count(number: int, thing: str) -> str:
-    """A number and its noun.
+    """Format a number and its noun, in the singular or plural.
 
     Examples:
         >>> count(1, "attack"), count(12000, "record")
@@ -198,7 +198,7 @@ def count(number: int, thing: str) -> str:
 
 
 def known(settings: Any) -> str:
-    """What an attacker knows of each record, as a run's settings have it; empty if all.
+    """Say what an attacker knows of each record, by a run's settings; empty if it knows all.
 
     Examples:
         >>> known({"columns": ["age", "zip"]}), known({"share": 0.4}), known(None)
@@ -215,7 +215,7 @@ def known(settings: Any) -> str:
 
 
 def class_name(label: int, names: Sequence[str]) -> str:
-    """The name that the user gave, or the number.
+    """The user's name of a class, or its number.
 
     Examples:
         >>> class_name(1, ("cat", "dog")), class_name(2, ("cat", "dog"))

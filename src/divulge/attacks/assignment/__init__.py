@@ -1,1 +1,1 @@
-"""Which client of a federation trained on a record?"""
+"""Attacks that infer which client of a federation trained on a record."""

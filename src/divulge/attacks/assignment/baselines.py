@@ -1,4 +1,4 @@
-"""What any attack on a federation must beat: no attack at all, and two rules on single answers."""
+"""Baselines that any attack on a federation must beat: nobody, and two rules on single answers."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,1 +1,1 @@
-"""What share of each class does a client hold?"""
+"""Attacks that infer what share of each class a client holds."""

@@ -1,4 +1,4 @@
-"""What else reads class shares off an update: the baselines that Decaf is compared with."""
+"""Baselines that Decaf is compared with infer class shares from an update, too."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -75,7 +75,7 @@ class LabelCounts:
 
 
 def llg(stage: Stage, sight: Sight, rng: np.random.Generator) -> Counts:
-    """Label after label: each takes the impact of one record off the class that shows most.
+    """Infer label after label: each takes the impact of one record off the class that shows most.
 
     The impact is the mean over records of what pushes weights up, raised by one part in as many as
     there are classes; first every class with a positive sum gets one record.
@@ -96,7 +96,7 @@ def llg(stage: Stage, sight: Sight, rng: np.random.Generator) -> Counts:
 
 
 def ilrg(stage: Stage, sight: Sight, rng: np.random.Generator) -> Counts:
-    """The balance of the biases at the model sent out, by the pseudo-inverse."""
+    """Solve the balance of the biases at the model sent out, by the pseudo-inverse."""
     del rng
     bias, balance = _balance(stage, sight, stage.before)
     counts: Counts = np.linalg.pinv(balance) @ np.append(bias, 1.0)
@@ -104,7 +104,7 @@ def ilrg(stage: Stage, sight: Sight, rng: np.random.Generator) -> Counts:
 
 
 def rlu(stage: Stage, sight: Sight, rng: np.random.Generator) -> Counts:
-    """The balance of the biases with the answers of both models, by non-negative least squares."""
+    """Solve the balance of the biases at the mean of both models, by non-negative least squares."""
     del rng
     bias, balance = _balance(stage, sight, (stage.before + sight.answers) / 2)
     counts: Counts = nnls(balance, np.append(bias, 1.0))[0]
@@ -112,21 +112,21 @@ def rlu(stage: Stage, sight: Sight, rng: np.random.Generator) -> Counts:
 
 
 def ranking(stage: Stage, sight: Sight, rng: np.random.Generator) -> Counts:
-    """How far training moved the weights of each class towards it."""
+    """Take how far training moved the weights of each class towards it for its count."""
     del stage, rng
     counts: Counts = np.maximum(sight.weight.sum(axis=1), 0.0)
     return counts
 
 
 def uniform(stage: Stage, sight: Sight, rng: np.random.Generator) -> Counts:
-    """The same for every class that the published rule does not declare null."""
+    """Give the same share to every class that the published rule does not declare null."""
     del stage, rng
     counts: Counts = (~null_classes(sight.weight)).astype(np.float64)
     return counts
 
 
 def random(stage: Stage, sight: Sight, rng: np.random.Generator) -> Counts:
-    """Any shares, all equally likely."""
+    """Draw shares at random, with all shares equally likely."""
     del sight
     counts: Counts = rng.dirichlet(np.ones(stage.classes))
     return counts

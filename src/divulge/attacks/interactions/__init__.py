@@ -1,1 +1,1 @@
-"""Which items did a user act on?"""
+"""Attacks that infer which items a user acted on."""

@@ -1,4 +1,4 @@
-"""The floor of every attack on interactions: a coin for each item."""
+"""Random guesses are the floor of every attack on interactions: a coin for each item."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -21,7 +21,7 @@ class RandomInteractions:
 
     @property
     def needs(self) -> Need:
-        """How many items there are."""
+        """The items shown, for their number alone."""
         return Need.INPUTS
 
     def __call__(self, view: UpdateView, rng: np.random.Generator) -> Reconstruction:

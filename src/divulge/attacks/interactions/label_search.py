@@ -1,4 +1,4 @@
-"""IMIA: interactions found by trying labels at random, without gradients."""
+"""IMIA finds interactions by trying random labels, without gradients."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from divulge.errors import NotApplicable, SpecError
 
 Label = Bool[np.ndarray, " items"]
 Distance = Callable[[Label], Float[np.ndarray, " items"]]
-"""How far each item's simulated movement, with these labels, is from the one received."""
+"""Function from labels to each item's distance between its simulated and its received movement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class InteractionSearch:
     are ours.
 
     Args:
-        tries: simulated trainings.
-        kept: share of the open items that are settled by each.
+        tries: number of simulated trainings.
+        kept: share of the open items that each simulated training settles.
         positive: share of items that are labelled as acted on.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Difficulty calibration: how much more does the target like this record than shadows do?"""
+"""Difficulty calibration compares the target's score of a record with the shadows' scores."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -31,7 +31,7 @@ class Calibrated:
         return Need.PROBABILITIES | Need.LABELS | Need.SHADOWS
 
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
-        """The surplus of each candidate."""
+        """The target's score of each candidate less the mean score of the shadows."""
         del rng
         said = answers(view)
         means = in_out((average(block.phi), block.member) for block in said.blocks())

@@ -1,4 +1,4 @@
-"""LiRA without shadow models: how unlike a non-member does the target treat this record?"""
+"""LiRA without shadow models compares a record with known non-members of the same target."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -48,7 +48,7 @@ class External:
         return Need.PROBABILITIES | Need.LABELS | Need.REFERENCE
 
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
-        """Standard deviations above the mean of non-members."""
+        """The signal of each candidate, in standard deviations above the mean of non-members."""
         del rng
         assert view.reference is not None
         score, reference = signals.tamed(

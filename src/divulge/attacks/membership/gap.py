@@ -29,7 +29,7 @@ class Gap:
         return Need.HARD_LABELS | Need.LABELS
 
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
-        """Whether the model is right about each candidate."""
+        """1 for each candidate that the model classifies correctly, 0 for the others."""
         del rng
         answers = view.target.predict(view.records.x)
         return Scores((answers.argmax(axis=1) == view.records.y).astype(np.float64))

@@ -11,7 +11,7 @@ from divulge.core import ModelView, Need, Scores
 from divulge.errors import NotApplicable, SpecError
 
 ENOUGH = 16
-"""Shadows on each side from which on a variance per record beats one for all."""
+"""Number of shadows on each side from which on a variance per record beats one for all."""
 
 Variance = Literal["auto", "global", "record"]
 
@@ -67,7 +67,7 @@ class LiRA:
         return Scores(np.add.reduce(scores))
 
     def _of_way(self, said: Answers, way: int) -> Column:
-        """The score by one way of asking."""
+        """The score from the candidates themselves, or from one augmentation of them."""
         phi = said.target[way]
         means = in_out((block.phi[way], block.member) for block in said.blocks())
         outside = self._spread(said, way, means.outside, side=False)

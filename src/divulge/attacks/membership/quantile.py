@@ -1,4 +1,4 @@
-"""Quantile regression: how high would a non-member with these features score?"""
+"""Quantile regression predicts how high a non-member with the same features would score."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, get_args
@@ -20,14 +20,14 @@ Fit = Literal["gaussian", "quantile"]
 
 
 class _Features(NamedTuple):
-    """Flat features, and the label as one-hot columns."""
+    """Inputs of the regression: flat features, and the label as one-hot columns."""
 
     reference: Float64[np.ndarray, "reference features"]
     candidates: Float64[np.ndarray, "records features"]
 
 
 class _Norm(NamedTuple):
-    """What is usual for non-members with each candidate's features."""
+    """The signal expected of a non-member with each candidate's features."""
 
     centre: Float64[np.ndarray, " records"]
     spread: Float64[np.ndarray, " records"]

@@ -1,4 +1,4 @@
-"""RMIA: does the target prefer this record to others of its population more than shadows do?"""
+"""RMIA asks whether the target prefers a record to its population more than shadows do."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -20,7 +20,7 @@ from divulge.errors import SpecError
 from divulge.metrics import signals
 
 PAPERS_FACTOR = 0.3
-"""What the paper found best for CIFAR-10, where nothing here tells."""
+"""The paper's best factor for CIFAR-10, used where the shadows cannot tell a better one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +83,9 @@ class RMIA:
 
 
 def chosen_factor(view: ModelView) -> float:
-    """The factor a that fits p_in = a p_out + 1 - a best, by shadows alone.
+    """Fit the factor a of p_in = a p_out + 1 - a to the shadows, by least squares.
 
-    Nothing of the target enters, neither its answers nor its members.
+    Nothing about the target is used, neither its predictions nor its members.
     """
     known = lessons(view)
     if known is None:

@@ -1,4 +1,4 @@
-"""Shadow: what do the answers about members of this class look like, whatever the record?"""
+"""Shadow learns what predictions on members of each class look like, whatever the record."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -22,10 +22,10 @@ from divulge.core import ModelView, Need, Scores
 from divulge.errors import NotApplicable
 
 FEWEST = 200
-"""Rows a class needs for a model of its own; smaller ones share the model of all classes."""
+"""Number of rows that a class needs for its own model; smaller ones share one for all classes."""
 
 ROWS = 1_000_000
-"""Rows that the models are taught with, all classes together."""
+"""Number of rows that the attack models are fitted to, all classes together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Shadow:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """One row for a record and a shadow."""
+    """Training data of the attack models, with one row for each record and shadow."""
 
     pair: Float64[np.ndarray, "rows 2"]
     member: Bool[np.ndarray, " rows"]
@@ -100,7 +100,7 @@ class _Rows:
 
 
 def _rows(said: Answers, known: Lessons, folds: int) -> _Rows:
-    """Every shadow's answers about an equal share of the records."""
+    """Collect every shadow's predictions on an equal share of the records."""
     place = places(said.blocks(known.shadows))
     records, models = known.shadows.phi.shape
     step = max(1, -(-records * models // ROWS))

@@ -1,4 +1,4 @@
-"""A classifier two-sample attack: which answers look least like those about unseen records?"""
+"""A classifier two-sample attack finds predictions that look unlike those on unseen records."""
 
 from dataclasses import dataclass
 from typing import ClassVar, get_args
@@ -15,13 +15,13 @@ FEWEST = 50
 """Reference records below which trees have nothing to learn from."""
 
 RIVALS = 5
-"""Of the classes that are not the true one, so many are looked at, the likeliest first."""
+"""Number of wrong classes whose probabilities are features, the likeliest first."""
 
 TREES, LEAVES, RATE = 50, 4, 0.05
 """Few small trees, learned slowly: one record in two or more says nothing of membership."""
 
 BINS = 255
-"""As many as scikit-learn's trees tell apart."""
+"""Number of bins of a feature: as many as scikit-learn's trees tell apart."""
 
 Features = Float64[np.ndarray, "records features"]
 

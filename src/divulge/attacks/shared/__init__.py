@@ -1,1 +1,1 @@
-"""What several attacks have in common."""
+"""Parts that several attacks share."""

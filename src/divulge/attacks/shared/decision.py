@@ -1,4 +1,4 @@
-"""From one score a record and client to one client a record, or none."""
+"""Decision rules turn a score for each record and client into one client a record, or none."""
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int
@@ -24,7 +24,7 @@ def others(view: FederationView) -> Int[np.ndarray, " others"]:
 
 
 def expected_shares(view: FederationView) -> Float64[np.ndarray, " clients"]:
-    """Of all candidates, the share that each client is expected to have trained on.
+    """The share of all candidates that each client is expected to have trained on.
 
     For each relevant record of its own, the colluding client knows how many candidates are its
     own; others are taken to have as many for each of theirs, and all together at most half.
@@ -37,7 +37,9 @@ def expected_shares(view: FederationView) -> Float64[np.ndarray, " clients"]:
 
 
 def by_posterior(view: FederationView, log_ratio: Table) -> Assignment:
-    """The likeliest of all clients and nobody, each record being one client's at most.
+    """Assign each record to the likeliest of all clients and nobody.
+
+    A record is one client's at most.
 
     Args:
         view: the federation.
@@ -59,13 +61,13 @@ def by_posterior(view: FederationView, log_ratio: Table) -> Assignment:
 def two_sided(
     view: FederationView, score: Table, percentile: float = 55.0, dominance: float = 1.5
 ) -> Assignment:
-    """The published rule: above the client's own noise floor, and above the other clients.
+    """Assign records by the published rule: above a client's noise floor, and above other clients.
 
     Args:
         view: the federation.
-        score: of every client, from 0; the colluding client's column is not looked at.
-        percentile: of a client's scores of all candidates, which a score must exceed.
-        dominance: λ, how many times the mean over clients a score must exceed.
+        score: scores from 0; the colluding client's column is not looked at.
+        percentile: the percentile of a client's scores that a score must exceed.
+        dominance: λ: a score must exceed so many times the mean over clients.
 
     References:
         nist-stacking (arXiv 2604.12737), section 3, its rule for assigning clients. In the
@@ -83,7 +85,7 @@ def rule(
     percentile: float = 55.0,
     dominance: float = 1.5,
 ) -> Int[np.ndarray, " records"]:
-    """See `two_sided`: the client of each record, or `NOBODY`."""
+    """The client of each record by the rule of `two_sided`, or `NOBODY`."""
     under_attack = score[:, clients]
     floor = np.percentile(under_attack, percentile, axis=0)
     mean = under_attack.mean(axis=1, keepdims=True)
@@ -95,7 +97,7 @@ def rule(
 def with_known(
     view: FederationView, client: Int[np.ndarray, " records"], score: Table
 ) -> Assignment:
-    """The guess with the colluding client's own records given to it: it knows them."""
+    """Complete a guess: the colluding client's own records, which it knows, are assigned to it."""
     own: Bool[np.ndarray, " records"] = view.collusion.records
     known = score.copy()
     known[:, view.collusion.client] = own

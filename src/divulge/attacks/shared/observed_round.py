@@ -1,4 +1,4 @@
-"""One round as its server can play it again: what a client's update does to the model's answers."""
+"""An observed round: its server can repeat it, and see how an update changes the predictions."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from divulge.targets.torch import TorchTarget
 from divulge.training.recipe import Held, Recipe
 
 Change = Float[np.ndarray, "classes inputs"]
-"""What training did to the weights of the last layer, new less sent, per unit of learning rate.
+"""Change of the weights of the last layer, new less sent, per unit of the learning rate.
 
 References:
     Dai et al. (2024), Decaf, equation 4, with the sign for which a class that is there grows.
@@ -43,22 +43,22 @@ def null_classes(change: Change, threshold: float = 0.0) -> Bool[np.ndarray, " c
 
 
 OPERATIONS: float = 5e9
-"""A second of computation: about what one core does of a small network's training."""
+"""Operations a second of one core, about, in the training of a small network."""
 
 
 class Sight(NamedTuple):
-    """One client in one round."""
+    """What the update of one client in one round shows."""
 
     weight: Float64[np.ndarray, "classes inputs"]
     """Change of the last layer's weights, per unit of the learning rate."""
     bias: Float64[np.ndarray, " classes"] | None
-    """Change of its biases, likewise."""
+    """Change of that layer's biases, per unit of the learning rate; None if it has none."""
     answers: Float64[np.ndarray, "references classes"]
-    """What the client's model says of the attacker's records."""
+    """Predictions of the client's model on the attacker's records."""
     steps: int
-    """How many the client took."""
+    """Number of training steps that the client took."""
     change: Tensors
-    """Of all weights, as it arrived."""
+    """Change of all weights, by name, as it arrived."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Stage:
 
     @classmethod
     def of(cls, played: Round, view: UpdateView) -> "Stage":
-        """The round as this view allows to play it again.
+        """The round, with all that is needed to repeat it, as far as this view knows.
 
         Raises:
             NotApplicable: the network, records, or what clients were told to do are not known.
@@ -85,23 +85,23 @@ class Stage:
 
     @cached_property
     def layer(self) -> LastLayer:
-        """The layer that tells the classes apart."""
+        """The names of the output layer's tensors."""
         return LastLayer.of({name: array.shape for name, array in self.round.sent.items()})
 
     @property
     def classes(self) -> int:
-        """How many the network tells apart."""
+        """Number of classes that the network tells apart."""
         return len(self.round.sent[self.layer.weight])
 
     @cached_property
     def before(self) -> Float64[np.ndarray, "references classes"]:
-        """What the model sent out says of the attacker's records."""
+        """Predictions of the model that was sent out on the attacker's records."""
         return self._ask(self.round.sent)
 
     def by_class(
         self, rows: Float64[np.ndarray, "references columns"]
     ) -> Float64[np.ndarray, "classes columns"]:
-        """Means over the attacker's records of each class.
+        """Means of rows over the attacker's records of each class.
 
         Raises:
             NotApplicable: there are none of some class.
@@ -147,12 +147,12 @@ class Stage:
     def trained(
         self, crew: Any, rows: Sequence[Held], seeds: Sequence[int]
     ) -> Iterator[dict[str, np.ndarray]]:
-        """What training on each of these sets of the attacker's records changes.
+        """Train on each of these sets of the attacker's records, and yield the changes of weights.
 
         Args:
             crew: a `divulge.training.Crew` of this recipe and these records.
-            rows: positions of records, which may be there more than once.
-            seeds: one a set.
+            rows: positions of the records of each set; a record may be in a set more than once.
+            seeds: one seed a set.
         """
         sent = self.round.sent
         for first in range(0, len(rows), _AT_ONCE):
@@ -161,7 +161,7 @@ class Stage:
                 yield {n: state[n] - a for n, a in sent.items() if a.dtype.kind == "f"}
 
     def seconds(self, records: int) -> float:
-        """About how long it takes one core to train on so many records."""
+        """An estimate of the seconds that one core needs to train on so many records."""
         import torch
         from torch.utils.flop_counter import FlopCounterMode
 
@@ -186,21 +186,21 @@ class Stage:
 
     @cached_property
     def _asked(self) -> TorchTarget:
-        """A target whose weights are set anew for each question."""
+        """A target whose weights are replaced before each query."""
         from divulge.training.engine.networks import loaded
 
         return TorchTarget(loaded(self.recipe.network, self.round.sent), "logits")
 
 
 _AT_ONCE = 32
-"""Trained networks in memory."""
+"""Number of trained networks in memory at once."""
 
 
 def recipe_of(played: Round, network: Callable[[], Any], client: str) -> Recipe:
-    """How a client trained in a round, as far as the protocol told.
+    """The recipe by which a client trained in a round, as far as the protocol tells it.
 
     Raises:
-        NotApplicable: it did not tell enough.
+        NotApplicable: the protocol does not tell enough.
     """
     how = played.training
     batch = how.batch_size
@@ -223,7 +223,7 @@ def recipe_of(played: Round, network: Callable[[], Any], client: str) -> Recipe:
 
 
 def rounds_of(views: Sequence[UpdateView], most: int) -> dict[int, tuple[Stage, list[int]]]:
-    """The first rounds of each victim, and which of the victims are attacked in them.
+    """The first rounds of each victim by number, with the positions of the victims in them.
 
     Raises:
         NotApplicable: see `Stage.of`.
@@ -239,7 +239,7 @@ def rounds_of(views: Sequence[UpdateView], most: int) -> dict[int, tuple[Stage, 
 
 
 class RoundGuess(NamedTuple):
-    """What one round says of one victim."""
+    """The guess about one victim from one round."""
 
     share: Float64[np.ndarray, " classes"]
     null: Bool[np.ndarray, " classes"]
@@ -247,7 +247,7 @@ class RoundGuess(NamedTuple):
 
 
 def combined(guesses: Sequence[RoundGuess], how: str) -> Proportions:
-    """One guess of several rounds: the weighted mean; a class is null if no round shows it."""
+    """Combine guesses of several rounds: weighted mean shares; a class is null if it is in all."""
     weights = np.array([guess.weight for guess in guesses])
     share = np.average([guess.share for guess in guesses], axis=0, weights=weights)
     null = np.all([guess.null for guess in guesses], axis=0)

@@ -1,11 +1,11 @@
-"""From scores to decisions, by the scores alone."""
+"""A threshold that is found from the scores alone turns scores into decisions."""
 
 import numpy as np
 from jaxtyping import Float
 
 
 def threshold(score: Float[np.ndarray, " items"]) -> float:
-    """Where scores fall best into two groups: least variance within them.
+    """The threshold that splits scores into two groups with the least variance within them.
 
     The exact optimum of two means in one dimension. A constant score is never exceeded.
 
@@ -29,6 +29,6 @@ def threshold(score: Float[np.ndarray, " items"]) -> float:
 
 
 def squashed(score: Float[np.ndarray, " items"], middle: float) -> Float[np.ndarray, " items"]:
-    """Scores in [0, 1] in the same order, with ``middle`` at one half, relative to their range."""
+    """Rescale scores to [0, 1]: in the same order, linearly, and with ``middle`` at one half."""
     reach = float(np.abs(score - middle).max())
     return (1 + (score - middle) / reach) / 2 if reach > 0 else np.full(len(score), 0.5)

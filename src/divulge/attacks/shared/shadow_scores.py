@@ -1,4 +1,4 @@
-"""What the target and its shadows say of the candidates: the part that shadow attacks share.
+"""Shadow attacks share these scores of the candidates, by the target and by its shadow models.
 
 A matrix of records and shadows may lie on disk and be larger than memory, so it is read in blocks
 of records. What is kept whole has one number a record.
@@ -20,31 +20,32 @@ Mask = Bool[np.ndarray, "records models"]
 Column = Float64[np.ndarray, " records"]
 
 BLOCK = 2**20
-"""Numbers of a matrix that are held at a time: 8 MiB, and as much for each temporary."""
+"""Numbers of a matrix in memory at a time: 8 MiB, and as much for each temporary."""
 
 
 class Block(NamedTuple):
-    """Some of the candidates."""
+    """φ of a block of consecutive records."""
 
     rows: slice
-    """Which ones."""
+    """Positions of the block's records."""
     phi: tuple[Matrix, ...]
-    """φ under each shadow: one matrix for each way of asking."""
+    """φ under each shadow: one matrix for the records, and one for each augmentation."""
     member: Mask
+    """True where a shadow was trained on a record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """φ of the candidates, in every way they were asked about; saturated ones are tamed."""
+    """φ of the candidates and of their augmentations; saturated values are tamed."""
 
     target: tuple[Column, ...]
-    """Under the target: one column for each way of asking."""
+    """φ under the target: one column for the candidates, and one for each augmentation."""
     shadows: Shadows
     largest: float
     """The largest size of a φ that is not saturated, the target's and the shadows' together."""
 
     def blocks(self, of: Shadows | PoolAnswers | None = None) -> Iterator[Block]:
-        """The shadows' φ of the candidates, or of their pool, some records at a time."""
+        """Yield the shadows' φ of the candidates, or of their pool, in blocks of records."""
         for block in blocks(self.shadows if of is None else of):
             phi = tuple(signals.tamed_beyond(self.largest, matrix) for matrix in block.phi)
             yield block._replace(phi=phi)
@@ -52,21 +53,25 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class Lessons:
-    """Records whose part in each shadow's training the attacker knows, having trained it."""
+    """Training data of an attack: records whose membership in each shadow the attacker knows."""
 
     shadows: Shadows | PoolAnswers
+    """Predictions of the shadows on the records."""
     y: Int[np.ndarray, " records"]
+    """The class of each record."""
 
 
 class InOut(NamedTuple):
-    """Means per record."""
+    """Means per record over two groups of shadows."""
 
     inside: Column
+    """Mean over the shadows that were trained on the record."""
     outside: Column
+    """Mean over the shadows that were not."""
 
 
 def answers(view: ModelView) -> Answers:
-    """What there is in a view with shadows.
+    """The scaled logits of the candidates, in a view with shadows.
 
     Raises:
         DataError: the shadows were asked in other ways than the target can be.
@@ -83,7 +88,7 @@ def answers(view: ModelView) -> Answers:
 
 
 def of_target(signal: signals.SignalName, view: ModelView) -> tuple[Column, ...]:
-    """A signal of the target for each way of asking about the candidates.
+    """A signal of the target for the candidates, and for each of their augmentations.
 
     Raises:
         DataError: the shadows were asked in other ways than the target can be.
@@ -99,7 +104,10 @@ def of_target(signal: signals.SignalName, view: ModelView) -> tuple[Column, ...]
 
 
 def lessons(view: ModelView) -> Lessons | None:
-    """What shadows can teach: with the candidates, or offline with their pool, if it was asked."""
+    """The training data that shadows give an attack: the candidates or, offline, the shadows' pool.
+
+    It is None for offline shadows that were not queried about their pool.
+    """
     assert view.shadows is not None
     if view.shadows.online:
         return Lessons(view.shadows, view.records.y)
@@ -108,7 +116,7 @@ def lessons(view: ModelView) -> Lessons | None:
 
 
 def check_folds(folds: int) -> None:
-    """Refuse parts of the candidates of which none could be read by what others taught.
+    """Refuse fewer than two folds: no fold could be scored by what was fitted to others.
 
     Raises:
         SpecError: there are fewer than two.
@@ -118,10 +126,10 @@ def check_folds(folds: int) -> None:
 
 
 def refuse_few(records: int, folds: int) -> None:
-    """Refuse to cut fewer candidates than there are parts.
+    """Refuse fewer candidates than folds.
 
     Raises:
-        NotApplicable: a part would be empty.
+        NotApplicable: a fold would be empty.
     """
     if records < folds:
         raise NotApplicable(f"expected {folds} or more candidates, one a fold, got {records}")
@@ -134,7 +142,7 @@ def places(parts: Iterable[Block]) -> Int[np.ndarray, " records"]:
 
 
 def blocks(shadows: Shadows | PoolAnswers) -> Iterator[Block]:
-    """The shadows' φ as it is, some records at a time."""
+    """Yield the shadows' φ unchanged, in blocks of records."""
     matrices = (shadows.phi, *shadows.augmented_phi)
     records, models = shadows.phi.shape
     size = max(1, BLOCK // max(1, models * len(matrices)))
@@ -146,7 +154,7 @@ def blocks(shadows: Shadows | PoolAnswers) -> Iterator[Block]:
 
 
 def average(ways: Sequence[np.ndarray]) -> np.ndarray:
-    """The mean over the ways of asking."""
+    """The mean over the candidates' own values and those of their augmentations."""
     return ways[0] if len(ways) == 1 else np.mean(ways, axis=0)
 
 
@@ -158,7 +166,7 @@ def in_out(parts: Iterable[tuple[Matrix, Mask]]) -> InOut:
     such a record is compared as an average record would be; with offline shadows the gap is zero.
 
     Args:
-        parts: values of some records each, and which shadows were trained on them.
+        parts: blocks of values (records, shadows), each with the mask of membership.
 
     Examples:
         >>> values = np.array([[3.0, 1.0], [5.0, 2.0], [7.0, 9.0]])

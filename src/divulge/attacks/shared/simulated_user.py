@@ -1,4 +1,4 @@
-"""A user as the server of a recommender can make one up: a private embedding, labels, training."""
+"""The server of a recommender can simulate a user: private embedding, labels and training."""
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -6,16 +6,16 @@ from jaxtyping import Bool, Float
 from divulge.core import Learner, UpdateView
 
 POSITIVE = 0.2
-"""Share of the items handed out that users acted on: the protocol has four negatives to each."""
+"""Share of the items shown that users acted on: the protocol adds four negatives to each."""
 
 
 class SimulatedUser:
-    """Trains on what the victim was handed, with labels and a private embedding that are made up.
+    """A user that trains on the victim's items, with an invented private embedding and labels.
 
     Args:
         learner: how the victim trains.
-        view: against the victim.
-        rows: the tensor that has a row for each item.
+        view: the view against the victim.
+        rows: name of the tensor that has a row for each item.
     """
 
     def __init__(self, learner: Learner, view: UpdateView, rows: str) -> None:

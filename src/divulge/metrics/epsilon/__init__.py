@@ -1,4 +1,4 @@
-"""Lower bounds on the ε of differential privacy."""
+"""Lower bounds on the ε of differential privacy, from the scores of membership attacks."""
 
 from divulge.metrics.epsilon.bound import counted, epsilon_lower_bound
 from divulge.metrics.epsilon.pooling import pooled_bound

@@ -1,4 +1,4 @@
-"""A lower bound on the ε of differential privacy, from one training run.
+"""One training run gives a lower bound on the ε of differential privacy.
 
 The attack guesses: the highest scores are members, the lowest are not. If training is private,
 few guesses can be right, because each record became a member at random. Too many right guesses
@@ -18,7 +18,7 @@ from divulge.metrics.intervals import CONFIDENCE
 from divulge.metrics.membership import Member, Score, split
 
 _UNFAIR = 5.0
-"""Standard deviations from half of the records at which membership was not drawn by fair coins."""
+"""Fair coins are ruled out if the number of members is more standard deviations from one half."""
 
 
 def epsilon_lower_bound(
@@ -43,8 +43,8 @@ def epsilon_lower_bound(
     **Ties** are ordered at random, by a stream that does not depend on membership.
 
     Args:
-        score: higher means more likely a member.
-        member: drawn at random among the records, as in an honest audit.
+        score: one score a record; higher means more likely a member.
+        member: true for members, who were drawn at random among the records.
         delta: the δ of the guarantee to be refuted; 0 bounds pure ε.
         drawn: whether a fair coin of its own decided about each record, or numbers were fixed.
         noise: what is known about the training. ``"any"`` supposes nothing. ``"gaussian"`` supposes
@@ -52,7 +52,7 @@ def epsilon_lower_bound(
             ``"independent-gaussian"`` records are besides independent of each other, as canaries
             are that do not interact: else the bound can exceed ε by far.
         confidence: the bound exceeds the true ε with probability ``1 - confidence`` at most.
-        tries: of how many attacks this is one, if their highest bound is to keep that promise.
+        tries: the number of attacks whose highest bound is to keep that promise.
 
     Returns:
         An estimate whose value is the bound itself and which has no upper end.
@@ -81,7 +81,7 @@ def epsilon_lower_bound(
 
 
 class Counted(NamedTuple):
-    """What a bound rests on."""
+    """The records that a bound uses, and how their membership was drawn."""
 
     records: int
     drawn: Drawn

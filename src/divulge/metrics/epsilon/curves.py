@@ -1,4 +1,4 @@
-"""Trade-off curves: what a private training allows, seen from an event that should be rare.
+"""Trade-off curves say how improbable private training may make an event by changing one record.
 
 A training is f-private for one record if no event is more probable with the record than
 1 - f(x), where x is its probability without the record, and the same the other way round. This
@@ -12,7 +12,8 @@ from collections.abc import Callable
 from scipy import optimize, special
 
 Curve = Callable[[float], float]
-"""From a probability to the least that it can be once one record is changed; rising and convex."""
+"""Function from the probability of an event to the least probability that it can have once one
+record is changed; rising and convex."""
 
 
 def approximate(epsilon: float, delta: float) -> Curve:

@@ -1,4 +1,4 @@
-"""Fixed numbers of members and non-members, seen as coins.
+"""Fixed numbers of members and non-members are treated as coins that fell evenly.
 
 Let Q be the law of memberships of N = 2h records with a probability proportional to e^(-η d), where
 d is by how much the number of members differs from h. Without η it is that of fair coins. If one

@@ -1,4 +1,4 @@
-"""Guesses about records that noise of their own protects: Gaussian and independent."""
+"""A sharper bound holds if independent Gaussian noise protects each record."""
 
 import math
 from functools import lru_cache
@@ -26,10 +26,10 @@ def tail(mu: float, records: int, top: int, bottom: int, hits: int) -> float:
 
     Args:
         mu: the privacy of each record; 0 or more.
-        records: how many; above ``top + bottom + 1``.
-        top: guesses at the upper end.
-        bottom: guesses at the lower end.
-        hits: guesses that are right.
+        records: the number of records; above ``top + bottom + 1``.
+        top: the number of guesses at the upper end.
+        bottom: the number of guesses at the lower end.
+        hits: the number of right guesses.
 
     References:
         Dong, Roth and Su (2019), Gaussian differential privacy, definition 2.6. Hoeffding (1956),
@@ -69,7 +69,7 @@ def _right(share: np.ndarray, mu: float) -> np.ndarray:
 
 
 def guesses(records: int) -> int:
-    """How many guesses at each end: three tenths of the records, so none about three or fewer.
+    """The number of guesses at each end: three tenths of the records, none of three or fewer.
 
     For a Gaussian mechanism the bound hardly changes from two to four tenths.
     """

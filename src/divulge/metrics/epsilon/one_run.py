@@ -1,4 +1,4 @@
-"""How often guesses about one training run can be right, if the training is private.
+"""If training is private, guesses about one training run are right only so often.
 
 A fair coin decides for each of N records whether it is a member. From what training gives out, an
 attack guesses about r of them. W of its guesses are right. How large can P(W ≥ v) be?
@@ -29,8 +29,8 @@ from scipy import special
 from divulge.metrics.epsilon.curves import Curve
 
 _MOST = 10_000
-"""Exceptions that are looked at; where more matter, so many guesses are right that `rarer`
-says the same."""
+"""Most exceptions that are considered; where more matter, so many guesses are right that `rarer`
+gives the same answer."""
 
 
 def rarer(curve: Curve, records: int, guesses: int, hits: int, chance: float) -> bool:
@@ -38,9 +38,9 @@ def rarer(curve: Curve, records: int, guesses: int, hits: int, chance: float) ->
 
     Args:
         curve: what training promises for adding or removing one record.
-        records: each a member by a fair coin of its own.
-        guesses: about how many of them the attack guesses.
-        hits: how many guesses are right.
+        records: the number of records, each a member by a fair coin of its own.
+        guesses: the number of records that the attack guesses about.
+        hits: the number of right guesses.
         chance: a probability above 0.
 
     Examples:
@@ -70,8 +70,8 @@ def steinke(epsilon: float, delta: float, records: int, guesses: int, hits: int)
     tail bounds it. δ adds what i further hits, together in one run, would need in probability.
 
     Args:
-        epsilon: of the guarantee for adding or removing one record.
-        delta: of the same.
+        epsilon: ε of the guarantee for adding or removing one record.
+        delta: δ of the same guarantee.
         records: see `rarer`.
         guesses: see `rarer`.
         hits: see `rarer`.

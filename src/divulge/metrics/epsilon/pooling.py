@@ -1,4 +1,4 @@
-"""One bound from audits of several models that were trained alike."""
+"""Audits of several models that were trained alike give one bound together."""
 
 from collections.abc import Sequence
 
@@ -34,11 +34,11 @@ def pooled_bound(
       inequality). k is half of T, rounded up.
 
     Args:
-        scores: one array a model.
-        members: what each was trained on; a fair coin for each record.
+        scores: one array of scores a model.
+        members: true for the records that each model was trained on; a fair coin for each record.
         delta: the δ of the guarantee to be refuted.
-        blind: no model's scores depend on what the other models were trained on.
-        confidence: of the pooled bound.
+        blind: whether no model's scores depend on what the other models were trained on.
+        confidence: the probability that the pooled bound does not exceed the true ε.
 
     References:
         Rüger (1978), Das maximale Signifikanzniveau des Tests "Lehne H0 ab, wenn k unter n

@@ -1,11 +1,11 @@
-"""What a model would yield that gives away every record: no audit of this size can show more."""
+"""The bound of a model that leaks every record is the most that an audit of a size can show."""
 
 from divulge.core import Drawn, Noise
 from divulge.metrics.epsilon.testing import Guessing, audit, largest
 from divulge.metrics.intervals import CONFIDENCE
 
 _MOST = 10**7
-"""Records: nobody audits more."""
+"""Largest number of records considered: nobody audits more."""
 
 
 def largest_bound(
@@ -17,15 +17,15 @@ def largest_bound(
     confidence: float = CONFIDENCE,
     tries: int = 1,
 ) -> float:
-    """The bound that a model would yield that gives away who is a member, every record.
+    """The bound of a model that leaks the membership of every record.
 
     Args:
-        records: half of them members.
-        delta: see `epsilon_lower_bound`, as for the others.
-        drawn: how membership came about.
+        records: the number of records, half of them members.
+        delta: the δ of the guarantee; see `epsilon_lower_bound`, as for the others.
+        drawn: how membership was drawn.
         noise: what is known about the training.
-        confidence: of the bound.
-        tries: of how many attacks it is one.
+        confidence: the probability that the bound does not exceed the true ε.
+        tries: the number of attacks that the bound is the highest of.
 
     Examples:
         >>> [round(largest_bound(n, 1e-5), 1) for n in (60, 200, 1000)]
@@ -43,14 +43,14 @@ def records_needed(
     noise: Noise = "any",
     tries: int = 1,
 ) -> int | None:
-    """With how many records `largest_bound` exceeds this ε; None if ten million do not.
+    """The number of records with which `largest_bound` exceeds this ε; None above ten million.
 
     Args:
-        epsilon: that is to be refuted.
-        delta: see `epsilon_lower_bound`, as for the others.
-        drawn: how membership came about.
+        epsilon: the ε to be refuted.
+        delta: the δ of the guarantee; see `epsilon_lower_bound`, as for the others.
+        drawn: how membership was drawn.
         noise: what is known about the training.
-        tries: of how many attacks it is one.
+        tries: the number of attacks that the bound is the highest of.
 
     Returns:
         At least as many as needed, and up to a twentieth more: a number of two digits and zeros.

@@ -1,4 +1,4 @@
-"""How many guesses are counted when an ε is tested: fixed before any score is seen.
+"""The number of guesses to count in a test of ε is fixed here, before any score is seen.
 
 For each ε the number is chosen with which the weakest Gaussian leak would refute it. That
 depends on the number of records, on ε, δ and the permitted error, and on nothing that was measured.
@@ -12,16 +12,16 @@ from jaxtyping import Float64, Int
 from scipy import special, stats
 
 _TOGETHER = (8.0, 3.0, 1.5)
-"""How probable a run is in which records leak together, in units of the permitted error."""
+"""Probabilities of a run in which records leak together, in units of the permitted error."""
 
 
 class Choice(NamedTuple):
-    """What is counted."""
+    """What a test of ε counts, and under which condition."""
 
     size: int
-    """Guesses at both ends together."""
+    """Number of guesses at both ends together."""
     condition: int
-    """Which of the conditions offered."""
+    """Index of the chosen condition among those offered."""
 
 
 @lru_cache(maxsize=4096)
@@ -31,10 +31,10 @@ def approximate(
     """What to count in a test of (ε, δ)-differential privacy.
 
     Args:
-        epsilon: that is tested.
-        delta: of the same guarantee.
-        records: how many there are.
-        conditions: each a slack, which adds to ε, and the error that is permitted with it.
+        epsilon: the ε that is tested.
+        delta: the δ of the same guarantee.
+        records: the number of records.
+        conditions: pairs of a slack, which adds to ε, and the error that is permitted with it.
     """
     sizes = _candidates(records)
     needed = []

@@ -1,4 +1,4 @@
-"""Tests of ε upwards from 0: the first that is not refuted is the bound.
+"""ε is tested upwards from 0: the first ε that is not refuted is the bound.
 
 As no ε is tested before all smaller ones are refuted, a true ε is exceeded only if it is refuted
 itself, and that happens with the permitted error. So each ε may have its own number of guesses (see
@@ -18,17 +18,17 @@ from divulge.errors import SpecError
 from divulge.metrics.epsilon import curves, fixed, independent, one_run, sizes
 
 _GRID = (0.0, *(0.02 * 1.25 ** np.arange(38)).tolist())
-"""Where the number of guesses changes: values of ε, or of μ for Gaussian noise. The last is 77."""
+"""Values of ε, or of μ for Gaussian noise, at which the number of guesses changes, up to 77."""
 
 _COARSE = (0.0, *(0.3 * 4.0 ** np.arange(5)).tolist())
-"""In its place where the number is always the same. The last is 77, too."""
+"""The grid used where the number of guesses never changes; it ends at 77, too."""
 
 _SLACKS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
-"""What fixed numbers may cost as an ε: 0 is about right unless δ competes with the error."""
+"""Slacks tried for fixed numbers, as an ε: 0 is about right unless δ competes with the error."""
 
 _SHARES = (0.6, 0.2, 0.05, 0.15)
-"""Of the error: both ends alike; members alone, as where few are exposed; non-members alone;
-all records, as where the attack has no more to say than yes or no."""
+"""Shares of the permitted error for four guessings: both ends alike; members alone, for models that
+expose few; non-members alone; all records, for attacks that say no more than yes or no."""
 
 
 class Guessing(NamedTuple):
@@ -37,24 +37,24 @@ class Guessing(NamedTuple):
     top: int
     bottom: int
     share: float
-    """Of the permitted error."""
+    """Share of the permitted error that the test of this guessing may use."""
 
 
 class EpsilonTest(NamedTuple):
-    """What is held against the guesses, for one range of ε (of μ for Gaussian noise)."""
+    """The test of one range of ε (of μ for Gaussian noise) against the guesses."""
 
     noise: Noise
     delta: float
     records: int
     error: float
     slack: float
-    """By how much, as an ε, membership falls short of fair coins; see `fixed`."""
+    """How far membership may be from fair coins, as an ε; see `divulge.metrics.epsilon.fixed`."""
     size: int
-    """Guesses at both ends together."""
+    """Number of guesses at both ends together."""
 
     @property
     def guessings(self) -> tuple[Guessing, ...]:
-        """What is counted."""
+        """The guessings whose hits are counted."""
         if self.noise == "independent-gaussian":
             return (Guessing(self.size // 2, self.size // 2, 1.0),)
         half, whole = self.size - self.size // 2, self.records
@@ -68,7 +68,7 @@ class EpsilonTest(NamedTuple):
         )
 
     def refutes(self, parameter: float, guessing: Guessing, hits: int) -> bool:
-        """Whether so many hits are too many for this value."""
+        """Whether so many hits refute this value of ε (of μ for Gaussian noise)."""
         top, bottom, share = guessing
         error = share * self.error
         if self.noise == "independent-gaussian":
@@ -95,7 +95,7 @@ class Audit(NamedTuple):
     error: float
 
     def test(self, at_most: float) -> EpsilonTest:
-        """That of parameters from the next lower one on the grid up to this one."""
+        """The test of the parameters from the next lower one on the grid up to this one."""
         slacks = _SLACKS if self.drawn == "fixed" and self.noise == "any" else (0.0,)
         errors = [
             self.error * (fixed.chance(self.records, slack) if self.drawn == "fixed" else 1.0)

@@ -1,1 +1,1 @@
-"""Whether attacks on a federation find more than guesses that know nothing: a file a secret."""
+"""Randomisation tests: do attacks on a federation find more than guesses that know nothing?"""

@@ -1,4 +1,4 @@
-"""Which client trained on each record: guesses beside those that know nothing of it."""
+"""Tests whether guesses of who trained on each record beat guesses that know nothing of it."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from divulge.metrics import assignment
 from divulge.metrics.uninformed.draws import Uninformed, exchanged, log_arrangements, times
 
 TOPS = (0.01, 0.02, 0.05, 0.1, 0.2)
-"""Shares of all pairs, those with the highest scores, whose right ones the test counts."""
+"""Shares of all pairs: among so many pairs with the highest scores the test counts right ones."""
 
 _Worth = Float64[np.ndarray, "records owners"]
 """What each record adds to a statistic if it is this client's; the last column is for nobody."""
@@ -25,7 +25,7 @@ def draw(
     label: Int[np.ndarray, " records"],
     rng: np.random.Generator,
 ) -> Uninformed:
-    """What guesses show if they know nothing of who trained on which record of a class.
+    """Draw what guesses achieve if they know nothing of who trained on which record of a class.
 
     Owners, nobody included, are permuted among the records of a class that the attacker does not
     know: that is valid where the records of a class were dealt to clients and nobody at random.
@@ -33,11 +33,11 @@ def draw(
     attack, the AUC of its scores and the number of right pairs among the highest of them (`TOPS`).
 
     Args:
-        guesses: by attack; None where it is not done.
+        guesses: the guess of each attack; None for an attack that is not done.
         truth: the client of each record.
         known: what the colluding client knows.
-        label: class of each record.
-        rng: permutes.
+        label: the class of each record.
+        rng: draws the permutations.
     """
     done = [guess for guess in guesses if guess is not None]
     clients = 1 + max(known.client, *(int(one.client.max(initial=0)) for one in [truth, *done]))

@@ -1,4 +1,4 @@
-"""Class shares of clients: guesses beside those that know nothing of whose they are."""
+"""Tests whether guesses of class shares beat guesses that know nothing of whose shares they are."""
 
 import itertools
 import math
@@ -17,7 +17,7 @@ def draw(
     truths: Sequence[Proportions],
     rng: np.random.Generator,
 ) -> Uninformed:
-    """What guesses show if they know nothing of which client holds what.
+    """Draw what guesses achieve if they know nothing of which client holds what.
 
     The clients' true shares are permuted among the clients: that is valid where all that a guess
     about a client rests on is that client's update, so that guesses without information could as
@@ -29,9 +29,9 @@ def draw(
     leaks. Classes are not permuted: a guess may know from elsewhere which classes are common.
 
     Args:
-        guesses: by attack: one entry a client, or None where it is not done.
-        truths: what each client holds.
-        rng: permutes.
+        guesses: the guesses of each attack, one a client; None for an attack that is not done.
+        truths: the true shares of each client.
+        rng: draws the permutations.
     """
     found = {
         (k, name): each

@@ -1,4 +1,4 @@
-"""What attacks on a federation would show if their guesses knew nothing, and the test of it."""
+"""The randomisation test that attacks on a federation share, whatever the secret is."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,12 +8,13 @@ from jaxtyping import Float64, Shaped
 from scipy import special
 
 ERROR = 0.05
-"""A leak is declared where chance gives as much in this share of audits at most."""
+"""Level of the test: the share of audits without a leak in which one is declared, at most."""
 
 POWER = 0.8
+"""Probability with which a leak is found, where the test speaks of detectable leaks."""
 
 _MOST, _FEWEST, _CELLS = 999, 199, 20_000_000
-"""Draws beside the observed one: as many as keep draws times units below the last number."""
+"""Most draws, fewest draws, and the most numbers (draws times units) that are drawn."""
 
 _ROUNDING = 1e-9
 
@@ -29,7 +30,7 @@ def max_p_value(statistics: Float64[np.ndarray, "draws statistics"]) -> float:
 
     Args:
         statistics: one row a draw and one column a statistic. The first row is what was observed,
-            the others were drawn where there is nothing to find. High means a find.
+            the others were drawn where there is nothing to find. A high value speaks for a leak.
 
     References:
         Westfall and Young (1993), Resampling-based multiple testing, section 2.6 (max T); Phipson
@@ -57,15 +58,15 @@ class Uninformed:
     """
 
     columns: tuple[tuple[int, str], ...]
-    """The attack, by its place, and the name of each statistic. High means a find."""
+    """Position of the attack, and name, of each statistic. A high value speaks for a leak."""
     draws: tuple[Float64[np.ndarray, "_ columns"], ...]
-    """By way of drawing; the first row of each is what was observed."""
+    """One matrix for each way of drawing; the first row of each is what was observed."""
     smallest: float
-    """The smallest p that so few units allow, whatever an attack knows."""
+    """The smallest p-value that so few units allow, however much an attack knows."""
 
     @property
     def p(self) -> float:
-        """The chance of so much where no guess knows anything: of all statistics in one test."""
+        """P-value of all statistics in one test: how often guesses that know nothing do as well."""
         return max(max_p_value(one) for one in self.draws)
 
     @property
@@ -76,21 +77,21 @@ class Uninformed:
         return self.columns[int(self._standardised()[0].argmax())]
 
     def of(self, attacks: Sequence[int]) -> "Uninformed":
-        """The same of some of the attacks."""
+        """The same test, of some of the attacks alone."""
         kept = [k for k, (attack, _) in enumerate(self.columns) if attack in attacks]
         columns = tuple(self.columns[k] for k in kept)
         return Uninformed(columns, tuple(one[:, kept] for one in self.draws), self.smallest)
 
     def observed(self, attack: int, name: str) -> float:
-        """A statistic of an attack."""
+        """The observed value of a statistic of an attack."""
         return float(self.draws[0][0, self.columns.index((attack, name))])
 
     def expected(self, attack: int, name: str) -> float:
-        """Its mean where the guess knows nothing."""
+        """The mean of a statistic of an attack over all draws, where the guess knows nothing."""
         return float(self.draws[0][:, self.columns.index((attack, name))].mean())
 
     def needed(self, name: str) -> float | None:
-        """What this statistic must truly be to be found in four of five audits like this one.
+        """The true value of this statistic that four of five audits like this one would find.
 
         The mean of the draws, and as many of their deviations as bring the statistic over the
         limit of the test in `POWER` of cases if it is about normal and spreads as it does by
@@ -136,10 +137,10 @@ def exchanged(
     """Values as they are in the first row, and permuted within groups in all others.
 
     Args:
-        values: of the units.
-        group: of each unit; values change places within groups alone.
-        rng: permutes.
-        draws: how many rows, the first included.
+        values: the value of each unit.
+        group: the group of each unit; values change places within groups alone.
+        rng: draws the permutations.
+        draws: the number of rows, including the first.
     """
     drawn = np.tile(values, (draws, 1))
     for each in np.unique(group):
@@ -152,7 +153,7 @@ def log_arrangements(counts: Sequence[int]) -> float:
     """The logarithm of the number of different orders of things of which some are alike.
 
     Args:
-        counts: how many there are of each kind.
+        counts: the number of things of each kind.
 
     Examples:
         >>> round(np.exp(log_arrangements([3, 3])))

@@ -1,4 +1,4 @@
-"""What users acted on: guesses beside those that know nothing of it."""
+"""Tests whether guesses of what users acted on beat guesses that know nothing of it."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from divulge.metrics.interactions import mixed
 from divulge.metrics.uninformed.draws import Uninformed, exchanged, log_arrangements, times
 
 FLIPPED = 5
-"""Users from which on signs are flipped: with fewer, no p of 5 % or less would come of it."""
+"""Number of users from which on signs are flipped: fewer could give no p-value of 5 % or less."""
 
 
 def draw(
@@ -20,7 +20,7 @@ def draw(
     truths: Sequence[Interactions],
     rng: np.random.Generator,
 ) -> Uninformed:
-    """What guesses show if they know nothing of what users acted on; the statistic is the mean AUC.
+    """Draw what guesses achieve if they know nothing of what users acted on, as mean AUC.
 
     Two ways of drawing, of which a leak must stand out in both:
 
@@ -32,9 +32,9 @@ def draw(
       alike the items of a user are.
 
     Args:
-        guesses: by attack: one entry a user, or None where it is not done.
+        guesses: the guesses of each attack, one a user; None for an attack that is not done.
         truths: what each user acted on; users who acted on all items or on none are left out.
-        rng: draws.
+        rng: draws permutations and signs.
     """
     done = [k for k, guess in enumerate(guesses) if guess is not None]
     users = [u for u, truth in enumerate(truths) if mixed(truth)]

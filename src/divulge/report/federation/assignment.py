@@ -1,4 +1,4 @@
-"""Which client trained on each record: how often that was found out, and what that proves."""
+"""The page of an attack on assignment: which client trained on each record."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -40,23 +40,26 @@ _MEASURES = (
 )
 
 _CERTAIN = 0.05
-"""P-values up to this tell two accuracies apart."""
+"""Largest p-value at which two accuracies differ significantly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the question was about."""
+    """Facts of the audit: clients, candidates and, perhaps, the truth."""
 
     clients: tuple[str, ...]
+    """Names of the clients."""
     colluder: int
+    """Number of the colluding client."""
     known: Bool[np.ndarray, " records"]
-    """Candidates that the colluding client trained on."""
+    """True for candidates that the colluding client trained on."""
     label: Int[np.ndarray, " records"]
     """Class of each candidate."""
     truth: Assignment | None
+    """The client of each candidate; None if nobody knows it."""
 
     def name(self, client: int) -> str:
-        """What a client, or nobody, is called."""
+        """The name of a client, or of nobody."""
         return "nobody" if client == NOBODY else words.plain(self.clients[client])
 
     @property
@@ -80,9 +83,9 @@ def story(
 
     Args:
         asked: clients, candidates and perhaps the truth.
-        findings: one an attack.
-        guesses: by attack; None where it is not done.
-        unsound: attacks, by their place, that failed a control.
+        findings: one finding an attack.
+        guesses: the guess of each attack; None for an attack that is not done.
+        unsound: positions of the attacks that failed a control.
     """
     first = speaker(findings)
     told = None if first is None else guesses[first]
@@ -132,7 +135,7 @@ def _tested(asked: Asked, guesses: Sequence[Assignment | None]) -> Uninformed | 
 def _tests(
     asked: Asked, guess: Assignment | None, tested: Uninformed | None, attack: int
 ) -> dict[str, float]:
-    """P-values: of the accuracy against the best single answer, and of all against no knowledge."""
+    """P-values of the accuracy against the best single answer, and of all against no knowledge."""
     if guess is None or asked.truth is None or tested is None:
         return {}
     truth, many = asked.truth, len(asked.known)
@@ -213,12 +216,12 @@ def _checked(asked: Asked, truth: Assignment, finding: Finding, told: Assignment
 
 
 def _number(records: Bool[np.ndarray, " records"]) -> str:
-    """How many, in words where there are none."""
+    """Format how many records are selected; "none" for none."""
     return f"{int(records.sum()):,}" if records.any() else "none"
 
 
 def _limits_of(asked: Asked) -> tuple[str, ...]:
-    """What an audit of these candidates can show at all."""
+    """Sentences on what an audit of so few candidates can show."""
     if asked.truth is None:
         return ()
     outside = asked.truth.client == NOBODY

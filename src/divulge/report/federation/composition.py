@@ -1,4 +1,4 @@
-"""Shares of classes by client: a sentence each, and a figure."""
+"""The page of an attack on composition: class shares of each client, in sentences and a figure."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from divulge.report.federation.verdicts.composition import SCOPE, Shares
 from divulge.report.federation.verdicts.judge import judge
 
 UNEVEN = 0.05
-"""P-values up to this are called uneven."""
+"""Largest p-value at which the class shares of a client are called uneven."""
 
 _TITLES = {
     "l1": "L1",
@@ -33,22 +33,24 @@ _MEASURES = (
 )
 
 _MOST = 3
-"""Classes that a sentence names."""
+"""Most classes that a sentence names."""
 
 Mixes = Sequence[Proportions]
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Who is asked about, what the classes are called, and what is held if that is known."""
+    """Facts of the audit: clients, names of classes and, perhaps, the truth."""
 
     clients: tuple[str, ...]
+    """Names of the clients."""
     class_names: tuple[str, ...]
-    """Empty, or one a class."""
+    """Names of the classes, in their order; empty if the user gave none."""
     truth: Mixes | None
+    """True class shares of each client; None if nobody knows them."""
 
     def class_name(self, label: int) -> str:
-        """What a class is called."""
+        """The name of a class."""
         names = self.class_names
         return words.plain(names[label]) if label < len(names) else f"class {label}"
 
@@ -63,9 +65,9 @@ def story(
 
     Args:
         held: the clients.
-        findings: one an attack.
-        guesses: by attack: one entry a client, or None where it is not done.
-        unsound: attacks, by their place, that failed a control.
+        findings: one finding an attack.
+        guesses: the guesses of each attack, one a client; None for an attack that is not done.
+        unsound: positions of the attacks that failed a control.
     """
     first = speaker(findings)
     told = None if first is None else guesses[first]

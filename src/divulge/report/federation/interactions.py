@@ -1,4 +1,4 @@
-"""Items that clients acted on: how many were recovered, and how that differs between clients."""
+"""The page of an attack on interactions: how many were recovered, client by client."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
@@ -26,7 +26,7 @@ _MEASURES = (
 )
 
 MOST_ROWS = 30
-"""Clients in the table."""
+"""Most clients in the table."""
 
 _BINS = np.linspace(0, 1, 11)
 
@@ -45,12 +45,12 @@ def story(
     """What the attacks say of interactions; no item is named.
 
     Args:
-        clients: whom it is about.
-        items: how many each was handed.
-        truth: what each acted on, where it is known.
-        findings: one an attack.
-        guesses: by attack: one entry a client, or None where it is not done.
-        unsound: attacks, by their place, that failed a control.
+        clients: the names of the clients.
+        items: the number of items shown to each client.
+        truth: the interactions of each client; None if nobody knows them.
+        findings: one finding an attack.
+        guesses: the guesses of each attack, one a client; None for an attack that is not done.
+        unsound: positions of the attacks that failed a control.
     """
     first = speaker(findings)
     told = None if first is None else guesses[first]
@@ -134,7 +134,7 @@ def _checked(finding: Finding, told: Guesses, truth: Truth) -> Iterator[str]:
 
 
 def _table(clients: tuple[str, ...], told: Guesses, truth: Truth | None) -> Table:
-    """Most exposed clients first; without the truth, in the order asked for."""
+    """The table of clients, most exposed first; without the truth, in the order given."""
     columns: tuple[str, ...]
     cells: list[tuple[str, ...]]
     if truth is None:
@@ -166,7 +166,7 @@ def _counts(guess: Reconstruction, truth: Interactions) -> tuple[int, int, int]:
 
 
 def _details(guess: Guesses | None, truth: Truth | None) -> dict[str, Any]:
-    """By client, for programs."""
+    """Figures of each client, for programs."""
     if guess is None:
         return {"said": None, "recovered": None, "precision_at_count": None}
     said = [int(one.decided.sum()) for one in guess]

@@ -1,4 +1,4 @@
-"""The files of the report of an audited federation."""
+"""The report of an audited federation is a set of files: page, summary and figures."""
 
 import base64
 import json
@@ -44,7 +44,7 @@ def lines(told: Told) -> tuple[str, ...]:
 
 
 def controls(told: Told) -> tuple[str, ...]:
-    """How attacks did on their blind control, in sentences."""
+    """Sentences on how each attack did on its blind control."""
     pairs = zip(told.findings, told.controls, strict=False)
     return tuple(f"{words.plain(f.label)}: {_control(one)}" for f, one in pairs if one is not None)
 
@@ -65,7 +65,7 @@ def _control(run: BlindRun) -> str:
 
 
 def _note(finding: Finding, told: Told) -> str:
-    """How an attack ended, with its headline figure where that is known."""
+    """A line on how an attack ended, with its headline figure if that is known."""
     said = [finding.status.value, *(part for part in (finding.reason, finding.how) if part)]
     name, called = told.story.headline
     if name in finding.metrics:

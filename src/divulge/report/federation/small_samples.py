@@ -1,4 +1,4 @@
-"""What so few records can and cannot show."""
+"""These sentences say what an audit of few records can and cannot show."""
 
 from collections.abc import Iterator
 
@@ -7,19 +7,19 @@ from divulge.metrics.intervals import clopper_pearson, lower_limit
 from divulge.report import words
 
 FEW = 300
-"""Candidates up to which it is said."""
+"""Largest number of candidates for which the sentences are given."""
 
 _ERROR = 0.05
 
 
 def sentences(members: int, outsiders: int, candidates: int, constant: int) -> Iterator[str]:
-    """What an audit of these sizes can conclude; nothing where they are large.
+    """Yield what an audit of these sizes can conclude; nothing if the sizes are large.
 
     Args:
-        members: candidates of clients under attack.
-        outsiders: candidates of nobody.
-        candidates: all of them.
-        constant: how many of them the best single answer is right about.
+        members: number of candidates of clients under attack.
+        outsiders: number of candidates of nobody.
+        candidates: number of all candidates.
+        constant: number of candidates that the best single answer is right about.
     """
     if candidates > FEW or not members or not outsiders:
         return
@@ -29,7 +29,7 @@ def sentences(members: int, outsiders: int, candidates: int, constant: int) -> I
 
 
 def _accuracy(candidates: int, constant: int) -> str:
-    """How many right answers would tell an attack from the best single answer."""
+    """How many right answers distinguish an attack from the best single answer."""
     trials = (candidates, candidates)
     told = (
         hits

@@ -1,4 +1,4 @@
-"""What the page of an audited federation says, whatever the secret was."""
+"""These classes hold what the page of an audited federation says, whatever the secret was."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,18 +15,18 @@ class Figure:
     """A chart with its words."""
 
     name: str
-    """Of its file."""
+    """Name of its file, without the suffix."""
     title: str
     chart: Any
     """An Altair chart."""
     caption: str
     description: str
-    """For those who do not see it."""
+    """Text for readers who cannot see the chart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells, the first of each naming it."""
+    """A table; the first cell of each row names the row."""
 
     name: str
     title: str
@@ -37,42 +37,45 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """Images that a client was handed, below their originals."""
+    """Images that were shown to a client, below their originals."""
 
     client: str
+    """Name of the client."""
     shown: int
-    """How many of them."""
+    """Number of images on the sheet."""
     handed: int
+    """Number of images that the client was shown."""
     png: bytes
+    """The sheet as a PNG file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What was found out about one secret."""
+    """Content of the page: what was found out about one secret."""
 
     verdict: Judgement
     title: str
     doubt: str
-    """What the figures leave open, such as that nobody knows the truth; perhaps nothing."""
+    """What the figures leave open, such as that nobody knows the truth; empty if nothing."""
     sentences: tuple[str, ...]
     columns: tuple[str, ...]
-    """Headings of the table of attacks, after that of the attack."""
+    """Headings of the table of attacks, without the first one, of the attack."""
     cells: tuple[tuple[str, ...], ...]
-    """By attack, one a heading; of attacks that are not done they are not looked at."""
+    """One row an attack, one cell a heading; cells of attacks that are not done are ignored."""
     caption: str
-    """Of that table."""
+    """Caption of that table."""
     measures: str
-    """What its columns mean."""
+    """Explanation of its columns."""
     headline: tuple[str, str]
-    """The metric that one line about an attack gives, and what it is called there."""
+    """The metric that one line about an attack gives, and its name there."""
     summary: Mapping[str, Any]
-    """For ``summary.json``: what holds for all attacks."""
+    """Keys of ``summary.json`` that hold for all attacks."""
     details: tuple[Mapping[str, Any], ...]
-    """The same, by attack."""
+    """Keys of ``summary.json`` for each attack."""
     scope: tuple[NotMeasured, ...]
     """What lies outside of any such audit."""
     limits: tuple[str, ...] = ()
-    """What so few records or clients can and cannot show, in sentences."""
+    """Sentences on what so few records or clients can and cannot show."""
     figures: Callable[[], Iterable[Figure]] = tuple
     """Draws the charts: nothing loads the chart library before."""
     tables: tuple[Table, ...] = ()
@@ -80,7 +83,7 @@ class Story:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """All that the report says."""
+    """All that the report of an audited federation says."""
 
     name: str
     created: str
@@ -88,13 +91,13 @@ class Told:
     story: Story
     reproduction: Mapping[str, Any] = field(default_factory=dict)
     sheets: tuple[Sheet, ...] = ()
-    """Empty unless records are to be shown."""
+    """Contact sheets; empty unless records are to be shown."""
     controls: tuple[BlindRun | None, ...] = ()
-    """By attack, how it did on what is shuffled; empty where nothing was."""
+    """Result of each attack on shuffled data; empty if no control was run."""
 
     @property
     def speaker(self) -> int | None:
-        """The attack that figures and sentences are about."""
+        """Position of the attack that figures and sentences are about; None if none is done."""
         return speaker(self.findings)
 
 
@@ -108,7 +111,7 @@ def not_measured(told: Told) -> tuple[NotMeasured, ...]:
 
 
 def speaker(findings: Sequence[Finding]) -> int | None:
-    """The attack that figures and sentences are about: the first one that is done."""
+    """Position of the attack that figures and sentences are about: the first one that is done."""
     done = [k for k, finding in enumerate(findings) if finding.status is Status.DONE]
     return done[0] if done else None
 
@@ -134,7 +137,7 @@ def estimates(finding: Finding, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def estimate(one: Estimate) -> str:
-    """A value with its interval.
+    """Format a value with its interval.
 
     Examples:
         >>> estimate(Estimate(0.5, 0.25, 0.75))
@@ -145,7 +148,7 @@ def estimate(one: Estimate) -> str:
 
 
 def joined(parts: Sequence[str]) -> str:
-    """A list in words.
+    """Join a list in words.
 
     Examples:
         >>> joined(["ant", "bee", "cat"])

@@ -1,1 +1,1 @@
-"""Stacking: seven estimators under a meta-classifier."""
+"""Stacking: seven base classifiers under a meta-classifier."""

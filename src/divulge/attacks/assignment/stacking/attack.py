@@ -1,4 +1,4 @@
-"""Stacking: seven attacks on each client, and boosted trees that learn from the colluding one."""
+"""Stacking attacks each client with seven classifiers, and learns to combine them by collusion."""
 
 import itertools
 from dataclasses import dataclass
@@ -16,30 +16,35 @@ from divulge.metrics import signals
 FOLDS = 5
 
 ROUNDS = 100
-"""Trees of the meta-classifier, and as many more for each other client."""
+"""Number of trees of the meta-classifier, and of those added for each other client."""
 
 Protocol = Literal["crossfit", "published"]
 Features = Float64[np.ndarray, "records features"]
 
 
 class Judged(NamedTuple):
-    """What can be counted on the colluding client, where alone the truth is known."""
+    """Scores of the colluding client's records, beside the truth, which is known there alone."""
 
     score: Float64[np.ndarray, " records"]
+    """Score of each record; higher means more likely a member."""
     member: Bool[np.ndarray, " records"]
+    """True for the records that the colluding client trained on."""
 
 
 class _Client(NamedTuple):
-    """What one client's model says of all that is asked about it."""
+    """Predictions of one client's model on all records that it is queried about."""
 
     said: Answers
+    """Logits and classes of the records."""
     loss: Float64[np.ndarray, " records"]
+    """Cross-entropy of each record."""
     suspect: Bool[np.ndarray, " records"]
+    """True for the client's relevant records."""
     external: Bool[np.ndarray, " records"]
-    """What is neither suspect nor external is a candidate."""
+    """True for the client's external records; other records, not suspect either, are candidates."""
 
     def take(self, chosen: np.ndarray) -> "_Client":
-        """Some of it."""
+        """The chosen records."""
         return _Client(self.said.take(chosen), *(part[chosen] for part in self[1:]))
 
 
@@ -58,8 +63,8 @@ class Stacking:
             that were fitted to them, as the published code does. Such scores tell which set a
             record is from, which is not a leak of the model: models that leak nothing look
             attackable. ``crossfit`` scores every record by classifiers fitted without it.
-        percentile: of a client's scores, which a candidate's must exceed.
-        dominance: λ, how many times the mean over clients a score must exceed.
+        percentile: the percentile of a client's scores that a candidate's score must exceed.
+        dominance: λ: a score must exceed so many times the mean over clients.
 
     References:
         nist-stacking (arXiv 2604.12737), sections 3.2 to 3.4, and its published code for what the
@@ -130,7 +135,7 @@ class Stacking:
 
 
 def _client(view: FederationView, k: int) -> _Client:
-    """All records of a client, asked once: relevant, external, candidates."""
+    """Query a client's model once, about all records: relevant, external, candidates."""
     sets = (view.relevant[k], view.external[k], view.records)
     if min(len(view.relevant[k]), len(view.external[k])) < 2 * FOLDS:
         raise NotApplicable(

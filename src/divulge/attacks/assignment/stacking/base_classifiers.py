@@ -1,4 +1,4 @@
-"""Seven classifiers that tell suspects from known non-members by a model's answers.
+"""Seven classifiers tell suspects from known non-members by a model's predictions.
 
 The settings are those of the published pipeline: its neural network, and scikit-learn's defaults
 for the others. Answers and one-hot labels are standardised on what a classifier is fitted to.
@@ -22,30 +22,35 @@ Scored = Float64[np.ndarray, "records estimators"]
 
 
 class Answers(NamedTuple):
-    """What a model says of some records, as logits, and their classes."""
+    """Predictions of a model on some records, with their classes."""
 
     logits: Features
+    """Logits of each record, up to a constant."""
     y: Int[np.ndarray, " records"]
+    """Class of each record."""
 
     def take(self, chosen: np.ndarray) -> "Answers":
-        """Some of them."""
+        """The chosen records."""
         return Answers(self.logits[chosen], self.y[chosen])
 
     @property
     def with_labels(self) -> Features:
-        """Logits beside one-hot labels."""
+        """Features of the classifiers: logits beside one-hot labels."""
         return np.hstack([self.logits, np.eye(self.logits.shape[1])[self.y]])
 
 
 def fitted(
     answers: Answers, suspect: Bool[np.ndarray, " records"], rng: np.random.Generator
 ) -> Callable[[Answers], Scored]:
-    """The seven, fitted; what comes back gives each record the chance of being a suspect, by each.
+    """Fit the seven classifiers.
 
     Args:
-        answers: what a model says of suspects and of non-members.
-        suspect: which are which.
-        rng: for the network, the forest and the trees.
+        answers: predictions of a model on suspects and non-members.
+        suspect: true for suspects.
+        rng: seeds the network, the forest and the trees.
+
+    Returns:
+        A function that gives each record's probability of being a suspect, by each classifier.
     """
     import sklearn
     from sklearn.pipeline import make_pipeline
@@ -69,7 +74,7 @@ def fitted(
 
 
 def _estimators(suspect: Bool[np.ndarray, " records"], rng: np.random.Generator) -> list[Any]:
-    """In the order of `NAMES`, without the network."""
+    """Unfitted classifiers in the order of `NAMES`, without the network."""
     from sklearn.calibration import CalibratedClassifierCV
     from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
     from sklearn.linear_model import LogisticRegression

@@ -1,4 +1,4 @@
-"""Stacking's neural network: what a model says and the true class, each through its own branch.
+"""Stacking's neural network has one branch for logits and one for the true class.
 
 Its gradients are written by hand, since for so few records a graph costs more than the sums.
 """
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from divulge.training.engine.loop import seeded
 
 EPOCHS, BATCH, RATE = 100, 100, 0.03
-"""Of the training; the attack library's own rate is 0.0001."""
+"""Epochs, batch size and learning rate of the training; the attack library's own rate is 0.0001."""
 
 Answers = Float64[np.ndarray, "records classes"]
 Labels = Int[np.ndarray, " records"]
@@ -25,13 +25,13 @@ Chances = Float64[np.ndarray, " records"]
 def trained(
     answers: Answers, y: Labels, suspect: Bool[np.ndarray, " records"], seed: int
 ) -> Callable[[Answers, Labels], Chances]:
-    """A network trained by Adam on the cross-entropy; it gives each record's chance to be suspect.
+    """Train a network with Adam; it gives each record's probability of being a suspect.
 
     Args:
-        answers: logits, standardised.
-        y: the true classes.
-        suspect: which records are suspects.
-        seed: of first weights and batches.
+        answers: standardised logits.
+        y: the true class of each record.
+        suspect: true for suspects.
+        seed: seeds the first weights and the batches.
     """
     with seeded(seed, torch.device("cpu")), torch.no_grad():
         network = _Network(answers.shape[1])
@@ -52,7 +52,7 @@ def trained(
 
 
 class _Network:
-    """Two branches, for logits and for labels, joined."""
+    """Two branches, for logits and for labels, under one output layer."""
 
     def __init__(self, classes: int) -> None:
         self._said = _Branch(classes, 512, 100, 64)
@@ -62,7 +62,7 @@ class _Network:
 
     @property
     def weights(self) -> list[Tensor]:
-        """What is trained."""
+        """All tensors that are trained."""
         layers = (*self._said.layers, *self._true.layers, self._joined)
         return [weight for layer in layers for weight in layer]
 
@@ -111,7 +111,7 @@ class _Linear(NamedTuple):
         return torch.addmm(self.bias, x, self.weight.t())
 
     def differentiate(self, gradient: Tensor, x: Tensor) -> None:
-        """Set the gradients, from that by its output."""
+        """Set the gradients of this layer, from the gradient with respect to its output."""
         torch.mm(gradient.t(), x, out=self.weight.grad)
         torch.sum(gradient, 0, out=self.bias.grad)
 
@@ -131,7 +131,7 @@ class _Branch:
         return self._inputs[-1]
 
     def differentiate(self, gradient: Tensor) -> None:
-        """Set the gradients, from that by the output."""
+        """Set the gradients of all layers, from the gradient with respect to the output."""
         outputs = self._inputs[1:]
         steps = zip(self.layers, self._inputs, outputs, strict=False)
         for k, (layer, x, out) in reversed(list(enumerate(steps))):

@@ -1,1 +1,1 @@
-"""Decaf: class shares from an update."""
+"""Decaf: infers class shares from an update."""

@@ -1,4 +1,4 @@
-"""Decaf: which classes a client lacks, and what share each other class has, from its updates."""
+"""Decaf infers from a client's updates which classes it lacks, and the shares of the others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from divulge.errors import SpecError
 Level = Literal["auto", "bias", "virtual", "refined"]
 
 _RECASTS = 2
-"""How often the refined level adds virtual clients near its guesses."""
+"""Number of times that the refined level adds virtual clients near its guesses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Decaf:
         return tuple(replace(one, how=one.how + why) for one in found)
 
     def _chosen(self, rounds: Rounds, views: Sequence[UpdateView]) -> tuple[Level, str]:
-        """The level, and a word on the choice; ``auto`` where only the published method is left."""
+        """Choose the level and say why; ``auto`` stands for the published method."""
         if self.level != "auto":
             return self.level, ""
         stages = [stage for stage, _ in rounds.values()]

@@ -1,4 +1,7 @@
-"""Decaf's two cheap levels: the paper's own method, and the balance of the biases."""
+"""Decaf's two cheap levels are the paper's own method and the balance of the biases.
+
+The paper's steps, decomposition and shares, are functions on arrays.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -21,14 +24,11 @@ from divulge.core import Proportions, UpdateView
 from divulge.errors import NotApplicable
 from divulge.federation.output_layer import shares_of_biases
 
-# Decaf's steps as functions on arrays: null classes, decomposition, shares.
-
-
 Solver = Literal["nnls", "descent"]
 
 
 _RIDGE = 1e-12
-"""Of the largest diagonal entry: keeps the reduced system definite."""
+"""Ridge, as a part of the largest diagonal entry, that keeps the reduced system definite."""
 
 
 def decompose(
@@ -40,10 +40,10 @@ def decompose(
     bases, however wide the layer; ``descent`` is the paper's 1,000 epochs of gradient descent.
 
     Args:
-        change: of the victim.
-        bases: the change that each class alone causes, and the calibrator, which is the change
-            that all auxiliary records together cause.
-        solver: how.
+        change: the victim's change of the last layer.
+        bases: the change that each class alone causes and, last, the calibrator: the change that
+            all auxiliary records together cause.
+        solver: the way to solve the problem.
 
     References:
         Dai et al. (2024), Decaf, equations 19 and 20.
@@ -67,7 +67,7 @@ def loss(
 
 
 def shares(scales: Float64[np.ndarray, " bases"]) -> Float64[np.ndarray, " _"]:
-    """Shares of the classes that are there, from their scale factors and last the calibrator's.
+    """Shares of the classes that are there, from the scale factors of all bases.
 
     The calibrator holds about one of every basis, so its factor counts for each class. Where all
     factors are 0, nothing tells the classes apart: equal shares.
@@ -118,7 +118,7 @@ def _descended(
 
 
 Rounds = Mapping[int, tuple[Stage, list[int]]]
-"""By number: a round, and the positions of the victims that are attacked in it."""
+"""Each round by its number, with the positions of the victims that are attacked in it."""
 
 
 Step = Literal["none", "null removal", "calibrator"]
@@ -134,16 +134,16 @@ def by_paper(
     *,
     without: Step = "none",
 ) -> tuple[Proportions, ...]:
-    """The published method; all rounds count alike.
+    """Guess by the published method; all rounds count alike.
 
     Args:
-        rounds: in which the victims are attacked.
-        views: of the victims.
+        rounds: the rounds in which the victims are attacked.
+        views: one view a victim.
         solver: see `decompose`.
         threshold: see `null_classes`.
-        seed: for the training of bases.
-        without: this step: all classes are taken for present, or the bases of single classes
-            stand alone.
+        seed: fixes the training of bases.
+        without: the step to leave out: all classes are taken for present, or the bases of single
+            classes stand alone.
 
     References:
         Dai et al. (2024), Decaf, algorithms 1 and 2; tables XIV and XV for the ablations.
@@ -170,7 +170,7 @@ def by_paper(
 
 
 def by_biases(rounds: Rounds, views: Sequence[UpdateView]) -> tuple[Proportions, ...]:
-    """The balance of the biases, with the answers of both ends of the local training.
+    """Guess by the balance of the biases, with predictions before and after the local training.
 
     Rounds count by the inverse squares of what the balance leaves unexplained.
 
@@ -217,7 +217,7 @@ class _Bases:
     def of(
         self, chosen: Bool[np.ndarray, " records"], *classes: int
     ) -> Float64[np.ndarray, "classes inputs"]:
-        """By training on the records of these classes, as a client would."""
+        """Train on the records of these classes, as a client would, and return the change."""
         if not chosen.any():
             raise NotApplicable(
                 f"expected reference records of class {classes[0]}, got none: bring some"

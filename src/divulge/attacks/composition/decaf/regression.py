@@ -1,4 +1,4 @@
-"""From what virtual clients show to what real ones hold: regression, and how far it errs."""
+"""A regression from virtual clients' update features infers what real clients hold."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,37 +10,40 @@ from scipy.spatial.distance import cdist
 from divulge.federation.output_layer import on_simplex
 
 Kinds = tuple[Float64[np.ndarray, "_ _"], ...]
-"""What clients show: one matrix a kind, one row a client."""
+"""Features of clients' updates: one matrix for each kind of feature, one row a client."""
 Shares = Float64[np.ndarray, "virtual classes"]
+"""Class shares of virtual clients, or the presence of their classes."""
 
 _WIDTHS = (0.5, 1.0, 2.0, 4.0, 8.0)
-"""Widths of the kernel tried, in root mean squared distances."""
+"""Widths of the kernel that are tried, in root mean squared distances."""
 
 _RIDGES = tuple(10.0**k for k in range(-6, 1))
+"""Ridges that are tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Kernel ridge regression in one round."""
+    """A kernel ridge regression in one round."""
 
     left_out: Shares
-    """Of each virtual client, guessed by the others."""
+    """Guess about each virtual client, by a fit without it."""
     guess: Float64[np.ndarray, "victims classes"]
+    """Guess about each victim."""
     error: float
     """Mean squared error of ``left_out``."""
 
 
 def fit(shown: Kinds, shares: Shares, victims: Kinds) -> Fit:
-    """Shares from features with Gaussian kernels; width and ridge by leaving one out.
+    """Fit shares to features with Gaussian kernels; width and ridge are chosen by leaving one out.
 
     Each kind of features counts alike: squared distances are sums over kinds, each divided by its
     mean between virtual clients. Leaving one client out of kernel ridge regression moves its
     residual in closed form.
 
     Args:
-        shown: what virtual clients show.
-        shares: what they hold.
-        victims: what victims show.
+        shown: update features of virtual clients.
+        shares: what these clients hold.
+        victims: update features of the victims.
 
     References:
         Rasmussen and Williams (2006), Gaussian processes for machine learning, equations 5.10
@@ -69,7 +72,7 @@ def fit(shown: Kinds, shares: Shares, victims: Kinds) -> Fit:
 def _distances(
     shown: Kinds, victims: Kinds
 ) -> tuple[Float64[np.ndarray, "virtual virtual"], Float64[np.ndarray, "victims virtual"]]:
-    """Squared, between virtual clients, and from victims to them."""
+    """Squared distances between virtual clients, and from victims to virtual clients."""
     squares, across = np.zeros((len(shown[0]),) * 2), np.zeros((len(victims[0]), len(shown[0])))
     for inner, outer in zip(shown, victims, strict=True):
         between = cdist(inner, inner, "sqeuclidean")
@@ -82,13 +85,13 @@ def _distances(
 def together(
     fits: Sequence[Fit], places: Sequence[int]
 ) -> tuple[Float64[np.ndarray, " classes"], Shares]:
-    """The guess of several rounds about one victim, and the same about virtual clients.
+    """Combine several rounds: the guess about one victim, and the guesses about virtual clients.
 
     Rounds count by the inverse of their mean squared error.
 
     Args:
-        fits: one a round.
-        places: where the victim stands among those of each round.
+        fits: one fit a round.
+        places: the victim's position among the victims of each round.
     """
     weights = [1 / max(fit.error, 1e-12) for fit in fits]
     each = [fit.guess[place] for fit, place in zip(fits, places, strict=True)]
@@ -109,10 +112,10 @@ def absent(
     like theirs, and a common class less often.
 
     Args:
-        sign: guessed presence of each class at the victim: about 1 where it is there.
-        signs: the same of virtual clients, each guessed by the others.
-        rare: which classes they hold with less than an equal share.
-        error: the share.
+        sign: guessed presence of each class at the victim: about 1 for a class that it holds.
+        signs: guessed presence at virtual clients, each by a fit without it.
+        rare: true for classes that they hold with less than an equal share.
+        error: the permitted share of such mistakes.
 
     References:
         Vovk, Gammerman and Shafer (2005), Algorithmic learning in a random world, chapter 2: the
@@ -133,8 +136,8 @@ def evenness(
     """P-value of the hypothesis that a client holds equally many records of each class.
 
     Args:
-        guess: about the victim.
-        even: about virtual clients that do, each without itself.
+        guess: guessed shares of the victim.
+        even: guessed shares of virtual clients that hold equally many, each by a fit without it.
     """
     spread = np.abs(even - 1 / even.shape[1]).sum(axis=1)
     mine = np.abs(guess - 1 / len(guess)).sum()
@@ -144,7 +147,7 @@ def evenness(
 def possible(
     raw: Float64[np.ndarray, " classes"], null: Bool[np.ndarray, " classes"]
 ) -> Float64[np.ndarray, " classes"]:
-    """The nearest shares to a guess, with none of the classes that are not there."""
+    """Project a guess to the nearest shares that are 0 for null classes."""
     shares = np.zeros(len(raw))
     shares[~null] = on_simplex(np.eye(int((~null).sum())), raw[~null])
     return shares

@@ -1,4 +1,4 @@
-"""Clients that the attacker invents: its own records in chosen mixes, trained as real ones are."""
+"""Virtual clients hold the attacker's records in chosen mixes, and train as real clients do."""
 
 import functools
 from collections.abc import Iterable, Sequence
@@ -16,49 +16,51 @@ from divulge.core import Records, Tensors
 from divulge.training.recipe import Held
 
 EVEN = 6
-"""One virtual client in so many has equally many records of each class."""
+"""One in so many virtual clients has equally many records of each class."""
 
 _SPREADS = (1.0, 3.0, 10.0)
 """Concentrations of the Dirichlet distributions that mixes are drawn from."""
 
 _NEAR = 40.0
-"""Concentration around a guess."""
+"""Concentration of the Dirichlet distribution around a guess."""
 
 _MEDIAN_OF_SQUARES = 0.4549
 """Median of the square of a standard normal number."""
 
 _WIDTH = 512
-"""Numbers that a sketch of a tensor has: squared distances err by about 1 in 16."""
+"""Size of a sketch of a tensor: squared distances err by about 1 in 16."""
 
 _TRIAL = 8
-"""Virtual clients whose changes noise is measured against."""
+"""Number of virtual clients whose changes noise is compared with."""
 
 
 class Shown(NamedTuple):
-    """What clients show in a round, one row a client."""
+    """Features of clients' updates in a round, one row a client."""
 
     tensors: Kinds
-    """The mean change a step of every tensor, wide ones sketched. It says most, but also which
-    records a client has: virtual clients that share some tell each other's mix too well."""
+    """Mean change a step of every tensor, with wide tensors sketched. These features say most, but
+    also which records a client has: virtual clients that share records guess each other's mix too
+    well."""
     classes: Kinds
-    """In a few numbers a class: mean change of the last weights and biases, how many weights grew
-    and whether any did, what became of the model's answers on all of the attacker's records and
-    on those of the class itself; and how many steps there were."""
+    """A few numbers a class: mean change of the last weights and biases, the share of weights that
+    grew and whether any did, and the change of the predictions on all of the attacker's records
+    and on those of the class itself; besides, the number of steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Virtual clients: the same ones play in every round."""
+    """Virtual clients; the same ones are simulated in every round."""
 
     counts: Int[np.ndarray, "clients classes"]
+    """Number of records of each class that each client holds."""
     rows: tuple[Held, ...]
     """Positions of their records among the attacker's; some are there more than once."""
     even: Bool[np.ndarray, " clients"]
-    """Which of them have equally many records of each class by intention."""
+    """True for clients that were given equally many records of each class."""
 
     @property
     def shares(self) -> Float64[np.ndarray, "clients classes"]:
-        """What is to be guessed of them."""
+        """Class shares of each client: what is to be guessed."""
         shares: np.ndarray = self.counts / self.counts.sum(axis=1, keepdims=True)
         return shares
 
@@ -70,12 +72,12 @@ class Cast:
 
     @property
     def rare(self) -> Bool[np.ndarray, "clients classes"]:
-        """Which classes are there, with less than an equal share."""
+        """True for each class of which a client holds records, but less than an equal share."""
         rare: np.ndarray = (self.counts > 0) & (self.shares < 1 / self.counts.shape[1])
         return rare
 
     def joined(self, other: "Cast") -> "Cast":
-        """These and the others."""
+        """These virtual clients followed by the others."""
         return Cast(
             np.concatenate([self.counts, other.counts]),
             self.rows + other.rows,
@@ -84,13 +86,13 @@ class Cast:
 
 
 def draw(reference: Records, sizes: Sequence[int], many: int, rng: np.random.Generator) -> Cast:
-    """So many virtual clients with mixes of all kinds; one in `EVEN` has an even one.
+    """Draw virtual clients with mixes of all kinds; one in `EVEN` has an even mix.
 
     Args:
         reference: the attacker's records, of every class.
-        sizes: numbers of records to choose from for each.
-        many: how many.
-        rng: draws them.
+        sizes: numbers of records; each client gets one of them at random.
+        many: the number of clients.
+        rng: draws mixes, sizes and records.
     """
     classes = int(reference.y.max()) + 1
     counts = []
@@ -114,7 +116,7 @@ def draw_near(
     many: int,
     rng: np.random.Generator,
 ) -> Cast:
-    """So many virtual clients with mixes like those guessed, taken in turn."""
+    """Draw virtual clients with mixes near the guesses, which are taken in turn."""
     classes = guesses.shape[1]
     counts = []
     for k in range(many):
@@ -127,15 +129,15 @@ def draw_near(
 
 
 def played(stage: Stage, crew: Any, cast: Cast, noise: float, seed: int, first: int = 0) -> Shown:
-    """What virtual clients show in a round.
+    """Train virtual clients in a round, and compute the features of their updates.
 
     Args:
         stage: the round.
         crew: a `divulge.training.Crew` of its recipe and records.
         cast: the clients.
-        noise: standard deviation of what a defence adds to every number of an update.
-        seed: for their training; the same for the same round.
-        first: how many were drawn before them.
+        noise: standard deviation of the noise that a defence adds to every number of an update.
+        seed: fixes the training; the same seed and round give the same result.
+        first: the number of clients that were simulated before them.
     """
     numbers = range(first, first + len(cast.rows))
     each = [stream(seed, "virtual client", stage.round.number, k) for k in numbers]
@@ -149,7 +151,7 @@ def played(stage: Stage, crew: Any, cast: Cast, noise: float, seed: int, first: 
 
 
 def features(stage: Stage, sight: Sight) -> Shown:
-    """What an update shows, as one row, in numbers that do not grow with the steps."""
+    """Features of one update, as one row, in numbers that do not grow with the steps."""
     changes = (a for a in sight.change.values() if a.dtype.kind == "f")
     moved = [_sketched(a.ravel().astype(np.float64) / sight.steps) for a in changes]
     log = np.log(np.maximum(sight.answers, 1e-12))
@@ -166,7 +168,7 @@ def features(stage: Stage, sight: Sight) -> Shown:
 
 
 def joined(shown: Sequence[Shown]) -> Shown:
-    """The rows of all of them."""
+    """Stack the rows of several clients."""
     tensors, classes = (
         tuple(np.concatenate(rows) for rows in zip(*kinds, strict=True))
         for kinds in zip(*shown, strict=True)
@@ -191,14 +193,14 @@ def _sketched(numbers: Float64[np.ndarray, " _"]) -> Float64[np.ndarray, " _"]:
 
 @functools.lru_cache(maxsize=32)
 def _signs(many: int) -> Int8[np.ndarray, " _"]:
-    """The same ones for every client; no secret, and no part of the attack's randomness."""
+    """Signs of a sketch: fixed, the same for every client, and no secret."""
     bits = np.random.default_rng(many).integers(0, 2, many, dtype=np.int8)
     signs: np.ndarray = 2 * bits - 1
     return signs
 
 
 def noise_in(stage: Stage, crew: Any, cast: Cast, victims: Iterable[str], seed: int) -> float:
-    """Standard deviation of noise that victims' updates hold beyond what training explains.
+    """Estimate the standard deviation of noise in victims' updates that training cannot explain.
 
     The median of squares of all numbers of an update, beside that of virtual clients: noise moves
     every weight, training mostly some. Below four times the largest of the virtual ones it is

@@ -1,4 +1,4 @@
-"""Virtual clients in the rounds of real ones: what both show, and what that says of the latter."""
+"""Virtual clients are simulated in the rounds of real ones, to learn to read real updates."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -16,11 +16,11 @@ from divulge.training.recipe import Recipe
 
 
 class Rehearsal:
-    """Grows with each `add`; what was trained once is kept.
+    """A simulation of virtual clients; it grows with each `add`, and trains each client once.
 
     Args:
-        rounds: by number a round, and the positions of the victims that are attacked in it.
-        views: of the victims.
+        rounds: each round by number, with the positions of the victims attacked in it.
+        views: one view a victim.
         seed: fixes the virtual clients.
     """
 
@@ -47,7 +47,12 @@ class Rehearsal:
         }
 
     def add(self, many: int, near: Float64[np.ndarray, "victims classes"] | None = None) -> None:
-        """Train more virtual clients, of all kinds or with mixes near these, in every round."""
+        """Train more virtual clients in every round.
+
+        Args:
+            many: the number of further clients.
+            near: guesses of class shares near which their mixes are drawn; None draws all kinds.
+        """
         before = 0 if self._cast is None else len(self._cast.rows)
         rng = stream(self._seed, "mixes", before)
         if near is None:
@@ -67,7 +72,7 @@ class Rehearsal:
         self._cast = more if self._cast is None else self._cast.joined(more)
 
     def guesses(self, null_error: float) -> tuple[Proportions, ...]:
-        """What the victims hold, by all virtual clients so far.
+        """Guess what the victims hold, from all virtual clients so far.
 
         Rounds count by the inverse of their mean squared error on virtual clients, each guessed
         by the others.
@@ -87,7 +92,10 @@ class Rehearsal:
     def _fits(
         self, shown: Mapping[int, Shown], holds: Shares, *, whole: bool = False
     ) -> dict[int, Fit]:
-        """By round, the regression of what virtual clients hold; on all that they show, or less."""
+        """Fit, for each round, a regression of what virtual clients hold on their update features.
+
+        ``whole`` uses all features, and not those of classes alone.
+        """
 
         def seen(one: Shown) -> Kinds:
             return one.tensors + one.classes if whole else one.classes
@@ -123,11 +131,12 @@ class Rehearsal:
 
 
 class _Fits(NamedTuple):
-    """Regressions by round."""
+    """Regressions, each by the number of its round."""
 
     shares: Mapping[int, Fit]
-    """On all that virtual clients show."""
+    """Regressions of class shares on all update features."""
     coarse: Mapping[int, Fit]
-    """On what does not tell records apart, so that virtual clients left out err as victims do."""
+    """Regressions of class shares on class features alone. These do not tell records apart, so
+    that virtual clients left out err as victims do."""
     held: Mapping[int, Fit]
-    """Likewise, of which classes are there."""
+    """Regressions of the presence of each class on class features alone."""

@@ -1,1 +1,1 @@
-"""RAIFLE: the interactions that explain an update."""
+"""RAIFLE: finds the interactions that explain an update."""

@@ -1,4 +1,4 @@
-"""RAIFLE: which of the items handed out did the user act on?"""
+"""RAIFLE reconstructs which of the items shown to a user it acted on."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,10 +27,10 @@ class RAIFLE:
     learner that can be simulated. Without manipulated items this is vanilla gradient inversion.
 
     Args:
-        method: how.
-        steps: linear systems of ``gauss-newton``, or steps of ``match``, at most.
-        optimiser: of ``match``: ``lbfgs`` or ``adam``.
-        joint: ``match`` seeks the private embedding too, not only a random one.
+        method: the method of reconstruction.
+        steps: most linear systems of ``gauss-newton``, or most steps of ``match``.
+        optimiser: the optimiser of ``match``: ``lbfgs`` or ``adam``.
+        joint: whether ``match`` also optimises the private embedding, or leaves it random.
         rounding: ``split`` decides where scores fall best into two groups, ``half`` at one half
             of what the method takes for an interaction, as ``gauss-newton`` always does.
 
@@ -199,9 +199,9 @@ class RAIFLE:
 
 
 _SYSTEMS = 20
-"""More linear systems do not change the answer."""
+"""Most linear systems that are solved: more do not change the answer."""
 _EXACT = 1e-6
-"""What rounding may leave of equations that hold."""
+"""Largest residual of exact equations that rounding explains."""
 
 
 def _decided(value: Float[np.ndarray, " items"], middle: float, how: str) -> Reconstruction:

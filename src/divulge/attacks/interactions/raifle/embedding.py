@@ -1,4 +1,4 @@
-"""Interactions read off the update of item embeddings."""
+"""The update of item embeddings shows interactions: items acted on move in one direction."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from jaxtyping import Float
 from divulge.attacks.shared.simulated_user import POSITIVE, SimulatedUser
 
 REHEARSALS = 16
-"""Simulated trainings. Twice as many add a few thousandths of AUC."""
+"""Number of simulated trainings. Twice as many add a few thousandths of AUC."""
 
 
 class Signal(NamedTuple):
@@ -17,13 +17,13 @@ class Signal(NamedTuple):
     along: Float[np.ndarray, " items"]
     """Cosine of the movement with that direction: positive where the item was acted on."""
     strength: float
-    """Mean of its square: near 1, the direction is all there is."""
+    """Mean square of ``along``: near 1, all movements lie along the direction."""
     noise: float
-    """What strength the main direction of so many random movements would have."""
+    """Strength that the main direction of equally many random movements would have."""
 
     @property
     def clear(self) -> bool:
-        """The direction stands out from what noise alone would leave."""
+        """Whether the direction is clearly stronger than that of noise alone."""
         return self.strength > 1.5 * self.noise
 
 

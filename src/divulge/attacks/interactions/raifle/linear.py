@@ -1,4 +1,4 @@
-"""Interactions from updates that are affine in them, or nearly: linear systems, not descent."""
+"""Linear systems give the interactions of updates that are affine in them, or nearly so."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -14,14 +14,15 @@ class Solution(NamedTuple):
     """Interactions, and how far the update determines them."""
 
     value: Float[np.ndarray, " items"]
+    """Interaction with each item: about 1 where the user acted on it, about 0 elsewhere."""
     rank: int
-    """Of the matrix that takes interactions to the update."""
+    """Rank of the matrix that maps interactions to the update."""
     condition: float
-    """Its largest singular value over the smallest that counts."""
+    """Condition number of that matrix: its largest singular value over the smallest that counts."""
     left: float
-    """Norm of what is left unexplained, as a part of the update's."""
+    """Norm of the unexplained part of the update, over the norm of the update."""
     systems: int
-    """How many linear systems were solved."""
+    """Number of linear systems that were solved."""
 
 
 def closed_form(affine: Affine, update: Float[np.ndarray, " numbers"]) -> Solution:
@@ -60,10 +61,10 @@ def gauss_newton(
     Args:
         learner: how the client trains.
         sent: the global weights, as tensors of the learner's framework.
-        items: what was handed out, likewise.
-        update: what was received, tensors in the order of their names.
-        seen: which of all numbers that is; the rest did not arrive.
-        steps: at most so many systems.
+        items: features of the items shown, as a tensor of the learner's framework.
+        update: the received numbers, tensors in the order of their names.
+        seen: true for the numbers of an update that arrived.
+        steps: the most systems to solve.
     """
     best: _Posterior | None = None
     value = np.full(len(items), PRIOR_MEAN)
@@ -85,7 +86,7 @@ def gauss_newton(
 PRIOR_MEAN = 0.5
 _PRIOR_VARIANCE = 0.25  # of a fair coin: the widest that something in [0, 1] has
 _LITTLE = 1e-3
-"""A system that moves no interaction by more is the last: one more would move them even less."""
+"""Smallest move: a system that moves no interaction further is the last one."""
 
 
 class _Posterior(NamedTuple):

@@ -1,4 +1,4 @@
-"""Gradient matching: descend on interactions until the simulated update is the one received."""
+"""Gradient matching optimises interactions until the simulated update matches the received one."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
@@ -15,13 +15,14 @@ Optimiser = Literal["lbfgs", "adam"]
 
 
 class Match(NamedTuple):
-    """Where descent ended."""
+    """Result of the optimisation."""
 
     value: Float[np.ndarray, " items"]
-    """Interactions, in (0, 1)."""
+    """Interaction with each item, in (0, 1)."""
     loss: float
+    """Distance of the simulated update from the received one."""
     evaluations: int
-    """How often training was simulated."""
+    """Number of simulated trainings."""
 
 
 def match(
@@ -44,12 +45,12 @@ def match(
     Args:
         learner: how the client trains.
         sent: the global weights.
-        items: what was handed out.
-        update: what was received.
+        items: features of the items shown.
+        update: the received update, by name.
         optimiser: L-BFGS with a strong Wolfe search and rate 0.1, or Adam with rate 0.1.
-        steps: of it, at most.
-        joint: a private embedding is sought too, not only guessed.
-        rng: of the start.
+        steps: the most steps of the optimiser.
+        joint: whether the private embedding is optimised, too, or stays random.
+        rng: draws the start.
 
     Raises:
         DataError: the loss is not finite, at the start or at the end.

@@ -1,1 +1,1 @@
-"""LiRA on mixtures: no shadow models."""
+"""ClusterLiRA: a likelihood ratio from mixtures, without shadow models."""

@@ -1,4 +1,4 @@
-"""ClusterLiRA: members of a class gather around one answer; how near is this record to it?"""
+"""ClusterLiRA: members of a class cluster around one prediction; the score is a ratio of it."""
 
 import itertools
 import math
@@ -22,25 +22,25 @@ from divulge.core import Assignment, FederationView, ModelView, Need, Records, S
 from divulge.errors import NotApplicable, SpecError
 
 WIDTHS = (1.0, 1 / 4, 1 / 16, 1 / 64, 1 / 256)
-"""Variances of a cluster that are tried, as multiples of that of non-members."""
+"""Variances of a cluster that are tried, as multiples of the non-members' variance."""
 
 STRENGTHS = np.linspace(0.1, 1.0, 10)
 """Powers of the likelihood ratio that are tried."""
 
 EXCHANGES = 19
-"""Times that suspects and non-members change places, to see what is found where nothing leaks."""
+"""Number of permutations of suspects and non-members, to see what is found if nothing leaks."""
 
 LEAST = math.log(1 + EXCHANGES)
-"""Log likelihood by which held-out suspects must be explained better to be worth exchanges.
+"""Smallest gain in the log likelihood of held-out suspects that is tested by permutations.
 
-Less is rarely the highest of so many, and is no more evidence than being that.
+A smaller gain is rarely the highest of so many, and would be no more evidence if it were.
 """
 
 ROUNDING = 1e-6
-"""Log likelihood by which the order of records may change a gain: by less, none is the higher."""
+"""Differences of gains below this, in log likelihood, come from the order of records alone."""
 
 LIMIT = 8.0
-"""Log likelihood ratios are bent so that none exceeds this size."""
+"""Largest size of a log likelihood ratio, after a soft clip."""
 
 FOLDS = 4
 
@@ -48,7 +48,7 @@ FEWEST = 2 * FOLDS
 """Reference records below which non-members cannot be described."""
 
 SHRINKAGE = 3.0
-"""Records' worth of belief that a class's ratios are as high for non-members as all classes'."""
+"""Weight of all classes' mean ratio of non-members against a class's own, in records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,10 @@ class ClusterLiRA:
     all clients and nobody.
 
     Args:
-        share: of members among the suspects of one model; in a federation it is that of the
-            colluding client.
-        dimensions: coordinates of a point: the own class, and those others that vary most.
+        share: share of members among the suspects of one model; in a federation it is the
+            colluding client's share.
+        dimensions: number of coordinates of a point: those of its own class, and of the classes
+            that vary most.
 
     References:
         divulge's own, after the likelihood ratio of Carlini et al. (2022); that members of a
@@ -121,7 +122,7 @@ class ClusterLiRA:
         return decision.by_posterior(view, ratio)
 
     def _points(self, target: Target, *sets: Records) -> list[Population]:
-        """What a model says of several sets of records, the last being known non-members."""
+        """Predictions on several sets of records as points; the last set is known non-members."""
         if len(sets[-1]) < FEWEST:
             raise NotApplicable(
                 f"expected {FEWEST} or more records that are not members, got {len(sets[-1])}"
@@ -136,12 +137,12 @@ class ClusterLiRA:
 
 
 class _Found(NamedTuple):
-    """How members are told from others, and how far that is trusted."""
+    """A fitted likelihood ratio of members to others, and how far it is trusted."""
 
     members: Clusters | Tilt
     strength: float
     log_norm: Float64[np.ndarray, " classes"]
-    """Subtracted, by class, so that non-members' ratios have mean 1 at most."""
+    """Constant subtracted in each class, so that non-members' ratios have mean 1 at most."""
 
     def log_ratio(self, asked: Population) -> Ratios:
         """The tempered log likelihood ratio of each record."""
@@ -151,12 +152,12 @@ class _Found(NamedTuple):
 
 
 class _Best(NamedTuple):
-    """What explains held-out suspects best, and by how much: 0 if nothing does."""
+    """The model that explains held-out suspects best, and by how much: 0 if none does."""
 
     gain: float
-    """Log likelihood of held-out suspects, less what it is if none is a member."""
+    """Log likelihood of held-out suspects, less that of the hypothesis that none is a member."""
     way: int
-    """Of `_ways`."""
+    """Index of the model in the list that `_ways` returns."""
     strength: float
     log_norm: Float64[np.ndarray, " classes"]
 
@@ -164,7 +165,7 @@ class _Best(NamedTuple):
 def _found(
     suspects: Population, outsiders: Population, share: float, rng: np.random.Generator
 ) -> _Found:
-    """What explains held-out suspects best, if that is more than chance; else nothing.
+    """Fit the model that explains held-out suspects best, if it does so better than chance.
 
     Where a model leaks nothing, suspects and non-members of a class are exchangeable. So its gain
     is the highest of itself and those after n exchanges with a chance of 1 / (n + 1) at most,
@@ -182,14 +183,14 @@ def _found(
 
 
 def _ways(suspects: Population, outsiders: Population, share: float) -> list[Clusters | Tilt]:
-    """All that is tried: a tilt, or clusters of some width."""
+    """Fit all models that are tried: a tilt, and clusters of several widths."""
     return [tilt(suspects, outsiders), *fit(suspects, outsiders, share, WIDTHS)]
 
 
 def _exchanged(
     suspects: Population, outsiders: Population, rng: np.random.Generator
 ) -> tuple[Population, Population]:
-    """As many suspects and non-members of each class, drawn from both, in whatever order."""
+    """Permute suspects and non-members within each class, whatever order the records are in."""
     z, y = np.concatenate([suspects.z, outsiders.z]), np.concatenate([suspects.y, outsiders.y])
     order = np.lexsort((*z.T[::-1], y))
     suspected = np.zeros(len(y), bool)
@@ -200,7 +201,7 @@ def _exchanged(
 
 
 def _best(suspects: Population, outsiders: Population, share: float) -> _Best:
-    """Compare all ways, at all strengths."""
+    """Compare all models, at all strengths."""
     classes = int(max(suspects.y.max(initial=0), outsiders.y.max())) + 1
     best = _Best(0.0, 0, 0.0, np.zeros(classes))
     held_out = _held_out(suspects, outsiders, share)
@@ -217,7 +218,7 @@ def _best(suspects: Population, outsiders: Population, share: float) -> _Best:
 def _held_out(
     suspects: Population, outsiders: Population, share: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The bent log ratios of both (ways records), each by what was fitted without it."""
+    """Soft-clipped log ratios (models, records) of both, each by a model fitted without it."""
     count = 1 + len(WIDTHS)
     theirs, others = np.zeros((count, len(suspects.y))), np.zeros((count, len(outsiders.y)))
     fold, other_fold = _folds(suspects), _folds(outsiders)
@@ -249,7 +250,7 @@ def _log_norm(
 
 
 def _bent(ratio: Ratios) -> Ratios:
-    """The same order, but no size beyond the limit: densities far out are not to be trusted."""
+    """Clip ratios softly, in the same order: densities far out are not to be trusted."""
     bent: Ratios = LIMIT * np.tanh(ratio / LIMIT)
     return bent
 
@@ -267,9 +268,10 @@ def _centred(
 def _axes(
     answers: Float64[np.ndarray, "records classes"], y: np.ndarray, dimensions: int
 ) -> Int[np.ndarray, "classes axes"]:
-    """Whose log probabilities describe a record of each class: its own, and the liveliest others.
+    """For each class the classes whose log probabilities describe its records.
 
-    One class less than there are says all, since centred log probabilities add up to zero.
+    They are the class itself, and the others that vary most. One class less than there are says
+    all, since centred log probabilities add up to zero.
     """
     classes = answers.shape[1]
     within = answers.copy()

@@ -1,4 +1,4 @@
-"""Where the records that a model was trained on gather among its answers, found without labels.
+"""A model's predictions on its members cluster; the clusters are found without membership labels.
 
 A network that fits its training records exactly answers all members of a class nearly alike:
 they collapse to one point, with non-members on every side of it. A loss or a confidence is one
@@ -21,23 +21,25 @@ Labels = Int[np.ndarray, " records"]
 Classes = Int[np.ndarray, " classes"]
 
 SHRINKAGE = 3.0
-"""Records' worth of belief that non-members of a class lie where those of all classes do."""
+"""Weight of all non-members' mean against that of a class's own, as a number of records."""
 
 FEWEST = 3
-"""Suspects of a class below which no cluster is looked for among them."""
+"""Fewest suspects of a class among which a cluster is looked for."""
 
 STEEPEST = 4.0
 """Nats of evidence for every standard deviation of confidence, at most."""
 
 
 class Population(NamedTuple):
-    """What a model says of some records, as points, and their classes."""
+    """Predictions on some records as points, with their classes."""
 
     z: Points
+    """Coordinates of each record: some of its centred log probabilities."""
     y: Labels
+    """Class of each record."""
 
     def take(self, chosen: np.ndarray) -> "Population":
-        """Some of them."""
+        """The chosen records."""
         return Population(self.z[chosen], self.y[chosen])
 
 
@@ -58,10 +60,11 @@ class Clusters:
     """Members and non-members of each class, as fitted."""
 
     known: Classes
-    """In ascending order; others have too few suspects."""
+    """The fitted classes, in ascending order; other classes have too few suspects."""
     inside: Shape
-    """Of each known class."""
+    """Cluster of the members of each known class."""
     outside: Shape
+    """Distribution of the non-members of each known class."""
 
     def log_ratio(self, asked: Population) -> Ratios:
         """How much likelier each record's answer is for a member; 0 where nothing is known."""
@@ -79,11 +82,14 @@ def fit(
     """Fit non-members by their records, and members by what is left of the suspects.
 
     Args:
-        suspects: some are members; which, nobody says.
-        outsiders: none is.
-        share: of members among the suspects, as far as is believed beforehand.
-        widths: believed variances of the members of a class, as multiples of that of its
-            non-members; a fit for each.
+        suspects: records of which some are members; nobody says which.
+        outsiders: records that are known to be non-members.
+        share: expected share of members among the suspects.
+        widths: expected variances of the members of a class, as multiples of that of its
+            non-members.
+
+    Returns:
+        One fit for each width.
     """
     labels, counts = np.unique(suspects.y, return_counts=True)
     known = labels[counts >= FEWEST]
@@ -103,8 +109,9 @@ class Tilt:
     """
 
     known: Classes
+    """The classes of the suspects, in ascending order."""
     outside: Shape
-    """Of each known class."""
+    """Distribution of the non-members of each known class."""
 
     def log_ratio(self, asked: Population) -> Ratios:
         """`STEEPEST` times the standardised own log probability, before it is normalised."""
@@ -143,7 +150,7 @@ def _spread(outsiders: Population) -> Shape:
 def _sums(
     z: Points, place: Labels, classes: int
 ) -> tuple[Float64[np.ndarray, "classes dimensions"], Int[np.ndarray, "classes 1"]]:
-    """Of the points of each class, and how many there are."""
+    """The sum of the points of each class, and their number."""
     total = np.stack([np.bincount(place, column, classes) for column in z.T], axis=1)
     # without any points NumPy's sums are whole numbers
     return total.astype(np.float64), np.bincount(place, minlength=classes)[:, None]

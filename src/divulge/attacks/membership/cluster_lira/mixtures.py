@@ -1,4 +1,4 @@
-"""One cluster among other points, found by expectation and maximisation in many groups at once."""
+"""Expectation and maximisation finds one cluster among other points, in many groups at once."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -15,25 +15,25 @@ FREEDOM = 6.0
 """Degrees of freedom of the non-members' Student t: outliers among them are common."""
 
 PSEUDO_COUNT = 6.0
-"""Suspects' worth of belief in the share of members that was expected."""
+"""Weight of the expected share of members, as a number of suspects."""
 
 SCATTER_COUNT = 10.0
-"""Members' worth of belief in the width of the cluster that was expected."""
+"""Weight of the expected width of the cluster, as a number of members."""
 
 MOST = 300
-"""Points of a group that a cluster is fitted to."""
+"""Most points of a group that a cluster is fitted to."""
 
 STARTS = 12
-"""Points at which a cluster is looked for; more find the same ones again."""
+"""Number of points at which a search for a cluster starts; more find the same ones again."""
 
 SCOUTING, SETTLING = 5, 10
-"""Steps of expectation and maximisation: from all starts, and then with the best of them alone."""
+"""Numbers of steps of expectation and maximisation: from all starts, and then from the best."""
 
 SMALLEST_VARIANCE = 1e-4
-"""In squared nats: below it, clusters are as narrow as rounding."""
+"""Smallest variance of a cluster, in squared nats: narrower ones are as narrow as rounding."""
 
 _AT_ONCE = 500
-"""Points of groups that are fitted at once: their densities stay in a processor's cache."""
+"""Number of points fitted at once, so that their densities stay in a processor's cache."""
 
 
 class Shape(NamedTuple):
@@ -43,7 +43,7 @@ class Shape(NamedTuple):
     scatter: Float64[np.ndarray, "*clusters dimensions dimensions"]
 
     def take(self, chosen: Int[np.ndarray, " chosen"]) -> "Shape":
-        """Some of several."""
+        """The chosen clusters."""
         return Shape(self.mean[chosen], self.scatter[chosen])
 
     def gaussian(
@@ -87,10 +87,10 @@ def find(groups: Sequence[Points], others: Shape, share: float, widths: Sequence
     """For each width and group the cluster that explains best, with the others, where points lie.
 
     Args:
-        groups: points of which some are in the group's cluster; which, nobody says.
-        others: what the rest are drawn from, one Student t a group.
-        share: of points in the cluster, as far as is believed beforehand.
-        widths: believed variances of the cluster, as multiples of that of the others.
+        groups: points of each group; some are in the group's cluster, and nobody says which.
+        others: distribution of the other points, one Student t a group.
+        share: expected share of points in the cluster.
+        widths: expected variances of the cluster, as multiples of that of the others.
 
     Returns:
         Clusters by width and group.
@@ -107,12 +107,12 @@ def find(groups: Sequence[Points], others: Shape, share: float, widths: Sequence
 
 
 def _thinned(z: Points) -> Points:
-    """In order; of many, as few as show the cluster as well, evenly along the first dimension."""
+    """Sort points and, of many, keep `MOST` at most, evenly along the first dimension."""
     return z[np.lexsort(z.T[::-1])][:: -(-len(z) // MOST)]
 
 
 def _blocks(groups: Sequence[Points]) -> Iterator[Int[np.ndarray, " block"]]:
-    """Groups of about one size, whose points are few enough to be fitted at once."""
+    """Yield groups of about one size, whose points are few enough to be fitted at once."""
     block: list[int] = []
     for k in np.argsort([len(points) for points in groups], kind="stable"):
         if block and (len(block) + 1) * len(groups[k]) > _AT_ONCE:
@@ -147,25 +147,27 @@ def _best(groups: list[Points], others: Shape, share: float, widths: Sequence[fl
 
 
 class _Mixed(NamedTuple):
-    """Several clusters of each group, each mixed with the others of its group."""
+    """Fits of several clusters to each group: each is mixed with the other points of its group."""
 
     cluster: Shape
+    """Centre and covariance of each cluster."""
     share: Float64[np.ndarray, "groups clusters 1"]
-    """Of points in the cluster."""
+    """Share of the group's points in each cluster."""
     fitness: Float64[np.ndarray, "groups clusters"]
-    """Log likelihood of the points, with the belief in the covariance."""
+    """Log likelihood of the points, plus the log prior of the covariance."""
 
 
 class _Among(NamedTuple):
     """Points of each group, among which a cluster is to be found."""
 
     z: Grid
+    """Coordinates of the points; groups are filled up to the size of the largest."""
     here: Bool[np.ndarray, "groups 1 longest"]
-    """Whether this is a point: groups of fewer than the longest are filled up."""
+    """True for points, false for what groups are filled up with."""
     other: Float64[np.ndarray, "groups 1 longest"]
-    """Log densities, were they outside of the cluster."""
+    """Log density of each point, if it is outside of the cluster."""
     share: float
-    """Of points in the cluster, as expected."""
+    """Expected share of points in the cluster."""
 
     def settled(
         self,
@@ -205,9 +207,9 @@ def _prior(cluster: Shape, expected: Matrices) -> Float64[np.ndarray, "groups cl
 
 
 def _starts(groups: list[Points], others: Shape) -> Float64[np.ndarray, "groups starts dimensions"]:
-    """Of points in order, those as far along the first dimension as the mean other, evenly.
+    """Choose starts evenly among the points that lie beyond the mean other in the first dimension.
 
-    Where there are fewer than in another group, the last is there again: it goes where it went.
+    A group with fewer starts than another one repeats its last start, which changes nothing.
     """
     trusted = [
         (points if (points[:, 0] < mean[0]).all() else points[points[:, 0] >= mean[0]])

@@ -1,1 +1,1 @@
-"""MRAD: membership of a record of which only some features are known."""
+"""MRAD attacks the membership of records of which only some features are known."""

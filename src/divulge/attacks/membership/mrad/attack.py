@@ -1,4 +1,4 @@
-"""MRAD: rebuild unknown features from the model's memory; does the result look like its data?"""
+"""MRAD rebuilds unknown features from the model, and scores how normal the result looks."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
@@ -34,18 +34,18 @@ class MRAD:
     Args:
         detector: ``cade`` (class centre and median absolute deviation), ``msad`` (cosine distance
             to the nearest own records) or ``nci`` (features against the last layer's weights).
-        space: what ``cade`` and ``msad`` measure in: ``input``, or the ``features`` before the
-            last layer, for which the model must be looked into. ``nci`` always takes the latter.
-        access: ``gradients`` looks into the model; ``answers`` estimates them from questions.
-        step: of the descent.
-        iterations: steps; 0 leaves the filled-in record as it is, the paper's ablation.
+        space: the space in which ``cade`` and ``msad`` measure: ``input``, or the ``features``
+            before the last layer, which take white-box access. ``nci`` always uses the latter.
+        access: ``gradients`` takes white-box access; ``answers`` estimates them from queries.
+        step: step size of the descent.
+        iterations: number of steps; 0 leaves the filled-in record as it is, the paper's ablation.
         start: unknown features begin at ``zeros``, or as they are ``filled`` in.
         optimiser: ``sgd``, ``momentum`` or ``adam``.
         limits: least and greatest value that a step may lead to; any, unless given.
-        directions: with ``answers``: random directions a step and candidate.
-        epsilon: with ``answers``: how far along each.
-        two_sided: with ``answers``: ask on both sides.
-        budget: highest number of questions, gradients counting like answers; any, unless given.
+        directions: with ``answers``: number of random directions a step and candidate.
+        epsilon: with ``answers``: distance along each direction.
+        two_sided: with ``answers``: whether to query on both sides.
+        budget: most queries, with gradients counting as queries; no limit, unless given.
         alpha: weight of the features' size in ``nci``.
 
     References:
@@ -99,7 +99,7 @@ class MRAD:
         return self.detector == "nci" or self.space == "features"
 
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
-        """Minus the deviation of each candidate's reconstruction, or what a shadow makes of it.
+        """Minus the deviation of each candidate's reconstruction, relative to a shadow's if given.
 
         Raises:
             BudgetSpent: the reconstruction would ask more than the budget allows.

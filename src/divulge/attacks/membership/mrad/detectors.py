@@ -1,4 +1,4 @@
-"""Stage 2 of MRAD: how far a reconstructed record lies from those of its class."""
+"""Stage 2 of MRAD measures how far a reconstructed record lies from those of its class."""
 
 from typing import Literal
 
@@ -13,7 +13,7 @@ Own = Float64[np.ndarray, "own features"]
 Column = Float64[np.ndarray, " records"]
 
 NEAREST = 2
-"""Own records whose cosine distance MSAD adds up."""
+"""Number of nearest own records whose cosine distances MSAD adds up."""
 
 _CONSISTENT = 1.4826  # the median absolute deviation of a Gaussian, times this, is its deviation
 _TINY = 1e-12
@@ -55,7 +55,7 @@ def msad(
 
 
 def nci(at: LastLayer, own: LastLayer, alpha: float) -> Column:
-    """How far the features point away from the weights of the class that the model would say.
+    """How far the features point away from the weights of the class that the model predicts.
 
     The sign is turned: the published score is high for what looks like training data.
     """

@@ -1,7 +1,7 @@
-"""Stage 1 of MRAD: features that the model would like best, where none are known.
+"""Stage 1 of MRAD rebuilds unknown features by descent on the model's loss.
 
-All candidates take a step together: one pass forth and one back for the whole batch, or one batch
-of questions.
+All candidates take a step together: one forward and one backward pass for the whole batch, or one
+batch of queries.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ Points = Float64[np.ndarray, "records *features"]
 Gradient = Callable[[Points], Points]
 
 BLOCK = 2**20
-"""Numbers of perturbed records that are held, and asked about, at a time: what caches hold."""
+"""Numbers of perturbed records that are held and queried at a time: as many as caches hold."""
 
 _MOMENTUM = 0.9
 _ADAM = (0.9, 0.999, 1e-8)
@@ -33,14 +33,14 @@ class Descent:
     """Gradient descent on the model's loss, over unknown features alone.
 
     Args:
-        step: its size, η.
-        iterations: how many steps.
+        step: step size, η.
+        iterations: number of steps.
         optimiser: ``sgd``; ``momentum`` (0.9); ``adam`` with its usual constants.
         limits: the least and greatest value of a feature, which each step is cut to.
         access: ``gradients`` of a model that can be looked into; ``answers`` estimates them.
-        directions: with ``answers``: how many random directions a step and record.
-        epsilon: with ``answers``: how far along each.
-        two_sided: with ``answers``: ask on both sides of the point, in place of at it.
+        directions: with ``answers``: number of random directions a step and record.
+        epsilon: with ``answers``: distance along each direction.
+        two_sided: with ``answers``: whether to query on both sides of the point, and not at it.
 
     Raises:
         SpecError: there is no such access or optimiser, or a number makes no sense.
@@ -72,7 +72,7 @@ class Descent:
             raise SpecError(f"expected limits (low, high), got {self.limits}: swap them")
 
     def questions(self, records: int) -> int:
-        """How often the model is asked about so many records, gradients counting like answers."""
+        """Number of queries for so many records, with gradients counting as queries."""
         each = 1
         if self.access == "answers":
             each = 2 * self.directions if self.two_sided else self.directions + 1
@@ -86,7 +86,7 @@ class Descent:
         known: Bool[np.ndarray, "records *features"],
         rng: np.random.Generator,
     ) -> Points:
-        """The records with what the model's memory says in place of unknown features."""
+        """Rebuild the unknown features of the records; known features stay as they are."""
         if self.access == "gradients":
             inside = opened(target)
 
@@ -142,14 +142,14 @@ class Descent:
 
 
 def _moved(here: np.ndarray, way: np.ndarray, missing: np.ndarray) -> np.ndarray:
-    """Each point along each way, as far as its features are missing; in one piece of memory."""
+    """Move each point along each direction, in its missing features alone, in one array."""
     moved: np.ndarray = way * missing
     moved += here
     return moved
 
 
 def _mover(optimiser: Optimiser) -> Callable[[Points, int], Points]:
-    """From a gradient and the step's number to a direction; remembers the steps before."""
+    """The optimiser's rule: from a gradient and the step's number to a direction, with memory."""
     first: list[Points] = []
     second: list[Points] = []
 

@@ -1,1 +1,1 @@
-"""A classifier stacked on what shadow models say."""
+"""ShadowStack: a classifier stacked on leave-one-out features of shadow models."""

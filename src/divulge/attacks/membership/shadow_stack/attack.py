@@ -1,4 +1,4 @@
-"""ShadowStack: learn from the shadows themselves what membership looks like."""
+"""ShadowStack learns from the shadow models themselves what membership looks like."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -19,33 +19,33 @@ from divulge.core import ModelView, Need, Scores
 from divulge.errors import NotApplicable
 
 FEWEST = 4
-"""Shadows below which one that plays the target leaves too few to compare it with."""
+"""Fewest shadows: with fewer, a shadow in the target's place has too few to be compared with."""
 
 LESSONS = 300_000
-"""Rows that trees are taught with: beyond these, more take time and add nothing."""
+"""Number of rows that the trees are fitted to: more would take time and add nothing."""
 
 TURNS = 8
-"""Times that the target is shown, each time before all shadows but another one."""
+"""Number of times that the target is scored, each time with another shadow left out."""
 
 MANY = 20_000
-"""Rows from which on trees grow faster with several threads than with one."""
+"""Number of rows from which on trees grow faster with several threads than with one."""
 
 Features = Float64[np.ndarray, "rows features"]
 Ranks = Int[np.ndarray, " rows"]
 
 
 class _Lessons(NamedTuple):
-    """Rows of stand-ins."""
+    """Training data of the trees: each shadow in the target's place, on some of the records."""
 
     features: Features
     member: Bool[np.ndarray, " rows"]
     place: Ranks
-    """Of the record that a row is about."""
+    """Rank of the record that each row is about."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShadowStack:
-    """Every shadow plays the target in turn; boosted trees learn to read its membership.
+    """Each shadow takes the target's place in turn; boosted trees learn to predict its members.
 
     For a shadow in the target's part, the features of each record come from that shadow's answer
     and from the other shadows; its label is whether that shadow was trained on it, which the
@@ -112,9 +112,9 @@ class ShadowStack:
 def _played(
     said: Answers, place: Ranks, away: list[int], folds: int
 ) -> tuple[_Lessons, list[Features]]:
-    """Every shadow in the target's place for an equal share of the records each, and the target.
+    """Leave-one-out features of the shadows, on an equal share of the records each, and the target.
 
-    The target is shown once for each shadow that is away.
+    The target's features are computed once for each shadow in ``away``, which is left out.
     """
     records, models = said.shadows.phi.shape
     step = max(1, -(-records * models // LESSONS))
@@ -141,7 +141,7 @@ def _played(
 
 
 def _taught(lessons: _Lessons, chosen: np.ndarray, seed: int) -> Any:
-    """Trees that were taught by these rows."""
+    """Fit boosted trees to the chosen rows."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     x, y = lessons.features[chosen], lessons.member[chosen]

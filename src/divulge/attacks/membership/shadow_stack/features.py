@@ -1,8 +1,8 @@
-"""One model in the target's place, before all shadows but one: what that shows of each record.
+"""Leave-one-out features compare one model with all shadows but one.
 
-A shadow plays the target before the others, and its members are known; so a rule for reading
-membership off such rows can be learned. The target itself is then shown in the same way: before
-all shadows but one, so that nothing changes but who plays.
+Each shadow takes the target's place and is compared with the other shadows. Its members are known,
+so a rule that predicts membership from such features can be learned. The target itself is then
+compared with all shadows but one, too, so that nothing changes but the model in its place.
 """
 
 import math
@@ -22,7 +22,7 @@ from divulge.attacks.shared.shadow_scores import (
 )
 
 PRIOR = 4.0
-"""Shadows' worth of belief in the common variance, against a record's own."""
+"""Weight of the common variance against a record's own, as a number of shadows."""
 
 _SMALL = 1e-9  # a mean probability below this is no different from it, for trees
 
@@ -30,16 +30,20 @@ _SMALL = 1e-9  # a mean probability below this is no different from it, for tree
 class Side(NamedTuple):
     """Sums over the shadows that were trained on a record, or over those that were not.
 
-    One value for each record and each shadow that is away, or one for each record if none is.
+    Arrays have shape (records, left-out shadows), or (records,) if no shadow is left out.
     """
 
     models: np.ndarray
+    """Number of shadows."""
     phi: np.ndarray
+    """Sum of φ."""
     squares: np.ndarray
+    """Sum of φ squared."""
     probability: np.ndarray
+    """Sum of the true class's probability."""
 
     def column(self, k: int, rows: np.ndarray | slice) -> "Side":
-        """The sums while shadow k is away."""
+        """The sums without shadow k, for these rows."""
         return Side(*(sums[rows, k] for sums in self))
 
     @property
@@ -55,28 +59,29 @@ class Side(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """The shadows that were trained on a record, and the others."""
+    """Sums over the shadows that were trained on a record, and over the others."""
 
     inside: Side
     outside: Side
 
     def column(self, k: int, rows: np.ndarray | slice) -> "Sides":
-        """The sums while shadow k is away."""
+        """The sums without shadow k, for these rows."""
         return Sides(self.inside.column(k, rows), self.outside.column(k, rows))
 
 
 class Norm(NamedTuple):
-    """What is usual: one number each for all records."""
+    """Statistics of all records together."""
 
     gap: float
-    """How much higher φ is under the shadows trained on a record."""
+    """Mean difference of φ between shadows trained on a record and the others."""
     inside: float
-    """The variance of φ under these shadows."""
+    """Variance of φ over the shadows trained on a record."""
     outside: float
+    """Variance of φ over the other shadows."""
 
 
 def all_but_one(block: Block) -> Sides:
-    """Sums over all shadows but one, for each one that is away.
+    """Sums over all shadows but one, for each shadow that may be left out.
 
     Each is the sum of those before and those after it, never that of all less the one: what is
     left over by rounding would tell the trees which side the missing one was on.
@@ -85,7 +90,7 @@ def all_but_one(block: Block) -> Sides:
 
 
 def norm(parts: Iterable[Block]) -> Norm:
-    """What is usual among these records, with no shadow away."""
+    """Statistics of these records together, with no shadow left out."""
     columns = []
     for block in parts:
         inside, outside = _sides(block, lambda values: values.sum(axis=1))
@@ -126,12 +131,12 @@ def _before_and_after(values: Matrix) -> Matrix:
 
 
 def features(played: Column, others: Sides, usual: Norm) -> Float64[np.ndarray, "records features"]:
-    """What is known of each record when one model plays the target before these shadows.
+    """Features of each record, with one model in the target's place.
 
     Args:
         played: φ under the model in the target's place.
-        others: the sums over the shadows that it is compared with.
-        usual: what is usual among all records.
+        others: sums over the shadows that the model is compared with.
+        usual: statistics of all records together.
     """
     inside, outside = others
     mean_in, mean_out = inside.mean, outside.mean
@@ -163,7 +168,7 @@ def features(played: Column, others: Sides, usual: Norm) -> Float64[np.ndarray, 
 
 
 def _variance(side: Side, usual: float) -> Column:
-    """Each record's variance, drawn to the usual one as by `PRIOR` further shadows."""
+    """Each record's variance, shrunk to the common one as by `PRIOR` further shadows."""
     freedom = np.maximum(side.models - 1, 0)
     variance: Column = (side.scatter + PRIOR * usual) / (freedom + PRIOR)
     return variance

@@ -1,1 +1,1 @@
-"""Whether a federation leaks: one file a secret."""
+"""The verdict on a federation: one file a secret."""

@@ -1,4 +1,4 @@
-"""The words of the verdict on which client trained on each record."""
+"""These are the words of the verdict on which client trained on each record."""
 
 import math
 from collections.abc import Sequence

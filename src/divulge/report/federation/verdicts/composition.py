@@ -1,4 +1,4 @@
-"""The words of the verdict on which classes clients hold."""
+"""These are the words of the verdict on which classes clients hold."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The words of the verdict on what clients acted on."""
+"""These are the words of the verdict on what clients acted on."""
 
 import math
 from collections.abc import Sequence

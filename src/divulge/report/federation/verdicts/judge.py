@@ -1,4 +1,4 @@
-"""Does the federation leak? One exact test over all attacks decides, whatever the secret is."""
+"""One exact test over all attacks decides whether a federation leaks, whatever the secret is."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from divulge.report import words
 from divulge.report.schema import Level
 
 FLOORS = ("nobody", "random-interactions", "random")
-"""Attacks, and the method of one, that look at nothing: they show what guessing gives."""
+"""Names of attacks, and of methods of one, that look at nothing: they show what guessing gives."""
 
 _AGAIN = "run the audit again"
 
@@ -26,27 +26,27 @@ class Judgement:
     next_step: str
     """What to do now, in one sentence."""
     p_value: float | None
-    """Of the one test over all attacks; None where nothing could be tested."""
+    """P-value of the one test over all attacks; None if nothing could be tested."""
     attack: str | None
     """Label of the attack that the first sentence speaks of."""
 
 
 @runtime_checkable
 class Case(Protocol):
-    """What one secret has to say for itself."""
+    """The words of a verdict that depend on the secret."""
 
     leaks: ClassVar[str]
-    """The headline where it leaks."""
+    """The headline for a leak."""
     asked: ClassVar[str]
-    """What the attacks guess, to follow "nobody said"."""
+    """A clause on what the attacks guess; it follows "nobody said"."""
     setting: ClassVar[str]
-    """Where the truth is given."""
+    """The settings in which the truth is given."""
     defend: ClassVar[str]
-    """What helps against a leak."""
+    """A sentence on what helps against a leak."""
     enough: ClassVar[str]
-    """How many clients, records or items would do, in a sentence."""
+    """A sentence on how many clients, records or items would be enough."""
     figures: ClassVar[int]
-    """Figures of each attack that sentences may speak of; their limits hold together."""
+    """Number of figures of each attack that sentences may give; their limits hold together."""
 
     @property
     def tested(self) -> Uninformed | None:
@@ -54,25 +54,25 @@ class Case(Protocol):
         ...
 
     def achieved(self, attack: int, statistic: str, confidence: float) -> str:
-        """What an attack achieves, to follow its name: a clause without its full stop."""
+        """A clause, without its full stop, on what an attack achieves; it follows the name."""
         ...
 
     def hidden(self, attacks: Sequence[int], confidence: float) -> str:
-        """How large a leak could still hide from these attacks, in a sentence."""
+        """A sentence on how large a leak could still hide from these attacks."""
         ...
 
     def visible(self, tested: Uninformed) -> str:
-        """What would be found in four of five such audits; empty if no attack said anything."""
+        """A sentence on what four of five such audits would find; empty if nothing can be said."""
         ...
 
 
 def judge(case: Case, findings: Sequence[Finding], unsound: Collection[int] = ()) -> Judgement:
-    """The verdict.
+    """Judge a federation.
 
     Args:
         case: what the attacks guessed, and the truth.
-        findings: one an attack.
-        unsound: attacks, by their place, that failed a control. Their figures show no leak, but
+        findings: one finding an attack.
+        unsound: positions of the attacks that failed a control. Their figures show no leak, but
             where they alone would show one, nobody may say that nothing was found.
     """
     tried = [k for k, one in enumerate(findings) if one.status is Status.DONE and not floor(one)]
@@ -99,7 +99,7 @@ def floor(finding: Finding) -> bool:
 
 
 def interval(estimate: Estimate) -> str:
-    """A share with its limits in a sentence.
+    """Format a share with its limits, for a sentence.
 
     Examples:
         >>> interval(Estimate(0.84, 0.75, 0.91))
@@ -110,7 +110,7 @@ def interval(estimate: Estimate) -> str:
 
 
 def percent(share: float, rounded: Callable[[float], int] = round) -> str:
-    """A share without decimals; what a limit must not understate is rounded up or down.
+    """Format a share without decimals; limits are rounded up or down so as not to understate.
 
     Examples:
         >>> import math
@@ -121,7 +121,7 @@ def percent(share: float, rounded: Callable[[float], int] = round) -> str:
 
 
 def p_words(p: float) -> str:
-    """A p-value in a sentence.
+    """Format a p-value for a sentence.
 
     Examples:
         >>> p_words(0.001), p_words(0.32), p_words(1e-4)
@@ -240,7 +240,7 @@ def _strongest(
 
 
 def _confidence(case: Case, sound: Sequence[int]) -> float:
-    """What limits need that are to hold together (Bonferroni)."""
+    """The confidence of each limit, so that all limits hold together (Bonferroni)."""
     return 1 - ERROR / (case.figures * len(sound))
 
 
