@@ -1,4 +1,7 @@
-"""PyTorch modules, asked in evaluation mode and left as they were found."""
+"""Query PyTorch modules in evaluation mode, differentiate them, and read their last layer.
+
+A module is left in the mode in which it was found.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,9 +20,6 @@ from divulge.core import LastLayer, Need
 from divulge.errors import TargetError
 from divulge.targets.batching import guarded, in_batches
 from divulge.targets.outputs import Output, offers, to_probabilities
-
-# Looking into a PyTorch module: gradients by features, and its last linear layer.
-
 
 _SMALLEST = 1e-38  # float32's smallest normal number: log p has a gradient down to it
 
@@ -103,7 +103,7 @@ class TorchTarget:
     output: Output
     batch_size: int = 1024
     device: str | None = None
-    """Where records are sent; where the module is, unless given."""
+    """The device that records are sent to; the module's own device unless given."""
     classes: int | None = None
     """How many classes there are; only labels need it."""
 
@@ -176,7 +176,7 @@ def answer(
     dtype: "torch.dtype",
     batch: Shaped[np.ndarray, " records *features"],
 ) -> Shaped[np.ndarray, "..."]:
-    """What the module says about one batch, floating answers in float64.
+    """The module's answers to one batch, floating ones in float64.
 
     Raises:
         TargetError: the module returned something else than a tensor.
