@@ -138,7 +138,7 @@ def synthetic(
         users: how many users there are.
         items: how many items there are, 8 or more, so that every user leaves some alone.
         rng: the generator of all draws.
-        mean: with how many items a user interacts, on average and about.
+        mean: the approximate mean number of items that a user interacts with.
     """
     popularity = 1 / np.arange(1, items + 1)
     counts = np.clip(rng.geometric(1 / mean, users), 1, items // 4)

@@ -45,8 +45,8 @@ class Recipe:
             steps (Loshchilov and Hutter 2017, eq. 5, without restarts).
         patience: stop a model once it was no better by ``select`` for so many epochs in a row;
             by default all epochs are run.
-        held_out: with ``patience`` or ``select``: the share of a model's own records that is held
-            out, drawn from its seed. The model is not trained on them.
+        held_out: the share of a model's own records that is held out where ``patience`` or
+            ``select`` is given, drawn from its seed. The model is not trained on them.
         select: which epoch's weights are taken: the best by the ``loss`` or ``accuracy`` on records
             held out, or by ``aop``, that accuracy over what a threshold on the loss tells of who
             was trained on, see `divulge.training.selection.merit`; by default the last epoch, or

@@ -233,7 +233,7 @@ class Crew:
 
 
 _there: dict[str, Replica] = {}
-"""In a worker process: the replica of the crew that called last, by the crew's folder."""
+"""The replica of the crew that called last, by the crew's folder; used in worker processes."""
 
 
 def _train_there(
