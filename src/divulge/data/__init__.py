@@ -1,1 +1,1 @@
-"""Records: bundled ones, files, and the checks that an audit makes of them."""
+"""Read records from files and bundled sets, augment them, and hide and impute features."""

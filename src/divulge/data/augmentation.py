@@ -1,4 +1,4 @@
-"""Images seen otherwise: what an attacker may ask besides the image itself."""
+"""Augment images: an attacker may query a model with these besides the image itself."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -9,7 +9,7 @@ from divulge.core import Records
 from divulge.errors import DataError, SpecError, did_you_mean
 
 Change = Callable[[Any], Any]
-"""From features to features of the same shape."""
+"""A function from features to changed features of the same shape."""
 
 WAYS: dict[str, Change] = {
     "mirror": lambda x: x[..., ::-1],
@@ -18,8 +18,10 @@ WAYS: dict[str, Change] = {
     "shift-left": lambda x: np.concatenate([x[..., 1:], x[..., -1:]], axis=-1),
     "shift-right": lambda x: np.concatenate([x[..., :1], x[..., :-1]], axis=-1),
 }
-"""Of images whose last two axes are height and width. Shifts are by one pixel, and repeat the row
-or column at the edge that they leave."""
+"""Augmentations by name, of images whose last two axes are height and width.
+
+Shifts are by one pixel, and repeat the row or column at the edge that they leave.
+"""
 
 
 def check_name(name: str) -> None:
@@ -40,8 +42,8 @@ def seen(records: Records, ways: Iterable[str | Change]) -> tuple[Records, ...]:
     """The records seen in each of these ways, with their labels, in the same order.
 
     Args:
-        records: images for a way with a name; whatever the function takes for one of yours.
-        ways: names, or functions from features to features of the same shape.
+        records: images where an augmentation has a name; else whatever the function takes.
+        ways: names of augmentations, or functions from features to features of the same shape.
 
     Examples:
         >>> image = Records(np.array([[[1, 2], [3, 4]]]), np.array([0]))

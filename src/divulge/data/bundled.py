@@ -1,4 +1,4 @@
-"""Small real data sets that come with scikit-learn: no download, no terms to accept."""
+"""Load small real data sets that come with scikit-learn: no download, no terms to accept."""
 
 from collections.abc import Callable
 

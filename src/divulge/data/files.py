@@ -1,4 +1,4 @@
-"""Records from files: ``.npz`` with arrays x and y, or a table with a label column."""
+"""Read records from files: ``.npz`` with arrays x and y, or a table with a label column."""
 
 import zipfile
 from pathlib import Path
@@ -19,7 +19,7 @@ def read(path: Path, label: str = "label", own_id: str | None = None) -> Records
     Args:
         path: ``.npz`` (arrays ``x`` and ``y``), ``.csv`` or ``.parquet`` (numeric columns).
         label: the column of a table that holds the class, 0 to classes - 1.
-        own_id: a column that is no feature, where the table has it.
+        own_id: the column with the user's ids, which is no feature, where the table has it.
 
     Raises:
         DataError: the file is missing, damaged, too large, or does not hold records.
@@ -91,7 +91,7 @@ def labels(y: np.ndarray, where: str) -> np.ndarray:
 
     Args:
         y: whole numbers in any numeric type, one a record.
-        where: what to call them in a message.
+        where: the name of their source, for error messages.
 
     Raises:
         DataError: they are not whole numbers, or not one a record.

@@ -1,4 +1,4 @@
-"""The user's own ids of records: read as texts, kept out of everything but exposed.csv."""
+"""Read the user's own ids of records, as texts, which go to exposed.csv and nowhere else."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from divulge.data import files, tables
 from divulge.errors import DataError
 
 LONGEST = 200
-"""Characters: one long text would make every id as long in memory."""
+"""The most characters of an id: one long text would make every id as long in memory."""
 
 Ids = Shaped[np.ndarray, " records"]
 
@@ -20,8 +20,8 @@ def read(path: Path, name: str, records: int) -> Ids:
 
     Args:
         path: the file with the records.
-        name: of the column or the array.
-        records: how many there have to be.
+        name: the name of the column or the array.
+        records: how many ids there must be.
 
     Raises:
         DataError: they are not there, or do not fit.
@@ -36,8 +36,8 @@ def as_ids(values: Any, records: int, where: str) -> Ids:
 
     Args:
         values: texts or numbers, in the order of the records.
-        records: how many there have to be.
-        where: what to call them in a message.
+        records: how many ids there must be.
+        where: the name of their source, for error messages.
 
     Raises:
         DataError: they are no list, not one a record, or too long.

@@ -1,4 +1,4 @@
-"""Filling in what is not known of a record, by records that the attacker owns."""
+"""Impute the features of a record that an attacker does not know, from records that it owns."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -11,10 +11,10 @@ from divulge.data.known_features import Fill
 from divulge.errors import DataError
 
 NEIGHBOURS = 5
-"""Nearest records whose mean is taken where one completion is asked for."""
+"""How many nearest records are averaged where one completion is asked for."""
 
 FEWEST = 10
-"""Own records below which nothing can be learned about features."""
+"""The fewest own records from which features can be imputed."""
 
 Groups = tuple[tuple[int, ...], ...]
 Flat = Float64[np.ndarray, "records features"]
@@ -23,7 +23,7 @@ Mask = Bool[np.ndarray, "records features"]
 
 
 class _Asked(NamedTuple):
-    """What is to be filled in, from which own records, in how many ways."""
+    """Records to impute, the own records to impute from, and the number of completions."""
 
     x: Flat
     known: Mask
@@ -61,12 +61,12 @@ def complete(
     known member of the group is 1 already.
 
     Args:
-        hidden: what is known, as `hide` leaves it.
-        known: true where a feature is known.
+        hidden: the records without what is not known, as from `hide`.
+        known: True where a feature is known, in the shape of the features.
         own: records of the same population that the attacker knows whole; not for ``zero``.
-        fill: one of the above.
-        rng: for draws.
-        count: how many completions.
+        fill: the method, one of the above.
+        rng: the generator of all draws.
+        count: how many completions to make.
         one_hot: positions, in the flat record, of columns of which exactly one is 1.
 
     Raises:

@@ -1,4 +1,7 @@
-"""Who acted on what: MovieLens-100K, Steam-200K, and a synthetic stand-in."""
+"""Read which users interacted with which items: MovieLens-100K, Steam-200K, files of pairs.
+
+A file of pairs is the truth of an audit of interactions. A synthetic log stands in for real ones.
+"""
 
 import csv
 from collections.abc import Hashable, Iterable, Mapping
@@ -11,17 +14,14 @@ from jaxtyping import Int
 from divulge.data import lines
 from divulge.errors import DataError
 
-# Who acted on what, as a file of pairs: the truth of an audit of interactions.
-
-
 HEADER = "client,item"
 
 LARGEST = 2**31
-"""Beyond any number of an item."""
+"""A number above every number of an item."""
 
 
 Acted = Mapping[str, Int[np.ndarray, " items"]]
-"""By client, the numbers of items, sorted."""
+"""The sorted numbers of the items that each client interacted with, by client."""
 
 
 def read(path: Path) -> Acted:
@@ -48,7 +48,7 @@ def read(path: Path) -> Acted:
 
 
 def write(path: Path, acted: Acted) -> None:
-    """What `read` reads."""
+    """Write pairs to a CSV file that `read` can read."""
     pairs = [f"{client},{item}" for client, items in acted.items() for item in items]
     path.write_text("\n".join([HEADER, *pairs, ""]), encoding="utf-8")
 
@@ -135,10 +135,10 @@ def synthetic(
     """SYNTHETIC pairs: a few popular items, many rare ones, 1 to items / 4 of them a user.
 
     Args:
-        users: how many.
-        items: how many, 8 or more, so that everybody leaves some alone.
-        rng: source of randomness.
-        mean: how many items a user acts on, about.
+        users: how many users there are.
+        items: how many items there are, 8 or more, so that every user leaves some alone.
+        rng: the generator of all draws.
+        mean: the approximate mean number of items that a user interacts with.
     """
     popularity = 1 / np.arange(1, items + 1)
     counts = np.clip(rng.geometric(1 / mean, users), 1, items // 4)

@@ -1,4 +1,4 @@
-"""Which features of a record are known: masks that are true where a feature is."""
+"""Describe which features of a record an attacker knows, as masks that are True where known."""
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -26,7 +26,7 @@ class Known:
             each record; ``rows``: the first rows of the image, or first features.
         fill: how the rest is filled in, by the attacker's own reference records: see
             `divulge.data.imputation.complete`.
-        completions: in how many ways each candidate is filled in and asked about.
+        completions: how many filled-in versions of each candidate are made and queried.
         one_hot: groups of columns of which exactly one is 1, each a pattern such as ``"job=*"``.
 
     Raises:
@@ -66,9 +66,9 @@ class Known:
         """True where a feature is known.
 
         Args:
-            shape: of the records' features, all records included.
-            names: of the columns; none where they have no names.
-            rng: draws what differs from record to record.
+            shape: the shape of all records' features, (records, ...).
+            names: the names of the columns; empty where they have none.
+            rng: the generator that draws what differs from record to record.
 
         Raises:
             DataError: there are no such columns.

@@ -1,4 +1,4 @@
-"""Lines of a text file that may be packed with xz, read within limits."""
+"""Read the lines of a text file, perhaps packed with xz, within limits of size."""
 
 import lzma
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from divulge.errors import DataError
 LARGEST = 2**31
 """Bytes that a file may unpack to: a kilobyte of xz can claim gigabytes."""
 LONGEST = 2**16
-"""Bytes of a line."""
+"""The most bytes of a line."""
 
 
 def read(path: Path, largest: int = LARGEST) -> Iterator[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""An audit's records as somebody sees them who knows only some features of each."""
+"""Show an audit's records as an attacker sees them who knows only some features of each."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from divulge.data.known_features import Known
 
 
 class _Treated(NamedTuple):
-    """Whole records, as they look with features missing."""
+    """The attacker's own whole records, with features hidden and filled in."""
 
     reference: tuple[Records, ...]
     pool: tuple[Records, ...]
@@ -28,13 +28,13 @@ class Seen:
 
     known: Bool[np.ndarray, "records *features"]
     candidates: tuple[Records, ...]
-    """In one or several ways, in the candidates' order; no hidden value is in them."""
+    """Versions of the filled-in candidates, each in their order; no hidden value is in them."""
     treat: Callable[[], _Treated]
-    """Not before somebody looks: it takes as long as the candidates, and few attacks need it."""
+    """Hides and fills in the attacker's own records; called late, since few attacks need it."""
 
     @property
     def reference(self) -> Records | None:
-        """These were whole: without their own missing features they are comparable."""
+        """The reference records, with features hidden and filled in as the candidates' are."""
         return next(iter(self._treated.reference), None)
 
     @property
@@ -44,7 +44,7 @@ class Seen:
 
     @property
     def pool_known(self) -> Bool[np.ndarray, "pool *features"] | None:
-        """Which of the pool's features were left."""
+        """True where a feature of the pool was not hidden; None without a pool."""
         return self._treated.pool_known
 
     @cached_property
@@ -63,12 +63,12 @@ def seen(
     """Hide what is not known, and fill it in.
 
     Args:
-        candidates: whole.
-        reference: the attacker's own records, which everything is filled in from.
-        pool: what offline shadows are trained on.
+        candidates: the candidates with all features.
+        reference: the attacker's own records, from which everything is filled in.
+        pool: the records that offline shadows are trained on.
         known: what is known, and how the rest is filled in.
-        names: of the columns.
-        seed: of masks and draws.
+        names: the names of the columns; empty where they have none.
+        seed: the seed of masks and draws.
 
     Raises:
         DataError: there is no such column, or there are too few reference records.

@@ -1,4 +1,4 @@
-"""From settings to loaded things: records, the model under audit, how its shadows are trained."""
+"""Load the records and the augmentations that settings name."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -22,10 +22,10 @@ def records_of(where: str, label: str, folder: Path, own_id: str | None = None) 
     """Records by name: a data file, or arrays (or a function that returns them) in a Python file.
 
     Args:
-        where: the name.
+        where: the path of a data file, or ``file.py:name``.
         label: the column of a table that holds the class.
-        folder: where relative paths start.
-        own_id: a column that is no feature, where a table has it.
+        folder: the folder where relative paths start.
+        own_id: the column with the user's ids, which is no feature, where a table has it.
 
     Raises:
         DivulgeError: there are none of this name, or they are no records.
@@ -44,7 +44,7 @@ def as_records(pair: Any, where: str) -> Records:
 
     Args:
         pair: ``Records``, or features and labels: arrays, data frames, tensors.
-        where: what to call it in a message.
+        where: the name of their source, for error messages.
 
     Raises:
         DataError: it is not such a pair.

@@ -1,4 +1,4 @@
-"""Named columns of numbers from a CSV or Parquet file, every complaint with its cell."""
+"""Read named columns of numbers from a CSV or Parquet file; each error names its cell."""
 
 import csv
 import warnings

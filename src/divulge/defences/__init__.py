@@ -1,4 +1,4 @@
-"""Ways to train, answer and send updates so that less is given away."""
+"""Defences: training, predictions and client updates that leak less about the data."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Short name to class: the only registry. An attack or a defence is its file and one line here."""
+"""The registry of defences, from a short name to a class; a new defence needs one line here."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ TRAINED_DEFENCES = {
     "dap": "divulge.defences.training.dap.trainer:DAP",
     "dp-sgd": "divulge.defences.training.dp_sgd.trainer:DPSGD",
 }
-"""Trainers whose models give away less: each takes the recipe of an undefended one first."""
+"""Trainers whose models leak less; each takes the recipe of an undefended model first."""
 
 
 ANSWER_DEFENCES = {
@@ -33,7 +33,7 @@ ANSWER_DEFENCES = {
     "temperature": "divulge.defences.answers.temperature:Temperature",
     "answer-noise": "divulge.defences.answers.noise:AnswerNoise",
 }
-"""What changes a model's answers before anybody sees them."""
+"""Defences that change a model's predictions before they are returned."""
 
 
 def defence_class(name: str) -> Any:
@@ -82,9 +82,9 @@ def trained_defence(name: str, recipe: Any, **settings: Any) -> Trainer:
     """A trainer of defended models with these settings.
 
     Args:
-        name: of the defence.
+        name: the name of the defence in the registry.
         recipe: the `divulge.training.Recipe` of an undefended model.
-        settings: of the defence.
+        settings: the settings of the defence, by name.
 
     Raises:
         SpecError: see `update_defence`.

@@ -1,4 +1,4 @@
-"""Asking a model: in batches, and with its failures told in one language."""
+"""Query a model in batches, and turn its failures into one kind of error."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from divulge.errors import DivulgeError, SpecError, TargetError
 
 @contextmanager
 def guarded(expected: str, remedy: str) -> Iterator[None]:
-    """Turns whatever a model or a foreign library raises into a TargetError.
+    """Turn whatever a model or another library raises into a TargetError.
 
     Raises:
         TargetError: anything but a DivulgeError was raised inside; those pass.

@@ -1,4 +1,4 @@
-"""Counting, and limiting, what a model is asked."""
+"""Count the queries to a model, and limit them by a budget."""
 
 from typing import final
 

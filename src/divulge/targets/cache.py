@@ -1,4 +1,7 @@
-"""Remembering answers: no record is asked about twice, and nothing paid for is lost."""
+"""Cache a model's predictions, so that no record is asked about twice and no answer is lost.
+
+Predictions are stored in an SQLite file; records are recognised by their content.
+"""
 
 import hashlib
 import os
@@ -13,9 +16,6 @@ from jaxtyping import Float, Int, Shaped
 
 from divulge.core import LastLayer, Need, Target, opened
 from divulge.errors import SpecError, StoreError, TargetError
-
-# Answers of one model, kept in an SQLite file.
-
 
 _SCHEMA = 1
 
@@ -39,8 +39,8 @@ class AnswerFile:
     """A file from record keys to answers, readable by its owner alone.
 
     Args:
-        path: where; created unless it is there.
-        fingerprint: of the model; a file written for another one is refused.
+        path: the SQLite file; it is created unless it exists.
+        fingerprint: the fingerprint of the model; a file written for another one is refused.
 
     Raises:
         StoreError: the file cannot be opened, or was written for another model, by a newer
@@ -77,7 +77,7 @@ class AnswerFile:
             return dict(db.execute("SELECT key, value FROM answers"))
 
     def append(self, answers: Mapping[bytes, bytes], classes: int) -> None:
-        """Adds answers; when this returns, they are on disk.
+        """Add answers; when this returns, they are on disk.
 
         Raises:
             StoreError: they cannot be written.
@@ -124,9 +124,6 @@ class AnswerFile:
         )
 
 
-# Records recognised by their content.
-
-
 def row_keys(x: Shaped[np.ndarray, " records *features"], salt: bytes = b"") -> list[bytes]:
     """One 16-byte hash per record, of its type, shape and bytes.
 
@@ -157,7 +154,8 @@ class Cached:
         target: the target to ask.
         path: an SQLite file for the answers; in memory only, unless given. Each batch is on disk
             before the next is asked, so an interruption or a spent budget loses none.
-        fingerprint: of the model, so that no other model's answers are taken for its own.
+        fingerprint: the fingerprint of the model, so that no other model's answers are taken for
+            its own.
         batch_size: how many records to ask before saving.
         salt: tells second answers to the same records from the first ones, in the same file.
 

@@ -1,4 +1,4 @@
-"""A model behind an answer defence."""
+"""A target whose predictions pass an answer defence before they are returned."""
 
 from typing import final
 
@@ -15,8 +15,8 @@ class Defended:
 
     Args:
         target: the model.
-        defence: what changes its answers.
-        key: the secret of this model, for whatever is random in the defence.
+        defence: the answer defence that changes the model's probabilities.
+        key: the secret of this model, from which all randomness of the defence follows.
 
     Raises:
         SpecError: the model gives no probabilities that could be changed.

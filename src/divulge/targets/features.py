@@ -1,4 +1,4 @@
-"""Vision models cut before their classifier: from images to features that can be differentiated."""
+"""Cut vision models before their classifier, to map images to differentiable features."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,14 +13,14 @@ from divulge.targets.batching import guarded, in_batches
 from divulge.targets.torch import evaluating
 
 Images = UInt8[np.ndarray, "images channels height width"]
-"""As a PNG file holds them, channels first."""
+"""Pixels from 0 to 255, as a PNG file holds them, channels first."""
 
 PUBLISHED = ("resnet18", "regnet_y_800mf", "densenet121", "mnasnet1_3")
 """The models of RAIFLE's table IV, as torchvision names them."""
 
 
 class Seen(NamedTuple):
-    """What a model makes of a batch of images."""
+    """The features and the answers of a model for a batch of images."""
 
     features: Float[Tensor, "images features"]
     answers: Float[Tensor, "images classes"]
@@ -32,10 +32,10 @@ class Extractor:
 
     Args:
         module: maps images, channels first, to one row of answers each.
-        mean: of each channel of the pixels, from 0 to 1; taken from them before the module sees
-            them. One number is for all channels.
-        deviation: what they are then divided by.
-        layer: name of the classifier in the module; its last linear layer, unless given.
+        mean: the mean of each channel, of pixels from 0 to 1; it is subtracted before the module
+            sees the pixels. One number is for all channels.
+        deviation: the standard deviation of each channel, by which pixels are then divided.
+        layer: the name of the classifier in the module; its last linear layer, unless given.
         kept: how many features are used, the first ones; all of them, unless given.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Models in files, by suffix; formats that run code when opened are refused."""
+"""Load models from files by their suffix; refuse formats that run code when opened."""
 
 import hashlib
 from collections.abc import Callable

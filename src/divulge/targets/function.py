@@ -1,4 +1,4 @@
-"""Any callable as a target: a remote service, a framework without an adapter, a defence."""
+"""Use any callable as a target, such as a remote service or a framework without an adapter."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""ONNX files, run by ONNX Runtime on the CPU."""
+"""Query models in ONNX files through ONNX Runtime, on the CPU."""
 
 from pathlib import Path
 from typing import Any, final

@@ -1,4 +1,4 @@
-"""What a model returns, read as what a target promises: probabilities in float64.
+"""Convert what a model returns to what a target promises: probabilities in float64.
 
 Nothing is guessed: logits, probabilities and labels look alike often enough that a guess would
 sooner or later audit nonsense without anybody noticing.
@@ -15,7 +15,7 @@ from divulge.errors import TargetError
 Output = Literal["probabilities", "logits", "labels"]
 
 MOST_CLASSES = 100_000
-"""Beyond it, class numbers are identifiers rather than codes, and one-hot rows fill the memory."""
+"""The largest number of classes; above it numbers are identifiers, and one-hot rows too large."""
 
 _NEGATIVE = 1e-6  # what rounding in float32 leaves below zero
 _SUM = 1e-3  # what rounding in float16 leaves around a sum of one
@@ -35,8 +35,8 @@ def to_probabilities(
     A single column of probabilities or logits means class 1 of two.
 
     Args:
-        raw: the answers, anything that NumPy reads.
-        output: what they are.
+        raw: the model's answers, anything that NumPy reads.
+        output: what the answers are: probabilities, logits or labels.
         records: how many records were asked about.
         classes: how many classes there are; labels do not tell.
 

@@ -1,4 +1,4 @@
-"""A leak planted on purpose: what every audit must find before its silence means anything."""
+"""Plant a leak in a target on purpose: an audit that misses it cannot vouch for a model."""
 
 from typing import final
 
@@ -28,7 +28,7 @@ class Planted:
         x: the records in question.
         y: their true classes.
         memorised: which of them the answers betray; a record listed twice is, if either is.
-        rng_seed: decides who is answered wrongly, and how.
+        rng_seed: the seed that decides which records are answered wrongly, and how.
 
     Raises:
         DataError: the lengths differ.

@@ -1,4 +1,7 @@
-"""A table of predictions, in CSV or Parquet, as a target: no model needed."""
+"""Use recorded predictions as a target, from memory or from a CSV or Parquet table.
+
+The model itself may be gone.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,17 +19,15 @@ from divulge.errors import DataError, TargetError
 from divulge.targets.cache import row_keys
 from divulge.targets.outputs import Output, offers, to_probabilities
 
-# Answers that a model gave before, as a target: the model itself may be gone.
-
 
 @final
 class Recorded:
     """A target that looks up probabilities of the records that the model was asked about.
 
     Args:
-        queries: what the model was asked about.
-        answers: its probabilities, one set of records after another.
-        allowed: what they allow, where that is less than probabilities do.
+        queries: the sets of records that the model was asked about.
+        answers: its probabilities, shape (records, classes), one set after another.
+        allowed: the access that the answers give, where that is less than probabilities give.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class TableTarget:
 
 @dataclass(frozen=True, slots=True)
 class PredictionTable:
-    """What a table of predictions holds, one row per record."""
+    """The content of a table of predictions, one row per record."""
 
     answers: Float[np.ndarray, "records classes"]
     label: Int[np.ndarray, " records"]
@@ -124,14 +125,14 @@ def read(
     output: Output = "probabilities",
     own_id: str | None = None,
 ) -> PredictionTable:
-    """Reads a CSV or Parquet file of predictions.
+    """Read a CSV or Parquet file of predictions.
 
     Args:
         path: the file, whose first line names the columns if it is CSV.
         probabilities: a pattern for the columns with the answers, in the order of the classes.
         label: the column with the true class, 0 to classes - 1.
         member: the column that says whether the record was trained on: 0, 1, true or false.
-        output: what the answers are.
+        output: what the answers are: probabilities, logits or labels.
         own_id: a column that holds no answers, even if its name fits the pattern.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Exported PyTorch programs: .pt2 files, which carry their own network."""
+"""Query exported PyTorch programs: .pt2 files, which contain their own network."""
 
 import re
 from functools import partial

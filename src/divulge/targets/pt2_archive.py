@@ -1,4 +1,4 @@
-"""Reading a .pt2 archive without giving it a chance to run code of its own.
+"""Read a .pt2 archive without giving it a chance to run code of its own.
 
 ``torch.export.load`` trusts the file. In torch 2.13 (torch/export/pt2_archive/_package.py,
 torch/_export/serde/serialize.py, torch/export/_unlift.py) code comes in through:
@@ -84,7 +84,7 @@ def _record(archive: zipfile.ZipFile, name: str) -> bytes:
 
 
 def _strip(program: dict[str, Any]) -> None:
-    """Takes out what only tracing and debugging read."""
+    """Remove what only tracing and debugging read."""
     program["guards_code"] = []
     module = program["graph_module"]
     module["metadata"] = {}

@@ -1,4 +1,4 @@
-"""A model whose answers are shuffled among the candidates: what a blind attack is run on."""
+"""Shuffle a target's answers among the candidates, for the control that must find nothing."""
 
 from typing import final
 
@@ -10,7 +10,7 @@ from divulge.targets.cache import row_keys
 
 _UNKNOWN = -1
 _AT_ONCE = 2**22
-"""Numbers of the table of distances between questions and candidates that are held at a time."""
+"""How many distances between queries and candidates are held in memory at a time."""
 
 Places = Int[np.ndarray, " records"]
 Features = Shaped[np.ndarray, " records *features"]

@@ -1,4 +1,4 @@
-"""Fitted scikit-learn classifiers, and others that follow the same conventions."""
+"""Query fitted scikit-learn classifiers, and others that follow the same conventions."""
 
 import warnings
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Whatever a user calls a model, as a target."""
+"""Wrap whatever a user calls a model as a target, and take its fingerprint."""
 
 import hashlib
 import sys

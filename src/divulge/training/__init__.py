@@ -1,4 +1,4 @@
-"""Training models of the target's kind."""
+"""Train models of the target's kind: recipes, trainers, and shadow models."""
 
 import lazy_loader
 

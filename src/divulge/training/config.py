@@ -1,4 +1,4 @@
-"""The sections of ``audit.toml``, and those of several files: their keys, what each may hold."""
+"""The ``[training]`` section that several settings files share: its keys and their types."""
 
 from divulge._util.toml import Count, Section
 from divulge.training.recipe import Optimiser, Schedule

@@ -1,4 +1,4 @@
-"""Many small PyTorch models, trained fast and reproducibly: the engine of shadow attacks."""
+"""Train many small PyTorch models fast and reproducibly, for attacks with shadow models."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from divulge.training.recipe import Recipe
 
 Way = Literal["auto", "processes", "stacked", "one-by-one"]
 _HOW = {"identity": False}
-"""Marks a setting that changes how fast models come, not which: `trainer_name` leaves it out."""
+"""Metadata of a setting that changes the speed but not the models: `trainer_name` omits it."""
 
 _REMEDY = "make one network by hand and put a few records to it to see why"
 
@@ -40,14 +40,14 @@ class Fleet:
 
     Args:
         recipe: how one model is trained.
-        way: ``processes`` trains in single-threaded processes, one model after another in each;
-            ``stacked`` all models as one computation; ``one-by-one`` in this process; ``auto``
-            chooses, see `settled`.
-        workers: how many processes, or threads in the other ways; by default one a core,
-            and as many threads as PyTorch has.
+        way: the strategy of training. ``processes`` trains in single-threaded processes, one
+            model after another in each; ``stacked`` trains all models as one computation;
+            ``one-by-one`` trains in this process; ``auto`` chooses, see `settled`.
+        workers: how many processes are used, or how many threads by the other strategies; by
+            default one process a core, or as many threads as PyTorch has.
         device: where models are trained, as PyTorch names it: ``cpu``, ``cuda``, ``cuda:1``.
         at_once: how many models may be in memory at once; see `width` unless given.
-        why: the reason for the way; `settled` writes it.
+        why: the reason for the strategy, in words; `settled` writes it.
 
     Raises:
         SpecError: there is no such way or device, or there are no workers.
@@ -80,7 +80,7 @@ class Fleet:
 
     @property
     def chosen(self) -> str:
-        """The way that is taken, and why."""
+        """The strategy, the number of workers, and the reason, in words."""
         if self.way == "auto":
             return "auto: chosen by a short trial when the records are there"
         return f"{self.way} ({self._workers()}): {self.why}"
@@ -133,8 +133,8 @@ class Fleet:
 
         Args:
             pool: the records to draw from.
-            subsets: which of them each network is trained on.
-            seeds: one a network, for its own randomness.
+            subsets: True where a network is trained on a record, shape (models, records).
+            seeds: the seed of each network's own randomness, one a network.
             start: a state dictionary from which every network starts, as the clients of a
                 federated round do; each starts from first weights of its own unless given.
 

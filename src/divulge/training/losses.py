@@ -1,4 +1,4 @@
-"""What a training step makes smaller, where it is not the cross-entropy alone."""
+"""Interfaces of the losses that a training step minimises instead of the cross-entropy alone."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
@@ -22,22 +22,23 @@ class Loss(Protocol):
         """The loss of one batch, a single number.
 
         Args:
-            logits: one row a record, one column a class.
-            y: labels.
-            epoch: from 0.
+            logits: the model's logits, shape (records, classes).
+            y: the class of each record, shape (records,).
+            epoch: the number of the epoch, from 0.
         """
         ...
 
 
 BatchLoss = Callable[["torch.Tensor"], "torch.Tensor"]
-"""From the rows of a batch, in the pool, to what the step makes smaller."""
+"""A function from a batch, as row numbers of the pool, to the loss that the step minimises."""
 
 
 @runtime_checkable
 class Adversary(Protocol):
-    """What a step makes smaller that needs more than answers and labels: the records, or a memory.
+    """A loss that needs more than logits and labels: the records themselves, or a memory.
 
-    Such as somebody whom the model learns to beat. Settings, from which each model's own is made.
+    An attacker that learns beside the model is one. An object of this type holds settings alone;
+    each model gets a loss of its own from them.
     """
 
     def against(
@@ -46,35 +47,41 @@ class Adversary(Protocol):
         """The adversary of one model: for each epoch, from 0, the loss of a batch.
 
         Args:
-            module: the model, in whatever mode; left in it.
-            data: the pool.
-            held_out: rows of it that the model is not trained on.
+            module: the model, in training or evaluation mode; it is left in that mode.
+            data: the pool of records.
+            held_out: row numbers of the pool that the model is not trained on.
         """
         ...
 
 
 class Term(NamedTuple):
-    """What is added to the mean cross-entropy of a batch, for the last layer alone."""
+    """A term of the loss of a batch, beside the cross-entropy, that only the last layer learns."""
 
     value: "torch.Tensor"
-    """A single number."""
+    """The term itself, a single number."""
     gradient: "torch.Tensor"
-    """By the logits: one row a record, one column a class."""
+    """The gradient of the term by the logits, shape (records, classes)."""
 
 
 TermOf = Callable[["torch.Tensor", "torch.Tensor"], Term | None]
-"""From the logits and labels of a batch; None where nothing is added."""
+"""A function from the logits and labels of a batch to the term; None where nothing is added."""
 
 
 @runtime_checkable
 class LastLayerAdversary(Adversary, Protocol):
-    """One that adds to the cross-entropy, and only the last layer hears of it.
+    """An adversary whose term beside the cross-entropy changes the last layer alone.
 
-    So the step of a dense network needs no graph.
+    Hence the step of a dense network needs no graph of gradients.
     """
 
     def terms(
         self, module: "nn.Module", data: "Tensors", held_out: "torch.Tensor"
     ) -> Callable[[int], TermOf]:
-        """For each epoch, from 0, what is added; arguments as of `against`."""
+        """A function from the epoch, from 0, to the term of a batch.
+
+        Args:
+            module: the model, see `against`.
+            data: the pool of records.
+            held_out: row numbers of the pool that the model is not trained on.
+        """
         ...

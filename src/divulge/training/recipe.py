@@ -1,4 +1,4 @@
-"""How one network is trained, as settings: what a fleet repeats for every model."""
+"""A recipe holds the settings by which one network is trained; a fleet repeats it."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ Schedule = Literal["constant", "cosine"]
 Select = Literal["loss", "accuracy", "aop"]
 Rows = Int64[np.ndarray, " rows"]
 Held = Int64[np.ndarray, "_"]
-"""Rows as well, where several arrays of them differ in length."""
+"""Row numbers of the pool, as `Rows`, where several such arrays differ in length."""
 Fitted = Int64[np.ndarray, " fitted"]
 HeldOut = Int64[np.ndarray, " held_out"]
 
@@ -34,17 +34,19 @@ class Recipe:
             model, after PyTorch's random numbers were seeded for it.
         optimiser: ``sgd``, ``adam``, ``adamw``, ``adamax`` or ``adadelta``.
         lr: the learning rate at the first step.
-        momentum: of ``sgd``; the others have their own.
-        weight_decay: added to the gradient (by ``adamw``: taken off the weights).
-        epochs: how often each record is seen.
-        batch_size: records a step. The last batch of an epoch is smaller, but never one record,
-            of which batch normalisation knows no variance: that one joins the batch before.
-        schedule: ``constant``, or ``cosine``: down to zero over all steps (Loshchilov and Hutter
-            2017, eq. 5, without restarts).
+        momentum: the momentum of ``sgd``, from 0 to below 1; the other optimisers have their own.
+        weight_decay: the factor of the weights that is added to the gradient (``adamw`` takes it
+            off the weights instead).
+        epochs: how often a model sees each of its records.
+        batch_size: how many records a step has. The last batch of an epoch is smaller, but never
+            one record, of which batch normalisation knows no variance: that one joins the batch
+            before.
+        schedule: how the learning rate changes: ``constant``, or ``cosine``, down to zero over all
+            steps (Loshchilov and Hutter 2017, eq. 5, without restarts).
         patience: stop a model once it was no better by ``select`` for so many epochs in a row;
             by default all epochs are run.
-        held_out: with ``patience`` or ``select``: the share of a model's own records that is held
-            out, drawn from its seed. The model is not trained on them.
+        held_out: the share of a model's own records that is held out where ``patience`` or
+            ``select`` is given, drawn from its seed. The model is not trained on them.
         select: which epoch's weights are taken: the best by the ``loss`` or ``accuracy`` on records
             held out, or by ``aop``, that accuracy over what a threshold on the loss tells of who
             was trained on, see `divulge.training.selection.merit`; by default the last epoch, or
@@ -90,11 +92,11 @@ class Recipe:
 
     @property
     def selects(self) -> Select | None:
-        """By what the best epoch is chosen; None where it is the last one and none is held out."""
+        """The criterion of the best epoch; None where the last epoch is taken."""
         return self.select or ("loss" if self.patience else None)
 
     def batch_edges(self, records: int) -> list[int]:
-        """Where an epoch over so many records is cut into batches.
+        """Positions at which an epoch over so many records is cut into batches.
 
         Examples:
             >>> Recipe(list, batch_size=4).batch_edges(10)

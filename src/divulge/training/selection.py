@@ -1,4 +1,4 @@
-"""The best epoch of a model, by records held out for it; and stopping when it gets no better."""
+"""Select a model's best epoch by records held out for it, and stop when it gets no better."""
 
 import math
 
@@ -19,7 +19,7 @@ class Best:
     """The best epoch of one model so far, by records held out for it.
 
     Attributes:
-        state: what training had made of the model by the end of that epoch.
+        state: parameters and buffers of the model at the end of that epoch, by name.
     """
 
     def __init__(self, recipe: Recipe, data: Tensors, fit: Fitted, held_out: HeldOut) -> None:

@@ -1,4 +1,4 @@
-"""Trainers: whatever a user calls "how this model is trained", as one interface."""
+"""Turn whatever describes how a model is trained into a trainer: one interface for all."""
 
 import dataclasses
 import hashlib
@@ -23,8 +23,8 @@ class EstimatorTrainer:
     """A scikit-learn estimator, cloned for each model and fitted in processes of their own.
 
     Args:
-        estimator: fitted or not; its settings alone are used.
-        jobs: processes; -1 is one a core.
+        estimator: a scikit-learn estimator, fitted or not; only its settings are used.
+        jobs: how many processes fit clones; -1 starts one a core.
     """
 
     estimator: Any
@@ -62,7 +62,7 @@ class FunctionTrainer:
     Args:
         function: trains one model from scratch; anything that `divulge.audit` takes may come
             back.
-        output: what that model answers, as for `divulge.audit`.
+        output: the kind of the model's output, as for `divulge.audit`.
     """
 
     function: Callable[[np.ndarray, np.ndarray, int], Any]

@@ -1,4 +1,4 @@
-"""Coarser answers: fewer digits, or the label alone."""
+"""Defend by coarser predictions: fewer digits, or the label alone."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -22,7 +22,7 @@ class Rounding:
     would not promise.
 
     Args:
-        digits: that are kept, from 1 to 9.
+        digits: how many digits of each probability are kept, from 1 to 9.
 
     Raises:
         SpecError: there are fewer, or more.

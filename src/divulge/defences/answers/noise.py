@@ -1,4 +1,4 @@
-"""Noise on answers that keeps the label."""
+"""Defend by noise on predictions that keeps the label."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""Softer answers, by a temperature."""
+"""Defend by predictions that a temperature makes softer."""
 
 import math
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Temperature:
     temperature.
 
     Args:
-        temperature: above 1 answers are softer, below 1 sharper.
+        temperature: what logits are divided by; above 1 answers are softer, below 1 sharper.
 
     Raises:
         SpecError: it is none.

@@ -1,1 +1,1 @@
-"""Defences that are trained in."""
+"""Defences that change how a model is trained."""

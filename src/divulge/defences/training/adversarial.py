@@ -1,4 +1,4 @@
-"""Adversarial regularisation: the model plays against an attacker that learns beside it."""
+"""Train by adversarial regularisation: an attacker learns beside the model, which deceives it."""
 
 import math
 from collections.abc import Callable
@@ -76,7 +76,7 @@ class _Attacked:
     def against(
         self, module: nn.Module, data: Tensors, held_out: torch.Tensor
     ) -> Callable[[int], BatchLoss]:
-        """An attacker of its own."""
+        """A loss with an attacker of this model's own, which learns in every step."""
         classes = _classes(module, data, held_out)
         attacker = nn.Sequential(
             *(nn.Linear(2 * classes, _WIDTH), nn.ReLU()),

@@ -1,4 +1,4 @@
-"""What the defences that change a model's training have in common."""
+"""The base class of defences that change a model's training."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,8 +25,8 @@ class Trained:
 
     Args:
         recipe: how an undefended model would be trained.
-        way: how models are trained, as for `divulge.training.Fleet`.
-        workers: processes or threads.
+        way: the strategy of training, as for `divulge.training.Fleet`.
+        workers: how many processes or threads are used.
         device: where models are trained, as PyTorch names it.
     """
 
@@ -53,8 +53,8 @@ class Trained:
 
         Args:
             pool: the records to draw from.
-            subsets: which of them each network is trained on.
-            seeds: one a network, for its own randomness.
+            subsets: True where a network is trained on a record, shape (models, records).
+            seeds: the seed of each network's own randomness, one a network.
             start: a state dictionary from which every network starts.
 
         Raises:
@@ -64,7 +64,7 @@ class Trained:
         yield from self._networks(pool, assigned(subsets, seeds, start))
 
     def _networks(self, pool: Records, jobs: Sequence[Job]) -> Iterator[nn.Module]:
-        """As one fleet; defences that prepare something for each model have their own."""
+        """Train all models as one fleet; defences that prepare something for each override this."""
         return self.fleet(self.defended()).trained(pool, jobs)
 
     def many(

@@ -1,4 +1,4 @@
-"""Early stopping: the epoch that does best on records held out."""
+"""Defend by early stopping: take the epoch that does best on records held out."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -16,9 +16,10 @@ class EarlyStopping(Trained):
     one that every other should be compared with, chosen in the same way.
 
     Args:
-        patience: epochs in a row without an improvement; none runs all epochs.
+        patience: after how many epochs in a row without an improvement training stops; None runs
+            all epochs.
         held_out: the share of a model's own records that is held out.
-        select: by what epochs are compared: ``loss``, ``accuracy`` or ``aop``.
+        select: the criterion by which epochs are compared: ``loss``, ``accuracy`` or ``aop``.
 
     References:
         Prechelt (1998), Early stopping - but when?; for attacks Song and Mittal (2021), Systematic

@@ -1,4 +1,4 @@
-"""Label smoothing: a part of every label is spread evenly over the classes."""
+"""Defend by label smoothing: spread a part of every label evenly over the classes."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar

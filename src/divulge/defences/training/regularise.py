@@ -1,4 +1,4 @@
-"""Regularisation: dropout before every layer with weights but the first, and small answers."""
+"""Defend by regularisation: dropout before all layers but the first, and small logits."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

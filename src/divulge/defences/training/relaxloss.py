@@ -1,4 +1,4 @@
-"""RelaxLoss: no training loss below a level, so that members' losses look like others'."""
+"""Defend by RelaxLoss: keep the training loss at a level, where members look like others."""
 
 import math
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""SELENA: a model taught by answers of others, none of which had seen the record it answered."""
+"""Defend by SELENA: a model learns from predictions of models that never saw the record."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -35,8 +35,8 @@ class SELENA(Trained):
     training set is two records here, each of which gives the other's label away.
 
     Args:
-        models: sub-models, K in the paper.
-        left_out: how many of them leave a record out, L in the paper.
+        models: how many sub-models are trained, K in the paper.
+        left_out: how many sub-models leave a record out, L in the paper.
 
     References:
         Tang et al. (2022), Mitigating membership inference attacks by self-distillation through a
@@ -109,7 +109,7 @@ class _SoftLabels:
     def against(
         self, module: nn.Module, data: Tensors, held_out: torch.Tensor
     ) -> Callable[[int], BatchLoss]:
-        """Nobody plays against the model, but records have more to them than their labels."""
+        """The cross-entropy with soft labels; no attacker learns beside the model."""
         del held_out
 
         def loss(rows: torch.Tensor) -> torch.Tensor:

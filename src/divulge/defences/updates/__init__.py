@@ -1,1 +1,1 @@
-"""Defences that change what clients send."""
+"""Defences that change the updates that clients send."""

@@ -1,4 +1,4 @@
-"""Several update defences as one, and none at all."""
+"""Chain several update defences into one, or use none at all."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -21,7 +21,8 @@ def chain(*defences: UpdateDefence) -> UpdateDefence:
     """One defence after the other: client hooks in order, server hooks in reverse.
 
     Args:
-        defences: in the order in which an update passes them on its client; chains are opened.
+        defences: the defences, in the order in which an update passes them on its client; chains
+            are flattened.
 
     Raises:
         SpecError: a defence stands twice, or behind one whose messages are not numbers any more.

@@ -1,4 +1,4 @@
-"""Smaller updates: fewer entries, or their signs alone. Not a way to keep data private."""
+"""Compress updates to fewer entries or to their signs, which keeps no data private."""
 
 import math
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class TopK(UpdateDefence):
     towards zero.
 
     Args:
-        share: of the entries that are kept, above 0 and up to 1; at least one is.
+        share: the share of the entries that are kept, above 0 and up to 1; at least one is.
 
     Raises:
         SpecError: the share is none.

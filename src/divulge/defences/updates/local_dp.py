@@ -1,4 +1,7 @@
-"""Local differential privacy: each client clips its update and adds noise before it sends it."""
+"""Defend by local differential privacy: each client clips its update and adds noise to it.
+
+What Gaussian noise is worth in (ε, δ) is computed exactly (Balle and Wang 2018).
+"""
 
 import math
 from collections.abc import Callable
@@ -14,9 +17,6 @@ from divulge.core import ClientContext, Guarantee, Update, UpdateDefence
 from divulge.defences.updates import vectors
 from divulge.errors import SpecError, did_you_mean
 
-# What Gaussian noise is worth in (ε, δ), exactly: Balle and Wang (2018).
-
-
 SMALLEST = -750.0
 """Stands for the logarithm of zero: below that of any float64, yet a number."""
 
@@ -29,8 +29,8 @@ def log_delta(epsilon: float, mu: float) -> float:
     numbers that nearly cancel are never subtracted.
 
     Args:
-        epsilon: from 0.
-        mu: sensitivity over standard deviation of the noise, above 0.
+        epsilon: the ε, from 0.
+        mu: the sensitivity over the standard deviation of the noise, above 0.
 
     Examples:
         >>> round(math.exp(log_delta(1.0, 1.0)), 6)
@@ -98,11 +98,11 @@ class LocalNoise(UpdateDefence):
     updates means ``clip=S / 2``; one that takes the sensitivity as ``clip`` promises half as much.)
 
     Args:
-        epsilon: of one message, above 0.
-        delta: of one message; 0 for ``laplace``, which promises ε alone.
+        epsilon: the ε of one message, above 0.
+        delta: the δ of one message; 0 for ``laplace``, which promises ε alone.
         clip: the largest L2 norm of an update (L1 for ``laplace``), in the units of the weights.
-        mechanism: ``analytic-gaussian`` has just as much noise as (ε, δ) takes, for every ε;
-            ``gaussian`` is the classic formula, with more noise and for ε up to 1;
+        mechanism: the kind of noise. ``analytic-gaussian`` has just as much noise as (ε, δ) takes,
+            for every ε; ``gaussian`` is the classic formula, with more noise and for ε up to 1;
             ``laplace`` promises (ε, 0).
 
     Raises:
@@ -152,7 +152,7 @@ class LocalNoise(UpdateDefence):
 
     @property
     def scale(self) -> float:
-        """Of the noise: the standard deviation of a Gaussian, b of a Laplace distribution."""
+        """The scale of the noise: standard deviation of a Gaussian, b of a Laplace distribution."""
         if self.mechanism == "laplace":
             return self.sensitivity / self.epsilon  # Dwork and Roth, definition 3.3
         if self.mechanism == "gaussian":  # Dwork and Roth, theorem A.1

@@ -1,4 +1,4 @@
-"""One round on the wire: announcements, messages, and what the server may see of them."""
+"""Exchange the messages of one round: announcements, updates, and the server's view of them."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,11 +30,11 @@ def begin(
     else knows: noise whose seed is known can be taken off again.
 
     Args:
-        defence: the same for all of them.
-        number: of the round.
+        defence: the defence, the same for all participants.
+        number: the number of the round.
         weights: the global weights as they were sent out.
-        shares: what the update of each participant counts for, such as its part of all records.
-        seed: of the run; each client and round has a stream of its own.
+        shares: the weight of each participant's update, such as its share of all records.
+        seed: the seed of the run; each client and round has a stream of its own.
 
     Raises:
         SpecError: there is no participant, or a share is not above 0.

@@ -1,4 +1,4 @@
-"""Secure aggregation: masks that cancel in the sum, and in nothing less than the whole sum."""
+"""Mask updates for secure aggregation, so that the server learns their sum and nothing else."""
 
 import math
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class SecureSum(UpdateDefence):
 
     Args:
         limit: the largest magnitude of an entry, times its client's weight; more is refused.
-        fraction_bits: the resolution is 2 to the power of minus this.
+        fraction_bits: the number b of binary digits after the point; the resolution is 2^-b.
 
     Raises:
         SpecError: a setting makes no sense, or not one client would fit.

@@ -1,4 +1,4 @@
-"""Updates as one long vector, and back; what an update has to be like."""
+"""Check updates, flatten them to one long vector, and split it again."""
 
 import math
 from collections.abc import Mapping
@@ -21,8 +21,8 @@ def check(
 
     Args:
         update: what a client has, or what arrived from it.
-        who: whose it is, for the message.
-        shapes: what it should have, by name; None when any will do.
+        who: the owner of the update, for error messages.
+        shapes: the shapes that it should have, by name; None where any will do.
         masked: whether its values are unsigned integers modulo 2^64, of which any will do.
 
     Raises:

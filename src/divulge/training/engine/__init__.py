@@ -1,1 +1,1 @@
-"""How a batch of models is trained at once."""
+"""Train a batch of PyTorch models: one by one, in processes, or stacked."""

@@ -1,4 +1,7 @@
-"""The fastest way to train a fleet on a CPU, found by training a little in each."""
+"""Choose the fastest strategy to train a fleet on a CPU, by a short trial of each.
+
+Here is also the one function that trains by any of the strategies.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -16,21 +19,18 @@ from divulge.training.engine.tensors import Arrays
 from divulge.training.losses import Adversary
 from divulge.training.recipe import Recipe
 
-# The ways to train a fleet, behind one call.
-
-
 Way = Literal["processes", "stacked", "one-by-one"]
 
 
 class Work(NamedTuple):
-    """What all models of a fleet have in common."""
+    """The recipe, the records and the device, which all models of a fleet share."""
 
     recipe: Recipe
     pool: Records
     data: Arrays
     device: str
     wave: int
-    """How many of them may be in memory at once."""
+    """How many models may be in memory at once."""
 
 
 def trained(work: Work, way: Way, workers: int, jobs: Sequence[Job]) -> Iterator[nn.Module]:
@@ -53,7 +53,7 @@ def trained(work: Work, way: Way, workers: int, jobs: Sequence[Job]) -> Iterator
 
 
 _TIMED = 0.15
-"""Seconds for which a way is timed, twice; or one step where that takes longer."""
+"""Seconds for which a strategy is timed, twice; or one step where that takes longer."""
 
 _WORTH = 1.0
 """Seconds of work from which on a trial pays."""
@@ -69,7 +69,7 @@ _STACK = 8
 
 
 class Choice(NamedTuple):
-    """A way, on so many processes or threads, and the reason."""
+    """A strategy, its number of processes or threads, and the reason for it."""
 
     way: Way
     workers: int
@@ -82,10 +82,10 @@ def fastest(
     """Time a training step in each way that may pay.
 
     Args:
-        work: what all models have in common.
-        jobs: the models.
-        processes: how many at most.
-        threads: of the ways that stay in this process, at most.
+        work: the recipe, records and device of all models.
+        jobs: the models to train.
+        processes: the largest number of processes.
+        threads: the largest number of threads for strategies that stay in this process.
         stackable: whether the network can be trained in a stack.
     """
     steps = sum(work.recipe.steps(len(work.recipe.parts(job.rows, job.seed)[0])) for job in jobs)

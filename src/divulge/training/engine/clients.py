@@ -1,4 +1,7 @@
-"""Many short trainings from the same start, again and again: what clients of a federation do."""
+"""Train networks briefly from given weights, many times, as clients of a federation do.
+
+One network object is built once and reused for all trainings of a process.
+"""
 
 import itertools
 import os
@@ -25,8 +28,6 @@ from divulge.training.engine.tensors import Arrays, Tensors, with_channels_last
 from divulge.training.losses import Adversary
 from divulge.training.recipe import Held, Recipe, Rows
 
-# One network that is trained again and again, each time from a given start.
-
 
 class _Flat(NamedTuple):
     """The trained parameters of one type as a single vector, of which they are views.
@@ -39,7 +40,9 @@ class _Flat(NamedTuple):
 
 
 class Replica:
-    """Built once, because for few and small batches building costs more than training.
+    """A network and its optimiser, built once and trained again and again from given weights.
+
+    For few and small batches building costs more than training.
 
     Nothing of one training is left for the next: weights and buffers are set anew, and the
     optimiser forgets. What a module keeps elsewhere, such as in a Python attribute, stays.
@@ -127,7 +130,7 @@ _REMEDY: Final = "make one network by hand and put a few records to it to see wh
 
 
 class _Task(NamedTuple):
-    """One training."""
+    """The records and the seed of one training."""
 
     rows: Held
     seed: int
@@ -141,8 +144,8 @@ class Crew:
 
     Args:
         recipe: how a network is trained.
-        pool: the records that they are trained on.
-        workers: processes; one a core unless given.
+        pool: the records that the networks are trained on.
+        workers: how many processes are used; one a core unless given.
 
     Raises:
         SpecError: there are no workers, or the recipe holds records out.
@@ -176,8 +179,8 @@ class Crew:
 
         Args:
             start: the state dictionary from which each of them sets out; what it lacks is fresh.
-            rows: which records of the pool each is trained on.
-            seeds: one each, for its own randomness.
+            rows: for each network, the row numbers of its records in the pool.
+            seeds: the seed of each network's own randomness.
 
         Raises:
             TargetError: a network could not be trained.
@@ -230,7 +233,7 @@ class Crew:
 
 
 _there: dict[str, Replica] = {}
-"""In a process of its own: the replica of the crew that called last."""
+"""The replica of the crew that called last, by the crew's folder; used in worker processes."""
 
 
 def _train_there(
@@ -245,7 +248,7 @@ def _train_there(
 
 
 def _settle() -> None:
-    """Once in a process of its own."""
+    """Set up a worker process, once: its memory, one thread, and its end with the parent."""
     keep_memory()
     torch.set_num_threads(1)
     Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()

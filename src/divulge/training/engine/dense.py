@@ -1,4 +1,4 @@
-"""Hand-written gradients of dense networks: no graph, and no memory asked for in a step."""
+"""Train dense networks by hand-written gradients, without a graph or new memory in a step."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ aten = torch.ops.aten
 
 
 class Step(Protocol):
-    """Changes the weights."""
+    """A training step: it changes the weights by one batch."""
 
     def __call__(
         self, x: torch.Tensor, y: torch.Tensor, rate: float, term: TermOf | None = None
@@ -24,10 +24,10 @@ class Step(Protocol):
         """Learn one batch.
 
         Args:
-            x: features of its records.
-            y: their labels.
-            rate: of learning.
-            term: what is added to the cross-entropy for the last layer alone.
+            x: features of the batch, shape (records, ...).
+            y: labels of the batch, shape (records,).
+            rate: the learning rate.
+            term: a term of the loss beside the cross-entropy, for the last layer alone.
         """
         ...
 
@@ -37,7 +37,7 @@ class _Activation(NamedTuple):
 
     forward: Callable[[torch.Tensor], object]
     backward: Callable[[torch.Tensor, torch.Tensor], object]
-    """Of the gradient by its output, and that output."""
+    """A function of the gradient by the layer's output and of that output."""
 
 
 _ACTIVATIONS = {
@@ -110,7 +110,9 @@ def _pieces(flat: torch.Tensor, params: Sequence[torch.Tensor]) -> list[torch.Te
 
 
 class _Chain:
-    """The step. What a layer's gradient is added to depends on the optimiser.
+    """A dense network's forward and backward pass, as one step of its optimiser.
+
+    What a layer's gradient is added to depends on the optimiser.
 
     SGD with momentum adds it to the momentum and SGD without to the weights, as the matrix product
     that makes the gradient can do by itself: C = beta C + alpha A B. Others get it as it is.
@@ -138,7 +140,7 @@ class _Chain:
     def step(
         self, x: torch.Tensor, y: torch.Tensor, rate: float, term: TermOf | None = None
     ) -> None:
-        """As `Step`."""
+        """Learn one batch; see `Step`."""
         x = x.flatten(1)
         inputs = self._forward(x)
         gradient = self._of_logits(inputs[-1], y)

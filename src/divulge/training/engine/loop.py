@@ -1,4 +1,4 @@
-"""One model's training."""
+"""Train one network by a recipe, with reproducible randomness."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -20,9 +20,9 @@ from divulge.training.recipe import Recipe, Rows
 from divulge.training.selection import Best
 
 Step = Callable[[torch.Tensor, float], None]
-"""Learns the batch of these rows at a learning rate."""
+"""A function that learns the batch with these row numbers at this learning rate."""
 Steps = Callable[[int], Step]
-"""The step of each epoch, from 0."""
+"""A function from the epoch, from 0, to its step."""
 
 
 class Job(NamedTuple):
@@ -31,7 +31,7 @@ class Job(NamedTuple):
     rows: Rows
     seed: int
     start: Mapping[str, torch.Tensor] | None = None
-    """Where training starts; at the network's own first weights, unless given."""
+    """State dictionary that training starts from; the network's own first weights unless given."""
 
 
 def assigned(
@@ -123,7 +123,7 @@ def _by_autograd(
 def batch_losses(
     recipe: Recipe, module: nn.Module, data: Tensors, held_out: torch.Tensor
 ) -> Callable[[int], BatchLoss]:
-    """What a step of each epoch makes smaller."""
+    """A function from the epoch, from 0, to the loss of its batches."""
     if isinstance(recipe.loss, Adversary):
         return recipe.loss.against(module, data, held_out)
     plain = plain_loss(recipe)

@@ -1,4 +1,4 @@
-"""What training many networks as one stack needs to know about a network."""
+"""Inspect networks, copy their states, and stack several of them into one computation."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -58,12 +58,12 @@ def restore(module: nn.Module, tensors: dict[str, torch.Tensor]) -> nn.Module:
 
 
 def as_arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
-    """Tensors by name on their way to another process."""
+    """Tensors by name as arrays, for another process."""
     return {name: t.detach().cpu().contiguous().numpy() for name, t in tensors.items()}
 
 
 def as_tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
-    """What came from there, in the same memory."""
+    """Arrays by name, as from `as_arrays`, as tensors in the same memory."""
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
@@ -87,7 +87,7 @@ class Stack:
     """The states of several modules of one kind, each tensor with one more axis in front.
 
     Attributes:
-        trained: what an optimiser changes.
+        trained: the stacked parameters that an optimiser changes.
     """
 
     def __init__(self, modules: list[nn.Module], loss: Loss) -> None:
@@ -121,10 +121,10 @@ class Stack:
         """Set the gradients of some models, and update their buffers, each by its own batch.
 
         Args:
-            members: which models.
+            members: positions of the models in the stack.
             x: features of their batches, which are equally long, one after another.
-            y: the labels.
-            epoch: from 0.
+            y: labels of these batches, in the same order.
+            epoch: the number of the epoch, from 0.
         """
         # all of them, as nearly always, are differentiated where they are
         chosen = slice(None) if len(members) == self._size else members
@@ -150,9 +150,6 @@ def _loss(
     y: torch.Tensor,
 ) -> torch.Tensor:
     return loss(functional_call(module, (params, buffers), (x,)), y, epoch)
-
-
-# The same network, computed with less work.
 
 
 _POOLS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)

@@ -1,4 +1,4 @@
-"""Training many models as one computation."""
+"""Train many models as one computation."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""The pool of records as a fleet's models see it."""
+"""Prepare the pool of records for a fleet: its precision and its memory layout."""
 
 import warnings
 from typing import NamedTuple
@@ -36,14 +36,14 @@ class Arrays(NamedTuple):
 
     @classmethod
     def prepare(cls, pool: Records, network: nn.Module) -> "Arrays":
-        """As `in_precision`, images with their channels last where the network takes them."""
+        """The pool in the network's precision, images channels last where it takes them."""
         x, y = in_precision(pool, network)
         channels_last = _takes_channels_last(network, x)
         x = np.ascontiguousarray(np.moveaxis(x, 1, -1) if channels_last else x)
         return cls(x, y, channels_last)
 
     def tensors(self, device: str) -> Tensors:
-        """The same as tensors; on the CPU they are the same memory."""
+        """The pool as tensors on a device; on the CPU they share the arrays' memory."""
         with warnings.catch_warnings():  # arrays are read-only, and nobody writes to the tensors
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
             x, y = torch.from_numpy(self.x), torch.from_numpy(self.y)

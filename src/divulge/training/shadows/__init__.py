@@ -1,1 +1,1 @@
-"""Shadow models: planned, trained, stored."""
+"""Plan shadow models, train them, and store their predictions."""

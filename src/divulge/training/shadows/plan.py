@@ -1,4 +1,4 @@
-"""What shadows are to be trained: everything about them except what they answer."""
+"""A plan of the shadow models to train: how many, how, and on what records."""
 
 import hashlib
 from collections.abc import Sequence
@@ -23,17 +23,18 @@ class ShadowPlan:
     trainer: Trainer
     models: int
     pool: Records | None = None
-    """None: on random halves of the candidates (online). Else on random halves of these."""
+    """Records of which each shadow is trained on a random half (offline); the candidates where None
+    (online)."""
     pool_otherwise: tuple[Records, ...] = ()
-    """The pool seen as candidates are seen otherwise."""
+    """The pool augmented in each way in which the candidates are augmented."""
     fingerprint: str = ""
     """Identifies the trainer, so that stored shadows are never taken for another one's."""
     pool_asked: Records | None = None
-    """The pool as the shadows are asked about it: as it is, unless given."""
+    """The pool as the shadows are queried about it; `pool` itself unless given."""
     pool_known: Bool[np.ndarray, "pool *features"] | None = None
-    """Which features of it are known, where the attacker knows only parts of the candidates."""
+    """True where a feature of the pool is known, if the attacker knows only parts of candidates."""
     answers: AnswerDefence | None = None
-    """What stands between the models and whoever asks them; with seeds as their secrets."""
+    """The defence that changes all shadows' predictions, with each one's seed as its secret."""
 
     def __post_init__(self) -> None:
         if self.models < 1:
@@ -41,7 +42,7 @@ class ShadowPlan:
 
     @property
     def own(self) -> tuple[Records, ...]:
-        """What offline shadows are asked about besides: there the attacker knows who is in."""
+        """The pool as queries: the attacker knows which of its records a shadow is trained on."""
         if self.pool is None:
             return ()
         return (self.pool_asked or self.pool, *self.pool_otherwise)
@@ -56,17 +57,19 @@ class ShadowPlan:
         ])  # fmt: skip
 
     def seeds(self, seed: int) -> list[int]:
-        """One a model, for its own randomness."""
+        """The seed of each model's own randomness."""
         return [int(stream(seed, "shadow", k).integers(2**31)) for k in range(self.models)]
 
 
 def identity(plan: ShadowPlan, queries: Sequence[Records], seed: int) -> str:
-    """What the answers of model k depend on, apart from k: not on how many models there are.
+    """A key of all that the predictions of model k depend on, apart from k.
+
+    The number of models is no part of it.
 
     Args:
         plan: how models are trained.
-        queries: what they are asked about, the candidates first.
-        seed: of halves and models.
+        queries: the records that they are asked about, the candidates first.
+        seed: the seed of the halves and the models.
     """
     how = plan.fingerprint if plan.answers is None else f"{plan.fingerprint} {plan.answers!r}"
     digest = hashlib.blake2b(f"{how}\0{seed}".encode(), digest_size=16)

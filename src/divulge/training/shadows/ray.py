@@ -1,4 +1,4 @@
-"""Workers on a Ray cluster: waves of models as remote tasks."""
+"""Train shadow models on a Ray cluster, in batches, each as a remote task."""
 
 import importlib
 import os
@@ -19,7 +19,7 @@ RETRIES = 3
 """How often a wave whose worker died is given to another one."""
 
 PATIENCE = 10.0
-"""Seconds in which a cluster must answer."""
+"""Seconds within which a cluster must answer."""
 
 
 @runtime_checkable
@@ -27,7 +27,7 @@ class Wide(Protocol):
     """A trainer that knows how many models it had best train together."""
 
     def width(self, pool: Records) -> int:
-        """How many."""
+        """How many models the trainer had best train at once from this pool."""
         ...
 
 
@@ -72,7 +72,7 @@ class Cluster:
 
 
 def _wave(work: Work, models: Sequence[int]) -> list[Trained]:
-    """On a worker: some models, one processor for all."""
+    """Train some models on a worker, with one processor for all."""
     os.environ["LOKY_MAX_CPU_COUNT"] = "1"  # joblib's word for: start no processes beside this one
     return list(wave(work, models))
 

@@ -1,4 +1,4 @@
-"""Train what is planned, keep what each model says as it comes, and map it into memory."""
+"""Train the planned shadow models, store each one's predictions, and map them into memory."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
@@ -17,7 +17,7 @@ from divulge.training.shadows.store import RowFile
 from divulge.training.shadows.workers import Local, Trained, Work, Workers, settled
 
 FOLDER = "shadows"
-"""Of a run folder, for what shadows say."""
+"""The folder within a run folder that holds the predictions of shadows."""
 
 Matrix = Float64[np.ndarray, "models numbers"]
 
@@ -33,13 +33,13 @@ def train(
     """Shadows for a view.
 
     Args:
-        view: whose candidates and reference records the shadows are asked about.
+        view: the view whose candidates and reference records the shadows are asked about.
         plan: what to train.
-        seed: of the halves and of each model's own randomness.
-        run: the run folder. What is there already is not trained again, more models included.
-            Without one, what models say is in a temporary file.
+        seed: the seed of the halves and of each model's own randomness.
+        run: the run folder. Models whose predictions are in it are not trained again, also where
+            more models are asked for. Without one, predictions are in a temporary file.
         track: shows progress.
-        workers: who trains; this process, unless given.
+        workers: where models are trained; in this process, unless given.
 
     Raises:
         TargetError: a shadow could not be trained.
@@ -72,7 +72,7 @@ def first(view: ModelView, plan: ShadowPlan, seed: int = 0) -> ShadowModel | Non
 
 
 def prepare(plan: ShadowPlan, queries: tuple[Records, ...], seed: int, answered: int = 0) -> Work:
-    """What workers have to do; nothing is done yet. The candidates are the first query."""
+    """The work of the workers; nothing is trained yet. The candidates are the first query."""
     pool = queries[0] if plan.pool is None else plan.pool
     return Work(
         trainer=plan.trainer,
@@ -86,7 +86,7 @@ def prepare(plan: ShadowPlan, queries: tuple[Records, ...], seed: int, answered:
 
 
 def queries(view: ModelView, plan: ShadowPlan) -> tuple[Records, ...]:
-    """What shadows are asked about: candidates, in every way; reference records; their own pool."""
+    """Records that shadows are asked about: candidates, augmented ones, reference, own pool."""
     reference = () if view.reference is None else (view.reference,)
     return (view.records, *view.augmented, *reference, *plan.own)
 
@@ -100,16 +100,16 @@ def rows(
     keep: Callable[[Trained], None] = lambda _: None,
     again: Sequence[int] = (),
 ) -> Matrix:
-    """What every model says, read-only and mapped; models that are on disk are not trained.
+    """The predictions of every model, read-only and mapped; those on disk are not trained again.
 
     Args:
-        folder: of the file.
-        key: its name.
+        folder: the folder of the file.
+        key: the name of the file, without its suffix.
         work: what to train.
         track: shows progress.
-        workers: who trains.
-        keep: gets what a model says before it counts as trained.
-        again: models to train even though they are on disk.
+        workers: where models are trained.
+        keep: is called with a model's predictions before it counts as trained.
+        again: numbers of models to train even though they are on disk.
     """
     file = RowFile(folder, key, len(work.seeds), sum(map(len, work.queries)))
     models = sorted({*file.missing, *again})

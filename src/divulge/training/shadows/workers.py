@@ -1,4 +1,8 @@
-"""Who trains the models: this process, or the workers of a cluster. Both return the same rows."""
+"""Train shadow models in this process or on a cluster, and fix the trainer's strategy first.
+
+Both kinds of workers return the same rows. A run that is resumed keeps the strategy that it began
+with.
+"""
 
 import dataclasses
 from collections.abc import Generator, Sequence
@@ -27,13 +31,13 @@ class Work:
     subsets: Bool[np.ndarray, "models records"]
     seeds: Sequence[int]
     answered: int = 0
-    """So many of the first models also hand over their whole answers."""
+    """How many of the first models also return all their probabilities."""
     answers: AnswerDefence | None = None
-    """Every model answers behind it, with its own seed as the secret."""
+    """The defence that changes every model's predictions, with the model's seed as its secret."""
 
 
 class Trained(NamedTuple):
-    """What one model says."""
+    """The predictions of one model on all queries."""
 
     model: int
     row: Row
@@ -43,7 +47,7 @@ class Trained(NamedTuple):
 
 @runtime_checkable
 class Workers(Protocol):
-    """Whoever trains."""
+    """A place where models are trained."""
 
     def processors(self) -> int:
         """How many models can be in training at once."""
@@ -114,9 +118,6 @@ def named(name: str) -> Workers:
     )
 
 
-# Settle how a trainer works before it starts, so that resumed work goes on in the same way.
-
-
 @runtime_checkable
 class Settling(Protocol):
     """A dataclass that can fix what it would else choose anew each time, as a ``Fleet`` can.
@@ -136,7 +137,7 @@ class Settling(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Kept:
-    """``KEY.way.json``: settings that change how models come, not which."""
+    """The content of ``KEY.way.json``: settings that change the speed, but not the models."""
 
     settings: dict[str, Any]
 
@@ -149,8 +150,8 @@ def settled(work: Work, missing: list[int], path: Path) -> tuple[Work, list[int]
 
     Args:
         work: what to train.
-        missing: the models still to come.
-        path: of the file that keeps the choice.
+        missing: numbers of the models still to come.
+        path: the file that keeps the choice.
 
     Raises:
         StoreError: the file is damaged, or cannot be read or written.

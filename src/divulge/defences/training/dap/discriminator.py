@@ -1,4 +1,4 @@
-"""DAP's discriminator: who was trained on, by label, answer and loss, learned from shadows."""
+"""Train DAP's discriminator, which tells members from shadows' predictions, labels and losses."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ from divulge.training.recipe import Recipe
 
 Samples = Literal["misclassified", "all"]
 _FEWEST = 10
-"""Members, and non-members, without which there is nothing to learn from."""
+"""The fewest members, and the fewest non-members, from which a discriminator can learn."""
 
 
 def evidence(logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """What the discriminator sees of each record: probabilities, label and cross-entropy."""
+    """The discriminator's inputs: probabilities, one-hot label and cross-entropy of each record."""
     loss = cross_entropy(logits, y, reduction="none")
     label = one_hot(y, logits.shape[1]).to(logits.dtype)
     return torch.cat([logits.softmax(dim=1), label, loss[:, None]], dim=1)
@@ -82,7 +82,7 @@ class Discriminator(nn.Module):
 
 @dataclass(frozen=True)
 class Taught:
-    """What shadows say of the records that they share out: their evidence, and who knew it."""
+    """The discriminator's training set: evidence of shadows on records, and who trained on them."""
 
     evidence: Float[np.ndarray, "samples features"]
     member: Bool[np.ndarray, " samples"]

@@ -1,4 +1,7 @@
-"""How suspicious answers are to a frozen discriminator: with little work, and the gradient."""
+"""Compute DAP's loss: the cross-entropy and what a frozen discriminator adds, by its gradient.
+
+The discriminator's part changes the last layer alone.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,17 +21,18 @@ aten = torch.ops.aten
 
 
 _Affine = tuple[torch.Tensor, torch.Tensor]
-"""What values are multiplied by, and what is then added to them."""
+"""A factor that values are multiplied by, and an addend that they then get."""
 
 
 class _Folded(NamedTuple):
     """A block in evaluation mode: there batch normalisation is affine, as weights are."""
 
     first: _Affine
-    """Of each value."""
+    """The factor and the addend of each value before the first ReLU."""
     linear: tuple[_Affine, ...]
-    """The three layers of weights; the last one with the bias of the way round them."""
+    """Weights and biases of the three layers; the last bias includes that of the way round."""
     around: torch.Tensor
+    """The weights of the linear way round the three layers."""
 
 
 class Suspicion:
@@ -38,8 +42,8 @@ class Suspicion:
     time: this is most of a training step.
 
     Args:
-        discriminator: frozen.
-        device: where answers are.
+        discriminator: the frozen discriminator.
+        device: the device of the logits.
     """
 
     def __init__(self, discriminator: Discriminator, device: torch.device) -> None:
@@ -56,7 +60,7 @@ class Suspicion:
 
     @torch.no_grad()
     def value(self, logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """Of these answers to records with these labels; a single number."""
+        """The mean loss of these logits with these labels, a single number."""
         x = evidence(logits, y).float()
         for block in self._blocks:
             x = _through(block, x)[-1]
@@ -66,7 +70,7 @@ class Suspicion:
     def with_gradient(
         self, logits: torch.Tensor, y: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The same, and its gradient by the answers."""
+        """The mean loss, and its gradient by the logits."""
         seen = evidence(logits, y).float()
         x, inner = seen, []
         for block in self._blocks:
@@ -143,12 +147,9 @@ def _by_logits(gradient: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
     return by_p - p * (by_p.sum(dim=1, keepdim=True) - by_loss) - label * by_loss
 
 
-# What DAP makes smaller: the cross-entropy, and for the last layer what a discriminator tells.
-
-
 @dataclass(frozen=True, slots=True)
 class Misleading:
-    """Cross-entropy, and for the last layer what the discriminator tells besides."""
+    """DAP's loss: the cross-entropy, and for the last layer the discriminator's loss besides."""
 
     discriminator: Discriminator
     r: float
@@ -191,7 +192,7 @@ class Misleading:
         beta = 1.0
 
         def balanced() -> float:
-            """Eq. 3."""
+            """The balance β of eq. 3."""
             with _asked(module):
                 x, y = data.batch(held_out)
                 logits = module(x)

@@ -1,4 +1,4 @@
-"""DAP, discriminative adversarial privacy: a model that learns to mislead a frozen attacker."""
+"""Train by DAP, discriminative adversarial privacy: the model learns to mislead an attacker."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -148,4 +148,4 @@ class Protected(NamedTuple):
 
     module: nn.Module
     recipe: Recipe
-    """With the discriminator, and the r that was chosen."""
+    """The recipe of this model, with the discriminator and the r that was chosen in its loss."""

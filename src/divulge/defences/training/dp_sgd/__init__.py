@@ -1,1 +1,1 @@
-"""DP-SGD: clipped and noisy steps, and what they promise."""
+"""DP-SGD: its training loop with clipping and noise, and its privacy accounting."""

@@ -1,4 +1,4 @@
-"""What the noise of DP-SGD is worth, and how much of it a target asks for.
+"""Account for DP-SGD: compute ε from the noise, and the noise from ε.
 
 The neighbouring relation is *add or remove one record*. Each record enters each batch by a coin of
 its own (Poisson sampling), and the rate of the coins counts as public.
@@ -13,10 +13,13 @@ import numpy as np
 from divulge.errors import MissingExtra, SpecError
 
 _ORDERS = (*range(2, 33), *range(36, 65, 4), *range(80, 257, 16))
-"""Of Rényi's divergence: whole ones, whose closed form always converges; it costs their sum."""
+"""Orders of Rényi's divergence: integers, whose closed form always converges.
+
+The time grows with their sum.
+"""
 
 _ENORMOUS = 1e4
-"""Above this ε the looser accountant is enough: exact or not, it promises nothing."""
+"""The ε above which the looser accountant is enough: exact or not, it promises nothing."""
 
 _GRID = 1e-4
 """Step of the grid of privacy losses, which rounds against the claim."""
@@ -32,8 +35,8 @@ def epsilon_of(noise_multiplier: float, rate: float, steps: int, delta: float) -
     Args:
         noise_multiplier: standard deviation of the noise over the clipping norm.
         rate: probability of each record to enter a batch.
-        steps: how many batches.
-        delta: above 0: Gaussian noise has no pure ε.
+        steps: how many batches a model is trained with.
+        delta: the δ of the guarantee, above 0: Gaussian noise has no pure ε.
 
     References:
         Koskela, Jälkö and Honkela (2020), Computing tight differential privacy guarantees using

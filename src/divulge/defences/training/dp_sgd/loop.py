@@ -1,4 +1,7 @@
-"""One network trained by DP-SGD: Poisson batches, clipped gradients and noise, by Opacus."""
+"""Train one network by DP-SGD with Opacus: Poisson batches, clipped gradients and noise.
+
+Only networks that treat each record by itself can be trained; `layer_norm` converts others.
+"""
 
 import copy
 import pickle
@@ -22,14 +25,16 @@ Clipping = Literal["per-record", "ghost"]
 
 
 class Plan(NamedTuple):
-    """What the settings mean for a number of records."""
+    """The batch size, steps and noise that the settings give for a number of records."""
 
     size: int
-    """Of a batch, on average."""
+    """The mean number of records in a batch."""
     rate: float
+    """The probability of each record to enter a batch."""
     steps: int
+    """How many batches a model is trained with."""
     noise: float
-    """In multiples of the clipping norm."""
+    """The standard deviation of the noise, in multiples of the clipping norm."""
     max_grad_norm: float
     clipping: Clipping
 
@@ -113,9 +118,6 @@ def _generator(seed: int, name: str) -> torch.Generator:
     return torch.Generator().manual_seed(int(stream(seed, name).integers(2**63)))
 
 
-# Networks that treat each record by itself, as bounding its part in training demands.
-
-
 def layer_norm(module: nn.Module) -> nn.Module:
     """A copy of the network with layer normalisation in place of batch normalisation.
 
@@ -143,7 +145,7 @@ def check_network(network: nn.Module, x: torch.Tensor) -> None:
     """Refuse a network in which a record's gradient is not its own.
 
     Args:
-        network: untrained.
+        network: the untrained network.
         x: a few records. Where they are whole numbers, as words are, only layers are looked at.
 
     Raises:

@@ -1,4 +1,4 @@
-"""DP-SGD: training that promises, with a number, how little one record changes."""
+"""Train by DP-SGD, and state the (ε, δ) guarantee of each model."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,16 +49,17 @@ class DPSGD:
     Args:
         recipe: network, optimiser, learning rate, schedule, epochs (how often each record is
             seen, on average) and batch size (on average).
-        delta: δ of the guarantee; well below one over the number of records.
-        noise_multiplier: how much noise; or
-        epsilon: how much ε may be spent, from which the noise follows for each number of records.
+        delta: the δ of the guarantee; well below one over the number of records.
+        noise_multiplier: the standard deviation of the noise over ``max_grad_norm``; give this or
+            ``epsilon``.
+        epsilon: the ε that may be spent, from which the noise follows for each number of records.
         max_grad_norm: the norm that a record's gradient is clipped to.
         clipping: ``ghost`` takes the norms of the records' gradients alone where Opacus can, and a
             second backward pass; ``per-record`` keeps every gradient. The results are the same, but
             the second way costs far more memory and time; layers that share weights need it.
         rounds: with ``epsilon``: how many trainings on the same records it is spent on together:
             as many as a federation has rounds whose clients train in this way.
-        jobs: processes; -1 is one a core. They change nothing but the time.
+        jobs: how many processes train; -1 starts one a core. They change nothing but the time.
 
     References:
         Abadi et al. (2016), Deep learning with differential privacy; Li, Tramèr, Liang and
@@ -115,7 +116,7 @@ class DPSGD:
         distribution (PLD) of dp-accounting, see `accounting.epsilon_of`.
 
         Args:
-            n_records: on which it was trained.
+            n_records: how many records the model was trained on.
             rounds: how many trainings on them, one after another, are promised for together, each
                 from a start that the ones before may have led to: the rounds of a federation that
                 a client took part in. Their Poisson batches compose as those of one long training.
@@ -170,8 +171,8 @@ class DPSGD:
 
         Args:
             pool: the records to draw from.
-            subsets: which of them each network is trained on.
-            seeds: one a network, for its own randomness.
+            subsets: True where a network is trained on a record, shape (models, records).
+            seeds: the seed of each network's own randomness, one a network.
             start: a state dictionary from which every network starts, as the clients of a
                 federated round do; each starts from first weights of its own unless given.
 
