@@ -44,7 +44,7 @@ class Benchmark(NamedTuple):
 
     summary: str
     run: Callable[[bool], Outcome | None]
-    """None where quality is measured, and no peer's time."""
+    """Function that runs it, quick or in full; it returns None where no times are compared."""
 
 
 BENCHMARKS = {

@@ -1,4 +1,4 @@
-"""Synthetic answers of a model that remembers its training records a little too well."""
+"""Draw synthetic predictions of a model that memorises its training records a little."""
 
 from typing import NamedTuple
 

@@ -52,7 +52,7 @@ class Trained:
 
 
 def rule_based(answers: Answers) -> Float[np.ndarray, " records"]:
-    """Whether the label is right. It wants records: the answers are, and are answered unchanged."""
+    """ART's rule-based attack: member if the label is right. The predictions stand for records."""
     from art.attacks.inference.membership_inference import MembershipInferenceBlackBoxRuleBased
 
     attack = MembershipInferenceBlackBoxRuleBased(_classifier(answers))

@@ -1,4 +1,4 @@
-"""The same signals as one would write them with NumPy, SciPy and scikit-learn."""
+"""Compute the same signals as one would write them with NumPy, SciPy and scikit-learn."""
 
 import numpy as np
 from jaxtyping import Float

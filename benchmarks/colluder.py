@@ -1,4 +1,4 @@
-"""Quality: what 13 members and 103 others can show of stacking, with p of the whole pipeline."""
+"""Measure stacking on 13 members and 103 others, with a p-value of the whole pipeline."""
 
 import dataclasses
 from functools import partial
@@ -35,17 +35,17 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
 
 
 def _labels(view: FederationView) -> np.ndarray:
-    """Of the records that can be members: the colluding client's relevant ones, and candidates."""
+    """Membership of the colluding client's relevant records, and of the candidates."""
     return np.concatenate([view.collusion.relevant, view.collusion.records])
 
 
 def _sets(view: FederationView) -> np.ndarray:
-    """Members are 11 of 23 and 2 of 73: were labels to leave their set, the set would be found."""
+    """Set of each record, within which labels are permuted, as sets differ in their members."""
     return np.repeat([0, 1], [len(view.collusion.relevant), len(view.collusion.records)])
 
 
 def _auc(view: FederationView, member: np.ndarray) -> float:
-    """Of the whole pipeline, had the colluding client these members."""
+    """AUC of the whole pipeline if the colluding client had these members."""
     relevant, records = np.split(member, [len(view.collusion.relevant)])
     collusion = dataclasses.replace(view.collusion, relevant=relevant, records=records)
     supposed = dataclasses.replace(view, collusion=collusion)

@@ -25,17 +25,17 @@ Draw = Callable[[np.random.Generator, int], Float64[np.ndarray, " records"]]
 
 
 class Population(NamedTuple):
-    """Where scores come from, and what is true of them."""
+    """Distribution of scores, and the true values of its metrics."""
 
     inside: Draw
-    """Scores of so many members."""
+    """Function that draws the scores of so many members."""
     outside: Draw
-    """Scores of so many non-members."""
+    """Function that draws the scores of so many non-members."""
     auc: float
     tpr: Callable[[float], float]
-    """By FPR; within a tie, coins decide."""
+    """True TPR by FPR; ties are broken by coins."""
     advantage: float
-    """At the best threshold."""
+    """True advantage at the best threshold."""
 
     def truth(self, metric: str) -> float:
         """The true value of one of `METRICS`."""

@@ -1,4 +1,4 @@
-"""Decaf's decomposition: exactly, and by the paper's 1,000 epochs of gradient descent."""
+"""Time Decaf's decomposition: exact, and by the paper's 1,000 epochs of gradient descent."""
 
 import numpy as np
 

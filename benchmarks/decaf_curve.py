@@ -1,4 +1,4 @@
-"""The whole attack on a few clients and on many of one round: virtual clients serve them all."""
+"""Time Decaf on a few clients and on many of one round, who share its shadow clients."""
 
 import time
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (the command's flag)
 
 
 def _seconds(call: Callable[[], object]) -> float:
-    """Of this process alone: the virtual clients of a small network are trained in it."""
+    """CPU seconds of this process, which also trains the shadow clients of a small network."""
     begun = time.process_time()
     call()
     return time.process_time() - begun
@@ -64,7 +64,7 @@ def _records(per_class: int, seed: int) -> Records:
 
 
 def network() -> "nn.Module":
-    """Untrained."""
+    """Untrained network."""
     from torch import nn
 
     return nn.Sequential(nn.Linear(INPUTS, 64), nn.ReLU(), nn.Linear(64, CLASSES))

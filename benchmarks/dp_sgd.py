@@ -40,7 +40,7 @@ class Side(NamedTuple):
     name: str
     trainer: Trainer
     claim: Guarantee | None
-    """None: what the trainer promises."""
+    """Claimed privacy guarantee; None takes that of the trainer."""
 
 
 def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)

@@ -1,4 +1,4 @@
-"""Lower bounds on ε from one training run: how tight, beside jax_privacy's, and who exceeds."""
+"""Compare lower bounds on ε from one training run with jax_privacy's: tightness and validity."""
 
 import json
 import tempfile

@@ -44,7 +44,7 @@ def _power(records: int, at: float, times: int) -> float:
 
 
 def _log_ratios(records: int, at: float, times: int, which: str) -> Float64[np.ndarray, " times"]:
-    """Of whole audits; by symmetry a record counts by how far its odds are from even."""
+    """Log likelihood ratios of audits; by symmetry only the size of a record's odds counts."""
     rng, mu = stream(0, "limit", which, records, str(at)), mu_of(EPSILON)
     found = []
     for start in range(0, times, _AT_ONCE):

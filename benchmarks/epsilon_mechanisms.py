@@ -29,7 +29,7 @@ class Cell(NamedTuple):
 
     name: str
     epsilon: float
-    """True for adding or removing one record, at ``delta``."""
+    """True ε for adding or removing one record, at ``delta``."""
     delta: float
     coins: Coins
     leak: Leak
@@ -43,12 +43,12 @@ class Cell(NamedTuple):
 
 
 def coins(rng: np.random.Generator, records: int, chance: float = 0.5) -> np.ndarray:
-    """A coin of its own for each record."""
+    """Draw members by one coin a record."""
     return np.asarray(rng.random(records) < chance)
 
 
 def fixed(rng: np.random.Generator, members: int, others: int) -> np.ndarray:
-    """So many members, drawn at random."""
+    """Draw so many members at random."""
     return np.asarray(rng.permutation(members + others) < members)
 
 
@@ -65,7 +65,7 @@ def response(rng: np.random.Generator, member: np.ndarray, epsilon: float) -> np
 
 
 def gaussian(rng: np.random.Generator, member: np.ndarray, mu: float) -> np.ndarray:
-    """Noise of its own for each record."""
+    """Gaussian mechanism: independent noise for each record."""
     return np.asarray(rng.normal(size=len(member)) + mu * member)
 
 
@@ -109,7 +109,7 @@ def together(
 
 
 def rarely(rng: np.random.Generator, member: np.ndarray, leaks: float, odds: float) -> np.ndarray:
-    """Nothing; but in a share of all runs randomised response about all records at once."""
+    """Publish nothing, but in a share of all runs randomised response on all records at once."""
     if rng.random() < leaks:
         return response(rng, member, odds)
     return rng.normal(size=len(member))
@@ -280,5 +280,5 @@ def _independent() -> list[Cell]:
 
 
 def cells() -> tuple[Cell, ...]:
-    """All of them."""
+    """All mechanisms and audits."""
     return (*_any(), *_fixed(), *_gaussian(), *_independent())

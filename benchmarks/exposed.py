@@ -26,7 +26,7 @@ Flags = Bool[np.ndarray, " records"]
 
 
 class World(NamedTuple):
-    """What is drawn for one audit."""
+    """Random data of one simulated audit."""
 
     score: Column
     member: Flags
@@ -34,15 +34,15 @@ class World(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """How a list did, on the mean of audits."""
+    """Quality of a list of exposed records, as means over audits."""
 
     share: float
-    """Of the list, members that are not exposed; 0 for an empty list."""
+    """False-discovery rate: share of the list that is not exposed; 0 for an empty list."""
     error: float
     """Standard error of this mean."""
     listed: float
     found: float
-    """Of the exposed members, those on the list."""
+    """Share of the exposed members that are on the list."""
 
 
 def _alike(rng: np.random.Generator, records: int, share: float) -> tuple[Column, Column, Flags]:
@@ -97,7 +97,7 @@ def draw(
 
 
 def ours(world: World, q: float) -> Flags:
-    """By member: on the list at this rate."""
+    """Whether each member is on our list at this rate."""
     accused = exposed.accused(world.score, world.member)
     return exposed.q_values(accused, int(np.sum(~world.member))) <= q
 
@@ -130,7 +130,7 @@ def gaussians(seed: int, q: float, share: float = 0.1) -> tuple[Flags, Flags]:
 
 
 def summarised(lists: Iterator[tuple[Flags, Flags]]) -> Listed:
-    """Of lists, each beside who is exposed: the means."""
+    """Average the quality of lists, each given beside the exposed members."""
     rows = [
         (
             np.sum(chosen & ~open_) / max(1, np.sum(chosen)),
@@ -152,7 +152,7 @@ def measured(
     members: int = MEMBERS,
     nonmembers: int = NONMEMBERS,
 ) -> Listed:
-    """How our list does."""
+    """Measure the quality of our list."""
     worlds = (draw(population, share, seed, members, nonmembers) for seed in range(audits))
     return summarised((ours(world, q), world.exposed[world.member]) for world in worlds)
 

@@ -81,7 +81,7 @@ def _dealt(game: Apart, times: int) -> Iterator[ModelView]:
 
 
 def _asked(said: np.ndarray, y: np.ndarray) -> ModelView:
-    """All in this order: suspects first, at most as many as in the challenge."""
+    """View of all records: suspects first, at most as many as in the challenge, then reference."""
     rows = Records(np.arange(len(y)), y)
     cut = min(SUSPECTS, len(y) * SUSPECTS // (SUSPECTS + REFERENCE))
     target = TableTarget(said, Need.PROBABILITIES | Need.HARD_LABELS)

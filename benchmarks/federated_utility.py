@@ -1,4 +1,4 @@
-"""What DP-SGD clients cost a federation in accuracy: figure 6 of de Carvalho Bertoli (2026)."""
+"""Measure the accuracy that DP-SGD clients cost: figure 6 of de Carvalho Bertoli (2026)."""
 
 import time
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ _DELTA, _CLIP = 1e-5, 2.0
 
 
 class Tier(NamedTuple):
-    """How much privacy clients are promised for the whole run."""
+    """One tier of privacy of the clients for the whole run."""
 
     name: str
     epsilon: float | None
@@ -45,15 +45,15 @@ TIERS = (Tier("no DP", None), Tier("ε = 200", 200.0), Tier("ε = 10", 10.0))
 
 
 class Course(NamedTuple):
-    """What came of one tier with one number of local epochs."""
+    """Accuracy of one tier with one number of local epochs, round by round."""
 
     tier: Tier
     epochs: int
     hits: "np.ndarray"
-    """After each round: records held out that were classified right."""
+    """Number of held-out records classified right after each round."""
     trials: int
     said: str
-    """What the last round of the transcript claims for its clients."""
+    """Privacy guarantee, in words, that the last round of the transcript claims for clients."""
 
 
 def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)

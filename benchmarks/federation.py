@@ -92,7 +92,7 @@ def _compare(workload: Workload, quick: bool) -> Outcome:  # noqa: FBT001 (as in
 
 
 def _warm(rounds: Iterator[object]) -> None:
-    """Until processes are there: a crew starts them when it has seen five seconds of training."""
+    """Run rounds until worker processes are there: they start after five seconds of training."""
     begun = perf_counter()
     while perf_counter() - begun < 8:
         next(rounds)
@@ -114,7 +114,7 @@ def _written(federation: "Federation", folder: Path) -> Iterator[object]:
 
 
 def _single(rounds: Iterator[object], many: int) -> None:
-    """On a busy machine threads that wait for each other can be slower than one."""
+    """Use one thread: on a busy machine, threads that wait for each other can be slower."""
     import torch
 
     threads = torch.get_num_threads()

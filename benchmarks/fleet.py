@@ -38,7 +38,7 @@ _MODELS = 16
 
 
 class Workload(NamedTuple):
-    """What both sides train, and what the models are judged by."""
+    """Training task of both sides, and the data that the models are tested on."""
 
     name: str
     data: str
@@ -160,7 +160,7 @@ def _tutorials(workload: Workload) -> "list[Target]":
 
 
 def _single_threaded(workload: Workload) -> None:
-    """On a busy machine threads that wait for each other can be slower than one."""
+    """Use one thread: on a busy machine, threads that wait for each other can be slower."""
     import torch
 
     threads = torch.get_num_threads()

@@ -32,7 +32,7 @@ CLIENTS = 10
 
 
 class Run(NamedTuple):
-    """What one run of a federation left."""
+    """Times and results of one run of a federation."""
 
     weights: dict[str, np.ndarray]
     ends: list[float]

@@ -28,7 +28,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
 
 
 def _genotypes(lines: int, columns: int) -> Records:
-    """SYNTHETIC, of just so many columns."""
+    """SYNTHETIC genotypes with an exact number of columns."""
     genotypes, y = genomics.synthetic(lines, columns, stream(0, "full width"))
     return Records(np.ascontiguousarray(genomics.one_hot(genotypes)[:, :columns]), y)
 

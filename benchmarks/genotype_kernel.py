@@ -1,4 +1,4 @@
-"""Quality: do a record's genotypes say how hard it is, so that what is left tells membership?"""
+"""Test whether residuals of a record's difficulty given its genotypes reveal membership."""
 
 import tempfile
 from pathlib import Path
@@ -37,7 +37,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
 
 
 def _aucs(game: Apart, k: int, pool: Records, seed: int) -> list[float]:
-    """One a column, on all records that one client is asked about."""
+    """AUC of each column on all records of one client's view."""
     view = game.challenge.view
     asked = view.relevant[k].joined(view.external[k]).joined(view.records)
     none = np.zeros(len(view.external[k]), bool)

@@ -1,4 +1,4 @@
-"""Quality: assignment to clients, by how many relevant records are no members at all."""
+"""Measure assignment to clients against the share of relevant records that are no members."""
 
 import dataclasses
 from pathlib import Path

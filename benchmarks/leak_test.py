@@ -26,14 +26,14 @@ SHIFT = 0.5
 
 
 class Leak(NamedTuple):
-    """What all attacks see."""
+    """Leak of one simulated model, which all attacks see."""
 
     size: int
-    """Members, and as many non-members."""
+    """Number of members, and of non-members."""
     exposed: float = 0.0
     """Share of the members that stand above everybody else."""
     shift: float = 0.0
-    """Deviations by which all members stand higher."""
+    """Shift of all members' scores, in standard deviations."""
 
     def __str__(self) -> str:
         if self.exposed:
@@ -70,7 +70,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
 def scores(
     rng: np.random.Generator, member: Bool[np.ndarray, " records"], correlation: float
 ) -> Float64[np.ndarray, "attacks records"]:
-    """Of attacks that see nothing."""
+    """Draw scores of attacks that learn nothing."""
     common = rng.standard_normal(len(member))
     own = rng.standard_normal((ATTACKS, len(member)))
     return math.sqrt(correlation) * common + math.sqrt(1 - correlation) * own

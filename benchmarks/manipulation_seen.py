@@ -1,4 +1,4 @@
-"""What manipulated items show a client, and what updates trained on them show anybody."""
+"""Measure how well clients detect manipulated items, and anybody the updates trained on them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,10 +30,10 @@ class Part(NamedTuple):
     """Features of images, and of versions that were made of the same."""
 
     known: np.ndarray
-    """Of images that a client learns from: none is among the others."""
+    """Features of the images that a client learns its check from, none of which is tested."""
     honest: np.ndarray
     shaped: Mapping[float, np.ndarray]
-    """By budget."""
+    """Features of the manipulated versions by budget."""
 
 
 def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
@@ -172,7 +172,7 @@ def _flat(change: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def _placed(name: str, x: np.ndarray, shaped: np.ndarray) -> list[dict[str, Any]]:
-    """Where t-SNE puts each update; and, printed, how well a forest tells the two kinds apart."""
+    """Place updates by t-SNE; print how well a random forest tells the two kinds apart."""
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.manifold import TSNE
     from sklearn.model_selection import StratifiedKFold, cross_val_predict

@@ -15,7 +15,7 @@ SUMMARY = "stage 1 of MRAD for 1,000 candidates: one batch, and one by one"
 
 
 def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
-    """Both ways, by gradients and by questions; the verdict is about gradients."""
+    """Time both ways to rebuild features, by gradients and by queries; compare by gradients."""
     records = 50 if quick else 1_000
     print(environment(("divulge", "torch")))
     print(

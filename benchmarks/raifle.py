@@ -26,7 +26,7 @@ class Measured(NamedTuple):
     name: str
     figures: Sequence[metrics.OfUser]
     seconds: Sequence[float]
-    """Of the processor, one a user."""
+    """CPU seconds of each user."""
 
     def line(self) -> str:
         """Mean AUC and F1 with intervals over users, and the cost."""

@@ -46,17 +46,17 @@ class Task(NamedTuple):
     records: Callable[[], Records]
     recipe: "Callable[[], Recipe]"
     pool: int
-    """Records of which each model learns a random half."""
+    """Records, of which each model is trained on a random half."""
 
 
 class World(NamedTuple):
-    """What was trained, and what it says."""
+    """Trained models and their predictions."""
 
     pool: Records
     reference: Records
     targets: Sequence[Target]
     learned: Bool[np.ndarray, "targets records"]
-    """Which records each target was trained on."""
+    """Mask of the records that each target was trained on."""
     shadows: Shadows
     nulls: Sequence[Target]
     """Targets trained on other records."""
@@ -133,7 +133,7 @@ def _metrics(
 
 
 def _across(values: Sequence[float]) -> str:
-    """The mean over targets, and where the mean over all such targets lies."""
+    """Mean over targets, with an interval for the mean over all such targets."""
     mean = float(np.mean(values))
     half = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
     return f"{mean:.3f} [{max(0.0, mean - half):.3f}, {min(1.0, mean + half):.3f}]"

@@ -53,7 +53,7 @@ def _of_values(runs: int) -> None:
 
 
 def _of_seeds_in_users(runs: int) -> None:
-    """Ten users of two seeds each, alike within: pooled, and averaged first."""
+    """Simulate ten users with two seeds each, equal within: values pooled, and averaged first."""
     print("\n| users alike between seeds | pooled, Student's | averaged, Student's | bounded |")
     print("|---|---|---|---|")
     for alike in (0.3, 0.6, 0.9):

@@ -33,7 +33,7 @@ class Task(NamedTuple):
 
     pool: Callable[[np.random.Generator], Records]
     trainer: Callable[[int], Trainer]
-    """From the number of columns."""
+    """Function from the number of columns to the clients' trainer."""
     sizes: tuple[int, ...]
 
 

@@ -27,9 +27,9 @@ class Peer(NamedTuple):
     """A tool beside divulge."""
 
     name: str
-    """Of its requirements file, too."""
+    """Name of the tool, and of its requirements file."""
     module: str
-    """What is imported to see whether the installation works."""
+    """Module that is imported to check the installation."""
 
 
 def home() -> Path:
@@ -81,7 +81,7 @@ def clean() -> dict[str, str]:
 
 
 def ours() -> dict[str, str]:
-    """Those of divulge's own side."""
+    """Environment variables of divulge's own side."""
     return {**os.environ, **one_thread()}
 
 

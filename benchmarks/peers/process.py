@@ -13,14 +13,14 @@ PAUSE = 0.2
 
 
 class Spent(NamedTuple):
-    """What a command and all its child processes took."""
+    """Resources that a command and all its child processes used."""
 
     cpu: float
-    """Seconds, in user and system mode: what does not depend on who else uses the machine."""
+    """CPU seconds in user and system mode, which do not depend on other users of the machine."""
     wall: float
-    """Seconds on the clock."""
+    """Wall-clock seconds."""
     peak: float
-    """Bytes of memory of all processes at the worst moment, shared pages shared out.
+    """Peak memory of all processes together in bytes, shared pages divided among them.
 
     Looked up time and again: what wait4 calls the maximum begins with that of the parent.
     """

@@ -27,13 +27,13 @@ class Side(NamedTuple):
     driver: str | None
     """The module in `benchmarks.peers.drivers`; None for a tool that nobody could install yet."""
     peer: Peer | None = None
-    """None where divulge's own environment has all that the driver needs."""
+    """Tool whose environment is used; None uses divulge's own."""
     more: tuple[str, ...] = ()
     """Further arguments of the driver."""
 
 
 class Result(NamedTuple):
-    """What a side found, and what it took."""
+    """Scores that a side found, and the resources that it used."""
 
     scores: Mapping[str, np.ndarray]
     seconds: Mapping[str, float]

@@ -37,12 +37,12 @@ class Federation(NamedTuple):
 
     task: which_client.Task
     widths: tuple[int, ...] = ()
-    """Of the clients' networks, where they are dense; else they are the challenge's."""
+    """Widths of the clients' dense networks; otherwise these are the challenge's."""
     replicates: int = 2
 
 
 class _Untrained:
-    """Networks as they come: nothing can be found in them, but asking them takes its time."""
+    """Gives untrained networks, which leak nothing but take their time to query."""
 
     def __init__(self, columns: int) -> None:
         self._columns = columns
@@ -56,7 +56,7 @@ class _Untrained:
 
 
 def _genotypes(rng: np.random.Generator) -> Records:
-    """SYNTHETIC, with as many places as the challenge's."""
+    """SYNTHETIC genotypes with as many places as the challenge's."""
     genotypes, y = genomics.synthetic(120, 43_568, rng)
     return Records(genomics.one_hot(genotypes), y)
 
@@ -84,7 +84,7 @@ class _Kept:
 
 
 class Game(NamedTuple):
-    """What only the referee keeps of one federation."""
+    """Truth about one federation, which no tool is given."""
 
     truth: Assignment
     view: FederationView
@@ -132,7 +132,7 @@ def _line(result: Result | Missing, games: Mapping[str, Game]) -> str:
 
 
 def _mean(aucs: Sequence[float]) -> str:
-    """Over clients and federations, with Student's interval where there are several."""
+    """Mean over clients and federations, with Student's interval where there are several."""
     if len(aucs) < 2:
         return "one client is too few"
     low, high = intervals.mean(aucs)

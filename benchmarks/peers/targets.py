@@ -25,14 +25,14 @@ class Task(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What only the referee keeps of a task whose folder is written."""
+    """Truth about a task, which no tool is given."""
 
     member: Bool[np.ndarray, " records"]
-    """In `records.npz`, which all tools get, with membership: they audit their own models."""
+    """Membership of the records in `records.npz`, which all tools get with membership."""
     judged: Bool[np.ndarray, " judged"]
-    """In `answers.npz`: of its unknown half, which no tool gets."""
+    """Membership of the unknown half of `answers.npz`, which no tool gets."""
     accuracy: tuple[float, float]
-    """Of the target on members and on the others."""
+    """Accuracy of the target on members, and on others."""
 
 
 _SGD = {"lr": 0.1, "momentum": 0.9, "epochs": 50, "batch": 64, "shadows": 16}

@@ -11,7 +11,7 @@ KINDS = ("nn", "rf", "gb", "lr", "dt", "knn", "svm")
 
 
 def main() -> None:
-    """Answers are handed over as ``pred=``: nobody asks a model."""
+    """Run the attacks on predictions passed as ``pred=``, without queries to a model."""
     desk = Desk()
     answers = desk.arrays("answers")
     classes = answers["learnt_p"].shape[1]

@@ -70,7 +70,7 @@ def _features(
 
 
 def _losses(module: torch.nn.Module, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Record by record, as published."""
+    """Loss of each record, computed one by one as published."""
     with torch.no_grad():
         return np.array([
             float(torch.nn.functional.cross_entropy(module(one[None]), label[None]))

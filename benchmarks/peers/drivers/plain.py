@@ -50,7 +50,7 @@ def shadows(
 
 
 def log_probabilities(module: nn.Module, x: np.ndarray) -> np.ndarray:
-    """Of every class, in float64."""
+    """Log probability of every class, in float64."""
     with torch.no_grad():
         said: np.ndarray = torch.log_softmax(module(torch.from_numpy(x)).double(), 1).numpy()
     return said

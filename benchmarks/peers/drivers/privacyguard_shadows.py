@@ -84,7 +84,7 @@ def _split(table: pd.DataFrame, member: np.ndarray) -> tuple[pd.DataFrame, pd.Da
 
 
 def _scores(count: int, *tables: pd.DataFrame) -> np.ndarray:
-    """In the records' order; records that it dropped score lowest of all."""
+    """Scores in the records' order; records that the tool dropped score lowest of all."""
     rows = pd.concat(tables)
     score = np.full(count, rows["score"].min())
     score[rows[ID].to_numpy()] = rows["score"]

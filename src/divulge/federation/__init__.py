@@ -1,4 +1,4 @@
-"""Federations: simulated or recorded, and what their server sees of them."""
+"""Simulate federated learning, record it as transcripts, and read what its server saw."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""One client that learns from what it was handed, as a challenge: the server's view, the truth."""
+"""Turn one client's update into a challenge: the server's view, and the true interactions."""
 
 from collections.abc import Mapping
 
@@ -29,16 +29,16 @@ def challenge(
     defence: UpdateDefence,
     seed: int,
 ) -> Challenge[UpdateView, Interactions]:
-    """What the server has of a client's update, and what the client acted on.
+    """The server's view of a client's update, with the client's interactions as the truth.
 
     Args:
-        sent: the global weights.
-        items: features of the items handed out.
-        acted: what the client did with each.
-        change: what its training changed.
-        learner: how it trains.
-        defence: what the update goes through.
-        seed: of the defence.
+        sent: global weights that the client started from, by name of the tensor.
+        items: features of the items that the client was shown, one row an item.
+        acted: whether the client interacted with each item.
+        change: trained weights minus the global ones, by name of the tensor.
+        learner: the client's local training.
+        defence: update defence applied before the server sees the update.
+        seed: seed of the defence's randomness.
 
     Raises:
         DivulgeError: the defence refused.

@@ -1,4 +1,4 @@
-"""What the clients of a round compute from the weights that they were sent."""
+"""Compute what the clients of a round send: their trained weights, or their gradients."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -20,7 +20,7 @@ _REMEDY = "make one network by hand and put a few records to it to see why"
 
 @runtime_checkable
 class LocalTrainer(Protocol):
-    """How the clients of a round train, all of them from the same weights: a ``Fleet`` does."""
+    """Trains the clients of a round, all from the same weights, as a ``Fleet`` does."""
 
     def networks(
         self,
@@ -29,19 +29,19 @@ class LocalTrainer(Protocol):
         seeds: Sequence[int],
         start: "Mapping[str, torch.Tensor] | None" = None,
     ) -> Iterator[Any]:
-        """One trained module a row of ``subsets``, in order.
+        """Train one module for each row of ``subsets``, and yield them in order.
 
         Args:
-            pool: all records.
-            subsets: which of them each client holds.
-            seeds: one a client, for its own randomness.
-            start: the state dictionary from which each of them sets out.
+            pool: records of all clients.
+            subsets: which records of the pool each client holds, one row a client.
+            seeds: one seed a client, for its own randomness.
+            start: state dictionary that every client starts from.
         """
         ...
 
 
 def initial(recipe: Recipe, seed: int) -> dict[str, np.ndarray]:
-    """The state of an untrained network of this seed."""
+    """State dictionary of the untrained network that a seed gives."""
     import torch
 
     with torch.random.fork_rng([]), guarded("the recipe to make a network", _REMEDY):
@@ -50,12 +50,12 @@ def initial(recipe: Recipe, seed: int) -> dict[str, np.ndarray]:
 
 
 def state(module: "torch.nn.Module") -> dict[str, np.ndarray]:
-    """What a federation sends of a module: its state dictionary."""
+    """State dictionary of a module as arrays, which is what a federation sends."""
     return {name: t.detach().cpu().numpy() for name, t in module.state_dict().items()}
 
 
 Learn = Callable[[Tensors, Sequence[Held], Sequence[int]], Iterable[dict[str, np.ndarray]]]
-"""From the weights sent, each client's records and each one's seed to what each client found."""
+"""Function of global weights, each client's records and seeds to each client's new tensors."""
 
 
 def trained(
@@ -66,15 +66,15 @@ def trained(
     rows: Sequence[Held],
     seeds: Sequence[int],
 ) -> Iterator[dict[str, np.ndarray]]:
-    """The state of each client's network after its training with a trainer of the user's.
+    """Train each client's network with the user's trainer, and yield their state dictionaries.
 
     Args:
-        trainer: trains them.
-        pool: all records.
-        whole: a state dictionary with all that ``sent`` may lack.
-        sent: the global weights.
-        rows: the records of each client.
-        seeds: one a client.
+        trainer: trainer of the clients' networks.
+        pool: records of all clients.
+        whole: state dictionary that supplies the tensors which ``sent`` lacks.
+        sent: global weights by name of the tensor.
+        rows: positions of each client's records in the pool.
+        seeds: one seed a client.
     """
     subsets = np.zeros((len(rows), len(pool)), np.bool_)
     for subset, mine in zip(subsets, rows, strict=True):
@@ -86,7 +86,7 @@ def trained(
 
 
 def promised(trainer: object, records: int, rounds: int) -> Guarantee | None:
-    """What a trainer promises to a client that has so many records, if it promises anything."""
+    """Privacy guarantee of a trainer for a client with so many records; None if it has none."""
     return trainer.guarantee(records, rounds) if isinstance(trainer, Private) else None
 
 

@@ -1,4 +1,4 @@
-"""``federate.toml``: a federation to simulate, read into frozen settings.
+"""Read ``federate.toml``, the settings of a federation to simulate, into frozen objects.
 
 Reading is pure: no data is loaded and no code of the user's is run here.
 """
@@ -19,34 +19,34 @@ from divulge.training.config import RecipeSpec
 
 
 class DataSpec(Section):
-    """``[data]``: the records that clients hold, and those that the global model is tested on."""
+    """``[data]``: the records that clients hold, and the test records of the global model."""
 
     train: str
     """``file.py:name`` (a pair x, y or a function that returns one) or a data file's path."""
     test: str | None = None
-    """Without it no accuracy is measured."""
+    """Test records, named as in ``train``; without them no accuracy is measured."""
     label: str = "label"
-    """The column of a table that holds the class."""
+    """Column of a data file that holds the class."""
 
 
 class ClientsSpec(Section):
-    """``[clients]``: who holds what; either ``count``, ``sizes`` or ``classes``."""
+    """``[clients]``: the clients' records; give one of ``count``, ``sizes`` and ``classes``."""
 
     count: Count | None = None
-    """So many clients with equally many records, as many as there are."""
+    """Number of clients, among whom all records are divided equally."""
     sizes: tuple[Count, ...] = ()
-    """How many records each client gets."""
+    """Number of records of each client."""
     classes: tuple[tuple[Annotated[int, pydantic.Field(ge=0)], ...], ...] = ()
-    """How many records of each class each client gets: one list a client."""
+    """Number of records of each class of each client: one list a client."""
     alpha: Annotated[float, pydantic.Field(gt=0)] | None = None
-    """With it each client draws its class mix from a Dirichlet distribution; without, IID."""
+    """Concentration of the Dirichlet distribution of class mixes; without it clients are IID."""
 
 
 class TrainingSpec(RecipeSpec):
     """``[training]``: how a client trains."""
 
     epochs: Count = 1
-    """Local epochs: how often a client sees each of its records in a round."""
+    """Local epochs: number of passes over a client's records in a round."""
     batch_size: Count = 32
 
 
@@ -55,21 +55,21 @@ class PrivacySpec(Section):
 
     delta: float
     epsilon: float | None = None
-    """What a client spends that takes part in every round; the noise follows."""
+    """Privacy budget of a client that takes part in every round; the noise follows from it."""
     noise_multiplier: float | None = None
-    """Or the noise, and what is spent follows."""
+    """Noise over clipping norm, in place of ``epsilon``; the budget follows from it."""
     max_grad_norm: float = 1.0
 
 
 class RecommenderSpec(Section):
-    """``[recommender]``: users who learn from what they acted on, by FNCF."""
+    """``[recommender]``: users who train a recommender on their interactions, by FNCF."""
 
     log: str
     """``file.py:name``: an ``InteractionLog``, or a function that returns one."""
     truth: str
-    """Where to write what users acted on, which no server sees: a ``.csv`` file."""
+    """``.csv`` file to write the users' interactions to, which no server sees."""
     users: Count = 100
-    """In each round; each user takes part once."""
+    """Number of users in each round; each user takes part once."""
     negatives: Count = 4
     width: Count = 64
     hidden: Annotated[tuple[Count, ...], pydantic.Field(min_length=1)] = (128, 64, 32)
@@ -84,17 +84,17 @@ class RankerSpec(Section):
     queries: str
     """``file.py:name``: judged ``Queries``, or a function that returns them."""
     truth: str
-    """Where to write what users clicked, which no server sees: a ``.csv`` file."""
+    """``.csv`` file to write the users' clicks to, which no server sees."""
     users: Count = 100
-    """In each round; each user takes part once."""
+    """Number of users in each round; each user takes part once."""
     asked: Count = 4
-    """Queries of each user."""
+    """Number of queries of each user."""
     hidden: Annotated[int, pydantic.Field(ge=0)] = 0
     habit: Habit = "informational"
     shown: Annotated[int, pydantic.Field(ge=2)] = 10
     lr: float = 0.1
     noise: Annotated[float, pydantic.Field(gt=0)] | None = None
-    """With it the server hands out noise of this standard deviation in place of features."""
+    """Standard deviation of the noise that a malicious server shows in place of features."""
 
 
 class FederationSpec(Section):
@@ -109,13 +109,13 @@ class FederationSpec(Section):
     clients: ClientsSpec | None = None
     training: TrainingSpec | None = None
     privacy: PrivacySpec | None = None
-    """Without it clients train with no noise."""
+    """DP-SGD of the clients; without it they train with no noise."""
     recommender: RecommenderSpec | None = None
-    """In place of all four: users who are handed items."""
+    """Users of a recommender, in place of the four sections above."""
     ranker: RankerSpec | None = None
-    """Likewise."""
+    """Users of a search engine, in place of those four sections."""
     defences: tuple[dict[str, Any], ...] = ()
-    """Update defences in the order in which an update passes them on its client."""
+    """Update defences, in the order in which a client applies them."""
 
 
 def read(path: Path) -> FederationSpec:
@@ -132,8 +132,8 @@ def parse(table: dict[str, Any], where: str) -> FederationSpec:
     """The settings in a table.
 
     Args:
-        table: as read from TOML.
-        where: the file's name, for messages.
+        table: settings as read from TOML.
+        where: name of the file, for error messages.
 
     Raises:
         SpecError: see `read`.
@@ -154,7 +154,7 @@ def parse(table: dict[str, Any], where: str) -> FederationSpec:
 
 
 def _check_alone(table: dict[str, Any], where: str) -> None:
-    """Users who are handed items have no records, and are drawn in a way of their own."""
+    """Refuse sections about records beside [recommender] or [ranker], whose users have none."""
     may = {"name", "seed", "rounds", "defences"}
     kind = min({"recommender", "ranker"} & table.keys())
     if strange := table.keys() - may - {kind}:
@@ -177,7 +177,7 @@ def _check_clients(who: ClientsSpec, where: str) -> None:
 
 
 def defence(settings: FederationSpec) -> UpdateDefence:
-    """What changes updates on their way.
+    """Build the update defence that the settings name.
 
     Raises:
         SpecError: a defence or one of its settings does not exist, or an entry has no name.

@@ -1,4 +1,4 @@
-"""Federations on one machine: FedAvg and FedSGD, seen as their server sees them."""
+"""Simulate FedAvg and FedSGD on one machine, and yield each round as the server sees it."""
 
 import hashlib
 import itertools
@@ -26,30 +26,30 @@ Rule = Literal["fedavg", "fedsgd"]
 
 @dataclass(frozen=True, slots=True)
 class Federation(Played):
-    """Clients with their records, and how they and their server learn together.
+    """A federation of clients with records, trained by FedAvg or FedSGD.
 
     Every random choice comes from a stream of its own under ``seed``, so a federation is the same,
     bit for bit, whenever it runs on the same machine.
 
     Args:
-        pool: the records of all clients.
-        clients: for each client the positions of its records in the pool; see `partition`.
-        recipe: how a client trains, where it makes the network whose fresh weights, too, are the
-            first global ones. Of ``fedsgd`` it gives the network and the learning rate, and the
-            batch size at which a client's gradient is computed piece by piece.
+        pool: records of all clients.
+        clients: positions of each client's records in the pool; see `partition`.
+        recipe: local training of a client; the fresh weights of its network are the first global
+            ones. For ``fedsgd`` it gives the network, the learning rate, and the batch size at
+            which a client's gradient is computed piece by piece.
         rule: ``fedavg``: clients send their weights after local training, and the server averages
             them, weighted by numbers of records, buffers included; ``fedsgd``: clients send the
             gradient over all their records, and the server takes one step.
-        participation: the share of clients that a round draws at random, at least one.
-        defence: what changes updates on their way. With one clients send what their training
-            changed, instead of their weights, and no counters.
-        trainer: trains the clients of a round, in the place of plain training by the recipe. If it
-            promises something, as `DPSGD` does, the transcript says what to each client, for all
-            the rounds it took part in.
-        workers: processes at most, one a core unless given; they change nothing but the time.
-        evaluate: measures the global model after each round: a module to named figures.
-        seed: fixes every random choice.
-        name: of the federation, for the transcript.
+        participation: share of clients that a round draws at random; at least one client.
+        defence: update defence. With one, clients send the change of their weights instead of the
+            weights, and no counters.
+        trainer: trainer of the clients, in place of plain training by the recipe. If it has a
+            privacy guarantee, as `DPSGD` has, the transcript holds each client's guarantee for
+            all the rounds it took part in.
+        workers: largest number of processes, one a core unless given; only the time depends on it.
+        evaluate: function from the global model to named figures, called after each round.
+        seed: seed of every random choice.
+        name: name of the federation in the transcript.
 
     Raises:
         SpecError: there is no such rule, no client, ``fedsgd`` has a trainer, or the participation
@@ -97,11 +97,11 @@ class Federation(Played):
                 )
 
     def rounds(self, first: int = 0, sent: Tensors | None = None) -> Iterator[Round]:
-        """Round after round, without end, each as soon as it is over.
+        """Yield one round after another, without end.
 
         Args:
-            first: the number of the first one.
-            sent: the global weights it starts from; the fresh network unless given.
+            first: number of the first round.
+            sent: global weights that it starts from; those of the fresh network unless given.
 
         Raises:
             DivulgeError: a client could not train, or the defence refused.
@@ -118,7 +118,7 @@ class Federation(Played):
 
     @property
     def header(self) -> Header:
-        """What its transcript begins with: all that its rounds depend on."""
+        """Header of the transcript: everything that the rounds depend on."""
         return Header(
             self.name,
             self._kind,
@@ -134,7 +134,7 @@ class Federation(Played):
         )
 
     def _fresh(self) -> Tensors:
-        """The first global weights; counters, as in batch normalisation, are no part of updates."""
+        """First global weights; updates leave out counters, such as batch normalisation's."""
         state = clients.initial(self.recipe, self.seed)
         whole = self._kind == "weights"
         return {name: array for name, array in state.items() if whole or array.dtype.kind == "f"}
@@ -154,7 +154,7 @@ class Federation(Played):
         return digest.hexdigest()
 
     def _learn(self) -> Learn:
-        """How clients compute what they send."""
+        """Function by which clients compute what they send."""
         if self.rule == "fedsgd":
             return partial(clients.gradients, self.recipe, self.pool)
         if self.trainer is not None:
@@ -194,10 +194,10 @@ class Federation(Played):
         )
 
     def _promised(self, records: int, turns: int) -> Guarantee | None:
-        """To a client that has so many records, for all that it has sent in so many rounds.
+        """Privacy guarantee of a client with so many records after it has sent so many updates.
 
-        What a defence promises hides the whole client; what a trainer does, one record. The latter
-        survives whatever a defence makes of the update, and does not depend on rounds sat out.
+        A defence's guarantee protects the whole client, a trainer's one record. The latter holds
+        whatever a defence makes of the update, and does not depend on rounds sat out.
         """
         return self.defence.guarantee(turns) or clients.promised(self.trainer, records, turns)
 
@@ -221,7 +221,7 @@ class Federation(Played):
         return sorted(rng.choice(len(self.clients), many, replace=False).tolist())
 
     def _result(self, sent: Tensors, found: Tensors) -> dict[str, np.ndarray]:
-        """What a client sends, before any defence."""
+        """Tensors that a client sends, before any defence."""
         if self._kind == "update":
             return {name: found[name] - array for name, array in sent.items()}
         return {name: found[name] for name in sent}

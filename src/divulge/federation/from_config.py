@@ -1,4 +1,4 @@
-"""From ``federate.toml`` to a transcript."""
+"""Simulate the federation that a ``federate.toml`` describes."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -36,14 +36,14 @@ def federate_file(
     resume: bool = False,
     track: Track[Any] = untracked,
 ) -> Path:
-    """Simulate what a ``federate.toml`` describes.
+    """Simulate the federation that a ``federate.toml`` describes, and write its transcript.
 
     Args:
-        path: the settings; relative paths in them start at its folder.
-        run: where the transcript goes; by default the next free ``runs/NAME-001`` beside the
+        path: file of settings; relative paths in it start at its folder.
+        run: folder for the transcript; by default the next free ``runs/NAME-001`` beside the
             settings, or the latest one with ``resume``.
-        resume: continue the transcript after its last whole round.
-        track: shows progress.
+        resume: whether to continue the transcript after its last whole round.
+        track: progress display.
 
     Returns:
         The folder of the transcript.
@@ -67,11 +67,11 @@ def federate_file(
 
 
 def load(settings: FederationSpec, folder: Path) -> Federation:
-    """The federation that settings name.
+    """Load the federation that settings name.
 
     Args:
-        settings: as read.
-        folder: where relative paths start: the folder of the settings.
+        settings: settings as read from a file.
+        folder: folder of the settings, where relative paths start.
 
     Raises:
         DivulgeError: a file, a name in it, or what it holds is not what was expected.
@@ -102,11 +102,11 @@ def load(settings: FederationSpec, folder: Path) -> Federation:
 
 
 def handing_out(settings: FederationSpec, folder: Path) -> "HandingOut":
-    """The federation of users who are handed items that settings name.
+    """Load the federation of recommender or search users that settings name.
 
     Args:
-        settings: as read, with ``[recommender]`` or ``[ranker]``.
-        folder: where relative paths start: the folder of the settings.
+        settings: settings as read from a file, with ``[recommender]`` or ``[ranker]``.
+        folder: folder of the settings, where relative paths start.
 
     Raises:
         DivulgeError: a name, or what it stands for, is not what was expected.
@@ -149,7 +149,7 @@ def _searchers(who: RankerSpec, settings: FederationSpec, folder: Path) -> "Sear
 
 
 def _made(name: str, kind: type[T], folder: Path) -> T:
-    """What a name stands for, or a function of that name returns."""
+    """Load the object that a name stands for, or that a function of that name returns."""
     value = imports.named(name, folder)
     if callable(value):
         value = imports.called(value, name)
@@ -162,7 +162,7 @@ def _made(name: str, kind: type[T], folder: Path) -> T:
 
 
 def _private(recipe: Recipe, pool: Records, settings: FederationSpec) -> LocalTrainer | None:
-    """What trains clients where the settings ask for privacy."""
+    """DP-SGD trainer of the clients, where the settings ask for privacy."""
     if settings.privacy is None:
         return None
     from divulge.defences.training.dp_sgd.trainer import DPSGD

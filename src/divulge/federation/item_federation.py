@@ -1,4 +1,4 @@
-"""Federations of users who act on what they are handed, each of whom takes part in one round."""
+"""Simulate federations of users who interact with the items that a server shows them."""
 
 import hashlib
 import itertools
@@ -23,28 +23,28 @@ from divulge.federation.transcript.layout import Header
 from divulge.federation.transcript.reader import Transcript
 
 Acted = Mapping[str, Int[np.ndarray, " items"]]
-"""By client, the numbers of the items that it acted on."""
+"""Numbers of the items that each client interacted with, by client."""
 
 
 @runtime_checkable
 class Crowd(Protocol):
-    """Users, of whom others take part in each round."""
+    """Users of a service, each of whom takes part in one round."""
 
     @property
     def table(self) -> str | None:
-        """The tensor that has a row for each item, if one has."""
+        """Name of the tensor that has a row for each item; None if none has."""
         ...
 
     def fresh(self) -> Tensors:
-        """The first global weights."""
+        """First global weights."""
         ...
 
     def round(self, number: int, sent: Tensors) -> Round:
-        """What the server sees of a round; the same whenever asked."""
+        """Simulate a round as the server sees it; equal numbers and weights give equal rounds."""
         ...
 
     def acted(self, number: int, sent: Tensors) -> Acted:
-        """What the users of a round acted on, which nobody tells the server."""
+        """Interactions of the users of a round, which the server is not told."""
         ...
 
 
@@ -53,9 +53,9 @@ class Readers:
     """Users of a recommender, in an order drawn once.
 
     Args:
-        world: who they are, and how they train.
-        many: how many take part in a round.
-        defence: what updates go through.
+        world: simulation of the users and their training.
+        many: number of users in a round.
+        defence: update defence.
 
     Raises:
         SpecError: nobody takes part.
@@ -72,11 +72,11 @@ class Readers:
             raise SpecError(f"expected one user a round or more, got {self.many}")
 
     def fresh(self) -> Tensors:
-        """Embeddings and network as they are before anybody trained."""
+        """Untrained item embeddings and network."""
         return self.world.start()
 
     def round(self, number: int, sent: Tensors) -> Round:
-        """The next users train.
+        """Simulate a round of the next users.
 
         Raises:
             SpecError: all took part already.
@@ -84,7 +84,7 @@ class Readers:
         return self.world.round(self._now(number), self.defence, number, sent)[0]
 
     def acted(self, number: int, sent: Tensors) -> Acted:
-        """What they acted on is in the log; nobody has to train again."""
+        """Interactions of the users of a round, from the log: nobody has to train again."""
         del sent
         return self.world.acted(self._now(number))
 
@@ -105,12 +105,12 @@ class Searchers:
     """Users of a search engine.
 
     Args:
-        world: what they ask, and what they click.
-        many: how many take part in a round.
-        asked: queries of each.
-        hidden: units of the ranker; 0 is a linear one.
-        defence: what updates go through.
-        seed: of everything.
+        world: simulation of the users' queries, clicks and training.
+        many: number of users in a round.
+        asked: number of queries of each user.
+        hidden: number of hidden units of the ranker; 0 is a linear ranker.
+        defence: update defence.
+        seed: seed of every random choice.
     """
 
     world: Searching
@@ -127,13 +127,13 @@ class Searchers:
     table = None
 
     def fresh(self) -> Tensors:
-        """A ranker that nobody trained."""
+        """Untrained weights of the ranker."""
         generator = torch.Generator().manual_seed(int(stream(self.seed, "ranker").integers(2**62)))
         made = models.ranker(self.world.queries.x.shape[1], self.hidden, generator)
         return {name: weight.numpy() for name, weight in made.items()}
 
     def round(self, number: int, sent: Tensors) -> Round:
-        """The next users, who ask queries drawn at random.
+        """Simulate a round of the next users, whose queries are drawn at random.
 
         Raises:
             SpecError: there are not so many queries.
@@ -141,9 +141,9 @@ class Searchers:
         return self._played(number, sent)[0]
 
     def acted(self, number: int, sent: Tensors) -> Acted:
-        """What they clicked, which depends on what the ranker showed them.
+        """Clicks of the users of a round, which depend on what the ranker showed them.
 
-        A round that was not played here is played again.
+        A round that was not simulated by this object is simulated again.
         """
         known = self._clicked.get((number, _digest(sent)))
         return self._played(number, sent)[1] if known is None else known
@@ -158,12 +158,12 @@ class Searchers:
 
 @dataclass(frozen=True)
 class HandingOut(Played):
-    """A federation whose server hands out items; it adds the mean of updates to its weights.
+    """A federation whose server shows items, and adds the mean of updates to its weights.
 
     Args:
-        name: for the transcript.
-        crowd: who takes part.
-        settings: all that its rounds depend on.
+        name: name of the federation in the transcript.
+        crowd: users who take part.
+        settings: everything that the rounds depend on, for the transcript.
     """
 
     name: str
@@ -172,18 +172,18 @@ class HandingOut(Played):
 
     @property
     def header(self) -> Header:
-        """What its transcript begins with."""
+        """Header of the transcript."""
         fresh = self.crowd.fresh()
         shapes = {name: array.shape for name, array in fresh.items()}
         settings = {**self.settings, "fresh": _digest(fresh)}
         return Header(self.name, "update", shapes, "fedavg", settings, self.crowd.table)
 
     def rounds(self, first: int = 0, sent: Tensors | None = None) -> Iterator[Round]:
-        """Round after round, each as soon as it is over.
+        """Yield one round after another.
 
         Args:
-            first: the number of the first one.
-            sent: the global weights it starts from; fresh ones unless given.
+            first: number of the first round.
+            sent: global weights that it starts from; fresh ones unless given.
 
         Raises:
             DivulgeError: nobody is left to take part, or the defence refused.
@@ -196,7 +196,7 @@ class HandingOut(Played):
             yield replace(seen, aggregated=weights)
 
     def acted(self, transcript: Transcript) -> Acted:
-        """What clients of a transcript of this federation acted on."""
+        """Interactions of all clients in a transcript of this federation."""
         each = (self.crowd.acted(seen.number, seen.sent) for seen in transcript.rounds)
         return {client: items for told in each for client, items in told.items()}
 

@@ -1,4 +1,4 @@
-"""Clients that train alone, and the question who trained on what: a game to be played on them."""
+"""Simulate clients that train local models, as a challenge: which client trained on a record?"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -20,25 +20,25 @@ from divulge.errors import DataError
 from divulge.targets.predictions import TableTarget
 
 RELEVANT, EXTERNAL, CANDIDATES = 0.4, 0.7, 0.1
-"""Shares of a client's size: members among its relevant records (and as many others), external
-records, and members among the candidates."""
+"""Number of relevant members (and of relevant non-members), of external records and of members
+among the candidates, each over the number of a client's training records."""
 
 OUTSIDERS = 1.5
-"""Candidates of nobody for each that is some client's."""
+"""Number of candidates that no client trained on, over the number of the others."""
 
 Rows = Int[np.ndarray, " rows"]
 
 
 class Apart(NamedTuple):
-    """The game, and what only its referee knows besides."""
+    """An assignment challenge, and the truth about its relevant records."""
 
     challenge: Challenge[FederationView, Assignment]
     relevant: tuple[Bool[np.ndarray, " relevant"], ...]
-    """Which of its relevant records each client trained on."""
+    """Whether each client trained on each of its relevant records, one array a client."""
 
 
 class _Dealt(NamedTuple):
-    """Rows of the pool."""
+    """Row numbers of the pool by role; a tuple has one array a client."""
 
     trained: tuple[Rows, ...]
     candidates: Rows
@@ -47,16 +47,16 @@ class _Dealt(NamedTuple):
 
 
 def play(pool: Records, trainer: Trainer, sizes: Sequence[int], rng: np.random.Generator) -> Apart:
-    """Deal records to clients, train one model each, and hide who got what.
+    """Divide records among clients, train one model each, and hide the assignment.
 
     The last client colludes. Every model is asked about every record of the pool once; in the
     view, a record's only feature is its row number.
 
     Args:
-        pool: to be dealt from.
-        trainer: of each client's model.
-        sizes: how many records each client trains on.
-        rng: deals, and seeds the trainer.
+        pool: records to divide.
+        trainer: trainer of each client's model.
+        sizes: number of training records of each client.
+        rng: random numbers that divide the records and seed the trainer.
 
     References:
         The composition is that of NIST's challenge as far as its published sizes tell

@@ -1,4 +1,4 @@
-"""What an update's last layer says of its client's classes: the balance of its biases."""
+"""Estimate a client's class shares from the change of the output layer's biases."""
 
 import math
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ class LastLayer(NamedTuple):
 
     @classmethod
     def of(cls, shapes: Mapping[str, tuple[int, ...]]) -> "LastLayer":
-        """The last matrix in the network's order, and the biases beside it if it has any.
+        """Find the last matrix in the network's order, and its biases if it has any.
 
         Raises:
             DataError: there is no matrix.
@@ -43,7 +43,7 @@ class LastLayer(NamedTuple):
 def on_simplex(
     matrix: Float[np.ndarray, "equations classes"], right: Float[np.ndarray, " equations"]
 ) -> Float64[np.ndarray, " classes"]:
-    """The shares (from 0, with sum 1) that solve linear equations best, in least squares.
+    """Solve linear equations for shares (from 0, with sum 1) in least squares.
 
     For shares s, ``matrix s - right`` is ``(matrix - right 1ᵀ) s``. Of all u = t s with t >= 0,
     the best t for ``|M u|² + (sum(u) - 1)²`` leaves |Ms|² / (1 + |Ms|²), which grows with |Ms|:
@@ -73,10 +73,11 @@ def shares_of_biases(
     records of each class, in the mean over these steps.
 
     Args:
-        change: of the output biases, new less sent.
+        change: change of the output biases, new minus sent, one a class.
         step: learning rate times number of local steps.
-        answers: P, one row a class of records; equal numbers for a model that knows nothing.
-        null: classes that are known to be absent.
+        answers: mean predictions P, one row a class of records; equal numbers for a model that
+            knows nothing.
+        null: mask of the classes that are known to be absent.
 
     Raises:
         DataError: there is only one class, the step is not above 0, or the change is not finite.

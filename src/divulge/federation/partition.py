@@ -1,4 +1,4 @@
-"""Who holds which records: a pool dealt out to clients, none of it twice."""
+"""Divide a pool of records among clients, so that no two clients share a record."""
 
 from collections.abc import Sequence
 
@@ -12,15 +12,15 @@ from divulge.training.recipe import Held
 
 
 def iid(pool: Records, sizes: Sequence[int], seed: int = 0) -> tuple[Held, ...]:
-    """Random records for each client, whatever their classes.
+    """Draw random records for each client, whatever their classes.
 
     Args:
-        pool: the records to deal out.
-        sizes: how many each client gets.
-        seed: fixes who gets which.
+        pool: records to divide.
+        sizes: number of records of each client.
+        seed: seed of the division.
 
     Returns:
-        For each client the positions of its records in the pool, in ascending order.
+        The positions of each client's records in the pool, in ascending order.
 
     Raises:
         SpecError: a size is not above 0.
@@ -37,17 +37,17 @@ def iid(pool: Records, sizes: Sequence[int], seed: int = 0) -> tuple[Held, ...]:
 
 
 def dirichlet(pool: Records, sizes: Sequence[int], alpha: float, seed: int = 0) -> tuple[Held, ...]:
-    """Each client with a class mix of its own, drawn around that of the pool.
+    """Draw a class mix for each client around that of the pool, and records by that mix.
 
     The mix of a client is drawn from Dirichlet(alpha * classes * shares of the pool): for a large
     alpha it is that of the pool, for a small one nearly a single class. Once a class is used up,
     later clients get the other classes of their mix instead, as in the paper.
 
     Args:
-        pool: the records to deal out.
-        sizes: how many each client gets.
-        alpha: concentration, above 0; for a balanced pool that of each class.
-        seed: fixes the mixes, and who gets which records.
+        pool: records to divide.
+        sizes: number of records of each client.
+        alpha: concentration above 0; for a balanced pool that of each class.
+        seed: seed of the mixes and of the division.
 
     Raises:
         SpecError: alpha or a size is not above 0.
@@ -75,12 +75,12 @@ def dirichlet(pool: Records, sizes: Sequence[int], alpha: float, seed: int = 0) 
 def exact(
     pool: Records, counts: Int[np.ndarray, "clients classes"], seed: int = 0
 ) -> tuple[Held, ...]:
-    """So many records of each class for each client.
+    """Give each client an exact number of records of each class.
 
     Args:
-        pool: the records to deal out.
-        counts: one row a client, one column a class.
-        seed: fixes who gets which records.
+        pool: records to divide.
+        counts: numbers of records, one row a client, one column a class.
+        seed: seed of the division.
 
     Raises:
         SpecError: a count is negative, or a client gets nothing.
@@ -105,7 +105,7 @@ def exact(
 
 
 def equal_sizes(records: int, clients: int) -> list[int]:
-    """As many records for each client as the pool allows, the same for all.
+    """Largest equal size of all clients that a pool allows, one a client.
 
     Raises:
         DataError: there are more clients than records.
@@ -121,7 +121,7 @@ def _drawn(
     left: Int[np.ndarray, " classes"],
     rng: np.random.Generator,
 ) -> Int[np.ndarray, " classes"]:
-    """A client's records by class: from its mix, as long as the pool has them."""
+    """Draw a client's number of records of each class by its mix, as far as the pool goes."""
     counts = np.zeros(len(mix), np.int64)
     while (missing := size - int(counts.sum())) > 0:
         rest = np.where(left > counts, mix, 0.0)

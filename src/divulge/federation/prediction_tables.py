@@ -1,9 +1,9 @@
-"""What the clients' models of a federation answer, as tables: one file a client.
+"""Read and write the predictions of a federation's local models as CSV files, one a client.
 
-A row is a record: the model's answer, the true class, and whether it is one of the client's
-``relevant`` records, one of its ``external`` ones, or, where both are 0, a candidate. Candidates
-are the same ones in every file, in the same order. The colluding client's file says of its own
-records who is a ``member``.
+A row is a record: the model's prediction, the true class, and whether the record is one of the
+client's ``relevant`` records, one of its ``external`` ones, or, where both are 0, a candidate.
+All files have the same candidates in the same order. The colluding client's file has a column
+``member`` too.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ from divulge.targets.predictions import TableTarget
 
 RELEVANT, EXTERNAL, MEMBER, OWNER = "relevant", "external", "member", "client"
 WORD = "nobody"
-"""Stands for no client in a file of owners."""
+"""Word that stands for no client in a file of owners."""
 
 _OFFERS = Need.PROBABILITIES | Need.HARD_LABELS
 
@@ -39,7 +39,7 @@ class _Table:
     relevant: int
 
     def records(self, start: int, stop: int | None) -> Records:
-        """Some of the rows, known by their number."""
+        """Records of some of the rows, whose only feature is their row number."""
         rows = np.arange(len(self.label))[start:stop]
         return Records(rows, self.label[rows])
 
@@ -52,14 +52,14 @@ def read(
     label: str = "label",
     output: Output = "probabilities",
 ) -> FederationView:
-    """The view that these files give.
+    """Read a federation view from the clients' files.
 
     Args:
-        files: by client.
-        colluder: the client that attacks.
-        probabilities: a pattern for the columns with the answers, in the order of the classes.
-        label: the column with the true class.
-        output: what the answers are.
+        files: paths of the files by client.
+        colluder: name of the client that attacks.
+        probabilities: pattern of the columns with predictions, in the order of the classes.
+        label: column with the true class.
+        output: kind of the predictions.
 
     Raises:
         SpecError: there are fewer than two clients, or the colluding one is not among them.
@@ -91,7 +91,7 @@ def read(
 
 
 def owners(path: Path, names: Sequence[str], view: FederationView) -> Assignment:
-    """Who trained on each candidate, from a CSV file of one column, `OWNER`.
+    """Read which client trained on each candidate from a CSV file with one column, `OWNER`.
 
     Raises:
         DataError: it has another column, names somebody else, has more or fewer rows than there
@@ -128,13 +128,13 @@ def owners(path: Path, names: Sequence[str], view: FederationView) -> Assignment
 def write(
     folder: Path, view: FederationView, names: Sequence[str], truth: Assignment | None = None
 ) -> None:
-    """The files of a view, ``NAME.csv`` for each client, and ``owners.csv`` if the truth is there.
+    """Write a view as ``NAME.csv`` for each client, and ``owners.csv`` if the truth is given.
 
     Args:
-        folder: where; it is made if need be.
-        view: the federation.
-        names: of the clients, in their order.
-        truth: who trained on each candidate.
+        folder: folder for the files, which is made if need be.
+        view: federation view to write.
+        names: names of the clients, in the order of the view.
+        truth: client that trained on each candidate.
     """
     folder.mkdir(parents=True, exist_ok=True)
     known = view.collusion

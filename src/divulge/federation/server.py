@@ -1,4 +1,4 @@
-"""What the server of a round sees of it, and what it makes of that."""
+"""Exchange a round's updates through a defence, and aggregate what the server receives."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from divulge.core import Guarantee, MaskedSum, Received, Records, Tensors, Updat
 from divulge.defences.updates import protocol
 
 Evaluate = Callable[[Any], Mapping[str, float]]
-"""Measures a module: figures by name."""
+"""Function from a module to figures by name, such as its accuracy."""
 
 
 def seen(
@@ -21,16 +21,16 @@ def seen(
     promised: Mapping[int, Guarantee | None],
     seed: int,
 ) -> tuple[dict[str, Received], MaskedSum | None]:
-    """What arrives: something from each client, or a sum.
+    """Pass the clients' results through the defence: the server receives each, or their sum.
 
     Args:
-        defence: what changes it on its way.
-        number: of the round.
-        sent: the global weights.
-        results: what each client has to send.
-        sizes: how many records each has.
-        promised: the guarantee of all that each has sent, this time included.
-        seed: of the federation.
+        defence: update defence.
+        number: number of the round.
+        sent: global weights by name of the tensor.
+        results: tensors that each client sends, before the defence.
+        sizes: number of records of each client.
+        promised: privacy guarantee of all that each client has sent, this round included.
+        seed: seed of the federation.
 
     Raises:
         DivulgeError: the defence refused.
@@ -54,7 +54,7 @@ def seen(
 
 
 def average(received: Iterable[Received]) -> dict[str, np.ndarray]:
-    """The mean of what arrived, weighted by numbers of records; counters are rounded.
+    """Average the received tensors, weighted by numbers of records; counters are rounded.
 
     Examples:
         >>> one, other = Received({"w": np.array([1.0])}, 2), Received({"w": np.array([4.0])}, 1)
@@ -74,7 +74,7 @@ def average(received: Iterable[Received]) -> dict[str, np.ndarray]:
 
 
 def accuracy(test: Records) -> Evaluate:
-    """What ``Federation(evaluate=...)`` takes to measure the share of records classified right."""
+    """Function for ``Federation(evaluate=...)`` that measures the accuracy on test records."""
     from divulge.targets.torch import TorchTarget
 
     def evaluate(module: Any) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Playing a federation, round by round, and keeping what its server saw."""
+"""Simulate a federation round by round, and record what its server sees."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -15,16 +15,16 @@ from divulge.federation.transcript.writer import Writer
 
 
 class Played(ABC):
-    """A federation of any kind."""
+    """A federation of any kind that can be simulated."""
 
     @property
     @abstractmethod
     def header(self) -> Header:
-        """What its transcript begins with: all that its rounds depend on."""
+        """Header of the transcript: everything that the rounds depend on."""
 
     @abstractmethod
     def rounds(self, first: int = 0, sent: Tensors | None = None) -> Iterator[Round]:
-        """Round after round, from any one on."""
+        """Yield one round after another, starting with round ``first`` from these weights."""
 
 
 def simulate(
@@ -35,15 +35,15 @@ def simulate(
     resume: bool = False,
     track: Track[Any] = untracked,
 ) -> Transcript:
-    """Run a federation, and keep what its server saw.
+    """Simulate a federation, and record what its server sees.
 
     Args:
-        federation: who takes part, and how.
-        rounds: how many in all.
-        run: a folder for the transcript, written as the rounds go on; in memory unless given.
-        resume: continue the transcript in that folder after its last whole round. It ends the
-            same, bit for bit, as if it had never stopped.
-        track: shows progress.
+        federation: federation to simulate.
+        rounds: number of rounds in all.
+        run: folder for the transcript, written as the rounds go on; in memory unless given.
+        resume: whether to continue the transcript in that folder after its last whole round. It
+            ends the same, bit for bit, as if it had never stopped.
+        track: progress display.
 
     Raises:
         SpecError: there are no rounds.

@@ -1,1 +1,1 @@
-"""Published tables, measured again."""
+"""Reproduce published tables: measure their figures again and compare."""

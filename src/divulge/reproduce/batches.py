@@ -1,4 +1,4 @@
-"""Long work on images, a batch at a time, whose finished batches survive a kill."""
+"""Process images batch by batch, and store finished batches so that they survive a kill."""
 
 import hashlib
 from collections.abc import Callable
@@ -23,15 +23,15 @@ def kept(
     work: Callable[[Array, int], np.ndarray],
     track: Track[Any] = untracked,
 ) -> np.ndarray:
-    """What the work makes of all rows, in their order; finished batches are not made again.
+    """Apply a function to all rows batch by batch; batches finished before are read from disk.
 
     Args:
-        folder: for the batches; made if it is not there.
-        about: whatever the result depends on beside the rows, such as the work's settings.
-        rows: what is worked on.
-        size: of a batch.
-        work: from a batch and the number of its first row to one result a row.
-        track: shows progress.
+        folder: folder for the batches, which is made if need be.
+        about: text that names all else the result depends on, such as the settings of ``work``.
+        rows: rows to process.
+        size: number of rows of a batch.
+        work: function from a batch and the number of its first row to one result a row.
+        track: progress display.
 
     Raises:
         SpecError: there is no row, or the size is below 1.

@@ -1,4 +1,4 @@
-"""Charts of tables: our figures with their intervals beside the published ones."""
+"""Draw charts of tables: our figures with their intervals beside the published ones."""
 
 import math
 from collections.abc import Sequence
@@ -11,15 +11,15 @@ from divulge.reproduce.result import Cell, Outcome
 
 PAPER = chart_style.COLOURS[1]
 _LABEL = 60
-"""Characters of a row's name that a figure has room for."""
+"""Largest length of a row's name in a figure, in characters."""
 _LETTER = 7.4
-"""Pixels that a letter of a row's name takes."""
+"""Width of a letter of a row's name in pixels."""
 _PANELS = 620
-"""Pixels that all columns share."""
+"""Width of all columns together in pixels."""
 
 
 def beside(outcome: Outcome) -> alt.HConcatChart | None:
-    """A panel for each column with published values: a row each, ours and the paper's."""
+    """Draw a panel for each column with published values: our figure and the paper's, by row."""
     columns = [c for c in outcome.columns if any(_published(outcome, c))]
     if not columns:
         return None
@@ -33,7 +33,7 @@ def beside(outcome: Outcome) -> alt.HConcatChart | None:
 
 
 def overview(outcomes: Sequence[Outcome]) -> alt.LayerChart | None:
-    """Every figure that a paper has too: theirs across, ours upwards, equal on the line."""
+    """Draw all figures that a paper has too: the paper's across, ours upwards."""
     dots = [
         {**_dot(cell), "group": outcome.source.split(",")[0], "name": f"{cell.row}, {cell.column}"}
         for outcome in outcomes
@@ -59,7 +59,7 @@ def overview(outcomes: Sequence[Outcome]) -> alt.LayerChart | None:
 
 
 def curves(outcome: Outcome) -> alt.LayerChart | None:
-    """The rows that a table wants drawn, over its columns that begin with a number."""
+    """Draw the rows in ``drawn`` as curves over the columns that begin with a number."""
     steps = {c: float(c.split()[0]) for c in outcome.columns if c.split()[0].isdecimal()}
     names = dict(zip(outcome.drawn, words.shortened(outcome.drawn, _LABEL), strict=True))
     dots = [
@@ -88,14 +88,14 @@ def curves(outcome: Outcome) -> alt.LayerChart | None:
 
 
 def _published(outcome: Outcome, column: str) -> list[Cell]:
-    """Cells of a column that hold both figures."""
+    """Cells of a column that hold our figure and a published one."""
     return [c for c in outcome.cells if c.column == column and c.difference is not None]
 
 
 def _panel(
     outcome: Outcome, column: str, names: dict[str, str], width: int, *, labelled: bool
 ) -> alt.LayerChart:
-    """One column, its name above."""
+    """Draw one column, with its name above."""
     dots = [
         {**_dot(cell), "name": names[cell.row]}
         for cell in outcome.cells

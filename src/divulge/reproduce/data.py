@@ -1,4 +1,4 @@
-"""Real data for experiments, from the folder in ``DIVULGE_DATA``."""
+"""Load real data sets for experiments from the folder in ``DIVULGE_DATA``."""
 
 import lzma
 import os
@@ -21,11 +21,12 @@ _STRIPS = {
 
 
 def images(name: Name, side: int | None = None) -> Records:
-    """All images of a set, pixels from 0 to 1, channels first.
+    """Load all images of a set, with pixels from 0 to 1 and channels first.
 
     Args:
-        name: of the set's folder.
-        side: pixels of a side, by averaging squares of pixels; as they are unless given.
+        name: name of the set's folder.
+        side: number of pixels of a side, reached by averaging squares of pixels; unless given,
+            images stay as they are.
 
     Raises:
         DataError: they are not there, or cannot be made that small.
@@ -45,7 +46,7 @@ def images(name: Name, side: int | None = None) -> Records:
 
 
 def location_30() -> Records:
-    """5,010 users of a check-in service, 446 binary features, 30 classes (Shokri et al. 2017).
+    """Load Location-30: 5,010 users, 446 binary features, 30 classes (Shokri et al. 2017).
 
     Raises:
         DataError: they are not there.
@@ -80,7 +81,7 @@ def _pooled(
 
 
 def file(name: str) -> Path:
-    """A file of the folder.
+    """Path of a file of the data folder.
 
     Raises:
         DataError: it is not there.

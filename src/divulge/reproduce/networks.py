@@ -1,6 +1,6 @@
-"""Networks for experiments that two cores carry: perceptrons, a residual one, a vision transformer.
+"""Define small networks for experiments: perceptrons, residual networks, a vision transformer.
 
-A network is named by a function without arguments, as a `Recipe` wants it.
+Each function returns a function without arguments that makes the network, as `Recipe` expects.
 """
 
 import functools
@@ -15,7 +15,7 @@ Network = Callable[[], nn.Module]
 
 
 def perceptron(*widths: int) -> Network:
-    """Dense layers between these widths, with rectifiers."""
+    """Dense layers between these widths, with ReLU between them."""
     return functools.partial(_perceptron, widths)
 
 
@@ -44,9 +44,9 @@ class ResidualBlock(nn.Module):
     """Two convolutions beside a short cut (He et al. 2016, figure 2).
 
     Args:
-        before: channels that come in.
-        after: channels that go out.
-        stride: of the first convolution, and of the short cut.
+        before: number of input channels.
+        after: number of output channels.
+        stride: stride of the first convolution, and of the short cut.
         normalised: whether a short cut that is a convolution ends in a batch normalisation.
     """
 
@@ -64,7 +64,7 @@ class ResidualBlock(nn.Module):
     def forward(
         self, x: Float[Tensor, "images before height width"]
     ) -> Float[Tensor, "images after lower narrower"]:
-        """ReLU of the sum."""
+        """ReLU of the sum of both paths."""
         return torch.relu(self.long(x) + self.short(x))
 
 

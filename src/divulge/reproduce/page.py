@@ -1,4 +1,4 @@
-"""One HTML page of all tables measured so far: no script, nothing loaded, every value escaped."""
+"""Write one HTML page of all measured tables, without scripts or external files."""
 
 from pathlib import Path
 from typing import NamedTuple, get_args
@@ -19,16 +19,16 @@ PAGE = "tables.html"
 
 
 class Found(NamedTuple):
-    """What a folder of run folders holds."""
+    """Results of tables found in a folder of run folders."""
 
     outcomes: tuple[Outcome, ...]
-    """One a table, as `divulge reproduce` lists them."""
+    """One result a table, in the order in which `divulge reproduce` lists them."""
     unread: tuple[str, ...]
-    """Why runs were left out."""
+    """Reasons why runs were left out, one a run."""
 
 
 def gather(runs: Path) -> Found:
-    """Of each table the largest run, and of several the last."""
+    """Find the largest run of each table, and among equally large ones the last."""
     best: dict[str, Outcome] = {}
     unread = []
     for path in sorted(runs.glob(f"*/{NAME}")):
@@ -48,7 +48,7 @@ def _rank(outcome: Outcome) -> tuple[int, str]:
 
 
 def write(runs: Path) -> Path:
-    """Write the page of all tables beside their run folders; it tells where it is.
+    """Write the page of all tables beside their run folders, and return its path.
 
     Raises:
         StoreError: it cannot be written.
@@ -59,7 +59,7 @@ def write(runs: Path) -> Path:
 
 
 def page(found: Found) -> str:
-    """The page."""
+    """Render the page as HTML."""
     whole = charts.overview(found.outcomes)
     drawn = {outcome.table: _drawn(charts.beside(outcome)) for outcome in found.outcomes}
     curves = {outcome.table: _drawn(charts.curves(outcome)) for outcome in found.outcomes}

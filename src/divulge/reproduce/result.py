@@ -1,4 +1,4 @@
-"""A table with our figures: what a run leaves behind, and how it reads."""
+"""Store a reproduced table with our figures, and render it as Markdown and JSON."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from divulge.core.runs import BEFORE_NAMING
 from divulge.reproduce.table import Size
 
 NAME = "table.json"
-"""Of the file in a run folder."""
+"""Name of the result's file in a run folder."""
 PAIRED = (
     "One row less another, unit by unit: both were measured on the same units, so a difference may "
     "be clear where the rows' own intervals overlap."
@@ -27,20 +27,21 @@ class Cell:
     row: str
     column: str
     ours: Estimate | None
-    """None where it could not be measured."""
+    """Our figure with its 95 % interval; None where it could not be measured."""
     paper: float | None
+    """Published figure; None where the paper has none."""
     reason: str = ""
-    """Why it could not."""
+    """Reason why our figure could not be measured; empty where it was."""
     deviation: float | None = None
-    """Standard deviation of the values whose mean it is, in tables that show it."""
+    """Standard deviation of the values whose mean is our figure, in tables that show it."""
     units: int | None = None
-    """How many independent units its interval is over."""
+    """Number of independent units that the interval is over."""
     kind: Literal["mean", "by definition", "p-value"] = "mean"
-    """Only a mean has an interval."""
+    """Kind of our figure; only a mean has an interval."""
 
     @property
     def difference(self) -> float | None:
-        """Ours less the paper's, where there are both."""
+        """Our figure minus the paper's; None unless there are both."""
         return None if self.ours is None or self.paper is None else self.ours.value - self.paper
 
     @property
@@ -53,16 +54,16 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Where figures come from."""
+    """Provenance of figures: command, version and machine."""
 
     command: str
     commit: str
-    """Of the checkout that measured, ``-dirty`` if files were changed; empty outside of one."""
+    """Git commit of the checkout, with ``-dirty`` if files were changed; empty outside of one."""
     cores: int
-    """Of the machine."""
+    """Number of CPU cores of the machine."""
     processes: int
     date: str
-    """UTC, ISO 8601."""
+    """Time of the measurement, in UTC and ISO 8601."""
     cpu_seconds: float
     """Of all pieces of work, each measured in its process."""
     divulge: str = BEFORE_NAMING
@@ -70,7 +71,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One table, complete without the code that measured it."""
+    """Result of one table, complete without the code that measured it."""
 
     table: str
     size: Size
@@ -80,24 +81,24 @@ class Outcome:
     columns: tuple[str, ...]
     differs: str
     cells: tuple[Cell, ...]
-    """Row by row."""
+    """Cells of the table, row by row."""
     made: Made
     drawn: tuple[str, ...] = ()
     """Rows whose curves over the columns that begin with a number are drawn."""
     measures: str = "Ours"
-    """What those columns hold."""
+    """Name of the quantity in those columns, as the title of the curves' axis."""
     differences: tuple[Cell, ...] = ()
-    """Of rows that were measured on the same units, one less another; pair by pair."""
+    """Differences between rows measured on the same units, pair by pair."""
     intervals: str = ""
-    """What the intervals are over, in sentences."""
+    """Sentences that describe the intervals: over which units, by which method."""
 
     def of_row(self, row: str) -> tuple[Cell, ...]:
-        """Its cells, one a column."""
+        """Cells of a row, one a column."""
         return tuple(cell for cell in self.cells if cell.row == row)
 
     @property
     def unmeasured(self) -> dict[str, str]:
-        """Each reason why figures are missing, and the rows that it is true of."""
+        """Reasons why figures are missing, each with the names of its rows."""
         cells = [cell for cell in self.cells if cell.reason]
         return {
             reason: "; ".join(dict.fromkeys(cell.row for cell in cells if cell.reason == reason))
@@ -109,7 +110,7 @@ class Outcome:
         return any(cell.deviation is not None for cell in self.cells)
 
     def markdown(self) -> str:
-        """The table as Markdown: ours with its 95 % interval, the paper's, and the difference."""
+        """Render as Markdown: our figures with 95 % intervals, the paper's, and the differences."""
         lines = [
             f"## {self.title} ({self.size})",
             "",
@@ -129,12 +130,12 @@ class Outcome:
 
     @property
     def pairs(self) -> dict[str, tuple[Cell, ...]]:
-        """Of each pair of rows, the differences by column."""
+        """Differences of each pair of rows, one a column, by name of the pair."""
         names = dict.fromkeys(cell.row for cell in self.differences)
         return {name: tuple(c for c in self.differences if c.row == name) for name in names}
 
     def _grid(self, rows: Mapping[str, tuple[Cell, ...]]) -> list[str]:
-        """Rows by name, each with its cells, as lines of Markdown."""
+        """Render rows of cells as lines of Markdown."""
         return [
             f"| | {' | '.join(self.columns)} |",
             f"|---|{'---|' * len(self.columns)}",
@@ -142,7 +143,7 @@ class Outcome:
         ]
 
     def as_json(self) -> str:
-        """One line for programs: the table's name, its cells, and differences of paired rows."""
+        """Encode the table's name, cells and differences as one line of JSON for programs."""
         cells, differences = map(_plain, self.cells), map(_plain, self.differences)
         return json.dumps(
             {"table": self.table, "cells": list(cells), "differences": list(differences)}
@@ -159,7 +160,7 @@ class Outcome:
 
 
 def read(path: Path) -> Outcome:
-    """What `Outcome.save` wrote as ``table.json``.
+    """Read the ``table.json`` that `Outcome.save` wrote.
 
     Raises:
         StoreError: it is not there, or is something else.
@@ -169,7 +170,7 @@ def read(path: Path) -> Outcome:
 
 
 def interval(estimate: Estimate) -> str:
-    """A value and its interval, to three digits, or to as many as tell its limits apart.
+    """Format a value and its interval to three digits, or to as many as separate its limits.
 
     Examples:
         >>> interval(Estimate(0.5, 0.25, 0.75)), interval(Estimate(0.0021, 0.0019, 0.0024))
@@ -185,7 +186,7 @@ def interval(estimate: Estimate) -> str:
 
 
 def figure(cell: Cell) -> str:
-    """Our figure as people read it: with its interval, or with the reason why it has none."""
+    """Format our figure with its interval, or with the reason why it has none."""
     if cell.ours is None:
         return "not measured"
     if cell.kind == "by definition":
@@ -196,7 +197,7 @@ def figure(cell: Cell) -> str:
 
 
 def shown(cell: Cell) -> str:
-    """Our figure, how far values spread where the table shows it, and the paper's figure."""
+    """Format our figure, its standard deviation where the table shows one, and the paper's."""
     ours = figure(cell)
     ours += "" if cell.deviation is None else f" ± {cell.deviation:.3f}"
     if cell.paper is None:

@@ -1,4 +1,4 @@
-"""From a table's settings to our figures beside the published ones, in a run folder."""
+"""Measure the cells of published tables, and store our figures beside the published ones."""
 
 import datetime as dt
 import itertools
@@ -27,16 +27,16 @@ def reproduce(
     track: Track[Any] = untracked,
     crew: Crew | None = None,
 ) -> Iterator[Outcome]:
-    """Measure tables, and give each as soon as it is whole; what several need is measured once.
+    """Measure tables, and yield each when it is complete; cells of several are measured once.
 
-    What the folders hold already is not measured again.
+    Cells that the folders hold already are not measured again.
 
     Args:
-        folders: of each table, by its name, for the pieces of its work; made if they are not
-            there. ``table.md`` and ``table.json`` come last.
-        size: ``small`` is for a look, ``full`` is the paper's.
-        track: shows progress.
-        crew: who works; by default this process alone.
+        folders: run folder of each table by its name, made if need be. ``table.md`` and
+            ``table.json`` are written last.
+        size: size of the experiment: ``small`` is a quick trial, ``full`` is the paper's.
+        track: progress display.
+        crew: pool of worker processes; by default this process works alone.
 
     Raises:
         SpecError: there is no such table or size.
@@ -91,7 +91,7 @@ def _outcome(name: str, size: Size, found: Mapping[str, Piece], crew: Crew) -> O
 
 
 def _cells(table: Table, found: Mapping[str, Sequence[Piece]]) -> tuple[Cell, ...]:
-    """Row by row, each column's mean over units."""
+    """Cells row by row: each column's mean over units."""
     return tuple(
         _cell(table, row, column, found[row.name]) for row in table.rows for column in table.columns
     )
@@ -113,7 +113,7 @@ def _cell(table: Table, row: Row, column: str, own: Sequence[Piece]) -> Cell:
 
 
 def _differences(table: Table, found: Mapping[str, Sequence[Piece]]) -> tuple[Cell, ...]:
-    """Pair by pair, each column's mean difference over units."""
+    """Cells pair by pair: each column's mean difference over units."""
     return tuple(
         _difference(table, one, other, column, found)
         for one, other in table.pairs
@@ -140,7 +140,7 @@ def _difference(
 
 
 def _only(each: units.Units) -> Estimate:
-    """The value that all units have by definition: one that differs is a mistake in the table."""
+    """Value that all units have by definition; if one differs, the table is wrong."""
     (value,) = set(units.means(each))
     return Estimate(value, value, value)
 
@@ -166,7 +166,7 @@ def _made(name: str, size: Size, found: Iterable[Piece], crew: Crew) -> Made:
 
 
 def _commit() -> str:
-    """Of the checkout that this file belongs to, if it does."""
+    """Git commit of the checkout that this file belongs to; empty if it belongs to none."""
     git, here = shutil.which("git"), Path(__file__)
     if git is None:
         return ""

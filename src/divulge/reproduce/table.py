@@ -1,7 +1,7 @@
-"""A published table as settings, and the list of all of them.
+"""Describe a published table as settings, and list all tables.
 
-A paper's ``tables.py`` holds a `Table` for each of its tables: the rows, what the paper says of
-them, and the name of the function that measures a row.
+A paper's ``tables.py`` holds a `Table` for each of its tables: the rows, the published
+figures, and the name of the function that measures a row.
 """
 
 import importlib
@@ -13,7 +13,7 @@ from divulge.errors import SpecError, did_you_mean
 
 Size = Literal["small", "medium", "full"]
 Kind = Literal["bounded", "clustered", "normal", "p-value"]
-"""How the units of a column become one figure; see `divulge.reproduce.units.estimate`."""
+"""Method that combines the units of a column; see `divulge.reproduce.units.estimate`."""
 
 TABLES = {
     "decaf-table3": "divulge.reproduce.papers.decaf.tables:TABLE_3",
@@ -46,67 +46,67 @@ TABLES = {
     "mrad-cifar-10": "divulge.reproduce.papers.mrad.tables:CIFAR_10",
     "mrad-questions": "divulge.reproduce.papers.mrad.tables:QUESTIONS",
 }
-"""Name to ``module:symbol``: the only list. A table is its settings and one line here."""
+"""All tables: name to ``module:symbol``. A table is its settings and one line here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row."""
+    """One row of a published table."""
 
     name: str
     settings: Mapping[str, Any]
-    """What the measuring function is given beside seed and size; JSON can hold it."""
+    """Arguments of the measuring function beside seed and size, such as JSON can hold."""
     paper: Mapping[str, float] = field(default_factory=dict)
     """Published values by column, where there are any."""
     by_definition: tuple[str, ...] = ()
-    """Columns whose value is the same whatever is measured, such as the baseline less itself."""
+    """Columns whose value is fixed by definition, such as the baseline less itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One published table."""
+    """Settings of one published table."""
 
     title: str
     source: str
-    """The paper, and the table's number in it."""
+    """Paper, and number of the table in it."""
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
     work: str
-    """``module:function``: (seed, size, **settings) to values by column; their mean is shown."""
+    """Measuring function as ``module:function``: (seed, size, **settings) to values by column."""
     units: str
-    """What was drawn independently, in the plural: an interval counts each once."""
+    """Name of the independent units of replication, in the plural; an interval is over them."""
     seeds: Mapping[Size, int]
-    """How many."""
+    """Number of seeds for each size."""
     minutes: Mapping[Size, int]
-    """About how long it takes one core."""
+    """Approximate minutes of one core for each size."""
     differs: Mapping[Size, str]
-    """What is not as in the paper."""
+    """Sentences on what differs from the paper, for each size."""
     nested: bool = True
-    """Every seed has the same units, in the same order, and its values are one a unit. Otherwise
+    """Whether every seed has the same units in the same order, with one value a unit. Otherwise
     every seed is one unit, and its values are that unit's trials."""
     kinds: Mapping[str, Kind] = field(default_factory=dict)
-    """By column; ``bounded`` unless named."""
+    """Kind of interval by column; ``bounded`` for columns that are not named."""
     pairs: tuple[tuple[str, str], ...] = ()
-    """Names of rows that are measured on the same units: of each pair the first less the second
-    is shown too, unit by unit."""
+    """Pairs of rows measured on the same units, whose difference (first less second, unit by
+    unit) is shown too."""
     common: tuple[str, ...] = ()
-    """Columns of what is attacked and not of the attack: the rows of a pair have them in common."""
+    """Columns about the target instead of the attack, which are equal in both rows of a pair."""
     largest: Mapping[str, float] = field(default_factory=dict)
-    """Of columns whose values may exceed 1: no interval goes beyond."""
+    """Largest possible value by column, where it is not 1; no interval goes beyond."""
     smallest: Mapping[str, float] = field(default_factory=dict)
-    """Of columns whose values may be below 0."""
+    """Smallest possible value by column, where it is not 0; no interval goes beyond."""
     keeps: bool = False
-    """The measuring function is given ``folder`` too, for what several rows need."""
+    """Whether the measuring function takes ``folder`` too, to store what several rows need."""
     drawn: tuple[str, ...] = ()
-    """Rows that are drawn as curves over the columns that begin with a number."""
+    """Names of rows drawn as curves over the columns that begin with a number."""
     measures: str = "Ours"
-    """What those columns hold, in a word: the title of the curves' axis."""
+    """Name of the quantity in those columns: the title of the curves' axis."""
     deviations: bool = False
-    """How far values spread is shown too, as the paper does."""
+    """Whether the standard deviation of values is shown too, as in the paper."""
 
 
 def find(name: str) -> Table:
-    """The table of this name.
+    """Find the table of this name.
 
     Raises:
         SpecError: there is none.

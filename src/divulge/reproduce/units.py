@@ -1,4 +1,4 @@
-"""From what the pieces of a row hold to one figure: units of replication, and their interval."""
+"""Combine the stored values of a row into one figure with an interval over units."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +10,7 @@ from divulge.reproduce.cells import Piece
 from divulge.reproduce.table import Kind, Size, Table
 
 Units = Mapping[int, Sequence[float]]
-"""By unit, its values: one a seed of a nested table, otherwise one a trial."""
+"""Values of each unit: one a seed in a nested table, otherwise one a trial."""
 
 _KINDS: Mapping[Kind, str] = {
     "bounded": "an interval for any distribution in the range (Gaffke)",
@@ -21,12 +21,12 @@ _KINDS: Mapping[Kind, str] = {
 
 
 def of_row(table: Table, pieces: Sequence[Piece], column: str) -> Units:
-    """The units of one column of one row.
+    """Collect the units of one column of one row.
 
     Args:
-        table: says what its units are.
-        pieces: of the row, one a seed.
-        column: its name.
+        table: table that defines the units.
+        pieces: measured pieces of the row, one a seed.
+        column: name of the column.
     """
     by_seed = {piece.seed: piece.values[column] for piece in pieces if piece.values.get(column)}
     if not table.nested:
@@ -35,18 +35,18 @@ def of_row(table: Table, pieces: Sequence[Piece], column: str) -> Units:
 
 
 def difference(one: Units, other: Units) -> Units:
-    """Of each unit that both have, the mean of the first less that of the second."""
+    """Difference of the means of each unit that both have, first less second."""
     both = [unit for unit in one if unit in other]
     return {unit: (float(np.mean(one[unit]) - np.mean(other[unit])),) for unit in both}
 
 
 def means(units: Units) -> list[float]:
-    """One figure a unit."""
+    """Mean of each unit's values."""
     return [float(np.mean(values)) for values in units.values()]
 
 
 def estimate(units: Units, kind: Kind, smallest: float, largest: float) -> Estimate:
-    """The mean over units, and its 95 % interval; or the p-value of all of them together.
+    """Estimate the mean over units with a 95 % interval, or the p-value of all of them together.
 
     The kind belongs to the column and is chosen before anything is measured, never by the values:
 
@@ -56,10 +56,10 @@ def estimate(units: Units, kind: Kind, smallest: float, largest: float) -> Estim
     * ``p-value``: units are independent tests of the same.
 
     Args:
-        units: two or more.
-        kind: of the column.
-        smallest: no figure of a unit is below.
-        largest: no figure of a unit is above.
+        units: two units or more.
+        kind: kind of interval of the column.
+        smallest: lower bound of a unit's figure.
+        largest: upper bound of a unit's figure.
     """
     each = means(units)
     if kind == "p-value":
@@ -74,17 +74,17 @@ def estimate(units: Units, kind: Kind, smallest: float, largest: float) -> Estim
 
 
 def spread(units: Units) -> float:
-    """The standard deviation over units."""
+    """Standard deviation over units."""
     return float(np.std(means(units), ddof=1))
 
 
 def describe(table: Table, size: Size, counts: Sequence[int]) -> str:
-    """What the intervals of a table are over, in sentences.
+    """Describe in sentences what the intervals of a table are over.
 
     Args:
-        table: is described.
-        size: that was measured.
-        counts: how many units cells have; empty where nothing was measured.
+        table: table to describe.
+        size: size that was measured.
+        counts: numbers of units of the cells; empty where nothing was measured.
     """
     if not counts:
         return "Nothing was measured, so there is no interval."

@@ -1,4 +1,4 @@
-"""Vision models and photographs for experiments, from the folder in ``DIVULGE_DATA``."""
+"""Load vision models and photographs for experiments from the folder in ``DIVULGE_DATA``."""
 
 import functools
 import io
@@ -46,7 +46,7 @@ class EfficientNetLite(nn.Module):
             )
 
     def forward(self, x: Float[Tensor, "images 3 height width"]) -> Float[Tensor, "images classes"]:
-        """Logits of pixels that were centred at 127 and divided by 128 levels."""
+        """Logits of images whose pixels were centred at 127 and divided by 128 levels."""
         before = x
         for row, weight, bias in zip(self.table, self.weights, self.biases, strict=True):
             kernel, stride, groups, rectified, keeps, adds = row
@@ -60,7 +60,7 @@ class EfficientNetLite(nn.Module):
 
 
 def efficientnet_lite(kept: int | None = None) -> Extractor:
-    """EfficientNet-Lite0 with 1,280 features, or the first of them.
+    """Load EfficientNet-Lite0 with all its 1,280 features, or with the first ``kept`` of them.
 
     Raises:
         DataError: its weights are not there.
@@ -70,11 +70,11 @@ def efficientnet_lite(kept: int | None = None) -> Extractor:
 
 
 def photographs(count: int, side: int = 224) -> Images:
-    """The first photographs of ImageNet's classes, one a class, in colour.
+    """Load the first photographs of ImageNet's classes, one a class, in colour.
 
     Args:
-        count: how many.
-        side: pixels of a side, which divide 224; smaller ones are means over squares.
+        count: number of photographs.
+        side: number of pixels of a side, a divisor of 224; smaller images are means over squares.
 
     Raises:
         DataError: they are not there, or not so many, or cannot be made that small.
@@ -98,13 +98,13 @@ def photographs(count: int, side: int = 224) -> Images:
 
 
 FEATURES = 100
-"""Of the network that is trained on CIFAR-10."""
+"""Number of features of the network that is trained on CIFAR-10."""
 _TRAINED_ON = 10_000
 _MEAN, _DEVIATION = 0.5, 0.25
 
 
 def cifar_images(count: int) -> Images:
-    """Images of CIFAR-10 that `cifar_network` was not trained on.
+    """Load images of CIFAR-10 that `cifar_network` was not trained on.
 
     Raises:
         DataError: they are not there, or not so many.
@@ -117,11 +117,13 @@ def cifar_images(count: int) -> Images:
 
 
 def cifar_network(folder: Path, kept: int | None = None) -> Extractor:
-    """A network of three convolutions trained on 10,000 images of CIFAR-10, with 100 features.
+    """Load or train a network of three convolutions on 10,000 images of CIFAR-10.
+
+    It has 100 features.
 
     Args:
-        folder: where the trained weights are kept, and looked for.
-        kept: how many of the features are used, the first ones; all of them, unless given.
+        folder: folder of the trained weights, which are stored there.
+        kept: number of features used, from the first; all of them unless given.
 
     Raises:
         DataError: the images are not there.
@@ -146,7 +148,7 @@ def cifar_network(folder: Path, kept: int | None = None) -> Extractor:
 
 @functools.cache
 def _cifar() -> Records:
-    """In an order drawn once."""
+    """CIFAR-10 in an order drawn once."""
     data = images("cifar10")
     order = np.random.default_rng(0).permutation(len(data))
     return Records(data.x[order], data.y[order])
@@ -168,7 +170,7 @@ def _frozen(array: UInt8[np.ndarray, "..."] | Float[np.ndarray, "..."]) -> nn.Pa
 def _padded(
     x: Float[Tensor, "images channels height width"], kernel: int, stride: int
 ) -> tuple[Float[Tensor, "images channels taller wider"], tuple[int, int]]:
-    """As TensorFlow pads for one output a stride: the odd pixel goes behind.
+    """Pad as TensorFlow does for one output a stride: an odd pixel goes to the end.
 
     Where no pixel is odd, that is left to the convolution, which does it without a copy.
     """

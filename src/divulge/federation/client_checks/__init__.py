@@ -1,1 +1,1 @@
-"""What a client can check before it sends an update."""
+"""Tests that a client can run on an update before it sends it."""

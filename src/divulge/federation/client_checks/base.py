@@ -1,4 +1,4 @@
-"""What a client can ask of its own update before it sends it."""
+"""The input and the signature of a leak test that a client runs on its own update."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,20 +8,20 @@ from divulge.core import LocalTraining, Tensors
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """An update that is about to leave its client, and what the server will know beside it."""
+    """An update that a client is about to send, with what the server will know beside it."""
 
     update: Tensors
-    """New weights less those that were sent out."""
+    """Trained weights minus the global weights, by name of the tensor."""
     sent: Tensors
-    """The global weights."""
+    """Global weights that the client received, by name of the tensor."""
     records: int | None
-    """What the client will claim; None if it says nothing."""
+    """Number of records that the client will claim; None if it claims none."""
     training: LocalTraining
-    """What the protocol gives away about the training."""
+    """Settings of local training that the server knows from the protocol."""
 
 
 LeakTest = Callable[[Outgoing], float]
-"""How much an attack learns from it: 0 is nothing that counts, 1 is all there is.
+"""Function from an update to a leak score: 0 is no leak that matters, 1 is a complete leak.
 
 A test that cannot tell raises DataError.
 """

@@ -1,4 +1,4 @@
-"""What one update tells the server about its client's classes: by its last biases, or an attack."""
+"""Score how uneven a client's class shares look to a server that sees one update."""
 
 import math
 from collections.abc import Callable
@@ -24,7 +24,7 @@ class ClassMix:
     model is taken to know nothing yet; what it has learned makes the guess too even.
 
     Args:
-        bias: name of the output biases; None takes the last vector of the network.
+        bias: name of the tensor of output biases; None takes the last vector of the network.
     """
 
     bias: str | None = None
@@ -53,16 +53,16 @@ class ClassMix:
 
 @dataclass(frozen=True, slots=True)
 class InferredMix:
-    """How uneven the class shares are that an attack guesses from an update, scored alike.
+    """Unevenness of the class shares that an attack infers from an update, scored as `ClassMix`.
 
-    The client attacks itself as the server would, with all that the server may have.
+    The client runs the attack on itself, with everything that the server may have.
 
     Args:
-        attack: such as `divulge.attacks.Decaf`; it sees one round.
-        network: makes the module that the weights belong to.
-        reference: records of every class, as the server may own them; who has no others may take
-            some of its own.
-        seed: for the attack.
+        attack: composition attack such as `divulge.attacks.Decaf`; it sees one round.
+        network: function that makes the module that the weights belong to.
+        reference: records of every class, as the server may own them; a client that has no
+            others can pass some of its own.
+        seed: seed of the attack's randomness.
     """
 
     attack: CompositionAttack
@@ -93,13 +93,13 @@ class InferredMix:
 
 
 def _unevenness(shares: Float64[np.ndarray, " classes"]) -> float:
-    """Distance from equal shares, as a part of the largest that is possible."""
+    """Total variation distance from equal shares, divided by the largest possible one."""
     even = 1 / len(shares)
     return float(np.abs(shares - even).sum() / 2 / (1 - even))
 
 
 def _step(outgoing: Outgoing) -> float:
-    """Learning rate times number of steps, the last one of an epoch being smaller."""
+    """Learning rate times number of local steps; the last batch of an epoch may be smaller."""
     how: LocalTraining = outgoing.training
     if how.lr is None or how.batch_size is None or not outgoing.records or outgoing.records < 0:
         raise DataError(

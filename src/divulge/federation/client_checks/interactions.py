@@ -1,4 +1,4 @@
-"""What one update tells the server about what its client acted on: the client attacks itself."""
+"""Score what an update reveals of its client's interactions, by an attack on oneself."""
 
 from dataclasses import dataclass
 
@@ -21,17 +21,17 @@ from divulge.metrics import interactions
 
 @dataclass(frozen=True, slots=True)
 class OwnInteractions:
-    """How well an attack on an update that is about to leave finds out its client's interactions.
+    """Success of an attack that infers the client's interactions from an update before it is sent.
 
-    A test for a guardrail. The client knows the truth, so it can say what the server would learn:
-    the score is 2 AUC - 1, or 0 where that is below 0.
+    This is a test for a guardrail. The client knows the truth, so it can measure what the server
+    would learn: the score is 2 AUC - 1, or 0 where that is below 0.
 
     Args:
-        attack: what a server would do.
-        items: features of the items that the client was handed.
-        acted: what it did with them.
-        learner: how it trains; None where the attack does without.
-        seed: of the attack.
+        attack: interaction attack that the server would run.
+        items: features of the items that the client was shown, one row an item.
+        acted: whether the client interacted with each item.
+        learner: the client's local training; None where the attack needs none.
+        seed: seed of the attack's randomness.
 
     References:
         Pham, Kulkarni and Houmansadr (2024), RAIFLE, section VIII-C.

@@ -1,4 +1,4 @@
-"""A client's look at the items that it was handed: do they seem shaped by the server?"""
+"""Test whether the items that a server shows a client look manipulated."""
 
 import math
 from dataclasses import dataclass, replace
@@ -13,38 +13,38 @@ from divulge.metrics import membership
 from divulge.metrics.intervals import clopper_pearson
 
 Features = Float[np.ndarray, "_ features"]
-"""Of a list of items; lists are of any length."""
+"""Features of a list of items, one row an item; lists may have any length."""
 
 
 class Look(NamedTuple):
-    """What one way to look at lists finds in honest ones."""
+    """Distribution of one summary statistic over honest lists of items."""
 
     mean: float
     spread: float
-    """Standard deviation over honest lists; that of constant features is one feature or more."""
+    """Standard deviation over honest lists; for constant features at least one feature's share."""
 
     def oddness(self, value: float) -> float:
-        """How far from the mean, in deviations; any distance is infinite where there are none."""
+        """Distance from the mean in standard deviations; infinite if honest lists never vary."""
         apart = abs(value - self.mean)
         return apart / self.spread if self.spread > 0 else np.inf if apart > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class ItemCheck:
-    """What honest items look like, and how unlike them others may be before they are refused.
+    """Statistics of honest items, and the largest deviation from them that a client accepts.
 
-    Three things are looked at. The share of features that are the same for all items, 0 or
-    another number, as fingerprints are. How far features are from honest means, in honest
-    deviations: injected noise lies nearer or farther than they do. And how alike features are
-    among themselves: those of real things rise and fall together, noise does not.
+    The check uses three statistics of a list. The share of features that are the same for all
+    items, 0 or another number: fingerprints are. The distance of features from honest means, in
+    honest standard deviations: injected noise lies nearer or farther than honest features. And the
+    correlation between features: real features rise and fall together, noise does not.
 
     Args:
-        constant: of features, in honest lists.
-        drift: mean distance from the honest means, in deviations.
-        correlation: mean absolute correlation of two features.
-        mean: of each feature, over honest items.
-        spread: its standard deviation.
-        limit: the largest `oddness` that passes.
+        constant: share of constant features in honest lists.
+        drift: mean distance of features from the honest means, in standard deviations.
+        correlation: mean absolute correlation between pairs of features.
+        mean: mean of each feature over honest items.
+        spread: standard deviation of each feature over honest items.
+        limit: largest `oddness` that passes, in standard deviations.
     """
 
     constant: Look
@@ -55,10 +55,10 @@ class ItemCheck:
     limit: float = np.inf
 
     def __call__(self, items: Features) -> tuple[str, ...]:
-        """What is odd about a list of items, in words; nothing where it passes.
+        """Describe what is odd about a list of items; an empty tuple where the list passes.
 
         Raises:
-            DataError: the number of features is another.
+            DataError: the list has another number of features.
         """
         constant, drift, correlation = self._seen(items)
         said = (
@@ -73,10 +73,10 @@ class ItemCheck:
         )
 
     def oddness(self, items: Features) -> float:
-        """How unlike honest lists it is: the largest distance of all looks, in deviations.
+        """Largest distance of the three statistics from honest ones, in standard deviations.
 
         Raises:
-            DataError: the number of features is another.
+            DataError: the list has another number of features.
         """
         looks = (self.constant, self.drift, self.correlation)
         found = [look.oddness(v) for look, v in zip(looks, self._seen(items), strict=True)]
@@ -92,19 +92,19 @@ class ItemCheck:
 
 
 class Detection(NamedTuple):
-    """How well a check tells shaped lists from honest ones."""
+    """How well a check tells manipulated lists from honest ones."""
 
     auc: Estimate
-    """Of `ItemCheck.oddness`."""
+    """AUC of `ItemCheck.oddness`."""
     caught: Estimate
-    """The share of shaped lists that are called odd."""
+    """True-positive rate: share of manipulated lists that are called odd."""
     alarms: Estimate
-    """The share of honest lists that are called odd."""
+    """False-positive rate: share of honest lists that are called odd."""
     roc: membership.Roc
 
 
 def learn(lists: list[Features], alarm: float = 0.05) -> ItemCheck:
-    """What passes, from honest lists of items, as long as those to be looked at.
+    """Learn a check from honest lists of items, which are as long as those to be checked.
 
     The first half of the lists says what features are like, and the second half how odd honest
     lists then seem: the limit is passed by a further honest list with a chance of at least
@@ -113,8 +113,8 @@ def learn(lists: list[Features], alarm: float = 0.05) -> ItemCheck:
     seems less odd than others.
 
     Args:
-        lists: items as they were handed out, each list at once.
-        alarm: share of honest lists that may be called odd.
+        lists: honest lists of items as they were shown, one array a list.
+        alarm: share of honest lists that may be called odd, between 0 and 1.
 
     Raises:
         DataError: there are too few lists for so few alarms.
@@ -145,7 +145,7 @@ def learn(lists: list[Features], alarm: float = 0.05) -> ItemCheck:
 
 
 def detection(check: ItemCheck, honest: list[Features], shaped: list[Features]) -> Detection:
-    """The detector measured, on lists of which none was learnt from.
+    """Measure the detector on lists that it did not learn from.
 
     Raises:
         DataError: there are no lists of one kind.
@@ -168,7 +168,7 @@ def detection(check: ItemCheck, honest: list[Features], shaped: list[Features]) 
 
 
 def called_odd(check: ItemCheck, lists: list[Features]) -> Estimate:
-    """The share of lists that are called odd: false alarms, if honest; give ones not learnt from.
+    """Share of lists that are called odd; pass lists that the check did not learn from.
 
     Raises:
         DataError: there is no list.
@@ -193,13 +193,13 @@ def _drift(
     mean: Float[np.ndarray, " features"],
     spread: Float[np.ndarray, " features"],
 ) -> float:
-    """Mean distance from the mean, in deviations; features that never vary are left out."""
+    """Mean distance from the mean, in standard deviations, over features that vary."""
     varies = spread > 0
     return float(np.abs((items - mean)[:, varies] / spread[varies]).mean())
 
 
 def _correlation(items: Features) -> float:
-    """Over all pairs of features that vary in this list; 0 where there is no pair."""
+    """Mean absolute correlation over pairs of features that vary; 0 where there is no pair."""
     varying = items[:, (items != items[:1]).any(axis=0)]
     count = varying.shape[1]
     if count < 2:

@@ -1,6 +1,6 @@
-"""divulge in Flower: a recorder for servers, a guardrail for clients, federations in one process.
+"""Use divulge with Flower: record on the server, guard on the client, simulate in one process.
 
-The only part that imports ``flwr``.
+This is the only package that imports ``flwr``.
 """
 
 from importlib.util import find_spec

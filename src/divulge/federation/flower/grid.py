@@ -1,4 +1,4 @@
-"""Flower apps in one process: no network, no serialisation, no waiting."""
+"""Run Flower apps in one process: no network, no serialisation, no waiting."""
 
 import contextlib
 import itertools
@@ -30,11 +30,11 @@ def run_in_process(
     """Run a Flower app here and now, its clients one after the other.
 
     Args:
-        server_app: in its new form, with a ``main``.
-        client_app: the same for all clients, which tell themselves apart by ``partition-id`` in
+        server_app: server app of the message API, with a ``main``.
+        client_app: client app of all clients, which tell themselves apart by ``partition-id`` in
             ``context.node_config``; the node of partition 0 is number 2.
-        clients: how many.
-        run_config: what ``flwr run`` would read from ``pyproject.toml``.
+        clients: number of clients.
+        run_config: settings that ``flwr run`` would read from ``pyproject.toml``.
 
     Returns:
         The server's context, with the state that its app left there.
@@ -53,7 +53,7 @@ def run_in_process(
 
 @contextlib.contextmanager
 def _identity() -> Iterator[None]:
-    """Flower stamps messages with the one task that a process runs."""
+    """Set the identity that Flower stamps messages with, and restore it afterwards."""
     names = ("_run_id", "_node_id", "_task_id")
     before = {name: getattr(TaskIdentity, name) for name in names}
     for name, value in zip(names, (RUN_ID, SUPERLINK_NODE_ID, 1), strict=True):
@@ -66,15 +66,15 @@ def _identity() -> Iterator[None]:
 
 
 class InProcessGrid(Grid):
-    """Hands each message to the client app, and keeps the reply until it is asked for.
+    """Passes each message to the client app, and keeps the reply until it is pulled.
 
     Both sides get records of their own, as over a network, but arrays are not copied: Flower never
     changes the bytes in them. Time-outs do not apply, since every reply is there at once.
 
     Args:
-        client_app: what each client runs.
-        clients: how many.
-        run_config: of the run.
+        client_app: client app that each client runs.
+        clients: number of clients.
+        run_config: settings of the run.
 
     Raises:
         SpecError: there is no client.
@@ -104,12 +104,12 @@ class InProcessGrid(Grid):
         self._replies: dict[str, Message] = {}
 
     def set_run(self, run: Run) -> None:
-        """Set the run, whose number the messages have."""
+        """Set the run whose number messages carry."""
         self._run = run
 
     @property
     def run(self) -> Run:
-        """The run."""
+        """Run whose number messages carry."""
         return self._run
 
     def create_message(
@@ -120,28 +120,28 @@ class InProcessGrid(Grid):
         group_id: str,
         ttl: float | int | None = None,
     ) -> Message:
-        """A message; ``Message(...)`` does the same."""
+        """Create a message, as ``Message(...)`` does."""
         return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
     def get_node_ids(self) -> Iterable[int]:
-        """The clients, in the order of their partitions."""
+        """Node numbers of the clients, in the order of their partitions."""
         return list(self._contexts)
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Let the clients work; their replies can be pulled."""
+        """Run the clients on these messages; their replies can then be pulled."""
         pushed = [(self._next_id(message), message) for message in messages]
         for number, message in pushed:
             self._replies[number] = self._reply(message)
         return [number for number, _ in pushed]
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """The replies to these messages, each once."""
+        """Replies to these messages, each given once."""
         return [self._replies.pop(number) for number in message_ids if number in self._replies]
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | int | None = None
     ) -> Iterable[Message]:
-        """Let the clients work, and return their replies in the order of the messages."""
+        """Run the clients, and return their replies in the order of the messages."""
         del timeout
         return self.pull_messages(self.push_messages(messages))
 
@@ -151,7 +151,7 @@ class InProcessGrid(Grid):
         return number
 
     def _reply(self, message: Message) -> Message:
-        """The client's reply, or the error that it ends with."""
+        """Reply of the client, or an error reply where it failed."""
         node = message.metadata.dst_node_id
         kept = self._contexts.get(node)
         if kept is None:
@@ -185,7 +185,7 @@ def _own(context: Context) -> Context:
 
 
 def _delivered(message: Message) -> Message:
-    """The message as another process would get it."""
+    """Copy of a message, as another process would get it."""
     about = message.metadata
     delivered = Message(
         records.copied(message.content),

@@ -1,4 +1,4 @@
-"""A Flower mod by which a client looks at its own update before it leaves."""
+"""Provide a Flower mod that tests a client's own update before it is sent."""
 
 import dataclasses
 import logging
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Guardrail:
-    """Tests each update before it leaves; warns, adds noise or refuses when one gives away a lot.
+    """Tests each update before it is sent; warns, adds noise or refuses when it leaks too much.
 
     What a test finds goes to the client's own log, and nowhere else. With ``refuse`` the server
     gets an error that is the same whatever the reason; that there is one tells it something all
@@ -32,13 +32,15 @@ class Guardrail:
     is added depends on the data. For a guarantee every update needs noise.
 
     Args:
-        limit: the highest score that passes, from 0 to 1.
-        above: what happens beyond it: ``warn`` only, ``refuse``, or noise to be added.
-        tests: by name; the default attacks the class mix.
-        training: what the server knows of the training beyond the configuration of the run and
-            of the round; this is searched for ``lr``, ``epochs``, ``batch-size`` and the like.
-        records_key: under which the reply says how many records there are.
-        generator: makes the source of noise; the default takes its seed from the operating system.
+        limit: highest score that passes, from 0 to 1.
+        above: action above the limit: ``warn`` only, ``refuse``, or the noise to add.
+        tests: leak tests by name; the default infers the class mix.
+        training: settings of the training that the server knows beyond the configuration of the
+            run and of the round; this is searched for ``lr``, ``epochs``, ``batch-size`` and so
+            on.
+        records_key: key under which the reply gives the number of records.
+        generator: function that makes the source of noise; the default takes its seed from the
+            operating system.
 
     Raises:
         SpecError: the limit is not in [0, 1], or there is no test.
@@ -61,7 +63,7 @@ class Guardrail:
             )
 
     def __call__(self, message: Message, context: Context, call_next: ClientAppCallable) -> Message:
-        """Let the client train, and look at its reply."""
+        """Let the client train, and test its reply."""
         if message.metadata.message_type.split(".")[0] != MessageType.TRAIN:
             return call_next(message, context)
         sent = records.copied(message.content)  # the client may change the message
@@ -106,7 +108,7 @@ class Guardrail:
         )
 
     def _found(self, outgoing: Outgoing) -> str:
-        """The tests that the update does not pass, with its scores."""
+        """Names and scores of the tests that the update fails, in words; empty if it passes."""
         found: list[str] = []
         for name, test in self.tests.items():
             try:
@@ -122,7 +124,7 @@ class Guardrail:
     def _noisy(
         self, reply: Message, outgoing: Outgoing, context: Context, noise: LocalNoise
     ) -> Message:
-        """The reply with noise on all that is of floating point; counters stay as they are."""
+        """Add noise to all floating-point tensors of the reply; counters stay as they are."""
         shapes = {name: value.shape for name, value in outgoing.update.items()}
         about = RoundContext(0, (context.node_id,), shapes)
         client = ClientContext(about, context.node_id, self.generator())

@@ -1,4 +1,4 @@
-"""A Flower strategy that writes down what the server sees, and changes nothing."""
+"""Provide a Flower strategy that records what the server sees, and changes nothing."""
 
 import contextlib
 import logging
@@ -38,13 +38,13 @@ class Recorder(Strategy):
     many rounds were planned, so that a shorter transcript shows what it is.
 
     Args:
-        strategy: any strategy of the message API. Wrap it last: behind a wrapper that changes
-            replies, such as Flower's server-side clipping, the recorder would not see what the
-            server gets.
-        folder: of the transcript; must be new.
-        name: of the federation, for readers.
+        strategy: strategy to record, of the message API. Wrap it last: behind a wrapper that
+            changes replies, such as Flower's server-side clipping, the recorder would not see
+            what the server gets.
+        folder: new folder for the transcript.
+        name: name of the federation in the transcript.
         kind: what the clients send: their new ``weights``, an ``update``, or a ``gradient``.
-        training: what the protocol gives away about local training beyond the configuration that
+        training: settings of local training that the server knows beyond the configuration that
             is sent; this is searched for ``lr``, ``epochs``, ``batch-size`` and the like.
     """
 
@@ -92,7 +92,7 @@ class Recorder(Strategy):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """What the strategy sends out.
+        """Messages that the strategy sends out for training.
 
         Raises:
             StoreError: the transcript cannot be begun.
@@ -109,7 +109,7 @@ class Recorder(Strategy):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """What the strategy makes of the replies."""
+        """New weights and metrics that the strategy computes from the replies."""
         replies = list(replies)
         received: dict[str, Received] = {}
         with self._never_in_the_way():  # before the strategy, which may change them in place
@@ -126,22 +126,22 @@ class Recorder(Strategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """What the strategy sends out."""
+        """Messages that the strategy sends out for evaluation."""
         return self.strategy.configure_evaluate(server_round, arrays, config, grid)
 
     def aggregate_evaluate(
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
-        """What the strategy makes of the replies."""
+        """Metrics that the strategy computes from the replies."""
         return self.strategy.aggregate_evaluate(server_round, replies)
 
     def summary(self) -> None:
-        """That of the strategy."""
+        """Print the summary of the strategy."""
         self.strategy.summary()
 
     @contextlib.contextmanager
     def _listening(self) -> Iterator[None]:
-        """While the strategy runs itself, it asks the recorder, which asks the strategy."""
+        """Route the strategy's own calls of its methods through the recorder, while it runs."""
         mine = {"configure_train": self.configure_train, "aggregate_train": self.aggregate_train}
         there = vars(self.strategy)
         before = {name: there[name] for name in mine if name in there}
@@ -155,7 +155,7 @@ class Recorder(Strategy):
 
     @contextlib.contextmanager
     def _never_in_the_way(self) -> Iterator[None]:
-        """Whatever goes wrong with recording ends the recording, and not the run."""
+        """Let an error of recording end the recording, and not the run."""
         try:
             yield
         except Exception as error:
@@ -180,7 +180,7 @@ class Recorder(Strategy):
     def _seen_to_leave(
         self, messages: list[Message], header: Header
     ) -> tuple[Tensors, LocalTraining]:
-        """The weights of a round, the same to all."""
+        """Weights and training settings of a round, which are the same for all clients."""
         content = messages[0].content
         sent = records.tensors(content)
         _check(sent, header)
@@ -246,7 +246,7 @@ class Recorder(Strategy):
 
 
 def _records_key(strategy: Strategy) -> str:
-    """What the innermost strategy weighs by: wrappers keep theirs in ``strategy``."""
+    """Key that the innermost strategy weighs by; wrappers hold theirs in ``strategy``."""
     inner: Any = strategy
     while not hasattr(inner, "weighted_by_key") and isinstance(
         getattr(inner, "strategy", None), Strategy

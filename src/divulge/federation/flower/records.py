@@ -1,4 +1,4 @@
-"""Between Flower's records and ours."""
+"""Convert between Flower's records and divulge's tensors and settings."""
 
 import math
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ WORDS = {
     "epochs": ("epochs", "local-epochs", "num-epochs"),
     "batch_size": ("batch-size",),
 }
-"""What Flower apps call the settings of local training; underscores count as hyphens."""
+"""Names that Flower apps give to settings of local training; underscores count as hyphens."""
 KINDS = {"optimiser": str, "epochs": int, "batch_size": int}
 
 
 def tensors(content: RecordDict) -> dict[str, np.ndarray]:
-    """The arrays of a message that has one record of them.
+    """Read the arrays of a message that holds one array record.
 
     Raises:
         DataError: it has none, several, or arrays that cannot be read.
@@ -42,12 +42,12 @@ def tensors(content: RecordDict) -> dict[str, np.ndarray]:
 
 
 def record(arrays: Tensors) -> ArrayRecord:
-    """Arrays as Flower sends them."""
+    """Array record of Flower that holds these arrays."""
     return ArrayRecord({name: Array(np.asarray(value)) for name, value in arrays.items()})
 
 
 def copied(content: RecordDict) -> RecordDict:
-    """Records that can be changed without changing these; the bytes of arrays are shared."""
+    """Copy records, so that changes leave the original alone; the bytes of arrays are shared."""
     copy = RecordDict()
     for name, one in content.items():
         mine: dict[str, Any] = dict(one)
@@ -58,7 +58,7 @@ def copied(content: RecordDict) -> RecordDict:
 
 
 def number_of_records(content: RecordDict, key: str) -> int | None:
-    """What a reply says under this key; None where that is not a whole number."""
+    """Number of records that a reply gives under a key; None where it is not a whole number."""
     said = [metrics[key] for metrics in content.metric_records.values() if key in metrics]
     if len(said) != 1 or not isinstance(said[0], int | float) or not math.isfinite(said[0]):
         return None
@@ -66,7 +66,7 @@ def number_of_records(content: RecordDict, key: str) -> int | None:
 
 
 def config(content: RecordDict) -> dict[str, Any]:
-    """All settings in a message that JSON can hold, but for the number that Flower adds to each."""
+    """Settings in a message that JSON can hold, without the round number that Flower adds."""
     each: list[ConfigRecord] = list(content.config_records.values())
     merged = {name: value for one in each for name, value in one.items()}
     return {
@@ -77,7 +77,7 @@ def config(content: RecordDict) -> dict[str, Any]:
 
 
 def local_training(settings: Mapping[str, Any], otherwise: LocalTraining) -> LocalTraining:
-    """How clients train, as far as settings say so, and ``otherwise`` what they do not say."""
+    """Settings of local training that a message names; the others are taken from ``otherwise``."""
     plain = {name.lower().replace("_", "-"): value for name, value in settings.items()}
     found = {field: getattr(otherwise, field) for field in WORDS}
     for field, words in WORDS.items():

@@ -1,1 +1,1 @@
-"""What a malicious server does to the items that it shows."""
+"""Manipulate the items that a malicious server shows its clients."""

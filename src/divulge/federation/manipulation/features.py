@@ -1,4 +1,4 @@
-"""Adversarial data manipulation: item features shaped so that updates tell more."""
+"""Manipulate item features so that updates reveal more (adversarial data manipulation)."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from divulge.errors import NotApplicable, SpecError
 
 Features = Float[np.ndarray, "items features"]
 Noise = TypeVar("Noise", bound=Any)
-"""A dataclass with a ``scale``."""
+"""Any dataclass with a field ``scale``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,11 @@ class NoiseInjection:
     of its own in an update.
 
     Args:
-        scale: standard deviation.
-        share: of the features, the first of them in an order drawn once; the rest stay.
-        budget: how far an item may move at most, in the L2 norm of its features; one that would
-            move farther goes only so far. Infinite is no limit.
-        seed: of the choice of features.
+        scale: standard deviation of the noise.
+        share: share of the features that are replaced, chosen once at random; the rest stay.
+        budget: largest change of an item, in the L2 norm of its features; larger changes are
+            scaled down to it. Infinity is no limit.
+        seed: seed of the choice of features.
 
     Raises:
         SpecError: a setting makes no sense.
@@ -49,7 +49,7 @@ class NoiseInjection:
             )
 
     def __call__(self, x: Features, rng: np.random.Generator) -> Features:
-        """The features to hand out."""
+        """Features to show, in place of the real ones."""
         many = x.shape[1]
         order = np.random.default_rng(self.seed).permutation(many)
         chosen = order[: round(self.share * many)]
@@ -72,7 +72,7 @@ class Fingerprint:
     update alone. Features that belong to nobody are left to the users who are no targets.
 
     Args:
-        owner: of each feature: the number of a target from 0, or -1.
+        owner: owner of each feature: the number of a target from 0, or -1 for nobody.
 
     Raises:
         SpecError: a number is below -1, or there is no target.
@@ -88,17 +88,17 @@ class Fingerprint:
             raise SpecError("expected an owner from -1 of each feature, and a target, got neither")
 
     def features(self, target: int | None) -> Bool[np.ndarray, " features"]:
-        """Which features a target sees, or, where None, everybody else."""
+        """Mask of the features that a target sees; for None, of those that everybody else sees."""
         own: Bool[np.ndarray, " features"] = np.equal(self.owner, -1 if target is None else target)
         return own
 
     def __call__(self, x: Features, target: int | None) -> Features:
-        """The features to hand out to a target, or to somebody else."""
+        """Features to show to a target; for None, to everybody else."""
         return np.where(self.features(target), x, 0.0)
 
 
 def shares(targets: int, features: int) -> Fingerprint:
-    """All features dealt out to so many targets in equal parts; the rest of a division to nobody.
+    """Divide all features among targets in equal parts; a remainder belongs to nobody.
 
     Raises:
         SpecError: there are more targets than features.
@@ -117,18 +117,18 @@ def shares(targets: int, features: int) -> Fingerprint:
 def singled_out(
     summed: Round, share: float, fingerprint: Fingerprint, target: int, victim: str
 ) -> Round:
-    """The round as if the server had got a target's own update, out of a secure sum.
+    """Isolate a target's update from a secure sum, as a round that holds this update alone.
 
     Tensors whose last axis are the features are in touch with them: there the target's features
     hold its update, and others hold nothing of it. Other tensors mix all users, and are left out,
     unless all features are the target's, so that nobody else has an update at all.
 
     Args:
-        summed: a round of which the server has the sum.
-        share: what the target's update counts for in the sum.
-        fingerprint: what everybody was handed.
-        target: whose update.
-        victim: the client's name.
+        summed: round of which the server has the sum.
+        share: weight of the target's update in the sum.
+        fingerprint: manipulation of the features that all users were shown.
+        target: number of the target in the fingerprint.
+        victim: name of the target's client.
 
     Raises:
         NotApplicable: the round has no sum.
@@ -147,12 +147,13 @@ def singled_out(
 
 
 def search_scale(scales: Sequence[float], success: Callable[[Noise], float], like: Noise) -> Noise:
-    """The scale of noise with which simulated attacks on the server's own data do best.
+    """Find the scale of noise with which simulated attacks on the server's own data do best.
 
     Args:
-        scales: to try; of equally good ones the first is taken.
-        success: of attacks on simulated users with made-up interactions, such as their mean AUC.
-        like: the other settings: a `NoiseInjection`, or a `pixels.PixelNoise`.
+        scales: scales to try; the first of equally good ones is taken.
+        success: function from a manipulation to the success of attacks on simulated users, such
+            as their mean AUC.
+        like: manipulation with the other settings: a `NoiseInjection`, or a `pixels.PixelNoise`.
 
     Raises:
         SpecError: there is nothing to try.
@@ -168,14 +169,14 @@ def search_scale(scales: Sequence[float], success: Callable[[Noise], float], lik
 def retrieved(
     update: Float[np.ndarray, "units features"], feature: int, noise: float = 0.0
 ) -> bool:
-    """Whether an item was in a user's training, if it alone has anything in this feature.
+    """Whether a user trained on an item that alone has a value other than 0 in a feature.
 
     This is how a fingerprint defeats private information retrieval: the server never sees what
     was fetched, but weights in touch with the feature move if and only if the item was.
 
     Args:
-        update: of the weights next to the features.
-        feature: in which all other items are 0.
+        update: change of the weights next to the features, shape (units, features).
+        feature: number of the feature in which all other items are 0.
         noise: standard deviation of noise in the update; the weights must exceed what noise alone
             does in one case of 20.
 

@@ -1,4 +1,4 @@
-"""Adversarial data manipulation where a server can only show images: pixels, not features."""
+"""Manipulate pixels so that updates reveal more, where clients extract features themselves."""
 
 import math
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from divulge.metrics import images as quality
 from divulge.targets.features import Extractor, Images
 
 Versions = UInt8[np.ndarray, "images versions channels height width"]
-"""What a server prepares of each image; it draws the version that a client gets."""
+"""Manipulated versions of each image, of which the server draws one for each client."""
 Optimiser = Literal["adam", "momentum"]
 
 
@@ -34,13 +34,14 @@ class PixelNoise:
 
     Args:
         scale: standard deviation of the noise.
-        partitions: of the features, and versions of each image; 1 is noise everywhere.
-        steps: of the optimiser.
-        lr: of a step, in what the model sees: pixels over their deviation.
-        optimiser: ``adam``; or ``momentum``: an average of gradients, each divided by its root
+        partitions: number of parts of the features, and of versions of each image; 1 is noise
+            everywhere.
+        steps: number of steps of the optimiser.
+        lr: learning rate, in units of the model's input: pixels over their standard deviation.
+        optimiser: ``adam``, or ``momentum``: an average of gradients, each divided by its root
             mean square, with a rate that falls to 0 along half a cosine wave.
         similarity: weight of 1 - SSIM to the original in what is minimised; 0 leaves it out.
-        budget: how far a pixel may move at most, of 255 levels, in whole ones. Infinite is no
+        budget: largest change of a pixel in levels from 0 to 255, rounded down. Infinity is no
             limit.
 
     Raises:
@@ -72,7 +73,7 @@ class PixelNoise:
             raise SpecError(f"expected a similarity from 0, got {self.similarity}")
 
     def __call__(self, images: Images, extractor: Extractor, rng: np.random.Generator) -> Versions:
-        """All versions of each image."""
+        """Make all manipulated versions of each image."""
         original = _pixels(images)
         with torch.no_grad():
             width = extractor(original[:1]).features.shape[1]
@@ -86,7 +87,7 @@ class PixelNoise:
     def targets(
         self, images: int, features: int, rng: np.random.Generator
     ) -> Float[np.ndarray, "images versions features"]:
-        """The noise that each version's features are to become.
+        """Draw the noise that each version's features are to become.
 
         Raises:
             SpecError: there are more partitions than features.
@@ -124,7 +125,7 @@ class PixelNoise:
         return pixels.detach()
 
     def _step(self, slope: Tensor, moment: Tensor, power: Tensor, step: int) -> Tensor:
-        """Along averages that are updated in place, and corrected for their start at 0."""
+        """Direction of a step; the moving averages are updated in place."""
         if self.optimiser == "momentum":
             slope = slope / slope.square().mean((1, 2, 3), keepdim=True).sqrt().clamp(min=1e-30)
         direction = moment.mul_(0.9).add_(slope, alpha=0.1) / (1 - 0.9 ** (step + 1))
@@ -141,7 +142,7 @@ class GradientSign:
     A baseline: such images are misclassified, which does not make updates tell more.
 
     Args:
-        size: of the step, of pixels from 0 to 1.
+        size: size of the step, for pixels from 0 to 1.
 
     Raises:
         SpecError: the size is not above 0.
@@ -158,7 +159,7 @@ class GradientSign:
             raise SpecError(f"expected a size above 0, got {self.size}")
 
     def __call__(self, images: Images, extractor: Extractor, rng: np.random.Generator) -> Versions:
-        """One version of each image."""
+        """Make one version of each image."""
         del rng
         pixels = _pixels(images).requires_grad_()
         answers = extractor(pixels).answers
@@ -169,10 +170,10 @@ class GradientSign:
 
 @dataclass(frozen=True, slots=True)
 class AsTheyAre:
-    """No manipulation."""
+    """Shows images without manipulation."""
 
     def __call__(self, images: Images, extractor: Extractor, rng: np.random.Generator) -> Versions:
-        """One version of each image: itself."""
+        """Give each image as its only version."""
         del extractor, rng
         return images[:, None]
 

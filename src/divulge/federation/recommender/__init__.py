@@ -1,1 +1,1 @@
-"""Federations of recommenders."""
+"""Simulate federated recommenders."""

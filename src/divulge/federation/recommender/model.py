@@ -1,4 +1,4 @@
-"""Federated neural collaborative filtering: private user embeddings, public item embeddings."""
+"""Train federated neural collaborative filtering (FNCF): private user embeddings, shared items."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from divulge.errors import SpecError
 
 ITEMS = "items"
-"""The name of the item embeddings in what is sent and received."""
+"""Name of the tensor of item embeddings in weights and updates."""
 
 _EPSILON = 1e-8
-"""Of Adam, inside the root and outside: without the one inside, the root has no derivative."""
+"""Adam's ε, outside the root and inside it, where the root else has no derivative at 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class NeuralCF:
     network; the last two are sent. All users of a call are trained at once, each on its own copy.
 
     Args:
-        width: of each embedding.
+        width: width of each embedding.
         hidden: units of the hidden layers, each followed by a ReLU.
-        epochs: one step each.
-        lr: of Adam.
+        epochs: number of local epochs, one step each.
+        lr: learning rate of Adam.
         l1: weight of the mean distance of item embeddings to those that were sent, a defence
             (Yuan et al. 2023); 0 is none.
 
@@ -56,11 +56,11 @@ class NeuralCF:
 
     @property
     def private(self) -> int:
-        """The user's embedding."""
+        """Length of the private vector: the user's embedding."""
         return self.width
 
     def network(self, generator: torch.Generator) -> dict[str, Tensor]:
-        """A fresh network, as PyTorch initialises linear layers."""
+        """Weights of a fresh network, as PyTorch initialises linear layers."""
         sizes = [2 * self.width, *self.hidden, 1]
         made = {}
         for layer, (wide, out) in enumerate(pairwise(sizes)):
@@ -78,14 +78,15 @@ class NeuralCF:
         private: Float[Tensor, "*users width"] | None = None,
         real: Bool[Tensor, "*users items"] | None = None,
     ) -> dict[str, Tensor]:
-        """What training changes: the item embeddings as `ITEMS`, and the network.
+        """Train, and return the change of the item embeddings as `ITEMS`, and of the network.
 
         Args:
-            sent: the network; item embeddings in it are not looked at.
-            items: embeddings of the items handed out, of one user or of several.
-            interactions: 1 where acted on.
-            private: the users' embeddings.
-            real: which items count; the others fill up the batch. All, where not given.
+            sent: weights of the network; item embeddings in it are ignored.
+            items: embeddings of the items shown, of one user or of several.
+            interactions: 1 where the user interacted with an item, else 0.
+            private: embedding of the user, or of each user.
+            real: mask of the items that count, where the others fill up the batch; all unless
+                given.
         """
         assert private is not None
         many = items.ndim == 3
@@ -135,7 +136,7 @@ class NeuralCF:
         return _cut(vector if through else vector.detach(), shapes)
 
     def _gradients(self, values: list[Tensor], learned: "_Learned") -> tuple[Tensor, ...]:
-        """Of the loss by all values, without a graph in half of the time."""
+        """Gradients of the loss by all values, without an autograd graph in half of the time."""
         interactions, share, before = learned
         user, items, *network = values
         ours, theirs = network[0][:, :, : self.width], network[0][:, :, self.width :]
@@ -155,7 +156,7 @@ class NeuralCF:
         return by_user, by_items, torch.cat([by_ours, by_theirs], 2), first, *reversed(found)
 
     def _loss(self, values: list[Tensor], learned: "_Learned") -> Float[Tensor, ""]:
-        """The sum over users of the mean loss of each."""
+        """Sum over users of the mean loss of each."""
         interactions, share, before = learned
         logit = self.score(values[0], values[1], values[2:])
         entropy = binary_cross_entropy_with_logits(logit, interactions, reduction="none")
@@ -171,11 +172,11 @@ class NeuralCF:
         items: Float[Tensor, "users items width"],
         network: list[Tensor],
     ) -> Float[Tensor, "users items"]:
-        """What the network says of each item, as a logit.
+        """Score each item by the network, as a logit.
 
         Args:
-            user: embeddings.
-            items: embeddings of the items of each.
+            user: embeddings of the users.
+            items: embeddings of each user's items.
             network: weights and biases in order, each with one more axis in front, for the users.
         """
         return self._forward(user, items, network)[0]
@@ -186,7 +187,7 @@ class NeuralCF:
         items: Float[Tensor, "users items width"],
         network: list[Tensor],
     ) -> tuple[Float[Tensor, "users items"], list[Tensor]]:
-        """The score, and what enters each layer but the first."""
+        """Score of each item, and the inputs of each layer but the first."""
         weight, bias = network[:2]
         ours, theirs = weight[:, :, : self.width], weight[:, :, self.width :]
         at = torch.bmm(ours, user[:, :, None])[:, :, 0] + bias  # the same for all items
@@ -199,16 +200,16 @@ class NeuralCF:
 
 
 class _Learned(NamedTuple):
-    """What users train on."""
+    """Data that users train on, one row a user."""
 
     interactions: Float[Tensor, "users items"]
     share: Float[Tensor, "users items"]
-    """Of each item in its user's loss."""
+    """Weight of each item in its user's loss; fillers have 0."""
     before: Float[Tensor, "users items width"]
-    """The items' embeddings as they were handed out."""
+    """Item embeddings as the server sent them."""
 
 
 def _cut(vector: Float[Tensor, " numbers"], shapes: Sequence[torch.Size]) -> list[Tensor]:
-    """The tensors that a vector is made of."""
+    """Split a vector into tensors of these shapes."""
     parts = torch.split(vector, [shape.numel() for shape in shapes])
     return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]

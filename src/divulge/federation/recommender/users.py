@@ -1,4 +1,4 @@
-"""Users of a federated recommender, each with what it acted on, trained many at once."""
+"""Simulate users of a federated recommender, many of whom are trained at once."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ from divulge.federation import client_challenge, server
 from divulge.federation.recommender.model import ITEMS, NeuralCF
 
 _ROWS = 4096
-"""Items of all users that are trained at once, fillers included: they fit a processor's cache."""
+"""Number of items trained at once, fillers included, such that they fit a processor's cache."""
 
 
 class _Handed(NamedTuple):
-    """What one user was handed, and what it did with it."""
+    """Items that one user was shown, and whether it interacted with each."""
 
     user: int
     items: Int[np.ndarray, " items"]
@@ -40,11 +40,11 @@ class Recommending:
     """One round of FNCF among users of a log, all of whom start from the same weights.
 
     Args:
-        log: who acted on what.
-        learner: how users train.
-        negatives: for each item acted on, how many others are handed out, as far as there are any.
-        embeddings_only: updates hold the item embeddings alone, without the network.
-        seed: of embeddings, network, samples and defence.
+        log: interactions of all users.
+        learner: local training of a user.
+        negatives: number of other items shown for each interaction, as far as there are any.
+        embeddings_only: whether updates hold the item embeddings alone, without the network.
+        seed: seed of embeddings, network, shown items and defence.
 
     Raises:
         SpecError: there are no negatives.
@@ -63,7 +63,7 @@ class Recommending:
     def challenges(
         self, users: Sequence[int], defence: UpdateDefence
     ) -> Iterator[Challenge[UpdateView, Interactions]]:
-        """One challenge a user, in an order of their sizes; users who acted on all are left out."""
+        """Yield one challenge a user, by number of items; those who interacted with all are out."""
         network, table = _apart(self.start())
         for one, change in self._trained(users, network, table):
             names = (ITEMS,) if self.embeddings_only else (ITEMS, *network)
@@ -85,16 +85,16 @@ class Recommending:
         number: int = 0,
         sent: Tensors | None = None,
     ) -> tuple[Round, dict[str, Int[np.ndarray, " acted"]]]:
-        """The same as one round of a transcript, and by client the items that were acted on.
+        """Simulate one round of a transcript, and return it with each client's interactions.
 
-        Updates then have a row for each item there is; rows of items not handed out are 0 before
-        the defence.
+        Updates have a row for each item of the catalogue; rows of items not shown are 0 before the
+        defence.
 
         Args:
-            users: who takes part.
-            defence: what updates go through.
-            number: of the round.
-            sent: the global weights; fresh ones unless given.
+            users: numbers of the users who take part.
+            defence: update defence.
+            number: number of the round.
+            sent: global weights; fresh ones unless given.
 
         Raises:
             SpecError: updates hold the item embeddings alone, or all users acted on all items.
@@ -122,12 +122,12 @@ class Recommending:
         return played, self.acted(users)
 
     def acted(self, users: Sequence[int]) -> dict[str, Int[np.ndarray, " acted"]]:
-        """By client the items acted on; users who acted on all never take part."""
+        """Items that each client interacted with; users who interacted with all never take part."""
         each = self.log.of_each()
         return {str(user): each[user] for user in users if len(each[user]) < self.log.items}
 
     def start(self) -> dict[str, np.ndarray]:
-        """Fresh weights: the embeddings of all items, and the network."""
+        """Fresh weights: the embeddings of all items, and the network's weights."""
         generator = _torch(self.seed, "items")
         table = torch.randn(self.log.items, self.learner.width, generator=generator)
         network = self.learner.network(_torch(self.seed, "network"))
@@ -147,7 +147,7 @@ class Recommending:
         network: dict[str, torch.Tensor],
         table: Float[torch.Tensor, "items width"],
     ) -> Iterator[tuple[_Handed, dict[str, torch.Tensor]]]:
-        """What each user's training changes, the rows of its items in the place of all rows."""
+        """Train users, and yield each one's items and update, with only the rows of these items."""
         each = self.log.of_each()
         handed = [self._handed(user, each[user]) for user in users]
         handed = [one for one in handed if not one.acted.all()]
@@ -168,7 +168,7 @@ class Recommending:
 def _apart(
     weights: Tensors,
 ) -> tuple[dict[str, torch.Tensor], Float[torch.Tensor, "items width"]]:
-    """The network, and the embeddings of all items."""
+    """Split weights into the network and the embeddings of all items."""
     network = {name: torch.from_numpy(np.array(array)) for name, array in weights.items()}
     return network, network.pop(ITEMS)
 
@@ -180,7 +180,7 @@ def _padded(
     Float[torch.Tensor, "users items"],
     Bool[torch.Tensor, "users items"],
 ]:
-    """Item numbers and labels of all users, and which of them are no fillers."""
+    """Pad a batch: item numbers, labels, and a mask of the items that are no fillers."""
     shape = len(batch), max(len(one.items) for one in batch)
     index, label = torch.zeros(shape, dtype=torch.int64), torch.zeros(shape)
     real = torch.zeros(shape, dtype=torch.bool)
@@ -193,7 +193,7 @@ def _padded(
 
 
 def _batches(handed: list[_Handed]) -> Iterator[list[_Handed]]:
-    """Users of about the same size together."""
+    """Group users with similar numbers of items into batches."""
     batch: list[_Handed] = []
     for one in handed:
         if batch and (len(batch) + 1) * len(one.items) > _ROWS:

@@ -1,1 +1,1 @@
-"""Federations of rankers of search results."""
+"""Simulate federated rankers of search results."""

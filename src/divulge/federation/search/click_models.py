@@ -1,4 +1,4 @@
-"""Click models: how a user walks down a list, clicks by relevance, and stops."""
+"""Simulate users who walk down a list, click by relevance, and stop (click models)."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -18,8 +18,8 @@ class ClickModel:
     """A dependent click model: each place is looked at in turn, until a click ends the search.
 
     Args:
-        click: probability of a click, by grade of relevance.
-        stop: probability that a click was the last one, by grade.
+        click: probability of a click for each grade of relevance.
+        stop: probability that a click was the last one, for each grade.
 
     Raises:
         SpecError: not one probability in [0, 1] of each kind a grade.
@@ -40,7 +40,7 @@ class ClickModel:
     def draw(
         self, grades: Int[np.ndarray, " places"], rng: np.random.Generator
     ) -> Bool[np.ndarray, " places"]:
-        """The clicks on one list, drawn again until there are some, and places without one.
+        """Draw the clicks on one list, again until there are clicks and places without one.
 
         Raises:
             SpecError: the list is too short, or such clicks are next to impossible.
@@ -60,11 +60,11 @@ class ClickModel:
 
 
 def published(habit: Habit, grades: int) -> ClickModel:
-    """The click models of the federated ranking literature.
+    """Look up a click model of the federated ranking literature.
 
     Args:
         habit: ``navigational`` users look for one document, ``informational`` ones for many.
-        grades: 3 as in MQ2007 and MQ2008, or 5 as in MSLR.
+        grades: number of grades of relevance: 3 as in MQ2007 and MQ2008, or 5 as in MSLR.
 
     Raises:
         SpecError: there is none of this habit or for so many grades.

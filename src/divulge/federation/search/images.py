@@ -1,4 +1,4 @@
-"""Users who upvote some of the images that they are shown, and learn a ranker from that."""
+"""Simulate users who upvote some of the images that they are shown, and train a ranker."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -24,17 +24,18 @@ def challenge(
     liked: float = 0.5,
     learner: Pointwise = LEARNER,
 ) -> Challenge[UpdateView, Interactions]:
-    """One user who upvotes each image with the same probability, and trains on all of them.
+    """Challenge on one user who upvotes each image with the same probability and trains on all.
 
     Images that were upvoted are drawn again until there are some, and some that were not.
 
     Args:
-        weights: of the ranker.
-        features: of the images as the user got them; the server has the same vision model.
-        defence: what the update goes through.
-        rng: of upvotes and defence.
-        liked: the probability.
-        learner: how the user trains.
+        weights: weights of the ranker.
+        features: features of the images as the user got them; the server has the same vision
+            model.
+        defence: update defence.
+        rng: random numbers of upvotes and defence.
+        liked: probability of an upvote.
+        learner: local training of the user.
 
     Raises:
         SpecError: there is no second image, or the probability is not between 0 and 1.
@@ -48,13 +49,13 @@ def challenge(
 
 
 class Images(NamedTuple):
-    """What a server hands out."""
+    """Images that a server shows, with their features."""
 
     original: UInt8[np.ndarray, "images channels height width"]
     versions: UInt8[np.ndarray, "images versions channels height width"]
-    """What it made of each."""
+    """Manipulated versions of each image."""
     features: Float[np.ndarray, "images versions features"]
-    """Of the versions, as clients extract them."""
+    """Features of the versions, as clients extract them."""
 
 
 def round(  # noqa: A001 (as of the other federations)
@@ -65,17 +66,17 @@ def round(  # noqa: A001 (as of the other federations)
     defence: UpdateDefence,
     rng: np.random.Generator,
 ) -> tuple[Round, dict[str, Int[np.ndarray, " acted"]]]:
-    """Several such users as one round of a transcript, and what each upvoted.
+    """Simulate several such users as one round of a transcript, and return it with their upvotes.
 
-    Images are numbered from 0 for each user, in the order in which they were handed out.
+    Images are numbered from 0 for each user, in the order in which they were shown.
 
     Args:
-        weights: of the ranker.
-        images: the server's.
-        users: how many, named by numbers from 0.
-        count: how many images each is shown.
-        defence: what each update goes through.
-        rng: of images, versions, upvotes and defence.
+        weights: weights of the ranker.
+        images: images of the server.
+        users: number of users, who are named by numbers from 0.
+        count: number of images that each user is shown.
+        defence: update defence.
+        rng: random numbers of images, versions, upvotes and defence.
 
     Raises:
         SpecError: there are not so many images, or only one is shown.
@@ -104,7 +105,7 @@ def _upvoted(
     liked: float,
     learner: Pointwise,
 ) -> tuple[Bool[np.ndarray, " items"], dict[str, Tensor]]:
-    """What a user upvotes, and what training on that changes."""
+    """Draw a user's upvotes, train on them, and return both upvotes and update."""
     if not 0 < liked < 1 or len(features) < 2:
         raise SpecError(
             f"expected two images or more and a probability between 0 and 1, got {len(features)} "
@@ -120,7 +121,7 @@ def _upvoted(
 def shown(
     features: Float[np.ndarray, "images versions features"], count: int, rng: np.random.Generator
 ) -> Float[np.ndarray, "items features"]:
-    """Features of so many images, each in a version drawn for this user.
+    """Draw images and a version of each, and return their features.
 
     Raises:
         SpecError: there are not so many images.
@@ -133,7 +134,7 @@ def shown(
 def drawn(
     features: Float[np.ndarray, "images versions features"], count: int, rng: np.random.Generator
 ) -> tuple[Int[np.ndarray, " items"], Int[np.ndarray, " items"]]:
-    """So many of the images, none twice, and a version of each.
+    """Draw the numbers of distinct images, and of a version of each.
 
     Raises:
         SpecError: there are not so many images.

@@ -1,4 +1,4 @@
-"""Federated online learning to rank: clients that learn from clicks, pair by pair or by item."""
+"""Train rankers on clicks, on pairs of items or item by item (federated learning to rank)."""
 
 import functools
 from collections.abc import Mapping
@@ -26,9 +26,9 @@ class Pairwise:
     weights take from query to query is not linear in I.
 
     Args:
-        query: of each item, in the order in which they are shown; queries are stepped through in
-            the order of their numbers.
-        lr: of one step.
+        query: number of each item's query, items in the order shown; training steps through
+            queries in the order of their numbers.
+        lr: learning rate of one step.
 
     Raises:
         SpecError: the learning rate is not above 0.
@@ -50,7 +50,7 @@ class Pairwise:
 
     @property
     def exact(self) -> bool:
-        """With one query there is one step."""
+        """Whether the update is exactly linear in the clicks: with one query there is one step."""
         return len(np.unique(self.query)) == 1
 
     def update(
@@ -60,7 +60,7 @@ class Pairwise:
         interactions: Float[Tensor, " items"],
         private: None = None,
     ) -> dict[str, Tensor]:
-        """What all steps together change."""
+        """Train, and return the change of the weights over all steps."""
         del private
         weights = dict(sent)
         for chosen in self._queries():
@@ -76,7 +76,7 @@ class Pairwise:
         items: Float[Tensor, "items features"],
         interactions: Float[Tensor, " items"],
     ) -> Affine:
-        """The step lr Jᵀ (D - W) of each query, at the weights that these clicks lead to."""
+        """Linearise the update: the step lr Jᵀ (D - W) of each query along these clicks."""
         weights = dict(sent)
         numbers = sum(w.numel() for w in sent.values())
         rows = torch.zeros(len(items), numbers, dtype=items.dtype)  # of the transposed matrix
@@ -106,8 +106,8 @@ class Pointwise:
     RAIFLE holds, and appendix A gives them in closed form.
 
     Args:
-        epochs: one step each.
-        lr: of one step.
+        epochs: number of local epochs, one step each.
+        lr: learning rate of one step.
         loss: ``squared``, the sum of squared errors; or ``cross-entropy`` of scores as logits, the
             mean over items.
 
@@ -133,7 +133,7 @@ class Pointwise:
 
     @property
     def exact(self) -> bool:
-        """Theorem 1 holds: there is one step."""
+        """Whether theorem 1 holds: with one epoch there is one step."""
         return self.epochs == 1
 
     def update(
@@ -143,7 +143,7 @@ class Pointwise:
         interactions: Float[Tensor, " items"],
         private: None = None,
     ) -> dict[str, Tensor]:
-        """What all steps together change."""
+        """Train, and return the change of the weights over all steps."""
         del private
         weights, size = dict(sent), self._size(len(items))
         for _ in range(self.epochs):
@@ -158,7 +158,7 @@ class Pointwise:
         items: Float[Tensor, "items features"],
         interactions: Float[Tensor, " items"],
     ) -> Affine:
-        """The sums of the steps' matrices and constants, along the way of these clicks."""
+        """Linearise the update: sums of the steps' matrices and constants along these clicks."""
         weights, size = dict(sent), self._size(len(items))
         numbers = sum(w.numel() for w in sent.values())
         matrix = torch.zeros(len(items), numbers, dtype=items.dtype).mT
@@ -173,7 +173,7 @@ class Pointwise:
         return Affine(size * constant.numpy(), size * matrix.numpy())
 
     def _size(self, items: int) -> float:
-        """What a step multiplies Jᵀ (I - prediction) by."""
+        """Factor of Jᵀ (I - prediction) in a step."""
         return 2 * self.lr if self.loss == "squared" else self.lr / items
 
     def _predicted(
@@ -184,11 +184,11 @@ class Pointwise:
 
 
 def laplacian(score: Float[Tensor, "*queries items"]) -> Float[Tensor, "*queries items items"]:
-    """D - W of FPDGD, for items in the order shown.
+    """Matrix D - W of FPDGD, for items in the order shown.
 
     Args:
-        score: what the ranker says of them; minus infinity for an item that only fills up the
-            batch, whose row and column are 0.
+        score: scores of the items by the ranker; minus infinity for an item that only fills up
+            the batch, whose row and column are 0.
     """
     real = torch.isfinite(score)
     finite = torch.where(real, score, 0.0)
@@ -202,7 +202,7 @@ def laplacian(score: Float[Tensor, "*queries items"]) -> Float[Tensor, "*queries
 def _position_weight(
     score: Float[Tensor, "*queries items"],
 ) -> Float[Tensor, "*queries items items"]:
-    """r_ij = P(R*) / (P(R) + P(R*)), R* being the ranking R with items i and j swapped.
+    """Weights r_ij = P(R*) / (P(R) + P(R*)), R* being the ranking R with items i and j swapped.
 
     P is the Plackett-Luce probability of a ranking. Its numerators are the same for both.
     """
@@ -213,7 +213,7 @@ def _position_weight(
 
 @functools.lru_cache(maxsize=16)
 def _swapped(many: int) -> Int[Tensor, "items items items"]:
-    """For i and j the ranking in which these two have changed places."""
+    """Ranking in which items i and j have changed places, for all i and j."""
     swapped = torch.arange(many).repeat(many, many, 1)
     first, second = torch.meshgrid(torch.arange(many), torch.arange(many), indexing="ij")
     swapped[first, second, first], swapped[first, second, second] = second, first
@@ -221,13 +221,13 @@ def _swapped(many: int) -> Int[Tensor, "items items items"]:
 
 
 def _log_denominator(score: Float[Tensor, "*rankings items"]) -> Float[Tensor, "*rankings"]:
-    """Sum over places of log Σ e^f over this place and those behind; fillers have no place."""
+    """Sum over places of log Σ e^f over this place and all below it; fillers have no place."""
     behind = score.flip(-1).logcumsumexp(-1).flip(-1)
     return torch.where(torch.isfinite(score), behind, 0.0).sum(-1)
 
 
 def _cut(vector: Float[Tensor, " numbers"], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors of these shapes, in the order of their names."""
+    """Split a vector into tensors of these shapes, in the order of their names."""
     parts, start = {}, 0
     for name in sorted(like):
         parts[name] = vector[start : start + like[name].numel()].reshape(like[name].shape)

@@ -1,4 +1,4 @@
-"""Ranking models small enough for a closed form: linear, or one hidden layer without biases."""
+"""Define rankers small enough for a closed form: linear, or one hidden layer without biases."""
 
 from collections.abc import Mapping
 
@@ -10,11 +10,11 @@ HIDDEN, OUTPUT = "hidden.weight", "output.weight"
 
 
 def ranker(features: int, hidden: int, generator: torch.Generator) -> dict[str, Tensor]:
-    """A ranker with weights uniform in [-1, 1], in float64.
+    """Initialise a ranker with weights uniform in [-1, 1], in float64.
 
     Args:
-        features: of an item.
-        hidden: units; 0 is a linear ranker.
+        features: number of features of an item.
+        hidden: number of hidden units; 0 is a linear ranker.
         generator: source of randomness.
     """
     shapes = (
@@ -29,7 +29,7 @@ def ranker(features: int, hidden: int, generator: torch.Generator) -> dict[str, 
 def score(
     weights: Mapping[str, Tensor], x: Float[Tensor, "*users items features"]
 ) -> Float[Tensor, "*users items"]:
-    """What the ranker says of each item; weights may have the users' axes in front."""
+    """Score each item by the ranker; weights may have the users' axes in front."""
     if HIDDEN in weights:
         x = (x @ weights[HIDDEN].mT).relu()
     return (x @ weights[OUTPUT].mT)[..., 0]

@@ -1,4 +1,4 @@
-"""Users of a federated search engine: what they are shown, what they click, what they send."""
+"""Simulate users of a federated search engine: their queries, clicks and updates."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,19 +22,19 @@ Manipulate = Callable[
     [Float[np.ndarray, "items features"], np.random.Generator],
     Float[np.ndarray, "items features"],
 ]
-"""What a server makes of the features before it hands them out."""
+"""Function by which a server manipulates features before it shows them."""
 
 
 def honest(
     x: Float[np.ndarray, "items features"], rng: np.random.Generator
 ) -> Float[np.ndarray, "items features"]:
-    """The features as they are."""
+    """Show the features unchanged."""
     del rng
     return x
 
 
 class _Asked(NamedTuple):
-    """What one user was shown, and what came of it."""
+    """Documents that one user was shown, its clicks, and its update."""
 
     x: Float[np.ndarray, "items features"]
     query: Int[np.ndarray, " items"]
@@ -47,11 +47,11 @@ class Searching:
     """Users who train a ranker by FPDGD on what they click.
 
     Args:
-        queries: with judged documents; those with a single document are never asked.
-        clicks: how users click.
-        shown: documents a query at most, drawn by their scores.
-        lr: of a step.
-        manipulate: what the server makes of the features of each query.
+        queries: queries with judged documents; those with a single document are never asked.
+        clicks: click model of the users.
+        shown: largest number of documents shown for a query, drawn by their scores.
+        lr: learning rate of a step.
+        manipulate: function by which the server manipulates the features of each query.
 
     Raises:
         SpecError: fewer than two documents are shown, or no query has two.
@@ -80,15 +80,15 @@ class Searching:
         defence: UpdateDefence,
         rng: np.random.Generator,
     ) -> Challenge[UpdateView, Interactions]:
-        """One user who asks so many queries, and steps through them in an order of its own.
+        """Challenge on one user, who trains on its queries in an order of its own.
 
         The server knows which items belong to which query, and not the order.
 
         Args:
-            weights: of the ranker.
-            queries: how many the user asks.
-            defence: what the update goes through.
-            rng: of queries, lists, clicks, order and defence.
+            weights: weights of the ranker.
+            queries: number of queries of the user.
+            defence: update defence.
+            rng: random numbers of queries, lists, clicks, order and defence.
 
         Raises:
             SpecError: there are not so many queries.
@@ -109,17 +109,17 @@ class Searching:
         rng: np.random.Generator,
         number: int = 0,
     ) -> tuple[Round, dict[str, Int[np.ndarray, " acted"]]]:
-        """The same of several users, as one round of a transcript, and what each clicked.
+        """Simulate several such users as a round of a transcript, and return it with their clicks.
 
-        Documents are numbered from 0 for each user, in the order in which they were handed out.
+        Documents are numbered from 0 for each user, in the order in which they were shown.
 
         Args:
-            weights: of the ranker.
-            users: how many, named by numbers that go on from those of the rounds before.
-            queries: how many each asks.
-            defence: what each update goes through.
-            rng: of queries, lists, clicks, order and defence.
-            number: of the round.
+            weights: weights of the ranker.
+            users: number of users, whose numbers go on from those of the rounds before.
+            queries: number of queries of each user.
+            defence: update defence.
+            rng: random numbers of queries, lists, clicks, order and defence.
+            number: number of the round.
 
         Raises:
             SpecError: there are not so many queries.
@@ -141,7 +141,7 @@ class Searching:
     def _asking(
         self, weights: Mapping[str, Tensor], queries: int, rng: np.random.Generator
     ) -> _Asked:
-        """One user, who steps through its queries in an order of its own."""
+        """Simulate one user, who trains on its queries in an order of its own."""
         asked = self._asked
         if not 1 <= queries <= len(asked):
             raise SpecError(f"expected 1 to {len(asked)} queries a user, got {queries}")
@@ -163,13 +163,13 @@ class Searching:
         rng: np.random.Generator,
         users: int = 100,
     ) -> dict[str, Tensor]:
-        """The ranker after one pass over the queries, each asked by a user of its own.
+        """Train the ranker by one pass over the queries, each asked by a user of its own.
 
         Args:
-            weights: of the ranker at the start.
-            defence: what each update goes through.
-            rng: of order, lists, clicks and defence.
-            users: whose updates are averaged in each round.
+            weights: weights of the ranker at the start.
+            defence: update defence.
+            rng: random numbers of order, lists, clicks and defence.
+            users: number of users whose updates are averaged in each round.
         """
         trained = {name: w.clone() for name, w in weights.items()}
         order = rng.permutation(self._asked)
@@ -193,7 +193,7 @@ class Searching:
     def _shown(
         self, query: int, weights: Mapping[str, Tensor], rng: np.random.Generator
     ) -> tuple[Float[np.ndarray, "places features"], Int[np.ndarray, " places"]]:
-        """Features and grades of what is shown, drawn by the scores, without replacement."""
+        """Draw documents of a query by their scores; return their features and grades."""
         at = self._documents[query]
         x = self.manipulate(self.queries.x[at], rng)
         score = models.score(weights, torch.from_numpy(x)).numpy()

@@ -1,1 +1,1 @@
-"""Transcripts: what a server sent and received, in files."""
+"""Write and read transcripts: files of all that a server sent and received."""

@@ -1,4 +1,7 @@
-"""What a server handed out to be acted on, and what it got back: a view of each client."""
+"""Read from a transcript the items shown to clients, as attack views and pairs of images.
+
+A transcript calls the items that a client was shown ``handed``.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,30 +15,27 @@ from divulge.errors import SpecError, StoreError
 from divulge.federation.transcript import layout
 from divulge.federation.transcript.reader import Transcript
 
-# Images that clients were handed, beside what the server made them of.
-
-
 NAMES = ("original", "image")
-"""What a transcript calls them."""
+"""Names under which a transcript holds original and shown images."""
 
 
 class Pair(NamedTuple):
-    """One client's."""
+    """Images that one client was shown, and their originals, of 8 bits a channel."""
 
     original: UInt8[np.ndarray, "images channels height width"]
     shown: UInt8[np.ndarray, "images channels height width"]
 
 
 def pairs(transcript: Transcript, clients: Sequence[str], most: int) -> tuple[Pair, ...]:
-    """The first images of each client, of the first round in which it was handed items.
+    """Read the first images of each client, in the first round in which it was shown items.
 
     Args:
-        transcript: of the federation.
-        clients: whose.
-        most: images a client.
+        transcript: transcript of the federation.
+        clients: names of the clients.
+        most: largest number of images a client.
 
     Raises:
-        SpecError: a client was handed no images, or the originals are not in the transcript.
+        SpecError: a client was shown no images, or the originals are not in the transcript.
         StoreError: what is there is no pair of images.
     """
     return tuple(_pair(transcript, client, most) for client in clients)
@@ -62,16 +62,16 @@ def _pair(transcript: Transcript, client: str, most: int) -> Pair:
 
 
 Items = Mapping[str, np.ndarray]
-"""What a transcript says of each item that one client was handed."""
+"""Arrays about the items that one client was shown, by name, one row an item."""
 
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """One client: what the server has against it, and the numbers of the items."""
+    """The server's view of one client, and the numbers of the items that the client was shown."""
 
     view: UpdateView
     item: Int[np.ndarray, " items"]
-    """The row that each has in the tensor of items; without one, numbers from 0."""
+    """Row of each item in the tensor of items; without such a tensor, numbers from 0."""
 
 
 def views(
@@ -79,19 +79,18 @@ def views(
     clients: Sequence[str],
     learner: Callable[[Items], Learner] | None = None,
 ) -> tuple[Handed, ...]:
-    """What the server has against each client, by the first round in which that was handed items.
+    """Build the server's view of each client, from the first round in which it was shown items.
 
-    Where items have rows in a tensor of the weights, a view has those rows alone that belong to
-    items handed out.
+    Where items have rows in a tensor of the weights, a view has only the rows of the items shown.
 
     Args:
-        transcript: of the federation.
-        clients: whom to look at.
-        learner: how a client trains, given what it was handed.
+        transcript: transcript of the federation.
+        clients: names of the clients.
+        learner: function from the items that a client was shown to its local training.
 
     Raises:
-        SpecError: a client was handed nothing; or ``learner`` made no learner.
-        StoreError: the transcript is damaged, or what was handed out is not what items are.
+        SpecError: a client was shown nothing; or ``learner`` made no learner.
+        StoreError: the transcript is damaged, or does not describe items.
     """
     found: dict[str, Handed] = {}
     for played in transcript.rounds:
@@ -145,7 +144,7 @@ def _one(
 
 
 def _rows(told: Items, sent: Tensors, table: str, where: str) -> Int[np.ndarray, " items"]:
-    """The rows of the items in their tensor."""
+    """Rows of the items in their tensor."""
     if table not in sent or sent[table].ndim < 2:
         raise StoreError(
             f"expected a tensor {table!r} with a row an item, there is none: restore it"

@@ -1,4 +1,4 @@
-"""What is in a transcript: rounds, clients, norms, and whatever looks odd."""
+"""Summarise a transcript: its rounds, clients and norms, and whatever looks odd."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,51 +12,51 @@ from divulge.errors import NotApplicable, StoreError
 from divulge.federation.transcript.reader import Transcript
 
 OUTWEIGHS: Final = 100
-"""How many times the median of its round a client's number of records may be before it is told."""
+"""A client's number of records is flagged above this multiple of the median of its round."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """Something odd, which may have a harmless reason."""
+    """One odd observation, which may have a harmless reason."""
 
     round: int
     client: str | None
-    """None: it concerns the server, or the round as a whole."""
+    """Name of the client; None if it concerns the server, or the round as a whole."""
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class RoundLine:
-    """One round in short."""
+    """Summary of one round."""
 
     number: int
     clients: int
     hidden: bool
-    """The server had only their sum."""
+    """Whether the server had only the sum of the updates."""
     records: int | None
-    """Of all clients together, as they say."""
+    """Number of records of all clients together, as they claim it; None if none claims any."""
     step: float | None
-    """How far the global weights moved: an L2 norm; None if what came of the round is not known."""
+    """L2 norm of the change of the global weights; None if the new weights are not known."""
     metrics: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class ClientLine:
-    """One client in short, over all rounds."""
+    """Summary of one client over all rounds."""
 
     client: str
     rounds: int
     records: int | None
-    """As it said last."""
+    """Number of records that it claimed last."""
     norm: float | None
-    """Mean L2 norm of what its training changed; None if the server had only sums."""
+    """Mean L2 norm of its updates; None if the server had only sums."""
     guarantee: Guarantee | None
-    """The one claimed last, for all rounds up to there."""
+    """Privacy guarantee that it claimed last, for all rounds up to that one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """A transcript in short."""
+    """Summary of a transcript."""
 
     name: str
     writer: str
@@ -71,7 +71,7 @@ class Inspection:
 
 @dataclass(slots=True)
 class _Seen:
-    """What is known of a client so far."""
+    """Facts about a client, gathered round by round."""
 
     rounds: int = 0
     records: int | None = None
@@ -141,7 +141,7 @@ def _global_flags(played: Round) -> Iterator[Flag]:
 
 
 def _client_flags(played: Round, client: str, seen: _Seen) -> Iterator[Flag]:
-    """The flags of one client in one round; what is learnt of it goes into ``seen``."""
+    """Flags of one client in one round; facts about the client are added to ``seen``."""
     seen.rounds += 1
     if client not in played.received:
         return
@@ -160,7 +160,7 @@ def _client_flags(played: Round, client: str, seen: _Seen) -> Iterator[Flag]:
 
 
 def _claims(claim: int | None, all_claims: Sequence[int | None], before: int | None) -> list[str]:
-    """What is odd about the number of records that a client says it has."""
+    """Describe what is odd about the number of records that a client claims."""
     if claim is None:
         return []
     odd = []
@@ -199,7 +199,7 @@ def norm(tensors: Tensors) -> float:
 
 
 def _not_finite(tensors: Tensors) -> str:
-    """How many numbers are none, in words; empty if all are finite."""
+    """Describe how many numbers are NaN or infinite; empty if all are finite."""
     odd = sum(int((~np.isfinite(array)).sum()) for _, array in _floats(tensors))
     total = sum(array.size for _, array in _floats(tensors))
     return f"NaN or infinity in {odd} of {total} numbers" if odd else ""

@@ -1,4 +1,4 @@
-"""How a transcript lies on disk, and its two kinds of JSON file.
+"""Define the files of a transcript, their JSON, and sparse updates of tables of items.
 
     FOLDER/
       transcript.json          schema version, kind of update, names and shapes of all tensors
@@ -7,7 +7,9 @@
 
 Each file is written beside its place and moved there, and a round's JSON comes last and makes it
 count: a killed run leaves every finished round readable. Nothing in a transcript names a file.
-docs/transcript.md says what other programs have to write.
+A client's update of a table of items may be stored sparse: only the rows of the items that the
+client was shown, since all other rows are 0. docs/transcript.md says what other programs have to
+write.
 """
 
 import math
@@ -37,7 +39,7 @@ DTYPES: Final = {
     "U8": np.uint8,
     "BOOL": np.bool_,
 }
-"""What safetensors calls the types of arrays that may be in a transcript."""
+"""Types of the arrays in a transcript, by the names that safetensors gives them."""
 
 
 Client = Annotated[str, pydantic.Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -47,48 +49,48 @@ TensorName = Annotated[str, pydantic.Field(pattern=r"^[!-~]{1,200}$")]
 Length = Annotated[int, pydantic.Field(ge=0)]
 
 Word = Annotated[str, pydantic.Field(pattern=r"^[^\x00-\x1f\x7f-\x9f]{0,100}$")]
-"""It is printed: no control character that a terminal would obey."""
+"""Text that may be printed: it has no control character that a terminal would obey."""
 
 Metrics = Mapping[Word, float | None]
 
 Handed = Annotated[str, pydantic.Field(pattern=r"^(item|features|query|image|original)$")]
-"""What may be said of each item that a client was handed."""
+"""Name of an array about the items that a client was shown."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What a ``transcript.json`` of any schema has."""
+    """Part of ``transcript.json`` that every schema has: its version."""
 
     schema: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What holds for a whole federation: ``transcript.json``."""
+    """Facts about a whole federation: ``transcript.json``."""
 
     name: Word
     kind: UpdateKind
     shapes: Mapping[TensorName, tuple[Length, ...]]
-    """Of every tensor that is sent, in the network's order."""
+    """Shape of every tensor that is sent, in the network's order."""
     rule: Word = ""
-    """How the server aggregates, in a word: ``fedavg``."""
+    """Name of the server's aggregation rule, such as ``fedavg``."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else says how the run was made; divulge only shows it."""
+    """Further settings of the run, which divulge only shows."""
     items: TensorName | None = None
-    """The tensor that has a row for each item; None where items are no part of the weights."""
+    """Tensor that has a row for each item; None where items are no part of the weights."""
     writer: Word = f"divulge {version('divulge')}"
     schema: int = SCHEMA
 
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """One client of a round."""
+    """One client of a round that sent an update."""
 
     client: Client
     records: int | None = None
-    """Its own claim, so any number is possible."""
+    """Number of records that the client claims, so any number is possible."""
     guarantee: Guarantee | None = None
 
 
@@ -102,7 +104,7 @@ class Summed:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One round, but for its tensors: ``round-0000.json``."""
+    """One round without its tensors: ``round-0000.json``."""
 
     number: Length
     size: Length
@@ -111,28 +113,28 @@ class Entry:
     sum: Summed | None = None
     training: LocalTraining = field(default_factory=LocalTraining)
     metrics: Metrics = field(default_factory=dict)
-    """None is what was not a finite number."""
+    """Metrics of the round by name; None stands for a number that was not finite."""
     handed: Mapping[Client, Mapping[Handed, tuple[Length, ...]]] = field(default_factory=dict)
-    """Shapes of what each client was handed."""
+    """Shapes of the arrays about the items that each client was shown."""
 
     @property
     def clients(self) -> tuple[str, ...]:
-        """Who took part."""
+        """Names of the clients that took part."""
         return tuple(got.client for got in self.received) + (self.sum.clients if self.sum else ())
 
 
 def place(folder: Path, number: int, suffix: str) -> Path:
-    """Where a file of a round lies."""
+    """Path of a file of a round."""
     return folder / f"round-{number:04d}.{suffix}"
 
 
 def finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
-    """Metrics as JSON can hold them."""
+    """Replace metrics that JSON cannot hold, NaN and infinity, by None."""
     return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
 
 
 def to_json(value: Header | Entry) -> bytes:
-    """The content of a file.
+    """Encode a header or a round as the content of its file.
 
     Raises:
         DataError: a name or a number cannot stand in a transcript.
@@ -147,10 +149,10 @@ def to_json(value: Header | Entry) -> bytes:
 
 
 def from_json(raw: bytes, kind: type[T], path: Path) -> T:
-    """What a file says.
+    """Decode and validate the content of a file.
 
     Raises:
-        StoreError: it says something that cannot stand there.
+        StoreError: the content does not have the format.
     """
     try:
         return pydantic.TypeAdapter(kind).validate_json(raw)
@@ -165,11 +167,8 @@ def _first(error: pydantic.ValidationError) -> str:
     return f"{str(first['input'])[:100]!r} for {where or 'the whole'}: {first['msg']}"
 
 
-# Updates of item tables stored short: the rows of items handed out alone, as all others are 0.
-
-
 def shortened(seen: Round, client: str, items: str) -> Tensors:
-    """What a client sent, short where nothing is lost by it."""
+    """A client's tensors, with sparse rows of items where nothing is lost by that."""
     tensors, told = seen.received[client].tensors, seen.handed[client]
     if "item" not in told or items not in tensors:
         return tensors
@@ -184,7 +183,7 @@ def shortened(seen: Round, client: str, items: str) -> Tensors:
 
 
 def shapes(header: Header, entry: Entry) -> dict[str, tuple[int, ...]]:
-    """By name in the file of a round, the shapes that tensors may have besides their own."""
+    """Shapes that tensors have where they are stored sparse, by name in the file of a round."""
     if header.items is None or header.items not in header.shapes or header.kind == "weights":
         return {}
     _, *width = header.shapes[header.items]
@@ -198,7 +197,7 @@ def shapes(header: Header, entry: Entry) -> dict[str, tuple[int, ...]]:
 def lengthened(
     part: Shaped[np.ndarray, "..."], rows: Shaped[np.ndarray, "..."], shape: tuple[int, ...]
 ) -> Shaped[np.ndarray, "..."]:
-    """The whole of what was stored short.
+    """Restore a whole tensor from its sparse rows.
 
     Raises:
         StoreError: the rows are not those of items.
@@ -210,10 +209,10 @@ def lengthened(
 
 
 def numbers(rows: Shaped[np.ndarray, "..."], many: int, where: str) -> Int[np.ndarray, " items"]:
-    """Rows of a table of so many items.
+    """Check numbers of rows in a table of so many items, and convert them to int64.
 
     Raises:
-        StoreError: they are no numbers, none, not distinct, or out of range.
+        StoreError: they are no integers, empty, not distinct, or out of range.
     """
     if rows.dtype.kind not in "iu" or rows.ndim != 1 or not len(rows):
         raise StoreError(f"expected numbers of items in {where}, got none: restore it")

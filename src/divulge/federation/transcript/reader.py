@@ -1,7 +1,7 @@
-"""The transcript of a federated run: what its server sent, got and made of it.
+"""Read the transcript of a federated run: all that its server sent, received and computed.
 
-It is read as a stranger's: no pickle; sizes, checksums, names, types and shapes first. One round is
-open at a time, and of it only the tensors that are asked for.
+A transcript is not trusted: no pickle is read, and sizes, checksums, names, types and shapes are
+checked first. One round is open at a time, and only the tensors that are used are read.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from divulge.federation.transcript import layout
 from divulge.federation.transcript.layout import Entry, Header
 
 LARGEST_JSON: Final = 64 * 2**20
-"""Bytes of one JSON file: some hundred thousand clients."""
+"""Largest size of a JSON file in bytes, enough for some hundred thousand clients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,11 @@ class Transcript:
 
     header: Header
     rounds: Rounds
-    """From disk, each is read when it is asked for."""
+    """Rounds in order; those on disk are read one at a time, when they are used."""
 
     @classmethod
     def open(cls, folder: str | Path) -> "Transcript":
-        """The transcript in a folder.
+        """Open the transcript in a folder.
 
         Asking for one of its ``rounds`` raises StoreError when that round is damaged.
 
@@ -55,13 +55,13 @@ class Transcript:
         return cls(header, _Folder(folder, header, _count(folder)))
 
     def clients(self, number: int) -> tuple[str, ...]:
-        """Who took part in a round; its tensors are not read."""
+        """Names of the clients that took part in a round; its tensors are not read."""
         if isinstance(self.rounds, _Folder):
             return self.rounds.entry(number).clients
         return self.rounds[number].clients
 
     def entries(self) -> tuple[Entry, ...]:
-        """What the files say of each round besides its tensors, and their checksum.
+        """Read the JSON of each round: all but its tensors, and their checksum.
 
         Raises:
             StoreError: one of them is damaged, or the rounds never were on disk.
@@ -76,12 +76,12 @@ class Transcript:
         network: Callable[[], Any] | None = None,
         reference: Records | None = None,
     ) -> UpdateView:
-        """What the server can use against one client: the rounds in which that client took part.
+        """Build the server's view of one client: the rounds in which that client took part.
 
         Args:
-            victim: the client.
-            network: makes the module that the weights belong to.
-            reference: records the attacker owns, of the same population as the victim's.
+            victim: name of the client.
+            network: function that makes the module that the weights belong to.
+            reference: records that the attacker owns, of the same population as the victim's.
 
         Raises:
             SpecError: no such client ever took part.
@@ -95,7 +95,7 @@ class Transcript:
 
 
 class _Some:
-    """Some of the rounds, still read one at a time."""
+    """A subset of the rounds, which are still read one at a time."""
 
     def __init__(self, rounds: Rounds, chosen: Sequence[int]) -> None:
         self._rounds, self._chosen = rounds, chosen
@@ -111,7 +111,7 @@ class _Some:
 
 
 class _Folder:
-    """The rounds in a folder. A file's checksum is verified when it is first opened."""
+    """The rounds in a folder; a file's checksum is verified when it is first opened."""
 
     def __init__(self, folder: Path, header: Header, count: int) -> None:
         self._folder, self._header, self._count = folder, header, count
@@ -133,7 +133,7 @@ class _Folder:
         return map(self.__getitem__, range(self._count))
 
     def entry(self, number: int) -> Entry:
-        """A round but for its tensors.
+        """Read the JSON of a round.
 
         Raises:
             StoreError: it is damaged.
@@ -148,9 +148,9 @@ class _Folder:
 
 
 class _Stored(Mapping[str, np.ndarray]):
-    """Tensors in a file, each read when it is asked for.
+    """Tensors in a file, each of which is read when it is used.
 
-    One that was stored short gets its other rows back, which are 0.
+    A tensor that was stored sparse gets its other rows back, which are 0.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class _Stored(Mapping[str, np.ndarray]):
 
 
 def _count(folder: Path) -> int:
-    """How many rounds there are, none of them missing."""
+    """Count the rounds of a folder, and refuse a gap."""
     found = (re.fullmatch(r"round-(\d{4,9})\.json", path.name) for path in folder.iterdir())
     numbers = sorted(int(match[1]) for match in found if match)
     for expected, number in enumerate(numbers):
@@ -271,7 +271,7 @@ def _check(
     announced: Mapping[str, tuple[int, ...]],
     others: Mapping[str, tuple[int, ...]],
 ) -> None:
-    """Exactly the tensors that were announced, in the shapes that were announced, or others."""
+    """Refuse a file whose tensors do not have the announced names and one of their shapes."""
     if present != set(announced):
         odd = min(present ^ set(announced))
         why = "was not announced" if odd in present else "is missing"

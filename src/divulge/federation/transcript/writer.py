@@ -1,4 +1,4 @@
-"""Writing a transcript while the run goes on, whoever runs it."""
+"""Write a transcript round by round, while a federation runs."""
 
 import dataclasses
 import hashlib
@@ -18,14 +18,14 @@ from divulge.federation.transcript.reader import Transcript
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Adds rounds to a transcript on disk; made by `begin` or `resume`."""
+    """Adds rounds to a transcript on disk; `begin` and `resume` create it."""
 
     folder: Path
     header: Header
 
     @classmethod
     def begin(cls, folder: str | Path, header: Header) -> "Writer":
-        """A new transcript in a new folder, for the owner alone.
+        """Begin a new transcript in a new folder, which only its owner can read.
 
         Raises:
             StoreError: there is something in the folder already, or it cannot be written.
@@ -46,7 +46,7 @@ class Writer:
 
     @classmethod
     def resume(cls, folder: str | Path, header: Header) -> "Writer":
-        """Continue a transcript after its last whole round; what was half written goes.
+        """Continue a transcript after its last whole round; half-written files are deleted.
 
         Raises:
             StoreError: it is damaged, or was begun with another header.
@@ -88,13 +88,13 @@ class Writer:
 
 
 def write(folder: str | Path, name: str, rounds: Sequence[Round], items: str | None = None) -> None:
-    """A whole transcript at once.
+    """Write a whole transcript at once.
 
     Args:
-        folder: new.
-        name: of the federation.
-        rounds: one or more, all of the same tensors.
-        items: the tensor that has a row for each item, if one has.
+        folder: new folder for the transcript.
+        name: name of the federation.
+        rounds: one round or more, all with the same tensors.
+        items: name of the tensor that has a row for each item; None if none has.
 
     Raises:
         StoreError: there is something in the folder already, or it cannot be written.

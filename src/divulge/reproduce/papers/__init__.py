@@ -1,1 +1,1 @@
-"""A package a paper: its tables, its data and what measures a row."""
+"""Hold one package a paper: its tables, its data, and the functions that measure a row."""

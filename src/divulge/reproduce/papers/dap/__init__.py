@@ -1,1 +1,1 @@
-"""Training against a frozen membership discriminator (dap)."""
+"""Reproduce DAP: training against a frozen membership discriminator."""

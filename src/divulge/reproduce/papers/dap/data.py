@@ -1,7 +1,7 @@
-"""What DAP's tables are about: images or what a pretrained network sees in them, and who has which.
+"""Load and split the records of DAP's tables: images, or a pretrained network's features of them.
 
-No defence ever sees another record of the same pool than those that it is given; what the network
-sees is cut down to principal components of records that belong to the attacker.
+A defence sees only the records of the pool that it is given. Features are reduced to the principal
+components of records that belong to the attacker.
 """
 
 import functools
@@ -20,34 +20,34 @@ from divulge.reproduce.data import images
 Data = Literal["cifar10", "cifar100", "fashion_mnist"]
 
 SIDES: Mapping[Data, int] = {"cifar10": 32, "cifar100": 32, "fashion_mnist": 28}
-"""Pixels of a side as published."""
+"""Number of pixels of a side of the published images."""
 
 
 class Sizes(NamedTuple):
-    """How many records of a set are used, and how they are seen."""
+    """Numbers of records of a data set, and of the features of a record."""
 
     images: int
-    """Of the set, the same for every seed, which draws from them; 0 is all."""
+    """Number of images of the set that every seed draws from; 0 is all."""
     records: int
-    """Of one model, those held out included; the pool has twice as many."""
+    """Number of records of one model, held-out ones included; the pool has twice as many."""
     components: int
-    """Of what a pretrained network sees; 0 takes the pixels."""
+    """Number of principal components of a pretrained network's features; 0 takes the pixels."""
 
 
 class World(NamedTuple):
-    """The same records for all rows."""
+    """Records of one seed by role, the same for all rows."""
 
     pool: Records
-    """Each model gets a half of it; the other half tests it."""
+    """Pool of which each model gets a half; the other half tests it."""
     others: Records
-    """As many as a half: what DAP_t may learn from without spoiling the test."""
+    """Records for DAP_t to learn from without spoiling the test, half as many as the pool."""
     reference: Records
-    """The attacker's own."""
+    """Records of the attacker's own."""
 
 
 @functools.lru_cache(maxsize=4)
 def world(seed: int, data: Data, sizes: Sizes, folder: Path) -> World:
-    """The records of one seed."""
+    """Load the records of one seed, and split them by role."""
     records = _records(data, sizes, folder)
     n = sizes.records
     drawn = stream(seed, "parts").permutation(len(records))[: 7 * n // 2]
@@ -58,7 +58,7 @@ def world(seed: int, data: Data, sizes: Sizes, folder: Path) -> World:
 
 
 def halves(seed: int, models: int, total: int) -> Bool[np.ndarray, "models records"]:
-    """Pairs of a half of the pool and the other one: each record is in half of the models."""
+    """Draw complementary halves of the pool: each record is in half of the models."""
     drawn = stream(seed, "halves of the pool")
     some = [drawn.permutation(total) < total // 2 for _ in range(models // 2)]
     return np.stack([half for one in some for half in (one, ~one)])
@@ -76,7 +76,7 @@ def _records(data: Data, sizes: Sizes, folder: Path) -> Records:
 def _seen(
     data: Data, pixels: Float[np.ndarray, "images channels side side"], folder: Path
 ) -> Float[np.ndarray, "images features"]:
-    """What EfficientNet-Lite0 sees in images, each pixel doubled; in colour if there is one."""
+    """Extract features by EfficientNet-Lite0 from images at twice their size."""
     from divulge.reproduce.vision import efficientnet_lite
 
     levels = np.rint(pixels * 255).astype(np.uint8)
@@ -89,7 +89,7 @@ def _seen(
 
 
 def _reduced(parts: list[Records], public: np.ndarray, components: int) -> list[Records]:
-    """The first principal components of public records, of which the first has deviation 1."""
+    """Project on principal components of public records; the first has standard deviation 1."""
     mean = public.mean(axis=0)
     _, values, axes = np.linalg.svd(public - mean, full_matrices=False)
     turned = axes[:components].T * (np.sqrt(len(public)) / values[0])

@@ -1,4 +1,4 @@
-"""Models with and without defences, as DAP's tables have them: what they are worth, and what leaks.
+"""Measure accuracy and leakage of models with and without defences, for DAP's tables.
 
 All four tables are columns of one measurement of the same models.
 """
@@ -32,22 +32,22 @@ _ADAPTIVE = ("lira", "rmia")
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much is computed."""
+    """Amount of computation at one size of the experiment."""
 
     sizes: Sizes
     models: int
-    """Of one pool, an even number: each is attacked with all others as its shadows."""
+    """Even number of models of one pool; each is attacked with all others as its shadows."""
     width: int
-    """Of the hidden layer, or of the first convolution."""
+    """Number of hidden units, or of channels of the first convolution."""
     epochs: int
     batch_size: int
     lr: float
     shadows: int
-    """That DAP's discriminator learns from."""
+    """Number of shadow models that DAP's discriminator learns from."""
     r: tuple[float, ...]
-    """That DAP tries."""
+    """Values of r that DAP tries."""
     l2: tuple[float, ...]
-    """That Reg is tuned over, with each dropout of the paper."""
+    """Values of l2 that Reg is tuned over, with each dropout of the paper."""
 
 
 SCALES: Mapping[Size, Scale] = {
@@ -59,11 +59,12 @@ SCALES: Mapping[Size, Scale] = {
 
 @dataclass(frozen=True, slots=True)
 class _Network:
-    """What all rows train: a perceptron of features or a convolutional network; or a linear one."""
+    """Makes the network of all rows: a perceptron, a convolutional or a linear network."""
 
     channels: int
+    """Number of channels of an image; 0 for features."""
     inputs: int
-    """Numbers of a record."""
+    """Length of a flattened record."""
     width: int
     classes: int
     linear: bool
@@ -93,17 +94,19 @@ def measured(
     linear: bool = False,
     settings: Mapping[str, Any] | None = None,
 ) -> dict[str, list[float]]:
-    """All columns of all four tables: means over the models of one pool.
+    """Measure all columns of all four tables: means over the models of one pool.
 
     Args:
-        seed: of everything.
-        size: how much is computed.
-        folder: where what a pretrained network sees is kept.
-        data: which images.
-        defence: its name, ``none``, or ``epochs`` for DP-SGD that stops where ε is spent.
-        select: by what the epoch is chosen, for whatever is trained.
+        seed: seed of every random choice.
+        size: size of the experiment.
+        folder: folder that stores the features of images.
+        data: data set.
+        defence: name of the defence, ``none``, or ``epochs`` for DP-SGD that stops where ε is
+            spent.
+        select: criterion by which the epoch is chosen, for all training.
         linear: whether the model is a linear one.
-        settings: of the defence; for DAP also ``public``, what its shadows are trained on.
+        settings: settings of the defence; for DAP also ``public``, the records that its shadows
+            are trained on.
     """
     scale, parts = SCALES[size], world(seed, data, SCALES[size].sizes, folder)
     recipe = _recipe(scale, data, select, linear=linear)
@@ -157,7 +160,7 @@ def _making(seed: int, size: Size, folder: Path, data: Data) -> Making:
 def _told(
     modules: list[nn.Module], parts: World, jobs: tuple[Job, ...], recipe: Recipe
 ) -> dict[str, float]:
-    """Each model attacked in turn, with the others as shadows; means over models."""
+    """Attack each model in turn, with the others as shadows; return means over models."""
     pool, _, reference = parts
     targets = [TorchTarget(module, "logits") for module in modules]
     phi, reference_phi = (_phi(targets, records) for records in (pool, reference))

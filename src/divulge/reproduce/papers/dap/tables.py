@@ -1,4 +1,4 @@
-"""The rows of DAP's tables, and what the paper says of them."""
+"""Define DAP's tables 1 to 4: accuracy, attacks, AOP(2) and CPU time of defended models."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ _SETS = {"CIFAR-10": "cifar10", "CIFAR-100": "cifar100", "Fashion-MNIST": "fashi
 
 
 PAIRS = tuple((f"{title}: baseline, by AOP", f"{title}: DAP_v") for title in _SETS)
-"""Plain training, given the choice of the epoch that the paper gives its own method alone."""
+"""Pairs of rows to compare: plain training, with its epoch chosen as for DAP, and DAP."""
 
 
 Rows = Mapping[str, tuple[str, Mapping[str, Any]]]
@@ -43,7 +43,7 @@ _ROWS: Rows = {
     "DAP_v": ("DAP_v", _dap()),
     "DAP_v, random discriminator": ("", _dap(discriminator="random")),
 }
-"""By name: the paper's name of it if it has one, and the settings."""
+"""Rows by name: the paper's name of the row, empty if it has none, and the settings."""
 
 
 _FURTHER: Rows = {
@@ -53,15 +53,15 @@ _FURTHER: Rows = {
     "adversarial regularisation": ("", {"defence": "adversarial-regularisation"}),
     "SELENA": ("", {"defence": "selena", "settings": {"models": 10, "left_out": 4}}),
 }
-"""More rivals, on the last set alone."""
+"""Further defences, measured on the last data set alone."""
 
 
 _NEVER_BY_AOP = (
     *("DP, ε = 0.5", "DP, ε = 1", "DP, ε = 2", "DP, ε = 4, epoch by epoch"),
     *("DAP_t, learned from other records", "DAP_v, all samples"),
 )
-"""One DP row is enough to see what choosing its epoch would do, which voids the guarantee; and
-controls are there for the paper's own choice."""
+"""Rows that are not repeated with the epoch chosen by AOP: one DP row is enough to see the effect
+of that choice, which voids the guarantee, and controls are for the paper's own choice."""
 
 
 _COMMON = (
@@ -106,12 +106,12 @@ DIFFERS: Mapping[Size, str] = {
 def rows(
     column: str, paper: Mapping[str, Mapping[str, float]], against: tuple[str, ...] = ()
 ) -> tuple[Row, ...]:
-    """All rows of the three sets, each as the paper has it and with its epoch chosen by AOP.
+    """List all rows of the three sets, each as in the paper and with its epoch chosen by AOP.
 
     Args:
-        column: which of ours the paper has.
-        paper: its figures, by set and name of a row.
-        against: columns that compare with the baseline, and say nothing of itself.
+        column: column of ours for which the paper has figures.
+        paper: published figures by data set and name of the row.
+        against: columns that compare with the baseline, which are fixed for the baseline itself.
     """
     return tuple(
         Row(
@@ -136,13 +136,10 @@ def _rows_of(data: str) -> Rows:
 
 
 def figures(*printed: float) -> dict[str, float]:
-    """One line of a table of the paper: baseline, Reg, four ε, DAP_t and DAP_v."""
+    """Name the figures of one line of the paper: baseline, Reg, four ε, DAP_t and DAP_v."""
     return dict(
         zip(("Baseline", "Reg", "0.5", "1", "2", "4", "DAP_t", "DAP_v"), printed, strict=True)
     )
-
-
-# DAP's table 1: what defended models are good for.
 
 
 _TABLE_1_PAPER = {
@@ -172,9 +169,6 @@ TABLE_1 = Table(
     keeps=True,
     smallest=dict.fromkeys(_TABLE_1_AGAINST, -1.0),
 )
-
-# DAP's table 2: what attacks on defended models achieve.
-
 
 _TABLE_2_PAPER = {
     "CIFAR-10": figures(0.648, 0.631, 0.505, 0.526, 0.519, 0.503, 0.507, 0.505),
@@ -209,9 +203,6 @@ TABLE_2 = Table(
     keeps=True,
     smallest=dict.fromkeys(_TABLE_2_AGAINST, -1.0),
 )
-
-# DAP's table 3: accuracy over privacy.
-
 
 _TABLE_3_PAPER = {
     "CIFAR-10": figures(0.467, 0.509, 0.307, 0.338, 0.387, 0.413, 0.607, 0.601),
@@ -248,9 +239,6 @@ TABLE_3 = Table(
     keeps=True,
     smallest=dict.fromkeys(_TABLE_3_AGAINST, -1.0),
 )
-
-# DAP's table 4: what defences cost in time.
-
 
 _TABLE_4_PAPER = {
     "CIFAR-10": figures(5.6, 5.9, 46.5, 46.5, 46.5, 46.5, 17.8, 17.7),

@@ -1,4 +1,4 @@
-"""Making a pool's models with one defence as DAP's tables have it, and what that takes."""
+"""Train a pool's models with one defence of DAP's tables, and time the training."""
 
 import functools
 import itertools
@@ -26,45 +26,46 @@ from divulge.training.selection import merit
 Public = Literal["held out", "test", "others"]
 DELTA = 1e-5
 NOISE = 1.5
-"""Where ε is spent epoch by epoch; the paper does not give its noise."""
+"""Noise multiplier where ε is spent epoch by epoch; the paper does not give its own."""
 _TIMED = 3
-"""Epochs by which one epoch is timed."""
+"""Number of epochs by which the time of one epoch is measured."""
 
 
 class Made(NamedTuple):
-    """Models with one defence, and CPU seconds."""
+    """Models trained with one defence, and the CPU seconds that took."""
 
     modules: list[nn.Module]
     whole: float
-    """Of the first with everything that comes before: tuning, shadows, a discriminator."""
+    """CPU seconds of the first model with all that comes before: tuning, shadows, discriminator."""
     epoch: float
-    """Of a model itself; its start and its share of the choice of the epoch are in it."""
+    """CPU seconds of an epoch of one model, with its share of starting and choosing the epoch."""
 
 
 class _First(NamedTuple):
-    """A pool's first model, for which settings are tuned that the others are then made with."""
+    """A pool's first model, whose tuned settings all other models are trained with."""
 
     module: nn.Module
     alike: Callable[[Job], nn.Module]
+    """Trains another model with the same settings."""
     brief: Callable[[], object]
-    """Trains the same for `_TIMED` epochs."""
+    """Trains the first model for `_TIMED` epochs."""
     aside: float = 0.0
-    """CPU seconds to be added: what another row, that came first, has spent on the same. Or, below
-    0, what was spent on no training: finding the noise, or the epochs, for an ε."""
+    """CPU seconds to add: time that an earlier row has spent on the same. Or, below 0, time that
+    was not training: finding the noise, or the number of epochs, for an ε."""
 
 
 @dataclass(frozen=True, eq=False)
 class Making:
-    """Makes models in different ways, in this process.
+    """Trains a pool's models with any defence, in this process.
 
     Args:
-        pool: the records of all models.
-        others: what DAP may learn from instead.
-        jobs: the models.
-        grid: what Reg is tuned over.
-        r: what DAP tries.
-        shadows: that DAP's discriminator learns from.
-        private: how DP-SGD is run at a given ε: optimiser, learning rate, batch size, epochs.
+        pool: records of all models.
+        others: records outside the pool that DAP may learn from.
+        jobs: training records and seed of each model.
+        grid: values of each setting that Reg is tuned over.
+        r: values of r that DAP tries.
+        shadows: number of shadow models that DAP's discriminator learns from.
+        private: settings of DP-SGD at a given ε: optimiser, learning rate, batch size, epochs.
     """
 
     pool: Records
@@ -76,7 +77,7 @@ class Making:
     private: Mapping[str, Any]
 
     def made(self, recipe: Recipe, defence: str, settings: Mapping[str, Any]) -> Made:
-        """All models with this defence, as `study.measured` names it."""
+        """Train all models with a defence, as `study.measured` names it."""
         self._trained(_here(replace(recipe, epochs=1)), self.jobs[0])  # fills caches
         begun = process_time()
         first = self._first(recipe, defence, dict(settings))
@@ -106,11 +107,11 @@ class Making:
         return self._best([self._by(trainer) for trainer in tried], recipe)
 
     def _by(self, trainer: Any, learned: Callable[[Job], Job] = lambda job: job) -> _First:
-        """The first by a trainer.
+        """Train the first model with a trainer.
 
         Args:
-            trainer: of models.
-            learned: the job of a model as the trainer is given it.
+            trainer: trainer of the models.
+            learned: function from a model's job to the job that the trainer is given.
         """
         brief = replace(trainer, recipe=replace(trainer.recipe, epochs=_TIMED))
         return _First(
@@ -120,7 +121,7 @@ class Making:
         )
 
     def _best(self, tried: Sequence[_First], recipe: Recipe) -> _First:
-        """By accuracy on the records held out, as the paper tunes."""
+        """Select the best model by accuracy on held-out records, as the paper tunes."""
         if len(tried) == 1:
             return tried[0]
         data = Arrays.prepare(self.pool, tried[0].module).tensors("cpu")
@@ -142,22 +143,22 @@ class Making:
         return _First(module, alike, lambda: self._trained(brief, job), aside)
 
     def _told(self, dap: DAP, public: Public, job: Job) -> tuple[Discriminator, float]:
-        """A discriminator, and the seconds it took, when it was first asked for.
+        """Discriminator for a model, and the CPU seconds that its training took.
 
         It does not depend on how the epoch of the model is chosen. One that learned from records
-        outside the pool is everybody's.
+        outside the pool serves all models.
         """
         whose = 0 if public == "others" else [one.seed for one in self.jobs].index(job.seed)
         return _taught(self, replace(dap, recipe=replace(dap.recipe, select="loss")), public, whose)
 
     def _private(self, recipe: Recipe, how: str, epsilon: float) -> _First:
-        """By epochs, or at the least noise for a fixed number of them.
+        """Train with DP-SGD: as many epochs as ε allows, or the least noise for a fixed number.
 
         Unless the epoch is chosen by AOP it is the last one: the guarantee stands.
         """
 
         def learned(job: Job) -> Job:
-            """The records that others learn, without those that they choose the epoch by."""
+            """Job without the held-out records by which other defences choose the epoch."""
             return job._replace(rows=recipe.parts(job.rows, job.seed)[0])
 
         plain = recipe if recipe.select == "aop" else replace(recipe, select=None)
@@ -193,11 +194,11 @@ def _taught(making: Making, dap: DAP, public: Public, whose: int) -> tuple[Discr
 
 
 def epochs_for(epsilon: float, rate: float) -> int:
-    """The most epochs of DP-SGD with `NOISE` that spend no more than ε; one at least.
+    """Find the most epochs of DP-SGD with `NOISE` that spend no more than ε, at least one.
 
     Args:
-        epsilon: at `DELTA`.
-        rate: the chance of a record to be in a batch.
+        epsilon: privacy budget ε at `DELTA`.
+        rate: probability of a record to be in a batch.
     """
 
     def within(epochs: int) -> bool:

@@ -1,1 +1,1 @@
-"""Class shares from a client's update (decaf)."""
+"""Reproduce Decaf: class shares inferred from a client's update."""

@@ -1,4 +1,4 @@
-"""Networks of Decaf's tables: a few convolutions, or ResNet18 and VGG16 with fewer channels."""
+"""Define the networks of Decaf's tables: small ones, and ResNet18 and VGG16 with fewer channels."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,7 +11,7 @@ from divulge.reproduce.networks import ResidualBlock, convolved
 Kind = Literal["plain", "resnet18", "vgg16"]
 
 _VGG16 = (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0)
-"""Channels of its convolutions; 0 is a pooling."""
+"""Numbers of channels of VGG16's convolutions; 0 is a pooling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +19,15 @@ class Network:
     """Makes an untrained network.
 
     Args:
-        shape: of an image, channels first.
-        classes: how many are told apart.
+        shape: shape of an image, channels first.
+        classes: number of classes.
         kind: ``plain`` is two convolutions and a pooling, or ``modules``; then two dense layers.
-        modules: so many of a convolution and a pooling.
-        part: of one in so many channels of ResNet18 and VGG16, and units of the latter.
-        small: ``plain`` with fewer channels, and a stride of 2 in its first convolution.
-        width: inputs of the last layer of ``plain``.
-        dropout: before that layer.
+        modules: number of modules of ``plain``, each a convolution and a pooling.
+        part: divisor of the published numbers of channels of ResNet18 and VGG16, and of units of
+            the latter.
+        small: whether ``plain`` has fewer channels, and a stride of 2 in its first convolution.
+        width: number of inputs of the last layer of ``plain``.
+        dropout: rate of dropout before that layer.
     """
 
     shape: tuple[int, ...]
@@ -39,7 +40,7 @@ class Network:
     dropout: float = 0.0
 
     def __call__(self) -> nn.Module:
-        """By the current random numbers of PyTorch."""
+        """Make a network, initialised by the current random numbers of PyTorch."""
         if self.kind == "plain":
             return self._plain()
         body = self._resnet18() if self.kind == "resnet18" else self._vgg16()
@@ -64,7 +65,7 @@ class Network:
         return nn.Sequential(*body, *head)
 
     def _resnet18(self) -> nn.Sequential:
-        """For small images: its first convolution has neither stride nor pooling."""
+        """ResNet18 for small images: its first convolution has neither stride nor pooling."""
         wide = [64 // self.part * times for times in (1, 2, 4, 8)]
         layers: list[nn.Module] = [*convolved(self.shape[0], wide[0], 1), nn.ReLU()]
         channels = wide[0]
@@ -77,7 +78,7 @@ class Network:
         return nn.Sequential(*layers, *pooled, nn.Linear(channels, self.classes))
 
     def _vgg16(self) -> nn.Sequential:
-        """Poolings stop where one pixel is left."""
+        """VGG16 for small images: its poolings stop where one pixel is left."""
         layers, channels, side = list[nn.Module](), self.shape[0], self.shape[1]
         for full in _VGG16:
             if full:

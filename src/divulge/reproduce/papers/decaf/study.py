@@ -1,4 +1,4 @@
-"""Decaf against federations whose users hold the mixes of the paper's tables."""
+"""Measure Decaf on federations whose users have the class mixes of the paper's tables."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -25,40 +25,40 @@ from divulge.training.recipe import Recipe
 
 ACCURACY = "accuracy of the model"
 _TESTED = 1000
-"""Images that a model's accuracy is measured on."""
+"""Number of images that a model's accuracy is measured on."""
 _SIDES: Mapping[str, int] = {"cifar10": 16, "fer2013": 16}
-"""Of small images; the others have 14 pixels."""
+"""Number of pixels of a side at size small; data sets not named have 14."""
 _MODULES: Mapping[str, int] = {"cifar10": 3, "ham10000": 3, "fer2013": 4}
 _MOST = 600
-"""Records of a user at size small."""
+"""Largest number of records of a user at size small."""
 _TRAINED = 10
-"""Rounds after which a model's accuracy is measured."""
+"""Number of rounds after which a model's accuracy is measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """All that a federation depends on."""
+    """Settings of a federation: everything that it depends on."""
 
     seed: int
     size: Size
     users: tuple[tuple[float, ...], ...] = TEN
-    """For each the parts of its classes, in any unit."""
+    """Class mix of each user, in any unit."""
     data: Name = "mnist"
     records: int = 1200
-    """Of each user, but for size small."""
+    """Number of records of each user; at size small `_MOST` at most."""
     optimiser: str = "adadelta"
     auxiliary: int = 100
-    """Records of each class that the attacker owns, where so many are left."""
+    """Number of records of each class that the attacker owns, where so many are left."""
     network: Kind = "plain"
     width: int | None = None
-    """Inputs of the last layer, unless as usual."""
+    """Number of inputs of the last layer; None takes the usual one."""
     dropout: float = 0.0
     noise: float | None = None
-    """Of DP-SGD, in multiples of the clipping norm."""
+    """Noise of DP-SGD in multiples of the clipping norm; None trains without privacy."""
 
     @property
     def counts(self) -> Int[np.ndarray, "users classes"]:
-        """Records of each class that each user holds."""
+        """Number of records of each class of each user."""
         parts = np.array(self.users, np.float64)
         many = min(self.records, _MOST) if self.size == "small" else self.records
         counts: np.ndarray = np.rint(parts / parts.sum(axis=1, keepdims=True) * many)
@@ -66,7 +66,7 @@ class Setting:
 
 
 class _Played:
-    """A federation that goes on as far as it is asked for."""
+    """A federation whose rounds are simulated when they are first needed."""
 
     def __init__(self, setting: Setting) -> None:
         pool = _images(setting.data, setting.size)
@@ -87,7 +87,7 @@ class _Played:
         self._rounds: list[Round] = []
 
     def round(self, number: int) -> Round:
-        """From 0."""
+        """Round of this number, counted from 0."""
         while len(self._rounds) <= number:
             self._rounds.append(next(self._coming))
         return self._rounds[number]
@@ -101,14 +101,14 @@ def measured(
     number: int | None = None,
     **federation: Any,
 ) -> dict[str, list[float]]:
-    """Distances of the guesses about each user, by one round's updates.
+    """Measure the distances between guessed and true class shares of each user, in one round.
 
     Args:
-        seed: of everything.
-        size: of images and network.
-        attack: its name and settings.
-        number: of the round that is attacked, from 0; as `ROUNDS` has it unless given.
-        federation: see `Setting`.
+        seed: seed of every random choice.
+        size: size of images and network.
+        attack: name and settings of the attack.
+        number: number of the attacked round, from 0; that of `ROUNDS` unless given.
+        federation: settings of the federation; see `Setting`.
     """
     how = dict(attack)
     built = catalog.update_attack(how.pop("name"), **how)
@@ -134,13 +134,13 @@ def measured(
 def defended(
     seed: int, size: Size, *, attack: Mapping[str, Any], **federation: Any
 ) -> dict[str, list[float]]:
-    """As `measured`, and which of some images the global model classifies right some rounds later.
+    """Measure as `measured`, and the accuracy of the global model some rounds later.
 
     Args:
-        seed: see `measured`, as all others.
-        size: as there.
-        attack: as there.
-        federation: as there.
+        seed: seed of every random choice.
+        size: size of images and network.
+        attack: name and settings of the attack.
+        federation: settings of the federation; see `Setting`.
     """
     found = measured(seed, size, attack=attack, **federation)
     played = _played(_setting(seed, size, federation))

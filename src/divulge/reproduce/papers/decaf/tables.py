@@ -1,4 +1,4 @@
-"""What Decaf's tables share: users, attacks, columns, and what differs from the paper."""
+"""Define Decaf's tables III to VII, XI, XIV and XV, and its figures 6, 8 and 13."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,25 +17,25 @@ TEN = (
     (0, 0, 0, 50, 0, 10, 0, 0, 0, 60),
     (0, 0, 0, 0, 0, 0, 0, 120, 0, 0),
 )
-"""Mixes of the users of tables III, IV, XIV and XV, in parts of 120."""
+"""Class mixes of the users of tables III, IV, XIV and XV, in parts of 120."""
 
 
 COLUMNS = ("L1", "L2", "L∞", "null classes right")
 
 LARGEST = {"L1": 2.0, "L2": 2**0.5}
-"""Of distances between two sets of shares."""
+"""Largest possible distance between two sets of shares, by column."""
 
 KINDS: Mapping[str, Kind] = dict.fromkeys(("L1", "L2", "L∞"), "normal")
 
 UNITS = "users"
-"""Their class shares are the same in every seed; records and training differ."""
+"""Units of replication: their class shares are the same in every seed, records differ."""
 
 MNIST = dict(zip(COLUMNS, (0.1849, 0.0790, 0.0510, 1.0), strict=True))
 """The paper's means over the users of table III."""
 
 
 ROUNDS: Mapping[Size, int] = {"small": 4, "medium": 2, "full": 2}
-"""Which one is attacked, from 0; with half the records a round, so many more."""
+"""Number of the attacked round, from 0; later where a round has half the records."""
 
 RATES = {"adadelta": 1.0, "sgd": 0.1}
 
@@ -46,7 +46,7 @@ BEST = {"name": "decaf", "level": "refined"}
 BRIEF = BEST | {"clients": 60}
 
 FEWER = "a quarter of the default number of virtual clients"
-"""What differs where `BRIEF` is measured."""
+"""Difference from the paper of the rows that measure `BRIEF`."""
 
 UNIFORM = {"name": "label-counts", "method": "uniform"}
 
@@ -74,7 +74,7 @@ _OPEN = (
 
 
 def differs(seeds: Mapping[Size, int], *more: str) -> dict[Size, str]:
-    """What every table of Decaf has to say of itself, and then this."""
+    """Describe what differs from the paper in every table of Decaf, and then ``more``."""
     said = {
         size: f"{text}; seeds: {seeds[size]}; one round alone is attacked; {_OPEN}"  # type: ignore[index]
         for size, text in _SIZES.items()
@@ -91,16 +91,16 @@ def users_table(
     minutes: int = 2,
     **federation: Any,
 ) -> Table:
-    """Every attack on the users of one data set, under the paper's optimiser and plain SGD.
+    """Define a table of all attacks on one data set, under the paper's optimiser and plain SGD.
 
     Args:
-        number: of the table.
-        who: is attacked.
+        number: number of the paper's table.
+        who: description of the attacked users.
         published: the paper's mean L1, L2 and L∞ over users; its null classes are all right.
-        more: what differs beside what always does.
-        extra: rows more, by name what they change.
-        minutes: at size small.
-        federation: see `divulge.reproduce.papers.decaf.study.Setting`.
+        more: further differences from the paper.
+        extra: settings of further rows by name.
+        minutes: minutes at size small.
+        federation: settings of the federation; see `divulge.reproduce.papers.decaf.study.Setting`.
     """
     paper = dict(zip(COLUMNS, (*published, 1.0), strict=True))
     rows = [
@@ -138,9 +138,6 @@ def users_table(
     )
 
 
-# Decaf's figure 6: users of MNIST, by the round that is attacked.
-
-
 FIGURE_6_SEEDS: dict[Size, int] = {"small": 1, "medium": 2, "full": 5}
 
 FIGURE_6_ROUNDS = (1, 3, 5, 10, 16)
@@ -172,9 +169,6 @@ FIGURE_6 = Table(
     minutes={"small": 1, "medium": 250, "full": 600},
     differs=differs(FIGURE_6_SEEDS, FEWER),
 )
-
-# Decaf's figure 8: users of MNIST, by the width of the last layer.
-
 
 FIGURE_8_SEEDS: dict[Size, int] = {"small": 1, "medium": 2, "full": 5}
 
@@ -212,9 +206,6 @@ FIGURE_8 = Table(
     ),
 )
 
-# Decaf's table XI and figure 14: dropout and DP-SGD, what they cost and what they hide.
-
-
 TABLE_11_SEEDS: dict[Size, int] = {"small": 1, "medium": 2, "full": 5}
 
 ACCURACY = "accuracy of the model"
@@ -228,7 +219,7 @@ DEFENCES: dict[str, tuple[dict[str, float], float]] = {
     "noise 4": ({"noise": 4.0}, 0.7963),
     "noise 16": ({"noise": 16.0}, 0.589),
 }
-"""Settings, and the paper's accuracy."""
+"""Settings of each defence, and the paper's accuracy."""
 
 
 TABLE_11 = Table(
@@ -261,9 +252,6 @@ TABLE_11 = Table(
         "half as many virtual clients again, which train without the defence's clipping and noise",
     ),
 )
-
-# Decaf's tables XIV and XV: users of MNIST, without a step of the published method.
-
 
 TABLE_14_PAPER = {
     "none": tuple(MNIST.values())[:3],
@@ -306,15 +294,9 @@ TABLE_14 = Table(
     differs=differs(TABLE_14_SEEDS),
 )
 
-# Decaf's table III: users of MNIST.
-
-
 TABLE_3 = users_table(
     "III", "ten users of MNIST", tuple(MNIST.values())[:3], data="mnist", records=1200
 )
-
-# Decaf's table IV, and 2 auxiliary images a class as in figure 7: users of Fashion-MNIST.
-
 
 FEW = {
     "the paper's method, adadelta, 2 auxiliary images a class": PUBLISHED,
@@ -332,9 +314,6 @@ TABLE_4 = users_table(
     records=1200,
 )
 
-# Decaf's table V: users of CIFAR-10.
-
-
 TABLE_5_USERS = (
     (10, 10, 10, 10, 10, 10, 10, 10, 10, 10),
     (6, 10, 8, 7, 14, 17, 5, 10, 13, 10),
@@ -347,7 +326,7 @@ TABLE_5_USERS = (
     (0, 0, 0, 40, 0, 10, 0, 0, 0, 50),
     (0, 0, 0, 0, 0, 0, 0, 100, 0, 0),
 )
-"""Parts of 100."""
+"""Class mixes of the users of table V, in parts of 100."""
 
 
 TABLE_5 = users_table(
@@ -360,9 +339,6 @@ TABLE_5 = users_table(
     records=1000,
 )
 
-# Decaf's table VI: users of FER-2013.
-
-
 TABLE_6_USERS = (
     (14.29, 14.29, 14.29, 14.29, 14.29, 14.29, 14.29),
     (19.23, 5.77, 15.38, 3.85, 26.92, 13.46, 15.38),
@@ -372,7 +348,7 @@ TABLE_6_USERS = (
     (27.4, 0, 47.95, 0, 24.66, 0, 0),
     (0, 0, 0, 0, 0, 0, 100),
 )
-"""Per cent."""
+"""Class mixes of the users of table VI, in per cent."""
 
 
 TABLE_6 = users_table(
@@ -387,9 +363,6 @@ TABLE_6 = users_table(
     records=240,
 )
 
-# Decaf's figure 13, of its tables IX, X, XII and XIII: ResNet18 and VGG16.
-
-
 FIGURE_13_SEEDS: dict[Size, int] = {"small": 1, "medium": 1, "full": 3}
 
 FIGURE_13_USERS = {"fer2013": TABLE_6_USERS, "cifar10": TABLE_5_USERS}
@@ -400,7 +373,7 @@ FIGURE_13_PAPER = {
     ("cifar10", "resnet18"): (0.196, 0.062),
     ("cifar10", "vgg16"): (0.228, 0.078),
 }
-"""Mean L1 and L∞."""
+"""Published mean L1 and L∞ by data set and network."""
 
 SHOWN = {
     "the paper's method": PUBLISHED,
@@ -449,9 +422,6 @@ FIGURE_13 = Table(
     ),
 )
 
-# Decaf's table VII: users of SkinCancer.
-
-
 TABLE_7_USERS = (
     (14.29, 14.29, 14.29, 14.29, 14.29, 14.29, 14.29),
     (15.2, 20.52, 11.85, 16, 12.16, 14.44, 9.88),
@@ -461,7 +431,7 @@ TABLE_7_USERS = (
     (0, 18.84, 20.29, 0, 43.48, 0, 17.39),
     (0, 100, 0, 0, 0, 0, 0),
 )
-"""Per cent."""
+"""Class mixes of the users of table VII, in per cent."""
 
 
 TABLE_7 = users_table(

@@ -1,1 +1,1 @@
-"""Membership of records of which only some features are known (mrad)."""
+"""Reproduce MRAD: membership of records of which only some features are known."""

@@ -1,4 +1,4 @@
-"""Over-fitted models, and what somebody has of them who knows only parts of each record."""
+"""Train over-fitted models, and build the view of an attacker who knows parts of each record."""
 
 import functools
 from collections.abc import Mapping
@@ -23,45 +23,45 @@ Phi = Float64[np.ndarray, "records models"]
 
 _SIZE = 500  # records that each model is trained on
 _SHADOWS: Mapping[Size, int] = {"small": 8, "medium": 16, "full": 64}
-"""Of a perceptron; half as many on CIFAR-10, and a quarter of other networks."""
+"""Number of shadow perceptrons; half as many on CIFAR-10, a quarter for other networks."""
 _DELTA = 1e-4
 
 
 class Audited(NamedTuple):
-    """Which model."""
+    """Choice of the model under attack."""
 
     data: Data
     model: Model = "perceptron"
     epsilon: float | None = None
-    """It was trained by DP-SGD, and promises so much for δ = 0.0001."""
+    """Privacy budget of training by DP-SGD at δ = 0.0001; None trains without privacy."""
 
 
 class Parts(NamedTuple):
-    """Records as the attacker would have them, if it had them whole."""
+    """Records by role, with all their features."""
 
     candidates: Records
     own: Records
-    """What the attacker knows whole: fills in, and calibrates."""
+    """Records that the attacker knows with all features, to fill in others and to calibrate."""
     pool: Records
-    """What the shadows are trained on."""
+    """Records that the shadow models are trained on."""
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """One target, and which candidates it was trained on."""
+    """One target model, and which candidates it was trained on."""
 
     parts: Parts
     target: Target
     member: Bool[np.ndarray, " candidates"]
 
     def accuracy(self) -> float:
-        """Of the target, on records it was not trained on."""
+        """Accuracy of the target on records that it was not trained on."""
         others = self.parts.candidates.take(~self.member)
         return float((self.target.predict(others.x).argmax(axis=1) == others.y).mean())
 
 
 class _Crowd(NamedTuple):
-    """Shadows, and which records of the pool each was trained on."""
+    """Shadow models, and which records of the pool each was trained on."""
 
     models: tuple[Target, ...]
     member: Bool[np.ndarray, "models pool"]
@@ -69,7 +69,7 @@ class _Crowd(NamedTuple):
 
 @functools.lru_cache(maxsize=4)
 def world(seed: int, audited: Audited) -> World:
-    """The target, trained on half of the candidates."""
+    """Train the target on half of the candidates."""
     parts = _parts(seed, audited.data)
     member = np.arange(2 * _SIZE) < _SIZE
     (target,) = _trainer(audited).many(parts.candidates, member[None], [seed])
@@ -88,14 +88,15 @@ def _shadows(seed: int, size: Size, audited: Audited) -> _Crowd:
 
 
 def view(seed: int, size: Size, audited: Audited, known: Known, needs: Need) -> ModelView:
-    """What the attacker has, without values of features that it does not know.
+    """Build the attacker's view, without values of features that it does not know.
 
     Args:
-        seed: of everything.
-        size: how many shadows.
-        audited: which model.
-        known: what of each record, and how the rest is filled in.
-        needs: of the attack: shadows are asked, and own records hidden, only where it looks.
+        seed: seed of every random choice.
+        size: size of the experiment, which sets the number of shadow models.
+        audited: model under attack.
+        known: known features of each record, and how the others are filled in.
+        needs: needs of the attack; shadow models and reference records are left out unless
+            it needs them.
     """
     there, shown = world(seed, audited), _seen(seed, audited.data, known)
     first, *others = shown.candidates
@@ -111,7 +112,7 @@ def view(seed: int, size: Size, audited: Audited, known: Known, needs: Need) -> 
 
 
 def rehearsal(seed: int, size: Size, audited: Audited, known: Known) -> ShadowModel:
-    """The first shadow, which the attacker looks into, and records of whose part it knows."""
+    """Build white-box access to the first shadow model, with records of known membership."""
     _, own, pool = _parts(seed, audited.data)
     shown = partial_records.seen(pool, own, None, known, (), seed + 1)
     crowd = _shadows(seed, size, audited)
@@ -174,7 +175,7 @@ def _trainer(audited: Audited) -> Trainer:
 
 
 def _recipe(audited: Audited) -> Recipe:
-    """Until the records are learned by heart; by DP-SGD, as far as that lets it."""
+    """Recipe that memorises the records, as far as DP-SGD allows."""
     from divulge.reproduce import networks
 
     data, model, epsilon = audited

@@ -1,4 +1,4 @@
-"""Rows about attacks by who knows only parts of each record: their settings, and how they do."""
+"""Define and measure attacks that know only parts of each record, for MRAD's tables."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -31,7 +31,7 @@ WITH_SHADOWS = (
 )
 
 HEADLINE = {"MRAD, CADE": {"60 % missing": 0.75}}
-"""The abstract's figure."""
+"""Published figure from the abstract, by row and column."""
 
 MRAD = {"name": "mrad"}
 NORM, LOSS, CALIBRATED = {"name": "gradient-norm"}, {"name": "threshold"}, {"name": "calibrated"}
@@ -51,7 +51,7 @@ PUBLISHED: Mapping[str, Mapping[str, Any]] = {
     "no reconstruction: gradient's norm": {"attack": NORM},
     "no reconstruction: loss": {"attack": LOSS},
 }
-"""The paper's attack, and what it is without its first stage; zeros stand for what is missing."""
+"""The paper's attack, with and without its first stage; missing features are set to zero."""
 
 SIMPLE: Mapping[str, Mapping[str, Any]] = {
     "zeros, then calibrated": {"attack": CALIBRATED},
@@ -91,7 +91,7 @@ DRAWN = (
     "Gaussian, then calibrated",
     "Gaussian, then RMIA",
 )
-"""Rows whose curves are drawn."""
+"""Names of rows whose curves are drawn."""
 
 _ALL = {**PUBLISHED, **SIMPLE, **GAUSSIAN, **NEIGHBOURS}
 
@@ -103,14 +103,14 @@ def rows(
     before: str = "",
     **settings: Any,
 ) -> tuple[Row, ...]:
-    """Attacks on one model.
+    """List the rows of attacks on one model.
 
     Args:
-        data: what it was trained on.
-        names: which attacks.
-        paper: by row, the published figures.
-        before: what every row's name begins with.
-        settings: for `measured`.
+        data: data set that the model was trained on.
+        names: names of the attacks.
+        paper: published figures by row and column.
+        before: prefix of every row's name.
+        settings: further arguments of `measured`.
     """
     return tuple(
         Row(f"{before}{name}", {"data": data, **settings, **_ALL[name]}, paper.get(name, {}))
@@ -121,7 +121,7 @@ def rows(
 def pairs(
     names: Iterable[str], against: str = "MRAD, CADE", before: str = ""
 ) -> tuple[tuple[str, str], ...]:
-    """Rows on one model, each with the one it is compared with."""
+    """List pairs of rows on one model: each row with the one it is compared with."""
     return tuple((f"{before}{name}", f"{before}{against}") for name in names if name != against)
 
 
@@ -138,19 +138,19 @@ def measured(
     shadow: bool = False,
     pattern: Pattern = "random",
 ) -> dict[str, list[float]]:
-    """The AUC for each share of missing features, and the target's accuracy.
+    """Measure the AUC for each share of missing features, and the target's accuracy.
 
     Args:
-        seed: of everything.
-        size: how many shadows.
-        attack: its name and settings.
-        data: which records.
-        model: which network.
-        epsilon: what training by DP-SGD promises.
-        fill: of what is missing.
-        completions: how many.
-        shadow: whether the attacker looks into a shadow model as well.
-        pattern: where the known features are.
+        seed: seed of every random choice.
+        size: size of the experiment, which sets the number of shadow models.
+        attack: name and settings of the attack.
+        data: data set.
+        model: network of the target.
+        epsilon: privacy budget of training by DP-SGD; None trains without privacy.
+        fill: method that fills in missing features.
+        completions: number of completions of each record.
+        shadow: whether the attacker has white-box access to a shadow model.
+        pattern: positions of the known features.
     """
     how, audited = dict(attack), Audited(data, model, epsilon)
     built = catalog.attack(how.pop("name"), **how)

@@ -1,4 +1,4 @@
-"""What the paper on MRAD leaves open: better steps for few questions, DP-SGD, transformers."""
+"""Define tables of MRAD on three data sets, and of questions that its paper leaves open."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,9 +6,6 @@ from typing import Any
 from divulge.reproduce.papers.mrad import study as records
 from divulge.reproduce.papers.mrad.study import LOSS, MRAD, NORM
 from divulge.reproduce.table import Row, Table
-
-# MRAD and what beats it on CIFAR-10, for every share of missing features.
-
 
 _CIFAR_10_DIFFERS = (
     f"{records.WITH_SHADOWS} Colour images averaged to 16 x 16 pixels; a perceptron of 256, or a "
@@ -74,9 +71,6 @@ CIFAR_10 = Table(
     },
 )
 
-# MRAD and what beats it on Fashion-MNIST, for every share of missing features.
-
-
 _FASHION_MNIST_DIFFERS = (
     f"{records.WITH_SHADOWS} Images averaged to 14 x 14 pixels, a perceptron of 256 and 64."
 )
@@ -115,9 +109,6 @@ FASHION_MNIST = Table(
         "full": f"{_FASHION_MNIST_DIFFERS} 64 shadows, 10 seeds.",
     },
 )
-
-# MRAD and what beats it on Location-30, for every share of missing features.
-
 
 _LOCATION30_DIFFERS = f"{records.WITH_SHADOWS} 446 features of 0 or 1, a perceptron of 128."
 

@@ -1,1 +1,1 @@
-"""Which client trained on a record, across privacy tiers (nist-stacking)."""
+"""Reproduce nist-stacking: which client trained on a record, across privacy tiers."""

@@ -1,4 +1,4 @@
-"""Federations like NIST's challenge, trained here on genotypes of soybeans, real or made up."""
+"""Train federations like NIST's challenge on genotypes of soybeans, real or synthetic."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
@@ -25,22 +25,23 @@ Origin = Literal["SoyNAM", "synthetic"]
 
 
 class Scale(NamedTuple):
-    """Of the federations that are trained."""
+    """Size of a federation that is trained."""
 
     thinned: int
-    """Every so many-th place of the genotypes is kept."""
+    """Step between the places of the genotypes that are used; 1 uses all."""
     epochs: int
+    """Number of local epochs."""
 
 
 SIZES = (91, 119, 74, 29)
-"""Records that each client trains on, as the challenge's published sizes suggest."""
+"""Number of training records of each client, as the challenge's published sizes suggest."""
 
 
 LINES, PLACES = 775, 4240
 
 
 class _Kept:
-    """A trainer whose models' answers are kept in a file, and not asked for again."""
+    """A trainer that stores the predictions of its models in a file, and reads them next time."""
 
     def __init__(self, trainer: Trainer, path: Path) -> None:
         self._trainer, self._path = trainer, path
@@ -48,7 +49,7 @@ class _Kept:
     def many(
         self, pool: Records, subsets: Bool[np.ndarray, "models records"], seeds: Sequence[int]
     ) -> Iterator[Target]:
-        """Models that answer for the whole pool, and for nothing else."""
+        """Yield models that predict the whole pool, and nothing else."""
         if not self._path.exists():
             models = self._trainer.many(pool, subsets, seeds)
             said = np.stack([model.predict(pool.x) for model in models])
@@ -64,14 +65,14 @@ class _Kept:
 def played(
     seed: int, origin: Origin, epsilon: float | None, scale: Scale, folder: Path
 ) -> local_models.Apart:
-    """One federation: four clients trained alone, without privacy or with epsilon each.
+    """Train one federation: four clients on their own, each with ε or without privacy.
 
     Args:
-        seed: deals and trains.
-        origin: of the genotypes.
-        epsilon: of each client; None for training without privacy.
-        scale: how large and how long.
-        folder: where the clients' answers are kept, and looked for.
+        seed: seed of the division of records and of training.
+        origin: origin of the genotypes.
+        epsilon: privacy budget of each client; None trains without privacy.
+        scale: number of places and of epochs.
+        folder: folder that stores the clients' predictions.
 
     Raises:
         DataError: there are no genotypes.
@@ -85,7 +86,7 @@ def played(
 
 
 def pool(origin: Origin, rng: np.random.Generator, thinned: int) -> Records:
-    """Thinned genotypes of 775 lines, in four classes.
+    """Load or draw thinned genotypes of 775 lines, in four classes.
 
     Those of SoyNAM are REAL, with classes cut from the days to maturity; others are SYNTHETIC.
 
@@ -104,7 +105,7 @@ def pool(origin: Origin, rng: np.random.Generator, thinned: int) -> Records:
 
 
 def clients(columns: int, epsilon: float | None, epochs: int) -> Trainer:
-    """The challenge's training: Adamax without privacy, DP-SGD clipped to 2 with it."""
+    """Trainer of the challenge: Adamax without privacy, DP-SGD clipped to 2 with it."""
     made = partial(network, columns, private=epsilon is not None)
     if epsilon is None:
         recipe = Recipe(made, "adamax", lr=3e-3, weight_decay=1e-4, epochs=epochs, batch_size=51)

@@ -1,4 +1,7 @@
-"""Genotypes: the layout of NIST's federated challenge, soybean lines, and made-up ones."""
+"""Read genotypes of NIST's federated challenge and of soybean lines, or draw synthetic ones.
+
+The challenge stores arrays as pickles, which are read here and never executed.
+"""
 
 import io
 import json
@@ -13,15 +16,12 @@ from jaxtyping import Bool, Float32, Int, UInt8
 from divulge.core import Records
 from divulge.errors import DataError
 
-# Arrays from pickles, which are read and never executed.
-
-
 LARGEST = 2**31
-"""Bytes that a file may have, or unpack to."""
+"""Largest size of a file in bytes, also when unpacked."""
 
 
 def records(path: Path) -> Records:
-    """Records from a pickled array with the label in its last column.
+    """Read records from a pickled array with the label in its last column.
 
     The pickle is not executed: whatever it names is refused but for the few words that stand for
     an array of numbers, and these are answered by classes of ours that only write them down.
@@ -52,7 +52,7 @@ def _array(told: object) -> np.ndarray:
 
 
 class _Told:
-    """What a pickle says of an array."""
+    """State of an array in a pickle."""
 
     def __init__(self, *_: Any) -> None:
         self._state: Any = None
@@ -61,7 +61,7 @@ class _Told:
         self._state = state
 
     def array(self) -> np.ndarray:
-        """The array, made of the plain bytes alone."""
+        """Build the array from its plain bytes alone."""
         _, shape, dtype, fortran, raw = self._state
         if not isinstance(dtype, _ToldType) or not isinstance(raw, bytes):
             raise DataError("expected an array of plain numbers, got one of objects: refused")
@@ -73,7 +73,7 @@ class _Told:
 
 
 class _ToldType:
-    """What a pickle says of a type of numbers."""
+    """State of a data type in a pickle."""
 
     def __init__(self, name: Any, *_: Any) -> None:
         self._name = name
@@ -83,7 +83,7 @@ class _ToldType:
         self._order = state[1]
 
     def numpy(self) -> np.dtype[Any]:
-        """The type, if it is one of numbers."""
+        """Convert to a NumPy type, if it is one of numbers."""
         known = {f"{kind}{size}" for kind in "fiu" for size in (1, 2, 4, 8)} - {"f1"} | {"b1"}
         if self._name not in known or self._order not in ("<", ">", "|", "="):
             raise DataError(f"expected a type of numbers, got {self._name!r}: refused")
@@ -93,7 +93,7 @@ class _ToldType:
 
 
 class _Reader(pickle.Unpickler):
-    """Knows the words for an array, and no other."""
+    """Unpickles the classes of an array, and no other."""
 
     def find_class(self, module: str, name: str, /) -> Any:
         words = {
@@ -111,7 +111,7 @@ class _Reader(pickle.Unpickler):
 
 
 def contents(path: Path) -> bytes:
-    """All of a file of reasonable size.
+    """Read a file of at most `LARGEST` bytes.
 
     Raises:
         DataError: it is missing, or too large.
@@ -124,33 +124,34 @@ def contents(path: Path) -> bytes:
 
 
 ARCHIVE_SHA256 = "7d5e059598e0efd9b0daf7463ae908951a06b1dd35ef0ddcd0ea49f3719b46bf"
-"""Of NIST_PPFL_problem1_202503.zip, 453,528,302 bytes, as its publisher's repository gives it."""
+"""SHA-256 of NIST_PPFL_problem1_202503.zip (453,528,302 bytes), from its publisher."""
 
 
 CLIENTS = 4
 
 
 Genotypes = UInt8[np.ndarray, "lines snps"]
-"""Copies of one allele: 0, 1 or 2; 3 where it is not known."""
+"""Numbers of copies of one allele: 0, 1 or 2; 3 where it is not known."""
 
 
 class TierRecords(NamedTuple):
-    """What the challenge hands out at one privacy tier, but for the models."""
+    """Files of the challenge at one privacy tier, without the models."""
 
     candidates: Records
     relevant: tuple[Records, ...]
     external: tuple[Records, ...]
     known_relevant: Bool[np.ndarray, " relevant"]
-    """Which of the last client's relevant records it trained on."""
+    """Whether the last client trained on each of its relevant records."""
     known_candidates: Bool[np.ndarray, " candidates"]
+    """Whether the last client trained on each candidate."""
 
 
 def challenge(folder: Path, tier: str) -> TierRecords:
-    """The records of one tier of the unpacked archive.
+    """Read the records of one tier of the unpacked archive.
 
     Args:
-        folder: the one called ``problem1``.
-        tier: ``cnn``, ``dpcnn200`` or ``dpcnn10``.
+        folder: folder called ``problem1``.
+        tier: privacy tier, ``cnn``, ``dpcnn200`` or ``dpcnn10``.
 
     Raises:
         DataError: a file is missing, too large, or holds anything but numbers.
@@ -174,7 +175,7 @@ def challenge(folder: Path, tier: str) -> TierRecords:
 
 
 def soynam(path: Path) -> tuple[Genotypes, Float32[np.ndarray, "lines traits"]]:
-    """Genotypes of 5,555 soybean lines at 4,240 places, and their traits (NaN if not measured).
+    """Read genotypes of 5,555 soybean lines at 4,240 places, and traits (NaN if not measured).
 
     Raises:
         DataError: the file is missing, too large, or holds something else.
@@ -189,7 +190,7 @@ def soynam(path: Path) -> tuple[Genotypes, Float32[np.ndarray, "lines traits"]]:
 
 
 def one_hot(genotypes: Genotypes) -> Float32[np.ndarray, "lines columns"]:
-    """A column for each genotype that occurs at a place; a place not known is all zeros."""
+    """Encode each genotype that occurs at a place as a column; an unknown one is all zeros."""
     columns = [genotypes == code for code in range(3)]
     stacked = np.stack(columns, axis=2).reshape(len(genotypes), -1)
     return stacked[:, stacked.any(axis=0)].astype(np.float32)
@@ -198,7 +199,7 @@ def one_hot(genotypes: Genotypes) -> Float32[np.ndarray, "lines columns"]:
 def by_quantile(
     trait: Float32[np.ndarray, " lines"], shares: tuple[float, ...]
 ) -> Int[np.ndarray, " lines"]:
-    """Classes cut from a trait, of about these shares, from low to high."""
+    """Cut a trait into classes of about these shares, from low to high."""
     edges = np.nanquantile(trait, np.cumsum(shares)[:-1])
     return np.searchsorted(edges, trait).astype(np.int64)
 
@@ -206,7 +207,7 @@ def by_quantile(
 def synthetic(
     lines: int, snps: int, rng: np.random.Generator, *, groups: int = 3, block: int = 20
 ) -> tuple[Genotypes, Int[np.ndarray, " lines"]]:
-    """SYNTHETIC genotypes with linkage, and four classes that a few places decide.
+    """Draw SYNTHETIC genotypes with linkage, and four classes that a few places decide.
 
     Inbred lines of several groups; within a block of neighbouring places every line carries one of
     six ancestral pieces, whose shares differ by group, so that neighbours are correlated. Classes
@@ -249,7 +250,7 @@ def _members(path: Path, what: str, count: int) -> Bool[np.ndarray, " count"]:
 
 
 def _arrays(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Arrays of an .npz in .xz."""
+    """Read arrays of an .npz file compressed by .xz."""
     try:
         unpacked = lzma.LZMADecompressor(memlimit=2**28).decompress(contents(path), LARGEST)
         with np.load(io.BytesIO(unpacked), allow_pickle=False) as arrays:

@@ -1,18 +1,18 @@
-"""The challenge's network, in PyTorch alone: tools without divulge make it from this file."""
+"""Define the challenge's network in PyTorch alone, so that tools without divulge can use it."""
 
 import torch
 from torch import nn
 
 
 class _Channel(nn.Module):
-    """One channel for the first convolution."""
+    """Adds a channel axis for the first convolution."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x[:, None]
 
 
 def network(columns: int, *, private: bool) -> nn.Module:
-    """Three convolutions, four dense layers, a norm on the logits.
+    """Make a network of three convolutions, four dense layers, and a norm on the logits.
 
     Layer normalisation where training is private, batch normalisation where it is not.
     """

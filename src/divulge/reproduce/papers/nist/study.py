@@ -1,8 +1,8 @@
-"""Stand-ins for NIST's challenge, whose models and truth are not to be had.
+"""Measure attacks on replicas of NIST's challenge, whose own models and truth are not public.
 
-Each pack holds what four clients' networks say of 542 records, at three privacy tiers, with the
-truth. The genotypes of rep0 to rep2 are SYNTHETIC; those of real0 are SoyNAM's, with classes
-derived from them, and without a private tier. Further federations are trained.
+Each pack holds the predictions of four clients' networks on 542 records, at three privacy tiers,
+with the truth. The genotypes of rep0 to rep2 are SYNTHETIC; those of real0 are SoyNAM's, with
+classes derived from them, and without a private tier. Further federations are trained.
 """
 
 import io
@@ -42,14 +42,15 @@ PACKS: Mapping[Origin, tuple[str, ...]] = {
 
 
 class Tier(NamedTuple):
-    """One of three."""
+    """One of three privacy tiers."""
 
     code: str
-    """In the packs."""
+    """Name of the tier in the packs."""
     epsilon: float | None
+    """Privacy budget of each client; None is training without privacy."""
 
     def packs(self, origin: Origin) -> tuple[str, ...]:
-        """Those that have it."""
+        """Names of the packs that have this tier."""
         return PACKS[origin] if self.epsilon is None or origin == "synthetic" else ()
 
 
@@ -61,29 +62,29 @@ TIERS: Mapping[str, Tier] = {
 
 
 GROUPS: tuple[tuple[Origin, str], ...] = tuple((origin, tier) for origin in PACKS for tier in TIERS)
-"""What federations are replicates of: each has rows of its own."""
+"""Groups of replicate federations by origin and tier; each group has rows of its own."""
 
 
 SEEDS: Mapping[Size, int] = {"small": 5, "medium": 5, "full": 10}
-"""Federations of each group: the packs first, and then others that are trained."""
+"""Number of federations of each group: the packs first, then others that are trained."""
 
 
 UNITS = "federations"
 
 
 CROSSFITTED: Mapping[Size, int] = {"small": 3, "medium": 5, "full": 10}
-"""Of them, those that stacking is cross-fitted to, which takes longer than all the rest."""
+"""Number of federations with cross-fitted stacking, which takes longer than all the rest."""
 
 
 OPEN = Scale(thinned=16, epochs=100)
-"""Without privacy: narrower networks hide their members."""
+"""Scale of training without privacy: narrower networks would hide their members."""
 
 
 PRIVATE: Mapping[Size, Scale] = {"small": Scale(64, 50), "medium": OPEN, "full": OPEN}
 
 
 RATES: Mapping[str, float] = {"TPR at 1 %": 0.01, "TPR at 3 %": 0.03}
-"""Column to false-positive rate."""
+"""False-positive rate of each column."""
 
 
 _STAND_INS = (
@@ -105,7 +106,7 @@ DIFFERS: Mapping[Size, str] = {
 
 
 def pack(name: str, tier: str) -> Apart:
-    """Answers and truth of one pack at one tier: ``cnn``, ``dpcnn200`` or ``dpcnn10``.
+    """Load predictions and truth of one pack at one tier: ``cnn``, ``dpcnn200`` or ``dpcnn10``.
 
     Raises:
         DataError: it is not there.
@@ -131,7 +132,7 @@ def pack(name: str, tier: str) -> Apart:
 
 
 def game(seed: int, size: Size, folder: Path, origin: Origin, tier: str) -> Apart:
-    """A pack of the tier, or for seeds beyond them a federation that is trained with it.
+    """Load a pack of the tier or, for seeds beyond the packs, train a federation.
 
     Raises:
         DataError: data are not there.
@@ -151,7 +152,7 @@ def assigned(
     seed: int, size: Size, *, folder: Path, origin: Origin, tier: str, attack: str,
     settings: Mapping[str, Any],
 ) -> dict[str, list[float]]:  # fmt: skip
-    """How well candidates are assigned: of each candidate, or of each member, whether it is."""
+    """Measure the assignment: whether each candidate, or each member, is assigned right."""
     if settings.get("protocol") == "crossfit" and seed >= CROSSFITTED[size]:
         return {}
     played = game(seed, size, folder, origin, tier)
@@ -172,9 +173,9 @@ def on_colluder(
     seed: int, size: Size, *, folder: Path, origin: Origin, tier: str,
     protocol: Literal["published", "crossfit"] | None,
 ) -> dict[str, list[float]]:  # fmt: skip
-    """AUC and TPR, a value a member, on the client whose membership is known.
+    """Measure AUC and TPR, one value a member, on the client whose membership is known.
 
-    Without a protocol, of the loss.
+    Without a protocol the loss is the score.
     """
     if protocol == "crossfit" and seed >= CROSSFITTED[size]:
         return {}
@@ -186,14 +187,14 @@ def on_colluder(
 
 
 def _placements(score: np.ndarray, member: np.ndarray) -> list[float]:
-    """For each member the share of non-members below it, ties counting half; their mean is AUC."""
+    """Share of non-members below each member, ties counting half; the mean is the AUC."""
     inside, outside = score[member][:, None], score[~member]
     shares: list[float] = ((inside > outside) + (inside == outside) / 2).mean(axis=1).tolist()
     return shares
 
 
 def _rates(score: np.ndarray, member: np.ndarray) -> dict[str, list[float]]:
-    """The TPR, once for each member, so that a federation counts by its members."""
+    """TPR, repeated for each member, so that a federation counts by its members."""
     return {
         column: [membership.tpr_at_fpr(score, member, fpr).value] * int(member.sum())
         for column, fpr in RATES.items()
@@ -201,7 +202,7 @@ def _rates(score: np.ndarray, member: np.ndarray) -> dict[str, list[float]]:
 
 
 def _by_loss(view: FederationView) -> Judged:
-    """The published LiRA: within one client it ranks as the loss does."""
+    """Score records by the loss, which ranks one client's records as the published LiRA does."""
     known = view.collusion
     k = known.client
     asked = view.relevant[k].joined(view.external[k]).joined(view.records)

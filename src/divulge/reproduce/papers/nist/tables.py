@@ -1,4 +1,4 @@
-"""nist-stacking's table 2: which client trained on each candidate?"""
+"""Define nist-stacking's tables 2 and 3: assignment of candidates, and the colluder's members."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ ATTACKS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 _SHARES = ("accuracy", "recall", "specificity", *RATES)
-"""Of the constant answer they are settled by how many candidates are whose, alike everywhere."""
+"""Columns whose value the numbers of candidates fix for a constant guess, in every federation."""
 
 _PAIRS = (
     ("stacking published", "nobody (best constant answer)"),
@@ -62,9 +62,6 @@ TABLE_2 = Table(
     differs=DIFFERS,
     keeps=True,
 )
-
-# nist-stacking's table 3: the colluding client's members at low false-positive rates.
-
 
 TABLE_3_PAPER = {
     ("no DP", "published"): {"TPR at 1 %": 0.4615, "TPR at 3 %": 1.0},

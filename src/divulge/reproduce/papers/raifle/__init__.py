@@ -1,1 +1,1 @@
-"""Interactions from a client's update (raifle)."""
+"""Reproduce RAIFLE: interactions inferred from a client's update."""

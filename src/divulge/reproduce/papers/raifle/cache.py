@@ -1,4 +1,4 @@
-"""Simulated trainings that are the same in several rows, made once."""
+"""Cache simulated trainings that several rows share."""
 
 import functools
 import hashlib
@@ -11,12 +11,12 @@ from torch import Tensor
 from divulge.federation.recommender.model import ITEMS, NeuralCF
 
 _KEPT = 480
-"""Trainings: 16 of each of 30 users, 65 MB for MovieLens-100K."""
+"""Number of cached trainings: 16 of each of 30 users, 65 MB for MovieLens-100K."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remembering(NeuralCF):
-    """Trains as FNCF, and gives the item embeddings of a user's training again if asked again.
+    """Trains as FNCF, and caches the item embeddings of each training of one user.
 
     Against other noise an attack with the same seed simulates the same trainings.
     """
@@ -29,7 +29,7 @@ class Remembering(NeuralCF):
         private: Float[Tensor, "*users width"] | None = None,
         real: Bool[Tensor, "*users items"] | None = None,
     ) -> dict[str, Tensor]:
-        """What training changes; of one user's the item embeddings alone."""
+        """Train, and return the change; for one user only that of the item embeddings."""
         if items.ndim == 3 or private is None or real is not None:
             return NeuralCF.update(self, sent, items, interactions, private, real)
         network = tuple(tensor for name, tensor in sent.items() if name != ITEMS)
@@ -41,7 +41,7 @@ class Remembering(NeuralCF):
 
 @dataclass(frozen=True, slots=True)
 class _Training:
-    """What one user trains on."""
+    """Inputs of one user's training."""
 
     digest: bytes
     sent: Mapping[str, Tensor] = field(compare=False)

@@ -1,4 +1,4 @@
-"""Users who upvote images, under RAIFLE, with and without images that the server manipulated."""
+"""Measure RAIFLE on users who upvote images, with and without manipulation by the server."""
 
 import functools
 from collections.abc import Iterator
@@ -41,13 +41,14 @@ _HOW: dict[Size, PixelNoise] = {
 
 
 class Scale(NamedTuple):
-    """How large an experiment is."""
+    """Size of an experiment."""
 
     features: int
-    """Used, of those that a model has; photographs are four times as many at most."""
+    """Number of a model's features that are used; there are at most four times as many images."""
     side: int
-    """Pixels of a side of photographs."""
+    """Number of pixels of a side of photographs."""
     repeats: int
+    """Number of users for each ranker and number of images."""
 
 
 SCALES: dict[Size, Scale] = {
@@ -76,7 +77,7 @@ def reconstructed(
     manipulation: Manipulation,
     epsilon: float | None = None,
 ) -> Values:
-    """AUC of each ranker and number of images, a value for each user with a ranker of its own."""
+    """Measure the AUC of each ranker and number of images, one value a user."""
     seen = features(model, manipulation, size, folder)
     defence = noise(epsilon, SENSITIVITY)
     values: Values = {}
@@ -93,7 +94,7 @@ def reconstructed(
 def looked_at(
     seed: int, size: Size, folder: Path, *, model: Model, manipulation: Manipulation
 ) -> Values:
-    """SSIM and PSNR of each image, means over its manipulated versions."""
+    """Measure SSIM and PSNR of each image, means over its manipulated versions."""
     del seed
     original = pictures(model, size)
     versions = manipulated(model, manipulation, size, folder).swapaxes(0, 1)
@@ -111,7 +112,7 @@ def users(
     defence: UpdateDefence,
     seed: int,
 ) -> Iterator[Challenge[UpdateView, Interactions]]:
-    """Users with so many times as many images as features, each with a ranker of its own."""
+    """Simulate users with ``ratio`` images a feature, each with a ranker of its own."""
     width = seen.shape[2]
     for user in range(count):
         # the same rankers, images and upvotes whatever was done to the images
@@ -125,7 +126,7 @@ def users(
 def features(
     model: Model, manipulation: Manipulation, size: Size, folder: Path
 ) -> Float[np.ndarray, "images versions features"]:
-    """Of all versions of all images, as a client extracts them."""
+    """Extract the features of all versions of all images, as a client does."""
     versions = manipulated(model, manipulation, size, folder)
     extractor = extractor_of(model, size, folder)
     each = [extractor.features(np.ascontiguousarray(v)) for v in versions.swapaxes(0, 1)]
@@ -133,7 +134,7 @@ def features(
 
 
 def manipulated(model: Model, manipulation: Manipulation, size: Size, folder: Path) -> Versions:
-    """What the server hands out; finished batches are kept in the folder."""
+    """Manipulate the images that the server shows; finished batches are stored in the folder."""
     how = manner(manipulation, size)
     extractor = extractor_of(model, size, folder)
 
@@ -145,7 +146,7 @@ def manipulated(model: Model, manipulation: Manipulation, size: Size, folder: Pa
 
 
 def manner(manipulation: Manipulation, size: Size) -> AsTheyAre | GradientSign | PixelNoise:
-    """How images are manipulated."""
+    """Choose the manipulation of images by its name."""
     if manipulation == "raifle":
         return _HOW[size]
     return GradientSign() if manipulation == "fgsm" else AsTheyAre()
@@ -153,7 +154,7 @@ def manner(manipulation: Manipulation, size: Size) -> AsTheyAre | GradientSign |
 
 @functools.cache
 def pictures(model: Model, size: Size) -> Images:
-    """The images that are ranked, four times as many as features."""
+    """Load the images that are ranked, four times as many as features."""
     count = max(RATIOS) * SCALES[size].features
     if model == "cifar-network":
         return vision.cifar_images(count)
@@ -162,7 +163,7 @@ def pictures(model: Model, size: Size) -> Images:
 
 @functools.cache
 def extractor_of(model: Model, size: Size, folder: Path) -> Extractor:
-    """The vision model on all clients."""
+    """Load the vision model that all clients have."""
     if model == "cifar-network":
         return vision.cifar_network(folder, SCALES[size].features)
     return vision.efficientnet_lite(SCALES[size].features)

@@ -1,4 +1,4 @@
-"""Users of recommenders and search engines, under RAIFLE and under what it is compared with."""
+"""Measure RAIFLE and other attacks on users of recommenders and search engines."""
 
 import dataclasses
 import functools
@@ -27,7 +27,7 @@ Values = dict[str, list[float]]
 COLUMNS = ("AUC", "F1", "precision at count")
 DELTA = 1e-8
 SEEDS: Mapping[Size, int] = {"small": 1, "medium": 1, "full": 1}
-"""Users are the repeats; each has embeddings or a ranker of its own."""
+"""Number of seeds: users are the repeats, each with embeddings or a ranker of its own."""
 UNITS = "users"
 _WHICH = "MQ2008 for MQ2007, and 86 queries of MSLR-WEB10K's fold 1."
 SEARCHES: Mapping[Size, str] = {
@@ -57,7 +57,7 @@ def recommended(
     l1: float = 0.0,
     epsilon: float | None = None,
 ) -> Values:
-    """Users of FNCF, each attacked once; noise is for their item embeddings alone, as published."""
+    """Attack users of FNCF, each once; noise is on their item embeddings alone, as published."""
     from divulge.federation.recommender.model import NeuralCF
     from divulge.federation.recommender.users import Recommending
     from divulge.reproduce.papers.raifle.cache import Remembering
@@ -85,7 +85,7 @@ def searched(
     participants: int = 1,
     times: int = 1,
 ) -> Values:
-    """Users of FPDGD; with more participants, out of a sum in which all others are silent.
+    """Attack users of FPDGD; with more participants, by a secure sum to which others add noise.
 
     ``times`` as many users are attacked as in other tables.
     """
@@ -113,7 +113,7 @@ def searched(
 
 
 def either(seed: int, size: Size, *, setting: str, **settings: Any) -> Values:
-    """Users of FNCF, ``recommended``, or of FPDGD, ``searched``."""
+    """Attack users of FNCF (``recommended``) or of FPDGD (``searched``)."""
     return (recommended if setting == "recommended" else searched)(seed, size, **settings)
 
 
@@ -126,7 +126,7 @@ def trained(
     habit: Habit,
     epsilon: float | None = None,
 ) -> Values:
-    """NDCG@10 of each test query, after one pass over the training queries."""
+    """Measure NDCG@10 of each test query, after one pass over the training queries."""
     import torch
 
     from divulge.federation.search import models
@@ -146,7 +146,7 @@ def trained(
 
 @functools.cache
 def logged(data: str) -> interactions.InteractionLog:
-    """MovieLens-100K or Steam-200K.
+    """Load the interactions of MovieLens-100K or Steam-200K.
 
     Raises:
         DataError: the file is not there.
@@ -158,7 +158,7 @@ def logged(data: str) -> interactions.InteractionLog:
 
 @functools.cache
 def judged(data: str, part: str) -> ranking.Queries:
-    """MQ2008 as it is, or the sample of MSLR-WEB10K, standardised.
+    """Load the judged queries of MQ2008, or of a sample of MSLR-WEB10K, standardised.
 
     Raises:
         DataError: the files are not there.
@@ -172,7 +172,7 @@ def judged(data: str, part: str) -> ranking.Queries:
 
 
 def noise(epsilon: float | None, sensitivity: float) -> UpdateDefence:
-    """The published noise: updates within half the sensitivity; the classic formula up to ε = 1."""
+    """Published noise: updates within half the sensitivity; the classic formula up to ε = 1."""
     if epsilon is None:
         return none()
     if epsilon <= 1:
@@ -181,7 +181,7 @@ def noise(epsilon: float | None, sensitivity: float) -> UpdateDefence:
 
 
 def _summed(game: Game, scale: float, participants: int, rng: np.random.Generator) -> Game:
-    """With the noise of all others: items fingerprinted for one user leave them no update."""
+    """Add the noise of all other users, whom items fingerprinted for one user leave no update."""
     (seen,) = game.view.rounds
     got = seen.received[game.view.victim]
     spread = scale * (participants - 1) ** 0.5

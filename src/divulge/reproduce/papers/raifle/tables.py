@@ -1,4 +1,4 @@
-"""RAIFLE's table VII: search engines."""
+"""Define RAIFLE's tables V to XII and XV: recommenders, search engines and images."""
 
 from typing import Any
 
@@ -12,9 +12,6 @@ from divulge.reproduce.papers.raifle.images import (
 )
 from divulge.reproduce.papers.raifle.study import COLUMNS, FEWER, SEARCHES, SEEDS, UNITS
 from divulge.reproduce.table import Row, Table
-
-# RAIFLE's table X: what noise costs in ranking.
-
 
 TABLE_10_EPSILONS = (1.0, 20.0, 100.0, 500.0, None)
 
@@ -64,9 +61,6 @@ TABLE_10 = Table(
     differs={"small": f"3 seeds. {TEXT}", "medium": f"5 seeds. {TEXT}", "full": TEXT},
 )
 
-# RAIFLE's table XI: one user singled out of a secure sum of noisy updates.
-
-
 PARTICIPANTS = (10, 100, 500, 1000)
 
 TABLE_11_PAPER: dict[tuple[int, float | None], tuple[float | None, ...]] = {
@@ -81,8 +75,8 @@ TABLE_11_PAPER: dict[tuple[int, float | None], tuple[float | None, ...]] = {
     (0, None): (1.00, 1.00, 1.00, 1.00),
     (16, None): (1.00, 1.00, 1.00, 1.00),
 }
-
-"""By hidden units and ε; None where our copy of the paper cannot be read."""
+"""Published AUC for each number of participants, by hidden units and ε; None where our copy of the
+paper cannot be read."""
 
 
 _SUM = "The others' items are 0, so the sum is the target's update and the noise of all."
@@ -123,9 +117,6 @@ TABLE_11 = Table(
     },
 )
 
-# RAIFLE's table XII: how manipulated images look.
-
-
 TABLE_12_PAPER = {"cifar-network": (0.70, 25.80), "efficientnet-lite0": (0.76, 28.00)}
 
 TABLE_12_BESIDE = {"cifar-network": "ResNet18", "efficientnet-lite0": "MNASNet 1.3"}
@@ -159,9 +150,6 @@ TABLE_12 = Table(
     deviations=True,
 )
 
-# RAIFLE's table XV: noise on the updates of users who upvote images.
-
-
 TABLE_15_PAPER: dict[tuple[float, Manipulation], tuple[int, ...]] = {
     (500.0, "none"): (597, 561, 535, 573, 546, 525, 599, 555, 534, 616, 573, 539),
     (500.0, "raifle"): (605, 568, 541, 584, 554, 531, 605, 562, 541, 627, 584, 543),
@@ -172,7 +160,7 @@ TABLE_15_PAPER: dict[tuple[float, Manipulation], tuple[int, ...]] = {
     (1.0, "none"): (499, 502, 500, 500, 499, 499, 504, 500, 501, 499, 503, 501),
     (1.0, "raifle"): (499, 504, 501, 503, 503, 503, 502, 501, 499, 501, 500, 500),
 }  # fmt: skip
-"""Of ResNet18, in thousandths."""
+"""Published AUC of ResNet18 in thousandths, by ε and manipulation."""
 
 
 TABLE_15 = Table(
@@ -205,9 +193,6 @@ TABLE_15 = Table(
     deviations=True,
 )
 
-# RAIFLE's table V: recommenders.
-
-
 TABLE_5 = Table(
     title="RAIFLE: interactions of users of a recommender",
     source="Pham et al. 2024, table V",
@@ -224,9 +209,6 @@ TABLE_5 = Table(
         size: f"{text} The embedding method, not gradient matching." for size, text in FEWER.items()
     },
 )
-
-# RAIFLE's table VI: recommenders with a penalty on item embeddings, and the older attack.
-
 
 TABLE_6_PAPER = {
     ("interaction-search", 0.0): (0.593, 0.671),
@@ -335,9 +317,6 @@ TABLE_7 = Table(
     differs=SEARCHES,
 )
 
-# RAIFLE's table VIII: users who upvote images.
-
-
 TABLE_8_PAPER = {
     "ResNet18": {
         "none": (1000, 916, 767, 921, 868, 771, 985, 945, 857, 999, 985, 924),
@@ -350,7 +329,7 @@ TABLE_8_PAPER = {
         "raifle": (1000, 939, 775, 940, 882, 791, 991, 965, 875, 999, 992, 924),
     },
 }  # fmt: skip
-"""In thousandths, of the models with the fewest features and with the most."""
+"""Published AUC in thousandths, of the models with the fewest features and with the most."""
 
 TABLE_8_BESIDE = dict(zip(MODELS, TABLE_8_PAPER, strict=True))
 
@@ -389,9 +368,6 @@ TABLE_8 = Table(
     keeps=True,
     deviations=True,
 )
-
-# RAIFLE's table IX: noise on the updates; the rows on photographs are another table's.
-
 
 TABLE_9_EPSILONS = (1.0, 20.0, 100.0, 500.0, None)
 

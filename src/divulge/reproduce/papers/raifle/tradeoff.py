@@ -1,4 +1,4 @@
-"""What noise on updates costs an attack, and what it costs ranking: RAIFLE's tables IX and X."""
+"""Draw the trade-off of noise on updates between attack and ranking: RAIFLE's tables IX and X."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,16 +11,16 @@ from divulge.reproduce.result import Cell, Outcome
 from divulge.reproduce.table import Row
 
 ATTACKED, RANKED = "raifle-table9", "raifle-table10"
-"""The tables that the curve is made of."""
+"""Names of the tables that the curve combines."""
 
 
 def curve(outcomes: Mapping[str, Outcome]) -> alt.LayerChart | None:
-    """AUC of clicks against NDCG@10, a line for each data set and way of handing out items.
+    """Draw the AUC of clicks against NDCG@10, a line for each data set and kind of items.
 
     Both are of a linear ranker and informational clicks, so that only ε differs along a line.
 
     Args:
-        outcomes: by table.
+        outcomes: results by name of the table.
     """
     if not {ATTACKED, RANKED} <= outcomes.keys():
         return None
@@ -49,7 +49,7 @@ def curve(outcomes: Mapping[str, Outcome]) -> alt.LayerChart | None:
 
 
 def _points(attacked: Outcome, ranked: Outcome) -> Iterator[dict[str, Any]]:
-    """One for each cell of table IX about a search engine that table X has a cell for."""
+    """Points of the curve: cells of table IX about a search engine, with their cells of table X."""
     utility = {_setting(row): _cell(ranked, row.name, "NDCG@10") for row in tables.TABLE_10.rows}
     for order, row in enumerate(tables.TABLE_9.rows):
         told = row.settings
@@ -73,7 +73,7 @@ def _points(attacked: Outcome, ranked: Outcome) -> Iterator[dict[str, Any]]:
 
 
 def _setting(row: Row) -> tuple[Any, ...]:
-    """What must be alike for two figures to belong to one ranker."""
+    """Settings that must be equal for two figures to belong to one ranker."""
     return tuple(row.settings.get(key) for key in ("data", "hidden", "habit", "epsilon"))
 
 
