@@ -9,7 +9,7 @@ from divulge._util.random import stream
 from divulge.attacks.assignment.stacking.attack import Stacking
 from divulge.core import FederationView
 from divulge.metrics import membership
-from divulge.metrics.permutation import p_value
+from divulge.metrics.permutation import permutation_p_value
 from divulge.reproduce.papers.nist import study
 
 SUMMARY = "stacking on the colluding client: AUC, and its p by permuting membership"
@@ -22,9 +22,9 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     for tier, wanted in study.TIERS.items():
         packs = wanted.packs("synthetic") if wanted.epsilon is not None else ()
         for name in packs[:1] if quick else packs:
-            view = study.pack(name, wanted.code).challenge.view
+            view = study.load_pack(name, wanted.code).challenge.view
             member = _labels(view)
-            p = p_value(
+            p = permutation_p_value(
                 partial(_auc, view),
                 member,
                 _sets(view),

@@ -3,7 +3,7 @@
 import numpy as np
 
 from benchmarks.timing import Contender, Outcome, environment, interleaved, table
-from divulge.attacks.composition.decaf.published import decompose, loss
+from divulge.attacks.composition.decaf.published import decompose, decomposition_loss
 
 SUMMARY = "decomposition of one update, exact beside 1,000 epochs of descent"
 
@@ -22,7 +22,10 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the command's flag)
             Contender("descent", lambda c=change, b=bases: decompose(c, b, "descent")),  # type: ignore[misc]
         )
         timings = interleaved(contenders, 1 if quick else 3)
-        errors = [loss(change, bases, decompose(change, bases, s)) for s in ("nnls", "descent")]
+        errors = [
+            decomposition_loss(change, bases, decompose(change, bases, s))
+            for s in ("nnls", "descent")
+        ]
         print(f"\n10 classes, {width} inputs; objective {errors[0]:.6g} and {errors[1]:.6g}")
         print(table(timings, timings[0]))
         found.append(Outcome(*timings))

@@ -114,10 +114,10 @@ def _audited(side: Side, pool: Records, member: Bool[np.ndarray, " records"], sh
     auc = max((f.metrics["auc"] for f in found.findings if f.metrics), key=lambda auc: auc.low)
     claim = found.summary.claim
     assert claim is not None
-    bound = "-" if claim.bound is None else f"≥ {words.rounded_down(claim.bound.low)}"
+    bound = "-" if claim.bound is None else f"≥ {words.format_lower_bound(claim.bound.low)}"
     accuracy = f"{right / len(outsiders):.3f} ({low:.3f}-{high:.3f})"
     return (
-        f"{side.name:30}{accuracy:>24}{words.auc(auc):>22}{claim.epsilon:>11g}{bound:>12}  "
+        f"{side.name:30}{accuracy:>24}{words.format_auc(auc):>22}{claim.epsilon:>11g}{bound:>12}  "
         f"{claim.outcome}, by {claim.attack}"
     )
 

@@ -15,7 +15,7 @@ from benchmarks.peers import side
 from benchmarks.peers.peers import JAX_PRIVACY
 from benchmarks.peers.side import Missing, Side
 from divulge._util.random import stream
-from divulge.core import Drawn, Noise
+from divulge.core import MembershipDraw, NoiseAssumption
 from divulge.metrics.epsilon import epsilon_lower_bound
 
 SUMMARY = "lower bounds on ε: tightness beside jax_privacy, and validity on many mechanisms"
@@ -28,8 +28,8 @@ _COMPARED = (4.0, 1000)
 
 class _Ours(NamedTuple):
     name: str
-    drawn: Drawn
-    noise: Noise
+    drawn: MembershipDraw
+    noise: NoiseAssumption
 
 
 _OURS = (

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize, special
 
-from divulge.core import Drawn, Noise
+from divulge.core import MembershipDraw, NoiseAssumption
 from divulge.metrics.epsilon.curves import gaussian_delta
 
 Audit = tuple[np.ndarray, np.ndarray]
@@ -33,8 +33,8 @@ class Cell(NamedTuple):
     delta: float
     coins: Coins
     leak: Leak
-    drawn: Drawn = "coins"
-    noise: Noise = "any"
+    drawn: MembershipDraw = "coins"
+    noise: NoiseAssumption = "any"
 
     def audit(self, rng: np.random.Generator) -> Audit:
         """Scores of one run, and who was a member."""
@@ -260,7 +260,7 @@ def _independent() -> list[Cell]:
         return partial(coins, records=records)
 
     mu = mu_of(4.0)
-    noise: Noise = "independent-gaussian"
+    noise: NoiseAssumption = "independent-gaussian"
     return [
         *(
             Cell(f"independent Gaussian, N = {size}", epsilon, DELTA, n(size),

@@ -98,7 +98,7 @@ def draw(
 
 def ours(world: World, q: float) -> Flags:
     """Whether each member is on our list at this rate."""
-    accused = exposed.accused(world.score, world.member)
+    accused = exposed.count_accused(world.score, world.member)
     return exposed.q_values(accused, int(np.sum(~world.member))) <= q
 
 

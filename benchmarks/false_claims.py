@@ -8,7 +8,7 @@ from divulge._util.random import stream
 from divulge.attacks.membership.cluster_lira.attack import ClusterLiRA
 from divulge.core import ModelView, Need, Records
 from divulge.errors import DataError
-from divulge.federation.local_models import Apart
+from divulge.federation.local_models import AssignmentGame
 from divulge.metrics.intervals import clopper_pearson
 from divulge.reproduce.papers.nist import study
 from divulge.targets.outputs import to_probabilities
@@ -32,11 +32,11 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     models = 20 if quick else 2400
     made_up = (_made_up(FIRST + k) for k in range(models))
     _report("made up, t with 3 degrees", made_up, first=FIRST)
-    for origin, tier in study.GROUPS[-1:] if quick else study.GROUPS:
+    for origin, tier in study.REPLICATE_GROUPS[-1:] if quick else study.REPLICATE_GROUPS:
         wanted = study.TIERS[tier]
         for name in wanted.packs(origin):
             try:
-                game = study.pack(name, wanted.code)
+                game = study.load_pack(name, wanted.code)
             except DataError as error:
                 print(error)
                 continue
@@ -64,7 +64,7 @@ def _made_up(seed: int) -> ModelView:
     return _asked(to_probabilities(logits, "logits", len(y)), y)
 
 
-def _dealt(game: Apart, times: int) -> Iterator[ModelView]:
+def _dealt(game: AssignmentGame, times: int) -> Iterator[ModelView]:
     """A network's answers to records that it was not trained on, some of them called suspects."""
     view = game.challenge.view
     for k, target in enumerate(view.targets):

@@ -163,7 +163,9 @@ def _figure(courses: list[Course]) -> "alt.FacetChart":
 
     names = [tier.name for tier in TIERS]
     panels = [_panel(epochs) for epochs in _EPOCHS]  # in this order
-    base = alt.Chart(chart_style.data([point for course in courses for point in _points(course)]))
+    base = alt.Chart(
+        chart_style.inline_data([point for course in courses for point in _points(course)])
+    )
     x = alt.X("round:Q", title="Round").scale(domain=[1, _ROUNDS], nice=False)
     y = (
         alt.Y("accuracy:Q", title="Accuracy")

@@ -136,7 +136,7 @@ def _operations(workload: Workload) -> float:
 def _leak(models: "Sequence[Target]", workload: Workload) -> Estimate:
     """How well LiRA tells the records of the first model, with the others as its shadows."""
     columns = [
-        signals.compute("scaled_logit", model.predict(workload.pool.x), workload.pool.y)
+        signals.compute_signal("scaled_logit", model.predict(workload.pool.x), workload.pool.y)
         for model in models
     ]
     shadows = Shadows(

@@ -159,7 +159,7 @@ def _server_app(federation: "Federation", rounds: int, done: list[Run]) -> "Serv
             ends.append(time.perf_counter())
 
         strategy = FedAvg(fraction_evaluate=0.0, min_available_nodes=CLIENTS)
-        fresh = as_state(clients.initial(federation.recipe, federation.seed))
+        fresh = as_state(clients.initial_state(federation.recipe, federation.seed))
         first = ArrayRecord(fresh)
         result = strategy.start(grid, first, num_rounds=rounds, evaluate_fn=clock)
         weights = {name: value.numpy() for name, value in result.arrays.items()}

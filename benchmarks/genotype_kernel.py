@@ -7,7 +7,7 @@ import numpy as np
 
 from divulge._util.random import stream
 from divulge.core import Records
-from divulge.federation.local_models import Apart
+from divulge.federation.local_models import AssignmentGame
 from divulge.metrics import intervals, membership, signals
 from divulge.reproduce.papers.nist import federations, study
 
@@ -21,28 +21,30 @@ NOISES = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     """Print AUCs, means over clients and federations, with Student's interval over federations."""
-    scale = study.PRIVATE["small"]
+    scale = study.PRIVATE_SCALES["small"]
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(2 if quick else 5):
-            records = federations.pool("SoyNAM", stream(seed, "genomes", "SoyNAM"), scale.thinned)
-            game = federations.played(seed, "SoyNAM", 200.0, scale, Path(folder))
+            records = federations.make_pool(
+                "SoyNAM", stream(seed, "genomes", "SoyNAM"), scale.place_step
+            )
+            game = federations.train_federation(seed, "SoyNAM", 200.0, scale, Path(folder))
             found.append(np.mean([_aucs(game, k, records, seed) for k in range(4)], axis=0))
     print("| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS))
     shown = []
     for values in np.transpose(found):
-        low, high = intervals.mean(values.tolist())
+        low, high = intervals.student_mean(values.tolist())
         shown.append(f"{values.mean():.3f} ({max(0.0, low):.3f} to {min(1.0, high):.3f})")
     print("| " + " | ".join(shown) + " |")
 
 
-def _aucs(game: Apart, k: int, pool: Records, seed: int) -> list[float]:
+def _aucs(game: AssignmentGame, k: int, pool: Records, seed: int) -> list[float]:
     """AUC of each column on all records of one client's view."""
     view = game.challenge.view
     asked = view.relevant[k].joined(view.external[k]).joined(view.records)
     none = np.zeros(len(view.external[k]), bool)
     member = np.concatenate([game.relevant[k], none, game.challenge.truth.client == k])
-    signal = signals.compute("scaled_logit", view.targets[k].predict(asked.x), asked.y)
+    signal = signals.compute_signal("scaled_logit", view.targets[k].predict(asked.x), asked.y)
     x = pool.x[asked.x].astype(np.float64)
     shuffled = stream(seed, "shuffled", k).permutation(x)
     of_class = [signal[asked.y == label].mean() for label in asked.y]

@@ -10,7 +10,7 @@ from benchmarks.which_client import labelled
 from divulge._util.random import stream
 from divulge.attacks import catalog
 from divulge.core import Records
-from divulge.federation.local_models import Apart
+from divulge.federation.local_models import AssignmentGame
 from divulge.metrics import assignment
 from divulge.metrics.intervals import wilson
 from divulge.reproduce.papers.nist import study
@@ -57,7 +57,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     print("|---:|---|---|---:|---:|")
     points = []
     for noise in LEVELS[::4] if quick else LEVELS:
-        game = noisy(study.pack(PACK, "cnn"), noise)
+        game = noisy(study.load_pack(PACK, "cnn"), noise)
         for attack, settings in ATTACKS:
             point = _point(game, attack, settings, noise)
             low, high = wilson(point.hits, point.trials)
@@ -71,7 +71,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
         FIGURE.write_bytes(render(_figure(points), "svg"))
 
 
-def noisy(game: Apart, share: float) -> Apart:
+def noisy(game: AssignmentGame, share: float) -> AssignmentGame:
     """The same game with this share of non-members among each client's relevant records.
 
     Each client has as many relevant records as it has members among them, whatever the share, so
@@ -85,7 +85,7 @@ def noisy(game: Apart, share: float) -> Apart:
     members = tuple(member[rows] for member, rows in zip(game.relevant, kept, strict=True))
     collusion = dataclasses.replace(view.collusion, relevant=members[view.collusion.client])
     changed = dataclasses.replace(view, relevant=relevant, collusion=collusion)
-    return Apart(dataclasses.replace(game.challenge, view=changed), members)
+    return AssignmentGame(dataclasses.replace(game.challenge, view=changed), members)
 
 
 def _kept(member: np.ndarray, share: float) -> np.ndarray:
@@ -99,7 +99,7 @@ def _kept(member: np.ndarray, share: float) -> np.ndarray:
     return np.sort(np.concatenate(chosen))
 
 
-def _point(game: Apart, name: str, settings: dict[str, str], noise: float) -> Point:
+def _point(game: AssignmentGame, name: str, settings: dict[str, str], noise: float) -> Point:
     attack = catalog.federation_attack(name, **settings)
     guess, truth = attack(game.challenge.view, stream(0, "noise", name)), game.challenge.truth
     trials = len(truth.client)
@@ -120,7 +120,7 @@ def _figure(points: list[Point]) -> "alt.LayerChart":
     from divulge.report import chart_style
 
     names = [labelled(*attack) for attack in ATTACKS]
-    base = alt.Chart(chart_style.data([_shown(point) for point in points]))
+    base = alt.Chart(chart_style.inline_data([_shown(point) for point in points]))
     shown = alt.Legend(
         title=None, orient="bottom", symbolType="stroke", symbolStrokeWidth=3, symbolOpacity=1
     )
@@ -142,10 +142,10 @@ def _figure(points: list[Point]) -> "alt.LayerChart":
         x=x, y=y, color=colour, strokeDash=dash
     )
     band = base.mark_area(opacity=0.1).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=colour)
-    mark = alt.Chart(chart_style.data([{"noise": PUBLISHED}])).mark_rule(
+    mark = alt.Chart(chart_style.inline_data([{"noise": PUBLISHED}])).mark_rule(
         color=chart_style.MUTED, strokeDash=[4, 3]
     )
-    return chart_style.finished(band, lines, mark.encode(x="noise:Q"), height=260)
+    return chart_style.style_layers(band, lines, mark.encode(x="noise:Q"), height=260)
 
 
 def _shown(point: Point) -> dict[str, Any]:

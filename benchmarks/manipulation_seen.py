@@ -68,8 +68,8 @@ def _images(quick: bool) -> Part:  # noqa: FBT001
     from divulge.reproduce import vision
 
     with TemporaryDirectory() as folder:
-        extractor = vision.cifar_network(Path(folder), _WIDTH)
-    images = vision.cifar_images(120 if quick else 300)
+        extractor = vision.load_cifar_network(Path(folder), _WIDTH)
+    images = vision.load_cifar_images(120 if quick else 300)
     own, shaped = images[len(images) // 3 * 2 :], {}
     for budget in BUDGETS:
         how = PixelNoise(steps=5 if quick else 60, lr=0.02, optimiser="momentum", budget=budget)
@@ -89,19 +89,19 @@ def _features(extractor: "Extractor", versions: np.ndarray) -> np.ndarray:
 def _checks(part: Part) -> dict[float, "Detection"]:
     """A client's check, measured on images of which none was learnt from; 95 % intervals."""
     from divulge.federation.client_checks import items
-    from divulge.federation.search.images import shown
+    from divulge.federation.search.images import draw_features
 
     def lists(features: np.ndarray, seed: int) -> list[np.ndarray]:
         rng = np.random.default_rng(seed)
-        return [shown(features, min(_WIDTH, len(features)), rng) for _ in range(_LISTS)]
+        return [draw_features(features, min(_WIDTH, len(features)), rng) for _ in range(_LISTS)]
 
     half = len(part.known) // 2
-    check = items.learn([*lists(part.known[:half], 1), *lists(part.known[half:], 2)])
+    check = items.learn_check([*lists(part.known[:half], 1), *lists(part.known[half:], 2)])
     found = {}
     print(f"\n{'':18}{'AUC of the check':>22}{'called odd':>22}{'upvotes found, AUC':>24}")
     none = _recovered(part.honest)
     for budget, shaped in part.shaped.items():
-        found[budget] = items.detection(check, lists(part.honest, 3), lists(shaped, 3))
+        found[budget] = items.measure_detection(check, lists(part.honest, 3), lists(shaped, 3))
         one = found[budget]
         cells = (_rate(one.auc), _rate(one.caught), _rate(_recovered(shaped)))
         print(f"{_said(budget):18}{cells[0]:>22}{cells[1]:>22}{cells[2]:>24}", flush=True)
@@ -122,10 +122,10 @@ def _recovered(features: np.ndarray) -> Estimate:
     for user in range(50):
         rng = stream(0, "seen", user)
         weights = models.ranker(_WIDTH, 2, torch.Generator().manual_seed(user))
-        items = images.shown(features, min(3 * _WIDTH, len(features)), rng)
-        game = images.challenge(weights, items, UpdateDefence(), rng)
-        found.append(interactions.of_user(RAIFLE()(game.view, rng), game.truth).auc)
-    return interactions.over_users(found)
+        items = images.draw_features(features, min(3 * _WIDTH, len(features)), rng)
+        game = images.upvote_challenge(weights, items, UpdateDefence(), rng)
+        found.append(interactions.measure_user(RAIFLE()(game.view, rng), game.truth).auc)
+    return interactions.mean_over_users(found)
 
 
 def _image_updates(part: Part, quick: bool) -> tuple[np.ndarray, np.ndarray]:  # noqa: FBT001
@@ -139,8 +139,8 @@ def _image_updates(part: Part, quick: bool) -> tuple[np.ndarray, np.ndarray]:  #
     found = []
     for features in (part.honest, part.shaped[float("inf")]):
         for _ in range(count):
-            items = images.shown(features, _WIDTH, rng)
-            game = images.challenge(weights, items, UpdateDefence(), rng)
+            items = images.draw_features(features, _WIDTH, rng)
+            game = images.upvote_challenge(weights, items, UpdateDefence(), rng)
             found.append(_flat(game.view.rounds[0].change(game.view.victim)))
     return np.stack(found), np.arange(2 * count) >= count
 
@@ -151,15 +151,15 @@ def _search_updates(quick: bool) -> tuple[np.ndarray, np.ndarray]:  # noqa: FBT0
 
     from divulge.federation.manipulation.features import NoiseInjection
     from divulge.federation.search import models
-    from divulge.federation.search.click_models import published
-    from divulge.federation.search.users import Searching, honest
-    from divulge.reproduce.papers.raifle.study import judged
+    from divulge.federation.search.click_models import published_click_model
+    from divulge.federation.search.users import Searching, keep_features
+    from divulge.reproduce.papers.raifle.study import load_queries
 
-    queries, clicks = judged("mslr", "attack"), published("informational", 5)
+    queries, clicks = load_queries("mslr", "attack"), published_click_model("informational", 5)
     weights = models.ranker(queries.x.shape[1], 16, torch.Generator().manual_seed(0))
     count, rng = (20 if quick else _UPDATES), np.random.default_rng(0)
     found = []
-    for manipulate in (honest, NoiseInjection(0.1)):
+    for manipulate in (keep_features, NoiseInjection(0.1)):
         world = Searching(queries, clicks, manipulate=manipulate)
         for _ in range(count):
             game = world.challenge(weights, 12, UpdateDefence(), rng)
@@ -227,13 +227,13 @@ def _curves(found: Mapping[float, "Detection"]) -> "alt.LayerChart":
         domain=names, range=[list(one) for one in chart_style.DASHES[: len(names)]]
     )
     lines = (
-        alt.Chart(chart_style.data(rows))
+        alt.Chart(chart_style.inline_data(rows))
         .mark_line(strokeWidth=2.5, interpolate="linear", clip=False)
         .encode(x=x, y=y, color=colour, strokeDash=dash, order="order:Q")
     )
-    diagonal = alt.Chart(chart_style.data([{"x": 0, "y": 0}, {"x": 1, "y": 1}]))
+    diagonal = alt.Chart(chart_style.inline_data([{"x": 0, "y": 0}, {"x": 1, "y": 1}]))
     guess = diagonal.mark_line(color=chart_style.MUTED, strokeDash=[2, 3]).encode(x=x, y=y)
-    return chart_style.finished(guess, lines, height=340)
+    return chart_style.style_layers(guess, lines, height=340)
 
 
 def _map(points: list[dict[str, Any]]) -> "alt.FacetChart":
@@ -247,7 +247,7 @@ def _map(points: list[dict[str, Any]]) -> "alt.FacetChart":
     header = alt.Header(labelFont=chart_style.FONT, labelFontSize=13, labelColor=chart_style.INK)
     panels = list(dict.fromkeys(point["panel"] for point in points))
     chart: alt.FacetChart = (
-        alt.Chart(chart_style.data(points))
+        alt.Chart(chart_style.inline_data(points))
         .mark_point(size=45, opacity=0.75, strokeWidth=1.5)
         .encode(
             x=alt.X("x:Q", axis=None).scale(domain=[-0.05, 1.05]),
@@ -262,7 +262,7 @@ def _map(points: list[dict[str, Any]]) -> "alt.FacetChart":
         .properties(width=320, height=300)
         .facet(column=alt.Column("panel:N", title=None, sort=panels, header=header))
     )
-    framed: alt.FacetChart = chart_style.configured(chart.properties(padding=8)).configure_view(
+    framed: alt.FacetChart = chart_style.apply_style(chart.properties(padding=8)).configure_view(
         stroke=chart_style.RULE
     )
     return framed

@@ -7,7 +7,7 @@ import numpy as np
 
 from benchmarks.answers import Answers, synthetic
 from benchmarks.timing import Contender, Outcome, environment, interleaved, table
-from divulge.metrics.signals import SignalName, compute
+from divulge.metrics.signals import SignalName, compute_signal
 
 SUMMARY = "all signals of the threshold attack, and one pass of NumPy over the same answers"
 
@@ -33,4 +33,4 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
 
 
 def _each(answers: Answers, names: tuple[SignalName, ...]) -> Callable[[], object]:
-    return lambda: [compute(name, answers.p, answers.y) for name in names]
+    return lambda: [compute_signal(name, answers.p, answers.y) for name in names]

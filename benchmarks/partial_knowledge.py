@@ -29,7 +29,7 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
         timings = _timed(access, records, repeats)
         ours = timings[0]
         outcomes[access] = Outcome(ours, timings[1])
-        asked = Descent(1000.0, 1, access=access).questions(1)
+        asked = Descent(1000.0, 1, access=access).count_queries(1)
         print(f"{access}: {asked} a record; {1e3 * ours.best / records:.3f} ms a record in a batch")
         print(table(timings, ours), "\n")
     return outcomes["gradients"]
@@ -39,7 +39,7 @@ def _timed(access: Access, records: int, repeats: int) -> list[Timing]:
     rng = stream(0, "synthetic records")
     x = rng.random((records, 784)).astype(np.float32)
     y = rng.integers(0, 10, records)
-    known = known_features.random_features(x.shape, 0.5, rng)
+    known = known_features.random_mask(x.shape, 0.5, rng)
     target, descent = _target(), Descent(1000.0, 1, access=access)
 
     def together() -> Float64[np.ndarray, "records features"]:

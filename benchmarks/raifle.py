@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks import data
 from benchmarks.timing import Outcome, Timing, environment
-from divulge.core import Challenge, Interactions, UpdateDefence, UpdateView
+from divulge.core import Game, Interactions, UpdateDefence, UpdateView
 from divulge.data import interactions, ranking
 from divulge.metrics import interactions as metrics
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 SUMMARY = "RAIFLE on recommenders and rankers beside the published optimisation"
 
-Game = Challenge[UpdateView, Interactions]
+Game = Game[UpdateView, Interactions]
 
 
 class Measured(NamedTuple):
     """What one way found about some users, and what it cost."""
 
     name: str
-    figures: Sequence[metrics.OfUser]
+    figures: Sequence[metrics.UserMetrics]
     seconds: Sequence[float]
     """CPU seconds of each user."""
 
     def line(self) -> str:
         """Mean AUC and F1 with intervals over users, and the cost."""
         auc, f1 = (
-            metrics.over_users([getattr(one, name) for one in self.figures])
+            metrics.mean_over_users([getattr(one, name) for one in self.figures])
             for name in ("auc", "f1")
         )
         return (
@@ -92,14 +92,14 @@ def _search(quick: bool) -> None:  # noqa: FBT001
     from divulge.attacks.interactions.raifle.attack import RAIFLE
     from divulge.federation.manipulation.features import NoiseInjection
     from divulge.federation.search import click_models, models
-    from divulge.federation.search.users import Searching, honest
+    from divulge.federation.search.users import Searching, keep_features
 
-    queries = ranking.read(data.file("letor-mq2008/Fold1-train.txt.xz"))
-    model = click_models.published("informational", 3)
+    queries = ranking.read_queries(data.file("letor-mq2008/Fold1-train.txt.xz"))
+    model = click_models.published_click_model("informational", 3)
     for hidden in (0, 16):
         for manipulated in (False, True):
             world = Searching(
-                queries, model, manipulate=NoiseInjection() if manipulated else honest
+                queries, model, manipulate=NoiseInjection() if manipulated else keep_features
             )
             for asked in (4,) if quick else (4, 8, 16):
                 games = []
@@ -126,5 +126,5 @@ def _measured(name: str, attack: "RAIFLE", games: Iterable[Game]) -> Measured:
         begun = time.process_time()
         guess = attack(game.view, rng)
         seconds.append(time.process_time() - begun)
-        figures.append(metrics.of_user(guess, game.truth))
+        figures.append(metrics.measure_user(guess, game.truth))
     return Measured(name, figures, seconds)

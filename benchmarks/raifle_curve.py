@@ -56,14 +56,16 @@ def _power(users: int) -> Iterator[Point]:
     """AUC of clicks by budget, on the same users each time."""
     from divulge.federation.manipulation.features import NoiseInjection
 
-    queries = ranking.read(data.file("letor-mq2008/Fold1-train.txt.xz"))
+    queries = ranking.read_queries(data.file("letor-mq2008/Fold1-train.txt.xz"))
     print(f"MQ2008, informational clicks, {QUERIES} queries, {users} users a line")
     print("| ranker | an item may move by | moved on average | AUC (95 %) |\n|---|---:|---:|---|")
     for hidden in (0, 16):
         name = f"{hidden} hidden units" if hidden else "linear"
         for budget in BUDGETS:
             shaped = NoiseInjection(0.1, budget=budget)
-            found = metrics.over_users([_auc(queries, hidden, shaped, k) for k in range(users)])
+            found = metrics.mean_over_users(
+                [_auc(queries, hidden, shaped, k) for k in range(users)]
+            )
             rng = np.random.default_rng(0)
             moved = np.linalg.norm(shaped(queries.x, rng) - queries.x, axis=1).mean()
             print(
@@ -82,11 +84,13 @@ def _auc(queries: ranking.Queries, hidden: int, shaped: Any, seed: int) -> float
     from divulge.federation.search import click_models, models
     from divulge.federation.search.users import Searching
 
-    world = Searching(queries, click_models.published("informational", 3), manipulate=shaped)
+    world = Searching(
+        queries, click_models.published_click_model("informational", 3), manipulate=shaped
+    )
     weights = models.ranker(queries.x.shape[1], hidden, torch.Generator().manual_seed(seed))
     game = world.challenge(weights, QUERIES, UpdateDefence(), np.random.default_rng(seed))
     guess = RAIFLE()(game.view, np.random.default_rng(seed))
-    return metrics.of_user(guess, game.truth).auc
+    return metrics.measure_user(guess, game.truth).auc
 
 
 def _seen_by_clients() -> None:
@@ -94,16 +98,16 @@ def _seen_by_clients() -> None:
     from divulge.federation.client_checks import items
     from divulge.federation.manipulation.features import NoiseInjection
 
-    queries = ranking.read(data.file("letor-mq2008/Fold1-train.txt.xz"))
+    queries = ranking.read_queries(data.file("letor-mq2008/Fold1-train.txt.xz"))
     lists = [queries.x[part] for part in queries.of_each() if part.stop - part.start > 1]
     half = len(lists) // 2
-    check, rng = items.learn(lists[:half]), np.random.default_rng(0)
+    check, rng = items.learn_check(lists[:half]), np.random.default_rng(0)
     print(f"\nlists of MQ2008 called odd, {half} learnt from and {len(lists) - half} looked at")
-    alarms = items.called_odd(check, lists[half:])
+    alarms = items.flag_rate(check, lists[half:])
     print(f"honest: {alarms.value:.3f} ({alarms.low:.3f} to {alarms.high:.3f})")
     for budget in BUDGETS[1:]:
         shaped = NoiseInjection(0.1, budget=budget)
-        found = items.called_odd(check, [shaped(one, rng) for one in lists[half:]])
+        found = items.flag_rate(check, [shaped(one, rng) for one in lists[half:]])
         print(f"moved by {budget:g}: {found.value:.3f} ({found.low:.3f} to {found.high:.3f})")
 
 
@@ -117,10 +121,10 @@ def _cost(times: int) -> Iterator[Point]:
 
 
 def _attacked(moved: np.ndarray, users: int) -> None:
-    from divulge.attacks.interactions.raifle.embedding import along_main_direction
+    from divulge.attacks.interactions.raifle.embedding import main_direction_signal
 
     for _ in range(users):
-        along_main_direction(moved)
+        main_direction_signal(moved)
 
 
 def _moved(items: int) -> np.ndarray:
@@ -150,8 +154,8 @@ def _power_figure(points: list[Point]) -> "alt.LayerChart":
     colour = alt.Color("ranker:N", legend=legend).scale(domain=names, range=chart_style.COLOURS[:2])
     x = alt.X("moved:Q", title="How far items were moved (mean L2)")
     y = alt.Y("auc:Q", title="AUC of the attack").scale(domain=[0.7, 1.0])
-    base = alt.Chart(chart_style.data(points)).encode(x=x, color=colour)
-    return chart_style.finished(
+    base = alt.Chart(chart_style.inline_data(points)).encode(x=x, color=colour)
+    return chart_style.style_layers(
         base.mark_rule(opacity=0.5).encode(y=alt.Y("low:Q"), y2="high:Q"),
         base.mark_line(point=True).encode(y=y),
         height=240,
@@ -168,5 +172,5 @@ def _cost_figure(points: list[Point]) -> "alt.LayerChart":
     colour = alt.Color("what:N", legend=legend).scale(domain=names, range=chart_style.COLOURS[:2])
     x = alt.X("count:Q", title="Items, or users").scale(type="log")
     y = alt.Y("seconds:Q", title="CPU seconds").scale(type="log")
-    base = alt.Chart(chart_style.data(points)).encode(x=x, y=y, color=colour)
-    return chart_style.finished(base.mark_line(), base.mark_point(filled=True), height=240)
+    base = alt.Chart(chart_style.inline_data(points)).encode(x=x, y=y, color=colour)
+    return chart_style.style_layers(base.mark_line(), base.mark_point(filled=True), height=240)

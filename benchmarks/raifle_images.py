@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks import data
 from benchmarks.timing import Outcome, Timing, environment
 from divulge.core import UpdateDefence
-from divulge.metrics.intervals import mean as interval
+from divulge.metrics.intervals import student_mean as interval
 
 if TYPE_CHECKING:
     from divulge.attacks.interactions.raifle.attack import RAIFLE
@@ -35,8 +35,8 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
     print(environment(("divulge", "torch", "numpy")))
     print("one thread; CPU seconds")
     with TemporaryDirectory() as folder:
-        extractor = vision.cifar_network(Path(folder), 32)
-    images = vision.cifar_images(80 if quick else 300)
+        extractor = vision.load_cifar_network(Path(folder), 32)
+    images = vision.load_cifar_images(80 if quick else 300)
     outcome = _reconstruction(extractor, images, quick)
     _manipulation(extractor, images, quick)
     _search(extractor, images, quick)
@@ -71,14 +71,14 @@ def _attacked(
 ) -> tuple[float, float]:
     """Mean AUC and CPU seconds."""
     from divulge.metrics import interactions as metrics
-    from divulge.reproduce.papers.raifle.images import users as challenges
+    from divulge.reproduce.papers.raifle.images import upvote_challenges as challenges
 
     found, spent = [], []
     for game in challenges(seen, hidden, ratio, users, UpdateDefence(), seed=0):
         begun = time.process_time()
         guess = attack(game.view, np.random.default_rng(0))
         spent.append(time.process_time() - begun)
-        found.append(metrics.of_user(guess, game.truth).auc)
+        found.append(metrics.measure_user(guess, game.truth).auc)
     return float(np.mean(found)), float(np.mean(spent))
 
 
@@ -137,11 +137,11 @@ def _search(extractor: "Extractor", images: "Images", quick: bool) -> None:  # n
 def _aucs(seen: np.ndarray, ratio: int, users: int, seed: int) -> np.ndarray:
     from divulge.attacks.interactions.raifle.attack import RAIFLE
     from divulge.metrics import interactions as metrics
-    from divulge.reproduce.papers.raifle.images import users as challenges
+    from divulge.reproduce.papers.raifle.images import upvote_challenges as challenges
 
     games = challenges(seen, 2, ratio, users, UpdateDefence(), seed)
     rng = np.random.default_rng(0)
-    return np.array([metrics.of_user(RAIFLE()(one.view, rng), one.truth).auc for one in games])
+    return np.array([metrics.measure_user(RAIFLE()(one.view, rng), one.truth).auc for one in games])
 
 
 def _features(extractor: "Extractor", versions: np.ndarray) -> np.ndarray:

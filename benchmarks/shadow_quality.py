@@ -170,7 +170,10 @@ def _train(task: Task, shadows: int, targets: int, *, quick: bool) -> World:
 
 def _phi(models: Iterator[Target], *groups: Records) -> list[Float[np.ndarray, "_ models"]]:
     columns = [
-        [signals.compute("scaled_logit", model.predict(group.x), group.y) for group in groups]
+        [
+            signals.compute_signal("scaled_logit", model.predict(group.x), group.y)
+            for group in groups
+        ]
         for model in models
     ]
     return [np.stack(column, axis=1) for column in zip(*columns, strict=True)]

@@ -47,7 +47,7 @@ def _of_values(runs: int) -> None:
         for n in (5, 10, 24, 100):
             rng = np.random.default_rng(0)
             drawn = [draw(rng, n).tolist() for _ in range(runs)]
-            ways = (intervals.bounded, _student)
+            ways = (intervals.bounded_mean, _student)
             shown = [_covered([way(values) for values in drawn], truth) for way in ways]
             print(f"| {name} | {n} | {' | '.join(shown)} |")
 
@@ -79,7 +79,7 @@ def _of_federations(runs: int) -> None:
             rng, found, rest = np.random.default_rng(0), [], 1 / alike - 1
             for _ in range(runs):
                 hits = rng.binomial(each, rng.beta(share * rest, (1 - share) * rest, groups))
-                clustered = intervals.clustered(hits, np.full(groups, each))
+                clustered = intervals.clustered_proportion(hits, np.full(groups, each))
                 pooled = intervals.clopper_pearson(int(hits.sum()), groups * each)
                 found.append((clustered, _student((hits / each).tolist()), pooled))
             shown = [_covered(column, share) for column in zip(*found, strict=True)]
@@ -105,7 +105,7 @@ def _of_the_strongest(runs: int) -> None:
 
 
 def _student(values: Sequence[float]) -> Interval:
-    low, high = intervals.mean(values)
+    low, high = intervals.student_mean(values)
     return Interval(max(0.0, low), min(1.0, high))
 
 

@@ -14,7 +14,7 @@ from benchmarks.timing import Contender, Outcome, Timing, environment, interleav
 from divulge.attacks.membership.gap import Gap
 from divulge.attacks.membership.threshold import Threshold
 from divulge.audits import attempt
-from divulge.core import Challenge, Membership, MembershipAttack, ModelView, Need, Records, Scores
+from divulge.core import Game, Membership, MembershipAttack, ModelView, Need, Records, Scores
 from divulge.metrics.measure import measure
 from divulge.metrics.signals import SignalName
 
@@ -110,12 +110,12 @@ def _untrained(answers: Answers) -> list[Contender]:
     ]
 
 
-def _challenge(answers: Answers) -> Challenge[ModelView, Membership]:
+def _challenge(answers: Answers) -> Game[ModelView, Membership]:
     records = Records(np.arange(len(answers.y))[:, None], answers.y)
-    return Challenge(ModelView(_Held(answers.p), records), Membership(answers.member))
+    return Game(ModelView(_Held(answers.p), records), Membership(answers.member))
 
 
-def _scores(challenge: Challenge[ModelView, Membership]) -> dict[str, by_hand.Signal]:
+def _scores(challenge: Game[ModelView, Membership]) -> dict[str, by_hand.Signal]:
     rng = np.random.default_rng(0)
     return {
         getattr(attack, "signal", attack.name): attack(challenge.view, rng).score

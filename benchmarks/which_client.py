@@ -71,7 +71,7 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
         rng = stream(seed, "which client", name)
         pool = task.pool(rng)
         columns = int(np.prod(pool.x.shape[1:]))
-        game = local_models.play(pool, task.trainer(columns), task.sizes, rng)
+        game = local_models.simulate_local_models(pool, task.trainer(columns), task.sizes, rng)
         for attack, settings in ATTACKS:
             found = measured(game, attack, settings, seed)
             figures.setdefault(labelled(attack, settings), []).append([e.value for e in found])
@@ -79,13 +79,13 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
     own = view.collusion.records
     print(
         f"{name}: {seed + 1} federations of {len(task.sizes)} clients, {len(own)} candidates; "
-        f"chance {assignment.chance(own, len(task.sizes)):.3f}, "
+        f"chance {assignment.chance_accuracy(own, len(task.sizes)):.3f}, "
         f"best constant answer {assignment.best_constant(truth, own).value:.3f}"
     )
     print(f"{'':24}{'accuracy (95 % of the mean)':34}{'recall':>8}{'specificity':>13}")
     for label, rows in figures.items():
         accuracy, recall, specificity = np.mean(rows, axis=0)
-        low, high = intervals.mean([row[0] for row in rows])
+        low, high = intervals.student_mean([row[0] for row in rows])
         shown = f"{accuracy:.3f} ({low:.3f} to {high:.3f})"
         print(f"{label:24}{shown:34}{recall:8.3f}{specificity:13.3f}")
 
@@ -96,7 +96,7 @@ def labelled(name: str, settings: dict[str, str]) -> str:
 
 
 def measured(
-    game: local_models.Apart, name: str, settings: dict[str, str], seed: int
+    game: local_models.AssignmentGame, name: str, settings: dict[str, str], seed: int
 ) -> list[Estimate]:
     """Accuracy, recall of members, specificity of outsiders."""
     attack = catalog.federation_attack(name, **settings)

@@ -11,7 +11,7 @@ from typing import Any
 from divulge.report.charts import render
 from divulge.reproduce import charts
 from divulge.reproduce.papers.raifle import tradeoff
-from divulge.reproduce.result import Cell, Outcome, figure, interval, read
+from divulge.reproduce.result import Cell, Outcome, figure, interval, read_outcome
 from divulge.reproduce.table import TABLES
 
 HERE = Path(__file__).parent
@@ -29,7 +29,7 @@ NOTE = "<!-- Written by docs/generate.py from the runs in docs/results: run `mak
 
 def pages() -> dict[Path, str]:
     """The generated pages, by path."""
-    stored = {path.stem: read(path) for path in sorted(STORED.glob("*.json"))}
+    stored = {path.stem: read_outcome(path) for path in sorted(STORED.glob("*.json"))}
     outcomes = {name: stored[name] for name in TABLES if name in stored}
     papers = tomllib.loads((HERE / "headlines.toml").read_text(encoding="utf-8"))["paper"]
     before, _, rest = README.read_text(encoding="utf-8").partition(MARKS[0])
@@ -46,7 +46,7 @@ def pages() -> dict[Path, str]:
 
 def _curve(outcomes: Mapping[str, Outcome]) -> dict[Path, str]:
     """The privacy-utility curve, where both of its tables are stored."""
-    chart = tradeoff.curve(outcomes)
+    chart = tradeoff.tradeoff_chart(outcomes)
     return {} if chart is None else {CURVE: render(chart, "svg").decode()}
 
 
@@ -111,7 +111,7 @@ def _table(outcome: Outcome) -> str:
 
 def _curves(outcome: Outcome) -> str:
     """The figure of a table that wants some rows drawn."""
-    chart = charts.curves(outcome)
+    chart = charts.curve_chart(outcome)
     assert chart is not None
     return render(chart, "svg").decode()
 

@@ -7,17 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from divulge.core import (
-    NOBODY,
-    Assignment,
-    Challenge,
-    Collusion,
-    FederationView,
-    Need,
-    Records,
-    Target,
-)
-from divulge.federation.local_models import Apart
+from divulge.core import NOBODY, Assignment, Collusion, FederationView, Game, Need, Records, Target
+from divulge.federation.local_models import AssignmentGame
 from divulge.reproduce.papers.nist import study
 from divulge.targets.outputs import to_probabilities
 from divulge.targets.predictions import TableTarget
@@ -33,13 +24,15 @@ def shared_file(name: str) -> Path:
     return path
 
 
-def pack(name: str, tier: str) -> Apart:
+def pack(name: str, tier: str) -> AssignmentGame:
     """Answers and truth of one stand-in pack at one privacy tier."""
     shared_file(f"nist-soybean/logits_{name}.npz.xz")
-    return study.pack(name, tier)
+    return study.load_pack(name, tier)
 
 
-def made(seed: int, *, leak: float = 1.0, clients: int = 3, classes: int = CLASSES) -> Apart:
+def made(
+    seed: int, *, leak: float = 1.0, clients: int = 3, classes: int = CLASSES
+) -> AssignmentGame:
     """Clients whose members gather around one point a class, as far as ``leak`` says.
 
     Clients have 30 members and 30 others among their relevant records, and 40 external ones; of
@@ -67,4 +60,4 @@ def made(seed: int, *, leak: float = 1.0, clients: int = 3, classes: int = CLASS
         tuple(targets), sets[0], tuple(sets[1::2]), tuple(sets[2::2]),
         Collusion(colluder, members[colluder], owner[:100] == colluder),
     )  # fmt: skip
-    return Apart(Challenge(view, Assignment(owner[:100])), members)
+    return AssignmentGame(Game(view, Assignment(owner[:100])), members)

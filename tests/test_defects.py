@@ -12,11 +12,11 @@ import divulge
 from divulge.attacks import catalog
 from divulge.attacks.membership.threshold import Threshold
 from divulge.audits import attempt
-from divulge.core import Challenge, Membership, ModelView, Need, Records, Scores, Shadows
+from divulge.core import Game, Membership, ModelView, Need, Records, Scores, Shadows
 from divulge.metrics import membership, signals
 from divulge.metrics.epsilon import epsilon_lower_bound
 from divulge.metrics.measure import measure
-from divulge.targets.cache import Cached
+from divulge.targets.cache import CachedTarget
 from divulge.targets.function import FunctionTarget
 
 from . import worlds
@@ -24,7 +24,7 @@ from . import worlds
 
 def test_no_score_has_an_inverted_sign() -> None:
     """A loss attack that printed .386 where .614 was true."""
-    for attack in catalog.default(shadows=True):
+    for attack in catalog.default_attacks(shadows=True):
         assert attempt.run(worlds.leaky(), attack).finding.metrics["auc"].value > 0.5
 
 
@@ -46,12 +46,12 @@ def test_answers_are_kept_by_content_never_by_shape(tmp_path: Path) -> None:
     def model(x: np.ndarray) -> np.ndarray:
         return np.column_stack([x[:, 0], 1 - x[:, 0]])
 
-    target = Cached(FunctionTarget(model), path, "one")
+    target = CachedTarget(FunctionTarget(model), path, "one")
     first, second = np.full((5, 2), 0.25), np.full((5, 2), 0.75)
     assert target.predict(first)[0, 0] == 0.25
     assert target.predict(second)[0, 0] == 0.75
     with pytest.raises(divulge.StoreError, match="another"):
-        Cached(FunctionTarget(model), path, "two").predict(first)
+        CachedTarget(FunctionTarget(model), path, "two").predict(first)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_saturated_answers_keep_their_order() -> None:
     target = FunctionTarget(lambda x: x, "logits")
     labels = np.zeros(200, np.int64)
     for name in get_args(signals.SignalName):
-        score = signals.compute(name, target.predict(z), labels)
+        score = signals.compute_signal(name, target.predict(z), labels)
         assert (np.diff(score) > 0).all(), name
 
 
@@ -126,8 +126,8 @@ def test_a_constant_score_is_measured_as_chance() -> None:
 def test_a_score_does_not_depend_on_the_truth() -> None:
     """A standard deviation chosen by membership leaked the truth into the score."""
     challenge = worlds.leaky()
-    flipped = Challenge(challenge.view, Membership(~challenge.truth.member))
-    for attack in catalog.default(shadows=True):
+    flipped = Game(challenge.view, Membership(~challenge.truth.member))
+    for attack in catalog.default_attacks(shadows=True):
         one, other = (attempt.run(game, attack).guess for game in (challenge, flipped))
         assert one is not None
         assert other is not None
@@ -137,7 +137,7 @@ def test_a_score_does_not_depend_on_the_truth() -> None:
 def test_unusually_low_confidence_is_not_evidence_of_membership() -> None:
     """A two-sided test counted unusually low confidence as a sign of membership."""
     challenge = worlds.leaky()
-    for attack in catalog.default():
+    for attack in catalog.default_attacks():
         if not attack.needs & Need.PROBABILITIES or "entropy" in str(attack):
             continue
         view = dataclasses.replace(challenge.view, target=_Ladder(challenge.view))
@@ -199,7 +199,7 @@ def test_the_same_records_in_another_array_are_the_same_records() -> None:
     view = worlds.leaky().view
     copied = Records(view.records.x.copy(), view.records.y.copy())
     twin = dataclasses.replace(view, records=copied)
-    for attack in catalog.default(shadows=True):
+    for attack in catalog.default_attacks(shadows=True):
         one = attack(view, np.random.default_rng(0)).score
         np.testing.assert_array_equal(one, attack(twin, np.random.default_rng(0)).score)
 

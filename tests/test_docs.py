@@ -26,8 +26,8 @@ from divulge.defences import catalog
 from divulge.federation import config as federation_config
 from divulge.metrics import assignment, composition, interactions
 from divulge.metrics.measure import METRICS
-from divulge.reproduce.result import interval, read
-from divulge.reproduce.table import find
+from divulge.reproduce.result import interval, read_outcome
+from divulge.reproduce.table import find_table
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -78,8 +78,8 @@ def test_generated_pages_are_up_to_date() -> None:
 
 @pytest.mark.parametrize("path", sorted((DOCS / "results").glob("*.json")), ids=named)
 def test_stored_runs_are_of_todays_tables_and_of_a_known_commit(path: Path) -> None:
-    outcome = read(path)
-    table = find(path.stem)
+    outcome = read_outcome(path)
+    table = find_table(path.stem)
     assert outcome.table == path.stem
     assert outcome.rows == tuple(row.name for row in table.rows)
     assert outcome.columns == table.columns
@@ -93,9 +93,9 @@ def test_stored_runs_are_of_todays_tables_and_of_a_known_commit(path: Path) -> N
 
 @pytest.mark.parametrize("path", sorted((DOCS / "results").glob("*.json")), ids=named)
 def test_no_stored_interval_is_a_point_but_by_definition(path: Path) -> None:
-    outcome = read(path)
-    rows = {row.name: row for row in find(path.stem).rows}
-    common = find(path.stem).common
+    outcome = read_outcome(path)
+    rows = {row.name: row for row in find_table(path.stem).rows}
+    common = find_table(path.stem).common
     for cell in (*outcome.cells, *outcome.differences):
         if cell.ours is None:
             continue
@@ -194,7 +194,7 @@ def test_each_defences_page_answers_what_readers_ask(path: Path) -> None:
 
 @pytest.mark.parametrize("name", [name for name in catalog.UPDATE_DEFENCES if name != "none"])
 def test_each_update_defence_has_a_page_that_names_its_settings(name: str) -> None:
-    check_settings_are_named(name, catalog.defence_class(name))
+    check_settings_are_named(name, catalog.update_defence_class(name))
 
 
 @pytest.mark.parametrize("name", catalog.ANSWER_DEFENCES)
@@ -221,12 +221,14 @@ def check_settings_are_named(name: str, cls: Any, everywhere: Container[str] = (
 
 
 def test_the_default_attacks_are_those_that_the_pages_count() -> None:
-    assert len(attacks_catalog.default()) == 12
-    assert [a.name for a in attacks_catalog.default(shadows=True)[12:]] == list(
+    assert len(attacks_catalog.default_attacks()) == 12
+    assert [a.name for a in attacks_catalog.default_attacks(shadows=True)[12:]] == list(
         attacks_catalog.SHADOW_ATTACKS
     )
     signals = {
-        getattr(a, "signal", None) for a in attacks_catalog.default() if a.name == "threshold"
+        getattr(a, "signal", None)
+        for a in attacks_catalog.default_attacks()
+        if a.name == "threshold"
     }
     assert len(signals) == 6
 
@@ -282,7 +284,9 @@ def test_settings_are_documented_key_by_key_with_defaults(
 def test_settings_in_the_documentation_are_valid(block: str) -> None:
     table = tomllib.loads(block)
     if {"clients", "recommender", "ranker"} & table.keys():
-        assert federation_config.defence(federation_config.parse(table, "the documentation")).name
+        assert federation_config.build_defence(
+            federation_config.parse(table, "the documentation")
+        ).name
         return
     if "defences" in table:
         assert comparing.attacks(comparing.parse(table, "the documentation"))

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
-from divulge.core import Challenge, Membership, ModelView, Need, Records, Shadows
+from divulge.core import Game, Membership, ModelView, Need, Records, Shadows
 from divulge.metrics import signals
 from divulge.targets.outputs import to_probabilities
 from divulge.targets.sklearn import SklearnTarget
@@ -62,7 +62,7 @@ def _halves(seed: int) -> np.ndarray:
 
 def _phi(seed: int, records: Records) -> np.ndarray:
     columns = [
-        signals.compute("scaled_logit", model.predict(records.x), records.y)
+        signals.compute_signal("scaled_logit", model.predict(records.x), records.y)
         for model in _models(seed)
     ]
     return np.stack(columns, axis=1)
@@ -85,9 +85,7 @@ def part(view: ModelView, chosen: np.ndarray) -> ModelView:
     )
 
 
-def two_ways(
-    challenge: Challenge[ModelView, Membership], seed: int
-) -> Challenge[ModelView, Membership]:
+def two_ways(challenge: Game[ModelView, Membership], seed: int) -> Game[ModelView, Membership]:
     """The same challenge with every model asked about the candidates in a second way."""
     view = challenge.view
     assert view.shadows is not None
@@ -97,22 +95,22 @@ def two_ways(
     return dataclasses.replace(challenge, view=view)
 
 
-def _challenge(seed: int, *, trained: bool) -> Challenge[ModelView, Membership]:
+def _challenge(seed: int, *, trained: bool) -> Game[ModelView, Membership]:
     candidates, reference = draw(2 * SIZE, seed), draw(SIZE, seed + 1000)
     member = np.random.default_rng([seed, 2]).permutation(2 * SIZE) < SIZE
     training = candidates.take(member) if trained else draw(SIZE, seed + 2000)
     shadows = Shadows(_phi(seed, candidates), _halves(seed), _phi(seed, reference))
     view = ModelView(_Smooth(training, seed), candidates, reference, shadows)
-    return Challenge(view, Membership(member))
+    return Game(view, Membership(member))
 
 
 @cache
-def leaky(seed: int = 0) -> Challenge[ModelView, Membership]:
+def leaky(seed: int = 0) -> Game[ModelView, Membership]:
     """The model was trained on the members."""
     return _challenge(seed, trained=True)
 
 
 @cache
-def silent(seed: int = 0) -> Challenge[ModelView, Membership]:
+def silent(seed: int = 0) -> Game[ModelView, Membership]:
     """The model was trained on neither members nor non-members."""
     return _challenge(seed, trained=False)

@@ -57,7 +57,7 @@ class _Untrained:
 
 def _genotypes(rng: np.random.Generator) -> Records:
     """SYNTHETIC genotypes with as many places as the challenge's."""
-    genotypes, y = genomics.synthetic(120, 43_568, rng)
+    genotypes, y = genomics.make_synthetic(120, 43_568, rng)
     return Records(genomics.one_hot(genotypes), y)
 
 
@@ -135,7 +135,7 @@ def _mean(aucs: Sequence[float]) -> str:
     """Mean over clients and federations, with Student's interval where there are several."""
     if len(aucs) < 2:
         return "one client is too few"
-    low, high = intervals.mean(aucs)
+    low, high = intervals.student_mean(aucs)
     return f"{np.mean(aucs):.3f} [{max(0.0, low):.3f}, {min(1.0, high):.3f}]"
 
 
@@ -155,7 +155,9 @@ def _write(name: str, wanted: Federation, folder: Path, *, quick: bool) -> dict[
         pool = wanted.task.pool(rng)
         columns = int(np.prod(pool.x.shape[1:]))
         trainer = _Kept(wanted.task.trainer(columns))
-        challenge = local_models.play(pool, trainer, wanted.task.sizes, rng).challenge
+        challenge = local_models.simulate_local_models(
+            pool, trainer, wanted.task.sizes, rng
+        ).challenge
         view = challenge.view
         federation = f"federation-{seed}"
         for k, model in enumerate(trainer.models):

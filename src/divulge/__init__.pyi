@@ -16,11 +16,11 @@ from .audits.planning import plan_file as plan_file
 from .audits.result import Audit as Audit
 from .audits.result import FederationAudit as FederationAudit
 from .audits.result import MembershipAudit as MembershipAudit
-from .core import Challenge as Challenge
 from .core import Check as Check
 from .core import Control as Control
 from .core import Estimate as Estimate
 from .core import Finding as Finding
+from .core import Game as Game
 from .core import Guarantee as Guarantee
 from .core import Membership as Membership
 from .core import ModelView as ModelView

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from divulge.core import Challenge, Membership, ModelView, Records, ShadowModel, Target
+from divulge.core import Game, Membership, ModelView, Records, ShadowModel, Target
 from divulge.data import partial_records
 from divulge.data.known_features import Known
 from divulge.targets.torch import TorchTarget
@@ -45,21 +45,19 @@ def trained(seed: int, members: int = SIZE) -> Target:
     return TorchTarget(module.eval(), "logits")
 
 
-def challenge(
-    known: Known, seed: int = 0, *, learned: bool = True
-) -> Challenge[ModelView, Membership]:
+def challenge(known: Known, seed: int = 0, *, learned: bool = True) -> Game[ModelView, Membership]:
     """Half of the candidates were learned, or none."""
     candidates, own = draw(2 * SIZE, seed), draw(400, seed + 1000)
     target = trained(seed if learned else seed + 500)
-    shown = partial_records.seen(candidates, own, None, known, (), seed)
+    shown = partial_records.hide_and_impute(candidates, own, None, known, (), seed)
     view = ModelView(target, shown.candidates[0], shown.reference, known=shown.known, own=own)
-    return Challenge(view, Membership(np.arange(2 * SIZE) < SIZE))
+    return Game(view, Membership(np.arange(2 * SIZE) < SIZE))
 
 
 def with_shadow(view: ModelView, known: Known, seed: int = 0) -> ModelView:
     """The same view with one shadow."""
     theirs = draw(2 * SIZE, seed + 2000)
-    shown = partial_records.seen(theirs, view.own, None, known, (), seed + 1)
+    shown = partial_records.hide_and_impute(theirs, view.own, None, known, (), seed + 1)
     shadow: Any = ShadowModel(
         trained(seed + 2000), shown.candidates[0], np.arange(2 * SIZE) < SIZE, shown.known
     )

@@ -11,7 +11,7 @@ from divulge.core import MembershipAttack
 from .. import table
 
 ATTACKS = (
-    *catalog.default(shadows=True),
+    *catalog.default_attacks(shadows=True),
     catalog.attack("external"),
     catalog.attack("threshold", per_class=True),
     catalog.attack("quantile", fit="quantile", level=0.9),
@@ -28,7 +28,9 @@ def test_property(attack: MembershipAttack, prove: table.Property) -> None:
 
 @pytest.mark.parametrize("name", catalog.ATTACKS)
 def test_each_attack_is_in_the_default_audit_and_has_a_page(name: str) -> None:
-    assert any(attack.name == name for attack in catalog.default(shadows=True, partial=True))
+    assert any(
+        attack.name == name for attack in catalog.default_attacks(shadows=True, partial=True)
+    )
     assert (Path(__file__).parents[1] / "docs" / "attacks" / f"{name}.md").is_file()
 
 

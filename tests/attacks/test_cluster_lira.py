@@ -13,7 +13,7 @@ from divulge.attacks.membership.threshold import Threshold
 from divulge.attacks.shared import decision
 from divulge.core import Assignment, ModelView, Records
 from divulge.errors import DataError, NotApplicable, SpecError
-from divulge.federation.local_models import Apart
+from divulge.federation.local_models import AssignmentGame
 from divulge.metrics import assignment as metrics
 from divulge.metrics import intervals, membership
 
@@ -27,7 +27,7 @@ NO_DP = [
 DP = [(name, tier) for name in ("rep0", "rep1", "rep2") for tier in ("dpcnn200", "dpcnn10")]
 
 
-def assigned(made: Apart) -> Assignment:
+def assigned(made: AssignmentGame) -> Assignment:
     return ClusterLiRA()(made.challenge.view, RNG)
 
 
@@ -56,7 +56,7 @@ def test_is_silent_where_nothing_leaks() -> None:
             Population(2 * dice.standard_t(3, size=(25, 2)), np.repeat([0, 1], [5, 20]))
             for _ in range(2)
         )
-        heard += attack._found(suspects, outsiders, 0.5, dice).strength > 0
+        heard += attack._fit_ratio(suspects, outsiders, 0.5, dice).strength > 0
     assert heard <= 5
 
 
@@ -64,12 +64,12 @@ def comparing(monkeypatch: pytest.MonkeyPatch, figure: Callable[..., float]) -> 
     """Let any figure of suspects and outsiders stand for the gain of the best search."""
     monkeypatch.setattr(
         attack,
-        "_best",
-        lambda suspects, outsiders, _: attack._Best(
+        "_best_model",
+        lambda suspects, outsiders, _: attack._BestModel(
             100 + figure(suspects.z, outsiders.z), 0, 1.0, np.zeros(2)
         ),
     )
-    monkeypatch.setattr(attack, "_ways", lambda *_: [None])
+    monkeypatch.setattr(attack, "_candidate_models", lambda *_: [None])
 
 
 def drawn(dice: np.random.Generator, count: int) -> Population:
@@ -81,10 +81,11 @@ def test_claims_on_one_of_twenty_whatever_is_compared(monkeypatch: pytest.Monkey
     comparing(monkeypatch, lambda ours, theirs: ours.mean() + (theirs**2).mean())
     dice = np.random.default_rng(13)
     claims = sum(
-        attack._found(drawn(dice, 9), drawn(dice, 13), 0.5, dice).strength > 0 for _ in range(1500)
+        attack._fit_ratio(drawn(dice, 9), drawn(dice, 13), 0.5, dice).strength > 0
+        for _ in range(1500)
     )
     low, high = intervals.clopper_pearson(claims, 1500)
-    assert low <= 1 / (1 + attack.EXCHANGES) <= high
+    assert low <= 1 / (1 + attack.PERMUTATIONS) <= high
 
 
 def test_rounding_is_no_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +95,7 @@ def test_rounding_is_no_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     suspects = drawn(dice, 9)
     suspects.z[0] = suspects.z.max() + 1
     for _ in range(20):
-        assert attack._found(suspects, drawn(dice, 9), 0.5, dice).strength == 0
+        assert attack._fit_ratio(suspects, drawn(dice, 9), 0.5, dice).strength == 0
 
 
 def test_exchanges_draw_as_many_of_each_class_from_both() -> None:
@@ -103,7 +104,9 @@ def test_exchanges_draw_as_many_of_each_class_from_both() -> None:
     outsiders = Population(z[5:], np.array([0, 0, 1, 1, 1, 2, 2]))
     first = []
     for seed in range(300):
-        ours, theirs = attack._exchanged(suspects, outsiders, np.random.default_rng(seed))
+        ours, theirs = attack._permute_within_classes(
+            suspects, outsiders, np.random.default_rng(seed)
+        )
         np.testing.assert_array_equal(np.sort(np.concatenate([ours.z, theirs.z]), axis=0), z)
         np.testing.assert_array_equal(np.bincount(ours.y, minlength=3), [3, 2, 0])
         np.testing.assert_array_equal(np.bincount(theirs.y), [2, 3, 2])
@@ -159,7 +162,7 @@ def test_sees_clusters_that_no_one_sided_score_can() -> None:
             alone = ModelView(view.targets[k], view.relevant[k], view.external[k])
             ours.append(membership.auc(ClusterLiRA()(alone, RNG).score, members).value)
             loss.append(membership.auc(Threshold()(alone, RNG).score, members).value)
-    assert intervals.mean(np.subtract(ours, loss).tolist()).low > 0
+    assert intervals.student_mean(np.subtract(ours, loss).tolist()).low > 0
 
 
 def test_one_cluster_is_found_where_it_is() -> None:
@@ -169,9 +172,11 @@ def test_one_cluster_is_found_where_it_is() -> None:
     suspects = Population(z, np.zeros(40, np.int64))
     outsiders = Population(nobodies, np.zeros(60, np.int64))
     widths = (1 / 16, 1 / 64)
-    for width, found in zip(widths, clusters.fit(suspects, outsiders, 0.5, widths), strict=True):
+    for width, found in zip(
+        widths, clusters.fit_clusters(suspects, outsiders, 0.5, widths), strict=True
+    ):
         np.testing.assert_allclose(found.inside.mean[0], [2, 2], atol=0.2)
-        (alone,) = clusters.fit(suspects, outsiders, 0.5, (width,))
+        (alone,) = clusters.fit_clusters(suspects, outsiders, 0.5, (width,))
         np.testing.assert_allclose(alone.inside.scatter, found.inside.scatter)
 
 
@@ -180,9 +185,9 @@ def test_groups_of_any_size_come_out_together_as_each_alone() -> None:
     sizes = (3, 400, 17, 40, 3, 700)
     groups = [np.round(rng.normal(k, 1, (size, 2)), 2) for k, size in enumerate(sizes)]
     others = mixtures.Shape(rng.normal(size=(6, 2)), np.broadcast_to(np.eye(2), (6, 2, 2)))
-    together = mixtures.find(groups, others, 0.4, (1.0, 0.1))
+    together = mixtures.find_clusters(groups, others, 0.4, (1.0, 0.1))
     for k, points in enumerate(groups):
-        alone = mixtures.find([points], others.take(np.array([k])), 0.4, (1.0, 0.1))
+        alone = mixtures.find_clusters([points], others.take(np.array([k])), 0.4, (1.0, 0.1))
         np.testing.assert_allclose(together.mean[:, k], alone.mean[:, 0], rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(together.scatter[:, k], alone.scatter[:, 0], rtol=1e-6)
 
@@ -192,9 +197,9 @@ def test_a_step_is_that_of_the_textbook() -> None:
     rng = np.random.default_rng(10)
     z, share = rng.normal(size=(30, 2)), 0.4
     other, expected = rng.normal(size=30), np.eye(2)
-    among = mixtures._Among(z[None], np.ones((1, 1, 30), bool), other[None, None], share)
+    among = mixtures._GroupPoints(z[None], np.ones((1, 1, 30), bool), other[None, None], share)
     start = mixtures.Shape(np.zeros((1, 1, 2)), np.eye(2)[None, None])
-    found = among.settled(start, np.full((1, 1, 1), share), expected[None, None], 1)
+    found = among.run_em(start, np.full((1, 1, 1), share), expected[None, None], 1)
     ours = share * np.exp(-0.5 * (z**2).sum(axis=1))
     weight = ours / (ours + (1 - share) * np.exp(other))
     mean = np.average(z, axis=0, weights=weight)
@@ -254,7 +259,7 @@ def test_says_what_is_missing() -> None:
         collusion=dataclasses.replace(view.collusion, client=0),
     )  # fmt: skip
     with pytest.raises(NotApplicable, match="beside the colluding one"):
-        decision.others(alone)
+        decision.clients_under_attack(alone)
 
 
 def test_a_view_that_does_not_fit_together_is_refused() -> None:

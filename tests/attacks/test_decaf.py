@@ -11,7 +11,7 @@ import pytest
 from divulge.attacks import catalog
 from divulge.attacks.composition.decaf.attack import Decaf
 from divulge.attacks.composition.label_counts import LabelCounts
-from divulge.core import LocalTraining, Proportions, Received, Round, UpdateView
+from divulge.core import LocalTraining, Proportions, ReceivedUpdate, Round, UpdateView
 from divulge.errors import NotApplicable, SpecError
 from divulge.federation import Federation, exact, simulate
 from divulge.metrics import composition
@@ -203,7 +203,7 @@ def test_the_attack_leaves_the_transcript_and_the_model_as_they_were(tmp_path: P
     [
         ({"training": LocalTraining("sgd", None)}, "learning rate"),
         ({"received": {}}, "the server got nothing"),
-        ({"received": {"1": Received({}, None)}}, "number of records"),
+        ({"received": {"1": ReceivedUpdate({}, None)}}, "number of records"),
     ],
 )
 def test_what_is_missing_is_named(change: dict[str, Any], says: str) -> None:

@@ -8,7 +8,7 @@ from scipy.optimize import lsq_linear
 
 from divulge.attacks.composition.decaf import published
 from divulge.attacks.shared import observed_round
-from divulge.federation.output_layer import LastLayer, on_simplex, shares_of_biases
+from divulge.federation.output_layer import OutputLayerNames, shares_of_biases, solve_on_simplex
 
 
 def bases(seed: int, classes: int = 4, inputs: int = 6) -> np.ndarray:
@@ -46,7 +46,7 @@ def test_scale_factors_that_built_a_change_are_found(seed: int, solver: publishe
     scales = np.array([0.5, 0.0, 1.2, 0.1, 0.3])
     change = np.tensordot(scales, known, 1)
     found = published.decompose(change, known, solver)
-    assert published.loss(change, known, found) < 1e-3 * float((change**2).mean())
+    assert published.decomposition_loss(change, known, found) < 1e-3 * float((change**2).mean())
     if solver == "nnls":
         np.testing.assert_allclose(found, scales, atol=1e-6)
 
@@ -58,20 +58,22 @@ def test_the_reduced_system_has_the_solution_of_the_whole_one(seed: int) -> None
     whole = lsq_linear(known.reshape(5, -1).T, change.ravel(), (0, np.inf), tol=1e-12).x
     np.testing.assert_allclose(published.decompose(change, known), whole, atol=1e-5)
     descended = published.decompose(change, known, "descent")
-    exact = published.loss(change, known, published.decompose(change, known))
-    assert exact <= published.loss(change, known, descended) + 1e-12
+    exact = published.decomposition_loss(change, known, published.decompose(change, known))
+    assert exact <= published.decomposition_loss(change, known, descended) + 1e-12
 
 
 def test_shares_count_the_calibrator_for_each_class() -> None:
-    np.testing.assert_allclose(published.shares(np.array([0.2, 0.0, 0.1])), [0.3 / 0.4, 0.1 / 0.4])
-    np.testing.assert_allclose(published.shares(np.zeros(5)), np.full(4, 0.25))
+    np.testing.assert_allclose(
+        published.class_shares(np.array([0.2, 0.0, 0.1])), [0.3 / 0.4, 0.1 / 0.4]
+    )
+    np.testing.assert_allclose(published.class_shares(np.zeros(5)), np.full(4, 0.25))
 
 
 @given(st.integers(0, 10**6))
 def test_the_simplex_solution_is_the_best_of_many(seed: int) -> None:
     rng = np.random.default_rng(seed)
     matrix, right = rng.normal(size=(5, 3)), rng.normal(size=5)
-    found = on_simplex(matrix, right)
+    found = solve_on_simplex(matrix, right)
     assert found.min() >= 0
     assert abs(found.sum() - 1) < 1e-9
     others = rng.dirichlet(np.full(3, 0.5), 300)
@@ -94,4 +96,6 @@ def test_one_step_of_any_model_gives_away_the_exact_shares(seed: int) -> None:
 
 
 def test_the_last_layer_may_lack_biases() -> None:
-    assert LastLayer.of({"a.weight": (3, 2), "norm.bias": (2,)}) == LastLayer("a.weight", None)
+    assert OutputLayerNames.of({"a.weight": (3, 2), "norm.bias": (2,)}) == OutputLayerNames(
+        "a.weight", None
+    )

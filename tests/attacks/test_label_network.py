@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 torch: Any = pytest.importorskip("torch")
 
-from divulge.attacks.assignment.stacking.network import _Network  # noqa: E402 (needs torch)
+from divulge.attacks.assignment.stacking.network import _TwoBranchNetwork  # noqa: E402 (needs torch)
 
 
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2**31), st.integers(2, 6), st.integers(1, 40))
 def test_gradients_by_hand_are_those_of_the_graph(seed: int, classes: int, records: int) -> None:
     torch.manual_seed(seed)
-    network = _Network(classes)
+    network = _TwoBranchNetwork(classes)
     x, y = torch.randn(records, classes), torch.randint(classes, (records,))
     wanted = torch.randint(2, (records,)).float()
 

@@ -17,7 +17,7 @@ from divulge.core import LastLayer, Need, Status
 from divulge.data.known_features import Known
 from divulge.errors import BudgetSpent, NotApplicable, SpecError
 from divulge.metrics import membership
-from divulge.targets.budget import Counting
+from divulge.targets.budget import CountingTarget
 from divulge.targets.function import FunctionTarget
 
 from . import partly_known as world
@@ -73,7 +73,7 @@ def test_limits_bind_what_is_not_known_alone() -> None:
 @pytest.mark.parametrize("two_sided", [False, True])
 def test_estimated_gradients_come_near_the_true_ones(two_sided: bool) -> None:
     """The loss of class 1 has the gradient -(1 - p) in every feature."""
-    target = Counting(FunctionTarget(logistic))
+    target = CountingTarget(FunctionTarget(logistic))
     x, known = rng().normal(size=(3, 4)), np.zeros((3, 4), bool)
     descent = Descent(
         1.0, 1, access="answers", directions=20_000, epsilon=1e-3, two_sided=two_sided
@@ -83,7 +83,7 @@ def test_estimated_gradients_come_near_the_true_ones(two_sided: bool) -> None:
     # each estimate is a mean of 20,000 products with standard deviation up to √5 |gradient|
     error = 5 * np.sqrt(5 / 20_000) * np.abs(wanted)
     assert (np.abs(found - wanted) < error + 1e-3).all()
-    assert target.asked == descent.questions(3) == 3 * (40_000 if two_sided else 20_001)
+    assert target.asked == descent.count_queries(3) == 3 * (40_000 if two_sided else 20_001)
 
 
 def test_what_is_estimated_of_a_record_does_not_depend_on_the_others() -> None:
@@ -256,7 +256,7 @@ def test_it_says_when_it_cannot_run() -> None:
     assert (found.status, "autograd" in found.reason) == (Status.NOT_APPLICABLE, True)
     assert Need.AUTOGRAD not in MRAD(access="answers").needs
     with pytest.raises(NotApplicable, match="looked into"):
-        Counting(shut.target).gradient(shut.records.x, shut.records.y)
+        CountingTarget(shut.target).gradient(shut.records.x, shut.records.y)
 
 
 @pytest.mark.parametrize(

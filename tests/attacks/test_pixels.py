@@ -14,9 +14,14 @@ import torch
 from torch import nn
 
 from divulge.errors import SpecError
-from divulge.federation.manipulation.pixels import AsTheyAre, GradientSign, PixelNoise, Versions
+from divulge.federation.manipulation.pixels import (
+    GradientSign,
+    NoManipulation,
+    PixelNoise,
+    Versions,
+)
 from divulge.metrics import images as quality
-from divulge.reproduce.batches import kept
+from divulge.reproduce.batches import map_batches
 from divulge.targets.features import Extractor
 
 IMAGES = np.random.default_rng(0).integers(40, 216, (4, 3, 10, 10)).astype(np.uint8)
@@ -114,7 +119,7 @@ def test_fgsm_steps_away_from_the_models_answer() -> None:
     answers = [seen(torch.from_numpy(x).float() / 255).answers.softmax(1) for x in (IMAGES, found)]
     top = answers[0].argmax(1, keepdim=True)
     assert (answers[1].gather(1, top) < answers[0].gather(1, top)).all()
-    same = AsTheyAre()(IMAGES, seen, np.random.default_rng(0))
+    same = NoManipulation()(IMAGES, seen, np.random.default_rng(0))
     np.testing.assert_array_equal(same[:, 0], IMAGES)
 
 
@@ -159,7 +164,7 @@ def manipulated(folder: Path, before: Callable[[int], None]) -> Versions:
         before(start)
         return made
 
-    return kept(folder, "0.5, 4 steps", IMAGES, 2, work)
+    return map_batches(folder, "0.5, 4 steps", IMAGES, 2, work)
 
 
 @pytest.fixture(scope="module")

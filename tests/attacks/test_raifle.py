@@ -13,18 +13,10 @@ from scipy import stats
 
 from divulge.attacks.interactions.raifle import embedding, linear
 from divulge.attacks.interactions.raifle.attack import RAIFLE
-from divulge.attacks.interactions.raifle.matching import match
+from divulge.attacks.interactions.raifle.matching import match_gradients
 from divulge.attacks.shared import rounding
 from divulge.attacks.shared.simulated_user import SimulatedUser
-from divulge.core import (
-    Challenge,
-    Interactions,
-    LocalTraining,
-    Need,
-    Round,
-    UpdateDefence,
-    UpdateView,
-)
+from divulge.core import Game, Interactions, LocalTraining, Need, Round, UpdateDefence, UpdateView
 from divulge.data import interactions, ranking
 from divulge.defences.updates.local_dp import LocalNoise
 from divulge.errors import DataError, NotApplicable, SpecError
@@ -38,7 +30,7 @@ from divulge.federation.search.learners import Pairwise, Pointwise
 from divulge.federation.search.users import Searching
 from divulge.metrics import interactions as metrics
 
-Game = Challenge[UpdateView, Interactions]
+Game = Game[UpdateView, Interactions]
 NONE = UpdateDefence()
 
 
@@ -55,12 +47,12 @@ def pointwise(
     x, acted = rng.normal(size=(items, features)), rng.permutation(np.arange(items) < items // 2)
     learner = Pointwise(epochs, lr=0.01)
     change = learner.update(weights, torch.from_numpy(x), torch.from_numpy(acted).double())
-    return client_challenge.challenge(weights, x, acted, change, learner, defence, seed)
+    return client_challenge.make_challenge(weights, x, acted, change, learner, defence, seed)
 
 
 @cache
 def recommended(l1: float = 0.0) -> tuple[Game, ...]:
-    log = interactions.synthetic(8, 60, np.random.default_rng(0), mean=6.0)
+    log = interactions.synthetic_interactions(8, 60, np.random.default_rng(0), mean=6.0)
     world = Recommending(log, NeuralCF(width=16, hidden=(32, 16), l1=l1))
     return tuple(world.challenges(range(8), NONE))
 
@@ -68,17 +60,17 @@ def recommended(l1: float = 0.0) -> tuple[Game, ...]:
 def searched(queries: int, hidden: int, seed: int, defence: UpdateDefence = NONE) -> Game:
     """A user of a search engine that hands out noise."""
     world = Searching(
-        ranking.synthetic(30, 20, np.random.default_rng(0)),
-        click_models.published("informational", 3),
+        ranking.synthetic_queries(30, 20, np.random.default_rng(0)),
+        click_models.published_click_model("informational", 3),
         manipulate=lambda x, rng: rng.normal(0, 0.1, x.shape),
     )
     weights = models.ranker(20, hidden, torch.Generator().manual_seed(seed))
     return world.challenge(weights, queries, defence, np.random.default_rng(seed))
 
 
-def attacked(game: Game, attack: RAIFLE | None = None, seed: int = 0) -> metrics.OfUser:
+def attacked(game: Game, attack: RAIFLE | None = None, seed: int = 0) -> metrics.UserMetrics:
     guess = (attack or RAIFLE())(game.view, np.random.default_rng(seed))
-    return metrics.of_user(guess, game.truth)
+    return metrics.measure_user(guess, game.truth)
 
 
 @settings(max_examples=12, deadline=None)
@@ -92,7 +84,7 @@ def test_theorem_1_full_rank_gives_the_exact_interactions(
     assert view.inputs is not None
     sent = {name: torch.from_numpy(np.array(w)) for name, w in view.rounds[0].sent.items()}
     x = torch.from_numpy(view.inputs)
-    affine = view.learner.linearised(sent, x, torch.full((items,), 0.5, dtype=torch.float64))
+    affine = view.learner.linearise(sent, x, torch.full((items,), 0.5, dtype=torch.float64))
     change = view.rounds[0].change("0")
     update = np.concatenate([change[name].ravel() for name in sorted(change)])
 
@@ -142,7 +134,7 @@ def test_embeddings_give_away_the_interactions_of_a_recommender(l1: float) -> No
 
 def test_under_noise_it_helps_to_know_how_clients_train() -> None:
     """Noise of 4 times a row's movement; the same users with and without a known learner."""
-    log = interactions.synthetic(30, 400, np.random.default_rng(0), mean=20.0)
+    log = interactions.synthetic_interactions(30, 400, np.random.default_rng(0), mean=20.0)
     learner = NeuralCF(width=16, hidden=(32, 16), epochs=5)
     world = Recommending(log, learner, embeddings_only=True)
     gains = []
@@ -157,8 +149,8 @@ def test_under_noise_it_helps_to_know_how_clients_train() -> None:
         view = dataclasses.replace(blind, learner=game.view.learner)
         guess = RAIFLE()(view, rng)
         assert "simulated trainings" in guess.how
-        without = metrics.of_user(RAIFLE()(blind, rng), game.truth).auc
-        with_it = metrics.of_user(guess, game.truth).auc
+        without = metrics.measure_user(RAIFLE()(blind, rng), game.truth).auc
+        with_it = metrics.measure_user(guess, game.truth).auc
         gains.append(with_it - without)
     assert stats.ttest_1samp(gains, 0.0, alternative="greater").pvalue < 0.01
 
@@ -186,7 +178,7 @@ def test_rehearsals_find_the_way_that_acting_on_an_item_moves_it() -> None:
     view = UpdateView("0", (Round(0, "update", sent, {}),), inputs=sent["items"], learner=learner)
     moved = (acted[:, None] - 0.3) * ways
     user = SimulatedUser(learner, view, "items")
-    along = embedding.along_rehearsals(moved, user, rng)
+    along = embedding.simulated_signal(moved, user, rng)
     np.testing.assert_array_equal(along > 0, acted)
 
 
@@ -204,14 +196,14 @@ def test_matching_finds_what_the_linear_system_finds() -> None:
 
 @pytest.mark.parametrize("joint", [True, False])
 def test_matching_a_recommender_comes_closer_with_each_step(joint: bool) -> None:
-    log = interactions.synthetic(1, 20, np.random.default_rng(0), mean=6.0)
+    log = interactions.synthetic_interactions(1, 20, np.random.default_rng(0), mean=6.0)
     learner = NeuralCF(width=4, hidden=(6,), epochs=3)
     (game,) = Recommending(log, learner).challenges([0], NONE)
     view = game.view
     sent = {n: torch.from_numpy(np.array(w)) for n, w in view.rounds[0].sent.items()}
     update = {n: torch.from_numpy(w) for n, w in view.rounds[0].change("0").items()}
     losses = [
-        match(
+        match_gradients(
             learner,
             sent,
             sent["items"],
@@ -243,14 +235,14 @@ def test_an_update_without_signal_is_at_chance(kind: str) -> None:
     """Noise of ε = 1: the interval over users covers one half."""
     noise = LocalNoise(1.0, 1e-8, 0.05)
     if kind == "recommender":
-        log = interactions.synthetic(25, 60, np.random.default_rng(1), mean=6.0)
+        log = interactions.synthetic_interactions(25, 60, np.random.default_rng(1), mean=6.0)
         world = Recommending(log, NeuralCF(width=8, hidden=(8,), epochs=2), embeddings_only=True)
         games = list(world.challenges(range(25), noise))
     elif kind == "search":
         games = [searched(2, 0, seed, noise) for seed in range(25)]
     else:
         games = [pointwise(10, 12, 0, seed, defence=noise) for seed in range(25)]
-    assert 0.5 in metrics.over_users([attacked(game).auc for game in games])
+    assert 0.5 in metrics.mean_over_users([attacked(game).auc for game in games])
 
 
 def test_same_seed_same_guess_and_the_view_stays_as_it_is() -> None:
@@ -321,7 +313,7 @@ def test_a_client_can_attack_its_own_update() -> None:
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=8))
 def test_the_threshold_splits_with_least_variance(values: list[int]) -> None:
     score = np.array(values, float)
-    found = rounding.threshold(score)
+    found = rounding.otsu_threshold(score)
 
     def within(edge: float) -> float:
         return sum(
@@ -331,7 +323,7 @@ def test_the_threshold_splits_with_least_variance(values: list[int]) -> None:
         )
 
     assert within(found) <= min(within(edge) for edge in values) + 1e-9
-    inside = rounding.squashed(score, found)
+    inside = rounding.rescale_to_unit(score, found)
     assert ((inside >= 0) & (inside <= 1)).all()
     np.testing.assert_array_equal(inside > 0.5, score > found)
 

@@ -18,7 +18,7 @@ from divulge.attacks.membership.shadow_stack.attack import ShadowStack
 from divulge.attacks.shared import shadow_scores
 from divulge.audits import attempt, controls
 from divulge.audits.controls import fewest_covered
-from divulge.core import MembershipAttack, ModelView, Need, PoolAnswers, Shadows
+from divulge.core import MembershipAttack, ModelView, Need, PoolPredictions, Shadows
 from divulge.errors import DataError, NotApplicable
 from divulge.metrics import membership
 
@@ -37,16 +37,16 @@ def with_shadows(view: ModelView, **changes: object) -> ModelView:
     return dataclasses.replace(view, shadows=dataclasses.replace(view.shadows, **changes))  # type: ignore[arg-type]
 
 
-def offline(view: ModelView, pool: PoolAnswers | None = None) -> ModelView:
+def offline(view: ModelView, pool: PoolPredictions | None = None) -> ModelView:
     assert view.shadows is not None
     return with_shadows(view, member=np.zeros_like(view.shadows.member), pool=pool)
 
 
-def pool_of(challenge_seed: int) -> PoolAnswers:
+def pool_of(challenge_seed: int) -> PoolPredictions:
     """The same shadows' answers about the records they were trained on, as an offline pool's."""
     view = worlds.leaky(challenge_seed).view
     assert view.shadows is not None
-    return PoolAnswers(view.records.y, view.shadows.phi, view.shadows.member)
+    return PoolPredictions(view.records.y, view.shadows.phi, view.shadows.member)
 
 
 @each
@@ -128,7 +128,7 @@ def test_blocks_and_storage_change_nothing(
         mapped.append(on_disk if order == "C" else on_disk.T)
     monkeypatch.setattr(shadow_scores, "BLOCK", 2 * worlds.SHADOWS * 7)
     far = with_shadows(view, phi=mapped[0], augmented_phi=tuple(mapped[1:]))
-    blocks = list(shadow_scores.blocks(far.shadows))  # type: ignore[arg-type]
+    blocks = list(shadow_scores.read_blocks(far.shadows))  # type: ignore[arg-type]
     assert {len(block.member) for block in blocks[:-1]} == {7}
     np.testing.assert_array_equal(attack(far, rng()).score, whole)
 
@@ -152,11 +152,13 @@ def test_what_others_say_holds_no_trace_of_the_one_that_plays() -> None:
         other_phi, other_member = phi.copy(), member.copy()
         other_phi[:, k], other_member[:, k] = 9 * r.normal(size=500), ~member[:, k]
         sums = [
-            features.all_but_one(shadow_scores.Block(slice(0, 500), (p,), m)).column(k, slice(None))
+            features.leave_one_out_sums(shadow_scores.RecordBlock(slice(0, 500), (p,), m)).column(
+                k, slice(None)
+            )
             for p, m in ((phi, member), (other_phi, other_member))
         ]
-        usual = features.Norm(1.0, 1.0, 1.0)
-        seen = [features.features(phi[:, k], of, usual) for of in sums]
+        usual = features.PooledStatistics(1.0, 1.0, 1.0)
+        seen = [features.leave_one_out_features(phi[:, k], of, usual) for of in sums]
         np.testing.assert_array_equal(seen[0], seen[1])
 
 
@@ -164,7 +166,9 @@ def test_sums_of_the_others_agree_with_their_naive_twin() -> None:
     view = worlds.leaky().view
     assert view.shadows is not None
     phi, member = view.shadows.phi, view.shadows.member
-    sides = features.all_but_one(shadow_scores.Block(slice(0, len(phi)), (phi,), member))
+    sides = features.leave_one_out_sums(
+        shadow_scores.RecordBlock(slice(0, len(phi)), (phi,), member)
+    )
     compared = 0
     for k in range(worlds.SHADOWS):
         inside, outside = sides.column(k, slice(None))
@@ -229,19 +233,19 @@ class Told:
 def test_rmias_factor_is_the_fit_of_its_naive_twin_and_blind_to_the_target() -> None:
     view = worlds.leaky().view
     assert view.shadows is not None
-    a = rmia.chosen_factor(view)
+    a = rmia.fit_factor(view)
     assert a == pytest.approx(naive_shadows.factor(view.shadows.phi, view.shadows.member), abs=0.02)
-    assert a == rmia.chosen_factor(worlds.leaky().view) != rmia.PAPERS_FACTOR
+    assert a == rmia.fit_factor(worlds.leaky().view) != rmia.PAPERS_FACTOR
     other = dataclasses.replace(view, target=worlds.leaky(1).view.target)
-    assert a == rmia.chosen_factor(other)
+    assert a == rmia.fit_factor(other)
     turned = np.random.default_rng(1).permutation(len(view.records))
-    assert a == pytest.approx(rmia.chosen_factor(worlds.part(view, turned)), abs=1e-12)
+    assert a == pytest.approx(rmia.fit_factor(worlds.part(view, turned)), abs=1e-12)
 
 
 def test_offline_the_factor_comes_from_the_pool_or_is_the_papers() -> None:
     view = worlds.leaky().view
-    assert rmia.chosen_factor(offline(view)) == rmia.PAPERS_FACTOR
-    assert rmia.chosen_factor(offline(view, pool_of(1))) == rmia.chosen_factor(worlds.leaky(1).view)
+    assert rmia.fit_factor(offline(view)) == rmia.PAPERS_FACTOR
+    assert rmia.fit_factor(offline(view, pool_of(1))) == rmia.fit_factor(worlds.leaky(1).view)
 
 
 def test_a_chosen_factor_does_no_worse_than_the_papers_and_better_than_a_bad_one() -> None:
@@ -280,7 +284,7 @@ def _offline_world(seed: int) -> tuple[ModelView, np.ndarray]:
     none = np.zeros((m, models + 1), np.bool_)
     beyond = phi(m, none)
     told = _By(np.concatenate([both[:, 0], beyond[:, 0]]), view)
-    pool = PoolAnswers(view.records.y, phi(n, taught), taught)
+    pool = PoolPredictions(view.records.y, phi(n, taught), taught)
     shadows = Shadows(both[:, 1:], nobody, beyond[:, 1:], pool=pool)
     return dataclasses.replace(view, target=told, shadows=shadows), member
 
@@ -304,8 +308,8 @@ def test_shadow_reads_the_class_and_not_the_record() -> None:
     score = Shadow()(view, rng()).score
     again = Shadow()(with_shadows(view, reference_phi=view.shadows.reference_phi + 1), rng()).score  # type: ignore[union-attr]
     np.testing.assert_array_equal(score, again)
-    phi = shadow_scores.answers(view).target[0]
-    fold = shadow_scores.places(shadow_scores.answers(view).blocks()) % 3
+    phi = shadow_scores.scaled_logits(view).target[0]
+    fold = shadow_scores.rank_records(shadow_scores.scaled_logits(view).blocks()) % 3
     for part in range(3):
         for label in range(worlds.CLASSES):
             here = (fold == part) & (view.records.y == label)

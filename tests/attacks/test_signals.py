@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from divulge.core import ModelView, Need, Records
 from divulge.errors import SpecError
 from divulge.metrics import signals
-from divulge.metrics.signals import SMALLEST, Labels, Probabilities, SignalName, by_class, compute
+from divulge.metrics.signals import (
+    SMALLEST,
+    Labels,
+    Probabilities,
+    SignalName,
+    class_statistics,
+    compute_signal,
+)
 
 NAMES: tuple[SignalName, ...] = get_args(SignalName)
 LABEL_AWARE: tuple[SignalName, ...] = ("loss", "modified_entropy", "margin", "scaled_logit")
@@ -77,7 +84,10 @@ def check(signal: SignalName, p: Probabilities, y: Labels) -> None:
     # difference of logarithms may come close to zero.
     summed = signal in ("loss", "entropy", "modified_entropy")
     np.testing.assert_allclose(
-        compute(signal, p, y), expected(signal, p, y), rtol=1e-12, atol=0 if summed else 1e-13
+        compute_signal(signal, p, y),
+        expected(signal, p, y),
+        rtol=1e-12,
+        atol=0 if summed else 1e-13,
     )
 
 
@@ -110,7 +120,7 @@ def test_one_hot_answers_match_the_slow_twin(signal: SignalName, classes: int) -
 
 
 def test_nothing_is_smaller_than_what_float32_can_say() -> None:
-    (score,) = compute("scaled_logit", np.array([[1.0, 0.0]]), np.array([0]))
+    (score,) = compute_signal("scaled_logit", np.array([[1.0, 0.0]]), np.array([0]))
     assert score == pytest.approx(149 * np.log(2), rel=1e-3)
 
 
@@ -124,7 +134,7 @@ def test_uniform_answers_match_the_slow_twin(signal: SignalName, classes: int) -
 def test_memorised_records_are_told_apart(signal: SignalName) -> None:
     p, y = saturated()
     check(signal, p, y)
-    score = compute(signal, p, y)
+    score = compute_signal(signal, p, y)
     assert (np.diff(score) > 0).all()
     assert np.isfinite(score).all()
 
@@ -144,7 +154,7 @@ def test_probabilities_below_float32_match_the_slow_twin(signal: SignalName) -> 
 @pytest.mark.parametrize("signal", NAMES)
 def test_a_confident_right_answer_scores_higher_than_an_unsure_one(signal: SignalName) -> None:
     p = np.array([[0.98, 0.01, 0.01], [0.4, 0.3, 0.3], [0.01, 0.98, 0.01]])
-    right, unsure, wrong = compute(signal, p, np.zeros(3, np.int64))
+    right, unsure, wrong = compute_signal(signal, p, np.zeros(3, np.int64))
     assert right > unsure
     if signal in LABEL_AWARE:
         assert unsure > wrong
@@ -154,7 +164,7 @@ def test_a_confident_right_answer_scores_higher_than_an_unsure_one(signal: Signa
 
 @pytest.mark.parametrize("signal", NAMES)
 def test_no_records_no_signals(signal: SignalName) -> None:
-    score = compute(signal, np.empty((0, 4)), np.empty(0, np.int64))
+    score = compute_signal(signal, np.empty((0, 4)), np.empty(0, np.int64))
     assert score.shape == (0,)
     assert score.dtype == np.float64
 
@@ -164,7 +174,7 @@ def test_the_answers_are_not_changed(signal: SignalName) -> None:
     p, y = random_answers(0, 20, 4)
     before = p.copy()
     p.flags.writeable = y.flags.writeable = False
-    compute(signal, p, y)
+    compute_signal(signal, p, y)
     np.testing.assert_array_equal(p, before)
 
 
@@ -174,10 +184,10 @@ def test_working_in_blocks_changes_nothing(
     signal: SignalName, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     p, y = random_answers(1, 21, 4)
-    whole = compute(signal, p, y)
+    whole = compute_signal(signal, p, y)
     monkeypatch.setattr(signals, "BLOCK", block)
     # Vector instructions and what is left over for scalar ones may differ in the last bit.
-    np.testing.assert_allclose(compute(signal, p, y), whole, rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(compute_signal(signal, p, y), whole, rtol=1e-13, atol=1e-14)
 
 
 @pytest.mark.parametrize("signal", NAMES)
@@ -186,7 +196,9 @@ def test_memory_order_does_not_matter(signal: SignalName) -> None:
     wide = np.zeros((30, 12))
     wide[:, ::2] = p
     for other in (np.asfortranarray(p), wide[:, ::2]):
-        np.testing.assert_array_equal(compute(signal, other, y), compute(signal, p, y))
+        np.testing.assert_array_equal(
+            compute_signal(signal, other, y), compute_signal(signal, p, y)
+        )
 
 
 @settings(max_examples=60, deadline=None)
@@ -208,7 +220,10 @@ def test_the_names_of_the_classes_do_not_matter(
     renamed = np.full(len(p), order.index(label))
     for signal in NAMES:
         np.testing.assert_allclose(
-            compute(signal, p[:, order], renamed), compute(signal, p, y), rtol=1e-9, atol=1e-12
+            compute_signal(signal, p[:, order], renamed),
+            compute_signal(signal, p, y),
+            rtol=1e-9,
+            atol=1e-12,
         )
 
 
@@ -228,15 +243,15 @@ def test_of_records_asks_the_target_of_the_view() -> None:
             return p[x[:, 0].astype(np.int64)]
 
     records = Records(np.arange(8.0)[::-1, None], y[::-1])
-    score = signals.of_records("margin", ModelView(Held(), records), records)
-    np.testing.assert_array_equal(score, compute("margin", p, y)[::-1])
+    score = signals.compute_for_records("margin", ModelView(Held(), records), records)
+    np.testing.assert_array_equal(score, compute_signal("margin", p, y)[::-1])
 
 
 def test_small_classes_are_shrunk_towards_all_records() -> None:
     signal = np.array([1.0] * 30 + [7.0] * 10)
     labels = np.array([0] * 30 + [2] * 10)
     pooled = signal.mean()
-    looked_up = by_class(np.mean, signal, labels, of=np.array([2, 0, 2]))
+    looked_up = class_statistics(np.mean, signal, labels, of=np.array([2, 0, 2]))
     # weights 10 / (10 + 10) and 30 / (30 + 10)
     np.testing.assert_allclose(
         looked_up, [(7 + pooled) / 2, (3 + pooled) / 4, (7 + pooled) / 2], rtol=1e-15
@@ -246,28 +261,28 @@ def test_small_classes_are_shrunk_towards_all_records() -> None:
 def test_a_single_record_hardly_moves_its_class() -> None:
     signal = np.append(np.zeros(99), 100.0)
     labels = np.append(np.zeros(99, np.int64), 1)
-    (own,) = by_class(np.median, signal, labels, of=np.array([1]))
+    (own,) = class_statistics(np.median, signal, labels, of=np.array([1]))
     assert own == pytest.approx(100 / 11)
 
 
 def test_an_absent_class_gets_the_statistic_of_all() -> None:
     signal = np.array([1.0, 2.0, 6.0])
-    looked_up = by_class(np.median, signal, np.array([0, 0, 3]), of=np.array([1, 9]))
+    looked_up = class_statistics(np.median, signal, np.array([0, 0, 3]), of=np.array([1, 9]))
     np.testing.assert_array_equal(looked_up, [2.0, 2.0])
 
 
 def test_nobody_to_look_up() -> None:
-    looked_up = by_class(np.mean, np.array([1.0]), np.array([0]), of=np.empty(0, np.int64))
+    looked_up = class_statistics(np.mean, np.array([1.0]), np.array([0]), of=np.empty(0, np.int64))
     assert looked_up.shape == (0,)
 
 
 def test_saturated_signals_are_tamed_in_order_and_others_left_alone() -> None:
     p = np.array([[0.5, 0.5], [0.9, 0.1], [1.0, 0.0], [0.0, 1.0]])
-    phi = signals.compute("scaled_logit", p, np.zeros(4, np.int64))
-    mine, other = signals.tamed(phi, np.array([[3.0], [-200.0]]))
+    phi = signals.compute_signal("scaled_logit", p, np.zeros(4, np.int64))
+    mine, other = signals.tame(phi, np.array([[3.0], [-200.0]]))
     np.testing.assert_array_equal(mine[:2], phi[:2])
     assert mine[2] == -mine[3] == 3.0 + np.log(2)
     np.testing.assert_allclose(other, [[3.0], [-3.0 - np.log(2)]])
     assert (np.argsort(mine) == np.argsort(phi)).all()
-    (alone,) = signals.tamed(np.full(3, 500.0))
+    (alone,) = signals.tame(np.full(3, 500.0))
     assert np.isfinite(alone).all()

@@ -39,14 +39,14 @@ def test_the_rule_reproduces_every_published_decision(tier: str) -> None:
     score = np.array([[float(row[f"pred{k}"]) for k in range(1, 5)] for row in rows])
     decision = np.array([int(row["prediction"]) for row in rows])
     assert len(rows) == 73
-    guess = shared_decision.rule(score, np.arange(3)) + 1
+    guess = shared_decision.two_sided_rule(score, np.arange(3)) + 1
     guess[score[:, 3] == 1] = 4  # the colluding client knows its own
     np.testing.assert_array_equal(guess, decision)
 
 
 def test_the_rule_by_hand() -> None:
     score = np.array([[0.9, 0.1], [0.5, 0.5], [0.1, 0.2], [0.1, 0.8], [0.0, 0.0]])
-    guess = shared_decision.rule(score, np.arange(2), percentile=50.0, dominance=1.5)
+    guess = shared_decision.two_sided_rule(score, np.arange(2), percentile=50.0, dominance=1.5)
     np.testing.assert_array_equal(guess, [0, NOBODY, NOBODY, 1, NOBODY])
 
 
@@ -59,13 +59,13 @@ def lessons() -> tuple[np.ndarray, np.ndarray]:
 def adapted_to(weight: float) -> tuple[np.ndarray, np.ndarray, float]:
     """Log odds before and after boosting on non-members with about this sum of p (1 - p)."""
     x, member = lessons()
-    meta = attack._boosted(x, member, seed=0)
-    p = attack._predicted(meta, x)
+    meta = attack._fit_boosted_trees(x, member, seed=0)
+    p = attack._predict_scores(meta, x)
     order = np.argsort(p * (1 - p))
     total = np.cumsum((p * (1 - p))[order])
     known = order[: np.searchsorted(total, weight)]
-    adapted = attack._boosted(x[known], np.zeros(len(known), bool), seed=1, onto=meta)
-    after = attack._predicted(adapted, x)
+    adapted = attack._fit_boosted_trees(x[known], np.zeros(len(known), bool), seed=1, onto=meta)
+    after = attack._predict_scores(adapted, x)
     return special.logit(p), special.logit(after), float((p * (1 - p))[known].sum())
 
 
@@ -104,7 +104,9 @@ def test_gives_members_to_their_client_more_often_than_chance() -> None:
     view, truth = made.challenge.view, made.challenge.truth
     guess = Stacking("published")(view, rng())
     own = view.collusion
-    assert metrics.accuracy(guess, truth).low > metrics.chance(own.records, len(view.targets))
+    assert metrics.accuracy(guess, truth).low > metrics.chance_accuracy(
+        own.records, len(view.targets)
+    )
     assert (guess.client[own.records] == own.client).all()
 
 

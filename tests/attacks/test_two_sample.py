@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from divulge.attacks.membership.two_sample import BINS, TwoSample, _binned
+from divulge.attacks.membership.two_sample import BINS, TwoSample, _bin_features
 from divulge.core import ModelView, Need, Records
 from divulge.errors import NotApplicable, SpecError
 from divulge.metrics import membership, signals
@@ -47,7 +47,7 @@ TRUTH = np.arange(MEMBERS + OTHERS) < MEMBERS
 
 def test_it_finds_members_between_non_members_where_each_signal_alone_finds_little() -> None:
     view = _band(0)
-    alone = membership.auc(signals.of_records("loss", view, view.records), TRUTH)
+    alone = membership.auc(signals.compute_for_records("loss", view, view.records), TRUTH)
     found = membership.auc(TwoSample()(view, np.random.default_rng(0)).score, TRUTH)
     assert 0.4 < alone.value < 0.6
     assert found.low > 0.8
@@ -81,10 +81,10 @@ def test_the_rarer_set_does_not_shift_the_scores() -> None:
 def test_bins_hold_equally_many_and_keep_the_order() -> None:
     rng = np.random.default_rng(4)
     column = rng.normal(size=(BINS * 4, 1))
-    bins = _binned(column)
+    bins = _bin_features(column)
     assert np.unique(bins, return_counts=True)[1].tolist() == [4] * BINS
     assert (np.diff(bins[np.argsort(column[:, 0]), 0]) >= 0).all()
-    ties = _binned(np.ones((7, 1)))
+    ties = _bin_features(np.ones((7, 1)))
     assert len(np.unique(ties)) == 1
 
 

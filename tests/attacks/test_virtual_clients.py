@@ -10,7 +10,7 @@ from divulge.attacks.composition.decaf import regression, shadow_clients
 def test_sketches_keep_squared_distances_within_what_is_stated(size: int) -> None:
     rng = np.random.default_rng(size)
     pairs = rng.normal(size=(40, 2, size)) * rng.exponential(size=size)
-    sketch = shadow_clients._sketched
+    sketch = shadow_clients._sketch
     found = [((sketch(one) - sketch(other)) ** 2).sum() for one, other in pairs]
     exact = ((pairs[:, 0] - pairs[:, 1]) ** 2).sum(axis=1)
     # a sketch of w numbers errs by at most sqrt(2 / w) of a squared distance, in one deviation
@@ -21,7 +21,7 @@ def test_sketches_keep_squared_distances_within_what_is_stated(size: int) -> Non
 
 def test_narrow_tensors_are_kept_as_they_are() -> None:
     numbers = np.arange(512.0)
-    np.testing.assert_array_equal(shadow_clients._sketched(numbers), numbers)
+    np.testing.assert_array_equal(shadow_clients._sketch(numbers), numbers)
 
 
 def test_each_kind_counts_alike_and_what_never_changes_not_at_all() -> None:
@@ -29,8 +29,8 @@ def test_each_kind_counts_alike_and_what_never_changes_not_at_all() -> None:
     shares = rng.dirichlet(np.ones(3), 60)
     one, other = shares + rng.normal(0, 0.01, shares.shape), rng.normal(size=(60, 2))
     kinds, victims = (one, other), (one[:5] + 0.001, other[:5])
-    plain = regression.fit(kinds, shares, victims)
-    scaled = regression.fit(
+    plain = regression.fit_shares(kinds, shares, victims)
+    scaled = regression.fit_shares(
         (one, 1000 * other, np.ones((60, 4))),
         shares,
         (victims[0], 1000 * victims[1], np.zeros((5, 4))),
@@ -43,7 +43,7 @@ def test_clients_left_out_are_guessed_as_if_they_had_never_been_there() -> None:
     shares = rng.dirichlet(np.ones(3), 30)
     shown = (shares + rng.normal(0, 0.02, shares.shape),)
     squares, _ = regression._distances(shown, shown)
-    fit = regression.fit(shown, shares, shown)
+    fit = regression.fit_shares(shown, shares, shown)
     middle, mean = squares.mean(), shares.mean(axis=0)
     errors = []
     for width in regression._WIDTHS:

@@ -165,10 +165,10 @@ def test_a_changed_model_without_a_fingerprint_cannot_continue_a_run(tmp_path: P
 
 def test_run_folders_are_numbered(tmp_path: Path) -> None:
     base = tmp_path / "runs" / "demo"
-    assert folders.numbered(base).name == "demo-001"
+    assert folders.numbered_folder(base).name == "demo-001"
     (tmp_path / "runs" / "demo-001").mkdir(parents=True)
-    assert folders.numbered(base).name == "demo-002"
-    assert folders.numbered(base, latest=True).name == "demo-001"
+    assert folders.numbered_folder(base).name == "demo-002"
+    assert folders.numbered_folder(base, latest=True).name == "demo-001"
 
 
 @pytest.mark.parametrize("delta", [2.0, -1.0, np.nan, np.inf])

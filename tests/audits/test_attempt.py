@@ -75,13 +75,13 @@ def test_answers_are_counted_per_attack() -> None:
 
 
 def test_the_order_of_attacks_changes_nothing() -> None:
-    attacks = catalog.default(shadows=True)
+    attacks = catalog.default_attacks(shadows=True)
     forth = {a: attempt.run(worlds.leaky(), a).finding.metrics for a in attacks}
     back = {a: attempt.run(worlds.leaky(), a).finding.metrics for a in reversed(attacks)}
     assert forth == back
 
 
-@pytest.mark.parametrize("attack", catalog.default(shadows=True), ids=attempt.label)
+@pytest.mark.parametrize("attack", catalog.default_attacks(shadows=True), ids=attempt.label)
 def test_both_controls_come_out_right_for_every_attack(attack: Threshold) -> None:
     for challenge in (worlds.leaky(), worlds.silent()):
         guess = attempt.run(challenge, attack).guess
@@ -110,7 +110,9 @@ def test_a_label_only_target_leaves_the_gap_attack_standing() -> None:
     challenge = worlds.leaky()
     target = table._Poorer(challenge.view.target, Need.HARD_LABELS | Need.FEATURES)
     poor = dataclasses.replace(challenge, view=dataclasses.replace(challenge.view, target=target))
-    statuses = {a.name: attempt.run(poor, a).finding.status for a in catalog.default(shadows=True)}
+    statuses = {
+        a.name: attempt.run(poor, a).finding.status for a in catalog.default_attacks(shadows=True)
+    }
     assert statuses == {
         "threshold": Status.NOT_APPLICABLE,
         "gap": Status.DONE,

@@ -6,14 +6,14 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from divulge.audits.challenges.subjects.assignment import TrainedOn
+from divulge.audits.challenges.subjects.composition import Composition
 from scipy import stats
 
 from divulge.attacks.composition.decaf.attack import Decaf
 from divulge.attacks.membership.cluster_lira.attack import ClusterLiRA
 from divulge.audits.challenges import blind, result
 from divulge.audits.challenges import run as challenges_run
-from divulge.audits.challenges.subjects.assignment import TrainedOn
-from divulge.audits.challenges.subjects.composition import Composition
 from divulge.audits.controls import FALSE_ALARM
 from divulge.core import (
     NOBODY,
@@ -22,12 +22,12 @@ from divulge.core import (
     FederationView,
     Need,
     Proportions,
-    Received,
+    ReceivedUpdate,
     Round,
     UpdateView,
 )
 from divulge.federation import prediction_tables
-from divulge.federation.local_models import Apart
+from divulge.federation.local_models import AssignmentGame
 from divulge.metrics.permutation import matches_p, pairing_p
 from divulge.report.federation.page import controls
 
@@ -51,7 +51,7 @@ def views(seed: int = 0) -> tuple[UpdateView, ...]:
     rng, truth = np.random.default_rng(seed), subject(seed).truth
     assert truth is not None
     got = {
-        str(k): Received({"w": np.maximum(one.share + 0.02 * rng.random(4), 0)}, 100 + k)
+        str(k): ReceivedUpdate({"w": np.maximum(one.share + 0.02 * rng.random(4), 0)}, 100 + k)
         for k, one in enumerate(truth)
     }
     played = Round(0, "weights", {"w": np.zeros(4)}, got)
@@ -144,7 +144,7 @@ def test_few_clients_are_said_to_be_too_few() -> None:
     assert "4 clients are too few" in found.reason
 
 
-def trained_on(game: Apart) -> TrainedOn:
+def trained_on(game: AssignmentGame) -> TrainedOn:
     view, truth = game.challenge.view, game.challenge.truth
     known = view.collusion
     return TrainedOn(

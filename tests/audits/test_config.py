@@ -29,7 +29,7 @@ def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
     assert settings.seed == 0
     assert settings.target is not None
     assert settings.target.batch_size == 1024
-    assert config.attacks(settings) == catalog.default()
+    assert config.attacks(settings) == catalog.default_attacks()
 
 
 @pytest.mark.parametrize(

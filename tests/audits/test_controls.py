@@ -16,9 +16,9 @@ from divulge.audits import attempt, controls
 from divulge.audits.challenges import membership
 from divulge.core import (
     BlindRun,
-    Challenge,
     Check,
     Control,
+    Game,
     Membership,
     MembershipAttack,
     ModelView,
@@ -27,12 +27,12 @@ from divulge.core import (
     Verdict,
 )
 from divulge.metrics.permutation import rank_sum_p
-from divulge.targets.cache import row_keys
-from divulge.targets.planted import Planted
+from divulge.targets.cache import record_keys
+from divulge.targets.planted import PlantedTarget
 
 from .. import table, worlds
 
-Game = Challenge[ModelView, Membership]
+Game = Game[ModelView, Membership]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Told:
 
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
         loss = Threshold()(view, rng).score
-        if self.honest_if_planted and isinstance(_innermost(view.target), Planted):
+        if self.honest_if_planted and isinstance(_innermost(view.target), PlantedTarget):
             return Scores(loss)
         return Scores(
             self.signal * loss / loss.std() + self.weight * np.frombuffer(self.member, bool)
@@ -67,7 +67,7 @@ class Recognises:
 
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
         del rng
-        return Scores(np.array([float(key in self.members) for key in row_keys(view.records.x)]))
+        return Scores(np.array([float(key in self.members) for key in record_keys(view.records.x)]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +106,7 @@ DISHONEST: dict[str, Callable[[Game], MembershipAttack]] = {
         game.truth.member.tobytes(), 0.2, honest_if_planted=True
     ),
     "truth by content": lambda game: Recognises(
-        frozenset(row_keys(game.view.records.x[game.truth.member]))
+        frozenset(record_keys(game.view.records.x[game.truth.member]))
     ),
 }
 
@@ -131,7 +131,7 @@ def test_the_other_two_controls_let_a_little_truth_pass() -> None:
     assert not found.passed
 
 
-@pytest.mark.parametrize("attack", catalog.default(shadows=True), ids=attempt.label)
+@pytest.mark.parametrize("attack", catalog.default_attacks(shadows=True), ids=attempt.label)
 def test_sound_attacks_pass_on_models_that_leak_and_on_others(attack: MembershipAttack) -> None:
     for game in (worlds.leaky(), worlds.two_ways(worlds.silent(), 0)):
         run = controls.blind_run(game, attack)
@@ -161,7 +161,7 @@ def test_an_attack_that_breaks_on_shuffled_answers_does_not_pass() -> None:
         needs: ClassVar[Need] = Need.LABELS
 
         def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
-            if isinstance(_innermost(view.target), worlds._Smooth | Planted):
+            if isinstance(_innermost(view.target), worlds._Smooth | PlantedTarget):
                 return Threshold()(view, rng)
             raise ValueError("not here")
 

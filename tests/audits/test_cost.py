@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import divulge
 from divulge.audits import cost
 from divulge.cli.main import main
-from divulge.training.shadows.workers import Local
+from divulge.training.shadows.workers import LocalWorkers
 
 SUBJECT = """
 import numpy as np
@@ -68,7 +68,7 @@ def test_an_estimate_trains_a_few_and_stops(tmp_path: Path, settings: str, model
     assert not (tmp_path / "runs").exists()
     answer = json.loads(estimate(tmp_path, settings, "--format", "json").stdout)
     assert answer["models"] == models
-    assert answer["trained"] == min(models, 2 * Local().processors())
+    assert answer["trained"] == min(models, 2 * LocalWorkers().processors())
     # rows of 200 numbers, and for three targets 200 answers about three classes
     assert answer["disk"] == 8 * (200 * models + (3 * 600 if settings == IN_TURN else 0))
 
@@ -82,7 +82,7 @@ def test_without_models_there_is_nothing_to_estimate(tmp_path: Path) -> None:
 def test_seconds_are_those_of_the_trial_for_each_model(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter([0.0, 30.0, 70.0, 999.0])
     monkeypatch.setattr(time, "perf_counter", lambda: next(now))
-    monkeypatch.setattr(Local, "processors", lambda _: 5)
+    monkeypatch.setattr(LocalWorkers, "processors", lambda _: 5)
 
     def train(x: np.ndarray, y: np.ndarray, seed: int) -> Any:
         return lambda asked: np.full((len(asked), 2), 0.5)
@@ -97,7 +97,7 @@ def test_the_start_of_workers_counts_once(monkeypatch: pytest.MonkeyPatch) -> No
     """Two at once: 5 s for the first, start included; then 2 s for two more."""
     now = iter([0.0, 5.0, 5.0, 7.0, 7.0])
     monkeypatch.setattr(time, "perf_counter", lambda: next(now))
-    monkeypatch.setattr(Local, "processors", lambda _: 2)
+    monkeypatch.setattr(LocalWorkers, "processors", lambda _: 2)
 
     def train(x: np.ndarray, y: np.ndarray, seed: int) -> Any:
         return lambda asked: np.full((len(asked), 2), 0.5)

@@ -12,7 +12,7 @@ from benchmarks import coverage, leak_test
 from benchmarks.coverage import Cell
 from divulge.attacks.membership.threshold import Threshold
 from divulge.audits import attempt
-from divulge.core import Challenge, Membership, ModelView, Need, Records
+from divulge.core import Game, Membership, ModelView, Need, Records
 from divulge.metrics import max_test, membership
 
 AUDITS = 600
@@ -47,7 +47,7 @@ def null_audit(seed: int) -> dict[str, bool]:
     answers = rng.dirichlet(np.full(5, 0.3), size=RECORDS)
     rows = Records(np.arange(RECORDS)[:, None], rng.integers(0, 5, RECORDS))
     truth = Membership(rng.permutation(RECORDS) < RECORDS // 2)
-    found = attempt.run(Challenge(ModelView(Oblivious(answers), rows), truth), Threshold())
+    found = attempt.run(Game(ModelView(Oblivious(answers), rows), truth), Threshold())
     return {name: value in found.finding.metrics[name] for name, value in CHANCE.items()}
 
 

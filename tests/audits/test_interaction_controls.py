@@ -8,19 +8,19 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
+from divulge.audits.challenges.run import federated_file
+from divulge.audits.challenges.subjects.interactions import ActedOn
 from scipy import stats
 
 from divulge.attacks import catalog
 from divulge.audits.challenges import blind, replay
-from divulge.audits.challenges.run import federated_file
-from divulge.audits.challenges.subjects.interactions import ActedOn
 from divulge.audits.controls import FALSE_ALARM
 from divulge.core import (
     BlindRun,
     InteractionAttack,
     LocalTraining,
     Need,
-    Received,
+    ReceivedUpdate,
     Reconstruction,
     Round,
     UpdateKind,
@@ -28,11 +28,11 @@ from divulge.core import (
 )
 from divulge.data import interactions
 from divulge.data.ranking import Queries
-from divulge.defences.updates.compose import none
+from divulge.defences.updates.compose import no_defence
 from divulge.defences.updates.secure_aggregation import SecureSum
 from divulge.federation import Transcript
 from divulge.federation.search import models
-from divulge.federation.search.click_models import ClickModel, published
+from divulge.federation.search.click_models import ClickModel, published_click_model
 from divulge.federation.search.learners import Pairwise
 from divulge.federation.search.users import Searching
 from divulge.federation.transcript import impressions, writer
@@ -57,7 +57,7 @@ def world(seed: int = 0, clients: int = CLIENTS) -> World:
     x = rng.normal(size=(400, 12))
     grades = np.digitize(x[:, 0] + 0.3 * rng.normal(size=400), [0.3, 1.2])
     engine = Searching(Queries(x, grades, np.repeat(np.arange(40), 10)), clicks())
-    played, truth = engine.round(WEIGHTS, clients, 2, none(), rng)
+    played, truth = engine.round(WEIGHTS, clients, 2, no_defence(), rng)
     names = tuple(played.received)
     views = tuple(
         UpdateView(
@@ -74,7 +74,7 @@ def world(seed: int = 0, clients: int = CLIENTS) -> World:
 
 
 def clicks() -> ClickModel:
-    return published("navigational", 3)
+    return published_click_model("navigational", 3)
 
 
 def guessed(score: np.ndarray) -> Reconstruction:
@@ -234,7 +234,7 @@ def rows(learner: bool) -> tuple[tuple[UpdateView, ...], ActedOn]:
         rng.shuffle(label)
         moved = np.where(label, 1.0, -1.0)[:, None] + 0.1 * rng.normal(size=(20, 3))
         table = rng.normal(size=(20, 3))
-        got = {str(client): Received({"items": moved, "0.weight": label + 0.0}, 20)}
+        got = {str(client): ReceivedUpdate({"items": moved, "0.weight": label + 0.0}, 20)}
         played = Round(0, "update", {"items": table, "0.weight": np.zeros(20)}, got)
         query = Pairwise(np.zeros(20, np.int64)) if learner else None
         views.append(UpdateView(str(client), (played,), inputs=table, learner=query))
@@ -285,10 +285,10 @@ def test_the_page_says_how_the_control_went(tmp_path: Path, secure: bool) -> Non
     queries = Queries(
         rng.normal(size=(120, 12)), rng.integers(0, 3, 120), np.repeat(np.arange(12), 10)
     )
-    defence = SecureSum() if secure else none()
+    defence = SecureSum() if secure else no_defence()
     played, truth = Searching(queries, clicks()).round(WEIGHTS, 18, 2, defence, rng)
     writer.write(tmp_path / "search", "search engine", [played])
-    interactions.write(tmp_path / "clicks.csv", truth)
+    interactions.write_interactions(tmp_path / "clicks.csv", truth)
     (tmp_path / "subject.py").write_text(
         "from divulge.federation.search.learners import Pairwise\n"
         "def ranker(handed):\n    return Pairwise(handed['query'])\n"
@@ -297,7 +297,7 @@ def test_the_page_says_how_the_control_went(tmp_path: Path, secure: bool) -> Non
         '[interactions]\ntranscript = "search"\ntruth = "clicks.csv"\n'
         'learner = "subject.py:ranker"\n'
     )
-    assert impressions.views(Transcript.open(tmp_path / "search"), ["0"])
+    assert impressions.client_views(Transcript.open(tmp_path / "search"), ["0"])
     found = federated_file(tmp_path / "audit.toml", tmp_path / "run")
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     if secure:

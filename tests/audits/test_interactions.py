@@ -14,16 +14,16 @@ from divulge.audits.challenges import run as challenges_run
 from divulge.cli.main import main
 from divulge.core import Finding, Interactions, Reconstruction, Status
 from divulge.data import interactions
-from divulge.data.interactions import synthetic
+from divulge.data.interactions import synthetic_interactions
 from divulge.data.ranking import Queries
-from divulge.defences.updates.compose import none
+from divulge.defences.updates.compose import no_defence
 from divulge.defences.updates.secure_aggregation import SecureSum
 from divulge.errors import DataError, DivulgeError, SpecError, StoreError
 from divulge.federation import Transcript
 from divulge.federation.recommender.model import NeuralCF
 from divulge.federation.recommender.users import Recommending
 from divulge.federation.search import models
-from divulge.federation.search.click_models import published
+from divulge.federation.search.click_models import published_click_model
 from divulge.federation.search.users import Searching
 from divulge.federation.transcript import impressions, writer
 from divulge.metrics import interactions as metrics_interactions
@@ -53,7 +53,7 @@ SMALL = NeuralCF(width=16, hidden=(32, 16))
 
 
 def recommender() -> Recommending:
-    return Recommending(synthetic(USERS, 60, np.random.default_rng(0)), SMALL)
+    return Recommending(synthetic_interactions(USERS, 60, np.random.default_rng(0)), SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -61,18 +61,18 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("interactions")
     (folder / "subject.py").write_text(SUBJECT)
     (folder / "films.toml").write_text(SETTINGS)
-    played, truth = recommender().round(range(USERS), none())
+    played, truth = recommender().round(range(USERS), no_defence())
     writer.write(folder / "films", "film recommender", [played], items="items")
-    interactions.write(folder / "films.csv", truth)
+    interactions.write_interactions(folder / "films.csv", truth)
     rng = np.random.default_rng(1)
     queries = Queries(
         rng.normal(size=(120, 20)), rng.integers(0, 3, 120), np.repeat(np.arange(12), 10)
     )
     weights = models.ranker(20, 0, torch.Generator().manual_seed(0))
-    clicks = published("informational", 3)
-    played, truth = Searching(queries, clicks).round(weights, 6, 2, none(), rng)
+    clicks = published_click_model("informational", 3)
+    played, truth = Searching(queries, clicks).round(weights, 6, 2, no_defence(), rng)
     writer.write(folder / "search", "search engine", [played])
-    interactions.write(folder / "search.csv", truth)
+    interactions.write_interactions(folder / "search.csv", truth)
     return folder
 
 
@@ -146,9 +146,9 @@ def test_without_a_truth_there_are_guesses_alone(place: Path) -> None:
 def test_the_view_has_the_rows_handed_out_and_no_others(place: Path) -> None:
     transcript = Transcript.open(place / "films")
     world = recommender()
-    whole = {view.inputs.shape: view for game in world.challenges(range(USERS), none())
+    whole = {view.inputs.shape: view for game in world.challenges(range(USERS), no_defence())
              if (view := game.view).inputs is not None}  # fmt: skip
-    for one in impressions.views(transcript, [str(k) for k in range(USERS)]):
+    for one in impressions.client_views(transcript, [str(k) for k in range(USERS)]):
         played = transcript.rounds[0]
         assert one.view.inputs is not None
         np.testing.assert_array_equal(one.view.inputs, played.sent["items"][one.item])
@@ -217,9 +217,9 @@ def test_items_that_are_none_are_refused(place: Path, tmp_path: Path, item: np.n
         tmp_path / "bad", "bad", [replace(played, handed={"0": {"item": item}})], items="items"
     )
     with pytest.raises(StoreError, match="handed in round 0"):
-        impressions.views(Transcript.open(tmp_path / "bad"), ["0"])
+        impressions.client_views(Transcript.open(tmp_path / "bad"), ["0"])
     with pytest.raises(SpecError, match="'1' was handed"):
-        impressions.views(Transcript.open(tmp_path / "bad"), ["1"])
+        impressions.client_views(Transcript.open(tmp_path / "bad"), ["1"])
 
 
 def test_what_was_handed_out_must_be_announced(place: Path, tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_what_was_handed_out_must_be_announced(place: Path, tmp_path: Path) -> N
     told["handed"]["0"]["item"] = [2]
     entry.write_text(json.dumps(told))
     with pytest.raises(StoreError, match="shape"):
-        impressions.views(Transcript.open(tmp_path / "good"), ["0"])
+        impressions.client_views(Transcript.open(tmp_path / "good"), ["0"])
 
 
 def test_clients_who_acted_on_all_or_nothing_are_told_and_left_out() -> None:
@@ -241,7 +241,7 @@ def test_clients_who_acted_on_all_or_nothing_are_told_and_left_out() -> None:
     guess = [Reconstruction(one.acted.astype(float), one.acted) for one in truth]
     metrics, _ = metrics_interactions.measure(guess, truth)
     finding = Finding("a", "a", "", {}, Status.DONE, metrics)
-    story = pages.story(("x", "y", "z"), (3, 3, 3), truth, (finding,), (guess,))
+    story = pages.page_content(("x", "y", "z"), (3, 3, 3), truth, (finding,), (guess,))
     assert "1 client acted on all items or on none" in story.sentences[-1]
     assert story.summary["acted"] == [1, 1, 0]
     assert story.details[0]["precision_at_count"] == [1.0, 1.0, None]

@@ -18,7 +18,7 @@ from divulge.cli.main import main
 from divulge.core import Shadows
 from divulge.metrics import intervals
 from divulge.targets.function import FunctionTarget
-from divulge.targets.predictions import Recorded
+from divulge.targets.predictions import RecordedTarget
 from divulge.training.shadows import train as training
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.trainers import as_trainer
@@ -87,9 +87,9 @@ def test_each_target_is_an_ordinary_audit_of_what_it_was_trained_on(
         np.testing.assert_array_equal(candidates.member, halves[k])
         np.testing.assert_array_equal(candidates.index, np.arange(160))
         others = [j for j in range(5) if j != k]
-        view = divulge.ModelView(Recorded((RECORDS,), models[k].predict_proba(RECORDS.x)),
+        view = divulge.ModelView(RecordedTarget((RECORDS,), models[k].predict_proba(RECORDS.x)),
                                    RECORDS, REFERENCE)  # fmt: skip
-        all_five = training.train(view, plan)
+        all_five = training.train_shadows(view, plan)
         shadows = Shadows(
             all_five.phi[:, others], all_five.member[:, others], all_five.reference_phi[:, others]
         )
@@ -120,7 +120,9 @@ def test_students_interval_covers_what_it_promises() -> None:
     for n in (2, 5, 16):
         inside = [
             low <= 1.0 <= high
-            for low, high in (intervals.mean(rng.normal(1.0, 3.0, n).tolist()) for _ in range(4000))
+            for low, high in (
+                intervals.student_mean(rng.normal(1.0, 3.0, n).tolist()) for _ in range(4000)
+            )
         ]
         assert abs(np.mean(inside) - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 4000)
 

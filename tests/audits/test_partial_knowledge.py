@@ -78,7 +78,7 @@ def test_shadows_are_asked_about_filled_in_records() -> None:
     ready = prepared(Known(share=0.6, completions=2), shadows=plan)
     view = ready.challenge.view
     assert ready.shadows is not None
-    shadows = train.train(view, ready.shadows)
+    shadows = train.train_shadows(view, ready.shadows)
     assert shadows.pool is not None
     assert len(shadows.augmented_phi) == len(shadows.pool.augmented_phi) == 1
     whole = replace(ready.challenge, view=replace(view, shadows=shadows))
@@ -93,11 +93,11 @@ def test_the_first_shadow_can_be_looked_into() -> None:
     plan = ShadowPlan(EstimatorTrainer(FOREST, 1), 2, POOL)
     ready = prepared(Known(share=0.6), shadows=plan)
     view, plan = ready.challenge.view, ready.shadows or plan
-    shadows, first = train.train(view, plan, 3), train.first(view, plan, 3)
+    shadows, first = train.train_shadows(view, plan, 3), train.train_first_shadow(view, plan, 3)
     assert first is not None
     assert shadows.pool is not None
     for phi, records in ((shadows.phi, view.records), (shadows.pool.phi, first.records)):
-        again = signals.compute("scaled_logit", first.target.predict(records.x), records.y)
+        again = signals.compute_signal("scaled_logit", first.target.predict(records.x), records.y)
         np.testing.assert_array_equal(again, phi[:, 0])
     np.testing.assert_array_equal(first.member, shadows.pool.member[:, 0])
     assert first.known is not None
@@ -105,7 +105,7 @@ def test_the_first_shadow_can_be_looked_into() -> None:
     assert (first.records.x == POOL.x)[first.known].all()
     assert changed.any()
     inside = replace(view, target=world.trained(0))  # a forest cannot be differentiated
-    assert train.first(inside, plan, 3) is None
+    assert train.train_first_shadow(inside, plan, 3) is None
 
 
 def test_mrad_compares_with_a_shadow_where_an_audit_has_some() -> None:

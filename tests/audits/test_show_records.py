@@ -18,7 +18,7 @@ from divulge.audits.challenges import run as challenges_run
 from divulge.cli.main import main
 from divulge.core import Round
 from divulge.data import interactions
-from divulge.defences.updates.compose import none
+from divulge.defences.updates.compose import no_defence
 from divulge.errors import SpecError, StoreError
 from divulge.federation.search import images, models
 from divulge.federation.transcript import writer
@@ -27,7 +27,7 @@ image = pytest.importorskip("PIL.Image", reason="needs pillow")
 RNG = np.random.default_rng(0)
 ORIGINAL = RNG.integers(0, 256, (12, 3, 8, 8)).astype(np.uint8)
 VERSIONS = np.stack([255 - ORIGINAL, ORIGINAL // 2], axis=1)
-IMAGES = images.Images(ORIGINAL, VERSIONS, RNG.normal(size=(12, 2, 16)).clip(min=0))
+IMAGES = images.ImageVersions(ORIGINAL, VERSIONS, RNG.normal(size=(12, 2, 16)).clip(min=0))
 SETTINGS = """
 [interactions]
 transcript = "{}"
@@ -38,7 +38,9 @@ truth = "upvotes.csv"
 
 def played() -> tuple[Round, dict[str, np.ndarray]]:
     weights = models.ranker(16, 0, torch.Generator().manual_seed(0))
-    return images.round(weights, IMAGES, 6, 10, none(), np.random.default_rng(0))
+    return images.simulate_upvote_round(
+        weights, IMAGES, 6, 10, no_defence(), np.random.default_rng(0)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +53,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for arrays in seen.handed.values():
         del arrays["original"]  # type: ignore[attr-defined]
     writer.write(folder / "lost", "photos without originals", [seen])
-    interactions.write(folder / "upvotes.csv", truth)
+    interactions.write_interactions(folder / "upvotes.csv", truth)
     for name in ("photos", "lost"):
         (folder / f"{name}.toml").write_text(SETTINGS.format(name))
     return folder

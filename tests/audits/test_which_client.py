@@ -14,13 +14,13 @@ pytest.importorskip("opacus")
 
 @pytest.mark.parametrize("epsilon", [None, 200.0])
 def test_clients_train_on_made_genotypes(epsilon: float | None) -> None:
-    from divulge.reproduce.papers.nist.federations import clients
+    from divulge.reproduce.papers.nist.federations import client_trainer
 
     rng = np.random.default_rng(0)
-    genotypes, y = genomics.synthetic(120, 30, rng)
+    genotypes, y = genomics.make_synthetic(120, 30, rng)
     pool = Records(genomics.one_hot(genotypes), y)
-    trainer = clients(pool.x.shape[1], epsilon, epochs=2)
-    game = local_models.play(pool, trainer, (30, 20), rng)
+    trainer = client_trainer(pool.x.shape[1], epsilon, epochs=2)
+    game = local_models.simulate_local_models(pool, trainer, (30, 20), rng)
     for target in game.challenge.view.targets:
         p = target.predict(np.arange(len(pool)))
         assert p.shape == (120, 4)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from divulge.core import Records
-from divulge.data.augmentation import WAYS, seen
+from divulge.data.augmentation import AUGMENTATIONS, augment
 from divulge.errors import DataError, SpecError
 
 IMAGE = np.arange(12).reshape(1, 1, 3, 4)
@@ -25,23 +25,23 @@ def records(x: np.ndarray) -> Records:
     ],
 )
 def test_named_ways(way: str, first_row: list[int], first_column: list[int]) -> None:
-    (other,) = seen(records(IMAGE), [way])
+    (other,) = augment(records(IMAGE), [way])
     assert other.x.shape == IMAGE.shape
     assert other.x[0, 0, 0].tolist() == first_row
     assert other.x[0, 0, :, 0].tolist() == first_column
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", AUGMENTATIONS)
 def test_channels_change_nothing(way: str) -> None:
     grey = np.random.default_rng(0).normal(size=(5, 6, 4))
-    (flat,) = seen(records(grey), [way])
-    (coloured,) = seen(records(np.stack([grey, -grey], axis=1)), [way])
+    (flat,) = augment(records(grey), [way])
+    (coloured,) = augment(records(np.stack([grey, -grey], axis=1)), [way])
     np.testing.assert_array_equal(coloured.x[:, 0], flat.x)
     np.testing.assert_array_equal(coloured.x[:, 1], -flat.x)
 
 
 def test_a_function_of_ones_own() -> None:
-    (darker,) = seen(records(np.ones((3, 2))), [lambda x: x / 2])
+    (darker,) = augment(records(np.ones((3, 2))), [lambda x: x / 2])
     assert darker.x.tolist() == [[0.5, 0.5]] * 3
 
 
@@ -61,4 +61,4 @@ def test_what_cannot_be_seen_otherwise(
     shape: tuple[int, ...], way: str, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        seen(records(np.ones(shape)), [way])
+        augment(records(np.ones(shape)), [way])

@@ -29,7 +29,7 @@ def write(folder: Path, suffix: str) -> Path:
 
 @pytest.mark.parametrize("suffix", [".npz", ".csv", ".parquet"])
 def test_every_format_gives_the_same_records(tmp_path: Path, suffix: str) -> None:
-    records = files.read(write(tmp_path, suffix))
+    records = files.read_record_file(write(tmp_path, suffix))
     np.testing.assert_array_equal(records.x, X)
     np.testing.assert_array_equal(records.y, Y)
 
@@ -43,27 +43,27 @@ def test_a_truncated_file_is_an_error_not_a_crash(tmp_path: Path, suffix: str) -
     for size in (0, 1, cut):
         path.write_bytes(whole[:size])
         with pytest.raises(DataError):
-            files.read(path)
+            files.read_record_file(path)
 
 
 def test_a_zip_that_claims_petabytes_is_refused_before_it_is_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "LARGEST", 10_000)
+    monkeypatch.setattr(files, "MAX_NPZ_BYTES", 10_000)
     path = tmp_path / "bomb.npz"
     buffer = io.BytesIO()
     np.save(buffer, np.zeros(10_000))
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("x.npy", buffer.getvalue())
     with pytest.raises(DataError, match="unpack"):
-        files.read(path)
+        files.read_record_file(path)
 
 
 def test_a_pickle_inside_an_npz_is_not_loaded(tmp_path: Path) -> None:
     path = tmp_path / "bad.npz"
     np.savez(path, x=np.array([object()], dtype=object), y=Y)
     with pytest.raises(DataError, match="savez"):
-        files.read(path)
+        files.read_record_file(path)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_pickle_inside_an_npz_is_not_loaded(tmp_path: Path) -> None:
 )
 def test_labels_that_are_no_class_numbers_are_refused(y: np.ndarray, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        files.labels(y, "members")
+        files.as_labels(y, "members")
 
 
 @pytest.mark.parametrize(
@@ -85,21 +85,21 @@ def test_labels_that_are_no_class_numbers_are_refused(y: np.ndarray, message: st
 )
 def test_what_cannot_be_read_is_named(tmp_path: Path, name: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        files.read(tmp_path / name)
+        files.read_record_file(tmp_path / name)
 
 
 def test_a_missing_label_column_lists_those_there_are(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="a, b, label, c"):
-        files.read(write(tmp_path, ".csv"), label="class")
+        files.read_record_file(write(tmp_path, ".csv"), label="class")
 
 
-@pytest.mark.parametrize("name", bundled.DATA)
+@pytest.mark.parametrize("name", bundled.BUNDLED_DATA)
 def test_bundled_data(name: str) -> None:
-    records = bundled.load(name)
+    records = bundled.load_bundled(name)
     assert len(records) > 500
     assert set(records.y.tolist()) == set(range(records.y.max() + 1))
 
 
 def test_unknown_bundled_data() -> None:
     with pytest.raises(SpecError, match="did you mean 'digits'"):
-        bundled.load("digit")
+        bundled.load_bundled("digit")

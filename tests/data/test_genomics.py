@@ -27,7 +27,7 @@ TABLE = np.array([[0, 1, 1, 2], [1, 0, 0, 3]])
 @pytest.mark.parametrize("kind", ["f8", "f4", "i8", "u1", ">i4", "b1"])
 def test_reads_arrays_of_numbers(tmp_path: Path, kind: str, protocol: int) -> None:
     for table in (TABLE.astype(kind), np.asfortranarray(TABLE.astype(kind))):
-        found = genomics.records(written(tmp_path / "a.dat", table, protocol))
+        found = genomics.read_records(written(tmp_path / "a.dat", table, protocol))
         np.testing.assert_array_equal(found.x, table[:, :-1])
         np.testing.assert_array_equal(found.y, table[:, -1])
 
@@ -44,7 +44,7 @@ def test_runs_nothing(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     for value in (_Runs(mark), [_Runs(mark)], np.array([[_Runs(mark), 1]], dtype=object)):
         with pytest.raises(DataError, match="refused"):
-            genomics.records(written(tmp_path / "a.dat", value))
+            genomics.read_records(written(tmp_path / "a.dat", value))
     assert not mark.exists()
 
 
@@ -63,7 +63,7 @@ def test_runs_nothing(tmp_path: Path) -> None:
 )
 def test_refuses_what_is_no_table_of_numbers(tmp_path: Path, value: Any) -> None:
     with pytest.raises(DataError):
-        genomics.records(written(tmp_path / "a.dat", value))
+        genomics.read_records(written(tmp_path / "a.dat", value))
 
 
 def test_allocates_nothing_that_a_pickle_only_claims(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_allocates_nothing_that_a_pickle_only_claims(tmp_path: Path) -> None:
     assert claimed != raw
     (tmp_path / "a.dat").write_bytes(claimed[:2] + claimed[11:])  # without the frame's length
     with pytest.raises(DataError, match="refused"):
-        genomics.records(tmp_path / "a.dat")
+        genomics.read_records(tmp_path / "a.dat")
 
 
 @pytest.mark.parametrize("cut", [0, 1, 20, 60])
@@ -81,9 +81,9 @@ def test_refuses_damaged_files(tmp_path: Path, cut: int) -> None:
     path = written(tmp_path / "a.dat", TABLE)
     path.write_bytes(path.read_bytes()[:cut])
     with pytest.raises(DataError):
-        genomics.records(path)
+        genomics.read_records(path)
     with pytest.raises(DataError, match="there is none"):
-        genomics.records(tmp_path / "b.dat")
+        genomics.read_records(tmp_path / "b.dat")
 
 
 def archive(folder: Path, members: Any = (1,)) -> Path:
@@ -99,7 +99,7 @@ def archive(folder: Path, members: Any = (1,)) -> Path:
 
 
 def test_reads_the_layout_of_the_challenge(tmp_path: Path) -> None:
-    tier = genomics.challenge(archive(tmp_path), "dpcnn200")
+    tier = genomics.read_tier(archive(tmp_path), "dpcnn200")
     np.testing.assert_array_equal(tier.candidates.y, [2, 3])
     np.testing.assert_array_equal(tier.external[2].y, [5, 6])
     assert tier.known_relevant.tolist() == [False, True]
@@ -108,18 +108,18 @@ def test_reads_the_layout_of_the_challenge(tmp_path: Path) -> None:
 @pytest.mark.parametrize("members", [[2], [-1], ["0"], [True], 7, None])
 def test_refuses_members_that_are_no_row_numbers(tmp_path: Path, members: Any) -> None:
     with pytest.raises(DataError, match="list of members"):
-        genomics.challenge(archive(tmp_path, members), "dpcnn200")
+        genomics.read_tier(archive(tmp_path, members), "dpcnn200")
 
 
 def test_made_genotypes_are_linked_and_have_the_shares_of_the_challenge() -> None:
     rng = np.random.default_rng(0)
-    genotypes, y = genomics.synthetic(775, 400, rng)
+    genotypes, y = genomics.make_synthetic(775, 400, rng)
     np.testing.assert_allclose(np.bincount(y) / 775, [0.22, 0.05, 0.67, 0.06], atol=0.03)
     varied = genotypes[:, genotypes.std(axis=0) > 0.3].astype(float)
     r = np.abs(np.corrcoef(varied.T))
     near, far = np.diagonal(r, 1).mean(), np.diagonal(r, 200).mean()
     assert near > far + 0.1
-    again, _ = genomics.synthetic(775, 400, np.random.default_rng(0))
+    again, _ = genomics.make_synthetic(775, 400, np.random.default_rng(0))
     np.testing.assert_array_equal(again, genotypes)
 
 
@@ -129,7 +129,7 @@ def test_one_hot_has_a_one_at_every_known_place() -> None:
 
 
 def test_reads_soynam() -> None:
-    genotypes, traits = genomics.soynam(federations.shared_file("soynam/soynam.npz.xz"))
+    genotypes, traits = genomics.read_soynam(federations.shared_file("soynam/soynam.npz.xz"))
     assert genotypes.shape == (5555, 4240)
     assert genotypes.max() == 2
     assert traits.shape == (5555, 4)
@@ -139,4 +139,4 @@ def test_refuses_what_is_not_soynam(tmp_path: Path) -> None:
     path = tmp_path / "soynam.npz.xz"
     path.write_bytes(b"nothing")
     with pytest.raises(DataError, match="something else"):
-        genomics.soynam(path)
+        genomics.read_soynam(path)

@@ -26,7 +26,7 @@ def draw(count: int, seed: int, features: int = 6) -> Records:
 
 
 def mask(records: Records, share: float = 0.5, seed: int = 1) -> np.ndarray:
-    return known_features.random_features(records.x.shape, 1 - share, rng(seed))
+    return known_features.random_mask(records.x.shape, 1 - share, rng(seed))
 
 
 @pytest.mark.parametrize("fill", FILLS)
@@ -40,7 +40,7 @@ def test_hidden_values_do_not_matter_and_known_ones_stay(
     other = Records(np.where(known, whole.x, 1e6 * rng(seed).normal(size=whole.x.shape)), whole.y)
     count = 3 if fill in ("gaussian", "neighbours") else 1
     ways = [
-        imputation.complete(records, known, own, fill, rng(5), count=count)
+        imputation.impute(records, known, own, fill, rng(5), count=count)
         for records in (whole, other)
     ]
     for mine, others in zip(*ways, strict=True):
@@ -52,7 +52,7 @@ def test_hidden_values_do_not_matter_and_known_ones_stay(
 @pytest.mark.parametrize("fill", FILLS)
 def test_with_nothing_hidden_nothing_changes(fill: Fill) -> None:
     whole = draw(8, 0)
-    (seen,) = imputation.complete(whole, np.ones(whole.x.shape, bool), draw(60, 1), fill, rng())
+    (seen,) = imputation.impute(whole, np.ones(whole.x.shape, bool), draw(60, 1), fill, rng())
     np.testing.assert_array_equal(seen.x, whole.x)
 
 
@@ -63,7 +63,7 @@ def test_the_gaussian_fill_is_the_conditional_mean(share: float) -> None:
 
     whole, own = draw(12, 0), draw(400, 1)
     known = mask(whole, share)
-    (seen,) = imputation.complete(whole, known, own, "gaussian", rng())
+    (seen,) = imputation.impute(whole, known, own, "gaussian", rng())
     means = np.stack([own.x[own.y == k].mean(axis=0) for k in (0, 1)])
     s, _ = ledoit_wolf(own.x - means[own.y], assume_centered=True)
     for row, x, k, y in zip(seen.x, whole.x, known, whole.y, strict=True):
@@ -80,7 +80,7 @@ def test_draws_scatter_round_the_conditional_mean_as_they_should() -> None:
     one = Records(np.zeros((1, 3)), np.array([0]))
     known = np.array([[True, False, False]])
     draws = np.stack([
-        way.x[0, 1:] for way in imputation.complete(one, known, own, "gaussian", rng(), count=count)
+        way.x[0, 1:] for way in imputation.impute(one, known, own, "gaussian", rng(), count=count)
     ])  # fmt: skip
     means = np.stack([own.x[own.y == k].mean(axis=0) for k in (0, 1)])
     s, _ = ledoit_wolf(own.x - means[own.y], assume_centered=True)
@@ -96,7 +96,7 @@ def test_it_fills_in_better_than_the_mean_does() -> None:
     whole, own = draw(300, 0), draw(600, 1)
     known = mask(whole)
     errors = {
-        fill: np.mean((imputation.complete(whole, known, own, fill, rng())[0].x - whole.x) ** 2)
+        fill: np.mean((imputation.impute(whole, known, own, fill, rng())[0].x - whole.x) ** 2)
         for fill in FILLS
     }
     assert errors["gaussian"] < errors["neighbours"] < errors["mean"] < errors["zero"]
@@ -106,7 +106,7 @@ def test_the_nearest_neighbour_is_nearest_in_what_is_known() -> None:
     """Against a slow search."""
     whole, own = draw(20, 0), draw(50, 1)
     known = mask(whole)
-    first, *_ = imputation.complete(whole, known, own, "neighbours", rng(), count=3)
+    first, *_ = imputation.impute(whole, known, own, "neighbours", rng(), count=3)
     for row, x, k, y in zip(first.x, whole.x, known, whole.y, strict=True):
         mine = own.x[own.y == y]
         distance = (((mine - x) / own.x.std(axis=0))[:, k] ** 2).sum(axis=1)
@@ -118,7 +118,7 @@ def test_a_class_with_few_own_records_takes_all_of_them_and_the_nearest_of_other
     own = Records(own.x, np.where(np.arange(30) < 3, 1, 0))
     whole = Records(draw(4, 0).x, np.ones(4, np.int64))
     known = mask(whole)
-    (seen,) = imputation.complete(whole, known, own, "neighbours", rng())
+    (seen,) = imputation.impute(whole, known, own, "neighbours", rng())
     for row, x, k in zip(seen.x, whole.x, known, strict=True):
         distance = (((own.x - x) / own.x.std(axis=0))[:, k] ** 2).sum(axis=1)
         chosen = np.append(np.arange(3), 3 + distance[3:].argsort()[: imputation.NEIGHBOURS - 3])
@@ -131,8 +131,8 @@ def test_one_hot_columns_stay_valid() -> None:
                   random.integers(0, 2, 80))  # fmt: skip
     whole = own.take(np.arange(30))
     known = mask(whole)
-    (seen,) = imputation.complete(
-        imputation.hide(whole, known), known, own, "gaussian", rng(), one_hot=((2, 3, 4),)
+    (seen,) = imputation.impute(
+        imputation.hide_unknown(whole, known), known, own, "gaussian", rng(), one_hot=((2, 3, 4),)
     )
     group, fixed = seen.x[:, 2:], known[:, 2:]
     assert set(np.unique(group[~fixed])) <= {0.0, 1.0}
@@ -143,7 +143,7 @@ def test_one_hot_columns_stay_valid() -> None:
 def test_whole_numbers_stay_whole() -> None:
     own = Records(rng().integers(0, 9, (40, 3)), np.zeros(40, np.int64))
     known = mask(own)
-    (seen,) = imputation.complete(own, known, own, "mean", rng())
+    (seen,) = imputation.impute(own, known, own, "mean", rng())
     assert seen.x.dtype == own.x.dtype
 
 
@@ -151,7 +151,7 @@ def test_too_few_records_to_learn_from_are_refused() -> None:
     whole = draw(5, 0)
     for own in (None, draw(9, 1)):
         with pytest.raises(DataError, match="at least 10 reference records"):
-            imputation.complete(whole, mask(whole), own, "mean", rng())
+            imputation.impute(whole, mask(whole), own, "mean", rng())
 
 
 def test_no_record_helps_to_fill_itself_in() -> None:
@@ -159,7 +159,7 @@ def test_no_record_helps_to_fill_itself_in() -> None:
     own = draw(40, 0)
     x = np.array(own.x)
     x[0] = 1000.0
-    (seen,) = imputation.complete_each_other(
+    (seen,) = imputation.cross_impute(
         Records(x, own.y), np.zeros(x.shape, bool), "neighbours", rng()
     )
     assert (np.abs(seen.x[0]) < 100).all()
@@ -168,12 +168,12 @@ def test_no_record_helps_to_fill_itself_in() -> None:
 def test_the_attackers_own_records_are_seen_as_the_candidates() -> None:
     whole, own, pool = draw(20, 0), draw(60, 1), draw(40, 2)
     known = Known(share=0.5, completions=2)
-    shown = partial_records.seen(whole, own, pool, known, (), 0)
+    shown = partial_records.hide_and_impute(whole, own, pool, known, (), 0)
     assert [len(part) for part in (shown.candidates, shown.pool)] == [2, 2]
     assert shown.reference is not None
     changed = shown.reference.x != own.x
     assert (changed.sum(axis=1) == 3).all()
-    again = partial_records.seen(whole, own, pool, known, (), 0)
+    again = partial_records.hide_and_impute(whole, own, pool, known, (), 0)
     np.testing.assert_array_equal(again.candidates[1].x, shown.candidates[1].x)
     np.testing.assert_array_equal(again.pool[0].x, shown.pool[0].x)  # whoever is looked at first
     assert again.reference is not None

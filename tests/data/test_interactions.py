@@ -32,7 +32,7 @@ def test_steam_has_its_published_size() -> None:
 
 
 def test_mq2008_has_its_published_size() -> None:
-    found = ranking.read(real("letor-mq2008/Fold1-train.txt.xz"))
+    found = ranking.read_queries(real("letor-mq2008/Fold1-train.txt.xz"))
     assert (found.count, found.x.shape) == (471, (9630, 46))
     assert np.bincount(found.relevance).tolist() == [7820, 1223, 587]
 
@@ -80,12 +80,12 @@ def test_damaged_and_huge_files_are_refused(tmp_path: Path) -> None:
         interactions.movielens_100k(path)
     path.write_bytes(lzma.compress(b"1\t2\t3\t4\n" * 1000))
     with pytest.raises(DataError, match="at most 100 bytes"):
-        list(lines.read(path, largest=100))
+        list(lines.read_lines(path, largest=100))
     with pytest.raises(DataError, match="there is none"):
-        ranking.read(tmp_path / "nothing.txt")
+        ranking.read_queries(tmp_path / "nothing.txt")
     (tmp_path / "raw").write_bytes(b"\xff\xfe")
     with pytest.raises(DataError, match="damaged"):
-        ranking.read(tmp_path / "raw")
+        ranking.read_queries(tmp_path / "raw")
 
 
 @pytest.mark.parametrize(
@@ -108,26 +108,26 @@ def test_odd_queries_are_refused(tmp_path: Path, text: str, message: str) -> Non
     path = tmp_path / "train.txt"
     path.write_text(text)
     with pytest.raises(DataError, match=message):
-        ranking.read(path)
+        ranking.read_queries(path)
 
 
 def test_queries_keep_their_documents(tmp_path: Path) -> None:
     path = tmp_path / "train.txt"
     path.write_text("0 qid:8 1:1 2:5 #a\n2 qid:8 1:3 2:5\n1 qid:3 1:2 2:5 # b\n")
-    found = ranking.read(path)
+    found = ranking.read_queries(path)
     assert found.of_each() == [slice(0, 2), slice(2, 3)]
-    scaled = found.standardised()
+    scaled = found.standardise()
     np.testing.assert_allclose(scaled.x.std(axis=0), [1.0, 0.0])
-    twice = ranking.joined([found, found])
+    twice = ranking.concatenate_queries([found, found])
     assert (twice.count, len(twice.x)) == (4, 6)
 
 
 def test_synthetic_stand_ins_have_the_shapes_they_promise() -> None:
     rng = np.random.default_rng(0)
-    log = interactions.synthetic(30, 40, rng)
+    log = interactions.synthetic_interactions(30, 40, rng)
     assert len(log.of_each()) == 30
     assert all(1 <= len(items) == len(set(items)) <= 10 for items in log.of_each())
-    found = ranking.synthetic(12, 6, rng)
+    found = ranking.synthetic_queries(12, 6, rng)
     assert found.count == 12
     assert set(found.relevance) == {0, 1, 2}
 
@@ -135,7 +135,7 @@ def test_synthetic_stand_ins_have_the_shapes_they_promise() -> None:
 def test_wrong_numbers_are_refused() -> None:
     one = np.array([0])
     with pytest.raises(DataError, match="or others"):
-        ranking.joined([])
+        ranking.concatenate_queries([])
     with pytest.raises(DataError, match="item numbers from 0 to 0"):
         interactions.InteractionLog(one, one + 1, 1, 1)
     with pytest.raises(DataError, match="numbered from 0"):

@@ -14,7 +14,7 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 @pytest.mark.parametrize("missing", SHARES)
 def test_random_features_hide_the_share_of_each_record(missing: float) -> None:
-    known = known_features.random_features((50, 4, 5), missing, rng())
+    known = known_features.random_mask((50, 4, 5), missing, rng())
     assert (known.reshape(50, -1).sum(axis=1) == 20 - round(missing * 20)).all()
     if 0 < missing < 1:
         assert len(np.unique(known.reshape(50, -1), axis=0)) > 1
@@ -22,7 +22,7 @@ def test_random_features_hide_the_share_of_each_record(missing: float) -> None:
 
 @pytest.mark.parametrize("missing", SHARES)
 def test_a_block_is_a_rectangle_of_about_the_share(missing: float) -> None:
-    known = known_features.block((20, 1, 16, 16), missing, rng())
+    known = known_features.block_mask((20, 1, 16, 16), missing, rng())
     for image in ~known[:, 0]:
         high, wide = image.any(axis=1).sum(), image.any(axis=0).sum()
         assert image.sum() == high * wide
@@ -30,13 +30,13 @@ def test_a_block_is_a_rectangle_of_about_the_share(missing: float) -> None:
 
 
 def test_a_block_of_a_flat_record_is_a_run() -> None:
-    hidden = ~known_features.block((20, 10), 0.3, rng())
+    hidden = ~known_features.block_mask((20, 10), 0.3, rng())
     assert (hidden.sum(axis=1) == 3).all()
     assert (np.abs(np.diff(hidden.astype(int), axis=1)).sum(axis=1) <= 2).all()
 
 
 def test_rows_hide_the_last_rows_of_every_image() -> None:
-    known = known_features.rows((3, 2, 10, 4), 0.4, rng())
+    known = known_features.row_mask((3, 2, 10, 4), 0.4, rng())
     assert known[:, :, :6].all()
     assert not known[:, :, 6:].any()
 

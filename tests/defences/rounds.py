@@ -27,7 +27,7 @@ def update(seed: int, like: Update = WEIGHTS, size: float = 1.0) -> Update:
 def begin(
     defence: UpdateDefence, clients: int = 3, number: int = 1, seed: int = 0, like: Update = WEIGHTS
 ) -> dict[int, ClientContext]:
-    return protocol.begin(defence, number, like, dict.fromkeys(range(clients), 1.0), seed)
+    return protocol.begin_round(defence, number, like, dict.fromkeys(range(clients), 1.0), seed)
 
 
 def play(
@@ -35,6 +35,6 @@ def play(
 ) -> ServerView:
     """One round in which everybody sends."""
     like = next(iter(updates.values()))
-    contexts = protocol.begin(defence, number, like, dict.fromkeys(updates, 1.0), seed)
+    contexts = protocol.begin_round(defence, number, like, dict.fromkeys(updates, 1.0), seed)
     messages = [protocol.send(defence, updates[client], contexts[client]) for client in updates]
     return protocol.receive(defence, messages, next(iter(contexts.values())).round)

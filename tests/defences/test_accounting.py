@@ -6,7 +6,7 @@ import dp_accounting
 import pytest
 from scipy import optimize, stats
 
-from divulge.defences.training.dp_sgd.accounting import epsilon_of, noise_for
+from divulge.defences.training.dp_sgd.accounting import calibrate_noise, dp_sgd_epsilon
 from divulge.errors import SpecError
 
 DELTA = 1e-5
@@ -26,7 +26,7 @@ def gaussian_epsilon(noise: float, delta: float) -> float:
 @pytest.mark.parametrize("noise", [1.0, 2.0, 8.0])
 def test_full_batches_are_one_gaussian_mechanism(noise: float, steps: int) -> None:
     exact = gaussian_epsilon(noise / math.sqrt(steps), DELTA)
-    ours = epsilon_of(noise, 1.0, steps, DELTA)
+    ours = dp_sgd_epsilon(noise, 1.0, steps, DELTA)
     assert exact <= ours + 1e-9  # an accountant rounds against the claim
     assert ours == pytest.approx(exact, rel=1e-3)  # and by less than ten steps of its grid
 
@@ -40,34 +40,34 @@ def test_poisson_batches_as_dp_accounting_counts_them(
     batch = dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise))
     direct = dp_accounting.pld.PLDAccountant()
     direct.compose(dp_accounting.SelfComposedDpEvent(batch, steps))
-    ours = epsilon_of(noise, rate, steps, DELTA)
+    ours = dp_sgd_epsilon(noise, rate, steps, DELTA)
     assert ours == pytest.approx(direct.get_epsilon(DELTA), rel=1e-3)  # their grids differ
 
 
 def test_more_noise_fewer_steps_and_rarer_records_spend_less() -> None:
-    spent = epsilon_of(1.0, 0.05, 200, DELTA)
-    assert epsilon_of(1.5, 0.05, 200, DELTA) < spent
-    assert epsilon_of(1.0, 0.05, 100, DELTA) < spent
-    assert epsilon_of(1.0, 0.02, 200, DELTA) < spent
-    assert epsilon_of(1.0, 0.05, 200, 1e-3) < spent
+    spent = dp_sgd_epsilon(1.0, 0.05, 200, DELTA)
+    assert dp_sgd_epsilon(1.5, 0.05, 200, DELTA) < spent
+    assert dp_sgd_epsilon(1.0, 0.05, 100, DELTA) < spent
+    assert dp_sgd_epsilon(1.0, 0.02, 200, DELTA) < spent
+    assert dp_sgd_epsilon(1.0, 0.05, 200, 1e-3) < spent
 
 
 @pytest.mark.parametrize("noise", [1e-6, 0.05])
 def test_hardly_any_noise_promises_nothing_and_is_counted_all_the_same(noise: float) -> None:
-    assert epsilon_of(noise, 0.05, 400, DELTA) > 1e4
+    assert dp_sgd_epsilon(noise, 0.05, 400, DELTA) > 1e4
 
 
 def test_noise_that_drowns_everything_keeps_a_positive_epsilon() -> None:
-    assert 0 < epsilon_of(1e6, 0.05, 400, DELTA) < 1e-3
+    assert 0 < dp_sgd_epsilon(1e6, 0.05, 400, DELTA) < 1e-3
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0, 90.0])
 def test_calibrated_noise_keeps_the_target_and_wastes_little(epsilon: float) -> None:
-    noise = noise_for(epsilon, 0.05, 400, DELTA)
-    spent = epsilon_of(noise, 0.05, 400, DELTA)
+    noise = calibrate_noise(epsilon, 0.05, 400, DELTA)
+    spent = dp_sgd_epsilon(noise, 0.05, 400, DELTA)
     assert 0.98 * epsilon < spent <= epsilon * (1 + 1e-6)
 
 
 def test_an_epsilon_that_no_noise_keeps_is_refused() -> None:
     with pytest.raises(SpecError, match="some noise keeps"):
-        noise_for(math.nan, 0.05, 400, DELTA)
+        calibrate_noise(math.nan, 0.05, 400, DELTA)

@@ -23,7 +23,7 @@ from divulge.defences.answers.temperature import Temperature
 from divulge.errors import SpecError
 from divulge.targets.defended import Defended
 from divulge.targets.function import FunctionTarget
-from divulge.targets.outputs import offers, to_probabilities
+from divulge.targets.outputs import to_probabilities
 
 from .. import memorising
 

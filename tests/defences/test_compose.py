@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from divulge.core import ClientContext, RoundContext, ServerView, Update, UpdateDefence, UpdateSum
-from divulge.defences.updates.compose import chain, none
+from divulge.defences.updates.compose import chain, no_defence
 from divulge.defences.updates.compression import Sign, TopK
 from divulge.defences.updates.local_dp import LocalNoise
 from divulge.defences.updates.secure_aggregation import SecureSum
@@ -52,9 +52,9 @@ def test_a_chain_is_its_parts_one_after_the_other() -> None:
 
 
 def test_none_and_nested_chains_disappear() -> None:
-    assert chain() == none() == chain(none(), none())
-    assert chain(none(), NOISE) == NOISE
-    nested = chain(chain(TopK(), NOISE), none(), chain(SecureSum()))
+    assert chain() == no_defence() == chain(no_defence(), no_defence())
+    assert chain(no_defence(), NOISE) == NOISE
+    nested = chain(chain(TopK(), NOISE), no_defence(), chain(SecureSum()))
     assert nested == chain(TopK(), NOISE, SecureSum())
     assert nested.masks
     assert not chain(TopK(), NOISE).masks

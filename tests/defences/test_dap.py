@@ -10,16 +10,16 @@ from torch.nn.functional import cross_entropy
 
 from divulge.core import Records
 from divulge.defences.training.dap import discriminator as discriminators
-from divulge.defences.training.dap.loss import Misleading
+from divulge.defences.training.dap.loss import DiscriminatorAdversary
 from divulge.defences.training.dap.trainer import DAP
 from divulge.errors import DataError, TargetError
 from divulge.training.engine.loop import Job
-from divulge.training.engine.tensors import Tensors
+from divulge.training.engine.tensors import PoolTensors
 
 from . import trained_table as table
 
 X, Y = torch.tensor(table.POOL.x), torch.tensor(table.POOL.y)
-DATA = Tensors(X, Y, channels_last=False)
+DATA = PoolTensors(X, Y, channels_last=False)
 HELD_OUT = torch.arange(40, 80)
 
 
@@ -29,14 +29,14 @@ def seeded(make: type[nn.Module] | object, seed: int = 0) -> nn.Module:
         return make()  # type: ignore[operator]
 
 
-def taught() -> discriminators.Taught:
+def taught() -> discriminators.MembershipEvidence:
     """Members have small losses here, as where models over-fit."""
     rng = np.random.default_rng(0)
     member = rng.random(400) < 0.5
     logits = torch.tensor(rng.normal(size=(400, 3)), dtype=torch.float32)
     y = torch.tensor(rng.integers(0, 3, 400))
     logits[torch.tensor(member), y[member]] += 3.0
-    return discriminators.Taught(discriminators.evidence(logits, y).numpy(), member)
+    return discriminators.MembershipEvidence(discriminators.evidence(logits, y).numpy(), member)
 
 
 def suspicion(d: nn.Module, logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -49,7 +49,7 @@ def test_a_discriminator_learns_and_the_control_does_not() -> None:
     found = taught()
     seen = torch.tensor(found.evidence)
     right = []
-    for make in (discriminators.trained, discriminators.untrained):
+    for make in (discriminators.train_discriminator, discriminators.random_discriminator):
         d = make(found, 1)
         assert not any(p.requires_grad for p in d.parameters())
         assert not d.training
@@ -59,7 +59,7 @@ def test_a_discriminator_learns_and_the_control_does_not() -> None:
 
 
 def test_its_dropout_is_pytorchs_to_the_bit() -> None:
-    own = discriminators.Dropout(0.2)
+    own = discriminators.FastDropout(0.2)
     with torch.random.fork_rng([]):
         torch.manual_seed(0)
         found = own(X)
@@ -73,12 +73,12 @@ def test_it_is_shown_what_shadows_classify_wrongly_and_who_was_trained_on() -> N
     shadows = [seeded(table.network, seed).eval() for seed in (0, 1)]
     halves = np.arange(80) % 2 == np.array([[0], [1]])
     wrong = [(m(X).argmax(1) != Y).numpy() for m in shadows]
-    some = discriminators.taught(shadows, halves, table.POOL, "misclassified")
+    some = discriminators.collect_evidence(shadows, halves, table.POOL, "misclassified")
     assert len(some.member) == sum(w.sum() for w in wrong)
     np.testing.assert_array_equal(
         some.member, np.concatenate([h[w] for h, w in zip(halves, wrong, strict=True)])
     )
-    everything = discriminators.taught(shadows, halves, table.POOL, "all")
+    everything = discriminators.collect_evidence(shadows, halves, table.POOL, "all")
     np.testing.assert_array_equal(everything.member, halves.ravel())
     # probabilities, label and loss
     p, label, loss = np.split(everything.evidence, [3, 6], axis=1)
@@ -94,7 +94,7 @@ def test_too_few_wrong_answers_are_told() -> None:
     with torch.no_grad():
         shadow.weight.copy_(torch.eye(3, 12))
     with pytest.raises(DataError, match="classify wrongly, got 0 and 0"):
-        discriminators.taught(
+        discriminators.collect_evidence(
             [shadow], np.arange(80)[None] < 40, Records(table.POOL.x, y), "misclassified"
         )
 
@@ -103,9 +103,9 @@ def test_too_few_wrong_answers_are_told() -> None:
 def test_the_second_term_changes_the_last_layer_alone_by_its_gradient(
     samples: discriminators.Samples,
 ) -> None:
-    d = discriminators.trained(taught(), 1)
+    d = discriminators.train_discriminator(taught(), 1)
     module = seeded(table.network)
-    loss = Misleading(d, 0.5, samples).against(module, DATA, HELD_OUT)(0)  # β is 1
+    loss = DiscriminatorAdversary(d, 0.5, samples).against(module, DATA, HELD_OUT)(0)  # β is 1
     x, y = X[:20], Y[:20]
     found = torch.autograd.grad(loss(torch.arange(20)), list(module.parameters()))
 
@@ -123,9 +123,9 @@ def test_the_second_term_changes_the_last_layer_alone_by_its_gradient(
 
 
 def test_beta_balances_the_two_losses_on_records_held_out() -> None:
-    d = discriminators.trained(taught(), 1)
+    d = discriminators.train_discriminator(taught(), 1)
     module = seeded(table.network).train()
-    steps = Misleading(d, 0.25, "misclassified").against(module, DATA, HELD_OUT)
+    steps = DiscriminatorAdversary(d, 0.25, "misclassified").against(module, DATA, HELD_OUT)
     x, y = X[:20], Y[:20]
     with torch.no_grad():
         first, later = (float(steps(k)(torch.arange(20))) for k in (0, 1))
@@ -140,11 +140,11 @@ def test_beta_balances_the_two_losses_on_records_held_out() -> None:
 
 
 def test_where_all_is_right_there_is_no_second_term() -> None:
-    d = discriminators.untrained(taught(), 1)
+    d = discriminators.random_discriminator(taught(), 1)
     module = seeded(table.network)
     y = module(X).argmax(1)
-    data = Tensors(X, y, channels_last=False)
-    steps = Misleading(d, 0.25, "misclassified").against(module, data, HELD_OUT)
+    data = PoolTensors(X, y, channels_last=False)
+    steps = DiscriminatorAdversary(d, 0.25, "misclassified").against(module, data, HELD_OUT)
     with torch.no_grad():
         plain = float(cross_entropy(module(X[:9]), y[:9]))
         for epoch in (0, 1):
@@ -165,9 +165,9 @@ class Scaled(nn.Module):
 
 @pytest.mark.parametrize("network", [Scaled, nn.Identity])
 def test_a_network_that_ends_otherwise_is_refused(network: type[nn.Module]) -> None:
-    d = discriminators.untrained(taught(), 1)
+    d = discriminators.random_discriminator(taught(), 1)
     with pytest.raises(TargetError, match="from its last linear layer"):
-        Misleading(d, 0.25, "all").against(seeded(network), DATA, HELD_OUT)
+        DiscriminatorAdversary(d, 0.25, "all").against(seeded(network), DATA, HELD_OUT)
 
 
 def test_the_best_r_is_taken_and_public_records_teach() -> None:
@@ -175,12 +175,12 @@ def test_the_best_r_is_taken_and_public_records_teach() -> None:
     how = {"shadows": 2, "samples": "all", "way": "one-by-one", "workers": 1}
     both = DAP(recipe, (0.0, 3.0), **how)  # type: ignore[arg-type]
     job = Job(np.arange(60), 1)
-    found = both.protected(table.POOL, job)
-    assert isinstance(found.recipe.loss, Misleading)
+    found = both.train_protected(table.POOL, job)
+    assert isinstance(found.recipe.loss, DiscriminatorAdversary)
     assert found.recipe.loss.r in (0.0, 3.0)
-    alone = replace(both, r=(found.recipe.loss.r,)).protected(table.POOL, job)
+    alone = replace(both, r=(found.recipe.loss.r,)).train_protected(table.POOL, job)
     for one, other in zip(found.module.parameters(), alone.module.parameters(), strict=True):
         assert torch.equal(one, other)
-    public = replace(both, r=(3.0,), public=table.draw(100, 5)).protected(table.POOL, job)
-    private = replace(both, r=(3.0,)).protected(table.POOL, job)
+    public = replace(both, r=(3.0,), public=table.draw(100, 5)).train_protected(table.POOL, job)
+    private = replace(both, r=(3.0,)).train_protected(table.POOL, job)
     assert not torch.equal(*(next(one.module.parameters()) for one in (public, private)))

@@ -12,8 +12,8 @@ from scipy import stats
 from scipy.special import softmax
 from torch import nn
 
-from divulge.core import Private, Records, Target, Trainer
-from divulge.defences.training.dp_sgd.accounting import epsilon_of
+from divulge.core import PrivateTrainer, Records, Target, Trainer
+from divulge.defences.training.dp_sgd.accounting import dp_sgd_epsilon
 from divulge.defences.training.dp_sgd.loop import Clipping, layer_norm
 from divulge.defences.training.dp_sgd.trainer import DPSGD
 from divulge.errors import DataError, SpecError, TargetError
@@ -211,13 +211,13 @@ def test_a_guarantee_counts_the_records_epochs_and_noise() -> None:
     how = DPSGD(Recipe(linear, epochs=20, batch_size=100), 1e-5, 1.0)
     promised = how.guarantee(2000)
     assert promised is not None
-    assert promised.epsilon == epsilon_of(1.0, 0.05, 400, 1e-5)
+    assert promised.epsilon == dp_sgd_epsilon(1.0, 0.05, 400, 1e-5)
     assert promised.delta == 1e-5
     assert "400 Poisson batches at rate 0.05" in promised.mechanism
     assert "add or remove one record" in promised.mechanism
     whole = how.guarantee(50)  # fewer records than a batch: everybody, every time
     assert whole is not None
-    assert whole.epsilon == epsilon_of(1.0, 1.0, 20, 1e-5)
+    assert whole.epsilon == dp_sgd_epsilon(1.0, 1.0, 20, 1e-5)
 
 
 def test_an_epsilon_asked_for_is_the_one_promised() -> None:
@@ -229,8 +229,8 @@ def test_an_epsilon_asked_for_is_the_one_promised() -> None:
 def test_it_is_a_trainer_with_a_guarantee_and_others_are_not() -> None:
     how = DPSGD(Recipe(linear), 1e-5, 1.0)
     assert isinstance(how, Trainer)
-    assert isinstance(how, Private)
-    assert not isinstance(Fleet(Recipe(linear)), Private)
+    assert isinstance(how, PrivateTrainer)
+    assert not isinstance(Fleet(Recipe(linear)), PrivateTrainer)
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ import pytest
 
 from divulge.core import ClientUpdates, Message, UpdateDefence
 from divulge.defences.updates import protocol
-from divulge.defences.updates.compose import none
+from divulge.defences.updates.compose import no_defence
 from divulge.defences.updates.secure_aggregation import SecureSum
 from divulge.errors import DataError, SpecError
 
 from . import rounds
 
-BOTH = pytest.mark.parametrize("defence", [none(), SecureSum()], ids=lambda d: d.name)
+BOTH = pytest.mark.parametrize("defence", [no_defence(), SecureSum()], ids=lambda d: d.name)
 Spoil = Callable[[list[Message]], list[Message]]
 
 
@@ -54,18 +54,18 @@ def test_what_does_not_belong_to_the_round_is_refused(defence: UpdateDefence, sp
 
 
 def test_a_message_that_is_not_finite_is_refused_by_name() -> None:
-    contexts = rounds.begin(none())
-    sent = [protocol.send(none(), rounds.update(c), contexts[c]) for c in contexts]
+    contexts = rounds.begin(no_defence())
+    sent = [protocol.send(no_defence(), rounds.update(c), contexts[c]) for c in contexts]
     spoilt = values(lambda value: value * np.float32(np.nan))(sent)
     with pytest.raises(DataError, match="message of client 0 finite, got NaN"):
-        protocol.receive(none(), spoilt, contexts[0].round)
+        protocol.receive(no_defence(), spoilt, contexts[0].round)
 
 
 def test_a_client_without_the_defence_is_noticed() -> None:
-    masked, plain = rounds.begin(SecureSum()), rounds.begin(none())
+    masked, plain = rounds.begin(SecureSum()), rounds.begin(no_defence())
     naked = dataclasses.replace(
-        protocol.send(none(), rounds.update(0), plain[0]),
-        session=protocol.session(masked[0].round),
+        protocol.send(no_defence(), rounds.update(0), plain[0]),
+        session=protocol.session_fingerprint(masked[0].round),
     )
     with pytest.raises(DataError, match="client 0 masked, as uint64, got float32"):
         protocol.receive(SecureSum(), [naked], masked[0].round)
@@ -74,22 +74,22 @@ def test_a_client_without_the_defence_is_noticed() -> None:
 def test_a_client_checks_its_own_update_against_the_model_it_was_sent() -> None:
     other = {**rounds.update(0), "layer.bias": np.ones(4, np.float32)}
     with pytest.raises(DataError, match=r"update of client 0 of shape \(3,\), got \(4,\)"):
-        protocol.send(none(), other, rounds.begin(none())[0])
+        protocol.send(no_defence(), other, rounds.begin(no_defence())[0])
 
 
 def test_without_a_defence_the_server_sees_who_arrived() -> None:
-    contexts = rounds.begin(none())
-    sent = [protocol.send(none(), rounds.update(c), contexts[c]) for c in (2, 0)]
-    view = protocol.receive(none(), sent, contexts[0].round)
+    contexts = rounds.begin(no_defence())
+    sent = [protocol.send(no_defence(), rounds.update(c), contexts[c]) for c in (2, 0)]
+    view = protocol.receive(no_defence(), sent, contexts[0].round)
     assert isinstance(view, ClientUpdates)
     assert set(view.by_client) == {0, 2}
-    assert protocol.receive(none(), [], contexts[0].round) == ClientUpdates({})
+    assert protocol.receive(no_defence(), [], contexts[0].round) == ClientUpdates({})
 
 
 def test_a_session_depends_on_all_that_is_known() -> None:
     context = rounds.begin(SecureSum())[0].round
     sessions = {
-        protocol.session(each)
+        protocol.session_fingerprint(each)
         for each in (
             context,
             dataclasses.replace(context, number=2),
@@ -111,9 +111,9 @@ def test_contexts_hold_the_secret_of_their_own_client_alone() -> None:
 @pytest.mark.parametrize("share", [0.0, -1.0, float("nan"), float("inf")])
 def test_shares_that_make_no_sense_are_refused(share: float) -> None:
     with pytest.raises(SpecError, match="share of client 1 above 0"):
-        protocol.begin(none(), 1, rounds.WEIGHTS, {0: 1.0, 1: share}, 0)
+        protocol.begin_round(no_defence(), 1, rounds.WEIGHTS, {0: 1.0, 1: share}, 0)
 
 
 def test_a_round_without_participants_is_refused() -> None:
     with pytest.raises(SpecError, match="at least one participant"):
-        protocol.begin(none(), 1, rounds.WEIGHTS, {}, 0)
+        protocol.begin_round(no_defence(), 1, rounds.WEIGHTS, {}, 0)

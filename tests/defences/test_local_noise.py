@@ -77,24 +77,28 @@ def test_the_classic_formula_is_sound_and_noisier(epsilon: float, delta: float) 
 @given(st.floats(-6, 6), st.floats(-300, -0.001))
 def test_calibration_and_accounting_undo_each_other(log_epsilon: float, log_delta: float) -> None:
     epsilon, delta = 10**log_epsilon, 10**log_delta
-    mu = local_dp.mu_of(epsilon, delta)
+    mu = local_dp.gaussian_mechanism_mu(epsilon, delta)
     # Differences of nearly equal Mills ratios lose up to four digits at the ends of these ranges;
     # ε also moves by the error of μ over how much μ depends on it.
     assert local_dp.log_delta(epsilon, mu) == pytest.approx(math.log(delta), rel=1e-6, abs=1e-6)
-    step = abs(local_dp.mu_of(epsilon * 1.01, delta) / mu - 1) / 0.01
-    assert local_dp.epsilon_of(mu, delta) == pytest.approx(epsilon, rel=1e-9 / max(step, 1e-6))
+    step = abs(local_dp.gaussian_mechanism_mu(epsilon * 1.01, delta) / mu - 1) / 0.01
+    assert local_dp.gaussian_mechanism_epsilon(mu, delta) == pytest.approx(
+        epsilon, rel=1e-9 / max(step, 1e-6)
+    )
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_exact_delta_is_that_of_the_accountant(epsilon: float) -> None:
     for mu in (0.5, 2.0, 20.0):
         theirs = dp_accounting.get_epsilon_gaussian(1 / mu, 1e-5)
-        assert local_dp.epsilon_of(mu, 1e-5) == pytest.approx(theirs, abs=1e-10, rel=1e-10)
+        assert local_dp.gaussian_mechanism_epsilon(mu, 1e-5) == pytest.approx(
+            theirs, abs=1e-10, rel=1e-10
+        )
 
 
 def test_so_much_noise_that_epsilon_is_zero() -> None:
-    assert local_dp.epsilon_of(1e-9, 1e-5) == 0.0
-    assert local_dp.log_delta(0.0, 1e-200) == pytest.approx(local_dp.SMALLEST, abs=1)
+    assert local_dp.gaussian_mechanism_epsilon(1e-9, 1e-5) == 0.0
+    assert local_dp.log_delta(0.0, 1e-200) == pytest.approx(local_dp.LOG_OF_ZERO, abs=1)
 
 
 vectors = st_numpy.arrays(
@@ -111,22 +115,24 @@ def test_any_two_clipped_updates_are_as_close_as_the_noise_is_made_for(
     one = data.draw(vectors)
     two = data.draw(vectors.filter(lambda other: other.size == one.size) | st.just(-one))
     order = 1 if mechanism == "laplace" else 2
-    apart = np.linalg.norm(noise.clipped(one) - noise.clipped(two), ord=order)
+    apart = np.linalg.norm(noise.clip_to_norm(one) - noise.clip_to_norm(two), ord=order)
     assert apart <= noise.sensitivity * (1 + 1e-14)  # rounding of at most six squares or terms
 
 
 def test_opposite_updates_reach_the_sensitivity() -> None:
     noise = LocalNoise(1.0, 1e-5, clip=0.5)
     far = np.array([30.0, -40.0])
-    np.testing.assert_allclose(noise.clipped(far), [0.3, -0.4], rtol=1e-15)
-    assert np.linalg.norm(noise.clipped(far) - noise.clipped(-far)) == pytest.approx(1.0)
-    assert LocalNoise(1.0, 0.0, 0.7, "laplace").clipped(far).tolist() == pytest.approx([0.3, -0.4])
+    np.testing.assert_allclose(noise.clip_to_norm(far), [0.3, -0.4], rtol=1e-15)
+    assert np.linalg.norm(noise.clip_to_norm(far) - noise.clip_to_norm(-far)) == pytest.approx(1.0)
+    assert LocalNoise(1.0, 0.0, 0.7, "laplace").clip_to_norm(far).tolist() == pytest.approx(
+        [0.3, -0.4]
+    )
 
 
 def test_short_updates_are_not_stretched() -> None:
     noise = LocalNoise(1.0, 1e-5, clip=5.0)
     for short in (np.zeros(3), np.array([3.0, 4.0]), np.array([1e-320, 0.0])):
-        np.testing.assert_array_equal(noise.clipped(short), short)
+        np.testing.assert_array_equal(noise.clip_to_norm(short), short)
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_the_sum_is_exact_at_both_ends_of_the_range() -> None:
 def test_the_sum_is_weighted_on_the_clients() -> None:
     updates = {client: rounds.update(client) for client in range(3)}
     shares = {0: 0.5, 1: 0.3, 2: 0.2}
-    contexts = protocol.begin(SUM, 1, rounds.WEIGHTS, shares, 0)
+    contexts = protocol.begin_round(SUM, 1, rounds.WEIGHTS, shares, 0)
     sent = [protocol.send(SUM, updates[client], contexts[client]) for client in shares]
     view = protocol.receive(SUM, sent, contexts[0].round)
     assert isinstance(view, UpdateSum)

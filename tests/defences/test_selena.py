@@ -8,10 +8,10 @@ import torch
 
 from divulge._util.random import stream
 from divulge.core import Records
-from divulge.defences.training.selena import SELENA, _SoftLabels
+from divulge.defences.training.selena import SELENA, _SoftLabelLoss
 from divulge.errors import DataError
 from divulge.training.engine.loop import Job
-from divulge.training.engine.tensors import Tensors
+from divulge.training.engine.tensors import PoolTensors
 from divulge.training.fleet import Fleet
 
 from . import trained_table as table
@@ -23,7 +23,7 @@ JOB = Job(np.arange(10, 50), 7)
 
 def test_a_soft_label_is_the_mean_of_those_that_never_saw_the_record() -> None:
     fit, held_out = RECIPE.parts(JOB.rows, JOB.seed)
-    unseen = SELENA_._unseen(fit, JOB.seed)
+    unseen = SELENA_._draw_exclusions(fit, JOB.seed)
     assert unseen.shape == (5, len(fit))
     assert (unseen.sum(axis=0) == 2).all()
     labels = SELENA_.soft_labels(table.POOL, JOB).numpy()
@@ -61,9 +61,9 @@ def test_what_a_step_makes_smaller_is_the_cross_entropy_with_soft_labels() -> No
     soft /= soft.sum(1, keepdim=True)
     with torch.random.fork_rng([]):
         module = table.network()
-    data = Tensors(torch.tensor(table.POOL.x), torch.tensor(table.POOL.y), channels_last=False)
+    data = PoolTensors(torch.tensor(table.POOL.x), torch.tensor(table.POOL.y), channels_last=False)
     rows = torch.tensor([3, 70, 12])
-    loss = _SoftLabels(soft).against(module, data, rows[:0])(0)(rows)
+    loss = _SoftLabelLoss(soft).against(module, data, rows[:0])(0)(rows)
     log_p = module(data.x[rows]).log_softmax(1)
     by_hand = -(soft[rows] * log_p).sum(1).mean()
     torch.testing.assert_close(loss, by_hand)

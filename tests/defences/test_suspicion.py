@@ -11,15 +11,15 @@ from torch.nn.functional import cross_entropy
 
 from divulge.defences.training.dap.discriminator import (
     Discriminator,
+    MembershipEvidence,
     Samples,
-    Taught,
     evidence,
-    trained,
+    train_discriminator,
 )
-from divulge.defences.training.dap.loss import Misleading, Suspicion
+from divulge.defences.training.dap.loss import DiscriminatorAdversary, DiscriminatorLoss
 from divulge.training.engine import loop
 from divulge.training.engine.loop import Job
-from divulge.training.engine.tensors import Arrays
+from divulge.training.engine.tensors import PoolArrays
 
 from . import trained_table as table
 
@@ -31,7 +31,7 @@ def discriminator(classes: int) -> Discriminator:
     y = torch.tensor(rng.integers(0, classes, 300))
     member = rng.random(300) < 0.5
     logits[torch.tensor(member), y[member]] += 2.0
-    return trained(Taught(evidence(logits, y).numpy(), member), classes)
+    return train_discriminator(MembershipEvidence(evidence(logits, y).numpy(), member), classes)
 
 
 @pytest.mark.parametrize(("classes", "records"), [(2, 1), (3, 40), (7, 5)])
@@ -47,7 +47,7 @@ def test_value_and_gradient_are_those_of_the_discriminators_answers(
     (slope,) = torch.autograd.grad(expected, logits)
     assert slope.abs().max() > 1e-5
 
-    suspicion = Suspicion(d, torch.device("cpu"))
+    suspicion = DiscriminatorLoss(d, torch.device("cpu"))
     before = logits.detach().clone()
     value, gradient = suspicion.with_gradient(before, y)
     assert torch.equal(before, logits)
@@ -66,16 +66,16 @@ class Other(nn.Sequential):
 def test_a_dense_network_is_trained_without_a_graph_and_is_the_same(
     samples: Samples, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loss = Misleading(discriminator(table.CLASSES), 0.5, samples)
+    loss = DiscriminatorAdversary(discriminator(table.CLASSES), 0.5, samples)
     recipe = replace(table.RECIPE, epochs=4, loss=loss, **settings)
-    data = Arrays.prepare(table.POOL, table.network()).tensors("cpu")
+    data = PoolArrays.prepare(table.POOL, table.network()).tensors("cpu")
     job = Job(np.arange(60), 3)
     by_autograd = replace(recipe, network=lambda: Other(*table.network().children()))
-    expected = loop.train(by_autograd, data, job).state_dict()
-    plain = loop.train(replace(recipe, loss=None), data, job).state_dict()
+    expected = loop.train_network(by_autograd, data, job).state_dict()
+    plain = loop.train_network(replace(recipe, loss=None), data, job).state_dict()
     with monkeypatch.context() as patched:
         patched.setattr(torch.autograd, "backward", None)
-        found = loop.train(recipe, data, job).state_dict()
+        found = loop.train_network(recipe, data, job).state_dict()
     for name, weights in found.items():
         torch.testing.assert_close(weights, expected[name], rtol=1e-3, atol=1e-4)
         assert not torch.allclose(weights, plain[name], rtol=1e-2, atol=1e-2)

@@ -12,8 +12,8 @@ from torch.nn.functional import cross_entropy
 
 from divulge.core import Records, Target
 from divulge.defences import catalog
-from divulge.defences.training.base import Trained
-from divulge.defences.training.regularise import Dropping
+from divulge.defences.training.base import TrainingDefence
+from divulge.defences.training.regularise import NetworkWithDropout
 from divulge.errors import SpecError
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe
@@ -69,7 +69,7 @@ def test_label_smoothing_makes_it_worse_as_its_page_says(undefended: float) -> N
 
 
 @dataclass(frozen=True)
-class Careless(Trained):
+class Careless(TrainingDefence):
     """Trains on the whole pool, with random numbers of its own, and writes into the pool."""
 
     name: ClassVar[str] = "careless"
@@ -161,7 +161,7 @@ def test_dropout_stands_before_each_layer_with_weights_but_the_first() -> None:
         head = nn.Sequential(nn.Flatten(), nn.Linear(8, 4))
         return nn.Sequential(nn.Conv1d(1, 2, 3), nn.ReLU(), nn.Conv1d(2, 2, 3), head)
 
-    module = Dropping(deep, 0.2)()
+    module = NetworkWithDropout(deep, 0.2)()
     kinds = [type(part).__name__ for part in module.modules() if not list(part.children())]
     assert kinds == ["Conv1d", "ReLU", "Dropout", "Conv1d", "Flatten", "Dropout", "Linear"]
 

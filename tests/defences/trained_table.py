@@ -11,12 +11,12 @@ from torch import nn
 
 from divulge.attacks import catalog as attacks_catalog
 from divulge.audits import attempt
-from divulge.core import Challenge, Membership, ModelView, Records, Target, Trainer
+from divulge.core import Game, Membership, ModelView, Records, Target, Trainer
 from divulge.defences import catalog
 from divulge.errors import DataError, SpecError
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe
-from divulge.training.trainers import as_trainer, trainer_name
+from divulge.training.trainers import as_trainer, trainer_identity
 
 Property = Callable[[Any], None]
 FEATURES, CLASSES = 12, 3
@@ -84,9 +84,9 @@ def leaves_the_pool_alone(defence: Trainer) -> None:
 
 
 def leaves_the_recipe_alone(defence: Any) -> None:
-    before = trainer_name(defence.recipe)
+    before = trainer_identity(defence.recipe)
     trained(defence)
-    assert trainer_name(defence.recipe) == before
+    assert trainer_identity(defence.recipe) == before
 
 
 def refuses_an_empty_subset(defence: Trainer) -> None:
@@ -100,8 +100,8 @@ def is_settings(defence: Any) -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         defence.recipe = None
     # how it is computed is no part of what is trained
-    assert trainer_name(dataclasses.replace(defence)) == trainer_name(defence)
-    assert trainer_name(defence) != trainer_name(Fleet(defence.recipe))
+    assert trainer_identity(dataclasses.replace(defence)) == trainer_identity(defence)
+    assert trainer_identity(defence) != trainer_identity(Fleet(defence.recipe))
     assert as_trainer(defence) is defence
 
 
@@ -135,6 +135,6 @@ def leak(trainer: Trainer) -> float:
     subsets = np.stack([np.random.default_rng(k).permutation(160) < 80 for k in range(4)])
     found = []
     for target, subset in zip(trainer.many(pool, subsets, range(4)), subsets, strict=True):
-        challenge = Challenge(ModelView(target, pool), Membership(subset))
+        challenge = Game(ModelView(target, pool), Membership(subset))
         found.append(attempt.run(challenge, attacks_catalog.attack("threshold"), 0).finding)
     return float(np.mean([finding.metrics["auc"].value for finding in found]))

@@ -38,9 +38,11 @@ class _Model:
         return np.hstack([right, (1 - right) / 2, (1 - right) / 2])
 
 
-def played(seed: int = 0) -> tuple[local_models.Apart, _Remembers]:
+def played(seed: int = 0) -> tuple[local_models.AssignmentGame, _Remembers]:
     trainer = _Remembers()
-    return local_models.play(POOL, trainer, SIZES, np.random.default_rng(seed)), trainer
+    return local_models.simulate_local_models(
+        POOL, trainer, SIZES, np.random.default_rng(seed)
+    ), trainer
 
 
 def test_the_truth_is_what_models_were_trained_on() -> None:
@@ -80,4 +82,6 @@ def test_every_record_is_asked_about_once() -> None:
 
 def test_says_when_the_pool_is_too_small() -> None:
     with pytest.raises(DataError, match="a pool of 210, got 30 and 100"):
-        local_models.play(POOL.take(np.arange(100)), _Remembers(), SIZES, np.random.default_rng(0))
+        local_models.simulate_local_models(
+            POOL.take(np.arange(100)), _Remembers(), SIZES, np.random.default_rng(0)
+        )

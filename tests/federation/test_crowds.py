@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from divulge.audits.challenges.run import federated_file
 from safetensors.numpy import load_file
 
-from divulge.audits.challenges.run import federated_file
 from divulge.cli.main import main
-from divulge.core import Received, Round
+from divulge.core import ReceivedUpdate, Round
 from divulge.data import interactions
 from divulge.errors import StoreError
 from divulge.federation import Transcript
@@ -25,7 +25,7 @@ from divulge.data import interactions, ranking
 from divulge.federation.search.learners import Pairwise
 
 def films():
-    return interactions.synthetic(12, 60, np.random.default_rng(0), mean=6.0)
+    return interactions.synthetic_interactions(12, 60, np.random.default_rng(0), mean=6.0)
 
 queries = letor.synthetic(20, 8, np.random.default_rng(0))
 number = 3
@@ -77,7 +77,7 @@ def test_a_recommender_is_simulated_and_audited(place: Path) -> None:
     transcript = Transcript.open(place / "runs" / "films-001")
     each = [client for k in range(3) for client in transcript.clients(k)]
     assert len(set(each)) == len(each) == 12
-    truth = interactions.read(place / "watched.csv")
+    truth = interactions.read_interactions(place / "watched.csv")
     assert set(truth) == set(each)
     for number in (1, 2):
         sent, before = transcript.rounds[number].sent, transcript.rounds[number - 1]
@@ -159,7 +159,7 @@ def test_what_is_wrong_is_said(place: Path, file: str, old: str, new: str, messa
 
 def round_of(rows: np.ndarray, item: np.ndarray) -> Round:
     table = np.zeros((6, 2), np.float32)
-    got = {"0": Received({"items": rows}, 1)}
+    got = {"0": ReceivedUpdate({"items": rows}, 1)}
     return Round(0, "update", {"items": table}, got, handed={"0": {"item": item}})
 
 
@@ -174,14 +174,14 @@ def test_a_table_is_stored_short_only_where_nothing_is_lost(tmp_path: Path, nois
     assert stored.shape == ((6, 2) if noisy else (2, 2))
     transcript = Transcript.open(tmp_path / "t")
     np.testing.assert_array_equal(transcript.rounds[0].change("0")["items"], rows)
-    (one,) = impressions.views(transcript, ["0"])
+    (one,) = impressions.client_views(transcript, ["0"])
     np.testing.assert_array_equal(one.view.rounds[0].change("0")["items"], rows[item])
 
 
 @pytest.mark.parametrize("bad", [[4, 6], [1, 1], [-1, 0]])
 def test_a_short_table_of_odd_items_is_refused(bad: list[int]) -> None:
     with pytest.raises(StoreError, match="distinct items from 0 to 5"):
-        layout.lengthened(np.ones((2, 2)), np.array(bad), (6, 2))
+        layout.to_dense_rows(np.ones((2, 2)), np.array(bad), (6, 2))
 
 
 def test_a_table_of_another_length_is_refused(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_clients_are_dealt_what_the_settings_say(
     settings: Path, clients: str, sizes: list[int]
 ) -> None:
     changed(settings, "count = 4", clients)
-    federation = from_config.load(config.read(settings), settings.parent)
+    federation = from_config.load_federation(config.read(settings), settings.parent)
     assert [len(rows) for rows in federation.clients] == sizes
     if "classes" in clients:
         labels = [np.bincount(federation.pool.y[rows], minlength=3) for rows in federation.clients]
@@ -127,7 +127,7 @@ def test_defences_stand_in_the_order_in_which_they_are_passed(settings: Path) ->
     noise = '[[defences]]\nname = "local-noise"\nepsilon = 5.0\ndelta = 1e-5\nclip = 1.0\n'
     with settings.open("a") as file:
         file.write(noise + '[[defences]]\nname = "secure-sum"\n')
-    federation = from_config.load(config.read(settings), settings.parent)
+    federation = from_config.load_federation(config.read(settings), settings.parent)
     assert [part.name for part in federation.defence.parts] == ["local-noise", "secure-sum"]  # type: ignore[attr-defined]
     assert federated(settings, "--run", settings.parent / "t").exit_code == 0
     assert Transcript.open(settings.parent / "t").rounds[0].masked is not None

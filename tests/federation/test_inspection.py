@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from divulge.core import Guarantee, MaskedSum, Received, Round
+from divulge.core import Guarantee, MaskedSum, ReceivedUpdate, Round
 from divulge.federation.transcript.inspect import Inspection, inspect
 from divulge.federation.transcript.layout import Header
 from divulge.federation.transcript.reader import Transcript
@@ -16,11 +16,11 @@ HEADER = Header("t", "weights", {"w": (2,), "steps": ()})
 SENT = {"w": np.zeros(2, np.float32), "steps": np.array(0)}
 
 
-def sends(*numbers: float, records: int | None = 10) -> Received:
-    return Received({"w": np.array(numbers, np.float32), "steps": np.array(3)}, records)
+def sends(*numbers: float, records: int | None = 10) -> ReceivedUpdate:
+    return ReceivedUpdate({"w": np.array(numbers, np.float32), "steps": np.array(3)}, records)
 
 
-def played(number: int = 0, **received: Received) -> Round:
+def played(number: int = 0, **received: ReceivedUpdate) -> Round:
     return Round(number, "weights", SENT, received)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from divulge.core import Records
 from divulge.errors import DataError, SpecError
 from divulge.federation.partition import dirichlet, equal_sizes, exact, iid
-from divulge.training.recipe import Held
+from divulge.training.recipe import RaggedRows
 
 CLASSES = 5
 
@@ -18,11 +18,11 @@ def pool(per_class: int = 200) -> Records:
     return Records(np.zeros((len(y), 1)), y)
 
 
-def mixes(records: Records, clients: tuple[Held, ...]) -> np.ndarray:
+def mixes(records: Records, clients: tuple[RaggedRows, ...]) -> np.ndarray:
     return np.stack([np.bincount(records.y[rows], minlength=CLASSES) for rows in clients])
 
 
-def distinct(clients: tuple[Held, ...]) -> bool:
+def distinct(clients: tuple[RaggedRows, ...]) -> bool:
     every = np.concatenate(clients)
     return len(np.unique(every)) == len(every)
 
@@ -50,7 +50,7 @@ def test_exact_counts_are_exact() -> None:
 
 
 def test_the_seed_decides_and_nothing_else() -> None:
-    def drawn(seed: int) -> tuple[Held, ...]:
+    def drawn(seed: int) -> tuple[RaggedRows, ...]:
         return (*iid(pool(), [9, 9], seed), *dirichlet(pool(), [9, 9], 1.0, seed))
 
     for one, again, other in zip(drawn(1), drawn(1), drawn(2), strict=True):

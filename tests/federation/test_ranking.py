@@ -82,10 +82,10 @@ def test_at_its_own_interactions_the_affine_map_gives_the_update(
     rng = np.random.default_rng(0)
     weights, x = ranker(hidden), torch.from_numpy(rng.normal(size=(7, 3)))
     acted = torch.from_numpy(rng.random(7))
-    affine = learner.linearised(weights, x, acted)
+    affine = learner.linearise(weights, x, acted)
     found = affine.constant + affine.matrix @ acted.numpy()
     np.testing.assert_allclose(found, flat(learner.update(weights, x, acted)), atol=1e-12)
-    elsewhere = learner.linearised(weights, x, 1 - acted)
+    elsewhere = learner.linearise(weights, x, 1 - acted)
     same = [np.allclose(a, b) for a, b in zip(affine, elsewhere, strict=True)]
     assert learner.exact == all(same)
 
@@ -201,13 +201,13 @@ def test_clicks_follow_the_model_and_are_mixed() -> None:
     with pytest.raises(SpecError, match="none such"):
         model.draw(np.array([0]), rng)
     with pytest.raises(SpecError, match="4"):
-        click_models.published("navigational", 4)
+        click_models.published_click_model("navigational", 4)
     with pytest.raises(SpecError, match="probabilities"):
         click_models.ClickModel((0.5,), (1.5,))
 
 
 def test_users_of_a_log_become_challenges() -> None:
-    log = interactions.synthetic(12, 40, np.random.default_rng(0), mean=4.0)
+    log = interactions.synthetic_interactions(12, 40, np.random.default_rng(0), mean=4.0)
     world = Recommending(log, NeuralCF(width=4, hidden=(6,), epochs=2))
     found = list(world.challenges(range(12), UpdateDefence()))
     assert len(found) == 12
@@ -227,8 +227,8 @@ def test_users_of_a_log_become_challenges() -> None:
 
 
 def test_a_search_engine_learns_and_its_users_become_challenges() -> None:
-    queries = ranking.synthetic(30, 6, np.random.default_rng(0))
-    world = Searching(queries, click_models.published("informational", 3), lr=0.5)
+    queries = ranking.synthetic_queries(30, 6, np.random.default_rng(0))
+    world = Searching(queries, click_models.published_click_model("informational", 3), lr=0.5)
     weights = ranker(0, 6)
     found = world.challenge(weights, 3, UpdateDefence(), np.random.default_rng(1))
     learner = found.view.learner

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save
 
-from divulge.core import Guarantee, LocalTraining, MaskedSum, Need, Received, Round
+from divulge.core import Guarantee, LocalTraining, MaskedSum, Need, ReceivedUpdate, Round
 from divulge.errors import DataError, NotApplicable, SpecError, StoreError
 from divulge.federation.transcript.layout import Header
 from divulge.federation.transcript.reader import Transcript
@@ -38,8 +38,8 @@ def seen(number: int) -> Round:
         "weights",
         tensors(number),
         {
-            "ann": Received(tensors(10 + number), 120, guarantee),
-            "bob": Received(tensors(20 + number), None),
+            "ann": ReceivedUpdate(tensors(10 + number), 120, guarantee),
+            "bob": ReceivedUpdate(tensors(20 + number), None),
         },
         training=LocalTraining("sgd", 0.1, epochs=2, batch_size=32),
         aggregated=tensors(number + 1),
@@ -154,7 +154,7 @@ def test_the_change_is_the_same_whatever_is_sent(kind: Any) -> None:
         "update": step,
         "gradient": {n: -2 * step[n] for n in sent},
     }[kind]
-    round_ = Round(0, kind, sent, {"a": Received(back, 1)}, training=LocalTraining(lr=0.5))
+    round_ = Round(0, kind, sent, {"a": ReceivedUpdate(back, 1)}, training=LocalTraining(lr=0.5))
     for name, array in round_.change("a").items():
         np.testing.assert_allclose(array, step[name], rtol=1e-6)
     with pytest.raises(NotApplicable, match="nothing"):
@@ -162,7 +162,7 @@ def test_the_change_is_the_same_whatever_is_sent(kind: Any) -> None:
 
 
 def test_a_gradient_without_a_learning_rate_is_no_change() -> None:
-    round_ = Round(0, "gradient", tensors(0), {"a": Received(tensors(1), 1)})
+    round_ = Round(0, "gradient", tensors(0), {"a": ReceivedUpdate(tensors(1), 1)})
     with pytest.raises(NotApplicable, match="learning rate"):
         round_.change("a")
 
@@ -326,7 +326,7 @@ def test_no_transcript_is_no_transcript(tmp_path: Path) -> None:
 def test_no_such_client_can_be_written(client: str, tmp_path: Path) -> None:
     writer = Writer.begin(tmp_path / "t", HEADER)
     with pytest.raises(DataError, match="client"):
-        writer.add(replace(seen(0), received={client: Received(tensors(1), 1)}))
+        writer.add(replace(seen(0), received={client: ReceivedUpdate(tensors(1), 1)}))
     assert len(Transcript.open(tmp_path / "t").rounds) == 0
 
 
@@ -339,6 +339,8 @@ def test_objects_cannot_be_written(tmp_path: Path) -> None:
 
 def test_what_a_client_sent_is_written_even_if_it_does_not_fit(tmp_path: Path) -> None:
     odd = tensors(3) | {"fc.bias": np.zeros(9)}
-    Writer.begin(tmp_path / "t", HEADER).add(replace(seen(0), received={"eve": Received(odd, -5)}))
+    Writer.begin(tmp_path / "t", HEADER).add(
+        replace(seen(0), received={"eve": ReceivedUpdate(odd, -5)})
+    )
     with pytest.raises(StoreError, match=r"received/eve/fc\.bias"):
         Transcript.open(tmp_path / "t").rounds[0]

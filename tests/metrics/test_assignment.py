@@ -53,18 +53,18 @@ def test_the_best_constant_answer_knows_the_colluders_own_records() -> None:
 
 def test_chance_is_what_even_guesses_get() -> None:
     known = np.array([True, False, False, False])
-    assert assignment.chance(known, clients=4) == pytest.approx(0.25 + 0.75 / 4)
+    assert assignment.chance_accuracy(known, clients=4) == pytest.approx(0.25 + 0.75 / 4)
 
 
 def test_two_proportions_equal_the_root_of_the_chi_squared_statistic() -> None:
-    z, p = assignment.two_proportions((39, 22), (73, 73))
+    z, p = assignment.two_proportion_test((39, 22), (73, 73))
     chi = stats.chi2_contingency([[39, 34], [22, 51]], correction=False)
     assert z**2 == pytest.approx(chi.statistic)
     assert p == pytest.approx(chi.pvalue)
 
 
 def test_two_equal_proportions_show_nothing() -> None:
-    assert assignment.two_proportions((5, 5), (5, 5)) == (0.0, 1.0)
+    assert assignment.two_proportion_test((5, 5), (5, 5)) == (0.0, 1.0)
 
 
 def test_pairs_by_hand() -> None:
@@ -80,10 +80,10 @@ def test_pairs_by_hand() -> None:
 def test_a_permutation_p_of_the_truth_is_small_and_of_a_constant_is_one() -> None:
     owner = given_to(*[0, 1, 2, NOBODY] * 5)
     known, rng = np.zeros(20, bool), np.random.default_rng(0)
-    assert assignment.permutation_p(owner, owner, known, rng) == 1 / 1000
+    assert assignment.permutation_p_of_accuracy(owner, owner, known, rng) == 1 / 1000
     nobody = given_to(*[NOBODY] * 20)
-    assert assignment.permutation_p(nobody, owner, known, rng) == 1.0
-    assert assignment.permutation_p(owner, owner, ~known, rng) == 1.0
+    assert assignment.permutation_p_of_accuracy(nobody, owner, known, rng) == 1.0
+    assert assignment.permutation_p_of_accuracy(owner, owner, ~known, rng) == 1.0
 
 
 def test_a_permutation_p_is_uniform_where_the_guess_knows_nothing() -> None:
@@ -91,7 +91,9 @@ def test_a_permutation_p_is_uniform_where_the_guess_knows_nothing() -> None:
     owner = given_to(*[0, 1, NOBODY, NOBODY] * 10)
     for _ in range(200):
         guess = given_to(*rng.permutation(owner.client).tolist())
-        found.append(assignment.permutation_p(guess, owner, np.zeros(40, bool), rng, times=99))
+        found.append(
+            assignment.permutation_p_of_accuracy(guess, owner, np.zeros(40, bool), rng, times=99)
+        )
     # at most the promised error: 5 % of 200 is 10, and 21 or more have a chance of 0.1 %
     assert sum(p <= 0.05 for p in found) <= 20
 
@@ -103,7 +105,7 @@ def test_says_when_there_is_nothing_to_measure() -> None:
     with pytest.raises(Unmeasurable, match="got none"):
         assignment.specificity(given_to(0), given_to(0))
     with pytest.raises(Unmeasurable, match="got none"):
-        assignment.chance(np.zeros(0, bool), 2)
+        assignment.chance_accuracy(np.zeros(0, bool), 2)
     with pytest.raises(Unmeasurable, match="got none"):
         assignment.accuracy(nothing, nothing)
     with pytest.raises(DataError, match="each of 6 records, got 1"):

@@ -32,14 +32,14 @@ def test_means_over_clients_come_with_students_interval() -> None:
     guesses, truths = [of(1, 1), of(1, 3), of(1, 0)], [of(1, 1), of(1, 1), of(1, 1)]
     found = composition.distances(guesses, truths)
     assert found["l1"].value == pytest.approx((0 + 0.5 + 1) / 3)
-    low, high = intervals.mean([0.0, 0.5, 1.0])
+    low, high = intervals.student_mean([0.0, 0.5, 1.0])
     assert (found["l1"].low, found["l1"].high) == (max(low, 0), high)
 
 
 def test_null_classes_are_counted_by_class_and_client() -> None:
     truths = [of(1, 0, 0), of(0, 1, 1), of(1, 1, 1)]
     guesses = [of(1, 1, 0), of(0, 1, 1), of(1, 1, 0)]
-    found, unmeasured = composition.null_classes(guesses, truths)
+    found, unmeasured = composition.measure_null_classes(guesses, truths)
     assert found["null_accuracy"].value == pytest.approx(7 / 9)
     assert found["null_precision"].value == pytest.approx(2 / 3)
     assert found["null_recall"].value == pytest.approx(2 / 3)
@@ -49,7 +49,7 @@ def test_null_classes_are_counted_by_class_and_client() -> None:
 
 def test_what_no_client_shows_is_unmeasured_and_says_why() -> None:
     everything = [of(1, 1), of(2, 1)]
-    found, unmeasured = composition.null_classes(everything, everything)
+    found, unmeasured = composition.measure_null_classes(everything, everything)
     assert set(found) == {"null_accuracy"}
     assert "null classes in two clients" in unmeasured["null_recall"]
 
@@ -68,7 +68,7 @@ def test_the_interval_of_a_mean_distance_covers_it_about_as_often_as_promised() 
     rng, runs = np.random.default_rng(0), 4000
     drawn = rng.choice(PAPER, (runs, len(PAPER)))
     covered = sum(
-        low <= np.mean(PAPER) <= high for low, high in map(intervals.mean, drawn.tolist())
+        low <= np.mean(PAPER) <= high for low, high in map(intervals.student_mean, drawn.tolist())
     )
     # Student's interval is exact for normal values; for these it is 1.5 points short at most
     assert covered / runs > 0.935 - 3 * (0.95 * 0.05 / runs) ** 0.5
@@ -85,12 +85,12 @@ def test_the_interval_of_grouped_trials_covers_as_often_as_promised(
     for _ in range(runs):
         chances = rng.beta(share * alike, (1 - share) * alike, groups)
         hits = rng.binomial(each, chances)
-        low, high = intervals.clustered(hits, np.full(groups, each))
+        low, high = intervals.clustered_proportion(hits, np.full(groups, each))
         covered += low <= share <= high
     assert covered / runs > promised - 3 * (promised * (1 - promised) / runs) ** 0.5
 
 
 def test_groups_that_do_not_vary_count_once_each() -> None:
-    low, high = intervals.clustered(np.full(3, 10), np.full(3, 10))
+    low, high = intervals.clustered_proportion(np.full(3, 10), np.full(3, 10))
     exact = intervals.clopper_pearson(3, 3)
     assert (low, high) == pytest.approx(exact)

@@ -62,7 +62,7 @@ def test_a_gaussian_per_record_would_not_do() -> None:
 def test_a_p_value_of_a_non_exposed_member_is_uniform_or_higher() -> None:
     p = np.concatenate(
         [
-            exposed.p_values(exposed.accused(world.score, world.member), 200)
+            exposed.p_values(exposed.count_accused(world.score, world.member), 200)
             for world in (simulated.draw("few levels, many ties", 0.0, s, 50, 200)
                           for s in range(200))
         ]
@@ -111,7 +111,7 @@ def test_the_fewest_listed_are_the_smallest_group_above_all_non_members(
 def test_as_many_non_members_as_said_are_enough_and_one_less_is_not(
     members: int, listed: int, q: float
 ) -> None:
-    enough = exposed.nonmembers_for(members, listed, q)
+    enough = exposed.nonmembers_needed(members, listed, q)
     fewest = exposed.fewest_listed(members, enough, q)
     assert fewest is not None
     assert fewest <= listed
@@ -121,4 +121,4 @@ def test_as_many_non_members_as_said_are_enough_and_one_less_is_not(
 
 def test_scores_that_are_not_finite_are_refused() -> None:
     with pytest.raises(DataError, match="finite"):
-        exposed.accused(np.array([np.nan, 1.0]), np.array([True, False]))
+        exposed.count_accused(np.array([np.nan, 1.0]), np.array([True, False]))

@@ -31,7 +31,7 @@ def test_ssim_is_that_of_each_window() -> None:
     np.testing.assert_allclose(images.ssim(ONE, NOISY), slow, rtol=1e-9)
     np.testing.assert_allclose(images.ssim(ONE, ONE), 1.0)
     one, other = (torch.from_numpy(x).double() / 255 for x in (ONE, NOISY))
-    np.testing.assert_allclose(pixels.similarity(one, other), slow, rtol=1e-9)
+    np.testing.assert_allclose(pixels.differentiable_ssim(one, other), slow, rtol=1e-9)
 
 
 def test_psnr_of_a_constant_error() -> None:

@@ -25,7 +25,7 @@ def test_figures_of_a_user_are_those_of_the_definitions(
     score = np.array([s / 3 for s, _, _ in case])
     acted = np.array([a for _, a, _ in case])
     decided = np.array([d for _, _, d in case])
-    found = interactions.of_user(Reconstruction(score, decided), Interactions(acted))
+    found = interactions.measure_user(Reconstruction(score, decided), Interactions(acted))
     pairs = [(a > b) + (a == b) / 2 for a in score[acted] for b in score[~acted]]
     assert found.auc == pytest.approx(np.mean(pairs))
     right = (decided & acted).sum()
@@ -49,17 +49,17 @@ def test_the_interval_over_users_covers_the_mean() -> None:
     for low in (0.5, 0.9, 0.99):  # users at 0.5 with probability 1 - low, else at 1
         truth = 0.5 + low / 2
         runs = [
-            interactions.over_users(np.where(rng.random(60) < low, 1.0, 0.5).tolist())
+            interactions.mean_over_users(np.where(rng.random(60) < low, 1.0, 0.5).tolist())
             for _ in range(400)
         ]
         assert np.mean([truth in run for run in runs]) >= 0.93
 
 
 def test_users_who_are_all_alike_leave_some_doubt() -> None:
-    certain = interactions.over_users([1.0] * 20)
+    certain = interactions.mean_over_users([1.0] * 20)
     assert (certain.value, certain.high) == (1.0, 1.0)
     assert 0.7 < certain.low < 1.0
-    assert 0.5 in interactions.over_users([0.3])
+    assert 0.5 in interactions.mean_over_users([0.3])
 
 
 def test_measure_gives_every_metric() -> None:
@@ -75,12 +75,12 @@ def test_measure_gives_every_metric() -> None:
 def test_a_user_of_one_kind_is_refused(acted: np.ndarray) -> None:
     guess = Reconstruction(np.zeros(3), np.zeros(3, bool))
     with pytest.raises(DataError):
-        interactions.of_user(guess, Interactions(acted))
+        interactions.measure_user(guess, Interactions(acted))
 
 
 def test_what_cannot_be_measured_is_refused() -> None:
     with pytest.raises(DataError, match="none"):
-        interactions.over_users([])
+        interactions.mean_over_users([])
     with pytest.raises(DataError, match="none"):
         interactions.f1(np.zeros(2, bool), np.zeros(2, bool))
     with pytest.raises(DataError, match="1 of 2 scores outside"):

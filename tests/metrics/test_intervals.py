@@ -6,13 +6,13 @@ from scipy import stats
 
 from divulge.metrics.intervals import (
     Interval,
-    bounded,
+    bounded_mean,
     clopper_pearson,
-    clustered,
-    combine,
+    clustered_proportion,
+    combine_intervals,
     lower_limit,
-    mean,
-    mean_within,
+    student_mean,
+    student_mean_within,
     wilson,
 )
 
@@ -33,7 +33,7 @@ def test_the_lower_limit_is_wrong_as_often_as_it_says() -> None:
 
 def test_independent_reasons_add_in_quadrature() -> None:
     parts = Interval(0.2, 0.9), Interval(0.1, 0.8)
-    low, high = combine(0.5, *parts)
+    low, high = combine_intervals(0.5, *parts)
     assert low == pytest.approx(0.5 - (0.3**2 + 0.4**2) ** 0.5)
     assert high == pytest.approx(0.5 + (0.4**2 + 0.3**2) ** 0.5)
 
@@ -41,12 +41,12 @@ def test_independent_reasons_add_in_quadrature() -> None:
 @pytest.mark.parametrize(("hits", "trials"), [(0, 1), (0, 8), (3, 8), (8, 8), (59, 60)])
 def test_the_interval_of_bounded_values_is_exact_for_zeros_and_ones(hits: int, trials: int) -> None:
     values = [1.0] * hits + [0.0] * (trials - hits)
-    assert bounded(values) == pytest.approx(clopper_pearson(hits, trials), abs=1e-6)
+    assert bounded_mean(values) == pytest.approx(clopper_pearson(hits, trials), abs=1e-6)
 
 
 @given(st.lists(st.integers(-10, 10).map(lambda k: k / 10), min_size=1, max_size=6))
 def test_the_interval_of_bounded_values_is_that_of_random_weights(values: list[float]) -> None:
-    low, high = bounded(values, -1.0, 1.0)
+    low, high = bounded_mean(values, -1.0, 1.0)
     assert -1 <= low <= np.mean(values) + 1e-6
     assert np.mean(values) - 1e-6 <= high <= 1
     weights = np.random.default_rng(0).dirichlet(np.ones(len(values) + 1), 4000)
@@ -67,21 +67,23 @@ def test_the_interval_of_bounded_values_covers_near_the_end(n: int, odd: float) 
     rng, runs = np.random.default_rng(0), 400
     drawn = np.where(rng.random((runs, n)) < 0.1, odd, 1.0)
     truth = 0.9 + 0.1 * odd
-    covered = np.mean([low <= truth <= high for low, high in map(bounded, drawn.tolist())])
+    covered = np.mean([low <= truth <= high for low, high in map(bounded_mean, drawn.tolist())])
     assert covered > 0.95 - 3 * (0.95 * 0.05 / runs) ** 0.5
 
 
 def test_values_that_do_not_differ_leave_the_doubt_of_any_distribution() -> None:
-    assert mean_within([0.5] * 3, 0.0, 1.0) == bounded([0.5] * 3)
+    assert student_mean_within([0.5] * 3, 0.0, 1.0) == bounded_mean([0.5] * 3)
     rounded = [0.1 + 0.2, 0.3, 0.3]
-    assert mean_within(rounded, 0.0, 1.0) == bounded(rounded)
-    low, high = mean([0.1, 0.9, 0.8])
-    assert mean_within([0.1, 0.9, 0.8], 0.0, 1.0) == (max(0.0, low), min(1.0, high))
+    assert student_mean_within(rounded, 0.0, 1.0) == bounded_mean(rounded)
+    low, high = student_mean([0.1, 0.9, 0.8])
+    assert student_mean_within([0.1, 0.9, 0.8], 0.0, 1.0) == (max(0.0, low), min(1.0, high))
 
 
 def test_groups_alike_with_different_trials_are_worth_all_their_trials() -> None:
     trials = np.full(5, 73)
-    assert clustered(np.full(5, 46), trials) == pytest.approx(clopper_pearson(5 * 46, 5 * 73))
+    assert clustered_proportion(np.full(5, 46), trials) == pytest.approx(
+        clopper_pearson(5 * 46, 5 * 73)
+    )
     # one hit more changes little: neither limit jumps
-    other = clustered(np.array([47, 46, 46, 46, 46]), trials)
+    other = clustered_proportion(np.array([47, 46, 46, 46, 46]), trials)
     assert other == pytest.approx(clopper_pearson(5 * 46, 5 * 73), abs=0.01)

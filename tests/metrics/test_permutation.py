@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from divulge.metrics import membership
-from divulge.metrics.permutation import combine, p_value, signs_p
+from divulge.metrics.permutation import combine_p_values, permutation_p_value, signs_p
 
 
 def test_comes_close_to_all_permutations() -> None:
@@ -19,7 +19,9 @@ def test_comes_close_to_all_permutations() -> None:
 
     every = [score[list(chosen)].sum() for chosen in itertools.combinations(range(5), 2)]
     exact = np.mean([total >= statistic(member) for total in every])
-    p = p_value(statistic, member, np.zeros(5, np.int64), np.random.default_rng(0), times=4000)
+    p = permutation_p_value(
+        statistic, member, np.zeros(5, np.int64), np.random.default_rng(0), times=4000
+    )
     assert p == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 4000))
 
 
@@ -31,7 +33,7 @@ def test_labels_stay_in_their_group() -> None:
         seen.append(labels.tolist())
         return 0.0
 
-    assert p_value(statistic, member, group, np.random.default_rng(0), times=20) == 1.0
+    assert permutation_p_value(statistic, member, group, np.random.default_rng(0), times=20) == 1.0
     assert seen == [member.tolist()] * 21
 
 
@@ -46,9 +48,9 @@ def test_a_score_that_only_knows_the_set_is_no_find() -> None:
         return membership.auc(score, labels).value
 
     assert auc(member) > 0.9
-    assert p_value(auc, member, group, rng, times=99) == 1.0
+    assert permutation_p_value(auc, member, group, rng, times=99) == 1.0
     everywhere = np.zeros(80, np.int64)
-    assert p_value(auc, member, everywhere, rng, times=99) == 0.01
+    assert permutation_p_value(auc, member, everywhere, rng, times=99) == 0.01
 
 
 def test_is_small_as_rarely_as_it_says_where_a_pipeline_fits_noise() -> None:
@@ -61,7 +63,7 @@ def test_is_small_as_rarely_as_it_says_where_a_pipeline_fits_noise() -> None:
             weights, *_ = np.linalg.lstsq(x, labels - 0.5, rcond=None)
             return float(((x @ weights > 0) == labels).mean())
 
-        found.append(p_value(fitted, member, np.zeros(16, np.int64), rng, times=19))
+        found.append(permutation_p_value(fitted, member, np.zeros(16, np.int64), rng, times=19))
     # at most the promised error: 5 % of 200 is 10, and 21 or more have a chance of 0.1 %
     assert sum(p <= 0.05 for p in found) <= 20
 
@@ -69,12 +71,12 @@ def test_is_small_as_rarely_as_it_says_where_a_pipeline_fits_noise() -> None:
 def test_p_values_are_combined_as_fisher_did_and_keep_their_size() -> None:
     drawn = np.random.default_rng(0).random((2000, 5))
     for row in drawn[:20]:
-        assert combine(row.tolist()) == pytest.approx(stats.combine_pvalues(row).pvalue)
+        assert combine_p_values(row.tolist()) == pytest.approx(stats.combine_pvalues(row).pvalue)
     coarse = np.ceil(drawn * 20) / 20  # permutation p-values have few levels
     for levels in (drawn, coarse):
-        called = np.mean([combine(row) <= 0.05 for row in levels.tolist()])
+        called = np.mean([combine_p_values(row) <= 0.05 for row in levels.tolist()])
         assert called <= 0.05 + 3 * (0.05 * 0.95 / 2000) ** 0.5
-    assert combine([1.0] * 5) == 1.0
+    assert combine_p_values([1.0] * 5) == 1.0
 
 
 def test_signs_come_close_to_all_signs() -> None:

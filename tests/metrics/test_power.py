@@ -7,7 +7,7 @@ from scipy import special, stats
 from divulge.errors import SpecError
 from divulge.metrics import max_test as module
 from divulge.metrics.max_test import max_test
-from divulge.metrics.power import POWER, critical_deviation, needed, visible
+from divulge.metrics.power import POWER, critical_deviation, members_needed, visible_leaks
 
 RUNS = 150
 
@@ -33,7 +33,7 @@ def share_found(size: int, shift: float, exposed: float) -> float:
 
 @pytest.mark.parametrize("size", [100, 300])
 def test_leaks_that_are_said_to_be_seen_are_seen(size: int, few_draws: None) -> None:
-    seen = visible(size, size, critical_deviation(size, size, attacks=4, correlation=0.0))
+    seen = visible_leaks(size, size, critical_deviation(size, size, attacks=4, correlation=0.0))
     assert seen.auc is not None
     assert seen.exposed is not None
     least = stats.binom.ppf(1e-3, RUNS, POWER) / RUNS
@@ -43,7 +43,7 @@ def test_leaks_that_are_said_to_be_seen_are_seen(size: int, few_draws: None) -> 
 
 
 def test_half_of_such_a_leak_is_mostly_missed(few_draws: None) -> None:
-    seen = visible(300, 300, critical_deviation(300, 300, attacks=4, correlation=0.0))
+    seen = visible_leaks(300, 300, critical_deviation(300, 300, attacks=4, correlation=0.0))
     assert seen.auc is not None
     shift = float(special.ndtri(0.5 + (seen.auc - 0.5) / 2)) * np.sqrt(2)
     assert share_found(300, shift, 0.0) < 0.5
@@ -51,7 +51,7 @@ def test_half_of_such_a_leak_is_mostly_missed(few_draws: None) -> None:
 
 def test_more_records_see_smaller_leaks() -> None:
     sizes = (20, 60, 200, 1000, 5000)
-    seen = [visible(n, n, critical_deviation(n, n)) for n in sizes]
+    seen = [visible_leaks(n, n, critical_deviation(n, n)) for n in sizes]
     aucs = [one.auc for one in seen if one.auc is not None]
     shares = [one.exposed for one in seen if one.exposed is not None]
     assert len(aucs) == len(shares) == len(sizes)
@@ -60,22 +60,24 @@ def test_more_records_see_smaller_leaks() -> None:
 
 
 def test_three_records_see_nothing() -> None:
-    assert visible(3, 3, critical_deviation(3, 3)) == (None, None)
+    assert visible_leaks(3, 3, critical_deviation(3, 3)) == (None, None)
 
 
 @pytest.mark.parametrize("leak", [{"auc": 0.65}, {"exposed": 0.1}])
 def test_what_is_needed_is_enough_and_half_of_it_is_not(leak: dict[str, float]) -> None:
-    size = needed(**leak)  # type: ignore[arg-type]
+    size = members_needed(**leak)  # type: ignore[arg-type]
     assert size is not None
     name, asked = next(iter(leak.items()))
-    found = getattr(visible(size, size, critical_deviation(size, size)), name)
-    fewer = getattr(visible(size // 2, size // 2, critical_deviation(size // 2, size // 2)), name)
+    found = getattr(visible_leaks(size, size, critical_deviation(size, size)), name)
+    fewer = getattr(
+        visible_leaks(size // 2, size // 2, critical_deviation(size // 2, size // 2)), name
+    )
     assert found <= 1.1 * asked
     assert fewer > asked
 
 
 def test_a_leak_too_small_to_be_seen_needs_too_many() -> None:
-    assert needed(auc=0.5001) is None
+    assert members_needed(auc=0.5001) is None
 
 
 @pytest.mark.parametrize(
@@ -83,4 +85,4 @@ def test_a_leak_too_small_to_be_seen_needs_too_many() -> None:
 )
 def test_what_is_no_leak_is_refused(leak: dict[str, float]) -> None:
     with pytest.raises(SpecError, match="give one of the two"):
-        needed(**leak)  # type: ignore[arg-type]
+        members_needed(**leak)  # type: ignore[arg-type]

@@ -21,8 +21,8 @@ from divulge.core import (
     Verdict,
 )
 from divulge.metrics.measure import measure
-from divulge.report.files import write_all
-from divulge.report.schema import Shadows, Summary
+from divulge.report.files import render_files
+from divulge.report.schema import ShadowKind, Summary
 from divulge.report.summary import summarise
 
 SOUND = Control(Estimate(0.93, 0.91, 0.95), covered=38, shuffles=40, calm=True)
@@ -94,7 +94,7 @@ class Bench:
         missing: Sequence[str] = (),
         name: str = "bench",
         settings: Mapping[str, Any] | None = None,
-        shadows: Shadows = "none",
+        shadows: ShadowKind = "none",
         claim: Claim | None = None,
         ids: np.ndarray | None = None,
     ) -> Contents:
@@ -294,7 +294,7 @@ def contents(case: str) -> Contents:
 @functools.cache
 def files(case: str) -> Mapping[str, bytes]:
     """The report of a case, written once."""
-    return write_all(contents(case))
+    return render_files(contents(case))
 
 
 @functools.cache

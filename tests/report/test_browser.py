@@ -65,7 +65,7 @@ def test_it_opens_quietly_and_fits(page: Page, case: str, tmp_path: Path) -> Non
 def test_the_page_of_tables_opens_quietly_and_fits(page: Page, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     outcome().save(tmp_path / "run")
-    file = tables.write(tmp_path)
+    file = tables.write_page(tmp_path)
     said: list[str] = []
     requests: list[str] = []
     page.on("console", lambda message: said.append(message.text))

@@ -7,7 +7,7 @@ import pytest
 
 from divulge.core import Check, Claim, Control, Guarantee, Membership
 from divulge.metrics.epsilon import epsilon_lower_bound, largest_bound
-from divulge.report.claim import weigh
+from divulge.report.claim import judge_claim
 from divulge.report.schema import ClaimRow, Summary
 from divulge.report.summary import summarise
 
@@ -138,7 +138,7 @@ def test_coins_and_known_noise_refute_more() -> None:
     bounds = []
     for drawn, noise in (("fixed", "any"), ("coins", "any"), ("coins", "gaussian")):
         claim = Claim(Guarantee(0.1, DELTA, noise=noise))  # type: ignore[arg-type]
-        found = weigh(
+        found = judge_claim(
             claim,
             summary(made, [score], 0.1).attacks,
             {"attack0": score},
@@ -184,7 +184,7 @@ def test_the_best_of_ten_attacks_that_know_nothing_rarely_contradicts_a_tiny_eps
     claim, wrong = Claim(Guarantee(1e-9, 0.0)), 0
     for _ in range(40):
         scores = {row.label: made.shifted(0) for row in rows}
-        found = weigh(claim, rows, scores, Membership(made.member), confounding="")
+        found = judge_claim(claim, rows, scores, Membership(made.member), confounding="")
         assert found is not None
         wrong += found.outcome == "contradicted"
     assert wrong <= 8  # 5 % of 40: exceeded once in a thousand

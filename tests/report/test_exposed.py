@@ -11,7 +11,7 @@ from divulge.audits.run_folder import Contents
 from divulge.core import Status
 from divulge.metrics.membership import Unmeasurable
 from divulge.report import exposed
-from divulge.report.files import write_all
+from divulge.report.files import render_files
 from divulge.report.schema import ExposedRecords, Summary
 from divulge.report.summary import summarise
 
@@ -81,7 +81,7 @@ def _choice(*attacks: tuple[str, bool]) -> str | None:
         for name, sound in attacks
     ]
     entries += [cases.lost("rmia", Status.FAILED, "it broke")]
-    chosen = exposed.choose(summarise(made.contents(entries)).attacks)
+    chosen = exposed.choose_attack(summarise(made.contents(entries)).attacks)
     return None if chosen is None else chosen.label
 
 
@@ -125,7 +125,7 @@ def test_ties_are_one_row_and_never_a_screenful() -> None:
     (group,) = found.groups
     assert group.members == 80
     assert list(group.positions) == list(range(10))
-    assert "and 70 more" in write_all(contents)["report.html"].decode()
+    assert "and 70 more" in render_files(contents)["report.html"].decode()
 
 
 def test_the_file_has_every_member_once_and_agrees_with_the_page() -> None:
@@ -167,7 +167,7 @@ def test_no_cell_is_a_formula_or_breaks_its_row() -> None:
     contents = made.contents(
         [made.done("threshold", made.shifted(1))], class_names=["=cmd", "@two"], ids=ids
     )
-    table = write_all(contents)["exposed.csv"]
+    table = render_files(contents)["exposed.csv"]
     assert len(table.decode().splitlines()) == 1 + len(HOSTILE)
     by_position = sorted(rows(table), key=lambda row: int(row["position"]))
     assert [row["id"] for row in by_position] == list(HOSTILE.values())
@@ -176,23 +176,23 @@ def test_no_cell_is_a_formula_or_breaks_its_row() -> None:
 
 @pytest.mark.parametrize("text", ["17", "-3", "-3.5", "a-b", "a@b.example", "", "x=1", "0012"])
 def test_harmless_ids_come_as_they_are(text: str) -> None:
-    assert exposed.cell(text) == text
+    assert exposed.escape_cell(text) == text
 
 
 def test_ids_are_in_the_file_alone() -> None:
     made = cases.bench(60, 60)
     ids = np.array([f"customer-{k}" for k in range(120)])
-    files = write_all(made.contents([made.done("threshold", made.shifted(3))], ids=ids))
+    files = render_files(made.contents([made.done("threshold", made.shifted(3))], ids=ids))
     for name, content in files.items():
         assert (b"customer-" in content) == (name == "exposed.csv")
 
 
 def test_a_list_without_anything_measured_is_refused() -> None:
     with pytest.raises(Unmeasurable, match="passed its controls"):
-        exposed.check(cases.summary("failed").exposed, 1000, 1000, 0.1)
+        exposed.refuse_empty_list(cases.summary("failed").exposed, 1000, 1000, 0.1)
     nothing = ExposedRecords("lira", "", (), ())
     with pytest.raises(Unmeasurable, match="at least 19"):
-        exposed.check(nothing, 10, 18, 0.05)
+        exposed.refuse_empty_list(nothing, 10, 18, 0.05)
 
 
 def test_one_score_for_all_lists_nobody() -> None:

@@ -10,7 +10,7 @@ from divulge.core import NOBODY, Assignment, Estimate, Finding, Interactions, Re
 from divulge.metrics import interactions as metrics
 from divulge.report.contact_sheet import contact_sheet
 from divulge.report.federation import assignment, interactions, page
-from divulge.report.federation.story import Sheet, Story, Told
+from divulge.report.federation.story import FederationReport, ImageSheet, PageContent
 
 from .test_browser import CHROMIUM, browser
 
@@ -25,23 +25,25 @@ def finding(name: str, measured: dict[str, Estimate]) -> Finding:
     return Finding(name, name, "", {}, Status.DONE, measured, how=HOSTILE)
 
 
-def of_interactions() -> tuple[tuple[Finding, ...], Story]:
+def of_interactions() -> tuple[tuple[Finding, ...], PageContent]:
     rng = np.random.default_rng(0)
     truth = [Interactions(np.arange(20) < 4) for _ in range(40)]
     guess = [Reconstruction(rng.random(20), rng.random(20) > 0.5) for _ in truth]
     findings = (finding("raifle", dict(metrics.measure(guess, truth).metrics)),)
     clients = (HOSTILE, *(f"client-{k}" for k in range(39)))
-    return findings, interactions.story(clients, (20,) * 40, tuple(truth), findings, (guess,))
+    return findings, interactions.page_content(
+        clients, (20,) * 40, tuple(truth), findings, (guess,)
+    )
 
 
-def of_assignment() -> tuple[tuple[Finding, ...], Story]:
+def of_assignment() -> tuple[tuple[Finding, ...], PageContent]:
     truth = Assignment(np.array([0, 1, 2, *[NOBODY] * 9]))
-    asked = assignment.Asked(
+    asked = assignment.AssignmentFacts(
         (HOSTILE, "b", "c"), 2, truth.client == 2, np.zeros(12, np.int64), truth
     )
     findings = (finding("nobody", {"accuracy": Estimate(0.8, 0.5, 0.9)}),)
     guess = Assignment(np.where(truth.client == 2, 2, NOBODY))
-    return findings, assignment.story(asked, findings, (guess,))
+    return findings, assignment.page_content(asked, findings, (guess,))
 
 
 @pytest.mark.parametrize("width", [400, 1200])
@@ -51,7 +53,7 @@ def test_it_opens_quietly_and_fits(
 ) -> None:
     assert callable(made)
     findings, story = made()
-    files = page.write_all(Told("audit", "2026", findings, story))
+    files = page.render_files(FederationReport("audit", "2026", findings, story))
     file = tmp_path / "report.html"
     file.write_bytes(files["report.html"])
     opened = browser.new_page(viewport={"width": width, "height": 900})
@@ -73,9 +75,9 @@ def test_images_that_were_asked_for_fit_and_a_hostile_name_stays_a_name(
 ) -> None:
     pytest.importorskip("PIL.Image", reason="needs pillow")
     images = np.random.default_rng(0).integers(0, 256, (8, 3, 224, 224)).astype(np.uint8)
-    sheet = Sheet('"' + HOSTILE, 8, 20, contact_sheet(images, 255 - images))
+    sheet = ImageSheet('"' + HOSTILE, 8, 20, contact_sheet(images, 255 - images))
     findings, story = of_interactions()
-    files = page.write_all(Told("audit", "2026", findings, story, sheets=(sheet,)))
+    files = page.render_files(FederationReport("audit", "2026", findings, story, sheets=(sheet,)))
     file = tmp_path / "report.html"
     file.write_bytes(files["report.html"])
     opened = browser.new_page(viewport={"width": 400, "height": 900})

@@ -38,7 +38,7 @@ def test_each_figure_comes_in_three_formats(case: str) -> None:
 
 @pytest.mark.parametrize("case", DRAWN)
 def test_each_figure_is_valid_vega_lite(case: str) -> None:
-    for chart in charts.charts(cases.summary(case)).values():
+    for chart in charts.draw_charts(cases.summary(case)).values():
         chart.to_dict(validate=True)
 
 
@@ -66,19 +66,19 @@ def test_hostile_names_are_drawn_as_text() -> None:
         for name in ("attacks", "classes")
         for text in markup.parse(svgs[name].decode()).texts
     ]
-    for short in words.shortened(cases.HOSTILE, 46):
+    for short in words.shorten_names(cases.HOSTILE, 46):
         assert shown.count(short) == 2
     assert all(len(text) <= 50 for text in shown)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_drawing_twice_gives_the_same_bytes(name: str) -> None:
-    chart = charts.charts(cases.summary("leaky"))[name]
+    chart = charts.draw_charts(cases.summary("leaky"))[name]
     assert charts.render(chart, "svg") == _svgs("leaky")[name]
 
 
 def test_a_chart_renders_straight_to_a_file() -> None:
-    chart = charts.charts(cases.summary("tight"))["attacks"]
+    chart = charts.draw_charts(cases.summary("tight"))["attacks"]
     assert charts.render(chart, "png").startswith(b"\x89PNG")
     assert charts.render(chart, "pdf").startswith(b"%PDF")
 
@@ -89,7 +89,7 @@ def test_the_attack_that_carries_the_verdict_comes_first_and_others_turn_grey() 
     summary = summarise(made.contents(entries))
     rows = charts.strongest_first(summary)
     assert rows[0].label == summary.verdict.attack
-    chart = charts.roc(summary)
+    chart = charts.roc_chart(summary)
     assert chart is not None
     legend = markup.parse(charts.render(chart, "svg").decode()).texts
     assert [text for text in legend if text.startswith("attack")] == [
@@ -101,7 +101,7 @@ def test_the_attack_that_carries_the_verdict_comes_first_and_others_turn_grey() 
 def test_long_lists_are_cut_to_what_a_page_can_hold() -> None:
     made = cases.bench(60, 60)
     entries = [made.done(f"attack{number}", made.shifted(0)) for number in range(35)]
-    chart = charts.attacks(summarise(made.contents(entries)))
+    chart = charts.attack_chart(summarise(made.contents(entries)))
     assert chart is not None
     texts = markup.parse(charts.render(chart, "svg").decode()).texts
     assert sum(text.startswith("attack") for text in texts) == charts.MOST_ROWS
@@ -110,7 +110,7 @@ def test_long_lists_are_cut_to_what_a_page_can_hold() -> None:
 @pytest.mark.parametrize("case", DRAWN)
 def test_figures_print_no_value_without_its_interval(case: str) -> None:
     texts = markup.parse(_svgs(case)["attacks"].decode()).texts
-    values = [words.measured(*_deciding(case, label)) for label in _done(case)]
+    values = [words.format_metric(*_deciding(case, label)) for label in _done(case)]
     assert set(values) <= set(texts)
 
 

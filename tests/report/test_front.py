@@ -23,22 +23,24 @@ def near(value: float) -> Estimate:
     return Estimate(value, value - 0.05, value + 0.05)
 
 
-def row(name: str, accuracy: float, auc: float) -> compare_table.Row:
+def row(name: str, accuracy: float, auc: float) -> compare_table.DefenceRow:
     best = {
-        "auc": compare_table.Strongest(name, near(auc)),
-        "tpr@0.01": compare_table.Strongest("b", near(0.1)),
+        "auc": compare_table.StrongestAttack(name, near(auc)),
+        "tpr@0.01": compare_table.StrongestAttack("b", near(0.1)),
     }
     aop = {"2": near(0.5)}
-    return compare_table.Row(
+    return compare_table.DefenceRow(
         name, name, near(accuracy), near(0.9), best, aop, 2.0, 1e-5, 1, 3.0, 5, {"a": name}, "r",
         "leak" if auc > 0.6 else "no leak found", 0.001 if auc > 0.6 else 0.4, auc + 0.1,
     )  # fmt: skip
 
 
-def told(*rows: compare_table.Row) -> compare_table.Told:
+def told(*rows: compare_table.DefenceRow) -> compare_table.ComparisonSummary:
     scope = (NotMeasured("scope", "Other secrets", HOSTILE),)
     given = {"settings": HOSTILE}
-    return compare_table.Told(HOSTILE, "now", 1000, 8, 3, 7, rows, "It sees much.", scope, given)
+    return compare_table.ComparisonSummary(
+        HOSTILE, "now", 1000, 8, 3, 7, rows, "It sees much.", scope, given
+    )
 
 
 CASES = {
@@ -51,7 +53,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_it_opens_quietly_and_fits(page: Page, case: str, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
-    file.write_bytes(compare_page.write_all(CASES[case])["report.html"])
+    file.write_bytes(compare_page.render_files(CASES[case])["report.html"])
     said: list[str] = []
     requests: list[str] = []
     page.on("console", lambda message: said.append(message.text))
@@ -64,7 +66,7 @@ def test_it_opens_quietly_and_fits(page: Page, case: str, tmp_path: Path) -> Non
 
 
 def test_names_are_text_and_nothing_else() -> None:
-    files = compare_page.write_all(CASES["hostile"])
+    files = compare_page.render_files(CASES["hostile"])
     shown = markup.parse(files["report.html"].decode())
     assert "script" not in shown.tags
     assert HOSTILE in shown.text
@@ -75,14 +77,16 @@ def test_names_are_text_and_nothing_else() -> None:
 
 
 def test_names_of_defences_at_one_place_stand_apart() -> None:
-    drawn = markup.parse(compare_page.write_all(CASES["crowded"])["figures/front-auc.svg"].decode())
+    drawn = markup.parse(
+        compare_page.render_files(CASES["crowded"])["figures/front-auc.svg"].decode()
+    )
     assert all(f"defence number {k}" in drawn.text for k in range(8))
     dots = [
         {"name": f"d{k}", "leak": 0.6, "accuracy": 0.8, "leak_low": 0.5, "leak_high": 0.7,
          "low": 0.7, "high": 0.9, "chance": 0.5}
         for k in range(8)
     ]  # fmt: skip
-    layers = compare_page._labels(dots, *compare_page._axes(dots, "auc"))
+    layers = compare_page._label_layers(dots, *compare_page._axes(dots, "auc"))
     offsets = [layer.mark["dy"] for layer in layers]
     assert len(set(offsets)) == 8
     levels = sorted(offsets)
@@ -90,7 +94,7 @@ def test_names_of_defences_at_one_place_stand_apart() -> None:
 
 
 def test_the_page_begins_with_which_ways_leak_and_ends_with_what_to_do() -> None:
-    found = compare_table.verdict(told(row("bare", 0.9, 0.8), row("guarded", 0.8, 0.52)))
+    found = compare_table.judge_comparison(told(row("bare", 0.9, 0.8), row("guarded", 0.8, 0.52)))
     assert found.headline == "1 of 2 ways to train leak their training records"
     assert found.sentences[0] == "Models trained in these ways leak: bare."
     assert "guarded (up to an AUC of 0.62)" in found.sentences[1]
@@ -99,8 +103,8 @@ def test_the_page_begins_with_which_ways_leak_and_ends_with_what_to_do() -> None
 
 def test_a_leak_counts_for_all_ways_that_were_looked_at() -> None:
     weak = dataclasses.replace(row("bare", 0.9, 0.8), p_value=0.03)
-    assert compare_table.verdict(told(weak)).headline.startswith("1 of 1 way")
-    found = compare_table.verdict(told(weak, row("other", 0.8, 0.52)))
+    assert compare_table.judge_comparison(told(weak)).headline.startswith("1 of 1 way")
+    found = compare_table.judge_comparison(told(weak, row("other", 0.8, 0.52)))
     assert found.headline == "No leak was found in 1 of 2 ways to train"
     assert "bare: a leak by itself (p = 0.03), but not where 2 ways were looked at." in (
         found.sentences

@@ -34,7 +34,7 @@ def _parsed(case: str) -> markup.Parsed:
 
 
 def _words(text: str) -> str:
-    return " ".join(words.plain(text).replace("\u202f", " ").split())
+    return " ".join(words.make_showable(text).replace("\u202f", " ").split())
 
 
 def _reading(case: str) -> str:
@@ -100,8 +100,8 @@ def test_nothing_that_was_asked_for_is_dropped(case: str) -> None:
         assert row.label.split("\n")[0].replace("\\", "\\\\").replace('"', '\\"') in data
         assert _words(row.reason) in reading
         for name, reason in row.unmeasured.items():
-            assert words.title(name) in reading
-            assert words.title(name) in markdown
+            assert words.metric_title(name) in reading
+            assert words.metric_title(name) in markdown
             assert reason in reading
             assert f'"{name}": "{reason}' in data
     for item in summary.not_measured:
@@ -127,14 +127,14 @@ def test_metrics_come_with_their_intervals() -> None:
     reading = _reading("leaky")
     for row in cases.summary("leaky").attacks:
         for name, estimate in row.metrics.items():
-            assert words.measured(name, estimate, row.unmeasured) in reading
+            assert words.format_metric(name, estimate, row.unmeasured) in reading
 
 
 def test_a_figure_without_a_lower_limit_says_so_and_how_many_records_it_needs() -> None:
     reading = _reading("small")
     row = cases.summary("small").attacks[0]
     assert row.metrics["tpr@0.01"].low == 0
-    high = words.of_hundred(row.metrics["tpr@0.01"])[2]
+    high = words.per_hundred(row.metrics["tpr@0.01"])[2]
     assert f"100 % (up to {high})" in reading
     markdown = cases.files("small")["summary.md"].decode()
     for text in (reading, markdown):

@@ -58,7 +58,7 @@ def test_scores_that_are_gone_are_an_error_that_says_so() -> None:
 def test_a_curve_and_its_band_are_the_figures_that_tables_print(size: int, digits: int) -> None:
     made = cases.bench(size, 2 * size)
     score = np.round(made.shifted(1), digits)
-    curve = exposure.curve(score, made.member)
+    curve = exposure.roc_curve(score, made.member)
     assert 1 <= len(curve.fpr) <= exposure.POINTS + len(exposure.PRINTED)
     assert np.all(np.diff(curve.fpr) > 0)
     assert curve.fpr[-1] == curve.tpr[-1] == 1
@@ -78,7 +78,7 @@ def test_a_curve_and_its_band_are_the_figures_that_tables_print(size: int, digit
 def test_a_curve_of_few_records_has_a_point_for_each_non_member() -> None:
     member = np.array([True] * 4 + [False] * 4)
     score = np.array([3.0, 2.0, 2.0, 0.0, 2.0, 1.0, 1.0, 0.0])
-    curve = exposure.curve(score, member)
+    curve = exposure.roc_curve(score, member)
     assert curve.fpr == (0.25, 0.5, 0.75, 1.0)
     assert curve.tpr == (0.75, 0.75, 0.75, 1.0)
 

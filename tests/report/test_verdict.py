@@ -11,7 +11,7 @@ from divulge.audits.run_folder import Entry
 from divulge.core import Check, Control, Status
 from divulge.metrics import membership
 from divulge.report import words
-from divulge.report.schema import Conclusion, Shadows
+from divulge.report.schema import Conclusion, ShadowKind
 from divulge.report.summary import summarise
 from divulge.report.verdict import deciding_fpr
 
@@ -67,7 +67,7 @@ def test_a_verdict_is_a_short_headline_and_two_sentences(case: str) -> None:
 def test_a_leak_of_all_members_is_told_by_the_auc() -> None:
     made = cases.bench()
     summary = summarise(made.contents([made.done("one", made.shifted(1))]))
-    value, low, high = words.of_hundred(summary.verdict.limits["auc"].estimate)
+    value, low, high = words.per_hundred(summary.verdict.limits["auc"].estimate)
     assert summary.verdict.statistic == "auc"
     assert summary.verdict.sentences[0] == (
         "Shown one training record and one other record, the one attack tried picks the training "
@@ -84,7 +84,7 @@ def test_a_leak_of_a_few_members_is_told_by_the_top_of_the_scores() -> None:
     assert (verdict.level, verdict.attack, verdict.statistic) == ("leak", "one", "top 5%")
     assert verdict.sentences[0] == (
         "Of the 20 records that the strongest attack ranks highest, 20 are training records "
-        f"(guessing: 10; p = {words.p_value(verdict.p_value or 1)}, corrected for all 2 attacks)."
+        f"(guessing: 10; p = {words.format_p_value(verdict.p_value or 1)}, corrected for all 2 attacks)."
     )
 
 
@@ -153,7 +153,7 @@ def test_a_confounder_comes_first_whatever_was_found(name: str, shift: float) ->
 @pytest.mark.parametrize(
     ("shadows", "said"), [("online", "the candidates themselves"), ("offline", "other records")]
 )
-def test_what_shadows_suppose_of_the_attacker_is_said(shadows: Shadows, said: str) -> None:
+def test_what_shadows_suppose_of_the_attacker_is_said(shadows: ShadowKind, said: str) -> None:
     made = cases.bench()
     entries = [made.done("lira", made.shifted(1)), made.done("gap", made.shifted(1))]
     supposed = summarise(made.contents(entries, shadows=shadows)).verdict.supposition

@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 
 from divulge.core import Records
-from divulge.defences.training.dp_sgd.accounting import epsilon_of
+from divulge.defences.training.dp_sgd.accounting import dp_sgd_epsilon
 from divulge.reproduce.papers.dap import data, study, training
-from divulge.reproduce.papers.dap.data import Sizes
-from divulge.reproduce.papers.dap.study import Scale
+from divulge.reproduce.papers.dap.data import DataSizes
+from divulge.reproduce.papers.dap.study import TrainingScale
 from divulge.reproduce.papers.dap.tables import rows
 from divulge.reproduce.papers.dap.training import DELTA, NOISE, epochs_for
-from divulge.reproduce.table import find
+from divulge.reproduce.table import find_table
 
 CACHES = (
-    data.world,
-    data._records,
-    training._taught,
-    study._making,
-    study._undefended,
-    study._told_of_undefended,
+    data.split_records,
+    data._load_records,
+    training._train_discriminator,
+    study._pool_trainer,
+    study._train_undefended,
+    study._measure_undefended,
 )
 
 
@@ -33,9 +33,11 @@ def _few_images(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     x = rng.random(size=(800, 1, 28, 28), dtype=np.float32) / 10
     x[:, 0, 0, :20] += 0.04 * y[:, None]
     # what the pretrained network would see
-    monkeypatch.setattr(data, "_seen", lambda _data, pixels, _folder: pixels[:, 0, 0, :20])
-    monkeypatch.setattr(data, "images", lambda *_: Records(x, y))
-    scale = Scale(Sizes(0, 200, 4), 4, 16, 2, 64, 4e-3, 2, (0.5,), (0.01,))
+    monkeypatch.setattr(
+        data, "_extract_features", lambda _data, pixels, _folder: pixels[:, 0, 0, :20]
+    )
+    monkeypatch.setattr(data, "load_images", lambda *_: Records(x, y))
+    scale = TrainingScale(DataSizes(0, 200, 4), 4, 16, 2, 64, 4e-3, 2, (0.5,), (0.01,))
     monkeypatch.setattr(study, "SCALES", {"small": scale})
     yield
     for cache in CACHES:
@@ -43,7 +45,7 @@ def _few_images(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def measured(**settings: Any) -> dict[str, list[float]]:
-    return study.measured(0, "small", Path(), data="fashion_mnist", **settings)
+    return study.measure_defence(0, "small", Path(), data="fashion_mnist", **settings)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +61,7 @@ def measured(**settings: Any) -> dict[str, list[float]]:
 )
 def test_a_row_is_measured_for_all_four_tables(settings: dict[str, Any]) -> None:
     found = measured(**settings)
-    tables = [find(f"dap-table{k}") for k in "1234"]
+    tables = [find_table(f"dap-table{k}") for k in "1234"]
     columns = {column for table in tables for column in table.columns}
     assert set(found) == columns - {"TPR at 0.1 % FPR, adaptive"}  # of 200 records
     for table in tables:
@@ -73,19 +75,21 @@ def test_a_row_is_measured_for_all_four_tables(settings: dict[str, Any]) -> None
 def test_a_discriminator_is_shared_by_rows_and_its_time_is_counted_in_each() -> None:
     told: dict[str, Any] = {"defence": "dap", "settings": {"discriminator": "random"}}
     first = measured(**told)
-    after = training._taught.cache_info()
+    after = training._train_discriminator.cache_info()
     assert after.misses == 4  # one a model
     second = measured(**told, select="aop")
-    assert training._taught.cache_info().misses == after.misses
+    assert training._train_discriminator.cache_info().misses == after.misses
     whole = "whole training, times the baseline's"
     assert second[whole][0] > first[whole][0] / 3
     measured(defence="dap", settings={"discriminator": "random", "public": "others"})
-    assert training._taught.cache_info().misses == after.misses + 1  # one for all models
+    assert (
+        training._train_discriminator.cache_info().misses == after.misses + 1
+    )  # one for all models
 
 
 def test_records_of_a_seed_are_apart_and_the_attackers_turn_the_axes() -> None:
-    sizes = Sizes(0, 200, 4)
-    one, other = (data.world(seed, "fashion_mnist", sizes, Path()) for seed in (0, 1))
+    sizes = DataSizes(0, 200, 4)
+    one, other = (data.split_records(seed, "fashion_mnist", sizes, Path()) for seed in (0, 1))
     assert [len(part) for part in one] == [400, 200, 100]
     assert not np.array_equal(one.pool.x, other.pool.x)
     together = np.concatenate([part.x for part in one])
@@ -94,14 +98,14 @@ def test_records_of_a_seed_are_apart_and_the_attackers_turn_the_axes() -> None:
     np.testing.assert_allclose(one.reference.x.mean(axis=0), 0, atol=1e-5)
     assert deviations[0] == pytest.approx(1, rel=1e-4)
     assert (np.diff(deviations) <= 0).all()
-    halves = data.halves(0, 4, 400)
+    halves = data.draw_halves(0, 4, 400)
     assert halves.sum(axis=1).tolist() == [200] * 4
     assert (halves.sum(axis=0) == 2).all()
 
 
 def test_epochs_are_as_many_as_epsilon_allows() -> None:
     epochs = epochs_for(2.0, 0.1)
-    spent = [epsilon_of(NOISE, 0.1, round(n / 0.1), DELTA) for n in (epochs, epochs + 1)]
+    spent = [dp_sgd_epsilon(NOISE, 0.1, round(n / 0.1), DELTA) for n in (epochs, epochs + 1)]
     assert spent[0] <= 2.0 < spent[1]
 
 

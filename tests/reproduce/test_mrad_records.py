@@ -9,25 +9,25 @@ import pytest
 from divulge.core import Records
 from divulge.data.known_features import Known
 from divulge.reproduce.papers.mrad import data, study
-from divulge.reproduce.papers.mrad.data import Audited, Data
-from divulge.reproduce.papers.mrad.study import ACCURACY, measured
-from divulge.reproduce.table import find
+from divulge.reproduce.papers.mrad.data import AuditedModel, Data
+from divulge.reproduce.papers.mrad.study import ACCURACY, measure_auc
+from divulge.reproduce.table import find_table
 from divulge.training.recipe import Recipe
 
 pytest.importorskip("torch")
 
 CACHED = (
-    data.world,
-    data._shadows,
-    data._parts,
-    data._seen,
+    data.train_target,
+    data._train_shadows,
+    data._split_records,
+    data._hide_unknown_features,
     data._phi_of_candidates,
 )
 FEW = {"10 % missing": 0.1, "60 % missing": 0.6}
 ROWS = {
     f"{row.settings['data']}: {row.name}": row
     for name in ("mrad-fashion-mnist", "mrad-cifar-10", "mrad-questions")
-    for row in find(name).rows
+    for row in find_table(name).rows
 }
 
 
@@ -38,7 +38,7 @@ def _synthetic(data: Data) -> Records:
     return Records(x.reshape(300, 3, 2, 2) if data == "cifar10" else x, y)
 
 
-def _recipe(audited: Audited) -> Recipe:
+def _recipe(audited: AuditedModel) -> Recipe:
     from divulge.reproduce import networks
 
     network = {
@@ -52,7 +52,7 @@ def _recipe(audited: Audited) -> Recipe:
 @pytest.fixture(autouse=True, scope="module")
 def _small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(data, "_records", _synthetic)
+        patch.setattr(data, "_load_records", _synthetic)
         patch.setattr(data, "_recipe", _recipe)
         patch.setattr(data, "_SIZE", 50)
         patch.setattr(study, "_SHARES", FEW)
@@ -65,7 +65,7 @@ def _small() -> Iterator[None]:
 
 @pytest.mark.parametrize("settings", [row.settings for row in ROWS.values()], ids=list(ROWS))
 def test_every_row_gives_an_auc_for_each_share(settings: dict[str, Any]) -> None:
-    found = measured(0, "small", **settings)
+    found = measure_auc(0, "small", **settings)
     assert tuple(found) == (*FEW, ACCURACY)
     for (value,) in found.values():
         assert 0 <= value <= 1
@@ -73,15 +73,15 @@ def test_every_row_gives_an_auc_for_each_share(settings: dict[str, Any]) -> None
 
 def test_the_same_seed_gives_the_same_figures() -> None:
     settings = ROWS["location30: one step, 6 questions"].settings
-    before = measured(0, "small", **settings)
+    before = measure_auc(0, "small", **settings)
     for remembered in CACHED:
         remembered.cache_clear()
-    assert measured(0, "small", **settings) == before
+    assert measure_auc(0, "small", **settings) == before
 
 
 def test_nobody_meets_a_record_in_two_parts() -> None:
-    world = data.world(0, Audited("location30"))
+    world = data.train_target(0, AuditedModel("location30"))
     parts = [{row.tobytes() for row in part.x} for part in world.parts]
     assert len(set.union(*parts)) == sum(map(len, parts)) == 300
-    shadow = data.rehearsal(0, "small", Audited("location30"), Known(share=0.5))
+    shadow = data.white_box_shadow(0, "small", AuditedModel("location30"), Known(share=0.5))
     assert world.member.sum() == shadow.member.sum() == 50

@@ -32,12 +32,12 @@ class Counting:
 
 def test_no_federation_is_trained_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = Counting()
-    monkeypatch.setattr(nist_federations, "clients", lambda *_: trainer)
-    nist_federations.played.cache_clear()
-    first = study.game(7, "small", tmp_path, "synthetic", "ε = 10")
-    nist_federations.played.cache_clear()
-    again = study.game(7, "small", tmp_path, "synthetic", "ε = 10")
-    nist_federations.played.cache_clear()
+    monkeypatch.setattr(nist_federations, "client_trainer", lambda *_: trainer)
+    nist_federations.train_federation.cache_clear()
+    first = study.load_game(7, "small", tmp_path, "synthetic", "ε = 10")
+    nist_federations.train_federation.cache_clear()
+    again = study.load_game(7, "small", tmp_path, "synthetic", "ε = 10")
+    nist_federations.train_federation.cache_clear()
     assert trainer.asked == 1
     for one, other in zip(first.challenge.view.targets, again.challenge.view.targets, strict=True):
         rows = np.arange(nist_federations.LINES)
@@ -45,20 +45,24 @@ def test_no_federation_is_trained_twice(tmp_path: Path, monkeypatch: pytest.Monk
     np.testing.assert_array_equal(first.challenge.truth.client, again.challenge.truth.client)
 
 
-@pytest.mark.parametrize(("origin", "tier"), study.GROUPS)
-def test_packs_come_first(origin: nist_federations.Origin, tier: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("origin", "tier"), study.REPLICATE_GROUPS)
+def test_packs_come_first(
+    origin: nist_federations.GenotypeOrigin, tier: str, tmp_path: Path
+) -> None:
     wanted = study.TIERS[tier]
     for seed, name in enumerate(wanted.packs(origin)):
         federations.shared_file(f"nist-soybean/logits_{name}.npz.xz")
-        played = study.game(seed, "small", tmp_path, origin, tier)
+        played = study.load_game(seed, "small", tmp_path, origin, tier)
         same = federations.pack(name, wanted.code)
         np.testing.assert_array_equal(played.challenge.truth.client, same.challenge.truth.client)
 
 
 def test_stacking_is_crossfitted_to_the_first_federations_alone(tmp_path: Path) -> None:
-    seed = study.CROSSFITTED["small"]
+    seed = study.CROSSFIT_SEEDS["small"]
     assert seed < study.SEEDS["small"]
     about: dict[str, Any] = {"folder": tmp_path, "origin": "synthetic", "tier": "no DP"}
     crossfit: dict[str, Any] = {"protocol": "crossfit"}
-    assert study.assigned(seed, "small", attack="stacking", settings=crossfit, **about) == {}
-    assert study.on_colluder(seed, "small", **about, **crossfit) == {}
+    assert (
+        study.measure_assignment(seed, "small", attack="stacking", settings=crossfit, **about) == {}
+    )
+    assert study.measure_on_colluder(seed, "small", **about, **crossfit) == {}

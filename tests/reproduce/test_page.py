@@ -6,7 +6,7 @@ import pytest
 
 from divulge.core import Estimate
 from divulge.reproduce import charts, page
-from divulge.reproduce.result import Cell, Made, Outcome
+from divulge.reproduce.result import Cell, Outcome, Provenance
 from divulge.reproduce.table import Size
 
 from ..report import markup
@@ -21,7 +21,7 @@ def outcome(size: Size = "small", date: str = "2026-01-01", table: str = "decaf-
         Cell(HOSTILE, "L1", Estimate(0.4, 0.3, 0.5), None),
         Cell(HOSTILE, "other", None, 0.5, "expected data, got none"),
     )
-    made = Made(f"divulge reproduce {table}", "abc123", 2, 1, date, 60.0, "0.1.0")
+    made = Provenance(f"divulge reproduce {table}", "abc123", 2, 1, date, 60.0, "0.1.0")
     rows, columns = ("plain", HOSTILE), ("L1", "other")
     return Outcome(table, size, "A title", "Nobody 2026", rows, columns, HOSTILE, cells, made)
 
@@ -38,7 +38,7 @@ def test_the_largest_run_of_each_table_counts_and_of_several_the_last(tmp_path: 
     put(tmp_path, "d", outcome(table="nist-table2"))
     (tmp_path / "e").mkdir()
     (tmp_path / "e" / "table.json").write_text("{}")
-    found = page.gather(tmp_path)
+    found = page.gather_runs(tmp_path)
     assert [(one.table, one.made.date) for one in found.outcomes] == [
         ("decaf-table3", "2026-01-03"),
         ("nist-table2", "2026-01-01"),
@@ -48,7 +48,7 @@ def test_the_largest_run_of_each_table_counts_and_of_several_the_last(tmp_path: 
 
 def test_the_page_says_what_it_compares_and_shows_nothing_that_runs(tmp_path: Path) -> None:
     put(tmp_path, "a", outcome())
-    text = page.write(tmp_path).read_text(encoding="utf-8")
+    text = page.write_page(tmp_path).read_text(encoding="utf-8")
     parsed = markup.parse(text)
     assert parsed.unclosed == []
     assert "script" not in parsed.tags
@@ -63,18 +63,18 @@ def test_the_page_says_what_it_compares_and_shows_nothing_that_runs(tmp_path: Pa
 
 
 def test_only_columns_with_published_figures_are_drawn() -> None:
-    chart = charts.beside(outcome())
+    chart = charts.comparison_chart(outcome())
     assert chart is not None
     chart.to_dict()  # valid, as the next one is
-    whole = charts.overview([outcome()])
+    whole = charts.overview_chart([outcome()])
     assert whole is not None
     whole.to_dict()
     assert len(chart.hconcat) == 1
     bare = Outcome(
         "t", "small", "", "", ("a",), ("b",), "", (Cell("a", "b", None, None),), outcome().made
     )
-    assert charts.beside(bare) is None
-    assert charts.overview([bare]) is None
+    assert charts.comparison_chart(bare) is None
+    assert charts.overview_chart([bare]) is None
 
 
 def test_rows_that_a_table_wants_drawn_are_curves_over_its_numbered_columns() -> None:
@@ -86,17 +86,17 @@ def test_rows_that_a_table_wants_drawn_are_curves_over_its_numbered_columns() ->
     ]
     rows, made = ("one", "two", "three"), outcome().made
     whole = Outcome("t", "small", "", "", rows, columns, "", tuple(cells), made, ("one", "two"))
-    chart = charts.curves(whole)
+    chart = charts.curve_chart(whole)
     assert chart is not None
     drawn = chart.to_dict()
     (points,), (_, line) = drawn["datasets"].values(), drawn["layer"]
     assert [(point["name"], point["step"]) for point in points] == [("one", 10), ("one", 90)]
     assert line["encoding"]["x"]["title"] == "% missing"
-    assert charts.curves(outcome()) is None
-    assert page.page(page.Found((whole,), ())).count("<svg") == 1
+    assert charts.curve_chart(outcome()) is None
+    assert page.render_page(page.TableRuns((whole,), ())).count("<svg") == 1
 
 
 @pytest.mark.parametrize("tables", [0, 1])
 def test_there_is_a_page_of_any_number_of_tables(tables: int) -> None:
-    text = page.page(page.Found((outcome(),) * tables, ()))
+    text = page.render_page(page.TableRuns((outcome(),) * tables, ()))
     assert text.startswith("<!doctype html>")

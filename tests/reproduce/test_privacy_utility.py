@@ -2,7 +2,7 @@
 
 from divulge.core import Estimate
 from divulge.reproduce.papers.raifle import tables, tradeoff
-from divulge.reproduce.result import Cell, Made, Outcome
+from divulge.reproduce.result import Cell, Outcome, Provenance
 from divulge.reproduce.table import Table
 
 
@@ -12,7 +12,7 @@ def outcome(name: str, table: Table, column: str) -> Outcome:
         Cell(row.name, column, Estimate(place / 100, 0.0, 1.0), None)
         for place, row in enumerate(table.rows)
     )
-    made = Made("divulge reproduce", "abc123", 2, 1, "2026-01-01", 60.0, "0.1.0")
+    made = Provenance("divulge reproduce", "abc123", 2, 1, "2026-01-01", 60.0, "0.1.0")
     rows = tuple(row.name for row in table.rows)
     return Outcome(name, "small", "title", "source", rows, (column,), "", cells, made)
 
@@ -22,7 +22,7 @@ RANKED = outcome("raifle-table10", tables.TABLE_10, "NDCG@10")
 
 
 def test_each_point_has_both_figures_of_one_ranker() -> None:
-    chart = tradeoff.curve({"raifle-table9": ATTACKED, "raifle-table10": RANKED})
+    chart = tradeoff.tradeoff_chart({"raifle-table9": ATTACKED, "raifle-table10": RANKED})
     assert chart is not None
     points = [row for rows in chart.to_dict()["datasets"].values() for row in rows]
     assert len(points) == 4 * 5
@@ -38,5 +38,5 @@ def test_each_point_has_both_figures_of_one_ranker() -> None:
 
 
 def test_with_one_of_the_tables_there_is_no_curve() -> None:
-    assert tradeoff.curve({"raifle-table9": ATTACKED}) is None
-    assert tradeoff.curve({}) is None
+    assert tradeoff.tradeoff_chart({"raifle-table9": ATTACKED}) is None
+    assert tradeoff.tradeoff_chart({}) is None

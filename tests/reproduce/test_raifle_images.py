@@ -11,7 +11,7 @@ from torch import nn
 from divulge.federation.manipulation.pixels import PixelNoise
 from divulge.reproduce import vision
 from divulge.reproduce.papers.raifle import images as experiment
-from divulge.reproduce.papers.raifle.images import Manipulation, Scale
+from divulge.reproduce.papers.raifle.images import ImageScale, Manipulation
 from divulge.targets.features import Extractor
 
 DATA = os.environ.get("DIVULGE_DATA")
@@ -33,13 +33,17 @@ def images(count: int) -> np.ndarray:
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    for cached in (experiment.features, experiment.pictures, experiment.extractor_of):
+    for cached in (
+        experiment.extract_features,
+        experiment.load_pictures,
+        experiment.load_extractor,
+    ):
         cached.cache_clear()
-    monkeypatch.setattr(vision, "cifar_network", extractor)
-    monkeypatch.setattr(vision, "cifar_images", images)
-    monkeypatch.setitem(experiment.SCALES, "small", Scale(features=4, side=56, repeats=3))
+    monkeypatch.setattr(vision, "load_cifar_network", extractor)
+    monkeypatch.setattr(vision, "load_cifar_images", images)
+    monkeypatch.setitem(experiment.SCALES, "small", ImageScale(features=4, side=56, repeats=3))
     quick = PixelNoise(steps=3, optimiser="momentum")
-    monkeypatch.setitem(experiment._HOW, "small", quick)
+    monkeypatch.setitem(experiment._PIXEL_NOISE, "small", quick)
 
 
 def test_cells_have_enough_repeats_for_their_standard_deviations() -> None:
@@ -50,7 +54,7 @@ def test_each_cell_has_its_repeats_and_all_manipulations_the_same_users(tmp_path
     asked: list[tuple[Manipulation, float | None]]
     asked = [("none", None), ("fgsm", None), ("raifle", 500.0)]
     found = {
-        how: experiment.reconstructed(
+        how: experiment.measure_reconstruction(
             0, "small", tmp_path, model="cifar-network", manipulation=how, epsilon=epsilon
         )
         for how, epsilon in asked
@@ -64,19 +68,21 @@ def test_each_cell_has_its_repeats_and_all_manipulations_the_same_users(tmp_path
 
 def test_an_image_counts_once_however_many_versions_it_has(tmp_path: Path) -> None:
     for how in ("fgsm", "raifle"):
-        found = experiment.looked_at(0, "small", tmp_path, model="cifar-network", manipulation=how)
+        found = experiment.measure_image_quality(
+            0, "small", tmp_path, model="cifar-network", manipulation=how
+        )
         assert len(found["SSIM"]) == len(found["PSNR"]) == 16
         assert max(found["SSIM"]) < 1
 
 
 @needs_data
 def test_photographs_are_told_apart_by_a_pretrained_network() -> None:
-    seen = vision.efficientnet_lite()
-    photographs = vision.photographs(4)
+    seen = vision.load_efficientnet_lite()
+    photographs = vision.load_photographs(4)
     with torch.no_grad():
         answers = seen(torch.from_numpy(photographs).float() / 255).answers
     with np.load(Path(str(DATA)) / "vision-extractor/images224.npz", allow_pickle=False) as arrays:
         truth = arrays["imagenet_class"][:4]
     assert (answers.argmax(1).numpy() == truth).sum() >= 3
     assert seen.features(photographs).shape == (4, 1280)
-    assert vision.photographs(2, 56).shape == (2, 3, 56, 56)
+    assert vision.load_photographs(2, 56).shape == (2, 3, 56, 56)

@@ -15,7 +15,7 @@ from divulge.cli.main import main
 from divulge.core import Estimate
 from divulge.reproduce import cells, run
 from divulge.reproduce import table as tables
-from divulge.reproduce.result import Outcome, read
+from divulge.reproduce.result import Outcome, read_outcome
 from divulge.reproduce.run import reproduce
 from divulge.reproduce.table import Row, Size
 
@@ -63,7 +63,7 @@ def test_figures_stand_beside_the_papers_with_intervals(tmp_path: Path) -> None:
 
 def test_what_was_written_can_be_read_and_says_how_it_was_made(tmp_path: Path) -> None:
     done = measured(tmp_path)
-    assert read(tmp_path / "table.json") == done
+    assert read_outcome(tmp_path / "table.json") == done
     assert done.made.command == "divulge reproduce trial --size small"
     assert done.made.processes == 1 <= done.made.cores
     assert done.made.date.endswith("+00:00")
@@ -85,7 +85,7 @@ def test_what_two_tables_need_is_measured_once(tmp_path: Path) -> None:
     first, second = reproduce(folders, "small")
     assert len(calls) == 4
     assert (first.table, second.table) == ("trial", "second")
-    assert first.cells == second.cells == read(tmp_path / "two" / "table.json").cells
+    assert first.cells == second.cells == read_outcome(tmp_path / "two" / "table.json").cells
     names = [{path.name for path in (folder / "cells").iterdir()} for folder in folders.values()]
     assert names[0] == names[1]
     assert len(names[0]) == 2  # not those of the broken row, which will be tried again
@@ -98,7 +98,7 @@ def test_each_table_comes_as_soon_as_it_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = dataclasses.replace(trial.TABLE, rows=(Row("another", {"offset": 0.5}),))
-    monkeypatch.setattr(run, "find", {"trial": trial.TABLE, "second": other}.__getitem__)
+    monkeypatch.setattr(run, "find_table", {"trial": trial.TABLE, "second": other}.__getitem__)
     coming = reproduce({"trial": tmp_path / "one", "second": tmp_path / "two"}, "small")
     assert (next(coming).table, len(calls)) == ("trial", 4)
     assert (next(coming).table, len(calls)) == ("second", 6)
@@ -186,4 +186,4 @@ def test_rows_may_share_a_folder_and_show_how_far_values_spread(
     assert (tmp_path / "shared").read_text(encoding="utf-8") == "once"
     assert done.cells[0].deviation == pytest.approx(0.5**0.5)
     assert " ± 0.707" in (tmp_path / "table.md").read_text(encoding="utf-8")
-    assert read(tmp_path / "table.json") == done
+    assert read_outcome(tmp_path / "table.json") == done

@@ -7,17 +7,17 @@ import pytest
 
 from divulge.errors import SpecError
 from divulge.reproduce import table as tables
-from divulge.reproduce.table import find
+from divulge.reproduce.table import find_table
 
 
 def test_an_unknown_table_is_named_with_the_nearest() -> None:
     with pytest.raises(SpecError, match="decaf-table3"):
-        find("decaf-tabel3")
+        find_table("decaf-tabel3")
 
 
 @pytest.mark.parametrize("name", sorted(tables.TABLES))
 def test_each_table_is_settings_and_published_values(name: str) -> None:
-    table = find(name)
+    table = find_table(name)
     assert len({row.name for row in table.rows}) == len(table.rows)
     assert any(row.paper for row in table.rows)
     assert {name for pair in table.pairs for name in pair} <= {row.name for row in table.rows}

@@ -9,7 +9,7 @@ from scipy import stats
 from divulge.metrics import intervals
 from divulge.reproduce import run, units
 from divulge.reproduce.cells import Piece
-from divulge.reproduce.table import Kind, Row, Table
+from divulge.reproduce.table import IntervalKind, Row, Table
 
 from . import trial
 
@@ -23,7 +23,7 @@ def table(**changes: object) -> Table:
 
 
 def test_seeds_are_averaged_within_a_unit() -> None:
-    found = units.of_row(table(), pieces([0.0, 0.4], [0.2, 0.6]), "one")
+    found = units.row_units(table(), pieces([0.0, 0.4], [0.2, 0.6]), "one")
     assert units.means(found) == pytest.approx([0.1, 0.5])
     one = units.estimate(found, "normal", 0.0, 1.0)
     known = stats.ttest_1samp([0.1, 0.5], 0.0).confidence_interval()
@@ -32,22 +32,22 @@ def test_seeds_are_averaged_within_a_unit() -> None:
 
 def test_a_seed_that_draws_everything_anew_is_a_unit() -> None:
     apart = table(nested=False)
-    found = units.of_row(apart, pieces([0.0, 1.0], [], [1.0, 1.0]), "one")
+    found = units.row_units(apart, pieces([0.0, 1.0], [], [1.0, 1.0]), "one")
     assert found == {0: [0.0, 1.0], 2: [1.0, 1.0]}  # the one in between was not measured
     one = units.estimate(found, "clustered", 0.0, 1.0)
-    limits = intervals.clustered(np.array([1, 2]), np.array([2, 2]))
+    limits = intervals.clustered_proportion(np.array([1, 2]), np.array([2, 2]))
     assert (one.value, one.low, one.high) == (0.75, *limits)
 
 
 def test_differences_are_of_the_units_that_both_have() -> None:
     apart = table(nested=False)
-    one = units.of_row(apart, pieces([0.5, 0.7], [0.9], [0.1]), "one")
-    other = units.of_row(apart, pieces([0.1], [], [0.2]), "one")
-    assert units.means(units.difference(one, other)) == pytest.approx([0.5, -0.1])
+    one = units.row_units(apart, pieces([0.5, 0.7], [0.9], [0.1]), "one")
+    other = units.row_units(apart, pieces([0.1], [], [0.2]), "one")
+    assert units.means(units.paired_difference(one, other)) == pytest.approx([0.5, -0.1])
 
 
 def test_p_values_of_units_are_combined_and_not_averaged() -> None:
-    found = units.of_row(table(nested=False), pieces([0.04], [0.2], [0.01]), "one")
+    found = units.row_units(table(nested=False), pieces([0.04], [0.2], [0.01]), "one")
     combined = stats.combine_pvalues([0.04, 0.2, 0.01], method="fisher").pvalue
     assert units.estimate(found, "p-value", 0.0, 1.0).value == pytest.approx(combined)
 
@@ -83,7 +83,9 @@ def test_pairs_and_what_is_so_by_definition() -> None:
 
 @pytest.mark.parametrize("alike", [0.3, 0.6, 0.9])
 @pytest.mark.parametrize("kind", ["normal", "bounded"])
-def test_intervals_over_users_cover_however_alike_their_seeds_are(kind: Kind, alike: float) -> None:
+def test_intervals_over_users_cover_however_alike_their_seeds_are(
+    kind: IntervalKind, alike: float
+) -> None:
     """Ten users of two seeds each. Pooling users and seeds covered 90, 87 and 84 %."""
     rng, runs, covered = np.random.default_rng(0), 400, 0
     for _ in range(runs):

@@ -9,9 +9,9 @@ import pytest
 
 from divulge.core import Need, Target
 from divulge.errors import SpecError, TargetError
-from divulge.targets.budget import Counting
-from divulge.targets.cache import Cached
-from divulge.targets.files import load
+from divulge.targets.budget import CountingTarget
+from divulge.targets.cache import CachedTarget
+from divulge.targets.files import load_target
 from divulge.targets.function import FunctionTarget
 from divulge.targets.onnx import OnnxTarget
 from divulge.targets.sklearn import SklearnTarget
@@ -47,7 +47,7 @@ def _torch_probabilities(folder: Path, size: int) -> Target:
 
 def _onnx(folder: Path, size: int) -> Target:
     pytest.importorskip("onnxruntime")
-    return load(tiny.save_onnx(folder / "any.onnx"), batch_size=size)
+    return load_target(tiny.save_onnx(folder / "any.onnx"), batch_size=size)
 
 
 def _onnx_five(folder: Path, size: int) -> Target:
@@ -61,7 +61,7 @@ def _exported(low: int | None, high: int | None) -> Size:
         path = folder / f"{low}-{high}.pt2"
         if not path.exists():
             tiny.save_exported(path, tiny.module(), low, high)
-        return load(path, "logits", batch_size=size)
+        return load_target(path, "logits", batch_size=size)
 
     return build
 
@@ -69,25 +69,25 @@ def _exported(low: int | None, high: int | None) -> Size:
 def _safetensors(folder: Path, size: int) -> Target:
     pytest.importorskip("safetensors")
     path = tiny.save_safetensors(folder / "tiny.safetensors", tiny.module())
-    return load(path, "logits", factory=tiny.module, batch_size=size, device="cpu")
+    return load_target(path, "logits", factory=tiny.module, batch_size=size, device="cpu")
 
 
 def _skops(folder: Path, size: int) -> Target:
     pytest.importorskip("skops")
-    return load(tiny.save_skops(folder / "tiny.skops", tiny.estimator()))
+    return load_target(tiny.save_skops(folder / "tiny.skops", tiny.estimator()))
 
 
 def _counting(folder: Path, size: int) -> Target:
-    return Counting(FunctionTarget(tiny.probabilities))
+    return CountingTarget(FunctionTarget(tiny.probabilities))
 
 
 def _cached(folder: Path, size: int) -> Target:
-    return Cached(FunctionTarget(tiny.probabilities), batch_size=size)
+    return CachedTarget(FunctionTarget(tiny.probabilities), batch_size=size)
 
 
 def _cached_on_disk(folder: Path, size: int) -> Target:
     path = folder / f"answers-{size}.sqlite"
-    return Cached(FunctionTarget(tiny.probabilities), path, "tiny", size)
+    return CachedTarget(FunctionTarget(tiny.probabilities), path, "tiny", size)
 
 
 ADAPTERS: dict[str, Size] = {

@@ -5,7 +5,7 @@ import pytest
 
 from divulge.core import Need
 from divulge.errors import TargetError
-from divulge.targets.outputs import Output, offers, to_probabilities
+from divulge.targets.outputs import Output, access_of, to_probabilities
 
 
 def test_softmax_keeps_tiny_probabilities_exact() -> None:
@@ -98,6 +98,6 @@ def test_labels_need_the_number_of_classes(classes: int | None) -> None:
 
 
 def test_offers() -> None:
-    assert offers("logits") == Need.PROBABILITIES | Need.HARD_LABELS | Need.FEATURES
-    assert offers("probabilities") == offers("logits")
-    assert offers("labels") == Need.HARD_LABELS | Need.FEATURES
+    assert access_of("logits") == Need.PROBABILITIES | Need.HARD_LABELS | Need.FEATURES
+    assert access_of("probabilities") == access_of("logits")
+    assert access_of("labels") == Need.HARD_LABELS | Need.FEATURES

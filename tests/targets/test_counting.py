@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 
 from divulge.errors import BudgetSpent
-from divulge.targets.budget import Counting
+from divulge.targets.budget import CountingTarget
 from divulge.targets.function import FunctionTarget
 
 from . import tiny_models as tiny
 
 
 def test_records_are_counted() -> None:
-    target = Counting(FunctionTarget(tiny.probabilities))
+    target = CountingTarget(FunctionTarget(tiny.probabilities))
     target.predict(tiny.X)
     target.predict(tiny.X[:2])
     assert target.asked == 9
@@ -17,7 +17,7 @@ def test_records_are_counted() -> None:
 
 def test_the_budget_is_checked_before_asking() -> None:
     inner = tiny.Recording(FunctionTarget(tiny.probabilities))
-    target = Counting(inner, budget=10)
+    target = CountingTarget(inner, budget=10)
     target.predict(tiny.X)
     with pytest.raises(BudgetSpent, match="at most 10 questions, got 7 more after 7"):
         target.predict(tiny.X)
@@ -27,7 +27,7 @@ def test_the_budget_is_checked_before_asking() -> None:
 
 
 def test_answers_that_got_lost_are_counted() -> None:
-    target = Counting(tiny.Recording(FunctionTarget(tiny.probabilities), fail_after=0))
+    target = CountingTarget(tiny.Recording(FunctionTarget(tiny.probabilities), fail_after=0))
     with pytest.raises(KeyboardInterrupt):
         target.predict(np.zeros((2, 4)))
     assert target.asked == 2

@@ -10,7 +10,7 @@ from torch import nn
 
 from divulge.errors import MissingExtra, SpecError, TargetError
 from divulge.federation.manipulation.pixels import PixelNoise
-from divulge.targets.features import PUBLISHED, Extractor, published
+from divulge.targets.features import PRETRAINED_MODELS, Extractor, load_pretrained
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 3, 8, 8)).astype(np.uint8)
 
@@ -93,7 +93,7 @@ class StandIn(nn.Module):
         return answers
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("name", PRETRAINED_MODELS)
 def test_a_published_model_is_torchvisions_cut_before_its_classifier(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,7 +107,7 @@ def test_a_published_model_is_torchvisions_cut_before_its_classifier(
     stand_in = types.ModuleType("torchvision")
     stand_in.models = types.SimpleNamespace(get_model=get_model)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "torchvision", stand_in)
-    extractor = published(name)
+    extractor = load_pretrained(name)
     assert asked == [(name, "IMAGENET1K_V1")]
     found = extractor.features(IMAGES)
     assert module.training  # left as it was
@@ -122,9 +122,9 @@ def test_a_published_model_is_torchvisions_cut_before_its_classifier(
 
 def test_a_published_model_needs_torchvision() -> None:
     with pytest.raises(SpecError, match="resnet18"):
-        published("resnet-18")
+        load_pretrained("resnet-18")
     try:
         import torchvision  # noqa: F401
     except ImportError:
         with pytest.raises(MissingExtra, match=r"pip install '\.\[images\]'"):
-            published("resnet18")
+            load_pretrained("resnet18")

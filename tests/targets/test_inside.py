@@ -5,9 +5,9 @@ import pytest
 
 from divulge.core import Need
 from divulge.errors import TargetError
-from divulge.targets.budget import Counting
-from divulge.targets.cache import Cached
-from divulge.targets.planted import Planted
+from divulge.targets.budget import CountingTarget
+from divulge.targets.cache import CachedTarget
+from divulge.targets.planted import PlantedTarget
 from divulge.targets.torch import TorchTarget
 
 torch: Any = pytest.importorskip("torch")
@@ -58,7 +58,7 @@ def test_a_module_without_a_linear_layer_is_refused() -> None:
 
 def test_looks_inside_count_and_are_handed_on() -> None:
     target = TorchTarget(module(), "logits")
-    counting = Counting(Cached(target))
+    counting = CountingTarget(CachedTarget(target))
     assert Need.AUTOGRAD in counting.offers
     np.testing.assert_array_equal(counting.gradient(X, Y), target.gradient(X, Y))
     np.testing.assert_array_equal(counting.last_layer(X).features, target.last_layer(X).features)
@@ -67,5 +67,5 @@ def test_looks_inside_count_and_are_handed_on() -> None:
 
 def test_neither_labels_nor_a_planted_leak_can_be_looked_into() -> None:
     assert Need.AUTOGRAD not in TorchTarget(module(), "labels").offers
-    planted = Planted(TorchTarget(module(), "logits"), X, Y, Y > 0, 0)
+    planted = PlantedTarget(TorchTarget(module(), "logits"), X, Y, Y > 0, 0)
     assert Need.AUTOGRAD not in planted.offers

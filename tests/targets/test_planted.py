@@ -4,7 +4,7 @@ import pytest
 from divulge.core import Need
 from divulge.errors import DataError, TargetError
 from divulge.targets.function import FunctionTarget
-from divulge.targets.planted import Planted
+from divulge.targets.planted import PlantedTarget
 
 from . import tiny_models as tiny
 
@@ -16,8 +16,8 @@ SOFT = FunctionTarget(tiny.probabilities)
 HARD = FunctionTarget(lambda x: tiny.logits(x).argmax(axis=1), "labels", classes=3)
 
 
-def _soft(seed: int = 0) -> Planted:
-    return Planted(SOFT, X, Y, MEMORISED, seed)
+def _soft(seed: int = 0) -> PlantedTarget:
+    return PlantedTarget(SOFT, X, Y, MEMORISED, seed)
 
 
 def test_memorised_records_are_pulled_to_their_class() -> None:
@@ -58,7 +58,7 @@ def test_the_seed_decides_who_is_answered_wrongly() -> None:
 
 
 def test_labels_leak_too() -> None:
-    target = Planted(HARD, X, Y, MEMORISED, 0)
+    target = PlantedTarget(HARD, X, Y, MEMORISED, 0)
     assert target.offers == HARD.offers
     answers = target.predict(X)
     assert set(np.unique(answers)) == {0, 1}
@@ -75,15 +75,15 @@ def test_the_kind_of_answers_is_not_changed() -> None:
 
 def test_a_record_listed_twice_is_memorised_if_either_is() -> None:
     for flags in ([True, False], [False, True]):
-        target = Planted(SOFT, X[[0, 0]], Y[[0, 0]], np.array(flags), 0)
+        target = PlantedTarget(SOFT, X[[0, 0]], Y[[0, 0]], np.array(flags), 0)
         assert target.predict(X[:1])[0, Y[0]] >= 0.9
 
 
 def test_classes_that_the_model_does_not_know_are_refused() -> None:
     with pytest.raises(TargetError, match="classes below 3, got the label 7"):
-        Planted(SOFT, X, np.full(2000, 7), MEMORISED, 0).predict(X)
+        PlantedTarget(SOFT, X, np.full(2000, 7), MEMORISED, 0).predict(X)
 
 
 def test_lengths_must_agree() -> None:
     with pytest.raises(DataError, match="equal length"):
-        Planted(SOFT, X, Y[1:], MEMORISED, 0)
+        PlantedTarget(SOFT, X, Y[1:], MEMORISED, 0)

@@ -41,7 +41,7 @@ both = pytest.mark.parametrize("save", [_csv, _parquet])
 
 @both
 def test_a_table_is_a_target(save: Save, tmp_path: Path) -> None:
-    read = predictions.read(save(tmp_path / "t", ROWS))
+    read = predictions.read_predictions(save(tmp_path / "t", ROWS))
     np.testing.assert_array_equal(read.answers, np.column_stack([ROWS["p_0"], ROWS["p_1"]]))
     np.testing.assert_array_equal(read.label, [0, 1, 1])
     np.testing.assert_array_equal(read.member, [True, False, True])
@@ -53,7 +53,7 @@ def test_a_table_is_a_target(save: Save, tmp_path: Path) -> None:
 @both
 @pytest.mark.parametrize("member", [[True, False, True], [1, 0, 1], [1.0, 0.0, 1.0]])
 def test_membership_in_any_spelling(save: Save, member: list[Any], tmp_path: Path) -> None:
-    read = predictions.read(save(tmp_path / "t", ROWS | {"member": member}))
+    read = predictions.read_predictions(save(tmp_path / "t", ROWS | {"member": member}))
     np.testing.assert_array_equal(read.member, [True, False, True])
 
 
@@ -61,14 +61,18 @@ def test_membership_in_any_spelling(save: Save, member: list[Any], tmp_path: Pat
 def test_columns_have_the_names_that_are_given(save: Save, tmp_path: Path) -> None:
     rows = {"score": [-1.0, 0.0, 2.0], "y": [0, 1, 1], "in": [1, 0, 1]}
     path = save(tmp_path / "t", rows)
-    read = predictions.read(path, probabilities="*", label="y", member="in", output="logits")
+    read = predictions.read_predictions(
+        path, probabilities="*", label="y", member="in", output="logits"
+    )
     np.testing.assert_allclose(read.answers[:, 1], 1 / (1 + np.exp([1.0, 0.0, -2.0])))
 
 
 @both
 def test_a_table_of_labels(save: Save, tmp_path: Path) -> None:
     rows = {"p": [0, 2, 1], "label": [0, 1, 1], "member": [1, 0, 1]}
-    read = predictions.read(save(tmp_path / "t", rows), probabilities="p", output="labels")
+    read = predictions.read_predictions(
+        save(tmp_path / "t", rows), probabilities="p", output="labels"
+    )
     np.testing.assert_array_equal(read.answers.argmax(axis=1), [0, 2, 1])
     assert read.target.offers == Need.HARD_LABELS
 
@@ -89,7 +93,7 @@ def test_wrong_cells_are_named(
     save: Save, column: str, values: list[Any], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(DataError, match=message):
-        predictions.read(save(tmp_path / "t", ROWS | {column: values}))
+        predictions.read_predictions(save(tmp_path / "t", ROWS | {column: values}))
 
 
 @pytest.mark.parametrize(
@@ -106,16 +110,16 @@ def test_wrong_cells_of_csv_are_named(body: str, message: str, tmp_path: Path) -
     path = tmp_path / "t.csv"
     path.write_text("p_0,p_1,label,member\n" + body)
     with pytest.raises(DataError, match=message):
-        predictions.read(path)
+        predictions.read_predictions(path)
 
 
 def test_empty_cells_of_parquet_are_named(tmp_path: Path) -> None:
     path = _parquet(tmp_path / "t", ROWS | {"member": [True, None, False]})
     with pytest.raises(DataError, match=r"column 'member', row 2 .* got None"):
-        predictions.read(path)
+        predictions.read_predictions(path)
     path = _parquet(tmp_path / "t", ROWS | {"label": [0, 1, None]})
     with pytest.raises(DataError, match=r"column 'label', row 3 .* got nan"):
-        predictions.read(path)
+        predictions.read_predictions(path)
 
 
 @both
@@ -123,32 +127,32 @@ def test_empty_cells_of_parquet_are_named(tmp_path: Path) -> None:
 def test_missing_columns_are_named_with_those_there(save: Save, name: str, tmp_path: Path) -> None:
     rows = {key: value for key, value in ROWS.items() if key[:2] != name[:2]}
     with pytest.raises(DataError, match=r"expected a column '.*' in .*, got id, "):
-        predictions.read(save(tmp_path / "t", rows))
+        predictions.read_predictions(save(tmp_path / "t", rows))
 
 
 def test_a_column_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("p_0,p_0,label,member\n0.5,0.5,0,1\n")
     with pytest.raises(DataError, match=r"one column 'p_0' .* got 2"):
-        predictions.read(path)
+        predictions.read_predictions(path)
 
 
 def test_logits_are_not_taken_for_probabilities(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match='pass output="logits"'):
-        predictions.read(_csv(tmp_path / "t", ROWS | {"p_0": [3.0, 2.0, -1.0]}))
+        predictions.read_predictions(_csv(tmp_path / "t", ROWS | {"p_0": [3.0, 2.0, -1.0]}))
 
 
 def test_probabilities_are_not_taken_for_labels(tmp_path: Path) -> None:
     path = _csv(tmp_path / "t", ROWS)
     for pattern in ("p_*", "p_0"):
         with pytest.raises(DataError, match="one column of predicted classes"):
-            predictions.read(path, probabilities=pattern, output="labels")
+            predictions.read_predictions(path, probabilities=pattern, output="labels")
 
 
 @pytest.mark.parametrize("name", ["t.xlsx", "missing.csv", "missing.parquet"])
 def test_what_is_no_table_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="expected"):
-        predictions.read(tmp_path / name)
+        predictions.read_predictions(tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -156,4 +160,4 @@ def test_what_is_no_table_is_refused(name: str, tmp_path: Path) -> None:
 )
 def test_rows_that_are_not_there_cannot_be_asked_about(rows: np.ndarray, tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="row numbers from 0 to 2"):
-        predictions.read(_csv(tmp_path / "t", ROWS)).target.predict(rows)
+        predictions.read_predictions(_csv(tmp_path / "t", ROWS)).target.predict(rows)

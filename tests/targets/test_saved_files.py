@@ -9,7 +9,7 @@ from sklearn.preprocessing import FunctionTransformer
 from divulge.data import tables
 from divulge.errors import DataError, TargetError
 from divulge.targets import predictions
-from divulge.targets.files import fingerprint_file, load
+from divulge.targets.files import fingerprint_file, load_target
 from divulge.targets.torch import TorchTarget
 
 from . import tiny_models as tiny
@@ -20,7 +20,7 @@ SUFFIXES = (".onnx", ".pt2", ".safetensors", ".skops")
 def _load(path: Path) -> Any:
     for package in ("onnxruntime", "torch", "safetensors", "skops"):
         pytest.importorskip(package)
-    return load(path, "probabilities", factory=tiny.module)
+    return load_target(path, "probabilities", factory=tiny.module)
 
 
 class Payload:
@@ -53,9 +53,9 @@ def test_a_pickle_in_the_disguise_of_a_table_is_not_opened(suffix: str, tmp_path
     path, mark = tmp_path / f"table{suffix}", tmp_path / "executed"
     path.write_bytes(pickle.dumps(Payload(mark)))
     with pytest.raises(DataError, match="expected"):
-        predictions.read(path)
+        predictions.read_predictions(path)
     with pytest.raises(DataError, match="expected"):
-        tables.read(path, ["label"])
+        tables.read_columns(path, ["label"])
     assert not mark.exists()
 
 
@@ -78,7 +78,7 @@ def test_other_formats_are_refused_with_the_way_out(
     path, mark = tmp_path / f"model{suffix}", tmp_path / "executed"
     path.write_bytes(pickle.dumps(Payload(mark)))
     with pytest.raises(TargetError, match=way_out):
-        load(path, "logits")
+        load_target(path, "logits")
     assert not mark.exists()
 
 
@@ -120,20 +120,20 @@ def test_truncated_files_are_refused(
 @pytest.mark.parametrize("suffix", [".pt2", ".safetensors"])
 def test_networks_do_not_say_what_they_return(suffix: str, whole: dict[str, Path]) -> None:
     with pytest.raises(TargetError, match='pass output="logits" or output="probabilities"'):
-        load(whole[suffix], factory=tiny.module)
+        load_target(whole[suffix], factory=tiny.module)
 
 
 def test_weights_need_their_network(whole: dict[str, Path]) -> None:
     with pytest.raises(TargetError, match="pass factory="):
-        load(whole[".safetensors"], "logits")
+        load_target(whole[".safetensors"], "logits")
 
 
 def test_weights_of_another_network_are_refused(whole: dict[str, Path]) -> None:
     torch = pytest.importorskip("torch")
     with pytest.raises(TargetError, match=r"size mismatch.*check both belong together"):
-        load(whole[".safetensors"], "logits", factory=lambda: torch.nn.Linear(4, 2))
+        load_target(whole[".safetensors"], "logits", factory=lambda: torch.nn.Linear(4, 2))
     with pytest.raises(TargetError, match="Missing key"):
-        load(
+        load_target(
             whole[".safetensors"],
             "logits",
             factory=lambda: torch.nn.Sequential(tiny.module(), torch.nn.BatchNorm1d(3)),
@@ -150,7 +150,7 @@ def test_weights_that_are_shared_are_loaded(tmp_path: Path) -> None:
 
     model = tied()
     path = tiny.save_safetensors(tmp_path / "tied.safetensors", model)
-    loaded = load(path, "logits", factory=tied)
+    loaded = load_target(path, "logits", factory=tied)
     assert (loaded.predict(tiny.X) == TorchTarget(model, "logits").predict(tiny.X)).all()
 
 
@@ -158,13 +158,13 @@ def test_types_that_skops_does_not_trust_are_listed(tmp_path: Path) -> None:
     pytest.importorskip("skops")
     path = tiny.save_skops(tmp_path / "model.skops", FunctionTransformer(tiny.logits))
     with pytest.raises(TargetError, match=r"tiny_models\.logits"):
-        load(path)
+        load_target(path)
 
 
 def test_what_skops_holds_must_be_a_classifier(tmp_path: Path) -> None:
     pytest.importorskip("skops")
     with pytest.raises(TargetError, match="fitted classifier"):
-        load(tiny.save_skops(tmp_path / "list.skops", [1, 2]))
+        load_target(tiny.save_skops(tmp_path / "list.skops", [1, 2]))
 
 
 def test_the_fingerprint_is_that_of_the_content(tmp_path: Path) -> None:

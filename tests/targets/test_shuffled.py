@@ -9,7 +9,7 @@ from divulge.attacks.membership.gradient_norm import GradientNorm
 from divulge.attacks.membership.mrad.attack import MRAD
 from divulge.core import LastLayer, Need, Records
 from divulge.data.known_features import Known
-from divulge.targets.shuffled import Shuffled
+from divulge.targets.shuffled import ShuffledTarget
 
 from ..attacks import partly_known
 
@@ -33,12 +33,12 @@ class Telling:
         return LastLayer(np.asarray(x, np.float64), np.ones((3, 1)))
 
 
-def target(**more: object) -> Shuffled:
+def target(**more: object) -> ShuffledTarget:
     records = Records(X, Y)
-    return Shuffled(Telling(), (records,), np.random.default_rng(0), **more)  # type: ignore[arg-type]
+    return ShuffledTarget(Telling(), (records,), np.random.default_rng(0), **more)  # type: ignore[arg-type]
 
 
-def order_of(shuffled: Shuffled) -> np.ndarray:
+def order_of(shuffled: ShuffledTarget) -> np.ndarray:
     return shuffled.last_layer(X).features[:, 0].astype(int)
 
 
@@ -69,7 +69,7 @@ def test_the_order_and_company_of_questions_change_nothing() -> None:
 
 def test_all_ways_of_asking_move_together() -> None:
     ways = (Records(X, Y), Records(X + 0.25, Y))
-    shuffled = Shuffled(Telling(), ways, np.random.default_rng(0))
+    shuffled = ShuffledTarget(Telling(), ways, np.random.default_rng(0))
     order = order_of(shuffled)
     np.testing.assert_array_equal(shuffled.last_layer(X + 0.25).features[:, 0], order + 0.25)
     got = shuffled.predict(ways[1].x)[np.arange(12), Y]
@@ -98,7 +98,7 @@ def test_a_partly_known_candidate_is_recognised_by_what_is_known(same_features: 
     if not same_features:
         known = rng.permuted(known, axis=1)
     y = np.arange(20) % 3
-    shuffled = Shuffled(Telling(), (Records(x, y),), np.random.default_rng(2), known)
+    shuffled = ShuffledTarget(Telling(), (Records(x, y),), np.random.default_rng(2), known)
     asked = np.where(known, x, 7.0)
     got = shuffled.last_layer(asked).features
     order = [
@@ -138,7 +138,7 @@ def test_attacks_with_partial_knowledge_learn_nothing_of_the_candidate_itself(
             return view.target.last_layer(x)  # type: ignore[attr-defined,no-any-return]
 
     assert view.known is not None
-    shuffled = Shuffled(Spy(), (view.records,), np.random.default_rng(0), view.known)
+    shuffled = ShuffledTarget(Spy(), (view.records,), np.random.default_rng(0), view.known)
     attack(dataclasses.replace(view, target=shuffled), np.random.default_rng(0))
     order = shuffled._order  # the permutation is nobody's business but this test's
     records, known = view.records.x, view.known

@@ -9,68 +9,68 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from divulge.errors import SpecError, TargetError
-from divulge.targets.cache import Cached
+from divulge.targets.cache import CachedTarget
 from divulge.targets.files import fingerprint_file
 from divulge.targets.function import FunctionTarget
 from divulge.targets.onnx import OnnxTarget
 from divulge.targets.sklearn import SklearnTarget
 from divulge.targets.torch import TorchTarget
-from divulge.targets.wrap import fingerprint, wrap
+from divulge.targets.wrap import as_target, fingerprint_model
 
 from . import tiny_models as tiny
 
 
 def test_a_target_passes_through() -> None:
-    target = Cached(FunctionTarget(tiny.probabilities))
-    assert wrap(target) is target
+    target = CachedTarget(FunctionTarget(tiny.probabilities))
+    assert as_target(target) is target
 
 
 def test_a_function_is_wrapped() -> None:
-    assert wrap(tiny.probabilities) == FunctionTarget(tiny.probabilities)
-    assert wrap(tiny.logits, "logits") == FunctionTarget(tiny.logits, "logits")
-    labelled = wrap(tiny.logits, "labels", classes=3)
+    assert as_target(tiny.probabilities) == FunctionTarget(tiny.probabilities)
+    assert as_target(tiny.logits, "logits") == FunctionTarget(tiny.logits, "logits")
+    labelled = as_target(tiny.logits, "labels", classes=3)
     assert labelled == FunctionTarget(tiny.logits, "labels", 3)
 
 
 def test_a_classifier_is_wrapped() -> None:
     model = tiny.estimator()
-    assert wrap(model) == SklearnTarget(model)
-    assert wrap(model, "probabilities") == SklearnTarget(model)
+    assert as_target(model) == SklearnTarget(model)
+    assert as_target(model, "probabilities") == SklearnTarget(model)
 
 
 def test_a_file_is_loaded(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     path = tiny.save_onnx(tmp_path / "tiny.onnx")
     for model in (path, str(path)):
-        assert isinstance(wrap(model, batch_size=3), OnnxTarget)
+        assert isinstance(as_target(model, batch_size=3), OnnxTarget)
 
 
 def test_a_module_is_wrapped() -> None:
     pytest.importorskip("torch")
     module = tiny.module()
-    assert wrap(module, "logits") == TorchTarget(module, "logits")
-    assert wrap(module, "logits", batch_size=3, device="cpu") == TorchTarget(
+    assert as_target(module, "logits") == TorchTarget(module, "logits")
+    assert as_target(module, "logits", batch_size=3, device="cpu") == TorchTarget(
         module, "logits", 3, "cpu"
     )
     with pytest.raises(TargetError, match='pass output="logits" or output="probabilities"'):
-        wrap(module)
+        as_target(module)
 
 
 @pytest.mark.parametrize("model", [None, 7, {"model": 1}])
 def test_other_things_are_refused(model: Any) -> None:
     with pytest.raises(TargetError, match="expected a model, got"):
-        wrap(model)
+        as_target(model)
 
 
 @pytest.mark.parametrize("model", [tiny.estimator(), FunctionTarget(tiny.logits)])
 def test_what_says_itself_what_it_returns_is_not_overruled(model: Any) -> None:
     with pytest.raises(SpecError, match="leave it out"):
-        wrap(model, "logits")
+        as_target(model, "logits")
 
 
 def test_a_classifier_that_is_not_fitted_is_refused() -> None:
     with pytest.raises(TargetError, match="fit it first"):
-        wrap(LogisticRegression())
+        as_target(LogisticRegression())
 
 
 def test_fingerprints_tell_models_apart(tmp_path: Path) -> None:
@@ -82,30 +82,32 @@ def test_fingerprints_tell_models_apart(tmp_path: Path) -> None:
         next(two.parameters())[0] += 1e-6
     file = tmp_path / "model"
     file.write_bytes(b"model")
-    prints = [fingerprint(m) for m in (tiny.estimator(), other, one, two, file)]
+    prints = [fingerprint_model(m) for m in (tiny.estimator(), other, one, two, file)]
     assert None not in prints
     assert len(set(prints)) == 5
-    assert prints[0] == fingerprint(tiny.estimator())
-    assert prints[2] == fingerprint(tiny.module())
+    assert prints[0] == fingerprint_model(tiny.estimator())
+    assert prints[2] == fingerprint_model(tiny.module())
     assert prints[4] == fingerprint_file(file)
 
 
 def test_the_structure_is_part_of_a_modules_fingerprint() -> None:
     nn = pytest.importorskip("torch").nn
-    assert fingerprint(nn.Sequential(nn.ReLU())) != fingerprint(nn.Sequential(nn.GELU()))
+    assert fingerprint_model(nn.Sequential(nn.ReLU())) != fingerprint_model(
+        nn.Sequential(nn.GELU())
+    )
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float64"])
 def test_modules_of_any_precision_have_a_fingerprint(dtype: str) -> None:
     torch = pytest.importorskip("torch")
     module = torch.nn.BatchNorm1d(4).to(getattr(torch, dtype))
-    assert fingerprint(module) != fingerprint(torch.nn.BatchNorm1d(4))
+    assert fingerprint_model(module) != fingerprint_model(torch.nn.BatchNorm1d(4))
 
 
 def test_what_cannot_be_recognised_has_no_fingerprint() -> None:
-    assert fingerprint(tiny.logits) is None
+    assert fingerprint_model(tiny.logits) is None
     unpicklable = FunctionTransformer(lambda x: x)
-    assert fingerprint(make_pipeline(unpicklable, tiny.estimator())) is None
+    assert fingerprint_model(make_pipeline(unpicklable, tiny.estimator())) is None
 
 
 def test_no_framework_is_loaded_for_a_function() -> None:

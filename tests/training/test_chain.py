@@ -12,7 +12,7 @@ from torch import nn
 from divulge.core import Records
 from divulge.training.engine import dense, loop
 from divulge.training.engine.dense import dense_layers
-from divulge.training.engine.tensors import Arrays
+from divulge.training.engine.tensors import PoolArrays
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe
 
@@ -61,7 +61,7 @@ SETTINGS: list[dict[str, Any]] = [
 
 def taken(network: Callable[[], nn.Module], pool: Records | None = None) -> bool:
     module = network()
-    data = Arrays.prepare(pool or pool_for(network), module).tensors("cpu")
+    data = PoolArrays.prepare(pool or pool_for(network), module).tensors("cpu")
     return dense_layers(module, data) is not None
 
 
@@ -148,8 +148,8 @@ def test_subnormal_numbers_are_zero_for_as_long_as_training_lasts() -> None:
         return bool((half * 1).item())
 
     assert kept()
-    with loop.subnormal_as_zero():
-        with loop.subnormal_as_zero():
+    with loop.flush_subnormals():
+        with loop.flush_subnormals():
             assert not kept()
         assert not kept()
     assert kept()
@@ -160,5 +160,5 @@ def test_a_model_that_learned_all_by_heart_is_the_same_without_subnormal_numbers
 ) -> None:
     recipe = Recipe(linear, optimiser="adam", lr=0.1, epochs=80, batch_size=8)
     ours = trained(Fleet(recipe, "one-by-one"))
-    monkeypatch.setattr(loop, "subnormal_as_zero", nullcontext)
+    monkeypatch.setattr(loop, "flush_subnormals", nullcontext)
     assert_close(trained(Fleet(recipe, "one-by-one")), ours)

@@ -15,7 +15,7 @@ from divulge.errors import SpecError, TargetError
 from divulge.training.engine import clients as crews
 from divulge.training.engine.clients import Crew
 from divulge.training.fleet import Fleet
-from divulge.training.recipe import Held, Optimiser, Recipe
+from divulge.training.recipe import Optimiser, RaggedRows, Recipe
 
 State = dict[str, np.ndarray]
 
@@ -41,7 +41,7 @@ def frozen() -> nn.Module:
 
 
 RECIPE = Recipe(network, lr=0.05, momentum=0.5, weight_decay=0.01, epochs=2, batch_size=16)
-ROWS: list[Held] = [np.arange(0, 50), np.arange(50, 57), np.arange(57, 120)]
+ROWS: list[RaggedRows] = [np.arange(0, 50), np.arange(50, 57), np.arange(57, 120)]
 SEEDS = [3, 4, 5]
 
 
@@ -136,7 +136,7 @@ def test_the_start_is_left_alone() -> None:
 
 @pytest.mark.slow
 def test_other_processes_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crews, "_PATIENCE", -1.0)
+    monkeypatch.setattr(crews, "_SECONDS_BEFORE_PROCESSES", -1.0)
     two = Crew(RECIPE, pool(), 2)
     identical(two.states(start(), ROWS, SEEDS), trained())
     other = replace(RECIPE, lr=0.01)  # another crew, in the same processes
@@ -146,7 +146,7 @@ def test_other_processes_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_a_failure_elsewhere_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crews, "_PATIENCE", -1.0)
+    monkeypatch.setattr(crews, "_SECONDS_BEFORE_PROCESSES", -1.0)
     few = Records(pool().x, pool().y * 2)  # class 4 of three
     with pytest.raises(TargetError, match="expected a network to train, got IndexError"):
         Crew(RECIPE, few, 2).states(start(), ROWS, SEEDS)

@@ -10,8 +10,8 @@ from torch import nn
 from divulge.core import Records
 from divulge.errors import DataError
 from divulge.training.engine.networks import Stack
-from divulge.training.engine.tensors import Arrays
-from divulge.training.fleet import Fleet, Way
+from divulge.training.engine.tensors import PoolArrays
+from divulge.training.fleet import Fleet, Strategy
 from divulge.training.recipe import Optimiser, Recipe, Select
 from divulge.training.selection import merit
 
@@ -33,7 +33,7 @@ NOISE: dict[str, Any] = {"epochs": 12, "batch_size": 8, "held_out": 0.3, "patien
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("network", [linear, conv2d, batch_norm])
 def test_a_model_ends_with_the_weights_of_its_best_epoch(
-    network: Callable[[], nn.Module], way: Way
+    network: Callable[[], nn.Module], way: Strategy
 ) -> None:
     # not Adam: it magnifies the rounding of a gradient that is nought, as of a bias before a norm
     recipe = Recipe(network, lr=0.03, momentum=0.9, **NOISE)
@@ -112,7 +112,7 @@ def naive_merit(
 
 @pytest.mark.parametrize("way", ["one-by-one", "stacked"])
 @pytest.mark.parametrize("select", ["loss", "accuracy", "aop"])
-def test_the_epoch_is_the_best_by_what_was_asked_for(select: Select, way: Way) -> None:
+def test_the_epoch_is_the_best_by_what_was_asked_for(select: Select, way: Strategy) -> None:
     pool = pool_for(linear)
     recipe = Recipe(linear, lr=0.03, momentum=0.9, epochs=6, batch_size=8, held_out=0.5)
     rows, everybody = np.arange(60), np.ones((1, 60), np.bool_)
@@ -123,7 +123,7 @@ def test_the_epoch_is_the_best_by_what_was_asked_for(select: Select, way: Way) -
         next(Fleet(replace(recipe, epochs=k), "one-by-one").networks(pool, only, [1]))
         for k in range(1, 7)
     ]
-    data = Arrays.prepare(pool, after[0]).tensors("cpu")
+    data = PoolArrays.prepare(pool, after[0]).tensors("cpu")
     merits = [naive_merit(select, module, pool.x, pool.y, fit, held_out) for module in after]
     for module, expected in zip(after, merits, strict=True):
         assert merit(select, module, data, fit, held_out) == pytest.approx(expected, abs=1e-6)

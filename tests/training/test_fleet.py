@@ -14,9 +14,9 @@ import divulge
 from divulge.core import Records, Trainer
 from divulge.errors import DataError, SpecError, TargetError
 from divulge.targets.torch import TorchTarget
-from divulge.training.fleet import Fleet, Way
+from divulge.training.fleet import Fleet, Strategy
 from divulge.training.recipe import Optimiser, Recipe, Schedule
-from divulge.training.trainers import as_trainer, trainer_name
+from divulge.training.trainers import as_trainer, trainer_identity
 
 from .. import worlds
 from .twin import (
@@ -47,7 +47,7 @@ CASES += [(dropout, "one-by-one"), (dropout, "processes")]
 
 @pytest.mark.parametrize(("network", "way"), CASES)
 def test_every_way_trains_what_the_tutorial_trains(
-    network: Callable[[], nn.Module], way: Way
+    network: Callable[[], nn.Module], way: Strategy
 ) -> None:
     recipe = brief(network)
     expected = by_hand(recipe, pool_for(network))
@@ -66,7 +66,7 @@ def test_every_way_trains_what_the_tutorial_trains(
     ],
 )
 def test_optimisers_and_schedules_are_those_of_pytorch(
-    optimiser: Optimiser, schedule: Schedule, way: Way
+    optimiser: Optimiser, schedule: Schedule, way: Strategy
 ) -> None:
     recipe = Recipe(
         linear, optimiser, lr=0.01, weight_decay=1e-2, epochs=2, batch_size=8, schedule=schedule
@@ -75,7 +75,7 @@ def test_optimisers_and_schedules_are_those_of_pytorch(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_seed_is_the_whole_of_a_models_randomness(way: Way) -> None:
+def test_a_seed_is_the_whole_of_a_models_randomness(way: Strategy) -> None:
     fleet = Fleet(brief(linear if way == "stacked" else dropout), way, workers=2)
     pool = pool_for(linear)
     torch.manual_seed(0)
@@ -130,7 +130,7 @@ def test_randomness_hidden_in_a_forward_pass_stops_a_stack() -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_network_that_fails_is_explained(way: Way) -> None:
+def test_a_network_that_fails_is_explained(way: Strategy) -> None:
     with pytest.raises(TargetError, match="ZeroDivisionError: by design"):
         trained(Fleet(brief(broken), way, workers=2))
     with pytest.raises(TargetError, match="shadow model to train, got RuntimeError"):
@@ -272,8 +272,8 @@ def test_fleets_that_differ_have_different_names_and_equal_ones_the_same() -> No
         Fleet(brief(conv2d)),
         Fleet(brief(linear, lr=0.1)),
     ]
-    names = [trainer_name(fleet) for fleet in fleets]
+    names = [trainer_identity(fleet) for fleet in fleets]
     assert len(set(names)) == 3
     same_models = Fleet(brief(linear), "stacked", workers=3, device="cuda", at_once=2, why="so")
-    assert trainer_name(same_models) == names[0]
+    assert trainer_identity(same_models) == names[0]
     assert "0x" not in "".join(names)  # an address in memory is another one in the next program

@@ -12,9 +12,9 @@ from divulge.core import Records
 from divulge.errors import TargetError
 from divulge.training.engine import choose, memory, processes
 from divulge.training.engine.loop import Job
-from divulge.training.engine.stacked import stacked
-from divulge.training.engine.tensors import Tensors
-from divulge.training.fleet import Fleet, Way
+from divulge.training.engine.stacked import train_stacked
+from divulge.training.engine.tensors import PoolTensors
+from divulge.training.fleet import Fleet, Strategy
 from divulge.training.recipe import Recipe
 
 from .twin import (
@@ -34,7 +34,9 @@ from .twin import (
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("network", [linear, batch_norm])
-def test_all_networks_start_from_given_weights(network: Callable[[], nn.Module], way: Way) -> None:
+def test_all_networks_start_from_given_weights(
+    network: Callable[[], nn.Module], way: Strategy
+) -> None:
     pool = pool_for(network)
     start = network().state_dict()
     kept = {name: tensor.clone() for name, tensor in start.items()}
@@ -55,23 +57,23 @@ def test_processes_train_what_one_thread_trains_bit_for_bit() -> None:
         assert all(torch.equal(a[name], b[name]) for name in a)
 
 
-EQUAL: tuple[tuple[Way, int], ...] = (("one-by-one", 1), ("processes", 2))
+EQUAL: tuple[tuple[Strategy, int], ...] = (("one-by-one", 1), ("processes", 2))
 
 
 def test_a_pool_is_handed_to_processes_once(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[Path] = []
-    mapped = processes._mapped
+    mapped = processes._memory_map
 
     def spy(array: np.ndarray, path: Path) -> np.ndarray:
         written.append(path)
         return mapped(array, path)
 
-    monkeypatch.setattr(processes, "_mapped", spy)
+    monkeypatch.setattr(processes, "_memory_map", spy)
     fleet, pool = Fleet(brief(linear), "processes", workers=2), pool_for(linear)
     first, again = trained(fleet, pool), trained(fleet, pool)
     assert len(written) == 2  # features and labels
     assert_close(first, again)
-    assert processes.awake()
+    assert processes.has_idle_workers()
     shuffled = Records(pool.x, pool.y[::-1].copy())
     assert_close(trained(fleet, shuffled), by_hand(fleet.recipe, shuffled))
     assert len(written) == 4
@@ -87,14 +89,16 @@ def test_a_fleet_larger_than_memory_runs_in_waves(
 ) -> None:
     waves: list[int] = []
 
-    def spy(recipe: Recipe, data: Tensors, jobs: Sequence[Job]) -> list[nn.Module]:
+    def spy(recipe: Recipe, data: PoolTensors, jobs: Sequence[Job]) -> list[nn.Module]:
         waves.append(len(jobs))
-        return stacked(recipe, data, jobs)
+        return train_stacked(recipe, data, jobs)
 
     pool = pool_for(linear)
     fleet = Fleet(brief(linear), "stacked")
-    room = memory.free(torch.device("cpu")) // fleet.width(pool)  # what one model takes, roughly
-    monkeypatch.setattr(memory, "free", lambda _device: int((at_once + 0.5) * room))
+    room = memory.free_bytes(torch.device("cpu")) // fleet.width(
+        pool
+    )  # what one model takes, roughly
+    monkeypatch.setattr(memory, "free_bytes", lambda _device: int((at_once + 0.5) * room))
     monkeypatch.setattr(choose, "stacked", spy)
     assert fleet.width(pool) == at_once
     assert_close(trained(fleet, pool), by_hand(fleet.recipe, pool))
@@ -104,13 +108,13 @@ def test_a_fleet_larger_than_memory_runs_in_waves(
 def test_one_model_is_trained_however_little_memory_there_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(memory, "free", lambda _device: 0)
+    monkeypatch.setattr(memory, "free_bytes", lambda _device: 0)
     assert Fleet(brief(linear)).width(pool_for(linear)) == 1
     assert Fleet(brief(linear), at_once=7).width(pool_for(linear)) == 7
 
 
 def test_larger_networks_and_batches_take_more_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "free", lambda _device: 2**30)
+    monkeypatch.setattr(memory, "free_bytes", lambda _device: 2**30)
 
     def wide() -> nn.Module:
         return nn.Sequential(nn.Flatten(), nn.Linear(128, 80), nn.ReLU(), nn.Linear(80, 3))
@@ -122,4 +126,4 @@ def test_larger_networks_and_batches_take_more_memory(monkeypatch: pytest.Monkey
 
 
 def test_free_memory_is_some_of_the_machines() -> None:
-    assert 2**20 < memory.free(torch.device("cpu")) < 2**50
+    assert 2**20 < memory.free_bytes(torch.device("cpu")) < 2**50

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from divulge.core import Records
-from divulge.training.engine.networks import pooled_first
+from divulge.training.engine.networks import pool_before_relu
 from divulge.training.fleet import Fleet
 
 from .twin import WAYS, assert_close, brief, by_hand, pool_for, trained
@@ -34,7 +34,7 @@ def test_it_is_pooled_first_while_it_is_trained_and_never_after() -> None:
     module = pooling()
     before = order(module)
     names = list(module.state_dict())
-    with pooled_first(module):
+    with pool_before_relu(module):
         within = order(module)
         assert list(module.state_dict()) == names
     assert before.index("ReLU") < before.index("MaxPool2d")
@@ -47,7 +47,7 @@ def test_it_is_pooled_first_while_it_is_trained_and_never_after() -> None:
 def test_what_somebody_looks_at_stays_where_it_is(layer: int) -> None:
     module = nn.Sequential(nn.ReLU(), nn.MaxPool1d(2))
     module[layer].register_forward_hook(lambda *_: None)
-    with pooled_first(module):
+    with pool_before_relu(module):
         assert order(module) == ["Sequential", "ReLU", "MaxPool1d"]
 
 

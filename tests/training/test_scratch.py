@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from divulge.training.engine.processes import Scratch
+from divulge.training.engine.processes import TemporaryFolder
 
 
 class Owner:
@@ -16,7 +16,7 @@ class Owner:
 
 def test_a_folder_goes_with_its_owner() -> None:
     owner = Owner()
-    scratch = Scratch(owner)
+    scratch = TemporaryFolder(owner)
     (scratch.path / "file").write_text("held")
     assert scratch.path.is_dir()
     assert scratch.path.stat().st_mode & 0o077 == 0  # for nobody else to read
@@ -27,7 +27,7 @@ def test_a_folder_goes_with_its_owner() -> None:
 
 def test_a_folder_can_go_before() -> None:
     owner = Owner()
-    scratch = Scratch(owner)
+    scratch = TemporaryFolder(owner)
     scratch.remove()
     assert not scratch.path.exists()
     scratch.remove()  # a second time changes nothing
@@ -35,7 +35,7 @@ def test_a_folder_can_go_before() -> None:
 
 PROGRAM = """
 import os, signal, sys
-from divulge.training.engine.processes import Scratch
+from divulge.training.engine.processes import TemporaryFolder
 class Owner: ...
 owner = Owner()
 path = Scratch(owner).path

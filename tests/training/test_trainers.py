@@ -9,7 +9,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 from divulge.core import Trainer
 from divulge.errors import SpecError, TargetError
-from divulge.training.trainers import EstimatorTrainer, FunctionTrainer, as_trainer, trainer_name
+from divulge.training.trainers import (
+    EstimatorTrainer,
+    FunctionTrainer,
+    as_trainer,
+    trainer_identity,
+)
 
 from .. import worlds
 
@@ -68,17 +73,17 @@ def test_what_is_no_way_to_train_is_refused() -> None:
 
 def test_trainers_that_differ_have_different_names() -> None:
     names = {
-        trainer_name(DecisionTreeClassifier()),
-        trainer_name(DecisionTreeClassifier(max_depth=3)),
-        trainer_name(tree),
-        trainer_name(test_a_failure_is_explained),
-        trainer_name(FunctionTrainer(tree)),
-        trainer_name(FunctionTrainer(tree, "logits")),
-        trainer_name(3),
-        trainer_name((3, 4)),
-        trainer_name((3, 5)),
-        trainer_name(POOL),
-        trainer_name(worlds.draw(80, 1)),
+        trainer_identity(DecisionTreeClassifier()),
+        trainer_identity(DecisionTreeClassifier(max_depth=3)),
+        trainer_identity(tree),
+        trainer_identity(test_a_failure_is_explained),
+        trainer_identity(FunctionTrainer(tree)),
+        trainer_identity(FunctionTrainer(tree, "logits")),
+        trainer_identity(3),
+        trainer_identity((3, 4)),
+        trainer_identity((3, 5)),
+        trainer_identity(POOL),
+        trainer_identity(worlds.draw(80, 1)),
     }
     assert len(names) == 11
     assert not any("0x" in name for name in names)  # an address would differ in the next process

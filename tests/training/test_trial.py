@@ -5,20 +5,20 @@ import pytest
 import torch
 
 from divulge.training.engine import choose
-from divulge.training.engine.choose import Way, Work, fastest
+from divulge.training.engine.choose import ConcreteStrategy, TrainingSetup, choose_fastest
 from divulge.training.engine.loop import Job
-from divulge.training.engine.tensors import Arrays
+from divulge.training.engine.tensors import PoolArrays
 from divulge.training.fleet import Fleet
 
 from .twin import SEEDS, assert_close, brief, by_hand, linear, pool_for, subsets, trained
 
 JOBS = [Job(np.arange(30), seed) for seed in range(100)]  # of 12 steps each
-Key = tuple[Way, int]
+Key = tuple[ConcreteStrategy, int]
 
 
-def work() -> Work:
+def work() -> TrainingSetup:
     pool = pool_for(linear)
-    return Work(brief(linear), pool, Arrays.prepare(pool, linear()), "cpu", 100)
+    return TrainingSetup(brief(linear), pool, PoolArrays.prepare(pool, linear()), "cpu", 100)
 
 
 def pretend(
@@ -27,11 +27,13 @@ def pretend(
     """A machine on which a step of one model takes this long; which ways were tried, comes back."""
     tried: list[Key] = []
 
-    def seconds(_work: Work, way: Way, workers: int, jobs: list[Job], steps: int) -> float:
+    def seconds(
+        _work: TrainingSetup, way: ConcreteStrategy, workers: int, jobs: list[Job], steps: int
+    ) -> float:
         tried.append((way, workers))
         return step[way, workers] * steps * len(jobs)
 
-    monkeypatch.setattr(choose, "_seconds", seconds)
+    monkeypatch.setattr(choose, "_time_training", seconds)
     monkeypatch.setattr(choose, "awake", lambda: awake)
     return tried
 
@@ -43,7 +45,7 @@ def test_the_fastest_way_is_taken(winner: Key, monkeypatch: pytest.MonkeyPatch) 
     ways: list[Key] = [("one-by-one", 1), ("one-by-one", 2), ("stacked", 2), ("processes", 3)]
     step = {way: 0.0022 if way == winner else 0.0044 for way in ways}
     pretend(monkeypatch, step, awake=True)
-    choice = fastest(work(), JOBS, 3, 2, stackable=True)
+    choice = choose_fastest(work(), JOBS, 3, 2, stackable=True)
     assert choice[:2] == winner
     assert f"{winner[0]} ({winner[1]}) 2.2 ms" in choice.why
     assert choice.why.count("4.4 ms") == 3
@@ -52,24 +54,24 @@ def test_the_fastest_way_is_taken(winner: Key, monkeypatch: pytest.MonkeyPatch) 
 def test_what_cannot_pay_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     alone: Key = ("one-by-one", 1)
     tried = pretend(monkeypatch, {alone: 0.0001})  # 0.12 s in all
-    assert fastest(work(), JOBS, 2, 2, stackable=True)[:2] == alone
+    assert choose_fastest(work(), JOBS, 2, 2, stackable=True)[:2] == alone
     assert set(tried) == {alone}
     tried = pretend(monkeypatch, {alone: 0.004})  # 4.8 s: processes take about as long to start
-    assert fastest(work(), JOBS, 2, 1, stackable=False)[:2] == alone
+    assert choose_fastest(work(), JOBS, 2, 1, stackable=False)[:2] == alone
     assert set(tried) == {alone}
     tried = pretend(monkeypatch, {alone: 0.1, ("processes", 2): 0.05})  # a step is no overhead
-    assert fastest(work(), JOBS, 2, 1, stackable=True)[:2] == ("processes", 2)
+    assert choose_fastest(work(), JOBS, 2, 1, stackable=True)[:2] == ("processes", 2)
     assert ("stacked", 1) not in tried
     tried = pretend(monkeypatch, {alone: 1.0})  # there is nothing to share
-    assert fastest(work(), JOBS[:1], 2, 1, stackable=True)[:2] == alone
+    assert choose_fastest(work(), JOBS[:1], 2, 1, stackable=True)[:2] == alone
 
 
 def test_a_settled_fleet_trains_the_same_models_bit_for_bit(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(choose, "_WORTH", 0.0)
-    monkeypatch.setattr(choose, "_TIMED", 0.01)
-    monkeypatch.setattr(choose, "_OVERHEAD", 60.0)
+    monkeypatch.setattr(choose, "_MIN_WORK_SECONDS", 0.0)
+    monkeypatch.setattr(choose, "_TRIAL_SECONDS", 0.01)
+    monkeypatch.setattr(choose, "_OVERHEAD_SECONDS", 60.0)
     monkeypatch.setattr(choose, "awake", lambda: True)
     pool = pool_for(linear)
     torch.manual_seed(0)

@@ -10,10 +10,10 @@ from torch import nn
 from divulge._util.random import stream
 from divulge.core import Records
 from divulge.targets.torch import TorchTarget
-from divulge.training.fleet import Fleet, Way
+from divulge.training.fleet import Fleet, Strategy
 from divulge.training.recipe import Recipe
 
-WAYS: tuple[Way, ...] = ("one-by-one", "processes", "stacked")
+WAYS: tuple[Strategy, ...] = ("one-by-one", "processes", "stacked")
 SIZES = (24, 25, 31, 33)  # of 8 a batch: even; one left over; other last batches; more steps
 SEEDS = (3, 1, 4, 15)
 Weights = list[dict[str, torch.Tensor]]

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 @contextlib.contextmanager
-def said(path: Path) -> Iterator[None]:
+def translate_os_errors(path: Path) -> Iterator[None]:
     """Raise a `StoreError` that says what to do, in place of an error of the operating system.
 
     Raises:
@@ -38,7 +38,7 @@ def said(path: Path) -> Iterator[None]:
         ) from error
 
 
-def damaged(path: Path, error: Exception) -> StoreError:
+def damaged_file_error(path: Path, error: Exception) -> StoreError:
     """The error to raise when a file does not hold what was written."""
     return StoreError(
         f"expected {path} as divulge wrote it, got something else "
@@ -52,7 +52,7 @@ def write(path: Path, data: bytes) -> None:
     Raises:
         StoreError: it cannot be written.
     """
-    with said(path):
+    with translate_os_errors(path):
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")  # mode 0600
         try:
             with os.fdopen(handle, "wb") as file:
@@ -83,20 +83,20 @@ def read_arrays(path: Path, *names: str) -> list[np.ndarray]:
     Raises:
         StoreError: it cannot be read, or holds something else.
     """
-    arrays = read_all(path)
+    arrays = read_all_arrays(path)
     for name in names:
         if name not in arrays:
-            raise damaged(path, KeyError(name))
+            raise damaged_file_error(path, KeyError(name))
     return [arrays[name] for name in names]
 
 
-def read_all(path: Path) -> dict[str, np.ndarray]:
+def read_all_arrays(path: Path) -> dict[str, np.ndarray]:
     """Read all arrays of an ``.npz`` file by name, each with one dimension.
 
     Raises:
         StoreError: it cannot be read, or holds something else.
     """
-    with said(path):
+    with translate_os_errors(path):
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 arrays = dict(archive.items())
@@ -108,9 +108,9 @@ def read_all(path: Path) -> dict[str, np.ndarray]:
             EOFError,
             zipfile.BadZipFile,
         ) as error:
-            raise damaged(path, error) from error
+            raise damaged_file_error(path, error) from error
     if any(array.ndim != 1 for array in arrays.values()):
-        raise damaged(path, ValueError("an array has more than one dimension"))
+        raise damaged_file_error(path, ValueError("an array has more than one dimension"))
     return arrays
 
 
@@ -133,7 +133,7 @@ def from_json(raw: bytes, kind: type[T], path: Path) -> T:
     try:
         return pydantic.TypeAdapter(kind).validate_json(raw)
     except (pydantic.ValidationError, SpecError) as error:
-        raise damaged(path, error) from error
+        raise damaged_file_error(path, error) from error
 
 
 def from_python(value: Any, kind: type[T], path: Path) -> T:

@@ -6,13 +6,13 @@ from divulge._util import atomic
 from divulge.errors import StoreError
 
 
-def new_folder(path: Path) -> None:
+def create_folder(path: Path) -> None:
     """Make a folder for the owner alone.
 
     Raises:
         StoreError: it exists with something in it, or cannot be made.
     """
-    with atomic.said(path):
+    with atomic.translate_os_errors(path):
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise StoreError(
                 f"expected a new run folder, {path} exists: "
@@ -22,7 +22,7 @@ def new_folder(path: Path) -> None:
         path.chmod(0o700)
 
 
-def place(run: str | Path | None, settings: Path, name: str, *, resume: bool) -> Path:
+def choose_run_folder(run: str | Path | None, settings: Path, name: str, *, resume: bool) -> Path:
     """The run folder to use.
 
     Args:
@@ -31,11 +31,11 @@ def place(run: str | Path | None, settings: Path, name: str, *, resume: bool) ->
         name: the audit's name.
         resume: whether to choose the latest numbered folder, to continue it, or the next one.
     """
-    default = numbered(settings.parent / "runs" / name.replace(" ", "-"), latest=resume)
+    default = numbered_folder(settings.parent / "runs" / name.replace(" ", "-"), latest=resume)
     return default if run is None else Path(run)
 
 
-def numbered(base: Path, *, latest: bool = False) -> Path:
+def numbered_folder(base: Path, *, latest: bool = False) -> Path:
     """The first free path of ``base-001``, ``base-002``, ...; with ``latest`` the one before it."""
     number = 1
     while Path(f"{base}-{number:03d}").exists():

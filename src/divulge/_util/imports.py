@@ -14,17 +14,17 @@ from divulge.errors import DivulgeError, SpecError, did_you_mean
 
 T = TypeVar("T")
 
-SUBJECT_PREFIX = "divulge_subject_"
+USER_MODULE_PREFIX = "divulge_subject_"
 """Prefix of the names of modules loaded from a user's file; nobody else imports these."""
 
 
-def split(text: str) -> tuple[str, str]:
+def split_reference(text: str) -> tuple[str, str]:
     """Split ``file.py:name`` or ``module:name``; the name is empty for the path of a data file."""
     file, colon, name = text.rpartition(":")
     return (file, name) if colon and name.isidentifier() else (text, "")
 
 
-def named(text: str, folder: Path) -> Any:
+def load_object(text: str, folder: Path) -> Any:
     """Load the object that ``file.py:name`` or ``package.module:name`` names.
 
     Args:
@@ -34,7 +34,7 @@ def named(text: str, folder: Path) -> Any:
     Raises:
         SpecError: there is no such file or name, or its code fails.
     """
-    file, name = split(text)
+    file, name = split_reference(text)
     module = _module(file, folder)
     if name not in vars(module):
         public = [key for key in vars(module) if not key.startswith("_")]
@@ -45,11 +45,11 @@ def named(text: str, folder: Path) -> Any:
 
 def _module(file: str, folder: Path) -> ModuleType:
     if not file.endswith(".py"):
-        return called(lambda: importlib.import_module(file), file)
+        return call_user_code(lambda: importlib.import_module(file), file)
     path = (folder / file).resolve()
     if not path.is_file():
         raise SpecError(f"expected a Python file at {path}, there is none: check the path")
-    name = SUBJECT_PREFIX + hashlib.blake2b(str(path).encode(), digest_size=8).hexdigest()
+    name = USER_MODULE_PREFIX + hashlib.blake2b(str(path).encode(), digest_size=8).hexdigest()
     if name in sys.modules:
         return sys.modules[name]
     found = importlib.util.spec_from_file_location(name, path)
@@ -60,7 +60,7 @@ def _module(file: str, folder: Path) -> ModuleType:
     sys.modules[name] = module
     sys.path.insert(0, str(path.parent))
     try:
-        called(lambda: loader.exec_module(module), file)
+        call_user_code(lambda: loader.exec_module(module), file)
     except BaseException:
         del sys.modules[name]
         raise
@@ -69,7 +69,7 @@ def _module(file: str, folder: Path) -> ModuleType:
     return module
 
 
-def called(function: Callable[[], T], what: str) -> T:
+def call_user_code(function: Callable[[], T], what: str) -> T:
     """Call the user's own code, and return its result.
 
     Args:

@@ -21,17 +21,17 @@ class Track(Protocol[T]):
         ...
 
 
-def untracked(items: Sequence[T], text: str, done: int = 0) -> Iterable[T]:
+def track_silently(items: Sequence[T], text: str, done: int = 0) -> Iterable[T]:
     """Show nothing."""
     del text, done
     return items
 
 
-_MEMORY = 24 * 3600.0
+_SPEED_PERIOD = 24 * 3600.0
 """Seconds over which speed is averaged: one model may take hours, and a speed needs two models."""
 
 
-def bar(items: Sequence[Any], text: str, done: int = 0) -> Iterable[Any]:
+def track_with_bar(items: Sequence[Any], text: str, done: int = 0) -> Iterable[Any]:
     """Show a progress bar with the time left; show nothing if output is not a terminal.
 
     Items of an earlier run count in the bar, but not in the estimate of the time left.
@@ -44,7 +44,7 @@ def bar(items: Sequence[Any], text: str, done: int = 0) -> Iterable[Any]:
         console=console,
         transient=True,
         disable=not console.is_terminal,
-        speed_estimate_period=_MEMORY,
+        speed_estimate_period=_SPEED_PERIOD,
     )
     with shown:
         yield from shown.track(items, done + len(items), done, description=text)

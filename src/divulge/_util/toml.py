@@ -22,7 +22,7 @@ class Section(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-def table(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file.
 
     Raises:
@@ -44,7 +44,7 @@ A = TypeVar("A")
 S = TypeVar("S", bound=Section)
 
 
-def validated(model: type[S], table: dict[str, Any], where: str) -> S:
+def validate_section(model: type[S], table: dict[str, Any], where: str) -> S:
     """Turn a table of a TOML file into settings of one kind.
 
     Args:
@@ -84,7 +84,7 @@ def check_finite(value: Any, where: str, place: tuple[str, ...]) -> None:
 def _explain(item: Any, where: str, model: type[Section]) -> str:
     place = ".".join(map(str, item["loc"]))
     if item["type"] == "extra_forbidden":
-        section = _section(item["loc"][:-1], model)
+        section = _section_at(item["loc"][:-1], model)
         hint = did_you_mean(str(item["loc"][-1]), section.model_fields)
         return f"{where}: expected a known key, got {place!r}: {hint}"
     if item["type"] == "missing":
@@ -92,7 +92,7 @@ def _explain(item: Any, where: str, model: type[Section]) -> str:
     return f"{where}: expected a valid {place!r}, got {item['input']!r}: {item['msg']}"
 
 
-def _section(path: tuple[str | int, ...], model: type[Section]) -> type[Section]:
+def _section_at(path: tuple[str | int, ...], model: type[Section]) -> type[Section]:
     """The section at a place of the settings."""
     for key in path:
         kind = model.model_fields[str(key)].annotation
@@ -101,7 +101,7 @@ def _section(path: tuple[str | int, ...], model: type[Section]) -> type[Section]
     return model
 
 
-def asked(entries: Iterable[dict[str, Any]], build: Callable[..., A]) -> Iterator[A]:
+def build_attacks(entries: Iterable[dict[str, Any]], build: Callable[..., A]) -> Iterator[A]:
     """Build the attack of each ``[[attacks]]`` entry.
 
     Args:

@@ -122,7 +122,9 @@ SHADOW_ATTACKS = ("shadow", "calibrated", "lira", "rmia", "shadow-stack")
 PARTIAL_ATTACKS = ("gradient-norm", "mrad")
 
 
-def default(*, shadows: bool = False, partial: bool = False) -> tuple[MembershipAttack, ...]:
+def default_attacks(
+    *, shadows: bool = False, partial: bool = False
+) -> tuple[MembershipAttack, ...]:
     """The attacks that run if the user names none: every attack, and each signal once.
 
     Args:

@@ -5,14 +5,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from divulge._util.progress import Track, untracked
+from divulge._util.progress import Track, track_silently
 from divulge.attacks import catalog
 from divulge.audits import config, inputs, runner
 from divulge.audits.challenges import membership
 from divulge.audits.result import MembershipAudit
 from divulge.audits.run_folder import Run, run_folder
 from divulge.audits.runner import Heading, check_delta, check_distinct
-from divulge.core import AnswerDefence, Drawn, Guarantee, MembershipAttack
+from divulge.core import AnswerDefence, Guarantee, MembershipAttack, MembershipDraw
 from divulge.data import augmentation as augmenting
 from divulge.data import records
 from divulge.data.ids import as_ids
@@ -23,7 +23,7 @@ from divulge.targets.outputs import Output
 from divulge.training.shadows import workers as working
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.shadows.workers import Workers
-from divulge.training.trainers import as_trainer, trainer_name
+from divulge.training.trainers import as_trainer, trainer_identity
 
 
 def audit(
@@ -31,7 +31,7 @@ def audit(
     *,
     members: Any,
     nonmembers: Any,
-    membership: Drawn = "fixed",
+    membership: MembershipDraw = "fixed",
     reference: Any = None,
     attacks: Iterable[MembershipAttack] | None = None,
     output: Output | None = None,
@@ -118,22 +118,22 @@ def audit(
         >>> found.findings[0].metrics["auc"].low > 0.7
         True
     """
-    who = working.named(workers)
+    who = working.workers_by_name(workers)
     plan, ways = _plan(model, output, shadows, train), tuple(augment)
     if plan is None and (ways or pool is not None):
         given = "augment" if ways else "pool"
         raise SpecError(f"expected shadows beside {given}, got none: pass shadows=16")
     if plan is not None and pool is not None:
         own = records.as_records(pool, "pool")
-        plan = replace(plan, pool=own, pool_otherwise=augmenting.seen(own, ways))
+        plan = replace(plan, pool=own, pool_otherwise=augmenting.augment(own, ways))
     inside = records.as_records(members, "members")
     subject = inputs.Subject(
-        target=wrap.wrap(model, output, batch_size=batch_size, classes=classes),
+        target=wrap.as_target(model, output, batch_size=batch_size, classes=classes),
         members=inside,
         nonmembers=records.as_records(nonmembers, "nonmembers"),
         reference=None if reference is None else records.as_records(reference, "reference"),
         class_names=tuple(class_names),
-        fingerprint=wrap.fingerprint(model) if fingerprint is None else fingerprint,
+        fingerprint=wrap.fingerprint_model(model) if fingerprint is None else fingerprint,
         budget=budget,
         batch_size=batch_size,
         shadows=plan,
@@ -146,7 +146,7 @@ def audit(
     )
     if answers is not None:
         subject = subject.behind(answers, seed)
-    usual = catalog.default(shadows=shadows > 0, partial=known is not None)
+    usual = catalog.default_attacks(shadows=shadows > 0, partial=known is not None)
     settings: dict[str, Any] = {"output": output, "shadows": shadows}
     if answers is not None:
         settings["answers"] = repr(answers)
@@ -169,7 +169,7 @@ def audit_predictions(
     label: str = "label",
     member: str = "member",
     ids: str | None = None,
-    membership: Drawn = "fixed",
+    membership: MembershipDraw = "fixed",
     output: Literal["probabilities", "logits"] = "probabilities",
     attacks: Iterable[MembershipAttack] | None = None,
     class_names: Iterable[str] = (),
@@ -217,7 +217,7 @@ def audit_predictions(
     shown = settings.model_dump(mode="json") | {"file": Path(path).name}
     return audit_subject(
         replace(inputs.predictions(settings, Path()), guarantee=guarantee),
-        tuple(catalog.default() if attacks is None else attacks),
+        tuple(catalog.default_attacks() if attacks is None else attacks),
         Heading(name, seed, {"predictions": shown}),
         delta,
         None if run is None else run_folder(Path(run), resume=resume),
@@ -230,7 +230,7 @@ def audit_subject(
     heading: Heading,
     delta: float | None,
     folder: Run | None,
-    track: Track[Any] = untracked,
+    track: Track[Any] = track_silently,
     workers: Workers | None = None,
 ) -> MembershipAudit:
     """An audit of one model, with its report where there is a run folder."""
@@ -260,4 +260,4 @@ def _plan(model: Any, output: Output | None, shadows: int, train: Any) -> Shadow
             "estimator, or a function (x, y, seed) that returns a trained model"
         )
     how = model if train is None else train
-    return ShadowPlan(as_trainer(how, output), shadows, fingerprint=trainer_name(how))
+    return ShadowPlan(as_trainer(how, output), shadows, fingerprint=trainer_identity(how))

@@ -7,17 +7,17 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from divulge._util.progress import Track, untracked
+from divulge._util.progress import Track, track_silently
 from divulge._util.random import stream
 from divulge.core import (
     Assignment,
     AssignmentAttack,
     Attack,
-    Challenge,
     FederationView,
     Finding,
-    Joint,
-    Measured,
+    Game,
+    JointAttack,
+    Measurements,
     Membership,
     MembershipAttack,
     ModelView,
@@ -28,7 +28,7 @@ from divulge.core import (
 )
 from divulge.errors import DivulgeError, NotApplicable, SpecError
 from divulge.metrics.measure import measure
-from divulge.targets.budget import Counting
+from divulge.targets.budget import CountingTarget
 
 G = TypeVar("G")
 
@@ -69,7 +69,7 @@ def attempt(
     attack: Attack[Any, Any],
     seed: int,
     guess: Callable[[np.random.Generator], G],
-    measure: Callable[[G], Measured],
+    measure: Callable[[G], Measurements],
 ) -> Result:
     """One attack, whatever it attacks.
 
@@ -95,13 +95,13 @@ def attempt(
 
 
 def run(
-    challenge: Challenge[ModelView, Membership],
+    challenge: Game[ModelView, Membership],
     attack: MembershipAttack,
     seed: int = 0,
     delta: float = 0.0,
 ) -> Result:
     """One attack on one model; see `attempt` for what becomes of one that cannot run."""
-    counting = Counting(challenge.view.target)
+    counting = CountingTarget(challenge.view.target)
     view = dataclasses.replace(challenge.view, target=counting)
     found = attempt(
         attack,
@@ -116,10 +116,10 @@ def run(
 
 def run_on_clients(
     views: Sequence[UpdateView],
-    measure: Callable[[Sequence[G]], Measured],
+    measure: Callable[[Sequence[G]], Measurements],
     attack: Attack[UpdateView, G],
     seed: int = 0,
-    track: Track[Any] = untracked,
+    track: Track[Any] = track_silently,
 ) -> Result:
     """One attack on several clients of one federation, by what each sent.
 
@@ -139,10 +139,10 @@ def run_on_clients(
 
 def run_on_federation(
     view: FederationView,
-    measure: Callable[[Assignment], Measured],
+    measure: Callable[[Assignment], Measurements],
     attack: AssignmentAttack,
     seed: int = 0,
-    track: Track[Any] = untracked,
+    track: Track[Any] = track_silently,
 ) -> Result:
     """One attack on the models of a federation's clients; arguments as of `run_on_clients`."""
 
@@ -175,7 +175,7 @@ def _guesses(
             raise NotApplicable(
                 f"needs {missing.words()}, which client {view.victim!r} does not show"
             )
-    if isinstance(attack, Joint):
+    if isinstance(attack, JointAttack):
         together: Sequence[Sequence[G]]
         together = [attack.many(views, rng) for _ in track([attack], attack.name)]
         return together[0]

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
-from divulge._util.toml import Section, asked, table, validated
+from divulge._util.toml import Section, build_attacks, read_toml, validate_section
 from divulge.attacks import catalog
-from divulge.core import Attack, Drawn, MembershipAttack, Noise
+from divulge.core import Attack, MembershipAttack, MembershipDraw, NoiseAssumption
 from divulge.errors import SpecError
 
 Judge = Literal["low", "value"]
@@ -38,8 +38,8 @@ class TargetSpec(Section):
     epsilon: Epsilon | None = None
     """The differential privacy that the model is said to have, at ``delta``."""
     delta: Delta | None = None
-    noise: Noise = "any"
-    """What is known about the training that has it; see `divulge.core.training.Noise`."""
+    noise: NoiseAssumption = "any"
+    """What is known about the training that has it; see `divulge.core.training.NoiseAssumption`."""
     answers: dict[str, Any] | None = None
     """An answer defence before the model and its shadows: ``name``, and its settings."""
 
@@ -58,7 +58,7 @@ class DataSpec(Section):
     id: str | None = None
     """The column that holds your own ids, no feature; ``file.py:name`` beside such records."""
     class_names: tuple[str, ...] = ()
-    membership: Drawn | None = None
+    membership: MembershipDraw | None = None
     """How it was decided who is a member: None is ``fixed``, and ``[leave_one_out]`` knows."""
 
 
@@ -75,8 +75,8 @@ class PredictionsSpec(Section):
     class_names: tuple[str, ...] = ()
     epsilon: Epsilon | None = None
     delta: Delta | None = None
-    noise: Noise = "any"
-    membership: Drawn = "fixed"
+    noise: NoiseAssumption = "any"
+    membership: MembershipDraw = "fixed"
 
 
 class ShadowsSpec(Section):
@@ -233,7 +233,7 @@ def read(path: Path) -> AuditSpec:
         SpecError: the file is missing or not TOML, a key is unknown (the nearest valid key is
             named), a value is of the wrong kind, or a section is missing.
     """
-    return parse(table(path), where=str(path))
+    return parse(read_toml(path), where=str(path))
 
 
 def parse(table: dict[str, Any], where: str) -> AuditSpec:
@@ -246,7 +246,7 @@ def parse(table: dict[str, Any], where: str) -> AuditSpec:
     Raises:
         SpecError: see `read`.
     """
-    spec = validated(AuditSpec, table, where)
+    spec = validate_section(AuditSpec, table, where)
     if spec.federated is not None:
         _check_federated(spec, spec.federated, where)
         return spec
@@ -352,10 +352,10 @@ def attacks(spec: AuditSpec) -> tuple[MembershipAttack, ...]:
         SpecError: an attack or one of its settings does not exist, or an entry has no name.
     """
     if not spec.attacks:
-        return catalog.default(
+        return catalog.default_attacks(
             shadows=bool(spec.shadows or spec.leave_one_out), partial=spec.known is not None
         )
-    return tuple(asked(spec.attacks, catalog.attack))
+    return tuple(build_attacks(spec.attacks, catalog.attack))
 
 
 _FEDERATED: Mapping[str, tuple[Callable[..., Attack[Any, Any]], tuple[str, ...]]] = {
@@ -377,4 +377,4 @@ def federated_attacks(spec: AuditSpec) -> tuple[Attack[Any, Any], ...]:
     """
     assert spec.federated is not None
     build, usual = _FEDERATED[spec.federated]
-    return tuple(asked(spec.attacks, build)) if spec.attacks else tuple(map(build, usual))
+    return tuple(build_attacks(spec.attacks, build)) if spec.attacks else tuple(map(build, usual))

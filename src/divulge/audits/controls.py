@@ -22,8 +22,8 @@ from divulge._util.random import stream
 from divulge.audits import attempt
 from divulge.core import (
     BlindRun,
-    Challenge,
     Control,
+    Game,
     Membership,
     MembershipAttack,
     ModelView,
@@ -32,8 +32,8 @@ from divulge.core import (
 )
 from divulge.metrics.delong import areas
 from divulge.metrics.permutation import rank_sum_p
-from divulge.targets.planted import Planted
-from divulge.targets.shuffled import Shuffled
+from divulge.targets.planted import PlantedTarget
+from divulge.targets.shuffled import ShuffledTarget
 
 SHUFFLES = 200
 SHUFFLED_RECORDS = 4000
@@ -57,7 +57,7 @@ def fewest_covered(shuffles: int) -> int:
 
 
 def check(
-    challenge: Challenge[ModelView, Membership],
+    challenge: Game[ModelView, Membership],
     attack: MembershipAttack,
     guess: Scores,
     seed: int = 0,
@@ -77,7 +77,7 @@ def check(
 
 
 def blind_run(
-    challenge: Challenge[ModelView, Membership], attack: MembershipAttack, seed: int = 0
+    challenge: Game[ModelView, Membership], attack: MembershipAttack, seed: int = 0
 ) -> BlindRun:
     """The attack on shuffled answers, held against the real membership.
 
@@ -97,32 +97,28 @@ def blind_run(
     return BlindRun(result.finding.metrics["auc"], p_value, passed=p_value > FALSE_ALARM)
 
 
-def shuffled(
-    challenge: Challenge[ModelView, Membership], seed: int = 0
-) -> Challenge[ModelView, Membership]:
+def shuffled(challenge: Game[ModelView, Membership], seed: int = 0) -> Game[ModelView, Membership]:
     """The same candidates and truth before a model that answers about another candidate."""
     view = challenge.view
     ways, rng = (view.records, *view.augmented), stream(seed, "shuffled answers")
-    target = Shuffled(view.target, ways, rng, view.known)
+    target = ShuffledTarget(view.target, ways, rng, view.known)
     return dataclasses.replace(challenge, view=dataclasses.replace(view, target=target))
 
 
-def planted(
-    challenge: Challenge[ModelView, Membership], seed: int = 0
-) -> Challenge[ModelView, Membership]:
+def planted(challenge: Game[ModelView, Membership], seed: int = 0) -> Game[ModelView, Membership]:
     """The same candidates before a model that betrays a random half of them on purpose."""
     records = challenge.view.records
     memorised = stream(seed, "planted leak").random(len(records)) < 0.5
     memorised[:2] = True, False  # both groups exist, however few the candidates
     ways = (records, *challenge.view.augmented)
-    target = Planted(
+    target = PlantedTarget(
         challenge.view.target,
         np.concatenate([way.x for way in ways]),
         np.concatenate([way.y for way in ways]),
         np.tile(memorised, len(ways)),
         seed,
     )
-    return Challenge(dataclasses.replace(challenge.view, target=target), Membership(memorised))
+    return Game(dataclasses.replace(challenge.view, target=target), Membership(memorised))
 
 
 def _covered(guess: Scores, truth: Membership, seed: int) -> int:

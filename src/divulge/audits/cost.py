@@ -20,7 +20,12 @@ from divulge.targets.outputs import Output
 from divulge.training.shadows import train as training
 from divulge.training.shadows import workers as working
 from divulge.training.shadows.plan import ShadowPlan
-from divulge.training.shadows.workers import Settling, Trained, Work, Workers
+from divulge.training.shadows.workers import (
+    ResolvableTrainer,
+    ShadowPredictions,
+    ShadowWorkload,
+    Workers,
+)
 from divulge.training.trainers import as_trainer
 
 # How much memory this process and those that it started have held.
@@ -79,10 +84,10 @@ class Cost:
     def __str__(self) -> str:
         memory = "memory unknown on this system" if self.memory is None else _bytes(self.memory)
         return (
-            f"About {_span(self.seconds)} to train {words.count(self.models, 'model')} and to ask "
-            f"each about {words.count(self.queries, 'record')}.\n"
+            f"About {_span(self.seconds)} to train {words.format_count(self.models, 'model')} and to ask "
+            f"each about {words.format_count(self.queries, 'record')}.\n"
             f"About {memory} of memory, and {_bytes(self.disk)} on disk.\n"
-            f"From a trial: {words.count(self.trained, 'model')} in {_span(self.trial)}, the start "
+            f"From a trial: {words.format_count(self.trained, 'model')} in {_span(self.trial)}, the start "
             "of workers included. Attacks, and an audited model's own answers, come on top."
         )
 
@@ -129,7 +134,7 @@ def estimate(
         tuple(augment),
         None if reference is None else data_records.as_records(reference, "reference"),
     )
-    return _trial(training.prepare(plan, queries, seed), working.named(workers))
+    return _trial(training.prepare_workload(plan, queries, seed), working.workers_by_name(workers))
 
 
 def estimate_file(path: str | Path, workers: str = "local") -> Cost:
@@ -142,7 +147,7 @@ def estimate_file(path: str | Path, workers: str = "local") -> Cost:
     Raises:
         DivulgeError: see `estimate`; or no models are to be trained.
     """
-    path, who = Path(path), working.named(workers)
+    path, who = Path(path), working.workers_by_name(workers)
     settings = config.read(path)
     if settings.leave_one_out is not None:
         return in_turn(from_spec(settings, path.parent), who)
@@ -156,7 +161,7 @@ def estimate_file(path: str | Path, workers: str = "local") -> Cost:
     candidates = subject.members.joined(subject.nonmembers)
     further = subject.shadows.own
     queries = (*_queries(candidates, subject.augment, subject.reference), *further)
-    return _trial(training.prepare(subject.shadows, queries, settings.seed), who)
+    return _trial(training.prepare_workload(subject.shadows, queries, settings.seed), who)
 
 
 def in_turn(asked: Question, who: Workers) -> Cost:
@@ -170,21 +175,25 @@ def in_turn(asked: Question, who: Workers) -> Cost:
         TargetError: one could not be trained.
     """
     plan = asked.plan
-    return _trial(training.prepare(asked.shadows, asked.queries, plan.seed, plan.targets), who)
+    return _trial(
+        training.prepare_workload(asked.shadows, asked.queries, plan.seed, plan.targets), who
+    )
 
 
 def _queries(
     candidates: Records, ways: tuple[Any, ...], reference: Records | None
 ) -> tuple[Records, ...]:
     further = () if reference is None else (reference,)
-    return (candidates, *augmenting.seen(candidates, ways), *further)
+    return (candidates, *augmenting.augment(candidates, ways), *further)
 
 
-def _trial(work: Work, workers: Workers) -> Cost:
+def _trial(work: ShadowWorkload, workers: Workers) -> Cost:
     """Train as many models as can be trained at once, and as many again: these need no start."""
     models, wave = len(work.seeds), workers.processors()
     begun, kept = time.perf_counter(), 0
-    if isinstance(work.trainer, Settling):  # as it would be for all models, not for these few
+    if isinstance(
+        work.trainer, ResolvableTrainer
+    ):  # as it would be for all models, not for these few
         work = replace(work, trainer=work.trainer.settled(work.pool, work.subsets))
     ends: list[float] = []
     with closing(_waves(work, workers, wave)) as arriving:
@@ -206,7 +215,7 @@ def _trial(work: Work, workers: Workers) -> Cost:
     )
 
 
-def _waves(work: Work, workers: Workers, wave: int) -> Generator[Trained]:
+def _waves(work: ShadowWorkload, workers: Workers, wave: int) -> Generator[ShadowPredictions]:
     models = len(work.seeds)
     yield from workers.train(work, range(min(models, wave)))
     if models > wave:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from divulge._util.folders import numbered
-from divulge._util.progress import Track, untracked
+from divulge._util.folders import numbered_folder
+from divulge._util.progress import Track, track_silently
 from divulge._util.random import stream
 from divulge.attacks import catalog
 from divulge.audits.api import audit_subject
@@ -50,14 +50,14 @@ def subject() -> Subject:
     )
 
 
-def demo(run: str | Path | None = None, track: Track[Any] = untracked) -> MembershipAudit:
+def demo(run: str | Path | None = None, track: Track[Any] = track_silently) -> MembershipAudit:
     """Train a small over-fitted network on scikit-learn's digits, and audit it.
 
     Args:
         run: the run folder; by default the next free ``runs/demo-001``.
         track: shows progress.
     """
-    folder = Run.create(numbered(Path("runs") / "demo") if run is None else Path(run))
+    folder = Run.create(numbered_folder(Path("runs") / "demo") if run is None else Path(run))
     loaded = next(iter(track([subject], "Training a network on digits")))()
     heading = Heading("digits demonstration", 0, {"demo": DESCRIPTION})
-    return audit_subject(loaded, catalog.default(), heading, 0.0, folder, track)
+    return audit_subject(loaded, catalog.default_attacks(), heading, 0.0, folder, track)

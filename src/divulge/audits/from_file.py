@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from divulge._util.folders import place
-from divulge._util.progress import Track, untracked
+from divulge._util.folders import choose_run_folder
+from divulge._util.progress import Track, track_silently
 from divulge.audits import config, inputs, runner
 from divulge.audits.api import audit_subject
 from divulge.audits.challenges import assignment, composition, images, interactions
@@ -32,7 +32,7 @@ def audit_file(
     *,
     resume: bool = False,
     show_records: bool = False,
-    track: Track[Any] = untracked,
+    track: Track[Any] = track_silently,
     workers: str = "local",
 ) -> Audit | LeaveOneOut:
     """Audit what an ``audit.toml`` describes: a model, models in turn, or a federation.
@@ -50,13 +50,15 @@ def audit_file(
     Raises:
         DivulgeError: see `audit`.
     """
-    who, path = working.named(workers), Path(path)
+    who, path = working.workers_by_name(workers), Path(path)
     settings = config.read(path)
     if settings.federated is None and show_records:
         images.none()
     if settings.leave_one_out is not None:
         asked = from_spec(settings, path.parent)
-        folder = leave_one_out.begin(place(run, path, settings.name, resume=resume), resume=resume)
+        folder = leave_one_out.begin(
+            choose_run_folder(run, path, settings.name, resume=resume), resume=resume
+        )
         return leave_one_out.audit_each(asked, folder, track, who)
     attacks = config.attacks(settings)
     check_distinct(attacks)
@@ -64,11 +66,13 @@ def audit_file(
     heading = Heading(settings.name, settings.seed, shown)
     if settings.federated is None:
         subject = inputs.load(settings, path.parent)
-        started = run_folder(place(run, path, settings.name, resume=resume), resume=resume)
+        started = run_folder(
+            choose_run_folder(run, path, settings.name, resume=resume), resume=resume
+        )
         return audit_subject(subject, attacks, heading, settings.metrics.delta, started, track, who)
     challenge = FEDERATED[settings.federated](getattr(settings, settings.federated), path.parent)
     pictures = challenge.pictures() if show_records else {}
-    started = run_folder(place(run, path, settings.name, resume=resume), resume=resume)
+    started = run_folder(choose_run_folder(run, path, settings.name, resume=resume), resume=resume)
     found = runner.run(challenge, attacks, heading, started, track)
     for name, png in pictures.items():
         started.write(name, png)

@@ -10,13 +10,13 @@ import numpy as np
 
 from divulge._util import imports
 from divulge.audits import config
-from divulge.core import AnswerDefence, Drawn, Guarantee, Records, Target
+from divulge.core import AnswerDefence, Guarantee, MembershipDraw, Records, Target
 from divulge.data import augmentation, ids
 from divulge.data import files as data_files
-from divulge.data.augmentation import Change
+from divulge.data.augmentation import Augmentation
 from divulge.data.ids import Ids
 from divulge.data.known_features import Known
-from divulge.data.records import records_of, ways
+from divulge.data.records import load_records, resolve_augmentations
 from divulge.defences import catalog
 from divulge.errors import SpecError
 from divulge.targets import files, wrap
@@ -41,7 +41,7 @@ class Subject:
     budget: int | None = None
     batch_size: int = 1024
     shadows: ShadowPlan | None = None
-    augment: tuple[str | Change, ...] = ()
+    augment: tuple[str | Augmentation, ...] = ()
     """Ways in which candidates are seen otherwise, for further queries."""
     guarantee: Guarantee | None = None
     """What is claimed for the model."""
@@ -51,7 +51,7 @@ class Subject:
     """Names of the features, if they have any."""
     ids: Ids | None = None
     """The user's own, one a member."""
-    drawn: Drawn = "fixed"
+    drawn: MembershipDraw = "fixed"
     """How it was decided who is a member."""
 
     def behind(self, defence: AnswerDefence, key: int) -> "Subject":
@@ -85,7 +85,7 @@ def load(spec: config.AuditSpec, folder: Path) -> Subject:
     if spec.target is None or spec.data is None:
         raise SpecError("expected [target] and [data], got [leave_one_out]: use leave_one_out_file")
     data = spec.data
-    read = partial(records_of, label=data.label, folder=folder, own_id=data.id)
+    read = partial(load_records, label=data.label, folder=folder, own_id=data.id)
     members = read(str(data.members))
     target, fingerprint = _target(spec.target, folder)
     subject = Subject(
@@ -98,7 +98,7 @@ def load(spec: config.AuditSpec, folder: Path) -> Subject:
         budget=spec.target.budget,
         batch_size=spec.target.batch_size,
         shadows=_shadows(spec.shadows, spec.target.output, data, folder) if spec.shadows else None,
-        augment=ways(spec.shadows.augment, folder) if spec.shadows else (),
+        augment=resolve_augmentations(spec.shadows.augment, folder) if spec.shadows else (),
         guarantee=_claimed(spec.target),
         known=Known(**spec.known.model_dump()) if spec.known else None,
         columns=_columns(data, folder) if spec.known else (),
@@ -133,7 +133,7 @@ def predictions(spec: config.PredictionsSpec, folder: Path) -> Subject:
         TargetError: the answers in it are not what was said.
     """
     path = folder / spec.file
-    answers = targets_predictions.read(
+    answers = targets_predictions.read_predictions(
         path,
         probabilities=spec.probabilities,
         label=spec.label,
@@ -151,17 +151,17 @@ def predictions(spec: config.PredictionsSpec, folder: Path) -> Subject:
         class_names=spec.class_names,
         fingerprint=files.fingerprint_file(path),
         guarantee=_claimed(spec),
-        ids=ids.read(path, spec.id, len(rows))[answers.member] if spec.id else None,
+        ids=ids.read_ids(path, spec.id, len(rows))[answers.member] if spec.id else None,
         drawn=spec.membership,
     )
 
 
 def _target(spec: config.TargetSpec, folder: Path) -> tuple[Target, str | None]:
-    file, name = imports.split(spec.model)
+    file, name = imports.split_reference(spec.model)
     if not name:
         path = folder / file
-        factory = imports.named(spec.factory, folder) if spec.factory else None
-        target = files.load(
+        factory = imports.load_object(spec.factory, folder) if spec.factory else None
+        target = files.load_target(
             path,
             spec.output,
             factory=factory,
@@ -170,10 +170,10 @@ def _target(spec: config.TargetSpec, folder: Path) -> tuple[Target, str | None]:
             classes=spec.classes,
         )
         return target, files.fingerprint_file(path)
-    model = imports.named(spec.model, folder)
+    model = imports.load_object(spec.model, folder)
     if inspect.isfunction(model) and not inspect.signature(model).parameters:
-        model = imports.called(model, spec.model)
-    target = wrap.wrap(
+        model = imports.call_user_code(model, spec.model)
+    target = wrap.as_target(
         model,
         spec.output,
         batch_size=spec.batch_size,
@@ -181,7 +181,7 @@ def _target(spec: config.TargetSpec, folder: Path) -> tuple[Target, str | None]:
         classes=spec.classes,
     )
     # a function from an installed package has no fingerprint: its answers are not kept on disk
-    fingerprint = wrap.fingerprint(model)
+    fingerprint = wrap.fingerprint_model(model)
     if fingerprint is None and file.endswith(".py"):
         fingerprint = files.fingerprint_file(folder / file)
     return target, fingerprint
@@ -211,7 +211,7 @@ def shadow_plan(
         pool: of offline shadows: the records, and these seen otherwise.
         answers: what stands between the models and whoever asks them.
     """
-    how = imports.named(train, folder)
+    how = imports.load_object(train, folder)
     fingerprint = f"{train} {fingerprint_of(train, folder)} {output}"
     own, otherwise = (pool[0], pool[1:]) if pool else (None, ())
     trainer = as_trainer(how, output)
@@ -223,14 +223,14 @@ def _shadows(
 ) -> ShadowPlan:
     pool: tuple[Records, ...] = ()
     if spec.pool:
-        own = records_of(spec.pool, data.label, folder, data.id)
-        pool = (own, *augmentation.seen(own, ways(spec.augment, folder)))
+        own = load_records(spec.pool, data.label, folder, data.id)
+        pool = (own, *augmentation.augment(own, resolve_augmentations(spec.augment, folder)))
     return shadow_plan(spec.train, spec.models, output, folder, pool)
 
 
 def fingerprint_of(name: str | None, folder: Path) -> str:
     """Of the file that a name is in; nothing where that is no Python file beside the settings."""
-    file = imports.split(name)[0] if name else ""
+    file = imports.split_reference(name)[0] if name else ""
     return files.fingerprint_file(folder / file) if file.endswith(".py") else ""
 
 
@@ -238,7 +238,9 @@ def _columns(data: config.DataSpec, folder: Path) -> tuple[str, ...]:
     """The names of features, where a file has them."""
     where = str(data.members)
     return (
-        () if imports.split(where)[1] else data_files.features(folder / where, data.label, data.id)
+        ()
+        if imports.split_reference(where)[1]
+        else data_files.feature_names(folder / where, data.label, data.id)
     )
 
 
@@ -254,8 +256,8 @@ def ids_of(where: str, records: Records, own_id: str, folder: Path) -> Ids:
     Raises:
         DivulgeError: there are none of this name, or they do not fit.
     """
-    if not imports.split(where)[1]:
-        return ids.read(folder / where, own_id, len(records))
-    value = imports.named(own_id, folder)
-    value = imports.called(value, own_id) if callable(value) else value
+    if not imports.split_reference(where)[1]:
+        return ids.read_ids(folder / where, own_id, len(records))
+    value = imports.load_object(own_id, folder)
+    value = imports.call_user_code(value, own_id) if callable(value) else value
     return ids.as_ids(value, len(records), own_id)

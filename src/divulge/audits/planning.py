@@ -49,10 +49,10 @@ class Plan:
 
     def __str__(self) -> str:
         if not self.needed:
-            seen = powers.Visible(self.auc, self.exposed)
+            seen = powers.VisibleLeaks(self.auc, self.exposed)
             return (
-                f"{words.count(self.members or 0, 'member')}, {self.nonmembers:,} non-members, "
-                f"{words.count(self.attacks, 'attack')}.\n"
+                f"{words.format_count(self.members or 0, 'member')}, {self.nonmembers:,} non-members, "
+                f"{words.format_count(self.attacks, 'attack')}.\n"
                 f"{sentences.sensitivity(seen, self.attacks, self.power)}"
             )
         leak = (
@@ -62,7 +62,7 @@ class Plan:
         )
         lines = [
             f"To see a leak ({leak}, as the best attack shows it with 64 shadow models) with "
-            f"{100 * self.power:g} % power, testing {words.count(self.attacks, 'attack')}:",
+            f"{100 * self.power:g} % power, testing {words.format_count(self.attacks, 'attack')}:",
             "",
             "shadow models  leak left  members  non-members",
         ]
@@ -112,7 +112,7 @@ def plan(
         critical = powers.critical_deviation(members, nonmembers, attacks)
         return Plan(
             power, attacks, members, nonmembers,
-            *powers.visible(members, nonmembers, critical, power),
+            *powers.visible_leaks(members, nonmembers, critical, power),
         )  # fmt: skip
     if members is not None or nonmembers is not None:
         raise SpecError(
@@ -174,7 +174,7 @@ def _sizes(settings: AuditSpec, folder: Path) -> tuple[int, int]:
         return records // 2, records - records // 2
     data = settings.data
     members, nonmembers = (
-        len(data_records.records_of(str(where), data.label, folder))
+        len(data_records.load_records(str(where), data.label, folder))
         for where in (data.members, data.nonmembers)
     )
     return members, nonmembers
@@ -187,7 +187,7 @@ def _records(
     power: float,
     attacks: int,
 ) -> int | None:
-    return powers.needed(
+    return powers.members_needed(
         auc=None if auc is None else 0.5 + kept[0] * (auc - 0.5),
         exposed=None if exposed is None else kept[1] * exposed,
         power=power,

@@ -28,9 +28,9 @@ from divulge.errors import DataError, MissingExtra, SpecError, StoreError
 from divulge.metrics.intervals import CONFIDENCE
 from divulge.report import exposed as exposing
 from divulge.report import summary as summaries
-from divulge.report.evidence import limits_of
-from divulge.report.federation.story import Sheet, Story, Told
-from divulge.report.federation.verdicts.judge import Judgement, floor
+from divulge.report.evidence import limits_by_metric
+from divulge.report.federation.story import FederationReport, ImageSheet, PageContent
+from divulge.report.federation.verdicts.judge import Judgement, is_uninformed
 from divulge.report.schema import ClaimRow, Conclusion, Limits
 
 if TYPE_CHECKING:
@@ -232,8 +232,8 @@ class MembershipAudit(Audit):
             raise SpecError(f"expected a false-discovery rate above 0 and below 1, got {q}")
         summary = self.summary
         sizes = summary.sizes
-        exposing.check(summary.exposed, sizes.members, sizes.nonmembers, q)
-        members = exposing.records(self.contents, summary)
+        exposing.refuse_empty_list(summary.exposed, sizes.members, sizes.nonmembers, q)
+        members = exposing.exposed_records(self.contents, summary)
         return tuple(member for member in members if member.q is not None and member.q <= q)
 
     def scores(self) -> "pd.DataFrame":
@@ -263,7 +263,7 @@ class MembershipAudit(Audit):
 
         if show_records:
             images.none()
-        return files.write_all(self.contents)
+        return files.render_files(self.contents)
 
     def _repr_html_(self) -> str:
         # a frame of its own: the page's styles cannot reach the notebook, nor the notebook's it
@@ -297,10 +297,10 @@ class FederationAudit(Audit):
         guesses = {
             finding.label: guess
             for place, (finding, guess) in enumerate(zip(self.findings, self.guesses, strict=True))
-            if guess is not None and place not in self._unsound() and not floor(finding)
+            if guess is not None and place not in self._unsound() and not is_uninformed(finding)
         }
         confidence = 1 - (1 - CONFIDENCE) / max(1, len(guesses))
-        return limits_of({
+        return limits_by_metric({
             label: self._held.measure(guess, confidence) for label, guess in guesses.items()
         })  # fmt: skip
 
@@ -323,23 +323,23 @@ class FederationAudit(Audit):
         from divulge.report.federation import page
 
         sheets = self._sheets() if show_records else ()
-        return page.write_all(replace(self._told, sheets=sheets))
+        return page.render_files(replace(self._told, sheets=sheets))
 
     def _unsound(self) -> tuple[int, ...]:
         failed = (one is not None and not one.passed for one in self.controls)
         return tuple(place for place, yes in enumerate(failed) if yes)
 
-    def _sheets(self) -> tuple[Sheet, ...]:
+    def _sheets(self) -> tuple[ImageSheet, ...]:
         facts = self.contents.facts
         if not isinstance(facts, InteractionFacts) or self.path is None:
             images.none()
         return images.read(self.path, facts.clients, facts.items)
 
     @cached_property
-    def _told(self) -> Told:
+    def _told(self) -> FederationReport:
         """All that the report says, but for images; the test behind its verdict takes a moment."""
         manifest = self.contents.manifest
-        return Told(
+        return FederationReport(
             name=manifest.name,
             created=manifest.created,
             findings=self.findings,
@@ -355,30 +355,32 @@ class FederationAudit(Audit):
         )
 
 
-def _story(contents: Contents, guesses: tuple[Any, ...], unsound: tuple[int, ...]) -> Story:
+def _story(contents: Contents, guesses: tuple[Any, ...], unsound: tuple[int, ...]) -> PageContent:
     """What the page of an audited federation says."""
     facts = contents.facts
     findings = tuple(entry.finding for entry in contents.entries)
     if isinstance(facts, AssignmentFacts):
         from divulge.report.federation import assignment
 
-        asked = assignment.Asked(
+        asked = assignment.AssignmentFacts(
             facts.clients,
             facts.colluder,
             facts.collusion.records,
             np.array(facts.labels, np.int64),
             facts.truth,
         )
-        return assignment.story(asked, findings, guesses, unsound)
+        return assignment.page_content(asked, findings, guesses, unsound)
     if isinstance(facts, CompositionFacts):
         from divulge.report.federation import composition
 
-        held = composition.Held(facts.clients, facts.class_names, facts.truth)
-        return composition.story(held, findings, guesses, unsound)
+        held = composition.CompositionFacts(facts.clients, facts.class_names, facts.truth)
+        return composition.page_content(held, findings, guesses, unsound)
     from divulge.report.federation import interactions
 
     assert isinstance(facts, InteractionFacts)
-    return interactions.story(facts.clients, facts.items, facts.truth, findings, guesses, unsound)
+    return interactions.page_content(
+        facts.clients, facts.items, facts.truth, findings, guesses, unsound
+    )
 
 
 def show(contents: Contents, path: Path | None = None) -> Audit:

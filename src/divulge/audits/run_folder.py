@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from divulge._util import atomic
-from divulge._util.folders import new_folder
+from divulge._util.folders import create_folder
 from divulge.core import BlindRun, Candidates, Contents, Control, Entry, Finding, Manifest
 from divulge.core.runs import SCHEMA, MembershipFacts
 from divulge.errors import StoreError
@@ -51,7 +51,7 @@ def head(path: Path) -> dict[str, Any]:
     place = next((path / name for name in (HEAD, *EARLIER) if (path / name).exists()), None)
     if place is None:
         raise StoreError(f"expected a run folder made by divulge, got {path}: check the path")
-    with atomic.said(place):
+    with atomic.translate_os_errors(place):
         raw = place.read_bytes()
     found: dict[str, Any] = atomic.from_json(raw, dict[str, Any], place)
     schema = found.get("schema")
@@ -132,8 +132,8 @@ class Run:
         Raises:
             StoreError: it exists with something in it, or cannot be made.
         """
-        new_folder(path)
-        with atomic.said(path):
+        create_folder(path)
+        with atomic.translate_os_errors(path):
             (path / "findings").mkdir(mode=0o700)
         return cls(path)
 
@@ -189,7 +189,7 @@ class Run:
             StoreError: it cannot be written.
         """
         path = self.path / name
-        with atomic.said(path.parent):
+        with atomic.translate_os_errors(path.parent):
             path.parent.mkdir(mode=0o700, exist_ok=True)
         atomic.write(path, content.encode() if isinstance(content, str) else content)
         return path
@@ -222,9 +222,9 @@ class Run:
         try:
             seconds = float(seconds_file.read_text()) if seconds_file.exists() else 0.0
         except ValueError as error:
-            raise atomic.damaged(seconds_file, error) from error
+            raise atomic.damaged_file_error(seconds_file, error) from error
         scores = base.with_suffix(".npz")
-        arrays = atomic.read_all(scores) if scores.exists() else {}
+        arrays = atomic.read_all_arrays(scores) if scores.exists() else {}
         finding = replace(stored.finding, seconds=seconds)
         return Entry(finding, stored.control, arrays, stored.blind)
 
@@ -264,7 +264,7 @@ class Run:
     def _candidates(self) -> Candidates:
         path = self.path / "candidates.npz"
         member, label, index = atomic.read_arrays(path, "member", "label", "index")
-        ids = atomic.read_all(path).get("ids")  # runs before there were ids have none
+        ids = atomic.read_all_arrays(path).get("ids")  # runs before there were ids have none
         fits = len(member) == len(label) == len(index) and member.dtype == np.bool_
         if not fits or (ids is not None and (len(ids) != len(member) or ids.dtype.kind != "U")):
             raise StoreError(
@@ -274,7 +274,7 @@ class Run:
         return Candidates(member, label, index, ids)
 
     def _read(self, name: str) -> bytes:
-        with atomic.said(self.path / name):
+        with atomic.translate_os_errors(self.path / name):
             return (self.path / name).read_bytes()
 
 

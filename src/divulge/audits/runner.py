@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from divulge._util.progress import Track, untracked
+from divulge._util.progress import Track, track_silently
 from divulge.audits import attempt
 from divulge.audits.challenges.base import Challenge, finding_key
 from divulge.audits.result import Audit, load_audit, show
@@ -31,7 +31,7 @@ def run(
     attacks: Sequence[Attack[Any, Any]],
     heading: Heading,
     folder: Run | None = None,
-    track: Track[Any] = untracked,
+    track: Track[Any] = track_silently,
     workers: Workers | None = None,
 ) -> Audit:
     """Put a challenge to attacks.

@@ -13,7 +13,7 @@ from divulge.core import (
     CompositionFacts,
     Facts,
     InteractionFacts,
-    Measured,
+    Measurements,
     Membership,
     MembershipFacts,
     Proportions,
@@ -28,7 +28,7 @@ from divulge.metrics.intervals import CONFIDENCE
 class Secret(Protocol):
     """One secret and its truth."""
 
-    def measure(self, guess: Any, confidence: float = CONFIDENCE) -> Measured:
+    def measure(self, guess: Any, confidence: float = CONFIDENCE) -> Measurements:
         """Metrics of a guess, with intervals of this confidence; none where no truth is known."""
         ...
 
@@ -53,7 +53,7 @@ class MembershipSecret:
     facts: MembershipFacts
     candidates: Candidates
 
-    def measure(self, guess: Scores, confidence: float = CONFIDENCE) -> Measured:
+    def measure(self, guess: Scores, confidence: float = CONFIDENCE) -> Measurements:
         """Metrics over candidates; the intervals are of 95 % whatever is asked for."""
         del confidence  # limits for all attacks at once come with the verdict
         truth = Membership(self.candidates.member, self.facts.drawn)
@@ -80,12 +80,12 @@ class AssignmentSecret:
 
     facts: AssignmentFacts
 
-    def measure(self, guess: Assignment, confidence: float = CONFIDENCE) -> Measured:
+    def measure(self, guess: Assignment, confidence: float = CONFIDENCE) -> Measurements:
         """Metrics over candidates."""
         truth = self.facts.truth
         if truth is None:
             none = dict.fromkeys(assignment.METRICS, "nobody said who trained on the candidates")
-            return Measured({}, none)
+            return Measurements({}, none)
         return assignment.measure(guess, truth, self.facts.collusion, confidence)
 
     def encode(self, guess: Assignment) -> Mapping[str, np.ndarray]:
@@ -113,12 +113,12 @@ class CompositionSecret:
 
     facts: CompositionFacts
 
-    def measure(self, guess: Sequence[Proportions], confidence: float = CONFIDENCE) -> Measured:
+    def measure(self, guess: Sequence[Proportions], confidence: float = CONFIDENCE) -> Measurements:
         """Metrics over clients."""
         truth = self.facts.truth
         if truth is None:
             none = dict.fromkeys(composition.METRICS, "nobody said what the clients hold")
-            return Measured({}, none)
+            return Measurements({}, none)
         return composition.measure(guess, truth, confidence)
 
     def encode(self, guess: Sequence[Proportions]) -> Mapping[str, np.ndarray]:
@@ -147,12 +147,14 @@ class InteractionSecret:
 
     facts: InteractionFacts
 
-    def measure(self, guess: Sequence[Reconstruction], confidence: float = CONFIDENCE) -> Measured:
+    def measure(
+        self, guess: Sequence[Reconstruction], confidence: float = CONFIDENCE
+    ) -> Measurements:
         """Metrics over clients."""
         truth = self.facts.truth
         if truth is None:
             none = dict.fromkeys(interactions.METRICS, "nobody said what the clients acted on")
-            return Measured({}, none)
+            return Measurements({}, none)
         return interactions.measure(guess, truth, confidence)
 
     def encode(self, guess: Sequence[Reconstruction]) -> Mapping[str, np.ndarray]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from divulge._util.progress import bar
+from divulge._util.progress import track_with_bar
 from divulge.cli.finish import finish
 
 
@@ -66,7 +66,9 @@ def compare(
         if shape == "json":
             click.echo(json.dumps({name: asdict(cost) for name, cost in costs.items()}))
         return
-    found = compare_file(settings, run, resume=resume, export=exported, track=bar, workers=workers)
+    found = compare_file(
+        settings, run, resume=resume, export=exported, track=track_with_bar, workers=workers
+    )
     if exported is not None:
         click.echo(f"Model: {exported[1]}", err=shape == "json")
     finish(found, shape)

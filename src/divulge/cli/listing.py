@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from divulge.attacks import catalog as attacks_catalog
-from divulge.data.bundled import DATA
+from divulge.data.bundled import BUNDLED_DATA
 from divulge.defences import catalog
 
 TARGETS = {
@@ -24,14 +24,14 @@ def lines(what: str) -> Iterator[tuple[str, str]]:
     if what == "targets":
         yield from TARGETS.items()
     elif what == "data":
-        for name, load in DATA.items():
+        for name, load in BUNDLED_DATA.items():
             yield name, f"{_first_line(load)} [divulge.data.bundled:{load.__name__}]"
     elif what == "defences":
         for name in catalog.TRAINED_DEFENCES:
             cls = catalog.trained_defence_class(name)
             yield name, f"{_first_line(cls)} [{cls.paper}; trained in]"
         for name in catalog.UPDATE_DEFENCES:
-            cls = catalog.defence_class(name)
+            cls = catalog.update_defence_class(name)
             yield name, _first_line(cls) + (f" [{cls.paper}; on the wire]" if cls.paper else "")
         for name in catalog.ANSWER_DEFENCES:
             cls = catalog.answer_defence_class(name)

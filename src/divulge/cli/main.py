@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from divulge._util.progress import bar
+from divulge._util.progress import track_with_bar
 
 # Only what `--help` needs is imported here; commands import the rest, so that help is instant.
 from divulge.cli.compare import compare
@@ -109,7 +109,7 @@ def demo(run: Path | None, shape: str) -> None:
     """
     from divulge.audits import demo as demonstration
 
-    finish(demonstration.demo(run, bar), shape)
+    finish(demonstration.demo(run, track_with_bar), shape)
 
 
 @main.command()
@@ -171,7 +171,12 @@ def audit(
     judged_by = judge or asked.gate.judge
     gate.Gate(verdicts, limits, judged_by, asked.about)  # a wrong word is refused before the work
     found = from_file.audit_file(
-        settings, run, resume=resume, show_records=show_records, track=bar, workers=workers
+        settings,
+        run,
+        resume=resume,
+        show_records=show_records,
+        track=track_with_bar,
+        workers=workers,
     )
     ruling = found.gate(
         fail_on=verdicts, fail_above=limits, judge=judged_by, claim=asked.gate.claim
@@ -294,5 +299,5 @@ def federate(settings: Path, run: Path | None, resume: bool) -> None:
     """
     from divulge.federation import from_config
 
-    folder = from_config.federate_file(settings, run, resume=resume, track=bar)
+    folder = from_config.federate_file(settings, run, resume=resume, track=track_with_bar)
     click.echo(f"Transcript: {folder}")

@@ -15,7 +15,7 @@ from divulge.audits.result import Audit, FederationAudit, MembershipAudit
 from divulge.core import Control, Finding, Status
 from divulge.report.federation.verdicts.judge import Judgement
 from divulge.report.schema import ClaimRow, Conclusion
-from divulge.report.unmeasured import up_to
+from divulge.report.unmeasured import up_to_notes
 
 COLUMNS = {"AUC": "auc", "TPR at 1 % FPR": "tpr@0.01", "ε ≥": "epsilon"}
 
@@ -51,7 +51,7 @@ def _show_model(console: Console, audit: MembershipAudit) -> None:
         console.print(_table(audit))
     for line in _lost(audit):
         console.print(line)
-    for line in up_to(audit.findings, COLUMNS.values()):
+    for line in up_to_notes(audit.findings, COLUMNS.values()):
         console.print(escape(line))
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import click
 
-from divulge._util.progress import bar
+from divulge._util.progress import track_with_bar
 
 NOTHING_MEASURED = 2
 """The exit code of bad input."""
@@ -57,28 +57,30 @@ def reproduce(
 
     Example: divulge reproduce decaf-table3 --size small
     """
-    from divulge._util.folders import new_folder, numbered
+    from divulge._util.folders import create_folder, numbered_folder
     from divulge.cli import tables
     from divulge.reproduce import page
     from divulge.reproduce.pool import Crew, cores
     from divulge.reproduce.run import reproduce
-    from divulge.reproduce.table import TABLES, find
+    from divulge.reproduce.table import TABLES, find_table
 
     if table is None and size is None:
         tables.show_all()
         return
     names, size = [table] if table else list(TABLES), size or "small"
-    find(names[0])
+    find_table(names[0])
     runs = (run.parent if table else run) if run else Path("runs")
     folders = {
-        name: run if run and table else numbered(runs / f"{name}-{size}", latest=resume)
+        name: run if run and table else numbered_folder(runs / f"{name}-{size}", latest=resume)
         for name in names
     }
     for folder in folders.values():
         if not (resume and (folder / "cells").is_dir()):
-            new_folder(folder)
+            create_folder(folder)
     with Crew(processes or cores()) as crew:
-        outcomes = list(reproduce(folders, size, bar, crew))  # each is in its folder when whole
+        outcomes = list(
+            reproduce(folders, size, track_with_bar, crew)
+        )  # each is in its folder when whole
     failed = False
     for outcome in outcomes:  # not before: they would be written into the bar
         click.echo(f"Table: {folders[outcome.table] / 'table.md'}", err=True)
@@ -90,5 +92,5 @@ def reproduce(
             click.echo(f"{outcome.table}: nothing was measured: {'; '.join(outcome.unmeasured)}")
         else:
             tables.show(outcome)
-    click.echo(f"Page of all tables: {page.write(runs)}", err=True)
+    click.echo(f"Page of all tables: {page.write_page(runs)}", err=True)
     sys.exit(NOTHING_MEASURED if failed else 0)

@@ -6,7 +6,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from divulge.reproduce.result import Cell, Outcome, figure
-from divulge.reproduce.table import TABLES, find
+from divulge.reproduce.table import TABLES, find_table
 
 
 def show_all() -> None:
@@ -18,7 +18,7 @@ def show_all() -> None:
         grid.add_column(size, justify="right", no_wrap=True)
     total = [0, 0, 0]
     for name in TABLES:
-        table = find(name)
+        table = find_table(name)
         total = [so_far + more for so_far, more in zip(total, table.minutes.values(), strict=True)]
         about = f"{escape(table.title)}\n[dim]{escape(table.source)}[/dim]"
         grid.add_row(name, about, *map(str, table.minutes.values()))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from divulge._util.progress import bar
+from divulge._util.progress import track_with_bar
 
 
 @click.group()
@@ -35,7 +35,7 @@ def inspect(folder: Path, shape: str) -> None:
     from divulge.federation.transcript.inspect import inspect
     from divulge.federation.transcript.reader import Transcript
 
-    found = inspect(Transcript.open(folder), bar)
+    found = inspect(Transcript.open(folder), track_with_bar)
     if shape == "json":
         click.echo(inspection.as_json(found))
     else:

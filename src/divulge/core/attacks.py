@@ -20,7 +20,7 @@ class Scores:
     score: Float[np.ndarray, " records"]
 
 
-Drawn = Literal["coins", "fixed"]
+MembershipDraw = Literal["coins", "fixed"]
 """How membership came about: a fair coin of its own decided about each candidate, or fixed numbers
 of members and of non-members were drawn at random."""
 
@@ -30,7 +30,7 @@ class Membership:
     """The truth about membership: which candidates the model was trained on."""
 
     member: Bool[np.ndarray, " records"]
-    drawn: Drawn = "fixed"
+    drawn: MembershipDraw = "fixed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ G_co = TypeVar("G_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Challenge(Generic[V, T]):
+class Game(Generic[V, T]):
     """One game, prepared: the attacker's view, and the truth that the auditor keeps."""
 
     view: V
@@ -148,7 +148,7 @@ InteractionAttack = Attack[UpdateView, Reconstruction]
 
 
 @runtime_checkable
-class Joint(Protocol[V_contra, G_co]):
+class JointAttack(Protocol[V_contra, G_co]):
     """An attack that costs less for several victims of one federation than for each alone."""
 
     def many(self, views: Sequence[V_contra], rng: np.random.Generator) -> Sequence[G_co]:

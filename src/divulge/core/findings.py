@@ -18,7 +18,7 @@ class Estimate:
         return self.low <= value and (self.high is None or value <= self.high)
 
 
-class Measured(NamedTuple):
+class Measurements(NamedTuple):
     """Metrics by name, and the metrics that these sizes cannot support, each with the reason.
 
     A name in both has a value and an upper limit; its lower limit is 0 and means nothing, for the

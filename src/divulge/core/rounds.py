@@ -58,7 +58,7 @@ class LinearisedLearner(Learner, Protocol):
         """Whether the update is exactly affine, because training is a single step."""
         ...
 
-    def linearised(self, sent: Mapping[str, Any], items: Any, interactions: Any) -> Affine:
+    def linearise(self, sent: Mapping[str, Any], items: Any, interactions: Any) -> Affine:
         """The update as an affine map, along the path that training takes with these interactions.
 
         At these interactions the map gives the update itself.
@@ -86,7 +86,7 @@ class LocalTraining:
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceivedUpdate:
     """What the server got from one client in one round."""
 
     tensors: Tensors
@@ -118,7 +118,7 @@ class Round:
     of their mean loss at the weights sent."""
     sent: Tensors
     """The global weights that went out to the clients."""
-    received: Mapping[str, Received]
+    received: Mapping[str, ReceivedUpdate]
     """What each client sent, by client; empty under secure aggregation."""
     masked: MaskedSum | None = None
     training: LocalTraining = field(default_factory=LocalTraining)
@@ -211,7 +211,7 @@ class UpdateView:
             network: makes the module that the weights belong to.
             reference: records the attacker owns, of the same population as the victim's.
         """
-        received = {"victim": Received(got, records)}
+        received = {"victim": ReceivedUpdate(got, records)}
         only = Round(0, "weights", sent, received, training=training)
         return cls("victim", (only,), network, reference)
 

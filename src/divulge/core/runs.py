@@ -8,7 +8,7 @@ import numpy as np
 import pydantic
 from jaxtyping import Bool, Float64, Int, Shaped
 
-from divulge.core.attacks import Assignment, Drawn, Interactions, Proportions
+from divulge.core.attacks import Assignment, Interactions, MembershipDraw, Proportions
 from divulge.core.findings import BlindRun, Check, Control, Finding
 from divulge.core.training import Claim
 from divulge.core.views import Collusion
@@ -46,7 +46,7 @@ class MembershipFacts:
     shadows: ShadowKind
     claim: Claim | None = None
     """The guarantee that the measured ε is held against."""
-    drawn: Drawn = "fixed"
+    drawn: MembershipDraw = "fixed"
     """How it was decided who is a member."""
     kind: Literal["membership"] = "membership"
 

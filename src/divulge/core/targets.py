@@ -94,7 +94,7 @@ class WhiteBox(Target, Protocol):
         ...
 
 
-def opened(target: Target) -> WhiteBox:
+def as_white_box(target: Target) -> WhiteBox:
     """The target as a white box.
 
     Raises:

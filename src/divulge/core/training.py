@@ -12,7 +12,7 @@ from divulge.core.records import Records
 from divulge.core.targets import Target
 from divulge.errors import SpecError
 
-Noise = Literal["any", "gaussian", "independent-gaussian"]
+NoiseAssumption = Literal["any", "gaussian", "independent-gaussian"]
 """What is known about a private training besides ε and δ: nothing; that its trade-off curve is the
 Gaussian one; or also that it treats records independently of each other, as canaries that do not
 interact."""
@@ -26,7 +26,7 @@ class Guarantee:
     delta: float
     mechanism: str = ""
     """The mechanism in a few words, such as ``DP-SGD, noise multiplier 1.1, 500 steps``."""
-    noise: Noise = "any"
+    noise: NoiseAssumption = "any"
 
     def __post_init__(self) -> None:
         if self.noise != "any" and self.delta == 0:
@@ -75,7 +75,7 @@ class Trainer(Protocol):
 
 
 @runtime_checkable
-class Private(Protocol):
+class PrivateTrainer(Protocol):
     """A trainer whose models come with a differential-privacy guarantee."""
 
     def guarantee(self, n_records: int, rounds: int = 1) -> Guarantee | None:

@@ -90,7 +90,7 @@ class Shadows:
     """φ of the reference records, on which no shadow was trained; no rows without any."""
     augmented_phi: tuple[Float[np.ndarray, "records models"], ...] = ()
     """φ of the augmented candidates: one matrix for each of ``ModelView.augmented``."""
-    pool: "PoolAnswers | None" = None
+    pool: "PoolPredictions | None" = None
     """Predictions of offline shadows on their own training pool; None if nobody queried them."""
 
     @property
@@ -100,7 +100,7 @@ class Shadows:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolAnswers:
+class PoolPredictions:
     """Predictions of offline shadows on records of their pool, whose members are known."""
 
     y: Int[np.ndarray, " pool"]

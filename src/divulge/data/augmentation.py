@@ -8,10 +8,10 @@ import numpy as np
 from divulge.core import Records
 from divulge.errors import DataError, SpecError, did_you_mean
 
-Change = Callable[[Any], Any]
+Augmentation = Callable[[Any], Any]
 """A function from features to changed features of the same shape."""
 
-WAYS: dict[str, Change] = {
+AUGMENTATIONS: dict[str, Augmentation] = {
     "mirror": lambda x: x[..., ::-1],
     "shift-up": lambda x: np.concatenate([x[..., 1:, :], x[..., -1:, :]], axis=-2),
     "shift-down": lambda x: np.concatenate([x[..., :1, :], x[..., :-1, :]], axis=-2),
@@ -24,21 +24,21 @@ Shifts are by one pixel, and repeat the row or column at the edge that they leav
 """
 
 
-def check_name(name: str) -> None:
+def check_augmentation(name: str) -> None:
     """Refuse a way that does not exist.
 
     Raises:
         SpecError: names the ways there are.
     """
-    if name not in WAYS:
-        hint = did_you_mean(name, WAYS)
+    if name not in AUGMENTATIONS:
+        hint = did_you_mean(name, AUGMENTATIONS)
         raise SpecError(
             f"expected a way to see an image otherwise, got {name!r}: {hint}; or name a function "
             "of features as file.py:name"
         )
 
 
-def seen(records: Records, ways: Iterable[str | Change]) -> tuple[Records, ...]:
+def augment(records: Records, ways: Iterable[str | Augmentation]) -> tuple[Records, ...]:
     """The records seen in each of these ways, with their labels, in the same order.
 
     Args:
@@ -47,21 +47,21 @@ def seen(records: Records, ways: Iterable[str | Change]) -> tuple[Records, ...]:
 
     Examples:
         >>> image = Records(np.array([[[1, 2], [3, 4]]]), np.array([0]))
-        >>> [other.x.tolist() for other in seen(image, ["mirror", "shift-up"])]
+        >>> [other.x.tolist() for other in augment(image, ["mirror", "shift-up"])]
         [[[[2, 1], [4, 3]]], [[[3, 4], [3, 4]]]]
 
     Raises:
         SpecError: there is no such way.
         DataError: the records are not images, or a function returned something else.
     """
-    return tuple(_seen(records, way) for way in ways)
+    return tuple(_augment_once(records, way) for way in ways)
 
 
-def _seen(records: Records, way: str | Change) -> Records:
+def _augment_once(records: Records, way: str | Augmentation) -> Records:
     if isinstance(way, str):
-        check_name(way)
+        check_augmentation(way)
         _check_images(records.x.shape, way)
-        return Records(np.ascontiguousarray(WAYS[way](records.x)), records.y)
+        return Records(np.ascontiguousarray(AUGMENTATIONS[way](records.x)), records.y)
     name = getattr(way, "__name__", type(way).__name__)
     try:
         x = np.asarray(way(records.x))

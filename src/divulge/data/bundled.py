@@ -24,15 +24,17 @@ def breast_cancer() -> Records:
     return Records(((x - x.mean(0)) / x.std(0)).astype(np.float32), y.astype(np.int64))
 
 
-DATA: dict[str, Callable[[], Records]] = {"digits": digits, "breast-cancer": breast_cancer}
+BUNDLED_DATA: dict[str, Callable[[], Records]] = {"digits": digits, "breast-cancer": breast_cancer}
 
 
-def load(name: str) -> Records:
+def load_bundled(name: str) -> Records:
     """A bundled data set.
 
     Raises:
         SpecError: there is none of this name.
     """
-    if name not in DATA:
-        raise SpecError(f"expected a bundled data set, got {name!r}: {did_you_mean(name, DATA)}")
-    return DATA[name]()
+    if name not in BUNDLED_DATA:
+        raise SpecError(
+            f"expected a bundled data set, got {name!r}: {did_you_mean(name, BUNDLED_DATA)}"
+        )
+    return BUNDLED_DATA[name]()

@@ -9,11 +9,11 @@ from divulge.core import Records
 from divulge.data import tables
 from divulge.errors import DataError
 
-LARGEST = 16 * 2**30
+MAX_NPZ_BYTES = 16 * 2**30
 """Bytes that a file may unpack to: a few kilobytes of zip can claim petabytes."""
 
 
-def read(path: Path, label: str = "label", own_id: str | None = None) -> Records:
+def read_record_file(path: Path, label: str = "label", own_id: str | None = None) -> Records:
     """Records from a file.
 
     Args:
@@ -24,7 +24,7 @@ def read(path: Path, label: str = "label", own_id: str | None = None) -> Records
     Raises:
         DataError: the file is missing, damaged, too large, or does not hold records.
     """
-    readers = {".npz": _npz, ".csv": _table, ".parquet": _table}
+    readers = {".npz": _read_npz, ".csv": _read_labelled_table, ".parquet": _read_labelled_table}
     if path.suffix not in readers:
         raise DataError(
             f"expected records in {', '.join(readers)}, got {path.name}: convert them, or write "
@@ -35,20 +35,20 @@ def read(path: Path, label: str = "label", own_id: str | None = None) -> Records
     return readers[path.suffix](path, label, own_id)
 
 
-def features(path: Path, label: str = "label", own_id: str | None = None) -> tuple[str, ...]:
+def feature_names(path: Path, label: str = "label", own_id: str | None = None) -> tuple[str, ...]:
     """The names of a table's columns but label and id; none where the file has no names."""
     if path.suffix not in (".csv", ".parquet"):
         return ()
-    return tuple(name for name in tables.header(path) if name not in (label, own_id))
+    return tuple(name for name in tables.read_header(path) if name not in (label, own_id))
 
 
-def _npz(path: Path, label: str, own_id: str | None) -> Records:
+def _read_npz(path: Path, label: str, own_id: str | None) -> Records:
     del label, own_id
-    x, y = arrays(path, "x", "y")
-    return Records(x, labels(y, str(path)))
+    x, y = read_npz_arrays(path, "x", "y")
+    return Records(x, as_labels(y, str(path)))
 
 
-def arrays(path: Path, *names: str) -> list[np.ndarray]:
+def read_npz_arrays(path: Path, *names: str) -> list[np.ndarray]:
     """The named arrays of an ``.npz`` file.
 
     Raises:
@@ -57,9 +57,9 @@ def arrays(path: Path, *names: str) -> list[np.ndarray]:
     try:
         with zipfile.ZipFile(path) as packed:
             size = sum(entry.file_size for entry in packed.infolist())
-        if size > LARGEST:
+        if size > MAX_NPZ_BYTES:
             raise DataError(
-                f"expected at most {LARGEST} bytes in {path}, it would unpack to {size}: split it"
+                f"expected at most {MAX_NPZ_BYTES} bytes in {path}, it would unpack to {size}: split it"
             )
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return [archive[name] for name in names]
@@ -70,23 +70,23 @@ def arrays(path: Path, *names: str) -> list[np.ndarray]:
         ) from error
 
 
-def _table(path: Path, label: str, own_id: str | None) -> Records:
-    header = tables.header(path)
+def _read_labelled_table(path: Path, label: str, own_id: str | None) -> Records:
+    header = tables.read_header(path)
     if header.count(label) != 1:
         raise DataError(
             f"expected one column {label!r} in {path}, got {', '.join(header[:20])}: "
             "name the label column in [data] label"
         )
-    wanted = features(path, label, own_id)
-    table = tables.read(path, [*wanted, label])
+    wanted = feature_names(path, label, own_id)
+    table = tables.read_columns(path, [*wanted, label])
     if not len(table) or not wanted:
         raise DataError(
             f"expected rows of features and a label in {path}, got an array of {table.shape}"
         )
-    return Records(table[:, :-1], labels(table[:, -1], str(path)))
+    return Records(table[:, :-1], as_labels(table[:, -1], str(path)))
 
 
-def labels(y: np.ndarray, where: str) -> np.ndarray:
+def as_labels(y: np.ndarray, where: str) -> np.ndarray:
     """Class labels as 64-bit integers.
 
     Args:

@@ -9,13 +9,13 @@ from jaxtyping import Shaped
 from divulge.data import files, tables
 from divulge.errors import DataError
 
-LONGEST = 200
+MAX_ID_LENGTH = 200
 """The most characters of an id: one long text would make every id as long in memory."""
 
 Ids = Shaped[np.ndarray, " records"]
 
 
-def read(path: Path, name: str, records: int) -> Ids:
+def read_ids(path: Path, name: str, records: int) -> Ids:
     """A column of a table, or an array of an ``.npz`` file.
 
     Args:
@@ -27,7 +27,11 @@ def read(path: Path, name: str, records: int) -> Ids:
         DataError: they are not there, or do not fit.
         MissingExtra: the file is Parquet, and pyarrow is not installed.
     """
-    values = files.arrays(path, name)[0] if path.suffix == ".npz" else tables.texts(path, name)
+    values = (
+        files.read_npz_arrays(path, name)[0]
+        if path.suffix == ".npz"
+        else tables.read_texts(path, name)
+    )
     return as_ids(values, records, str(path))
 
 
@@ -52,9 +56,9 @@ def as_ids(values: Any, records: int, where: str) -> Ids:
             f"expected {records} ids in {where}, one a record, got {len(listed)} in "
             f"{type(values).__name__}: give a list in the order of the records"
         )
-    if max(map(len, listed), default=0) > LONGEST:
+    if max(map(len, listed), default=0) > MAX_ID_LENGTH:
         raise DataError(
-            f"expected ids of at most {LONGEST} characters in {where}, got longer ones: name "
+            f"expected ids of at most {MAX_ID_LENGTH} characters in {where}, got longer ones: name "
             "another column"
         )
     return np.array(listed, dtype=np.str_)

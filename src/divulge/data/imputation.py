@@ -13,32 +13,32 @@ from divulge.errors import DataError
 NEIGHBOURS = 5
 """How many nearest records are averaged where one completion is asked for."""
 
-FEWEST = 10
+MIN_OWN_RECORDS = 10
 """The fewest own records from which features can be imputed."""
 
-Groups = tuple[tuple[int, ...], ...]
-Flat = Float64[np.ndarray, "records features"]
-Own = Float64[np.ndarray, "own features"]
-Mask = Bool[np.ndarray, "records features"]
+OneHotGroups = tuple[tuple[int, ...], ...]
+FlatRecords = Float64[np.ndarray, "records features"]
+OwnRecords = Float64[np.ndarray, "own features"]
+KnownMask = Bool[np.ndarray, "records features"]
 
 
-class _Asked(NamedTuple):
+class _ImputationTask(NamedTuple):
     """Records to impute, the own records to impute from, and the number of completions."""
 
-    x: Flat
-    known: Mask
+    x: FlatRecords
+    known: KnownMask
     y: Int[np.ndarray, " records"]
-    own: Own
+    own: OwnRecords
     own_y: Int[np.ndarray, " own"]
     ways: int
 
 
-def hide(records: Records, known: Bool[np.ndarray, "records *features"]) -> Records:
+def hide_unknown(records: Records, known: Bool[np.ndarray, "records *features"]) -> Records:
     """The same records with zero where a feature is not known: no hidden value is left."""
     return Records(np.where(known, records.x, np.zeros((), records.x.dtype)), records.y)
 
 
-def complete(
+def impute(
     hidden: Records,
     known: Bool[np.ndarray, "records *features"],
     own: Records | None,
@@ -46,7 +46,7 @@ def complete(
     rng: np.random.Generator,
     *,
     count: int = 1,
-    one_hot: Groups = (),
+    one_hot: OneHotGroups = (),
 ) -> tuple[Records, ...]:
     """The records with values where none are known, in several ways.
 
@@ -61,7 +61,7 @@ def complete(
     known member of the group is 1 already.
 
     Args:
-        hidden: the records without what is not known, as from `hide`.
+        hidden: the records without what is not known, as from `hide_unknown`.
         known: True where a feature is known, in the shape of the features.
         own: records of the same population that the attacker knows whole; not for ``zero``.
         fill: the method, one of the above.
@@ -72,34 +72,34 @@ def complete(
     Raises:
         DataError: there are too few own records.
     """
-    hidden = hide(hidden, known)
+    hidden = hide_unknown(hidden, known)
     if fill == "zero" or known.all():
         return (hidden,) * count
-    if own is None or len(own) < FEWEST:
+    if own is None or len(own) < MIN_OWN_RECORDS:
         raise DataError(
-            f"expected at least {FEWEST} reference records to fill in features from, got "
+            f"expected at least {MIN_OWN_RECORDS} reference records to fill in features from, got "
             f'{0 if own is None else len(own)}: give more, or use fill = "zero"'
         )
-    x, mask, theirs = (_flat(part) for part in (hidden.x, known, own.x))
-    asked = _Asked(x, mask.astype(np.bool_), hidden.y, theirs, own.y, count)
-    found = _FILLS[fill](asked, rng)
+    x, mask, theirs = (_flatten_records(part) for part in (hidden.x, known, own.x))
+    asked = _ImputationTask(x, mask.astype(np.bool_), hidden.y, theirs, own.y, count)
+    found = _IMPUTERS[fill](asked, rng)
     low, high = theirs.min(axis=0), theirs.max(axis=0)
     ways = []
     for values in found:
         filled = np.where(mask, x, np.clip(values, low, high))
-        valid = snapped(filled, mask.astype(np.bool_), one_hot).reshape(hidden.x.shape)
-        ways.append(Records(_like(valid, hidden.x), hidden.y))
+        valid = snap_one_hot(filled, mask.astype(np.bool_), one_hot).reshape(hidden.x.shape)
+        ways.append(Records(_cast_back(valid, hidden.x), hidden.y))
     return tuple(ways)
 
 
-def complete_each_other(
+def cross_impute(
     records: Records,
     known: Bool[np.ndarray, "records *features"],
     fill: Fill,
     rng: np.random.Generator,
     *,
     count: int = 1,
-    one_hot: Groups = (),
+    one_hot: OneHotGroups = (),
 ) -> tuple[Records, ...]:
     """Records that the attacker knows whole, as they look with features missing.
 
@@ -112,14 +112,14 @@ def complete_each_other(
     ways = [np.array(records.x) for _ in range(count)]
     for mine in (half, ~half):
         others = records.take(~mine)
-        some = hide(records.take(mine), known[mine])
-        found = complete(some, known[mine], others, fill, rng, count=count, one_hot=one_hot)
+        some = hide_unknown(records.take(mine), known[mine])
+        found = impute(some, known[mine], others, fill, rng, count=count, one_hot=one_hot)
         for x, seen in zip(ways, found, strict=True):
             x[mine] = seen.x
     return tuple(Records(x, records.y) for x in ways)
 
 
-def snapped(x: Flat, known: Mask, one_hot: Groups) -> Flat:
+def snap_one_hot(x: FlatRecords, known: KnownMask, one_hot: OneHotGroups) -> FlatRecords:
     """The records with one-hot groups valid again, where something in them is not known."""
     x = x.copy()
     for group in one_hot:
@@ -131,12 +131,12 @@ def snapped(x: Flat, known: Mask, one_hot: Groups) -> Flat:
     return x
 
 
-def _means(asked: _Asked, rng: np.random.Generator) -> list[Flat]:
+def _impute_means(asked: _ImputationTask, rng: np.random.Generator) -> list[FlatRecords]:
     del rng
     return [_class_means(asked.own, asked.own_y, asked.y)]
 
 
-def _gaussian(asked: _Asked, rng: np.random.Generator) -> list[Flat]:
+def _impute_gaussian(asked: _ImputationTask, rng: np.random.Generator) -> list[FlatRecords]:
     from sklearn.covariance import ledoit_wolf
 
     x, known, y, own, own_y, count = asked
@@ -152,12 +152,12 @@ def _gaussian(asked: _Asked, rng: np.random.Generator) -> list[Flat]:
     # A draw given the known features is one without them, moved by the regression of the hidden
     # features on what it got wrong of the known ones.
     wrong = np.where(known, x - centre - drawn, 0.0)
-    return list(centre + drawn + _regressed(wrong, known, covariance))
+    return list(centre + drawn + _regress_hidden(wrong, known, covariance))
 
 
-def _regressed(
+def _regress_hidden(
     wrong: Float64[np.ndarray, "ways records features"],
-    known: Mask,
+    known: KnownMask,
     covariance: Float64[np.ndarray, "features features"],
 ) -> Float64[np.ndarray, "ways records features"]:
     """What errors of known features, zero elsewhere, let expect of hidden ones.
@@ -169,24 +169,24 @@ def _regressed(
     regressed = np.zeros_like(wrong)
     few = 2 * known.sum(axis=1) <= known.shape[1]
     if few.any():
-        regressed[:, few] = _solved(covariance, wrong[:, few], known[few]) @ covariance
+        regressed[:, few] = _solve_parts(covariance, wrong[:, few], known[few]) @ covariance
     if not few.all():
         precision = cho_solve(cho_factor(covariance), np.eye(len(covariance)))
         from_hidden = -wrong[:, ~few] @ precision
-        regressed[:, ~few] = _solved(precision, from_hidden, ~known[~few])
+        regressed[:, ~few] = _solve_parts(precision, from_hidden, ~known[~few])
     return regressed
 
 
-def _solved(
+def _solve_parts(
     matrix: Float64[np.ndarray, "features features"],
     right: Float64[np.ndarray, "ways records features"],
-    part: Mask,
+    part: KnownMask,
 ) -> Float64[np.ndarray, "ways records features"]:
     """Solutions of each record's part of a positive definite system, zero in the other part."""
     from scipy.linalg.lapack import dposv
 
     found = np.zeros_like(right)
-    for mask, rows in _alike(part):
+    for mask, rows in _group_by_mask(part):
         at = np.flatnonzero(mask)
         if len(at):
             system = matrix.take(at, axis=0).take(at, axis=1)
@@ -199,14 +199,14 @@ def _solved(
     return found
 
 
-def _alike(known: Mask) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _group_by_mask(known: KnownMask) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Each mask, and the records that have it."""
     masks, which = np.unique(known, axis=0, return_inverse=True)
     order, ends = np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))
     return zip(masks, np.split(order, ends[:-1]), strict=True)
 
 
-def _neighbours(asked: _Asked, rng: np.random.Generator) -> list[Flat]:
+def _impute_neighbours(asked: _ImputationTask, rng: np.random.Generator) -> list[FlatRecords]:
     del rng
     x, known, y, own, own_y, count = asked
     spread = own.std(axis=0)
@@ -227,15 +227,15 @@ def _neighbours(asked: _Asked, rng: np.random.Generator) -> list[Flat]:
     return [own[nearest[:, k % wanted]] for k in range(count)]
 
 
-_FILLS: dict[str, Callable[[_Asked, np.random.Generator], list[np.ndarray]]] = {
-    "mean": _means,
-    "gaussian": _gaussian,
-    "neighbours": _neighbours,
+_IMPUTERS: dict[str, Callable[[_ImputationTask, np.random.Generator], list[np.ndarray]]] = {
+    "mean": _impute_means,
+    "gaussian": _impute_gaussian,
+    "neighbours": _impute_neighbours,
 }
 
 
 def _class_means(
-    own: Own, own_y: Int[np.ndarray, " own"], of: Int[np.ndarray, " records"]
+    own: OwnRecords, own_y: Int[np.ndarray, " own"], of: Int[np.ndarray, " records"]
 ) -> Float64[np.ndarray, "records features"]:
     """The mean of each label's class, looked up; that of all where the class is absent."""
     means = np.tile(own.mean(axis=0), (max(int(own_y.max()), int(of.max(initial=0))) + 1, 1))
@@ -245,11 +245,13 @@ def _class_means(
     return looked_up
 
 
-def _flat(x: Shaped[np.ndarray, "records *features"]) -> Float64[np.ndarray, "records features"]:
+def _flatten_records(
+    x: Shaped[np.ndarray, "records *features"],
+) -> Float64[np.ndarray, "records features"]:
     return np.asarray(x.reshape(len(x), -1), dtype=np.float64)
 
 
-def _like(
+def _cast_back(
     x: Shaped[np.ndarray, "records *features"], like: Shaped[np.ndarray, "records *features"]
 ) -> Shaped[np.ndarray, "records *features"]:
     """The values in the other array's type, rounded where that knows whole numbers alone."""

@@ -16,29 +16,29 @@ from divulge.errors import DataError
 
 HEADER = "client,item"
 
-LARGEST = 2**31
+ITEM_LIMIT = 2**31
 """A number above every number of an item."""
 
 
-Acted = Mapping[str, Int[np.ndarray, " items"]]
+ItemsByClient = Mapping[str, Int[np.ndarray, " items"]]
 """The sorted numbers of the items that each client interacted with, by client."""
 
 
-def read(path: Path) -> Acted:
+def read_interactions(path: Path) -> ItemsByClient:
     """The pairs in a CSV file of two columns, ``client`` and ``item``, perhaps with ``.xz``.
 
     Raises:
         DataError: the file is missing or damaged, or a line is no such pair.
     """
     pairs: dict[str, set[int]] = {}
-    for number, text in lines.read(path):
+    for number, text in lines.read_lines(path):
         if number == 1:
             if text.removeprefix("\ufeff") != HEADER:
                 raise DataError(f"expected {HEADER!r} as the first line of {path}, got another one")
             continue
         client, _, item = text.partition(",")
-        whole = item.isascii() and item.isdigit() and len(item) <= len(str(LARGEST))
-        if not client or not whole or int(item) >= LARGEST:
+        whole = item.isascii() and item.isdigit() and len(item) <= len(str(ITEM_LIMIT))
+        if not client or not whole or int(item) >= ITEM_LIMIT:
             raise DataError(
                 f"expected a client and the number of an item in {path}, got something else in "
                 f"line {number}"
@@ -47,8 +47,8 @@ def read(path: Path) -> Acted:
     return {client: np.array(sorted(items), np.int64) for client, items in pairs.items()}
 
 
-def write(path: Path, acted: Acted) -> None:
-    """Write pairs to a CSV file that `read` can read."""
+def write_interactions(path: Path, acted: ItemsByClient) -> None:
+    """Write pairs to a CSV file that `read_interactions` can read."""
     pairs = [f"{client},{item}" for client, items in acted.items() for item in items]
     path.write_text("\n".join([HEADER, *pairs, ""]), encoding="utf-8")
 
@@ -95,12 +95,12 @@ def movielens_100k(path: Path) -> InteractionLog:
         Harper and Konstan (2015), The MovieLens datasets: history and context.
     """
     pairs = []
-    for number, text in lines.read(path):
+    for number, text in lines.read_lines(path):
         fields = text.split("\t")
         if len(fields) != 4 or not all(field.isascii() and field.isdigit() for field in fields):
-            raise _odd(path, number, "four whole numbers separated by tabs")
+            raise _line_error(path, number, "four whole numbers separated by tabs")
         pairs.append((int(fields[0]), int(fields[1])))
-    return _log(pairs, path)
+    return _number_pairs(pairs, path)
 
 
 def steam_200k(path: Path) -> InteractionLog:
@@ -117,19 +117,19 @@ def steam_200k(path: Path) -> InteractionLog:
         Tamber (2017), Steam video games.
     """
     pairs = []
-    for number, text in lines.read(path):
+    for number, text in lines.read_lines(path):
         fields = next(csv.reader([text]))
         if (
             len(fields) != 5
             or not (fields[0].isascii() and fields[0].isdigit())
             or fields[2] not in ("purchase", "play")
         ):
-            raise _odd(path, number, "user, game, purchase or play, hours, 0")
+            raise _line_error(path, number, "user, game, purchase or play, hours, 0")
         pairs.append((fields[0], fields[1]))
-    return _log(pairs, path)
+    return _number_pairs(pairs, path)
 
 
-def synthetic(
+def synthetic_interactions(
     users: int, items: int, rng: np.random.Generator, mean: float = 10.0
 ) -> InteractionLog:
     """SYNTHETIC pairs: a few popular items, many rare ones, 1 to items / 4 of them a user.
@@ -146,7 +146,7 @@ def synthetic(
     return InteractionLog(np.repeat(np.arange(users), counts), np.concatenate(chosen), users, items)
 
 
-def _log(pairs: Iterable[tuple[Hashable, Hashable]], path: Path) -> InteractionLog:
+def _number_pairs(pairs: Iterable[tuple[Hashable, Hashable]], path: Path) -> InteractionLog:
     """Each pair once; users and items numbered as they first occur."""
     users: dict[Hashable, int] = {}
     items: dict[Hashable, int] = {}
@@ -160,5 +160,5 @@ def _log(pairs: Iterable[tuple[Hashable, Hashable]], path: Path) -> InteractionL
     return InteractionLog(user, item, len(users), len(items))
 
 
-def _odd(path: Path, number: int, wanted: str) -> DataError:
+def _line_error(path: Path, number: int, wanted: str) -> DataError:
     return DataError(f"expected {wanted} in {path}, got something else in line {number}")

@@ -25,7 +25,7 @@ class Known:
             ``block``: all but a rectangle of the image, or a run of the flat record, somewhere in
             each record; ``rows``: the first rows of the image, or first features.
         fill: how the rest is filled in, by the attacker's own reference records: see
-            `divulge.data.imputation.complete`.
+            `divulge.data.imputation.impute`.
         completions: how many filled-in versions of each candidate are made and queried.
         one_hot: groups of columns of which exactly one is 1, each a pattern such as ``"job=*"``.
 
@@ -74,10 +74,10 @@ class Known:
             DataError: there are no such columns.
         """
         if self.columns:
-            found = [column for one in self.columns for column in matching(one, names)]
-            return only_columns(shape, found)
+            found = [column for one in self.columns for column in match_columns(one, names)]
+            return column_mask(shape, found)
         assert self.share is not None
-        hide = {"random": random_features, "block": block, "rows": rows}[self.pattern]
+        hide = {"random": random_mask, "block": block_mask, "rows": row_mask}[self.pattern]
         return hide(shape, 1 - self.share, rng)
 
     def groups(self, names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
@@ -86,14 +86,14 @@ class Known:
         Raises:
             DataError: there are no such columns.
         """
-        return tuple(matching(pattern, names) for pattern in self.one_hot)
+        return tuple(match_columns(pattern, names) for pattern in self.one_hot)
 
 
-def matching(pattern: str, names: tuple[str, ...]) -> tuple[int, ...]:
+def match_columns(pattern: str, names: tuple[str, ...]) -> tuple[int, ...]:
     """Positions of the columns that a name or pattern means; a number counts columns from 0.
 
     Examples:
-        >>> matching("job=*", ("age", "job=cook", "job=smith"))
+        >>> match_columns("job=*", ("age", "job=cook", "job=smith"))
         (1, 2)
 
     Raises:
@@ -106,7 +106,7 @@ def matching(pattern: str, names: tuple[str, ...]) -> tuple[int, ...]:
     return found
 
 
-def only_columns(
+def column_mask(
     shape: tuple[int, ...], positions: list[int]
 ) -> Bool[np.ndarray, "records *features"]:
     """The same columns of every record."""
@@ -115,7 +115,7 @@ def only_columns(
     return np.broadcast_to(known, shape)
 
 
-def random_features(
+def random_mask(
     shape: tuple[int, ...], missing: float, rng: np.random.Generator
 ) -> Bool[np.ndarray, "records *features"]:
     """All but a share of the features, drawn for each record by itself."""
@@ -125,7 +125,7 @@ def random_features(
     return known.reshape(shape)
 
 
-def block(
+def block_mask(
     shape: tuple[int, ...], missing: float, rng: np.random.Generator
 ) -> Bool[np.ndarray, "records *features"]:
     """All but a rectangle of each image, somewhere; of flat records, all but a run of features.
@@ -142,7 +142,7 @@ def block(
     return known
 
 
-def rows(
+def row_mask(
     shape: tuple[int, ...], missing: float, rng: np.random.Generator
 ) -> Bool[np.ndarray, "records *features"]:
     """The first rows of every image; of flat records, the first features."""

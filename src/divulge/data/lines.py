@@ -6,13 +6,13 @@ from pathlib import Path
 
 from divulge.errors import DataError
 
-LARGEST = 2**31
+MAX_TEXT_BYTES = 2**31
 """Bytes that a file may unpack to: a kilobyte of xz can claim gigabytes."""
-LONGEST = 2**16
+MAX_LINE_BYTES = 2**16
 """The most bytes of a line."""
 
 
-def read(path: Path, largest: int = LARGEST) -> Iterator[tuple[int, str]]:
+def read_lines(path: Path, largest: int = MAX_TEXT_BYTES) -> Iterator[tuple[int, str]]:
     """Lines with their numbers from 1, without their ends; empty ones are left out.
 
     Raises:
@@ -24,12 +24,12 @@ def read(path: Path, largest: int = LARGEST) -> Iterator[tuple[int, str]]:
     try:
         with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
             number = 0
-            while line := file.readline(LONGEST + 1):
+            while line := file.readline(MAX_LINE_BYTES + 1):
                 number += 1
                 left -= len(line)
-                if left < 0 or len(line) > LONGEST:
+                if left < 0 or len(line) > MAX_LINE_BYTES:
                     raise DataError(
-                        f"expected at most {largest} bytes and {LONGEST} a line in {path}, got "
+                        f"expected at most {largest} bytes and {MAX_LINE_BYTES} a line in {path}, got "
                         f"more at line {number}: split the file"
                     )
                 text = line.decode("utf-8").strip()

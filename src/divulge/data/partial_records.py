@@ -14,7 +14,7 @@ from divulge.data import imputation
 from divulge.data.known_features import Known
 
 
-class _Treated(NamedTuple):
+class _ImputedRecords(NamedTuple):
     """The attacker's own whole records, with features hidden and filled in."""
 
     reference: tuple[Records, ...]
@@ -23,43 +23,43 @@ class _Treated(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Seen:
+class PartialRecords:
     """Candidates with filled-in values, and the attacker's own records treated likewise."""
 
     known: Bool[np.ndarray, "records *features"]
     candidates: tuple[Records, ...]
     """Versions of the filled-in candidates, each in their order; no hidden value is in them."""
-    treat: Callable[[], _Treated]
+    impute_own: Callable[[], _ImputedRecords]
     """Hides and fills in the attacker's own records; called late, since few attacks need it."""
 
     @property
     def reference(self) -> Records | None:
         """The reference records, with features hidden and filled in as the candidates' are."""
-        return next(iter(self._treated.reference), None)
+        return next(iter(self._imputed.reference), None)
 
     @property
     def pool(self) -> tuple[Records, ...]:
         """The pool of offline shadows, in as many ways as the candidates; empty without one."""
-        return self._treated.pool
+        return self._imputed.pool
 
     @property
     def pool_known(self) -> Bool[np.ndarray, "pool *features"] | None:
         """True where a feature of the pool was not hidden; None without a pool."""
-        return self._treated.pool_known
+        return self._imputed.pool_known
 
     @cached_property
-    def _treated(self) -> _Treated:
-        return self.treat()
+    def _imputed(self) -> _ImputedRecords:
+        return self.impute_own()
 
 
-def seen(
+def hide_and_impute(
     candidates: Records,
     reference: Records | None,
     pool: Records | None,
     known: Known,
     names: tuple[str, ...],
     seed: int,
-) -> Seen:
+) -> PartialRecords:
     """Hide what is not known, and fill it in.
 
     Args:
@@ -79,12 +79,12 @@ def seen(
     mask = known.mask(shape, names, masks)
     count, groups = known.completions, known.groups(names)
     # hidden first: what fills in never gets hold of the rest
-    hidden = imputation.hide(candidates, mask)
-    ways = imputation.complete(
+    hidden = imputation.hide_unknown(candidates, mask)
+    ways = imputation.impute(
         hidden, mask, reference, known.fill, draws, count=count, one_hot=groups
     )
 
-    def treat() -> _Treated:
+    def treat() -> _ImputedRecords:
         found: list[tuple[Records, ...]] = []
         theirs = None
         for own in (reference, pool):
@@ -93,10 +93,8 @@ def seen(
                 continue
             theirs = known.mask(own.x.shape, names, masks)
             found.append(
-                imputation.complete_each_other(
-                    own, theirs, known.fill, draws, count=count, one_hot=groups
-                )
+                imputation.cross_impute(own, theirs, known.fill, draws, count=count, one_hot=groups)
             )
-        return _Treated(found[0], found[1], None if pool is None else theirs)
+        return _ImputedRecords(found[0], found[1], None if pool is None else theirs)
 
-    return Seen(mask, ways, treat)
+    return PartialRecords(mask, ways, treat)

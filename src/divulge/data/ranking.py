@@ -50,14 +50,14 @@ class Queries:
         ends = np.searchsorted(self.query, np.arange(self.count + 1))
         return [slice(int(a), int(b)) for a, b in pairwise(ends)]
 
-    def standardised(self) -> "Queries":
+    def standardise(self) -> "Queries":
         """Features shifted and scaled to mean 0 and deviation 1; constant ones become 0."""
         spread = self.x.std(axis=0)
         centred = self.x - self.x.mean(axis=0)
         return Queries(centred / np.where(spread > 0, spread, 1.0), self.relevance, self.query)
 
 
-def read(path: Path) -> Queries:
+def read_queries(path: Path) -> Queries:
     """Queries from a file of lines ``GRADE qid:ID 1:VALUE 2:VALUE ... # comment``.
 
     Every line must have the same features in order, as MQ2007, MQ2008 and MSLR have.
@@ -73,9 +73,9 @@ def read(path: Path) -> Queries:
     """
     rows: list[Float[np.ndarray, " features"]] = []
     grades, ids = [], []
-    for number, text in lines.read(path):
+    for number, text in lines.read_lines(path):
         try:
-            grade, query, values = _line(text, len(rows[0]) if rows else None)
+            grade, query, values = _parse_line(text, len(rows[0]) if rows else None)
         except ValueError as error:
             raise DataError(
                 f"expected 'GRADE qid:ID 1:VALUE 2:VALUE ...' in {path}, got something else in "
@@ -93,7 +93,7 @@ def read(path: Path) -> Queries:
     return Queries(np.stack(rows), np.array(grades, np.int64), numbered)
 
 
-def _line(text: str, wanted: int | None) -> tuple[int, str, Float[np.ndarray, " features"]]:
+def _parse_line(text: str, wanted: int | None) -> tuple[int, str, Float[np.ndarray, " features"]]:
     """Grade, query and features; ValueError says what is odd."""
     tokens = text.partition("#")[0].split()
     if len(tokens) < 3 or not tokens[1].startswith("qid:"):
@@ -107,7 +107,7 @@ def _line(text: str, wanted: int | None) -> tuple[int, str, Float[np.ndarray, " 
     return int(tokens[0]), tokens[1][4:], numbers[1::2]
 
 
-def synthetic(queries: int, features: int, rng: np.random.Generator) -> Queries:
+def synthetic_queries(queries: int, features: int, rng: np.random.Generator) -> Queries:
     """SYNTHETIC queries of 5 to 20 documents, relevant (0 to 2) by a random linear rule."""
     sizes = rng.integers(5, 21, queries)
     x = rng.random((sizes.sum(), features))
@@ -116,7 +116,7 @@ def synthetic(queries: int, features: int, rng: np.random.Generator) -> Queries:
     return Queries(x, grades.astype(np.int64), np.repeat(np.arange(queries), sizes))
 
 
-def joined(parts: Sequence[Queries]) -> Queries:
+def concatenate_queries(parts: Sequence[Queries]) -> Queries:
     """The queries of several files, one after another.
 
     Raises:

@@ -9,16 +9,18 @@ import numpy as np
 from divulge._util import imports
 from divulge.core import Records
 from divulge.data import files as data_files
-from divulge.data.augmentation import Change
+from divulge.data.augmentation import Augmentation
 from divulge.errors import DataError
 
 
-def ways(names: Iterable[str], folder: Path) -> tuple[str | Change, ...]:
+def resolve_augmentations(names: Iterable[str], folder: Path) -> tuple[str | Augmentation, ...]:
     """Ways to see candidates otherwise: names as they are, and functions of the user's."""
-    return tuple(imports.named(n, folder) if imports.split(n)[1] else n for n in names)
+    return tuple(
+        imports.load_object(n, folder) if imports.split_reference(n)[1] else n for n in names
+    )
 
 
-def records_of(where: str, label: str, folder: Path, own_id: str | None = None) -> Records:
+def load_records(where: str, label: str, folder: Path, own_id: str | None = None) -> Records:
     """Records by name: a data file, or arrays (or a function that returns them) in a Python file.
 
     Args:
@@ -30,12 +32,12 @@ def records_of(where: str, label: str, folder: Path, own_id: str | None = None) 
     Raises:
         DivulgeError: there are none of this name, or they are no records.
     """
-    _, name = imports.split(where)
+    _, name = imports.split_reference(where)
     if not name:
-        return data_files.read(folder / where, label, own_id)
-    value = imports.named(where, folder)
+        return data_files.read_record_file(folder / where, label, own_id)
+    value = imports.load_object(where, folder)
     if callable(value):
-        value = imports.called(value, where)
+        value = imports.call_user_code(value, where)
     return as_records(value, where)
 
 
@@ -57,4 +59,4 @@ def as_records(pair: Any, where: str) -> Records:
         x, y = (np.asarray(part) for part in pair)
     except Exception as error:
         raise DataError(f"expected arrays x and y for {where}, got: {error}") from error
-    return Records(x, data_files.labels(y, where))
+    return Records(x, data_files.as_labels(y, where))

@@ -36,7 +36,7 @@ ANSWER_DEFENCES = {
 """Defences that change a model's predictions before they are returned."""
 
 
-def defence_class(name: str) -> Any:
+def update_defence_class(name: str) -> Any:
     """The class of an update defence.
 
     Raises:
@@ -74,7 +74,7 @@ def update_defence(name: str, **settings: Any) -> UpdateDefence:
         SpecError: no update defence has this name, or it has no such setting, or not with such a
             value, or lacks one that has no default.
     """
-    built: UpdateDefence = build(defence_class(name), name, settings)
+    built: UpdateDefence = build(update_defence_class(name), name, settings)
     return built
 
 

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from divulge.core import (
-    Challenge,
+    Game,
     Interactions,
     Learner,
     LocalTraining,
@@ -20,7 +20,7 @@ from divulge.federation import server
 VICTIM = "0"
 
 
-def challenge(
+def make_challenge(
     sent: Mapping[str, Tensor],
     items: Float[np.ndarray, "items features"],
     acted: Bool[np.ndarray, " items"],
@@ -28,7 +28,7 @@ def challenge(
     learner: Learner,
     defence: UpdateDefence,
     seed: int,
-) -> Challenge[UpdateView, Interactions]:
+) -> Game[UpdateView, Interactions]:
     """The server's view of a client's update, with the client's interactions as the truth.
 
     Args:
@@ -49,10 +49,10 @@ def challenge(
         for name, result in results.items()
     }
     me = int(VICTIM)
-    received, masked = server.seen(
+    received, masked = server.exchange_updates(
         defence, 0, weights, {me: results}, {me: len(items)}, {me: defence.guarantee()}, seed
     )
     training = LocalTraining(lr=getattr(learner, "lr", None), epochs=getattr(learner, "epochs", 1))
     seen = Round(0, "update", {n: w.numpy() for n, w in sent.items()}, received, masked, training)
     view = UpdateView(VICTIM, (seen,), inputs=items, learner=learner)
-    return Challenge(view, Interactions(acted))
+    return Game(view, Interactions(acted))

@@ -7,10 +7,10 @@ import numpy as np
 from jaxtyping import Bool
 
 from divulge._util.random import stream
-from divulge.core import Guarantee, Private, Records, Tensors
+from divulge.core import Guarantee, PrivateTrainer, Records, Tensors
 from divulge.errors import SpecError
-from divulge.targets.batching import guarded
-from divulge.training.recipe import Held, Recipe
+from divulge.targets.batching import translate_model_errors
+from divulge.training.recipe import RaggedRows, Recipe
 
 if TYPE_CHECKING:
     import torch
@@ -40,30 +40,32 @@ class LocalTrainer(Protocol):
         ...
 
 
-def initial(recipe: Recipe, seed: int) -> dict[str, np.ndarray]:
+def initial_state(recipe: Recipe, seed: int) -> dict[str, np.ndarray]:
     """State dictionary of the untrained network that a seed gives."""
     import torch
 
-    with torch.random.fork_rng([]), guarded("the recipe to make a network", _REMEDY):
+    with torch.random.fork_rng([]), translate_model_errors("the recipe to make a network", _REMEDY):
         torch.manual_seed(int(stream(seed, "global model").integers(2**63)))
-        return state(recipe.network())
+        return state_arrays(recipe.network())
 
 
-def state(module: "torch.nn.Module") -> dict[str, np.ndarray]:
+def state_arrays(module: "torch.nn.Module") -> dict[str, np.ndarray]:
     """State dictionary of a module as arrays, which is what a federation sends."""
     return {name: t.detach().cpu().numpy() for name, t in module.state_dict().items()}
 
 
-Learn = Callable[[Tensors, Sequence[Held], Sequence[int]], Iterable[dict[str, np.ndarray]]]
+ClientTraining = Callable[
+    [Tensors, Sequence[RaggedRows], Sequence[int]], Iterable[dict[str, np.ndarray]]
+]
 """Function of global weights, each client's records and seeds to each client's new tensors."""
 
 
-def trained(
+def train_clients(
     trainer: LocalTrainer,
     pool: Records,
     whole: Tensors,
     sent: Tensors,
-    rows: Sequence[Held],
+    rows: Sequence[RaggedRows],
     seeds: Sequence[int],
 ) -> Iterator[dict[str, np.ndarray]]:
     """Train each client's network with the user's trainer, and yield their state dictionaries.
@@ -82,16 +84,16 @@ def trained(
     from divulge.training.engine.networks import as_state
 
     start = as_state(dict(whole) | dict(sent))
-    return (state(module) for module in trainer.networks(pool, subsets, seeds, start))
+    return (state_arrays(module) for module in trainer.networks(pool, subsets, seeds, start))
 
 
-def promised(trainer: object, records: int, rounds: int) -> Guarantee | None:
+def promised_guarantee(trainer: object, records: int, rounds: int) -> Guarantee | None:
     """Privacy guarantee of a trainer for a client with so many records; None if it has none."""
-    return trainer.guarantee(records, rounds) if isinstance(trainer, Private) else None
+    return trainer.guarantee(records, rounds) if isinstance(trainer, PrivateTrainer) else None
 
 
-def gradients(
-    recipe: Recipe, pool: Records, sent: Tensors, rows: Sequence[Held], seeds: Sequence[int]
+def compute_gradients(
+    recipe: Recipe, pool: Records, sent: Tensors, rows: Sequence[RaggedRows], seeds: Sequence[int]
 ) -> Iterator[dict[str, np.ndarray]]:
     """The gradient of each client's mean loss over all its records (FedSGD).
 
@@ -101,10 +103,10 @@ def gradients(
     import torch
     from torch.nn.functional import cross_entropy
 
-    from divulge.training.engine.loop import seeded, threads
-    from divulge.training.engine.networks import loaded
+    from divulge.training.engine.loop import temporary_seed, torch_threads
+    from divulge.training.engine.networks import load_network
 
-    module = loaded(recipe.network, sent).train()
+    module = load_network(recipe.network, sent).train()
     if buffers := [name for name, _ in module.named_buffers()]:
         raise SpecError(
             f'expected a network without buffers for rule = "fedsgd", got {buffers[0]!r}: use '
@@ -113,7 +115,11 @@ def gradients(
     dtype = next(module.parameters()).dtype
     for mine, seed in zip(rows, seeds, strict=True):
         module.zero_grad()
-        with seeded(seed, torch.device("cpu")), threads(1), guarded("a gradient", _REMEDY):
+        with (
+            temporary_seed(seed, torch.device("cpu")),
+            torch_threads(1),
+            translate_model_errors("a gradient", _REMEDY),
+        ):
             for part in np.split(mine, range(recipe.batch_size, len(mine), recipe.batch_size)):
                 x, y = torch.tensor(pool.x[part]), torch.tensor(pool.y[part])
                 answers = module(x.to(dtype) if x.is_floating_point() else x)

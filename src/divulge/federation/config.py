@@ -18,7 +18,7 @@ from divulge.federation.search.click_models import Habit
 from divulge.training.config import RecipeSpec
 
 
-class DataSpec(Section):
+class FederatedDataSpec(Section):
     """``[data]``: the records that clients hold, and the test records of the global model."""
 
     train: str
@@ -42,7 +42,7 @@ class ClientsSpec(Section):
     """Concentration of the Dirichlet distribution of class mixes; without it clients are IID."""
 
 
-class TrainingSpec(RecipeSpec):
+class LocalTrainingSpec(RecipeSpec):
     """``[training]``: how a client trains."""
 
     epochs: Count = 1
@@ -105,9 +105,9 @@ class FederationSpec(Section):
     rounds: Count = 10
     rule: Literal["fedavg", "fedsgd"] = "fedavg"
     participation: Annotated[float, pydantic.Field(gt=0, le=1)] = 1.0
-    data: DataSpec | None = None
+    data: FederatedDataSpec | None = None
     clients: ClientsSpec | None = None
-    training: TrainingSpec | None = None
+    training: LocalTrainingSpec | None = None
     privacy: PrivacySpec | None = None
     """DP-SGD of the clients; without it they train with no noise."""
     recommender: RecommenderSpec | None = None
@@ -125,7 +125,7 @@ def read(path: Path) -> FederationSpec:
         SpecError: the file is missing or not TOML, a key is unknown (the nearest valid key is
             named), a value is of the wrong kind, or it is not clear who holds what.
     """
-    return parse(toml.table(path), str(path))
+    return parse(toml.read_toml(path), str(path))
 
 
 def parse(table: dict[str, Any], where: str) -> FederationSpec:
@@ -138,9 +138,9 @@ def parse(table: dict[str, Any], where: str) -> FederationSpec:
     Raises:
         SpecError: see `read`.
     """
-    settings = toml.validated(FederationSpec, table, where)
+    settings = toml.validate_section(FederationSpec, table, where)
     if settings.recommender or settings.ranker:
-        _check_alone(table, where)
+        _check_other_sections(table, where)
         return settings
     for name in ("data", "clients", "training"):
         if getattr(settings, name) is None:
@@ -153,7 +153,7 @@ def parse(table: dict[str, Any], where: str) -> FederationSpec:
     return settings
 
 
-def _check_alone(table: dict[str, Any], where: str) -> None:
+def _check_other_sections(table: dict[str, Any], where: str) -> None:
     """Refuse sections about records beside [recommender] or [ranker], whose users have none."""
     may = {"name", "seed", "rounds", "defences"}
     kind = min({"recommender", "ranker"} & table.keys())
@@ -176,7 +176,7 @@ def _check_clients(who: ClientsSpec, where: str) -> None:
         raise SpecError(f"{where}: expected as many classes for each client, got different numbers")
 
 
-def defence(settings: FederationSpec) -> UpdateDefence:
+def build_defence(settings: FederationSpec) -> UpdateDefence:
     """Build the update defence that the settings name.
 
     Raises:

@@ -14,18 +14,18 @@ from divulge._util.random import stream
 from divulge.core import Guarantee, LocalTraining, Records, Round, Tensors, UpdateDefence
 from divulge.errors import DataError, SpecError, did_you_mean
 from divulge.federation import clients, server
-from divulge.federation.clients import Learn, LocalTrainer
+from divulge.federation.clients import ClientTraining, LocalTrainer
 from divulge.federation.server import Evaluate
-from divulge.federation.simulation import Played
+from divulge.federation.simulation import SimulatedFederation
 from divulge.federation.transcript.layout import Header
-from divulge.training.recipe import Held, Recipe
-from divulge.training.trainers import trainer_name
+from divulge.training.recipe import RaggedRows, Recipe
+from divulge.training.trainers import trainer_identity
 
 Rule = Literal["fedavg", "fedsgd"]
 
 
 @dataclass(frozen=True, slots=True)
-class Federation(Played):
+class Federation(SimulatedFederation):
     """A federation of clients with records, trained by FedAvg or FedSGD.
 
     Every random choice comes from a stream of its own under ``seed``, so a federation is the same,
@@ -62,7 +62,7 @@ class Federation(Played):
     """
 
     pool: Records
-    clients: Sequence[Held]
+    clients: Sequence[RaggedRows]
     recipe: Recipe
     rule: Rule = "fedavg"
     participation: float = 1.0
@@ -135,7 +135,7 @@ class Federation(Played):
 
     def _fresh(self) -> Tensors:
         """First global weights; updates leave out counters, such as batch normalisation's."""
-        state = clients.initial(self.recipe, self.seed)
+        state = clients.initial_state(self.recipe, self.seed)
         whole = self._kind == "weights"
         return {name: array for name, array in state.items() if whole or array.dtype.kind == "f"}
 
@@ -146,42 +146,44 @@ class Federation(Played):
         return "weights" if self.defence.name == "none" else "update"
 
     def _digest(self) -> str:
-        how = (trainer_name(self.recipe), trainer_name(self.trainer))
+        how = (trainer_identity(self.recipe), trainer_identity(self.trainer))
         digest = hashlib.blake2b(repr(how).encode(), digest_size=16)
         for part in (self.pool.x, self.pool.y, *self.clients):
             digest.update(f"{part.dtype}{part.shape}".encode())
             digest.update(np.ascontiguousarray(part).data)
         return digest.hexdigest()
 
-    def _learn(self) -> Learn:
+    def _learn(self) -> ClientTraining:
         """Function by which clients compute what they send."""
         if self.rule == "fedsgd":
-            return partial(clients.gradients, self.recipe, self.pool)
+            return partial(clients.compute_gradients, self.recipe, self.pool)
         if self.trainer is not None:
-            whole = clients.initial(self.recipe, self.seed)
-            return partial(clients.trained, self.trainer, self.pool, whole)
+            whole = clients.initial_state(self.recipe, self.seed)
+            return partial(clients.train_clients, self.trainer, self.pool, whole)
         from divulge.training.engine.clients import Crew
 
         return Crew(self.recipe, self.pool, self.workers).states
 
-    def _round(self, number: int, sent: Tensors, learn: Learn, turns: Mapping[int, int]) -> Round:
+    def _round(
+        self, number: int, sent: Tensors, learn: ClientTraining, turns: Mapping[int, int]
+    ) -> Round:
         chosen = self._participants(number)
         rows = [self.clients[client] for client in chosen]
         rngs = (stream(self.seed, "local training", number, client) for client in chosen)
         found = learn(sent, rows, [int(rng.integers(2**31)) for rng in rngs])
         results = {c: self._result(sent, one) for c, one in zip(chosen, found, strict=True)}
         sizes = {client: len(held) for client, held in zip(chosen, rows, strict=True)}
-        promised = {c: self._promised(size, turns[c]) for c, size in sizes.items()}
-        received, masked = server.seen(
+        promised = {c: self._client_guarantee(size, turns[c]) for c, size in sizes.items()}
+        received, masked = server.exchange_updates(
             self.defence, number, sent, results, sizes, promised, self.seed
         )
         mean = server.average(received.values()) if masked is None else masked.tensors
-        aggregated = self._aggregated(sent, mean)
+        aggregated = self._apply_mean(sent, mean)
         metrics: Mapping[str, float] = {}
         if self.evaluate is not None:
-            from divulge.training.engine.networks import loaded
+            from divulge.training.engine.networks import load_network
 
-            metrics = self.evaluate(loaded(self.recipe.network, aggregated))
+            metrics = self.evaluate(load_network(self.recipe.network, aggregated))
         return Round(
             number,
             self._kind,
@@ -193,13 +195,15 @@ class Federation(Played):
             metrics,
         )
 
-    def _promised(self, records: int, turns: int) -> Guarantee | None:
+    def _client_guarantee(self, records: int, turns: int) -> Guarantee | None:
         """Privacy guarantee of a client with so many records after it has sent so many updates.
 
         A defence's guarantee protects the whole client, a trainer's one record. The latter holds
         whatever a defence makes of the update, and does not depend on rounds sat out.
         """
-        return self.defence.guarantee(turns) or clients.promised(self.trainer, records, turns)
+        return self.defence.guarantee(turns) or clients.promised_guarantee(
+            self.trainer, records, turns
+        )
 
     @property
     def _training(self) -> LocalTraining:
@@ -226,7 +230,7 @@ class Federation(Played):
             return {name: found[name] - array for name, array in sent.items()}
         return {name: found[name] for name in sent}
 
-    def _aggregated(self, sent: Tensors, mean: Tensors) -> dict[str, np.ndarray]:
+    def _apply_mean(self, sent: Tensors, mean: Tensors) -> dict[str, np.ndarray]:
         if self._kind == "weights":
             return dict(mean)
         step = -self.recipe.lr if self._kind == "gradient" else 1.0

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from divulge._util import imports
-from divulge._util.folders import place
-from divulge._util.progress import Track, untracked
+from divulge._util.folders import choose_run_folder
+from divulge._util.progress import Track, track_silently
 from divulge.core import Records
 from divulge.data import interactions, records
 from divulge.data.interactions import InteractionLog
@@ -21,10 +21,15 @@ from divulge.federation.manipulation.features import NoiseInjection
 from divulge.federation.search import click_models
 from divulge.federation.server import accuracy
 from divulge.federation.simulation import simulate
-from divulge.training.recipe import Held, Recipe
+from divulge.training.recipe import RaggedRows, Recipe
 
 if TYPE_CHECKING:
-    from divulge.federation.item_federation import Crowd, HandingOut, Readers, Searchers
+    from divulge.federation.item_federation import (
+        ItemFederation,
+        RecommenderUsers,
+        SearchUsers,
+        UserPopulation,
+    )
 
 T = TypeVar("T")
 
@@ -34,7 +39,7 @@ def federate_file(
     run: str | Path | None = None,
     *,
     resume: bool = False,
-    track: Track[Any] = untracked,
+    track: Track[Any] = track_silently,
 ) -> Path:
     """Simulate the federation that a ``federate.toml`` describes, and write its transcript.
 
@@ -55,18 +60,18 @@ def federate_file(
     settings = config.read(path)
     crowd = settings.recommender or settings.ranker
     if crowd is None:
-        federation = load(settings, path.parent)
-        folder = place(run, path, settings.name, resume=resume)
+        federation = load_federation(settings, path.parent)
+        folder = choose_run_folder(run, path, settings.name, resume=resume)
         simulate(federation, settings.rounds, folder, resume=resume, track=track)
         return folder
-    handing = handing_out(settings, path.parent)
-    folder = place(run, path, settings.name, resume=resume)
+    handing = load_item_federation(settings, path.parent)
+    folder = choose_run_folder(run, path, settings.name, resume=resume)
     played = simulate(handing, settings.rounds, folder, resume=resume, track=track)
-    interactions.write(path.parent / crowd.truth, handing.acted(played))
+    interactions.write_interactions(path.parent / crowd.truth, handing.acted(played))
     return folder
 
 
-def load(settings: FederationSpec, folder: Path) -> Federation:
+def load_federation(settings: FederationSpec, folder: Path) -> Federation:
     """Load the federation that settings name.
 
     Args:
@@ -80,16 +85,16 @@ def load(settings: FederationSpec, folder: Path) -> Federation:
     assert data is not None
     assert training is not None
     assert who is not None
-    defence = config.defence(settings)
-    pool = records.records_of(data.train, data.label, folder)
-    test = records.records_of(data.test, data.label, folder) if data.test else None
+    defence = config.build_defence(settings)
+    pool = records.load_records(data.train, data.label, folder)
+    test = records.load_records(data.test, data.label, folder) if data.test else None
     recipe = Recipe(
-        imports.named(training.network, folder), **training.model_dump(exclude={"network"})
+        imports.load_object(training.network, folder), **training.model_dump(exclude={"network"})
     )
-    trainer = _private(recipe, pool, settings)
+    trainer = _private_trainer(recipe, pool, settings)
     return Federation(
         pool,
-        _dealt(pool, who, settings.seed),
+        _deal_records(pool, who, settings.seed),
         recipe,
         rule=settings.rule,
         participation=settings.participation,
@@ -101,7 +106,7 @@ def load(settings: FederationSpec, folder: Path) -> Federation:
     )
 
 
-def handing_out(settings: FederationSpec, folder: Path) -> "HandingOut":
+def load_item_federation(settings: FederationSpec, folder: Path) -> "ItemFederation":
     """Load the federation of recommender or search users that settings name.
 
     Args:
@@ -111,48 +116,50 @@ def handing_out(settings: FederationSpec, folder: Path) -> "HandingOut":
     Raises:
         DivulgeError: a name, or what it stands for, is not what was expected.
     """
-    from divulge.federation.item_federation import HandingOut
+    from divulge.federation.item_federation import ItemFederation
 
     who = settings.recommender or settings.ranker
-    crowd: Crowd
+    crowd: UserPopulation
     if isinstance(who, RecommenderSpec):
-        crowd = _readers(who, settings, folder)
+        crowd = _recommender_users(who, settings, folder)
     else:
         assert who is not None
-        crowd = _searchers(who, settings, folder)
+        crowd = _search_users(who, settings, folder)
     how = who.model_dump(mode="json", exclude={"truth"})
     how |= {"defences": list(settings.defences), "seed": settings.seed}
-    return HandingOut(settings.name, crowd, how)
+    return ItemFederation(settings.name, crowd, how)
 
 
-def _readers(who: RecommenderSpec, settings: FederationSpec, folder: Path) -> "Readers":
-    from divulge.federation.item_federation import Readers
+def _recommender_users(
+    who: RecommenderSpec, settings: FederationSpec, folder: Path
+) -> "RecommenderUsers":
+    from divulge.federation.item_federation import RecommenderUsers
     from divulge.federation.recommender.model import NeuralCF
     from divulge.federation.recommender.users import Recommending
 
-    log = _made(who.log, InteractionLog, folder)
+    log = _load_named(who.log, InteractionLog, folder)
     learner = NeuralCF(who.width, who.hidden, who.epochs, who.lr, who.l1)
     world = Recommending(log, learner, who.negatives, seed=settings.seed)
-    return Readers(world, who.users, config.defence(settings))
+    return RecommenderUsers(world, who.users, config.build_defence(settings))
 
 
-def _searchers(who: RankerSpec, settings: FederationSpec, folder: Path) -> "Searchers":
-    from divulge.federation.item_federation import Searchers
-    from divulge.federation.search.users import Searching, honest
+def _search_users(who: RankerSpec, settings: FederationSpec, folder: Path) -> "SearchUsers":
+    from divulge.federation.item_federation import SearchUsers
+    from divulge.federation.search.users import Searching, keep_features
 
-    queries = _made(who.queries, Queries, folder)
-    model = click_models.published(who.habit, 3 if queries.relevance.max() < 3 else 5)
-    shaped = honest if who.noise is None else NoiseInjection(who.noise)
+    queries = _load_named(who.queries, Queries, folder)
+    model = click_models.published_click_model(who.habit, 3 if queries.relevance.max() < 3 else 5)
+    shaped = keep_features if who.noise is None else NoiseInjection(who.noise)
     world = Searching(queries, model, who.shown, who.lr, shaped)
-    defence = config.defence(settings)
-    return Searchers(world, who.users, who.asked, who.hidden, defence, settings.seed)
+    defence = config.build_defence(settings)
+    return SearchUsers(world, who.users, who.asked, who.hidden, defence, settings.seed)
 
 
-def _made(name: str, kind: type[T], folder: Path) -> T:
+def _load_named(name: str, kind: type[T], folder: Path) -> T:
     """Load the object that a name stands for, or that a function of that name returns."""
-    value = imports.named(name, folder)
+    value = imports.load_object(name, folder)
     if callable(value):
-        value = imports.called(value, name)
+        value = imports.call_user_code(value, name)
     if not isinstance(value, kind):
         raise SpecError(
             f"expected {kind.__name__} from {name!r}, got {type(value).__name__}: see "
@@ -161,7 +168,9 @@ def _made(name: str, kind: type[T], folder: Path) -> T:
     return value
 
 
-def _private(recipe: Recipe, pool: Records, settings: FederationSpec) -> LocalTrainer | None:
+def _private_trainer(
+    recipe: Recipe, pool: Records, settings: FederationSpec
+) -> LocalTrainer | None:
     """DP-SGD trainer of the clients, where the settings ask for privacy."""
     if settings.privacy is None:
         return None
@@ -174,7 +183,7 @@ def _private(recipe: Recipe, pool: Records, settings: FederationSpec) -> LocalTr
     return trainer
 
 
-def _dealt(pool: Records, who: ClientsSpec, seed: int) -> tuple[Held, ...]:
+def _deal_records(pool: Records, who: ClientsSpec, seed: int) -> tuple[RaggedRows, ...]:
     if who.classes:
         return partition.exact(pool, np.array(who.classes), seed)
     sizes = who.sizes or partition.equal_sizes(len(pool), who.count or 1)

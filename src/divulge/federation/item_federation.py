@@ -18,16 +18,16 @@ from divulge.federation.recommender.model import ITEMS
 from divulge.federation.recommender.users import Recommending
 from divulge.federation.search import models
 from divulge.federation.search.users import Searching
-from divulge.federation.simulation import Played
+from divulge.federation.simulation import SimulatedFederation
 from divulge.federation.transcript.layout import Header
 from divulge.federation.transcript.reader import Transcript
 
-Acted = Mapping[str, Int[np.ndarray, " items"]]
+InteractionsByClient = Mapping[str, Int[np.ndarray, " items"]]
 """Numbers of the items that each client interacted with, by client."""
 
 
 @runtime_checkable
-class Crowd(Protocol):
+class UserPopulation(Protocol):
     """Users of a service, each of whom takes part in one round."""
 
     @property
@@ -35,7 +35,7 @@ class Crowd(Protocol):
         """Name of the tensor that has a row for each item; None if none has."""
         ...
 
-    def fresh(self) -> Tensors:
+    def initial_weights(self) -> Tensors:
         """First global weights."""
         ...
 
@@ -43,13 +43,13 @@ class Crowd(Protocol):
         """Simulate a round as the server sees it; equal numbers and weights give equal rounds."""
         ...
 
-    def acted(self, number: int, sent: Tensors) -> Acted:
+    def acted(self, number: int, sent: Tensors) -> InteractionsByClient:
         """Interactions of the users of a round, which the server is not told."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Readers:
+class RecommenderUsers:
     """Users of a recommender, in an order drawn once.
 
     Args:
@@ -71,7 +71,7 @@ class Readers:
         if self.many < 1:
             raise SpecError(f"expected one user a round or more, got {self.many}")
 
-    def fresh(self) -> Tensors:
+    def initial_weights(self) -> Tensors:
         """Untrained item embeddings and network."""
         return self.world.start()
 
@@ -81,14 +81,14 @@ class Readers:
         Raises:
             SpecError: all took part already.
         """
-        return self.world.round(self._now(number), self.defence, number, sent)[0]
+        return self.world.round(self._participants(number), self.defence, number, sent)[0]
 
-    def acted(self, number: int, sent: Tensors) -> Acted:
+    def acted(self, number: int, sent: Tensors) -> InteractionsByClient:
         """Interactions of the users of a round, from the log: nobody has to train again."""
         del sent
-        return self.world.acted(self._now(number))
+        return self.world.acted(self._participants(number))
 
-    def _now(self, number: int) -> list[int]:
+    def _participants(self, number: int) -> list[int]:
         users = self.world.log.users
         order = stream(self.world.seed, "turns").permutation(users)
         now: list[int] = order[number * self.many : (number + 1) * self.many].tolist()
@@ -101,7 +101,7 @@ class Readers:
 
 
 @dataclass(frozen=True, slots=True)
-class Searchers:
+class SearchUsers:
     """Users of a search engine.
 
     Args:
@@ -120,13 +120,13 @@ class Searchers:
     defence: UpdateDefence
     seed: int
 
-    _clicked: dict[tuple[int, str], Acted] = field(
+    _clicks_by_round: dict[tuple[int, str], InteractionsByClient] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
     table = None
 
-    def fresh(self) -> Tensors:
+    def initial_weights(self) -> Tensors:
         """Untrained weights of the ranker."""
         generator = torch.Generator().manual_seed(int(stream(self.seed, "ranker").integers(2**62)))
         made = models.ranker(self.world.queries.x.shape[1], self.hidden, generator)
@@ -138,26 +138,26 @@ class Searchers:
         Raises:
             SpecError: there are not so many queries.
         """
-        return self._played(number, sent)[0]
+        return self._simulate_round(number, sent)[0]
 
-    def acted(self, number: int, sent: Tensors) -> Acted:
+    def acted(self, number: int, sent: Tensors) -> InteractionsByClient:
         """Clicks of the users of a round, which depend on what the ranker showed them.
 
         A round that was not simulated by this object is simulated again.
         """
-        known = self._clicked.get((number, _digest(sent)))
-        return self._played(number, sent)[1] if known is None else known
+        known = self._clicks_by_round.get((number, _digest(sent)))
+        return self._simulate_round(number, sent)[1] if known is None else known
 
-    def _played(self, number: int, sent: Tensors) -> tuple[Round, Acted]:
+    def _simulate_round(self, number: int, sent: Tensors) -> tuple[Round, InteractionsByClient]:
         weights = {name: torch.from_numpy(np.array(array)) for name, array in sent.items()}
         rng = stream(self.seed, "searching", number)
         seen, acted = self.world.round(weights, self.many, self.asked, self.defence, rng, number)
-        self._clicked[number, _digest(sent)] = acted
+        self._clicks_by_round[number, _digest(sent)] = acted
         return seen, acted
 
 
 @dataclass(frozen=True)
-class HandingOut(Played):
+class ItemFederation(SimulatedFederation):
     """A federation whose server shows items, and adds the mean of updates to its weights.
 
     Args:
@@ -167,13 +167,13 @@ class HandingOut(Played):
     """
 
     name: str
-    crowd: Crowd
+    crowd: UserPopulation
     settings: Mapping[str, Any]
 
     @property
     def header(self) -> Header:
         """Header of the transcript."""
-        fresh = self.crowd.fresh()
+        fresh = self.crowd.initial_weights()
         shapes = {name: array.shape for name, array in fresh.items()}
         settings = {**self.settings, "fresh": _digest(fresh)}
         return Header(self.name, "update", shapes, "fedavg", settings, self.crowd.table)
@@ -188,14 +188,14 @@ class HandingOut(Played):
         Raises:
             DivulgeError: nobody is left to take part, or the defence refused.
         """
-        weights = self.crowd.fresh() if sent is None else sent
+        weights = self.crowd.initial_weights() if sent is None else sent
         for number in itertools.count(first):
             seen = self.crowd.round(number, weights)
             mean = seen.masked.tensors if seen.masked else server.average(seen.received.values())
             weights = {name: array + mean[name] for name, array in weights.items()}
             yield replace(seen, aggregated=weights)
 
-    def acted(self, transcript: Transcript) -> Acted:
+    def acted(self, transcript: Transcript) -> InteractionsByClient:
         """Interactions of all clients in a transcript of this federation."""
         each = (self.crowd.acted(seen.number, seen.sent) for seen in transcript.rounds)
         return {client: items for told in each for client, items in told.items()}

@@ -6,38 +6,29 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int
 
-from divulge.core import (
-    NOBODY,
-    Assignment,
-    Challenge,
-    Collusion,
-    FederationView,
-    Need,
-    Records,
-    Trainer,
-)
+from divulge.core import NOBODY, Assignment, Collusion, FederationView, Game, Need, Records, Trainer
 from divulge.errors import DataError
 from divulge.targets.predictions import TableTarget
 
-RELEVANT, EXTERNAL, CANDIDATES = 0.4, 0.7, 0.1
+RELEVANT_SHARE, EXTERNAL_SHARE, CANDIDATE_SHARE = 0.4, 0.7, 0.1
 """Number of relevant members (and of relevant non-members), of external records and of members
 among the candidates, each over the number of a client's training records."""
 
-OUTSIDERS = 1.5
+OUTSIDER_RATIO = 1.5
 """Number of candidates that no client trained on, over the number of the others."""
 
 Rows = Int[np.ndarray, " rows"]
 
 
-class Apart(NamedTuple):
+class AssignmentGame(NamedTuple):
     """An assignment challenge, and the truth about its relevant records."""
 
-    challenge: Challenge[FederationView, Assignment]
+    challenge: Game[FederationView, Assignment]
     relevant: tuple[Bool[np.ndarray, " relevant"], ...]
     """Whether each client trained on each of its relevant records, one array a client."""
 
 
-class _Dealt(NamedTuple):
+class _RowSplit(NamedTuple):
     """Row numbers of the pool by role; a tuple has one array a client."""
 
     trained: tuple[Rows, ...]
@@ -46,7 +37,9 @@ class _Dealt(NamedTuple):
     external: tuple[Rows, ...]
 
 
-def play(pool: Records, trainer: Trainer, sizes: Sequence[int], rng: np.random.Generator) -> Apart:
+def simulate_local_models(
+    pool: Records, trainer: Trainer, sizes: Sequence[int], rng: np.random.Generator
+) -> AssignmentGame:
     """Divide records among clients, train one model each, and hide the assignment.
 
     The last client colludes. Every model is asked about every record of the pool once; in the
@@ -67,7 +60,7 @@ def play(pool: Records, trainer: Trainer, sizes: Sequence[int], rng: np.random.G
         DataError: the pool is too small.
         TargetError: a model could not be trained.
     """
-    dealt = _deal(len(pool), sizes, rng)
+    dealt = _deal_rows(len(pool), sizes, rng)
     owner = np.full(len(pool), NOBODY)
     for k, rows in enumerate(dealt.trained):
         owner[rows] = k
@@ -80,22 +73,22 @@ def play(pool: Records, trainer: Trainer, sizes: Sequence[int], rng: np.random.G
     members = tuple(owner[rows] == k for k, rows in enumerate(dealt.relevant))
     truth = owner[dealt.candidates]
 
-    def numbered(rows: Rows) -> Records:
+    def row_records(rows: Rows) -> Records:
         return Records(rows, pool.y[rows])
 
     view = FederationView(
         targets,
-        numbered(dealt.candidates),
-        tuple(map(numbered, dealt.relevant)),
-        tuple(map(numbered, dealt.external)),
+        row_records(dealt.candidates),
+        tuple(map(row_records, dealt.relevant)),
+        tuple(map(row_records, dealt.external)),
         Collusion(len(sizes) - 1, members[-1], truth == len(sizes) - 1),
     )
-    return Apart(Challenge(view, Assignment(truth)), members)
+    return AssignmentGame(Game(view, Assignment(truth)), members)
 
 
-def _deal(records: int, sizes: Sequence[int], rng: np.random.Generator) -> _Dealt:
-    hidden = [int(CANDIDATES * size) for size in sizes]
-    outsiders = round(OUTSIDERS * sum(hidden))
+def _deal_rows(records: int, sizes: Sequence[int], rng: np.random.Generator) -> _RowSplit:
+    hidden = [int(CANDIDATE_SHARE * size) for size in sizes]
+    outsiders = round(OUTSIDER_RATIO * sum(hidden))
     fewest = sum(sizes) + outsiders
     if records < fewest + max(sizes) or min(hidden) < 1:
         raise DataError(
@@ -109,10 +102,10 @@ def _deal(records: int, sizes: Sequence[int], rng: np.random.Generator) -> _Deal
     candidates = rng.permutation(np.concatenate([*shown, of_nobody]))
     relevant, external = [], []
     for rows, n in zip(trained, hidden, strict=True):
-        count = int(RELEVANT * len(rows))
+        count = int(RELEVANT_SHARE * len(rows))
         suspected = rows[n : n + count]
         # a client's non-members may be members of another: the attacker cannot tell
         others = rng.permutation(np.setdiff1d(order, np.concatenate([rows, candidates])))
         relevant.append(rng.permutation(np.concatenate([suspected, others[:count]])))
-        external.append(others[count : count + round(EXTERNAL * len(rows))])
-    return _Dealt(trained, candidates, tuple(relevant), tuple(external))
+        external.append(others[count : count + round(EXTERNAL_SHARE * len(rows))])
+    return _RowSplit(trained, candidates, tuple(relevant), tuple(external))

@@ -11,22 +11,22 @@ from scipy.optimize import nnls
 from divulge.errors import DataError
 
 
-class LastLayer(NamedTuple):
+class OutputLayerNames(NamedTuple):
     """Names of the tensors of the layer that gives one logit a class."""
 
     weight: str
     bias: str | None
 
     @classmethod
-    def of(cls, shapes: Mapping[str, tuple[int, ...]]) -> "LastLayer":
+    def of(cls, shapes: Mapping[str, tuple[int, ...]]) -> "OutputLayerNames":
         """Find the last matrix in the network's order, and its biases if it has any.
 
         Raises:
             DataError: there is no matrix.
 
         Examples:
-            >>> LastLayer.of({"a.weight": (4, 2), "b.weight": (3, 4), "b.bias": (3,)})
-            LastLayer(weight='b.weight', bias='b.bias')
+            >>> OutputLayerNames.of({"a.weight": (4, 2), "b.weight": (3, 4), "b.bias": (3,)})
+            OutputLayerNames(weight='b.weight', bias='b.bias')
         """
         matrices = [name for name, shape in shapes.items() if len(shape) == 2]
         if not matrices:
@@ -40,7 +40,7 @@ class LastLayer(NamedTuple):
         return cls(weight, bias if fits else None)
 
 
-def on_simplex(
+def solve_on_simplex(
     matrix: Float[np.ndarray, "equations classes"], right: Float[np.ndarray, " equations"]
 ) -> Float64[np.ndarray, " classes"]:
     """Solve linear equations for shares (from 0, with sum 1) in least squares.
@@ -50,7 +50,7 @@ def on_simplex(
     one non-negative least squares problem has the same shares as its solution.
 
     Examples:
-        >>> on_simplex(np.eye(2), np.array([0.9, 0.3])).round(6).tolist()
+        >>> solve_on_simplex(np.eye(2), np.array([0.9, 0.3])).round(6).tolist()
         [0.8, 0.2]
     """
     system = np.vstack([matrix - right[:, None], np.ones(matrix.shape[1])])
@@ -104,5 +104,5 @@ def shares_of_biases(
     there = np.full(len(change), True) if null is None else ~null  # noqa: FBT003 (a fill value)
     shares = np.zeros(len(change))
     balance = (np.eye(len(change)) - answers.T)[:, there]
-    shares[there] = on_simplex(balance, change.astype(np.float64) / step)
+    shares[there] = solve_on_simplex(balance, change.astype(np.float64) / step)
     return shares

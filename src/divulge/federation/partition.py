@@ -8,10 +8,10 @@ from jaxtyping import Float64, Int
 from divulge._util.random import stream
 from divulge.core import Records
 from divulge.errors import DataError, SpecError
-from divulge.training.recipe import Held
+from divulge.training.recipe import RaggedRows
 
 
-def iid(pool: Records, sizes: Sequence[int], seed: int = 0) -> tuple[Held, ...]:
+def iid(pool: Records, sizes: Sequence[int], seed: int = 0) -> tuple[RaggedRows, ...]:
     """Draw random records for each client, whatever their classes.
 
     Args:
@@ -36,7 +36,9 @@ def iid(pool: Records, sizes: Sequence[int], seed: int = 0) -> tuple[Held, ...]:
     return tuple(np.sort(part) for part in np.split(order[: sum(sizes)], np.cumsum(sizes)[:-1]))
 
 
-def dirichlet(pool: Records, sizes: Sequence[int], alpha: float, seed: int = 0) -> tuple[Held, ...]:
+def dirichlet(
+    pool: Records, sizes: Sequence[int], alpha: float, seed: int = 0
+) -> tuple[RaggedRows, ...]:
     """Draw a class mix for each client around that of the pool, and records by that mix.
 
     The mix of a client is drawn from Dirichlet(alpha * classes * shares of the pool): for a large
@@ -67,14 +69,14 @@ def dirichlet(pool: Records, sizes: Sequence[int], alpha: float, seed: int = 0) 
     for client, size in enumerate(sizes):
         mix = np.zeros(len(left))
         mix[prior > 0] = rng.dirichlet(prior[prior > 0])
-        counts[client] = _drawn(mix, size, left, rng)
+        counts[client] = _draw_counts(mix, size, left, rng)
         left -= counts[client]
     return exact(pool, counts, seed)
 
 
 def exact(
     pool: Records, counts: Int[np.ndarray, "clients classes"], seed: int = 0
-) -> tuple[Held, ...]:
+) -> tuple[RaggedRows, ...]:
     """Give each client an exact number of records of each class.
 
     Args:
@@ -95,7 +97,7 @@ def exact(
                 f"expected {many} records of class {label} in the pool, got {there[label]}: ask "
                 "for fewer, or enlarge the pool"
             )
-    shares: list[list[Held]] = [[] for _ in counts]
+    shares: list[list[RaggedRows]] = [[] for _ in counts]
     for label in range(counts.shape[1]):
         rows = np.flatnonzero(pool.y == label)
         order = stream(seed, "who holds what", label).permutation(rows)
@@ -115,7 +117,7 @@ def equal_sizes(records: int, clients: int) -> list[int]:
     return [records // clients] * clients
 
 
-def _drawn(
+def _draw_counts(
     mix: Float64[np.ndarray, " classes"],
     size: int,
     left: Int[np.ndarray, " classes"],

@@ -21,14 +21,14 @@ from divulge.targets.outputs import Output, to_probabilities
 from divulge.targets.predictions import TableTarget
 
 RELEVANT, EXTERNAL, MEMBER, OWNER = "relevant", "external", "member", "client"
-WORD = "nobody"
+NOBODY_NAME = "nobody"
 """Word that stands for no client in a file of owners."""
 
 _OFFERS = Need.PROBABILITIES | Need.HARD_LABELS
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _ClientTable:
     """One client's file, its candidates first."""
 
     path: Path
@@ -72,10 +72,11 @@ def read(
     if colluder not in files:
         hint = did_you_mean(colluder, names)
         raise SpecError(f"expected the colluding client among the others, got {colluder!r}: {hint}")
-    if WORD in files:
-        raise SpecError(f"expected clients with names of their own, got {WORD!r}: rename it")
+    if NOBODY_NAME in files:
+        raise SpecError(f"expected clients with names of their own, got {NOBODY_NAME!r}: rename it")
     tables = [
-        _read(files[name], probabilities, label, output, known=name == colluder) for name in names
+        _read_table(files[name], probabilities, label, output, known=name == colluder)
+        for name in names
     ]
     _check_alike(tables)
     own = tables[names.index(colluder)]
@@ -90,16 +91,16 @@ def read(
     )
 
 
-def owners(path: Path, names: Sequence[str], view: FederationView) -> Assignment:
+def read_owners(path: Path, names: Sequence[str], view: FederationView) -> Assignment:
     """Read which client trained on each candidate from a CSV file with one column, `OWNER`.
 
     Raises:
         DataError: it has another column, names somebody else, has more or fewer rows than there
             are candidates, or contradicts what the colluding client knows.
     """
-    number = {**{name: k for k, name in enumerate(names)}, WORD: NOBODY}
+    number = {**{name: k for k, name in enumerate(names)}, NOBODY_NAME: NOBODY}
     told = []
-    for row, text in lines.read(path):
+    for row, text in lines.read_lines(path):
         if row == 1:
             if text.removeprefix("\ufeff") != OWNER:
                 raise DataError(f"expected {OWNER!r} as the first line of {path}, got another one")
@@ -108,7 +109,7 @@ def owners(path: Path, names: Sequence[str], view: FederationView) -> Assignment
         else:
             hint = did_you_mean(text[:80], number)
             raise DataError(
-                f"expected a client or {WORD!r} in {path}, got {text[:80]!r} in line {row}: {hint}"
+                f"expected a client or {NOBODY_NAME!r} in {path}, got {text[:80]!r} in line {row}: {hint}"
             )
     known = view.collusion
     if len(told) != len(view.records):
@@ -153,18 +154,20 @@ def write(
                 [*header, MEMBER],
                 [[*row, str(int(flag))] for row, flag in zip(rows, member, strict=True)],
             )
-        _put(folder / f"{name}.csv", [header, *rows])
+        _write_csv(folder / f"{name}.csv", [header, *rows])
     if truth is not None:
-        said = [[WORD if k == NOBODY else names[k]] for k in truth.client.tolist()]
-        _put(folder / "owners.csv", [[OWNER], *said])
+        said = [[NOBODY_NAME if k == NOBODY else names[k]] for k in truth.client.tolist()]
+        _write_csv(folder / "owners.csv", [[OWNER], *said])
 
 
-def _put(path: Path, rows: Iterable[Sequence[str]]) -> None:
+def _write_csv(path: Path, rows: Iterable[Sequence[str]]) -> None:
     path.write_text("".join(",".join(row) + "\n" for row in rows), encoding="utf-8")
 
 
-def _read(path: Path, probabilities: str, label: str, output: Output, *, known: bool) -> _Table:
-    header = tables.header(path)
+def _read_table(
+    path: Path, probabilities: str, label: str, output: Output, *, known: bool
+) -> _ClientTable:
+    header = tables.read_header(path)
     plain = [label, RELEVANT, EXTERNAL, *([MEMBER] if known else [])]
     said = [n for n in header if fnmatchcase(n, probabilities) and n not in (*plain, MEMBER)]
     names = [*said, *plain]
@@ -174,9 +177,9 @@ def _read(path: Path, probabilities: str, label: str, output: Output, *, known: 
                 f"expected one column {name!r} in {path}, got {header.count(name)} among "
                 f"{', '.join(header)}: rename or add it"
             )
-    values = tables.read(path, names)
+    values = tables.read_columns(path, names)
     flags = values[:, len(said) + 1 :]
-    _check(path, names, values, len(said))
+    _check_columns(path, names, values, len(said))
     relevant, external = flags[:, 0] == 1, flags[:, 1] == 1
     kind = relevant + 2 * external
     sizes = np.bincount(kind, minlength=4)
@@ -196,10 +199,10 @@ def _read(path: Path, probabilities: str, label: str, output: Output, *, known: 
     member = (flags[order, 2] == 1) if known else None
     if member is not None and member[kind[order] == 2].any():
         raise DataError(f"expected no member among the external records in {path}, got some")
-    return _Table(path, answers, labels, member, int(sizes[0]), int(sizes[1]))
+    return _ClientTable(path, answers, labels, member, int(sizes[0]), int(sizes[1]))
 
 
-def _check(
+def _check_columns(
     path: Path, names: Sequence[str], values: Float[np.ndarray, "rows columns"], said: int
 ) -> None:
     if not len(values):
@@ -213,10 +216,10 @@ def _check(
             wanted, right = "0 or 1", np.isin(column, (0, 1))
         if not right.all():
             row = int(right.argmin())
-            raise tables.wrong_cell(path, name, row, wanted, column[row])
+            raise tables.cell_error(path, name, row, wanted, column[row])
 
 
-def _check_alike(tables: Sequence[_Table]) -> None:
+def _check_alike(tables: Sequence[_ClientTable]) -> None:
     """Refuse files about other candidates, or with other classes."""
     first = tables[0]
     for other in tables[1:]:

@@ -5,14 +5,22 @@ from typing import Any
 
 import numpy as np
 
-from divulge.core import Guarantee, MaskedSum, Received, Records, Tensors, UpdateDefence, UpdateSum
+from divulge.core import (
+    Guarantee,
+    MaskedSum,
+    ReceivedUpdate,
+    Records,
+    Tensors,
+    UpdateDefence,
+    UpdateSum,
+)
 from divulge.defences.updates import protocol
 
 Evaluate = Callable[[Any], Mapping[str, float]]
 """Function from a module to figures by name, such as its accuracy."""
 
 
-def seen(
+def exchange_updates(
     defence: UpdateDefence,
     number: int,
     sent: Tensors,
@@ -20,7 +28,7 @@ def seen(
     sizes: Mapping[int, int],
     promised: Mapping[int, Guarantee | None],
     seed: int,
-) -> tuple[dict[str, Received], MaskedSum | None]:
+) -> tuple[dict[str, ReceivedUpdate], MaskedSum | None]:
     """Pass the clients' results through the defence: the server receives each, or their sum.
 
     Args:
@@ -36,11 +44,11 @@ def seen(
         DivulgeError: the defence refused.
     """
     if defence.name == "none":
-        whole = {str(c): Received(r, sizes[c], promised[c]) for c, r in results.items()}
+        whole = {str(c): ReceivedUpdate(r, sizes[c], promised[c]) for c, r in results.items()}
         return whole, None
     total = sum(sizes.values())
     shares = {client: size / total for client, size in sizes.items()}
-    contexts = protocol.begin(defence, number, sent, shares, seed)
+    contexts = protocol.begin_round(defence, number, sent, shares, seed)
     messages = [
         protocol.send(defence, results[client], context) for client, context in contexts.items()
     ]
@@ -48,16 +56,16 @@ def seen(
     if isinstance(view, UpdateSum):
         return {}, MaskedSum(tuple(map(str, view.clients)), view.total, total)
     return {
-        str(client): Received(update, sizes[client], promised[client])
+        str(client): ReceivedUpdate(update, sizes[client], promised[client])
         for client, update in view.by_client.items()
     }, None
 
 
-def average(received: Iterable[Received]) -> dict[str, np.ndarray]:
+def average(received: Iterable[ReceivedUpdate]) -> dict[str, np.ndarray]:
     """Average the received tensors, weighted by numbers of records; counters are rounded.
 
     Examples:
-        >>> one, other = Received({"w": np.array([1.0])}, 2), Received({"w": np.array([4.0])}, 1)
+        >>> one, other = ReceivedUpdate({"w": np.array([1.0])}, 2), ReceivedUpdate({"w": np.array([4.0])}, 1)
         >>> average([one, other])
         {'w': array([2.])}
     """

@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from divulge._util.progress import Track, untracked
+from divulge._util.progress import Track, track_silently
 from divulge.core import Round, Tensors
 from divulge.errors import SpecError
 from divulge.federation.transcript.layout import Header
@@ -14,7 +14,7 @@ from divulge.federation.transcript.reader import Transcript
 from divulge.federation.transcript.writer import Writer
 
 
-class Played(ABC):
+class SimulatedFederation(ABC):
     """A federation of any kind that can be simulated."""
 
     @property
@@ -28,12 +28,12 @@ class Played(ABC):
 
 
 def simulate(
-    federation: Played,
+    federation: SimulatedFederation,
     rounds: int,
     run: str | Path | None = None,
     *,
     resume: bool = False,
-    track: Track[Any] = untracked,
+    track: Track[Any] = track_silently,
 ) -> Transcript:
     """Simulate a federation, and record what its server sees.
 

@@ -5,8 +5,8 @@ from jaxtyping import Float
 
 from divulge._util.random import stream
 from divulge.core import Estimate
-from divulge.metrics.intervals import CONFIDENCE, Interval, combine, wilson
-from divulge.metrics.membership import Member, Score, Unmeasurable, roc, split
+from divulge.metrics.intervals import CONFIDENCE, Interval, combine_intervals, wilson
+from divulge.metrics.membership import Member, Score, Unmeasurable, roc, split_by_membership
 
 
 def advantage(score: Score, member: Member, confidence: float = CONFIDENCE) -> Estimate:
@@ -29,7 +29,7 @@ def advantage(score: Score, member: Member, confidence: float = CONFIDENCE) -> E
     Raises:
         Unmeasurable: a group has fewer than two records.
     """
-    inside, outside = split(score, member)
+    inside, outside = split_by_membership(score, member)
     m, n = len(inside), len(outside)
     if min(m, n) < 2:
         raise Unmeasurable(f"{m} members and {n} non-members cannot be halved: give two of each")
@@ -52,7 +52,9 @@ def _difference(hits: int, false_alarms: int, m: int, n: int, confidence: float)
     tpr, fpr = hits / m, false_alarms / n
     rate_in, rate_out = wilson(hits, m, confidence), wilson(false_alarms, n, confidence)
     minus_rate_out = Interval(tpr - rate_out.high, tpr - rate_out.low)
-    return combine(tpr - fpr, Interval(rate_in.low - fpr, rate_in.high - fpr), minus_rate_out)
+    return combine_intervals(
+        tpr - fpr, Interval(rate_in.low - fpr, rate_in.high - fpr), minus_rate_out
+    )
 
 
 def _best_threshold(

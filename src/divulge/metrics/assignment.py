@@ -14,12 +14,12 @@ import numpy as np
 from jaxtyping import Bool, Float64
 from scipy import special
 
-from divulge.core import NOBODY, Assignment, Collusion, Estimate, Measured
+from divulge.core import NOBODY, Assignment, Collusion, Estimate, Measurements
 from divulge.errors import DataError
 from divulge.metrics import membership
 from divulge.metrics.intervals import CONFIDENCE, wilson
 from divulge.metrics.membership import Unmeasurable
-from divulge.metrics.permutation import p_value
+from divulge.metrics.permutation import permutation_p_value
 
 FPRS = (0.01, 0.03)
 """False-positive rates at which the TPR is reported: 1 %, 3 %."""
@@ -27,7 +27,7 @@ FPRS = (0.01, 0.03)
 METRICS = ("accuracy", "recall", "specificity", *(f"tpr@{fpr:g}" for fpr in FPRS))
 """The names of all metrics of an attack on a federation's clients."""
 
-Known = Bool[np.ndarray, " records"]
+KnownMask = Bool[np.ndarray, " records"]
 
 
 class ZTest(NamedTuple):
@@ -46,7 +46,7 @@ class Pairs(NamedTuple):
 
 def measure(
     guess: Assignment, truth: Assignment, known: Collusion, confidence: float = CONFIDENCE
-) -> Measured:
+) -> Measurements:
     """Every metric that these records support; names are `METRICS`.
 
     Args:
@@ -64,7 +64,8 @@ def measure(
         "recall": partial(recall, guess, truth, confidence),
         "specificity": partial(specificity, guess, truth, confidence),
         **{
-            f"tpr@{fpr:g}": partial(_detected, guess, truth, known, fpr, confidence) for fpr in FPRS
+            f"tpr@{fpr:g}": partial(_tpr_of_pairs, guess, truth, known, fpr, confidence)
+            for fpr in FPRS
         },
     }
     for name, way in ways.items():
@@ -77,10 +78,10 @@ def measure(
             others = int((~pairs(guess, truth, known).member).sum())
             missing = membership.missing_lower_limit(others, fpr, confidence)
             unmeasured |= {f"tpr@{fpr:g}": missing} if missing else {}
-    return Measured(found, unmeasured)
+    return Measurements(found, unmeasured)
 
 
-def _detected(
+def _tpr_of_pairs(
     guess: Assignment, truth: Assignment, known: Collusion, fpr: float, confidence: float
 ) -> Estimate:
     return membership.tpr_at_fpr(*pairs(guess, truth, known), fpr, confidence)
@@ -98,7 +99,7 @@ def accuracy(guess: Assignment, truth: Assignment, confidence: float = CONFIDENC
         DataError: guess and truth differ in length.
         Unmeasurable: there are no records.
     """
-    return _share(_right(guess, truth), "records", confidence)
+    return _estimate_share(_correct_guesses(guess, truth), "records", confidence)
 
 
 def recall(guess: Assignment, truth: Assignment, confidence: float = CONFIDENCE) -> Estimate:
@@ -109,7 +110,7 @@ def recall(guess: Assignment, truth: Assignment, confidence: float = CONFIDENCE)
         Unmeasurable: no client trained on any.
     """
     members = truth.client != NOBODY
-    return _share(_right(guess, truth)[members], "members", confidence)
+    return _estimate_share(_correct_guesses(guess, truth)[members], "members", confidence)
 
 
 def specificity(guess: Assignment, truth: Assignment, confidence: float = CONFIDENCE) -> Estimate:
@@ -120,10 +121,10 @@ def specificity(guess: Assignment, truth: Assignment, confidence: float = CONFID
         Unmeasurable: every record is some client's.
     """
     outsiders = truth.client == NOBODY
-    return _share(_right(guess, truth)[outsiders], "outsiders", confidence)
+    return _estimate_share(_correct_guesses(guess, truth)[outsiders], "outsiders", confidence)
 
 
-def best_constant(truth: Assignment, known: Known, confidence: float = CONFIDENCE) -> Estimate:
+def best_constant(truth: Assignment, known: KnownMask, confidence: float = CONFIDENCE) -> Estimate:
     """The accuracy of the best single answer for all records but those known to the attacker.
 
     Which answer is best is read off the truth: no attack is given that much.
@@ -138,10 +139,10 @@ def best_constant(truth: Assignment, known: Known, confidence: float = CONFIDENC
     """
     _, counts = np.unique(truth.client[~known], return_counts=True)
     best = int(known.sum()) + int(counts.max(initial=0))
-    return _share(np.arange(len(known)) < best, "records", confidence)
+    return _estimate_share(np.arange(len(known)) < best, "records", confidence)
 
 
-def chance(known: Known, clients: int) -> float:
+def chance_accuracy(known: KnownMask, clients: int) -> float:
     """The expected accuracy of random answers: nobody, or any client but the colluding one.
 
     Args:
@@ -157,7 +158,7 @@ def chance(known: Known, clients: int) -> float:
     return float(known.mean() + (~known).mean() / clients)
 
 
-def two_proportions(hits: tuple[int, int], trials: tuple[int, int]) -> ZTest:
+def two_proportion_test(hits: tuple[int, int], trials: tuple[int, int]) -> ZTest:
     """The pooled z-test of two independent proportions, as the paper compares two leader boards.
 
     It takes the two guesses for independent although they are about the same records.
@@ -166,7 +167,7 @@ def two_proportions(hits: tuple[int, int], trials: tuple[int, int]) -> ZTest:
         nist-stacking (arXiv 2604.12737), section 5, its comparison of accuracies.
 
     Examples:
-        >>> round(two_proportions((39, 22), (73, 73)).z, 2)
+        >>> round(two_proportion_test((39, 22), (73, 73)).z, 2)
         2.85
     """
     first, second = hits[0] / trials[0], hits[1] / trials[1]
@@ -178,10 +179,10 @@ def two_proportions(hits: tuple[int, int], trials: tuple[int, int]) -> ZTest:
     return ZTest(z, float(2 * special.ndtr(-abs(z))))
 
 
-def permutation_p(
+def permutation_p_of_accuracy(
     guess: Assignment,
     truth: Assignment,
-    known: Known,
+    known: KnownMask,
     rng: np.random.Generator,
     times: int = 999,
 ) -> float:
@@ -189,15 +190,17 @@ def permutation_p(
 
     Owners are permuted among the records that the attacker does not know. No attack sees them, so
     its guess stays what it was, and the test is of the whole of it. See
-    `divulge.metrics.permutation.p_value`.
+    `divulge.metrics.permutation.permutation_p_value`.
 
     Raises:
         DataError: guess and truth differ in length.
     """
-    _right(guess, truth)
+    _correct_guesses(guess, truth)
     guessed, owner = guess.client[~known], truth.client[~known]
     everywhere = np.zeros(len(owner), np.int64)
-    return p_value(lambda other: float((guessed == other).sum()), owner, everywhere, rng, times)
+    return permutation_p_value(
+        lambda other: float((guessed == other).sum()), owner, everywhere, rng, times
+    )
 
 
 def pairs(guess: Assignment, truth: Assignment, known: Collusion) -> Pairs:
@@ -208,7 +211,7 @@ def pairs(guess: Assignment, truth: Assignment, known: Collusion) -> Pairs:
     Raises:
         DataError: guess and truth differ in length, or the guess has no scores.
     """
-    _right(guess, truth)
+    _correct_guesses(guess, truth)
     if guess.score is None:
         raise DataError("expected a score of each record and client, got none")
     clients = np.delete(np.arange(guess.score.shape[1]), known.client)
@@ -216,7 +219,7 @@ def pairs(guess: Assignment, truth: Assignment, known: Collusion) -> Pairs:
     return Pairs(score.ravel(), (truth.client[~known.records, None] == clients).ravel())
 
 
-def _right(guess: Assignment, truth: Assignment) -> Bool[np.ndarray, " records"]:
+def _correct_guesses(guess: Assignment, truth: Assignment) -> Bool[np.ndarray, " records"]:
     if len(guess.client) != len(truth.client):
         raise DataError(
             f"expected an answer for each of {len(truth.client)} records, got {len(guess.client)}"
@@ -225,7 +228,7 @@ def _right(guess: Assignment, truth: Assignment) -> Bool[np.ndarray, " records"]
     return right
 
 
-def _share(right: Bool[np.ndarray, " records"], what: str, confidence: float) -> Estimate:
+def _estimate_share(right: Bool[np.ndarray, " records"], what: str, confidence: float) -> Estimate:
     if not len(right):
         raise Unmeasurable(f"expected {what}, got none: there is no share to speak of")
     hits = int(right.sum())

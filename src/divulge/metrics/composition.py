@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jaxtyping import Bool
 
-from divulge.core import Estimate, Measured, Proportions
+from divulge.core import Estimate, Measurements, Proportions
 from divulge.errors import DataError
 from divulge.metrics import intervals
 
@@ -46,7 +46,7 @@ def measure(
     guesses: Sequence[Proportions],
     truths: Sequence[Proportions],
     confidence: float = intervals.CONFIDENCE,
-) -> Measured:
+) -> Measurements:
     """Every metric of guesses about several clients, names being `METRICS`.
 
     Raises:
@@ -54,9 +54,9 @@ def measure(
     """
     if len(truths) < 2:
         why = f"needs two clients or more for an interval, there is {len(truths)}"
-        return Measured({}, dict.fromkeys(METRICS, why))
-    nulls, unmeasured = null_classes(guesses, truths, confidence)
-    return Measured({**distances(guesses, truths, confidence), **nulls}, unmeasured)
+        return Measurements({}, dict.fromkeys(METRICS, why))
+    nulls, unmeasured = measure_null_classes(guesses, truths, confidence)
+    return Measurements({**distances(guesses, truths, confidence), **nulls}, unmeasured)
 
 
 def distances(
@@ -69,12 +69,12 @@ def distances(
     found = {}
     for name, largest in _LARGEST.items():
         values = [one[name] for one in each]
-        limits = intervals.mean_within(values, 0.0, largest, confidence)
+        limits = intervals.student_mean_within(values, 0.0, largest, confidence)
         found[name] = Estimate(float(np.mean(values)), *limits)
     return found
 
 
-def null_classes(
+def measure_null_classes(
     guesses: Sequence[Proportions],
     truths: Sequence[Proportions],
     confidence: float = intervals.CONFIDENCE,
@@ -102,6 +102,6 @@ def null_classes(
             unmeasured[name] = f"needs {wanted}, there are {int(some.sum())}"
             continue
         right = good.sum(axis=1)
-        low, high = intervals.clustered(right[some], trials[some], confidence)
+        low, high = intervals.clustered_proportion(right[some], trials[some], confidence)
         found[name] = Estimate(float(right.sum() / trials.sum()), low, high)
     return found, unmeasured

@@ -40,13 +40,13 @@ import math
 import numpy as np
 from jaxtyping import Float, Float64, Int
 
-from divulge.metrics.membership import Member, Score, split
+from divulge.metrics.membership import Member, Score, split_by_membership
 
-Accused = Int[np.ndarray, " members"]
+AccusedCounts = Int[np.ndarray, " members"]
 PValues = Float[np.ndarray, " members"]
 
 
-def accused(score: Score, member: Member) -> Accused:
+def count_accused(score: Score, member: Member) -> AccusedCounts:
     """For each member, count the non-members with a score at least as high.
 
     Args:
@@ -60,14 +60,14 @@ def accused(score: Score, member: Member) -> Accused:
         DataError: a score is not finite, or a group is empty.
 
     Examples:
-        >>> accused(np.array([3.0, 2.0, 2.0, 1.0]), np.array([True, True, False, False])).tolist()
+        >>> count_accused(np.array([3.0, 2.0, 2.0, 1.0]), np.array([True, True, False, False])).tolist()
         [0, 1]
     """
-    inside, outside = split(score, member)
+    inside, outside = split_by_membership(score, member)
     return len(outside) - np.searchsorted(np.sort(outside), inside, side="left")
 
 
-def p_values(accused: Accused, nonmembers: int) -> Float64[np.ndarray, " members"]:
+def p_values(accused: AccusedCounts, nonmembers: int) -> Float64[np.ndarray, " members"]:
     """The conformal p-value of each member: (1 + non-members at least as high) / (1 + non-members).
 
     Examples:
@@ -77,7 +77,7 @@ def p_values(accused: Accused, nonmembers: int) -> Float64[np.ndarray, " members
     return (1 + accused) / (1 + nonmembers)
 
 
-def q_values(accused: Accused, nonmembers: int) -> Float64[np.ndarray, " members"]:
+def q_values(accused: AccusedCounts, nonmembers: int) -> Float64[np.ndarray, " members"]:
     """The lowest false-discovery rate at which each member is listed (Benjamini and Hochberg).
 
     The list at rate q holds the members whose q-value is at most q.
@@ -112,11 +112,11 @@ def fewest_listed(members: int, nonmembers: int, q: float) -> int | None:
     return fewest if fewest <= members else None
 
 
-def nonmembers_for(members: int, listed: int, q: float) -> int:
+def nonmembers_needed(members: int, listed: int, q: float) -> int:
     """The non-members with which a list at this rate can hold so few members.
 
     Examples:
-        >>> nonmembers_for(200, 1, 0.05), fewest_listed(200, 3999, 0.05)
+        >>> nonmembers_needed(200, 1, 0.05), fewest_listed(200, 3999, 0.05)
         (3999, 1)
     """
     enough = max(1, math.ceil(members / (q * listed)) - 1)

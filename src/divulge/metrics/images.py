@@ -55,10 +55,10 @@ def ssim(original: Images, shown: Images) -> Float[np.ndarray, " images"]:
         filtered = uniform_filter(x, (0, 0, WINDOW, WINDOW))
         return np.asarray(filtered[:, :, edge:-edge, edge:-edge])
 
-    return np.asarray(structure(mean, original / 255, shown / 255).mean(axis=(1, 2, 3)))
+    return np.asarray(windowed_ssim(mean, original / 255, shown / 255).mean(axis=(1, 2, 3)))
 
 
-def structure(mean: Callable[[T], T], one: T, other: T) -> T:
+def windowed_ssim(mean: Callable[[T], T], one: T, other: T) -> T:
     """SSIM of each window, for pixels from 0 to 1.
 
     Args:

@@ -6,16 +6,16 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from divulge.core import Estimate, Interactions, Measured, Reconstruction
+from divulge.core import Estimate, Interactions, Measurements, Reconstruction
 from divulge.errors import DataError
 from divulge.metrics import membership
-from divulge.metrics.intervals import CONFIDENCE, bounded
+from divulge.metrics.intervals import CONFIDENCE, bounded_mean
 
 METRICS = ("auc", "f1", "precision_at_count")
 """The names of all metrics of an attack on interactions."""
 
 
-class OfUser(NamedTuple):
+class UserMetrics(NamedTuple):
     """Metrics of an attack on one user."""
 
     auc: float
@@ -30,7 +30,7 @@ class OfUser(NamedTuple):
     """Number of these items that the attack also decided on."""
 
 
-def of_user(guess: Reconstruction, truth: Interactions) -> OfUser:
+def measure_user(guess: Reconstruction, truth: Interactions) -> UserMetrics:
     """All metrics of one user.
 
     Raises:
@@ -38,10 +38,10 @@ def of_user(guess: Reconstruction, truth: Interactions) -> OfUser:
 
     Examples:
         >>> guess = Reconstruction(np.array([0.9, 0.8, 0.1]), np.array([True, True, False]))
-        >>> of_user(guess, Interactions(np.array([True, False, False]))).f1
+        >>> measure_user(guess, Interactions(np.array([True, False, False]))).f1
         0.666...
     """
-    return OfUser(
+    return UserMetrics(
         membership.auc(guess.score, truth.acted).value,
         f1(guess.decided, truth.acted),
         precision_at_count(guess.score, truth.acted),
@@ -77,7 +77,7 @@ def precision_at_count(
         >>> precision_at_count(np.array([0.9, 0.5, 0.5]), np.array([True, True, False]))
         0.75
     """
-    inside, _ = membership.split(score, acted)
+    inside, _ = membership.split_by_membership(score, acted)
     k = len(inside)
     edge = np.sort(score)[-k]
     above, at = score > edge, score == edge
@@ -85,45 +85,48 @@ def precision_at_count(
     return float((acted[above].sum() + left * acted[at].mean()) / k)
 
 
-def over_users(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+def mean_over_users(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
     """The mean over users of a figure in [0, 1], and its interval over users.
 
-    The interval is `divulge.metrics.intervals.bounded`, for users of any distribution: users who
+    The interval is `divulge.metrics.intervals.bounded_mean`, for users of any distribution: users who
     are all alike never shrink it to a point.
 
     Raises:
         DataError: there is no user.
 
     Examples:
-        >>> over_users([1.0] * 50).low
+        >>> mean_over_users([1.0] * 50).low
         0.9...
     """
     if not len(values):
         raise DataError("expected figures of one user or more, got none: attack somebody")
-    return Estimate(sum(values) / len(values), *bounded(values, confidence=confidence))
+    return Estimate(sum(values) / len(values), *bounded_mean(values, confidence=confidence))
 
 
 def measure(
     guesses: Sequence[Reconstruction],
     truths: Sequence[Interactions],
     confidence: float = CONFIDENCE,
-) -> Measured:
+) -> Measurements:
     """Every metric as a mean over users, with its interval over users; names are `METRICS`.
 
     Users who acted on all items or on none are left out: there is nothing to tell apart.
     """
     users = [
-        of_user(guess, truth) for guess, truth in zip(guesses, truths, strict=True) if mixed(truth)
+        measure_user(guess, truth)
+        for guess, truth in zip(guesses, truths, strict=True)
+        if is_mixed(truth)
     ]
     if not users:
         why = "needs a user who acted on some of the items and left others alone, there is none"
-        return Measured({}, dict.fromkeys(METRICS, why))
+        return Measurements({}, dict.fromkeys(METRICS, why))
     means = {
-        name: over_users([getattr(user, name) for user in users], confidence) for name in METRICS
+        name: mean_over_users([getattr(user, name) for user in users], confidence)
+        for name in METRICS
     }
-    return Measured(means, {})
+    return Measurements(means, {})
 
 
-def mixed(truth: Interactions) -> bool:
+def is_mixed(truth: Interactions) -> bool:
     """Whether the user acted on some of the items, and left others alone."""
     return bool(truth.acted.any() and not truth.acted.all())

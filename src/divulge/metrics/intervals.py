@@ -60,14 +60,14 @@ def wilson(hits: int, trials: int, confidence: float = CONFIDENCE) -> Interval:
     return Interval(max(0.0, centre - half), min(1.0, centre + half))
 
 
-def mean(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+def student_mean(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
     """Student's interval of the mean of independent values, two or more, about normal.
 
     References:
         Student (1908), The probable error of a mean.
 
     Examples:
-        >>> [round(limit, 3) for limit in mean([1.0, 2.0, 3.0])]
+        >>> [round(limit, 3) for limit in student_mean([1.0, 2.0, 3.0])]
         [-0.484, 4.484]
     """
     n = len(values)
@@ -77,13 +77,13 @@ def mean(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
     return Interval(centre - half, centre + half)
 
 
-def mean_within(
+def student_mean_within(
     values: Sequence[float], smallest: float, largest: float, confidence: float = CONFIDENCE
 ) -> Interval:
     """Student's interval of a mean, cut where its range ends.
 
     Values that are all equal say nothing about how much others may differ: then the interval is
-    that of `bounded`, so that no interval has zero width.
+    that of `bounded_mean`, so that no interval has zero width.
 
     Args:
         values: independent and about normal, two or more.
@@ -91,13 +91,13 @@ def mean_within(
         largest: the upper end of the range.
         confidence: the coverage promised.
     """
-    low, high = mean(values, confidence)
+    low, high = student_mean(values, confidence)
     if max(values) - min(values) <= 1e-12 * (largest - smallest):  # alike but for rounding
-        return bounded(values, smallest, largest, confidence)
+        return bounded_mean(values, smallest, largest, confidence)
     return Interval(max(smallest, low), min(largest, high))
 
 
-def bounded(
+def bounded_mean(
     values: Sequence[float],
     smallest: float = 0.0,
     largest: float = 1.0,
@@ -123,9 +123,9 @@ def bounded(
         the mean of a bounded random variable (arXiv 1905.06208), definition 1.
 
     Examples:
-        >>> [round(limit, 3) for limit in (*bounded([1.0] * 8), *clopper_pearson(8, 8))]
+        >>> [round(limit, 3) for limit in (*bounded_mean([1.0] * 8), *clopper_pearson(8, 8))]
         [0.631, 1.0, 0.631, 1.0]
-        >>> [round(limit, 3) for limit in bounded([0.9, 1.0, 0.8, 1.0])]
+        >>> [round(limit, 3) for limit in bounded_mean([0.9, 1.0, 0.8, 1.0])]
         [0.366, 0.99]
     """
     tail = (1 - confidence) / 2
@@ -168,7 +168,7 @@ def _chance_below(values: Sequence[float], limit: float) -> float:
     return float(chances[-1])
 
 
-def clustered(
+def clustered_proportion(
     hits: Int[np.ndarray, " groups"] | Float[np.ndarray, " groups"],
     trials: Int[np.ndarray, " groups"],
     confidence: float = CONFIDENCE,
@@ -203,7 +203,7 @@ def clustered(
     return Interval(low, 1 - lower_limit((1 - share) * worth, worth, tail))
 
 
-def combine(value: float, *parts: Interval) -> Interval:
+def combine_intervals(value: float, *parts: Interval) -> Interval:
     """The interval of a value that is uncertain for several independent reasons.
 
     Each part is the interval that one reason alone would give around the same value; their

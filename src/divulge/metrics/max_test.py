@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Float, Float64, Int
 
 from divulge._util.random import stream
-from divulge.metrics.membership import Member, Score, split
+from divulge.metrics.membership import Member, Score, split_by_membership
 
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2)
 """Sizes of the tops in which members are counted, as shares of all scores."""
@@ -126,7 +126,7 @@ def _deviations(
 ) -> tuple[Float64[np.ndarray, " statistics"], Float64[np.ndarray, "statistics draws"]]:
     """All statistics of one model, standardised: as found, and where membership means nothing."""
     for score in scores:
-        split(score, member)
+        split_by_membership(score, member)
     weights = np.concatenate([_weights(score) for score in scores])
     weights -= weights.mean(1, keepdims=True)
     inside, outside = int(member.sum()), int((~member).sum())

@@ -1,6 +1,6 @@
 """`measure` computes all metrics of one membership attack."""
 
-from divulge.core import Measured, Membership, Scores
+from divulge.core import Measurements, Membership, Scores
 from divulge.metrics import advantage, membership
 from divulge.metrics.epsilon import epsilon_lower_bound
 from divulge.metrics.intervals import CONFIDENCE
@@ -25,7 +25,9 @@ METRICS = (
 """The names of all metrics of a membership attack."""
 
 
-def measure(guess: Scores, truth: Membership, delta: float = 0.0, together: int = 1) -> Measured:
+def measure(
+    guess: Scores, truth: Membership, delta: float = 0.0, together: int = 1
+) -> Measurements:
     """Every metric of a guess about membership, each with its interval.
 
     Names: ``auc``, ``tpr@FPR``, ``advantage``, ``balanced_accuracy``, ``precision@FPR:PRIOR``,
@@ -69,4 +71,4 @@ def measure(guess: Scores, truth: Membership, delta: float = 0.0, together: int 
     metrics["epsilon"] = epsilon_lower_bound(
         score, member, delta, drawn=truth.drawn, tries=together
     )
-    return Measured(metrics, unmeasured)
+    return Measurements(metrics, unmeasured)

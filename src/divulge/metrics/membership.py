@@ -15,7 +15,7 @@ from scipy import stats
 from divulge.core import Estimate
 from divulge.errors import DataError
 from divulge.metrics.delong import areas
-from divulge.metrics.intervals import CONFIDENCE, Interval, clopper_pearson, combine
+from divulge.metrics.intervals import CONFIDENCE, Interval, clopper_pearson, combine_intervals
 
 _ROUNDING = 1e-9
 """Counts of records as far from a whole number as this are whole: 0.1 * 30 is not 3 in binary."""
@@ -37,7 +37,7 @@ class Roc(NamedTuple):
     """Records with a score of at least this are accused; the first threshold is infinite."""
 
 
-def split(
+def split_by_membership(
     score: Score, member: Member
 ) -> tuple[Float[np.ndarray, " members"], Float[np.ndarray, " nonmembers"]]:
     """The scores of members and of non-members.
@@ -76,7 +76,7 @@ class _Corners(NamedTuple):
         start = int(np.searchsorted(self.alarms, alarms, side="right")) - 1
         return start, start if self.alarms[start] == alarms else start + 1
 
-    def recognised(self, alarms: float) -> float:
+    def hits_at(self, alarms: float) -> float:
         """The expected number of members accused along with so many non-members.
 
         Within a tie, a fair coin for each record decides.
@@ -108,7 +108,7 @@ def roc(score: Score, member: Member) -> Roc:
 
 def _corners(score: Score, member: Member) -> tuple[_Corners, Float[np.ndarray, " distinct"]]:
     """The ROC in counts, and the distinct scores from the highest."""
-    split(score, member)
+    split_by_membership(score, member)
     order = np.argsort(-score, kind="stable")
     ranked = score[order]
     last_of_tie = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)
@@ -136,7 +136,7 @@ def auc(score: Score, member: Member, confidence: float = CONFIDENCE) -> Estimat
         >>> auc(np.array([2.0, 1.0, 1.0, 0.0]), np.array([True, True, False, False])).value
         0.875
     """
-    split(score, member)
+    split_by_membership(score, member)
     (value,), (low,), (high,) = areas(score, member[None], confidence)
     return Estimate(float(value), float(low), float(high))
 
@@ -195,21 +195,23 @@ def tpr_at_fprs(
     whole = np.rint(allowed)
     allowed = np.where(np.abs(allowed - whole) < _ROUNDING, whole, allowed)
     return [
-        _rate(corners, at, Interval(low, high), confidence)
+        _estimate_tpr(corners, at, Interval(low, high), confidence)
         for at, low, high in zip(allowed.tolist(), fewest.tolist(), most.tolist(), strict=True)
     ]
 
 
-def _rate(corners: _Corners, allowed: float, reach: Interval, confidence: float) -> Estimate:
+def _estimate_tpr(
+    corners: _Corners, allowed: float, reach: Interval, confidence: float
+) -> Estimate:
     """The TPR where so many false accusations are allowed, and the truth has ``reach`` of them."""
     m = int(corners.hits[-1])
-    hits = corners.recognised(allowed)
+    hits = corners.hits_at(allowed)
     value = hits / m
     from_threshold = Interval(
-        min(value, corners.recognised(reach.low) / m),
-        max(value, corners.recognised(reach.high) / m),
+        min(value, corners.hits_at(reach.low) / m),
+        max(value, corners.hits_at(reach.high) / m),
     )
-    low, high = combine(value, clopper_pearson(hits, m, confidence), from_threshold)
+    low, high = combine_intervals(value, clopper_pearson(hits, m, confidence), from_threshold)
     start, end = corners.around(allowed)
     if corners.alarms[start] >= reach.low:
         low = min(low, clopper_pearson(int(corners.hits[start]), m, confidence).low)

@@ -11,7 +11,7 @@ Labels = Shaped[np.ndarray, " records"]
 Groups = Int[np.ndarray, " records"]
 
 
-def p_value(
+def permutation_p_value(
     statistic: Callable[[Labels], float],
     labels: Labels,
     group: Groups,
@@ -175,7 +175,7 @@ def signs_p(values: Float[np.ndarray, " units"], rng: np.random.Generator) -> fl
     return sequential_p(float(values.sum()), draw)
 
 
-def combine(p_values: Sequence[float]) -> float:
+def combine_p_values(p_values: Sequence[float]) -> float:
     """The p-value of several independent tests together.
 
     Where every null hypothesis is true it is 0.05 or less in 5 % of cases at most, for p-values of
@@ -189,7 +189,7 @@ def combine(p_values: Sequence[float]) -> float:
         of k logarithms is chi-square distributed with 2 k degrees of freedom.
 
     Examples:
-        >>> round(combine([0.05, 0.05]), 4)
+        >>> round(combine_p_values([0.05, 0.05]), 4)
         0.0175
     """
     return float(special.gammaincc(len(p_values), -math.fsum(map(math.log, p_values))))

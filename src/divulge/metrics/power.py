@@ -30,7 +30,7 @@ MOST = 100_000
 """Largest number of members, with as many non-members, that a plan considers."""
 
 
-class Visible(NamedTuple):
+class VisibleLeaks(NamedTuple):
     """The smallest leaks that an audit sees with a certain power."""
 
     auc: float | None
@@ -39,7 +39,9 @@ class Visible(NamedTuple):
     """Share of members that stand above everybody else; None if not even all of them suffice."""
 
 
-def visible(members: int, nonmembers: int, critical: float, power: float = POWER) -> Visible:
+def visible_leaks(
+    members: int, nonmembers: int, critical: float, power: float = POWER
+) -> VisibleLeaks:
     """The smallest leaks that exceed the critical deviation with this power.
 
     Args:
@@ -49,11 +51,11 @@ def visible(members: int, nonmembers: int, critical: float, power: float = POWER
         power: the chance of finding the leak, above 0 and below 1.
 
     Examples:
-        >>> seen = visible(200, 200, critical=2.8)
+        >>> seen = visible_leaks(200, 200, critical=2.8)
         >>> round(seen.auc, 2), round(seen.exposed, 3)
         (0.6, 0.04)
     """
-    return Visible(
+    return VisibleLeaks(
         _visible_auc(members, nonmembers, critical, power),
         _visible_share(members, nonmembers, critical, power),
     )
@@ -78,7 +80,7 @@ def critical_deviation(
     return max_test(scores, np.arange(records) < members).critical
 
 
-def needed(
+def members_needed(
     *,
     auc: float | None = None,
     exposed: float | None = None,
@@ -103,7 +105,7 @@ def needed(
     size = 100
     for _ in range(5):  # the critical deviation hardly depends on the size
         critical = critical_deviation(size, size, attacks)
-        found = _smallest(critical, power, auc, exposed)
+        found = _smallest_size(critical, power, auc, exposed)
         if found is None or abs(found - size) <= 0.05 * size:
             return found
         size = found
@@ -124,7 +126,7 @@ def check_leak(auc: float | None, exposed: float | None) -> None:
         )
 
 
-def _smallest(
+def _smallest_size(
     critical: float, power: float, auc: float | None, exposed: float | None
 ) -> int | None:
     def enough(size: int) -> bool:

@@ -45,12 +45,12 @@ def check_name(signal: str) -> None:
         )
 
 
-def of_records(signal: SignalName, view: ModelView, records: Records) -> Signals:
+def compute_for_records(signal: SignalName, view: ModelView, records: Records) -> Signals:
     """The signal of the target's answers to these records."""
-    return compute(signal, view.target.predict(records.x), records.y)
+    return compute_signal(signal, view.target.predict(records.x), records.y)
 
 
-def compute(signal: SignalName, probabilities: Probabilities, labels: Labels) -> Signals:
+def compute_signal(signal: SignalName, probabilities: Probabilities, labels: Labels) -> Signals:
     """One signal a record.
 
     Args:
@@ -60,7 +60,7 @@ def compute(signal: SignalName, probabilities: Probabilities, labels: Labels) ->
 
     Examples:
         >>> p = np.array([[0.9, 0.1], [0.6, 0.4]])
-        >>> compute("scaled_logit", p, np.array([0, 0])).round(3).tolist()
+        >>> compute_signal("scaled_logit", p, np.array([0, 0])).round(3).tolist()
         [2.197, 0.405]
     """
     records, classes = probabilities.shape
@@ -76,7 +76,7 @@ def compute(signal: SignalName, probabilities: Probabilities, labels: Labels) ->
     return score
 
 
-def tamed(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+def tame(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     """The same signals, with saturated ones just beyond the largest that is not saturated.
 
     A probability of exactly zero stands for anything below what the model can express: below
@@ -84,23 +84,23 @@ def tamed(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     of a hundred nats that ruins every mean and variance; here it is log 2 nats beyond the rest.
     The order of signals is kept. Arrays that are compared must be tamed together.
     """
-    largest = max(map(largest_size, arrays), default=0.0)
-    return tuple(tamed_beyond(largest, array) for array in arrays)
+    largest = max(map(largest_unsaturated, arrays), default=0.0)
+    return tuple(tame_beyond(largest, array) for array in arrays)
 
 
-def largest_size(array: np.ndarray) -> float:
+def largest_unsaturated(array: np.ndarray) -> float:
     """The largest size of a signal that is not saturated; 0 where there is none."""
     sizes = np.abs(array)
     return float(np.max(sizes, initial=0.0, where=sizes < _SATURATED))
 
 
-def tamed_beyond(largest: float, array: np.ndarray) -> np.ndarray:
+def tame_beyond(largest: float, array: np.ndarray) -> np.ndarray:
     """The same signals, with saturated ones log 2 nats beyond the largest of the others."""
     limit = largest + np.log(2.0)
     return np.where(np.abs(array) < _SATURATED, array, np.sign(array) * limit)
 
 
-def by_class(
+def class_statistics(
     statistic: Callable[[Signals], float],
     signal: Signals,
     labels: Labels,

@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 
 from divulge.core import Estimate
 from divulge.errors import SpecError
-from divulge.metrics.intervals import Interval, combine
+from divulge.metrics.intervals import Interval, combine_intervals
 
 LAMBDA = 2.0
 """The weight of privacy in the paper's tables."""
@@ -63,7 +63,7 @@ def aop_estimate(accuracy: Estimate, auc: Estimate, weight: float = LAMBDA) -> E
     if accuracy.high is None or auc.high is None:
         raise SpecError("expected intervals with two ends, got a lower bound: estimate both rates")
     value = aop(accuracy.value, auc.value, weight)
-    low, high = combine(
+    low, high = combine_intervals(
         value,
         Interval(aop(accuracy.low, auc.value, weight), aop(accuracy.high, auc.value, weight)),
         Interval(aop(accuracy.value, auc.high, weight), aop(accuracy.value, auc.low, weight)),
@@ -103,14 +103,14 @@ def ndcg(
     if k < 1:
         raise SpecError(f"expected one rank or more to count, got k={k}")
     gain = np.exp2(relevance) - 1.0
-    best = _discounted(np.sort(gain)[::-1], k)
+    best = _dcg(np.sort(gain)[::-1], k)
     if best == 0:
         return 0.0
     _, tie = np.unique(-score, return_inverse=True)
     shared = np.bincount(tie, gain) / np.bincount(tie)
-    return _discounted(shared[np.sort(tie)], k) / best
+    return _dcg(shared[np.sort(tie)], k) / best
 
 
-def _discounted(gain: Float[np.ndarray, " documents"], k: int) -> float:
+def _dcg(gain: Float[np.ndarray, " documents"], k: int) -> float:
     top = gain[:k]
     return float((top / np.log2(np.arange(len(top)) + 2.0)).sum())

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from divulge.attacks.catalog import SHADOW_ATTACKS
 from divulge.core import Check, Estimate, Verdict
-from divulge.report.schema import AttackRow, ControlRow, Shadows
+from divulge.report.schema import AttackRow, ControlRow, ShadowKind
 
 _NOT_ONLY_MEMORY = (
     "This audit also measures the difference between its two data sets, "
@@ -21,22 +21,22 @@ def control_failure(control: ControlRow) -> str:
     if blind is not None and blind.measured is not None and not blind.passed:
         return (
             "separates members from non-members even when the model's predictions are shuffled "
-            f"among the records ({_auc(blind.measured)}): it knows the membership from elsewhere, "
+            f"among the records ({_auc_words(blind.measured)}): it knows the membership from elsewhere, "
             "or the two data sets differ in themselves"
         )
     if control.planted is None:
-        return f"could not be tried on a leak planted on purpose{_because(control.reason)}"
+        return f"could not be tried on a leak planted on purpose{_reason_words(control.reason)}"
     if not control.sees:
-        return f"did not find a leak planted on purpose ({_auc(control.planted)})"
+        return f"did not find a leak planted on purpose ({_auc_words(control.planted)})"
     if blind is not None and not blind.passed:
-        return f"could not be tried on shuffled predictions{_because(blind.reason)}"
+        return f"could not be tried on shuffled predictions{_reason_words(blind.reason)}"
     return (
         "raised a false alarm: with membership shuffled, only "
         f"{control.covered} of {control.shuffles} intervals covered chance"
     )
 
 
-def _because(reason: str) -> str:
+def _reason_words(reason: str) -> str:
     return f" ({reason.rstrip('.')})" if reason else ""
 
 
@@ -47,7 +47,7 @@ def confounding(checks: Sequence[Check]) -> str:
     reasons = []
     if blind in warned:
         auc = warned[blind].estimates.get("auc")
-        seen = "" if auc is None else f" ({_auc(auc)})"
+        seen = "" if auc is None else f" ({_auc_words(auc)})"
         reasons.append(f"a classifier that never saw the model tells them apart{seen}")
     if duplicates in warned:
         reasons.append(
@@ -57,7 +57,7 @@ def confounding(checks: Sequence[Check]) -> str:
     return f"{_NOT_ONLY_MEMORY}: {'; and '.join(reasons)}." if reasons else ""
 
 
-def supposition(rows: Sequence[AttackRow], shadows: Shadows, knows: str = "") -> str:
+def supposition(rows: Sequence[AttackRow], shadows: ShadowKind, knows: str = "") -> str:
     """One or two sentences on what the attacks suppose of the attacker; empty if very little."""
     done = [row for row in rows if row.attack in SHADOW_ATTACKS and row.status == "done"]
     said = []
@@ -79,6 +79,6 @@ def supposition(rows: Sequence[AttackRow], shadows: Shadows, knows: str = "") ->
     return " ".join(said)
 
 
-def _auc(estimate: Estimate) -> str:
+def _auc_words(estimate: Estimate) -> str:
     high = estimate.value if estimate.high is None else estimate.high
     return f"AUC {estimate.value:.3f}, 95 % interval {estimate.low:.3f} to {high:.3f}"

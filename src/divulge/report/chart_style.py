@@ -25,21 +25,21 @@ FONT = "'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', sans-serif"
 """Font families of equal widths: a text is measured on one machine and drawn on another."""
 
 
-def data(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
+def inline_data(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
     """Rows for a chart; given inline, they are not subject to Altair's limit on tables."""
     with debug_mode(arg=False):  # to check each row takes longer than to draw them all
         return alt.InlineData(values=tuple(dict(row) for row in rows))  # tuples are not copied
 
 
-def finished(*layers: alt.Chart, height: int | alt.Step) -> alt.LayerChart:
+def style_layers(*layers: alt.Chart, height: int | alt.Step) -> alt.LayerChart:
     """The layers as one chart in the common style."""
-    chart: alt.LayerChart = configured(
+    chart: alt.LayerChart = apply_style(
         alt.layer(*layers).properties(width=WIDTH, height=height, padding=_MARGIN)
     )
     return chart
 
 
-def configured(chart: Any) -> Any:
+def apply_style(chart: Any) -> Any:
     """A chart of any kind in the common style."""
     text = {"labelFont": FONT, "titleFont": FONT, "labelColor": INK, "titleColor": INK}
     return (

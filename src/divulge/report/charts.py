@@ -28,13 +28,13 @@ LETTER = 6.8
 of ours: DejaVu Sans, 13 pixels high."""
 
 
-def charts(summary: Summary) -> dict[str, alt.LayerChart]:
+def draw_charts(summary: Summary) -> dict[str, alt.LayerChart]:
     """The figures that this summary supports, by name: roc, scores, attacks, classes."""
     found = {
-        "roc": roc(summary),
-        "scores": scores(summary),
-        "attacks": attacks(summary),
-        "classes": classes(summary),
+        "roc": roc_chart(summary),
+        "scores": score_chart(summary),
+        "attacks": attack_chart(summary),
+        "classes": class_chart(summary),
     }
     return {name: chart for name, chart in found.items() if chart is not None}
 
@@ -71,37 +71,39 @@ def _deciding_metric(summary: Summary) -> str:
     return "auc" if fpr is None else f"tpr@{fpr:g}"
 
 
-def roc(summary: Summary) -> alt.LayerChart | None:
+def roc_chart(summary: Summary) -> alt.LayerChart | None:
     """TPR over FPR on logarithmic axes: the strongest attack with its band, others beside it."""
     rows = strongest_first(summary)
     if not rows:
         return None
     decades = _decades(summary)
-    names = words.shortened([row.label for row in rows], _LABEL)
+    names = words.shorten_names([row.label for row in rows], _LABEL)
     rest = len(rows) - HIGHLIGHTED
-    groups = names[:HIGHLIGHTED] + ([words.count(rest, "other attack")] if rest > 0 else [])
+    groups = names[:HIGHLIGHTED] + ([words.format_count(rest, "other attack")] if rest > 0 else [])
     points = [
         {"name": name, "group": groups[min(rank, HIGHLIGHTED)], "rank": rank, **point}
         for rank, (row, name) in enumerate(zip(rows, names, strict=True))
-        for point in _points(row, decades)
+        for point in _curve_points(row, decades)
     ]
     x = alt.X(**chart_style.log_axis("fpr", "False-positive rate", decades.fpr))
     y = alt.Y(**chart_style.log_axis("tpr", "Members recognised (TPR)", decades.tpr))
-    lines = _lines(points[::-1], groups).encode(x=x, y=y)
+    lines = _curve_lines(points[::-1], groups).encode(x=x, y=y)
     band = (
-        alt.Chart(chart_style.data([point for point in points if point["rank"] == 0]))
+        alt.Chart(chart_style.inline_data([point for point in points if point["rank"] == 0]))
         .mark_area(interpolate="step-after", color=chart_style.ACCENT, opacity=0.18)
         .encode(x=x, y=alt.Y("low:Q"), y2="high:Q")
     )
-    return chart_style.finished(band, *_guessing(decades, x, y), lines, height=chart_style.WIDTH)
+    return chart_style.style_layers(
+        band, *_guessing_line(decades, x, y), lines, height=chart_style.WIDTH
+    )
 
 
-def _guessing(decades: "_Decades", x: alt.X, y: alt.Y) -> list[alt.Chart]:
+def _guessing_line(decades: "_Decades", x: alt.X, y: alt.Y) -> list[alt.Chart]:
     """The diagonal, and its name at its lower end."""
     start = 10.0**decades.fpr
-    ends = alt.Chart(chart_style.data([{"fpr": start, "tpr": start}, {"fpr": 1, "tpr": 1}]))
+    ends = alt.Chart(chart_style.inline_data([{"fpr": start, "tpr": start}, {"fpr": 1, "tpr": 1}]))
     name = alt.Chart(
-        chart_style.data([{"fpr": start * 1.5, "tpr": start * 1.5, "text": "guessing"}])
+        chart_style.inline_data([{"fpr": start * 1.5, "tpr": start * 1.5, "text": "guessing"}])
     )
     return [
         ends.mark_line(color=chart_style.MUTED, strokeDash=[2, 3], strokeWidth=1.5).encode(
@@ -124,7 +126,7 @@ def _decades(summary: Summary) -> _Decades:
     return _Decades(fpr, min(fpr, math.floor(-math.log10(inside))))
 
 
-def _points(row: AttackRow, decades: _Decades) -> list[dict[str, float]]:
+def _curve_points(row: AttackRow, decades: _Decades) -> list[dict[str, float]]:
     """The points of a curve, without TPRs of zero, which a logarithmic axis cannot show."""
     if row.roc is None:
         return []
@@ -137,7 +139,7 @@ def _points(row: AttackRow, decades: _Decades) -> list[dict[str, float]]:
     ]
 
 
-def _lines(points: Sequence[dict[str, Any]], groups: Sequence[str]) -> alt.Chart:
+def _curve_lines(points: Sequence[dict[str, Any]], groups: Sequence[str]) -> alt.Chart:
     """One stepped line an attack; attacks without a colour of their own share a grey group."""
     extra = len(groups) - HIGHLIGHTED
     colours = [*chart_style.COLOURS[: len(groups)], *[chart_style.MUTED] * extra]
@@ -145,7 +147,7 @@ def _lines(points: Sequence[dict[str, Any]], groups: Sequence[str]) -> alt.Chart
     legend = alt.Legend(orient="bottom-right", title=None, symbolStrokeWidth=2.5)
     width = alt.when(alt.datum.rank == 0).then(alt.value(2.8)).otherwise(alt.value(1.4))
     lines: alt.Chart = (
-        alt.Chart(chart_style.data(points))
+        alt.Chart(chart_style.inline_data(points))
         .mark_line(interpolate="step-after")
         .encode(
             color=alt.Color("group:N", legend=legend).scale(domain=groups, range=colours),
@@ -157,7 +159,7 @@ def _lines(points: Sequence[dict[str, Any]], groups: Sequence[str]) -> alt.Chart
     return lines
 
 
-def scores(summary: Summary) -> alt.LayerChart | None:
+def score_chart(summary: Summary) -> alt.LayerChart | None:
     """How the strongest attack scores members and non-members."""
     if summary.exposure is None:
         return None
@@ -183,7 +185,7 @@ def scores(summary: Summary) -> alt.LayerChart | None:
         .stack(None)
     )
     areas = (
-        alt.Chart(chart_style.data(rows))
+        alt.Chart(chart_style.inline_data(rows))
         .mark_area(interpolate="step-after", opacity=0.5, line={"strokeWidth": 1.6})
         .encode(
             x=x,
@@ -191,18 +193,18 @@ def scores(summary: Summary) -> alt.LayerChart | None:
             color=colour.scale(domain=groups, range=[chart_style.ACCENT, chart_style.MUTED]),
         )
     )
-    return chart_style.finished(areas, *_threshold(summary, x), height=300)
+    return chart_style.style_layers(areas, *_threshold_line(summary, x), height=300)
 
 
-def _threshold(summary: Summary, x: alt.X) -> list[alt.Chart]:
+def _threshold_line(summary: Summary, x: alt.X) -> list[alt.Chart]:
     """A line at the score from which the deciding FPR allows to accuse, where it is in view."""
     assert summary.exposure is not None
     bins = summary.exposure.histogram
     if bins.threshold is None or not bins.edges[0] < bins.threshold < bins.edges[-1]:
         return []
     assert bins.fpr is not None
-    row = {"score": bins.threshold, "text": f"accused at {words.percent(bins.fpr)} FPR →"}
-    base = alt.Chart(chart_style.data([row])).encode(x=x)
+    row = {"score": bins.threshold, "text": f"accused at {words.format_percent(bins.fpr)} FPR →"}
+    base = alt.Chart(chart_style.inline_data([row])).encode(x=x)
     right_half = bins.threshold > (bins.edges[0] + bins.edges[-1]) / 2
     return [
         base.mark_rule(color=chart_style.MUTED, strokeDash=[4, 3], strokeWidth=1.5),
@@ -212,41 +214,41 @@ def _threshold(summary: Summary, x: alt.X) -> list[alt.Chart]:
     ]
 
 
-def attacks(summary: Summary) -> alt.LayerChart | None:
+def attack_chart(summary: Summary) -> alt.LayerChart | None:
     """The deciding metric of every attack with its interval, beside chance."""
     rows = strongest_first(summary)[:MOST_ROWS]
     if not rows:
         return None
     metric = _deciding_metric(summary)
-    names = words.shortened([row.label for row in rows], _LABEL)
+    names = words.shorten_names([row.label for row in rows], _LABEL)
     dots = [
-        _dot(name, row.metrics[metric], metric, row.unmeasured, sound=row.sound)
+        _chart_dot(name, row.metrics[metric], metric, row.unmeasured, sound=row.sound)
         for row, name in zip(rows, names, strict=True)
     ]
     fpr = deciding_fpr(summary.sizes.nonmembers)
     if fpr is None:
         return _whiskers(dots, CHANCE_AUC, _auc_axis(dots))
-    x = alt.X("value:Q", title=f"Members recognised at {words.percent(fpr)} FPR").scale(
+    x = alt.X("value:Q", title=f"Members recognised at {words.format_percent(fpr)} FPR").scale(
         zero=True, nice=True
     )
     return _whiskers(dots, fpr, x.axis(labelExpr=chart_style.PERCENT, tickCount=6))
 
 
-def classes(summary: Summary) -> alt.LayerChart | None:
+def class_chart(summary: Summary) -> alt.LayerChart | None:
     """The AUC of the strongest attack within each class, highest first."""
     if summary.exposure is None:
         return None
     measured = [row for row in summary.exposure.classes if row.auc is not None][:MOST_ROWS]
-    names = words.shortened([row.name for row in measured], _LABEL)
+    names = words.shorten_names([row.name for row in measured], _LABEL)
     dots = [
-        _dot(name, row.auc, "auc", (), sound=True)
+        _chart_dot(name, row.auc, "auc", (), sound=True)
         for row, name in zip(measured, names, strict=True)
         if row.auc is not None
     ]
     return _whiskers(dots, CHANCE_AUC, _auc_axis(dots)) if dots else None
 
 
-def _dot(
+def _chart_dot(
     name: str, estimate: Estimate, metric: str, unmeasured: Collection[str], *, sound: bool
 ) -> dict[str, Any]:
     return {
@@ -254,7 +256,7 @@ def _dot(
         "value": estimate.value,
         "low": estimate.low,
         "high": estimate.value if estimate.high is None else estimate.high,
-        "text": words.measured(metric, estimate, unmeasured),
+        "text": words.format_metric(metric, estimate, unmeasured),
         "fill": chart_style.ACCENT if sound else "white",
     }
 
@@ -272,13 +274,13 @@ def room_for(names: Sequence[str]) -> int:
 
 def _whiskers(dots: Sequence[dict[str, Any]], chance: float, x: alt.X) -> alt.LayerChart:
     """A row each: name, interval, value; hollow dots failed a control; a dashed line is chance."""
-    base = alt.Chart(chart_style.data(dots))
+    base = alt.Chart(chart_style.inline_data(dots))
     room = room_for([dot["name"] for dot in dots])
     y = alt.Y("name:N", title=None, sort=None).axis(
         domain=False, ticks=False, labelPadding=10, minExtent=room
     )
     intervals = (
-        alt.Chart(chart_style.data([{**dot, "value": dot["low"]} for dot in dots]))
+        alt.Chart(chart_style.inline_data([{**dot, "value": dot["low"]} for dot in dots]))
         .mark_rule(color=chart_style.ACCENT, strokeWidth=2)
         .encode(x=x, x2="high:Q", y=y)
     )
@@ -289,8 +291,8 @@ def _whiskers(dots: Sequence[dict[str, Any]], chance: float, x: alt.X) -> alt.La
         x=alt.value(chart_style.WIDTH), y=y, text="text:N"
     )
     line = (
-        alt.Chart(chart_style.data([{"value": chance}]))
+        alt.Chart(chart_style.inline_data([{"value": chance}]))
         .mark_rule(color=chart_style.MUTED, strokeDash=[2, 3], strokeWidth=1.5)
         .encode(x=x)
     )
-    return chart_style.finished(line, intervals, values, figures, height=alt.Step(26))
+    return chart_style.style_layers(line, intervals, values, figures, height=alt.Step(26))

@@ -10,20 +10,20 @@ undecidable at this size, and nothing measured speaks for it.
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from divulge.core import Claim, Drawn, Estimate, Membership, Noise
-from divulge.metrics.epsilon import counted, epsilon_lower_bound, largest_bound, records_needed
+from divulge.core import Claim, Estimate, Membership, MembershipDraw, NoiseAssumption
+from divulge.metrics.epsilon import count_usable, epsilon_lower_bound, largest_bound, records_needed
 from divulge.metrics.membership import Score
 from divulge.report import words
 from divulge.report.schema import AttackRow, ClaimOutcome, ClaimRow
 
 
-class _Assumed(TypedDict):
-    drawn: Drawn
-    noise: Noise
+class _BoundAssumptions(TypedDict):
+    drawn: MembershipDraw
+    noise: NoiseAssumption
     tries: int
 
 
-def weigh(
+def judge_claim(
     claim: Claim | None,
     rows: Sequence[AttackRow],
     scores: Mapping[str, Score],
@@ -43,11 +43,11 @@ def weigh(
         return None
     if confounding:
         why = "members and non-members differ by themselves, so no figure speaks of training alone"
-        return _row(claim, "not measured", _untested(claim, why))
+        return _claim_row(claim, "not measured", _untested_sentence(claim, why))
     sound = [row.label for row in rows if row.label in scores and row.sound]
     if not sound:
         why = "no attack that passed its controls was carried out to its end"
-        return _row(claim, "not measured", _untested(claim, why))
+        return _claim_row(claim, "not measured", _untested_sentence(claim, why))
     promised, tries = claim.guarantee, len(scores)
     bounds = {
         label: epsilon_lower_bound(
@@ -61,55 +61,57 @@ def weigh(
         for label in sound
     }
     strongest = max(sound, key=lambda label: bounds[label].low)
-    return _judged(claim, bounds[strongest], strongest, truth, tries)
+    return _judge_bound(claim, bounds[strongest], strongest, truth, tries)
 
 
-def _judged(claim: Claim, bound: Estimate, attack: str, truth: Membership, tries: int) -> ClaimRow:
-    promised, (records, drawn) = claim.guarantee, counted(truth.member, truth.drawn)
-    assumed: _Assumed = {"drawn": drawn, "noise": promised.noise, "tries": tries}
+def _judge_bound(
+    claim: Claim, bound: Estimate, attack: str, truth: Membership, tries: int
+) -> ClaimRow:
+    promised, (records, drawn) = claim.guarantee, count_usable(truth.member, truth.drawn)
+    assumed: _BoundAssumptions = {"drawn": drawn, "noise": promised.noise, "tries": tries}
     largest = largest_bound(records, promised.delta, **assumed)
     if bound.low > promised.epsilon:
         sentence = (
-            f"{_said(claim)} is false at 95 % confidence, or the training did not do what was "
-            f"claimed: an attack shows that ε is at least {words.rounded_down(bound.low)}."
+            f"{_name_claim(claim)} is false at 95 % confidence, or the training did not do what was "
+            f"claimed: an attack shows that ε is at least {words.format_lower_bound(bound.low)}."
         )
-        return _row(claim, "contradicted", sentence, bound, attack, largest)
+        return _claim_row(claim, "contradicted", sentence, bound, attack, largest)
     if largest <= promised.epsilon:
         needed = records_needed(promised.epsilon, promised.delta, **assumed)
-        sentence = _too_few(claim, records, largest, needed)
-        return _row(claim, "undecidable", sentence, bound, attack, largest, needed)
+        sentence = _too_few_sentence(claim, records, largest, needed)
+        return _claim_row(claim, "undecidable", sentence, bound, attack, largest, needed)
     shown = (
-        f"the strongest attack shows that ε is at least {words.rounded_down(bound.low)}"
+        f"the strongest attack shows that ε is at least {words.format_lower_bound(bound.low)}"
         if bound.low > 0
         else "no attack refutes any ε"
     )
     sentence = (
-        f"the measurement does not contradict {_said(claim)}, nor prove it: {shown}. "
-        f"The highest ε that {words.count(records, 'record')} can show is "
-        f"{words.rounded_down(largest)}."
+        f"the measurement does not contradict {_name_claim(claim)}, nor prove it: {shown}. "
+        f"The highest ε that {words.format_count(records, 'record')} can show is "
+        f"{words.format_lower_bound(largest)}."
     )
-    return _row(claim, "consistent", sentence, bound, attack, largest)
+    return _claim_row(claim, "consistent", sentence, bound, attack, largest)
 
 
-def _said(claim: Claim) -> str:
+def _name_claim(claim: Claim) -> str:
     return f"the claim of ε = {claim.guarantee.epsilon:g} at δ = {claim.guarantee.delta:g}"
 
 
-def _untested(claim: Claim, why: str) -> str:
-    return f"{_said(claim)} was not put to the test: {why}."
+def _untested_sentence(claim: Claim, why: str) -> str:
+    return f"{_name_claim(claim)} was not put to the test: {why}."
 
 
-def _too_few(claim: Claim, records: int, largest: float, needed: int | None) -> str:
+def _too_few_sentence(claim: Claim, records: int, largest: float, needed: int | None) -> str:
     more = "No number of records" if needed is None else f"About {needed:,} records, half of them"
     enough = "would do" if needed is None else "members, could contradict it"
     return (
-        f"{_said(claim)} cannot be decided with {words.count(records, 'record')}: even a model "
-        f"that leaks every record would show no more than ε ≥ {words.rounded_down(largest)}. "
+        f"{_name_claim(claim)} cannot be decided with {words.format_count(records, 'record')}: even a model "
+        f"that leaks every record would show no more than ε ≥ {words.format_lower_bound(largest)}. "
         f"{more} {enough}."
     )
 
 
-def _row(
+def _claim_row(
     claim: Claim,
     outcome: ClaimOutcome,
     sentence: str,
@@ -122,7 +124,7 @@ def _row(
     return ClaimRow(
         epsilon=guarantee.epsilon,
         delta=guarantee.delta,
-        mechanism=words.plain(guarantee.mechanism),
+        mechanism=words.make_showable(guarantee.mechanism),
         derived=claim.derived,
         outcome=outcome,
         bound=bound,

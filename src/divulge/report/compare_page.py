@@ -10,7 +10,7 @@ import jinja2
 from markupsafe import Markup
 
 from divulge.report import chart_style, charts, compare_table, words
-from divulge.report.compare_table import Told
+from divulge.report.compare_table import ComparisonSummary
 
 _LABEL = 30
 """Most characters of a name in a figure."""
@@ -18,29 +18,32 @@ _LABEL = 30
 _LINE = 15
 """Pixels from one name to the next above it."""
 
-_SHIFTS = (-9, 14, -24, 29, -39, 44, -54, 59)
+_LABEL_SHIFTS = (-9, 14, -24, 29, -39, 44, -54, 59)
 """Vertical offsets of a name from its dot that are tried, in pixels, the best one first."""
 
 _CHANCE = {"auc": 0.5, "tpr@0.01": 0.01, "tpr@0.001": 0.001}
 
 
-def write_all(told: Told) -> dict[str, bytes]:
+def render_files(told: ComparisonSummary) -> dict[str, bytes]:
     """The files of the report: page, tables, and a figure for each metric."""
     drawn = {
-        f"front-{metric}": charts.render(chart(told, metric), "svg") for metric in told.metrics
+        f"front-{metric}": charts.render(front_chart(told, metric), "svg")
+        for metric in told.metrics
     }
     return {
-        "report.html": _page(told, {name: svg.decode() for name, svg in drawn.items()}).encode(),
-        **compare_table.files(told),
+        "report.html": _render_page(
+            told, {name: svg.decode() for name, svg in drawn.items()}
+        ).encode(),
+        **compare_table.summary_files(told),
         **{f"figures/{name}.svg": svg for name, svg in drawn.items()},
     }
 
 
-def chart(told: Told, metric: str) -> alt.LayerChart:
+def front_chart(told: ComparisonSummary, metric: str) -> alt.LayerChart:
     """Accuracy over what the strongest attack reaches; filled dots are dominated by none."""
     rows = [row for row in told.rows if metric in row.strongest]
-    best = compare_table.front(rows, metric)
-    names = words.shortened([row.name for row in rows], _LABEL)
+    best = compare_table.pareto_front(rows, metric)
+    names = words.shorten_names([row.name for row in rows], _LABEL)
     dots: list[dict[str, Any]] = []
     for row, name in zip(rows, names, strict=True):
         one = row.strongest[metric].estimate
@@ -53,35 +56,35 @@ def chart(told: Told, metric: str) -> alt.LayerChart:
             "fill": chart_style.ACCENT if row.name in best else "white",
         })  # fmt: skip
     x, y = _axes(dots, metric)
-    _cut(dots)
-    base = alt.Chart(chart_style.data(dots))
+    _clip_intervals(dots)
+    base = alt.Chart(chart_style.inline_data(dots))
     grey: dict[str, Any] = {"color": chart_style.MUTED, "strokeWidth": 1.2, "opacity": 0.7}
     steps = sorted((dot for dot in dots if dot["fill"] != "white"), key=lambda dot: dot["leak"])
     layers = [
-        alt.Chart(chart_style.data([{"leak": _CHANCE[metric]}]))
+        alt.Chart(chart_style.inline_data([{"leak": _CHANCE[metric]}]))
         .mark_rule(color=chart_style.MUTED, strokeDash=[2, 3], strokeWidth=1.5)
         .encode(x=x),
-        alt.Chart(chart_style.data(steps))
+        alt.Chart(chart_style.inline_data(steps))
         .mark_line(interpolate="step-after", color=chart_style.ACCENT, strokeWidth=1.5, opacity=0.6)
         .encode(x=x, y=y),
-        alt.Chart(chart_style.data([{**dot, "leak": dot["leak_low"]} for dot in dots]))
+        alt.Chart(chart_style.inline_data([{**dot, "leak": dot["leak_low"]} for dot in dots]))
         .mark_rule(**grey)
         .encode(x=x, x2="leak_high:Q", y=y),
-        alt.Chart(chart_style.data([{**dot, "accuracy": dot["low"]} for dot in dots]))
+        alt.Chart(chart_style.inline_data([{**dot, "accuracy": dot["low"]} for dot in dots]))
         .mark_rule(**grey)
         .encode(x=x, y=y, y2="high:Q"),
         base.mark_point(
             size=80, filled=False, stroke=chart_style.ACCENT, strokeWidth=2, opacity=1
         ).encode(x=x, y=y, fill=alt.Fill("fill:N", scale=None)),
-        *_labels(dots, x, y),
+        *_label_layers(dots, x, y),
     ]
-    return chart_style.finished(*layers, height=chart_style.WIDTH)
+    return chart_style.style_layers(*layers, height=chart_style.WIDTH)
 
 
-def _labels(dots: list[dict[str, Any]], x: alt.X, y: alt.Y) -> list[alt.Chart]:
+def _label_layers(dots: list[dict[str, Any]], x: alt.X, y: alt.Y) -> list[alt.Chart]:
     """Each dot's name beside it, moved up or down where it would cover another one."""
-    left, right = _room(_leaks(dots))
-    bottom, top = _room(_accuracies(dots))
+    left, right = _axis_range(_leak_values(dots))
+    bottom, top = _axis_range(_accuracies(dots))
     taken: list[tuple[float, float, float]] = []
     layers = []
     for dot in sorted(dots, key=lambda dot: (dot["leak"], dot["accuracy"])):
@@ -93,23 +96,23 @@ def _labels(dots: list[dict[str, Any]], x: alt.X, y: alt.Y) -> list[alt.Chart]:
         offset = next(
             (
                 shift
-                for shift in _SHIFTS
+                for shift in _LABEL_SHIFTS
                 if not any(
                     start < end and begin < start + width and abs(down + shift - level) < _LINE
                     for begin, end, level in taken
                 )
             ),
-            _SHIFTS[0],
+            _LABEL_SHIFTS[0],
         )
         taken.append((start, start + width, down + offset))
-        mark = alt.Chart(chart_style.data([dot])).mark_text(
+        mark = alt.Chart(chart_style.inline_data([dot])).mark_text(
             align="right" if outside else "left", dx=-9 if outside else 9, dy=offset
         )
         layers.append(mark.encode(x=x, y=y, text="name:N"))
     return layers
 
 
-def _leaks(dots: list[dict[str, Any]]) -> list[float]:
+def _leak_values(dots: list[dict[str, Any]]) -> list[float]:
     return [dot[key] for dot in dots for key in ("leak", "chance")]
 
 
@@ -119,11 +122,13 @@ def _accuracies(dots: list[dict[str, Any]]) -> list[float]:
 
 def _axes(dots: list[dict[str, Any]], metric: str) -> tuple[alt.X, alt.Y]:
     """Both axes, around the values alone: a long interval would squeeze all dots together."""
-    low, high = _room(_leaks(dots))
-    x = alt.X("leak:Q", title=f"{words.title(metric)} of the strongest attack (less is better)")
+    low, high = _axis_range(_leak_values(dots))
+    x = alt.X(
+        "leak:Q", title=f"{words.metric_title(metric)} of the strongest attack (less is better)"
+    )
     if metric != "auc":
         x = x.axis(labelExpr=chart_style.PERCENT, tickCount=6)
-    bottom, top = _room(_accuracies(dots))
+    bottom, top = _axis_range(_accuracies(dots))
     y = alt.Y("accuracy:Q", title="Accuracy (more is better)").axis(labelExpr=chart_style.PERCENT)
     return (
         x.scale(domain=[low, high], nice=False),
@@ -131,17 +136,17 @@ def _axes(dots: list[dict[str, Any]], metric: str) -> tuple[alt.X, alt.Y]:
     )
 
 
-def _cut(dots: list[dict[str, Any]]) -> None:
+def _clip_intervals(dots: list[dict[str, Any]]) -> None:
     """Clip intervals at the frame; Vega's own clipping gives other identifiers at each run."""
     for keys, (least, most) in (
-        (("leak_low", "leak_high"), _room(_leaks(dots))),
-        (("low", "high"), _room(_accuracies(dots))),
+        (("leak_low", "leak_high"), _axis_range(_leak_values(dots))),
+        (("low", "high"), _axis_range(_accuracies(dots))),
     ):
         for dot in dots:
             dot.update({key: min(max(dot[key], least), most) for key in keys})
 
 
-def _room(values: list[float]) -> tuple[float, float]:
+def _axis_range(values: list[float]) -> tuple[float, float]:
     least, most = min(values), max(values)
     margin = max(0.2 * (most - least), 0.01)
     return (
@@ -150,7 +155,7 @@ def _room(values: list[float]) -> tuple[float, float]:
     )
 
 
-def _page(told: Told, svgs: Mapping[str, str]) -> str:
+def _render_page(told: ComparisonSummary, svgs: Mapping[str, str]) -> str:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("divulge.report"),
         autoescape=True,
@@ -158,21 +163,26 @@ def _page(told: Told, svgs: Mapping[str, str]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"title_of": words.title, "plain": words.plain}
+    environment.filters |= {"title_of": words.metric_title, "plain": words.make_showable}
     above, *below = compare_table.lines(told)
     return environment.get_template("compare.html.j2").render(
         told=told,
-        verdict=compare_table.verdict(told),
+        verdict=compare_table.judge_comparison(told),
         above=above,
         below=below,
         headings=compare_table.headings(told),
-        table=[[words.plain(cell) for cell in compare_table.cells(told, row)] for row in told.rows],
-        paired=[[words.plain(cell) for cell in row] for row in compare_table.differences(told)],
-        about_paired=compare_table.PAIRED,
-        best=compare_table.front(told.rows),
+        table=[
+            [words.make_showable(cell) for cell in compare_table.cells(told, row)]
+            for row in told.rows
+        ],
+        paired=[
+            [words.make_showable(cell) for cell in row] for row in compare_table.differences(told)
+        ],
+        about_paired=compare_table.PAIRED_NOTE,
+        best=compare_table.pareto_front(told.rows),
         notes=[(row.name, note) for row in told.rows for note in compare_table.notes_on(row)],
         figures={name: Markup(svg) for name, svg in svgs.items()},  # noqa: S704 - drawn by us
         reproduction=json.dumps(
-            words.plain_all(told.reproduction), indent=2, ensure_ascii=False, default=str
+            words.make_all_showable(told.reproduction), indent=2, ensure_ascii=False, default=str
         ),
     )

@@ -10,20 +10,20 @@ from typing import Any
 from divulge.core import Estimate
 from divulge.metrics.max_test import LEVEL
 from divulge.report import words
-from divulge.report.markdown import inert
+from divulge.report.markdown import make_inert
 from divulge.report.schema import Level, NotMeasured
 
 SCHEMA = 1
-SHOWN = ("auc", "tpr@0.01", "tpr@0.001")
+SHOWN_METRICS = ("auc", "tpr@0.01", "tpr@0.001")
 """Metrics in the table; a metric that no row has gets no column."""
-PAIRED = (
+PAIRED_NOTE = (
     "Differences, target by target: each target of a row was trained on the same records as that "
     "of the first, so a difference may be clear where the rows' own intervals overlap."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Strongest:
+class StrongestAttack:
     """A metric of the attack that is best at it, on average over targets."""
 
     attack: str
@@ -31,7 +31,7 @@ class Strongest:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DefenceRow:
     """One defence: means over its targets, with 95 % intervals."""
 
     name: str
@@ -40,7 +40,7 @@ class Row:
     accuracy: Estimate
     """Accuracy on records that a target was not trained on."""
     train_accuracy: Estimate
-    strongest: Mapping[str, Strongest]
+    strongest: Mapping[str, StrongestAttack]
     """The strongest attack by metric, among those that passed their controls on every target."""
     aop: Mapping[str, Estimate]
     """Accuracy over privacy (AOP), by its weight λ as text."""
@@ -67,7 +67,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ComparisonVerdict:
     """The verdict of a comparison: what it says about leaks, before its table."""
 
     headline: str
@@ -76,7 +76,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ComparisonSummary:
     """All that the report of a comparison says."""
 
     name: str
@@ -85,7 +85,7 @@ class Told:
     models: int
     targets: int
     shadows: int
-    rows: tuple[Row, ...]
+    rows: tuple[DefenceRow, ...]
     """One row a defence; the others are compared with the first."""
     sensitivity: str
     """A sentence on the leaks that an audit of one way to train finds with 80 % power."""
@@ -97,7 +97,9 @@ class Told:
     @property
     def metrics(self) -> tuple[str, ...]:
         """Metrics of attacks that some row has, in order."""
-        return tuple(name for name in SHOWN if any(name in row.strongest for row in self.rows))
+        return tuple(
+            name for name in SHOWN_METRICS if any(name in row.strongest for row in self.rows)
+        )
 
     @property
     def lambdas(self) -> tuple[str, ...]:
@@ -105,12 +107,12 @@ class Told:
         return tuple(dict.fromkeys(weight for row in self.rows for weight in row.aop))
 
 
-def verdict(told: Told) -> Verdict:
+def judge_comparison(told: ComparisonSummary) -> ComparisonVerdict:
     """Which ways to train leak; p-values count for all ways that were looked at (Bonferroni)."""
     leaking = [row for row in told.rows if _leaks(row, len(told.rows))]
     quiet = [row for row in told.rows if row.level == "no leak found"]
     open_ = [row for row in told.rows if row not in leaking and row not in quiet]
-    all_ = words.count(len(told.rows), "way")
+    all_ = words.format_count(len(told.rows), "way")
     headline = (
         f"{len(leaking)} of {all_} to train leak their training records"
         if leaking
@@ -125,8 +127,8 @@ def verdict(told: Told) -> Verdict:
             for row in quiet
         )
         said.append(f"No leak was found here, though one could still hide: {bounds}.")
-    said += [f"{row.name}: {_open(row, all_)}." for row in open_]
-    return Verdict(
+    said += [f"{row.name}: {_open_sentence(row, all_)}." for row in open_]
+    return ComparisonVerdict(
         headline,
         (*said, f"For each way to train: {told.sensitivity}"),
         "Choose a way that no other dominates, export its model (--export), and audit that model "
@@ -134,22 +136,22 @@ def verdict(told: Told) -> Verdict:
     )
 
 
-def _open(row: Row, ways: str) -> str:
+def _open_sentence(row: DefenceRow, ways: str) -> str:
     if row.level != "leak" or row.p_value is None:
         return f"the verdict is {row.level}"
-    p = words.p_value(row.p_value)
+    p = words.format_p_value(row.p_value)
     return f"a leak by itself (p = {p}), but not where {ways} were looked at"
 
 
-def _leaks(row: Row, ways: int) -> bool:
+def _leaks(row: DefenceRow, ways: int) -> bool:
     return row.level == "leak" and row.p_value is not None and row.p_value * ways <= LEVEL
 
 
-def _names(rows: Sequence[Row]) -> str:
+def _names(rows: Sequence[DefenceRow]) -> str:
     return ", ".join(row.name for row in rows)
 
 
-def front(rows: Sequence[Row], metric: str = "auc") -> tuple[str, ...]:
+def pareto_front(rows: Sequence[DefenceRow], metric: str = "auc") -> tuple[str, ...]:
     """The defences that no other dominates: by values, whose intervals may overlap.
 
     One dominates another if it is as accurate and leaks as little by this metric, and is
@@ -168,85 +170,88 @@ def _dominates(one: tuple[float, float], other: tuple[float, float]) -> bool:
     return one != other and one[0] >= other[0] and one[1] >= other[1]
 
 
-def headings(told: Told) -> list[str]:
+def headings(told: ComparisonSummary) -> list[str]:
     """Column headings of the table, as people read them."""
     aop = [f"AOP({weight})" for weight in told.lambdas]
     rest = ["Guaranteed ε", "Seconds", "Seconds an epoch"]
-    return ["Defence", "Verdict", "Accuracy", *map(words.title, told.metrics), *aop, *rest]
+    return ["Defence", "Verdict", "Accuracy", *map(words.metric_title, told.metrics), *aop, *rest]
 
 
-def cells(told: Told, row: Row) -> list[str]:
+def cells(told: ComparisonSummary, row: DefenceRow) -> list[str]:
     """A row of the table."""
     attacked = [row.strongest.get(name) for name in told.metrics]
     leaks = [
-        "not measurable" if found is None else words.measured(name, found.estimate)
+        "not measurable" if found is None else words.format_metric(name, found.estimate)
         for name, found in zip(told.metrics, attacked, strict=True)
     ]
     aop = [
-        words.auc(row.aop[weight]) if weight in row.aop else "not measurable"
+        words.format_auc(row.aop[weight]) if weight in row.aop else "not measurable"
         for weight in told.lambdas
     ]
-    times = [_seconds(told, row), "not known" if row.epochs is None else _epoch(row, row.epochs)]
+    times = [
+        _seconds_cell(told, row),
+        "not known" if row.epochs is None else _epoch_cell(row, row.epochs),
+    ]
     return [
         row.name,
-        _verdict(row),
-        words.rate(row.accuracy),
+        _verdict_cell(row),
+        words.format_rate(row.accuracy),
         *leaks,
         *aop,
-        _guarantee(row),
+        _guarantee_cell(row),
         *times,
     ]
 
 
-def _verdict(row: Row) -> str:
+def _verdict_cell(row: DefenceRow) -> str:
     if row.p_value is None:
         return row.level
-    return f"{row.level} (p = {words.p_value(row.p_value)})"
+    return f"{row.level} (p = {words.format_p_value(row.p_value)})"
 
 
-def differences(told: Told) -> list[list[str]]:
+def differences(told: ComparisonSummary) -> list[list[str]]:
     """The table of differences to the first row, with headings on top; empty with one row."""
     first, *others = told.rows
     if not others:
         return []
     names = ["accuracy", *told.metrics]
-    head = [f"Less {first.name}", *map(words.title, names)]
-    return [head, *([row.name, *(_difference(row, name) for name in names)] for row in others)]
+    head = [f"Less {first.name}", *map(words.metric_title, names)]
+    return [head, *([row.name, *(_difference_cell(row, name) for name in names)] for row in others)]
 
 
-def _difference(row: Row, name: str) -> str:
+def _difference_cell(row: DefenceRow, name: str) -> str:
     if name not in row.less:
         return "not measurable"
     if row.less[name].low == row.less[name].high:
         return "0, by definition: the same models and labels"
-    return words.measured(name, row.less[name])
+    return words.format_metric(name, row.less[name])
 
 
-def _guarantee(row: Row) -> str:
+def _guarantee_cell(row: DefenceRow) -> str:
     if row.epsilon is None:
         return "none"
     said = f"{row.epsilon:.3g} (δ = {row.delta:g})"
     return f"{said}, contradicted on {row.contradicted}" if row.contradicted else said
 
 
-def _seconds(told: Told, row: Row) -> str:
+def _seconds_cell(told: ComparisonSummary, row: DefenceRow) -> str:
     first = told.rows[0]
     times = f" ({row.seconds / first.seconds:.2g} times)" if row.name != first.name else ""
     return f"{row.seconds:.2g}{times}"
 
 
-def _epoch(row: Row, epochs: int) -> str:
+def _epoch_cell(row: DefenceRow, epochs: int) -> str:
     return f"{row.seconds / epochs:.2g}"
 
 
-def lines(told: Told) -> tuple[str, ...]:
+def lines(told: ComparisonSummary) -> tuple[str, ...]:
     """The sentences above (the first one) and below the table."""
-    best = front(told.rows)
+    best = pareto_front(told.rows)
     return (
-        f"{words.count(len(told.rows), 'way')} to train, each with "
-        f"{words.count(told.models, 'model')} on random halves of "
-        f"{words.count(told.records, 'record')}, the same halves for all. Figures are means over "
-        f"{words.count(told.targets, 'target')}, each attacked with {told.shadows} of the other "
+        f"{words.format_count(len(told.rows), 'way')} to train, each with "
+        f"{words.format_count(told.models, 'model')} on random halves of "
+        f"{words.format_count(told.records, 'record')}, the same halves for all. Figures are means over "
+        f"{words.format_count(told.targets, 'target')}, each attacked with {told.shadows} of the other "
         "models, which were trained and answer in the same way. Brackets are 95 % intervals over "
         f"targets, which share records and shadows. {told.set_aside}".strip(),
         f"Dominated by no other, by accuracy and AUC together: {'; '.join(best)}."
@@ -260,28 +265,32 @@ def lines(told: Told) -> tuple[str, ...]:
     )
 
 
-def markdown(told: Told) -> str:
+def as_markdown(told: ComparisonSummary) -> str:
     """The table in Markdown, with what it means."""
-    table = _table([headings(told), *(cells(told, row) for row in told.rows)])
+    table = _markdown_table([headings(told), *(cells(told, row) for row in told.rows)])
     paired = differences(told)
-    above, *below = (inert(line) for line in lines(told))
-    notes = [f"- {inert(row.name)}: {inert(note)}" for row in told.rows for note in notes_on(row)]
-    further = [PAIRED, _table(paired)] if paired else []
-    found = verdict(told)
-    said = [f"**{inert(found.headline)}**", inert(" ".join(found.sentences))]
-    said.append(f"**Next:** {inert(found.next_step)}")
-    left = [f"- {inert(one.what)}: {inert(one.why)}" for one in told.not_measured]
+    above, *below = (make_inert(line) for line in lines(told))
+    notes = [
+        f"- {make_inert(row.name)}: {make_inert(note)}"
+        for row in told.rows
+        for note in notes_on(row)
+    ]
+    further = [PAIRED_NOTE, _markdown_table(paired)] if paired else []
+    found = judge_comparison(told)
+    said = [f"**{make_inert(found.headline)}**", make_inert(" ".join(found.sentences))]
+    said.append(f"**Next:** {make_inert(found.next_step)}")
+    left = [f"- {make_inert(one.what)}: {make_inert(one.why)}" for one in told.not_measured]
     parts = [*said, above, table, *below, *further, *(["\n".join(notes)] if notes else [])]
     parts += ["**Not measured**", "\n".join(left)]
     return "\n\n".join(parts) + "\n"
 
 
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    head, *rest = [[inert(cell) for cell in row] for row in rows]
+def _markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    head, *rest = [[make_inert(cell) for cell in row] for row in rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rest))
 
 
-def notes_on(row: Row) -> tuple[str, ...]:
+def notes_on(row: DefenceRow) -> tuple[str, ...]:
     """Notes on why attacks were left out here, one note for each reason."""
     reasons: dict[str, list[str]] = {}
     for attack, reason in row.left_out.items():
@@ -289,18 +298,20 @@ def notes_on(row: Row) -> tuple[str, ...]:
     return tuple(f"{', '.join(attacks)} left out, {why}" for why, attacks in reasons.items())
 
 
-def as_csv(told: Told) -> str:
+def as_csv(told: ComparisonSummary) -> str:
     """One line per defence and figure: defence, figure, attack, value, low, high."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["defence", "figure", "attack", "value", "low", "high"])
     for row in told.rows:
         for figure, attack, one in _figures(row):
-            writer.writerow([words.plain(row.name), figure, words.plain(attack), *one])
+            writer.writerow(
+                [words.make_showable(row.name), figure, words.make_showable(attack), *one]
+            )
     return file.getvalue()
 
 
-def _figures(row: Row) -> list[tuple[str, str, tuple[float | None, ...]]]:
+def _figures(row: DefenceRow) -> list[tuple[str, str, tuple[float | None, ...]]]:
     def limits(one: Estimate) -> tuple[float | None, ...]:
         return one.value, one.low, one.high
 
@@ -316,24 +327,24 @@ def _figures(row: Row) -> list[tuple[str, str, tuple[float | None, ...]]]:
     return [*found, ("seconds", "", (row.seconds, None, None))]
 
 
-def as_json(told: Told) -> dict[str, Any]:
+def as_json(told: ComparisonSummary) -> dict[str, Any]:
     """``summary.json``: all that the page says."""
-    fronts = {name: list(front(told.rows, name)) for name in told.metrics}
+    fronts = {name: list(pareto_front(told.rows, name)) for name in told.metrics}
     answer = {
         "schema": SCHEMA,
-        "verdict": asdict(verdict(told)),
+        "verdict": asdict(judge_comparison(told)),
         **asdict(told),
         "front": fronts,
         "sentences": list(lines(told)),
     }
-    plain: dict[str, Any] = words.plain_all(answer)
+    plain: dict[str, Any] = words.make_all_showable(answer)
     return plain
 
 
-def files(told: Told) -> dict[str, bytes]:
+def summary_files(told: ComparisonSummary) -> dict[str, bytes]:
     """``summary.json``, ``summary.md`` and ``summary.csv``."""
     return {
         "summary.json": json.dumps(as_json(told), indent=1).encode() + b"\n",
-        "summary.md": f"# {inert(told.name)}\n\n{markdown(told)}".encode(),
+        "summary.md": f"# {make_inert(told.name)}\n\n{as_markdown(told)}".encode(),
         "summary.csv": as_csv(told).encode(),
     }

@@ -8,12 +8,12 @@ from jaxtyping import UInt8
 from divulge.errors import DataError, MissingExtra
 from divulge.metrics.images import Images
 
-Shown = UInt8[np.ndarray, "_ _ _ _"]
+ManipulatedImages = UInt8[np.ndarray, "_ _ _ _"]
 """Images that may turn out to be unlike the originals."""
 _GAP = 2
 
 
-def contact_sheet(original: Images, shown: Shown, columns: int = 8) -> bytes:
+def contact_sheet(original: Images, shown: ManipulatedImages, columns: int = 8) -> bytes:
     """Draw a PNG file: each pair of rows has originals, and below them what was shown instead.
 
     Args:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64
 
-from divulge.core import Measured
+from divulge.core import Measurements
 from divulge.metrics.max_test import LEVEL, MaxTest
 from divulge.report.schema import AttackRow, Limits
 
@@ -33,9 +33,9 @@ class Evidence:
         return self.p_value <= LEVEL
 
 
-def weigh(row: AttackRow, test: MaxTest, k: int) -> Evidence:
+def weigh_evidence(row: AttackRow, test: MaxTest, k: int) -> Evidence:
     """Collect the evidence of the k-th attack in the test."""
-    statistic = _telling(test.deviation[k], test.critical)
+    statistic = _telling_statistic(test.deviation[k], test.critical)
     return Evidence(
         row=row,
         p_value=float(test.p[k]),
@@ -46,7 +46,7 @@ def weigh(row: AttackRow, test: MaxTest, k: int) -> Evidence:
     )
 
 
-def _telling(deviation: Float64[np.ndarray, " statistics"], critical: float) -> int:
+def _telling_statistic(deviation: Float64[np.ndarray, " statistics"], critical: float) -> int:
     """The statistic to speak of: the AUC if it shows a leak, else the most telling top.
 
     Of tops that are equally telling, as where scores tie, the largest says most.
@@ -57,7 +57,7 @@ def _telling(deviation: Float64[np.ndarray, " statistics"], critical: float) -> 
     return len(tops) - int(np.argmax(tops[::-1]))
 
 
-def deciding(evidence: Sequence[Evidence]) -> Evidence:
+def choose_deciding(evidence: Sequence[Evidence]) -> Evidence:
     """Choose the deciding attack.
 
     A sound attack that shows a leak comes first. Failing that, an unsound one that does: it
@@ -71,7 +71,7 @@ def deciding(evidence: Sequence[Evidence]) -> Evidence:
     return max(sound or evidence, key=lambda item: item.shift)
 
 
-def limits_of(together: Mapping[str, Measured]) -> Mapping[str, Limits]:
+def limits_by_metric(together: Mapping[str, Measurements]) -> Mapping[str, Limits]:
     """For each metric the attack with the highest lower limit, and the highest upper limit.
 
     Args:

@@ -61,7 +61,7 @@ class ExposedRecord(NamedTuple):
     """Lowest false-discovery rate at which the record is listed; None if it cannot be known."""
 
 
-def choose(rows: Sequence[AttackRow]) -> AttackRow | None:
+def choose_attack(rows: Sequence[AttackRow]) -> AttackRow | None:
     """Choose the attack that makes the list: a sound one if there is any; None without attacks."""
     done = [row for row in rows if row.status == "done"]
     sound = [row for row in done if row.sound]
@@ -70,7 +70,7 @@ def choose(rows: Sequence[AttackRow]) -> AttackRow | None:
     return next(ordered, None)
 
 
-def find(
+def find_exposed(
     rows: Sequence[AttackRow],
     scores: Mapping[str, Score],
     candidates: Candidates,
@@ -84,14 +84,14 @@ def find(
         candidates: truth, labels and positions of the candidates.
         confounding: why members and non-members differ by themselves; empty if they do not.
     """
-    attack = choose(rows)
-    reason = _reason(attack, confounding)
+    attack = choose_attack(rows)
+    reason = _why_unmeasured(attack, confounding)
     if attack is None or reason:
         return ExposedRecords(None if attack is None else attack.label, reason, (), ())
     ranks = _rank(scores[attack.label], candidates)
     outside = len(candidates.member) - len(ranks.order)
-    lists = tuple(_list(ranks.q, rate, outside) for rate in RATES)
-    return ExposedRecords(attack.label, "", lists, _groups(ranks))
+    lists = tuple(_exposed_list(ranks.q, rate, outside) for rate in RATES)
+    return ExposedRecords(attack.label, "", lists, _exposed_groups(ranks))
 
 
 class _Ranks(NamedTuple):
@@ -100,21 +100,21 @@ class _Ranks(NamedTuple):
     order: Int[np.ndarray, " members"]
     """Index of each member among the members of the candidates."""
     position: Int[np.ndarray, " members"]
-    accused: metrics.Accused
+    accused: metrics.AccusedCounts
     p: metrics.PValues
     q: metrics.PValues
 
 
 def _rank(score: Score, candidates: Candidates) -> _Ranks:
     member = candidates.member
-    accused, index = metrics.accused(score, member), candidates.index[member]
+    accused, index = metrics.count_accused(score, member), candidates.index[member]
     outside = len(member) - len(index)
     p, q = metrics.p_values(accused, outside), metrics.q_values(accused, outside)
     order = np.lexsort((index, -score[member]))
     return _Ranks(order, index[order], accused[order], p[order], q[order])
 
 
-def _reason(attack: AttackRow | None, confounding: str) -> str:
+def _why_unmeasured(attack: AttackRow | None, confounding: str) -> str:
     if attack is None:
         return "No attack was carried out to its end."
     if not attack.sound:
@@ -127,18 +127,20 @@ def _reason(attack: AttackRow | None, confounding: str) -> str:
     return ""
 
 
-def _list(q: metrics.PValues, rate: float, outside: int) -> ExposedList:
+def _exposed_list(q: metrics.PValues, rate: float, outside: int) -> ExposedList:
     fewest = metrics.fewest_listed(len(q), outside, rate)
-    enough = metrics.nonmembers_for(len(q), 1, rate)
+    enough = metrics.nonmembers_needed(len(q), 1, rate)
     listed = None if fewest is None else int(np.sum(q <= rate))
-    at = f"At a false-discovery rate of {words.percent(rate)}"
+    at = f"At a false-discovery rate of {words.format_percent(rate)}"
     if fewest is None:
-        said = f"{at}: not measured. {_too_few(len(q), outside, rate)}"
+        said = f"{at}: not measured. {_too_few_sentence(len(q), outside, rate)}"
     elif listed:
-        said = f"{at}: {listed:,} of {words.count(len(q), 'member')} are exposed beyond doubt."
+        said = (
+            f"{at}: {listed:,} of {words.format_count(len(q), 'member')} are exposed beyond doubt."
+        )
     elif fewest > 1:
         said = (
-            f"{at}: none. With {words.count(outside, 'non-member')} a list holds at least "
+            f"{at}: none. With {words.format_count(outside, 'non-member')} a list holds at least "
             f"{fewest:,} members, or none. To list a single member, give {enough:,}."
         )
     else:
@@ -146,7 +148,7 @@ def _list(q: metrics.PValues, rate: float, outside: int) -> ExposedList:
     return ExposedList(rate, listed, fewest, enough, said)
 
 
-def _groups(ranks: _Ranks) -> tuple[ExposedGroup, ...]:
+def _exposed_groups(ranks: _Ranks) -> tuple[ExposedGroup, ...]:
     listed = int(np.sum(ranks.q <= max(RATES)))  # those of the highest scores
     starts = np.flatnonzero(np.diff(ranks.accused[:listed], prepend=-1))
     ends = np.append(starts[1:], listed)
@@ -162,7 +164,7 @@ def _groups(ranks: _Ranks) -> tuple[ExposedGroup, ...]:
     )
 
 
-def records(contents: Contents, summary: Summary) -> Iterator[ExposedRecord]:
+def exposed_records(contents: Contents, summary: Summary) -> Iterator[ExposedRecord]:
     """All members, highest scores first, ties in the order of their positions.
 
     Args:
@@ -170,7 +172,11 @@ def records(contents: Contents, summary: Summary) -> Iterator[ExposedRecord]:
         summary: the summary of that run. Without a done attack nothing is yielded; where nothing
             could be measured, members have no p and q.
     """
-    found = [e for e in contents.entries if words.plain(e.finding.label) == summary.exposed.attack]
+    found = [
+        e
+        for e in contents.entries
+        if words.make_showable(e.finding.label) == summary.exposed.attack
+    ]
     if not found or found[0].score is None:
         return
     score, (facts, candidates) = found[0].score, contents.model()
@@ -189,7 +195,7 @@ def records(contents: Contents, summary: Summary) -> Iterator[ExposedRecord]:
         )
 
 
-def check(found: ExposedRecords, members: int, nonmembers: int, q: float) -> None:
+def refuse_empty_list(found: ExposedRecords, members: int, nonmembers: int, q: float) -> None:
     """Refuse a list that would be empty whatever the scores are: it would look like good news.
 
     Raises:
@@ -198,29 +204,29 @@ def check(found: ExposedRecords, members: int, nonmembers: int, q: float) -> Non
     if found.reason:
         raise Unmeasurable(found.reason)
     if metrics.fewest_listed(members, nonmembers, q) is None:
-        raise Unmeasurable(_too_few(members, nonmembers, q))
+        raise Unmeasurable(_too_few_sentence(members, nonmembers, q))
 
 
-def _too_few(members: int, nonmembers: int, q: float) -> str:
+def _too_few_sentence(members: int, nonmembers: int, q: float) -> str:
     return (
-        f"With {words.count(nonmembers, 'non-member')} every list is empty, whatever the scores. "
-        f"Give at least {metrics.nonmembers_for(1, 1, q):,} for a list that can hold all members, "
-        f"{metrics.nonmembers_for(members, 1, q):,} for one that can hold a single member."
+        f"With {words.format_count(nonmembers, 'non-member')} every list is empty, whatever the scores. "
+        f"Give at least {metrics.nonmembers_needed(1, 1, q):,} for a list that can hold all members, "
+        f"{metrics.nonmembers_needed(members, 1, q):,} for one that can hold a single member."
     )
 
 
-def table(members: Iterable[ExposedRecord]) -> bytes:
+def as_exposed_csv(members: Iterable[ExposedRecord]) -> bytes:
     """``exposed.csv``: every member, with texts that no spreadsheet takes for a formula."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(COLUMNS)
     for position, own, kind, score, p, q in members:
         # numbers whole: a rounded q could cross the rate that a reader filters by
-        writer.writerow((position, cell(own), cell(kind), score, p, q))
+        writer.writerow((position, escape_cell(own), escape_cell(kind), score, p, q))
     return file.getvalue().encode()
 
 
-def cell(text: str) -> str:
+def escape_cell(text: str) -> str:
     """A text that a spreadsheet shows as it is; an apostrophe stands before what would calculate.
 
     Spreadsheets take a cell for a formula that begins with one of ``= + - @`` (or with these
@@ -231,19 +237,19 @@ def cell(text: str) -> str:
         OWASP, CSV injection.
 
     Examples:
-        >>> cell("=HYPERLINK(1)"), cell("-12.5"), cell("-12.5+1"), cell("A-17")
+        >>> escape_cell("=HYPERLINK(1)"), escape_cell("-12.5"), escape_cell("-12.5+1"), escape_cell("A-17")
         ("'=HYPERLINK(1)", '-12.5', "'-12.5+1", 'A-17')
     """
-    shown = _CONTROL.sub("\ufffd", words.plain(text))
+    shown = _CONTROL.sub("\ufffd", words.make_showable(text))
     return shown if _NEGATIVE.fullmatch(shown) else _FORMULA.sub(r"\1'\2", shown)
 
 
-def not_measured(found: ExposedRecords) -> tuple[NotMeasured, ...]:
+def unmeasured_rates(found: ExposedRecords) -> tuple[NotMeasured, ...]:
     """The rates that so few non-members cannot support."""
     return tuple(
         NotMeasured(
             "metric",
-            f"Exposed records at a false-discovery rate of {words.percent(each.fdr)}",
+            f"Exposed records at a false-discovery rate of {words.format_percent(each.fdr)}",
             each.sentence,
         )
         for each in found.lists

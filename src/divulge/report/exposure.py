@@ -8,7 +8,7 @@ from jaxtyping import Int, Shaped
 from divulge.metrics import membership
 from divulge.metrics.membership import Member, Score
 from divulge.report import words
-from divulge.report.schema import ClassRow, Curve, Histogram
+from divulge.report.schema import ClassRow, Histogram, RocCurve
 
 POINTS = 200
 """Most points of a stored ROC curve, without those of `PRINTED`."""
@@ -25,7 +25,7 @@ SMALLEST_CLASS = 5
 Labels = Int[np.ndarray, " records"]
 
 
-def curve(score: Score, member: Member) -> Curve:
+def roc_curve(score: Score, member: Member) -> RocCurve:
     """The ROC curve at points evenly spaced in log FPR, and at the rates that tables print.
 
     Each point is what `divulge.metrics.membership.tpr_at_fpr` gives there, so the band around the
@@ -36,7 +36,7 @@ def curve(score: Score, member: Member) -> Curve:
     printed = [rate for rate in PRINTED if rate * outside >= 1]
     rates = np.union1d(counts / outside, printed)
     band = membership.tpr_at_fprs(score, member, rates)
-    return Curve(
+    return RocCurve(
         tuple(rates.tolist()),
         tuple(point.value for point in band),
         tuple(point.low for point in band),
@@ -61,13 +61,13 @@ def histogram(score: Score, member: Member, fpr: float | None) -> Histogram:
         np.histogram(np.clip(score[group], low, high), edges)[0] / group.sum()
         for group in (member, ~member)
     )
-    threshold = None if fpr is None else _edge(score[~member], fpr)
+    threshold = None if fpr is None else _threshold_at_fpr(score[~member], fpr)
     return Histogram(
         tuple(edges.tolist()), tuple(inside.tolist()), tuple(outside.tolist()), fpr, threshold
     )
 
 
-def _edge(outside: Shaped[np.ndarray, " nonmembers"], fpr: float) -> float:
+def _threshold_at_fpr(outside: Shaped[np.ndarray, " nonmembers"], fpr: float) -> float:
     """The lowest score with at most a share ``fpr`` of the non-members above it.
 
     Of those that tie with it, an attacker accuses the rest of that share, by coins.
@@ -76,7 +76,7 @@ def _edge(outside: Shaped[np.ndarray, " nonmembers"], fpr: float) -> float:
     return float(np.sort(outside)[len(outside) - 1 - allowed])
 
 
-def by_class(
+def class_rows(
     score: Score, member: Member, label: Labels, names: Sequence[str]
 ) -> tuple[ClassRow, ...]:
     """Each class's AUC; classes that are too small come last.

@@ -8,7 +8,7 @@ from divulge.report.schema import Summary
 from divulge.report.summary import summarise
 
 
-def write_all(contents: Contents) -> dict[str, bytes]:
+def render_files(contents: Contents) -> dict[str, bytes]:
     """Make the files of a run's report: page, summary.json, summary.md, exposed.csv, figures.
 
     Figures that the run cannot support, such as classes too small to compare, are left out.
@@ -18,13 +18,15 @@ def write_all(contents: Contents) -> dict[str, bytes]:
         DataError: a stored score is not finite.
     """
     summary = summarise(contents)
-    drawn = {name: charts.render(chart, "svg") for name, chart in charts.charts(summary).items()}
+    drawn = {
+        name: charts.render(chart, "svg") for name, chart in charts.draw_charts(summary).items()
+    }
     texts = {name: svg.decode() for name, svg in drawn.items()}
     files = {
         "report.html": page.render(summary, texts).encode(),
         "summary.json": pydantic.TypeAdapter(Summary).dump_json(summary, indent=1) + b"\n",
         "summary.md": markdown.render(summary).encode(),
-        "exposed.csv": exposed.table(exposed.records(contents, summary)),
+        "exposed.csv": exposed.as_exposed_csv(exposed.exposed_records(contents, summary)),
     }
     for name, svg in texts.items():
         files[f"figures/{name}.svg"] = drawn[name]

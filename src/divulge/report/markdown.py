@@ -4,7 +4,7 @@ import re
 
 from divulge.report import words
 from divulge.report.schema import AttackRow, Conclusion, Summary
-from divulge.report.unmeasured import up_to
+from divulge.report.unmeasured import up_to_notes
 
 _COLUMNS = ("auc", "tpr@0.01", "epsilon")
 _LONGEST = 500
@@ -24,40 +24,40 @@ def render(summary: Summary) -> str:
     verdict = summary.verdict
     parts = []
     if verdict.confounding:
-        parts.append(f"> **Warning.** {inert(verdict.confounding)}")
+        parts.append(f"> **Warning.** {make_inert(verdict.confounding)}")
     parts += [
         f"### {verdict.headline}",
-        " ".join(inert(said) for said in verdict.sentences if said != verdict.confounding),
-        f"Audit: {inert(summary.name)}. Verdict: **{verdict.level}**{p_value(verdict)}.",
-        _table(summary),
+        " ".join(make_inert(said) for said in verdict.sentences if said != verdict.confounding),
+        f"Audit: {make_inert(summary.name)}. Verdict: **{verdict.level}**{p_value_note(verdict)}.",
+        _attack_table(summary),
     ]
     if summary.claim and summary.claim.outcome != "contradicted":
-        parts.append(f"**Claim:** {inert(summary.claim.sentence)}")  # else it is said already
+        parts.append(f"**Claim:** {make_inert(summary.claim.sentence)}")  # else it is said already
     listed = summary.exposed.reason or " ".join(each.sentence for each in summary.exposed.lists)
-    parts.append(f"**Exposed records:** {inert(listed)}")
+    parts.append(f"**Exposed records:** {make_inert(listed)}")
     if verdict.warnings:
         parts.append(
-            "**Warnings**\n\n" + "\n".join(f"- {inert(line)}" for line in verdict.warnings)
+            "**Warnings**\n\n" + "\n".join(f"- {make_inert(line)}" for line in verdict.warnings)
         )
-    parts += [inert(said) for said in (verdict.sensitivity, verdict.supposition) if said]
-    parts.append(f"**Next:** {inert(verdict.next_step)}")
-    parts.append(f"**Not measured:** {_left_out(summary)}")
+    parts += [make_inert(said) for said in (verdict.sensitivity, verdict.supposition) if said]
+    parts.append(f"**Next:** {make_inert(verdict.next_step)}")
+    parts.append(f"**Not measured:** {_not_measured_line(summary)}")
     return "\n\n".join(parts) + "\n"
 
 
-def p_value(verdict: Conclusion) -> str:
+def p_value_note(verdict: Conclusion) -> str:
     """The p-value of a verdict in brackets; empty where nothing was measured."""
     if verdict.p_value is None:
         return ""
-    tested = words.count(verdict.tested, "attack")
-    return f" (p = {words.p_value(verdict.p_value)}, {tested} tested together)"
+    tested = words.format_count(verdict.tested, "attack")
+    return f" (p = {words.format_p_value(verdict.p_value)}, {tested} tested together)"
 
 
-def inert(text: str) -> str:
+def make_inert(text: str) -> str:
     """Put a text on one line and escape it, so that Markdown shows it and does nothing else.
 
     Examples:
-        >>> inert("<b> *x* scaled_logit")
+        >>> make_inert("<b> *x* scaled_logit")
         '&#60;b&#62; &#42;x&#42; scaled_logit'
     """
     line = " ".join(text.split())
@@ -67,20 +67,20 @@ def inert(text: str) -> str:
     return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", line)
 
 
-def _table(summary: Summary) -> str:
-    heading = ["Attack", *map(words.title, _COLUMNS), "Controls"]
+def _attack_table(summary: Summary) -> str:
+    heading = ["Attack", *map(words.metric_title, _COLUMNS), "Controls"]
     lines = [heading, ["---"] * len(heading), *(_cells(row) for row in summary.attacks)]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
     notes = ["Intervals hold for 95 % each; an epsilon bound is a lower limit."]
-    return "\n\n".join([table, " ".join([*notes, *up_to(summary.attacks, _COLUMNS)])])
+    return "\n\n".join([table, " ".join([*notes, *up_to_notes(summary.attacks, _COLUMNS)])])
 
 
 def _cells(row: AttackRow) -> list[str]:
-    label = inert(row.label)
+    label = make_inert(row.label)
     if row.status != "done":
-        return [label, f"{row.status}: {inert(row.reason)}", *[""] * len(_COLUMNS)]
+        return [label, f"{row.status}: {make_inert(row.reason)}", *[""] * len(_COLUMNS)]
     values = [
-        words.measured(name, row.metrics[name], row.unmeasured)
+        words.format_metric(name, row.metrics[name], row.unmeasured)
         if name in row.metrics
         else "not measurable"
         for name in _COLUMNS
@@ -90,7 +90,7 @@ def _cells(row: AttackRow) -> list[str]:
     return [label, *values, "passed" if row.control.passed else "**failed**"]
 
 
-def _left_out(summary: Summary) -> str:
+def _not_measured_line(summary: Summary) -> str:
     """Everything that was not measured, on one line; the report has the reasons."""
-    lines = dict.fromkeys(inert(item.what) for item in summary.not_measured)
+    lines = dict.fromkeys(make_inert(item.what) for item in summary.not_measured)
     return "; ".join(lines) + ". The report gives the reasons."

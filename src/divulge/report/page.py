@@ -12,7 +12,7 @@ from markupsafe import Markup
 from divulge.report import words
 from divulge.report.charts import MOST_ROWS
 from divulge.report.schema import Summary
-from divulge.report.unmeasured import up_to
+from divulge.report.unmeasured import up_to_notes
 
 GLANCE = ("auc", "tpr@0.01", "epsilon")
 """Metrics in the first table; all others stand in the second."""
@@ -32,7 +32,7 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
         name for row in summary.attacks for name in (*row.metrics, *row.unmeasured)
     )
     return (
-        environment()
+        template_environment()
         .get_template("page.html.j2")
         .render(
             summary=summary,
@@ -43,43 +43,43 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
             ),
             glance=GLANCE,
             others=[name for name in names if name not in GLANCE],
-            up_to=up_to,
+            up_to=up_to_notes,
             most_rows=MOST_ROWS,
         )
     )
 
 
 @cache
-def environment() -> jinja2.Environment:
+def template_environment() -> jinja2.Environment:
     """Templates in which every value is escaped, and a missing one is an error."""
     made = jinja2.Environment(
         loader=jinja2.PackageLoader("divulge.report"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
-        finalize=_unbroken,
+        finalize=_keep_percent_together,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     made.filters |= {
-        "auc": words.auc,
-        "count": words.count,
-        "p_value": words.p_value,
-        "percent": words.percent,
-        "rate": words.rate,
-        "rounded_down": words.rounded_down,
-        "title_of": words.title,
-        "pretty": _pretty,
+        "auc": words.format_auc,
+        "count": words.format_count,
+        "p_value": words.format_p_value,
+        "percent": words.format_percent,
+        "rate": words.format_rate,
+        "rounded_down": words.format_lower_bound,
+        "title_of": words.metric_title,
+        "pretty": _pretty_json,
     }
-    made.globals["measured"] = words.measured
+    made.globals["measured"] = words.format_metric
     return made
 
 
-def _unbroken(value: Any) -> Any:
+def _keep_percent_together(value: Any) -> Any:
     """Keep a number and its per cent sign on one line."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return _PER_CENT.sub("\u202f%", value)
     return value
 
 
-def _pretty(value: Any) -> str:
+def _pretty_json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)

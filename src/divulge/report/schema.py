@@ -20,7 +20,7 @@ ClaimOutcome = Literal["consistent", "contradicted", "undecidable", "not measure
 """Result of a claim. It is undecidable if not even a model that leaks every record would contradict
 it at this size."""
 
-Shadows = Literal["none", "online", "offline"]
+ShadowKind = Literal["none", "online", "offline"]
 """Whether there were shadow models, and whether they were trained on the candidates."""
 
 
@@ -108,7 +108,7 @@ class ControlRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class RocCurve:
     """A ROC curve: the TPR at each FPR, with the 95 % interval that tables print for it.
 
     Each interval holds for its point alone. Between two points the curve is drawn flat and then
@@ -136,7 +136,7 @@ class AttackRow:
     control: ControlRow | None
     queries: int
     seconds: float
-    roc: Curve | None
+    roc: RocCurve | None
 
     @property
     def sound(self) -> bool:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from divulge.core import Estimate
-from divulge.metrics.power import POWER, Visible
+from divulge.metrics.power import POWER, VisibleLeaks
 from divulge.report import caveats, words
-from divulge.report.schema import AttackRow, Level, Shadows
+from divulge.report.schema import AttackRow, Level, ShadowKind
 
 _DETECTED = (
     "So the use of a record in training can be detected; this audit does not show what else a "
@@ -24,7 +24,7 @@ COARSEST = 0.5
 """Share of exposed members that an audit must see with 80 % power, or it decides nothing."""
 
 
-class Said(NamedTuple):
+class Wording(NamedTuple):
     """The words of a verdict: its level, headline and sentences."""
 
     level: Level
@@ -32,7 +32,7 @@ class Said(NamedTuple):
     sentences: tuple[str, str]
 
 
-class Top(NamedTuple):
+class TopRecords(NamedTuple):
     """The records that an attack ranks highest."""
 
     places: int
@@ -42,14 +42,14 @@ class Top(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class VerdictFacts:
     """The facts that the words of a verdict state."""
 
     row: AttackRow
     """The deciding attack."""
     auc: Estimate
     """Its AUC, with an interval that holds for all attacks at once."""
-    top: Top | None
+    top: TopRecords | None
     """The top of its scores that deviates most from chance; None if its AUC deviates more."""
     highest_auc: float | None
     """The highest simultaneous upper limit of all attacks."""
@@ -63,7 +63,7 @@ class Case:
     """Number of attacks that were done."""
     leaks: bool
     """Whether chance fails to explain the scores."""
-    seen: Visible
+    seen: VisibleLeaks
     """The smallest leaks that the audit sees."""
     members: int
     """Number of members, over all models."""
@@ -82,7 +82,7 @@ class Case:
     @property
     def p(self) -> str:
         """The p-value, and how many attacks it counts."""
-        return f"p = {words.p_value(self.p_value)}{self.over}"
+        return f"p = {words.format_p_value(self.p_value)}{self.over}"
 
     @property
     def over(self) -> str:
@@ -101,7 +101,7 @@ class Case:
         who += f" that knows only {self.knows} of each record" if self.knows else ""
         who += "" if self.models == 1 else f" on {self.models} models"
         if self.top is None:
-            value, low, high = words.of_hundred(self.auc)
+            value, low, high = words.per_hundred(self.auc)
             return (
                 f"Shown one training record and one other record, {who} picks "
                 f"the training record {value} % of the time (95 % interval {low} to {high} %; "
@@ -109,14 +109,14 @@ class Case:
             )
         share = self.members / (self.members + self.nonmembers)
         return (
-            f"Of the {words.count(self.top.places, 'record')} that {who} ranks "
+            f"Of the {words.format_count(self.top.places, 'record')} that {who} ranks "
             f"highest, {self.top.members:.3g} {'is a' if self.top.members == 1 else 'are'} "
             f"training record{'' if self.top.members == 1 else 's'} (guessing: "
             f"{share * self.top.places:.3g}; {self.p})"
         )
 
     @property
-    def hidden(self) -> str:
+    def hidden_leak(self) -> str:
         """A clause on how large a leak is compatible with all that was measured."""
         assert self.highest_auc is not None
         pair = f"picks the training record of a pair {100 * self.highest_auc:.0f} % of the time"
@@ -124,37 +124,37 @@ class Case:
             return f"an attack that {pair}"
         return (
             f"an attack that {pair}, or that identifies {100 * self.highest_tpr:.2g} % of the "
-            f"training records at a false-positive rate of {words.percent(self.fpr)}"
+            f"training records at a false-positive rate of {words.format_percent(self.fpr)}"
         )
 
 
-def leak(case: Case) -> Said:
+def describe_leak(case: VerdictFacts) -> Wording:
     """The words for a leak: an attacker can tell members from non-members."""
     who = "This model leaks its" if case.models == 1 else "Models trained this way leak their"
-    return Said("leak", f"{who} training records", (f"{case.evidence}.", _DETECTED))
+    return Wording("leak", f"{who} training records", (f"{case.evidence}.", _DETECTED))
 
 
-def broken_claim(sentence: str) -> Said:
+def describe_broken_claim(sentence: str) -> Wording:
     """The words for a broken claim: no rate shows a leak, but a guarantee is contradicted."""
-    return Said("leak", "This model leaks more than was claimed for it", (sentence, _DETECTED))
+    return Wording("leak", "This model leaks more than was claimed for it", (sentence, _DETECTED))
 
 
-def no_leak(case: Case) -> Said:
+def describe_no_leak(case: VerdictFacts) -> Wording:
     """The words for no leak found, which is not the same as no leak."""
-    return Said(
+    return Wording(
         "no leak found",
-        f"No leak was found by the {words.count(case.attacks, 'attack')} tried",
+        f"No leak was found by the {words.format_count(case.attacks, 'attack')} tried",
         (
             f"{case.evidence}: chance can explain that.",
-            f"A leak of this size could still hide from this audit: {case.hidden}; {_OTHERS}.",
+            f"A leak of this size could still hide from this audit: {case.hidden_leak}; {_OTHERS}.",
         ),
     )
 
 
-def undecided(case: Case) -> Said:
+def describe_undecided(case: VerdictFacts) -> Wording:
     """The words for too few records to decide."""
-    sizes = f"{words.count(case.members, 'member')} and {case.nonmembers:,} non-members"
-    return Said(
+    sizes = f"{words.format_count(case.members, 'member')} and {case.nonmembers:,} non-members"
+    return Wording(
         "undecided",
         "Too few records to decide whether this model leaks",
         (
@@ -164,25 +164,25 @@ def undecided(case: Case) -> Said:
     )
 
 
-def confounded(case: Case, confounding: str) -> Said:
+def describe_confounded(case: VerdictFacts, confounding: str) -> Wording:
     """The words for a confounded audit: figures measure something else as well."""
     doubt = (
         "but this audit cannot tell how much of that is the model's memory"
         if case.leaks
         else "and this audit can neither show a leak nor rule one out"
     )
-    return Said(
+    return Wording(
         "confounded",
         "These figures do not measure the model alone",
         (confounding, f"{case.evidence}, {doubt}."),
     )
 
 
-def instrument_failed(case: Case) -> Said:
+def describe_failed_instrument(case: VerdictFacts) -> Wording:
     """The words for a failed instrument: the deciding attack failed a control."""
     assert case.row.control is not None
     who = "attack that was tried" if case.attacks == 1 else "attack that would decide"
-    return Said(
+    return Wording(
         "instrument failed",
         "The measuring instrument failed its own test",
         (
@@ -193,10 +193,10 @@ def instrument_failed(case: Case) -> Said:
     )
 
 
-def nothing_measured(rows: Sequence[AttackRow]) -> Said:
+def describe_nothing_measured(rows: Sequence[AttackRow]) -> Wording:
     """The words for an audit in which no attack came to an end."""
-    asked = words.count(len(rows), "attack")
-    return Said(
+    asked = words.format_count(len(rows), "attack")
+    return Wording(
         "nothing measured",
         "Nothing was measured",
         (
@@ -207,7 +207,7 @@ def nothing_measured(rows: Sequence[AttackRow]) -> Said:
     )
 
 
-def sensitivity(seen: Visible, attacks: int, power: float = POWER) -> str:
+def sensitivity(seen: VisibleLeaks, attacks: int, power: float = POWER) -> str:
     """A sentence on the leaks that an audit finds with 80 % power, or with another power."""
     if seen.auc is None:
         return f"With {100 * power:g} % power this audit cannot see a leak of any size."
@@ -223,7 +223,7 @@ def sensitivity(seen: Visible, attacks: int, power: float = POWER) -> str:
     )
 
 
-def next_step(level: Level, shadows: Shadows = "none", enough: int | None = None) -> str:
+def next_step(level: Level, shadows: ShadowKind = "none", enough: int | None = None) -> str:
     """What to do after reading the verdict.
 
     Args:

@@ -20,19 +20,19 @@ from divulge.core import (
 from divulge.errors import StoreError
 from divulge.metrics.membership import Member, Score
 from divulge.report import caveats, exposed, exposure, words
-from divulge.report.claim import weigh
+from divulge.report.claim import judge_claim
 from divulge.report.schema import (
     SCHEMA,
     AttackRow,
     ControlRow,
-    Curve,
     Exposure,
     Reproduction,
+    RocCurve,
     Sizes,
     Summary,
 )
 from divulge.report.unmeasured import not_measured
-from divulge.report.verdict import deciding_fpr, judge
+from divulge.report.verdict import deciding_fpr, judge_model
 
 __all__ = ["Summary", "summarise"]
 
@@ -46,7 +46,7 @@ def summarise(contents: Contents) -> Summary:
     """
     manifest, (facts, candidates) = contents.manifest, contents.model()
     scores = {
-        words.plain(entry.finding.label): _score(entry)
+        words.make_showable(entry.finding.label): _score(entry)
         for entry in contents.entries
         if entry.finding.status is Status.DONE
     }
@@ -54,16 +54,16 @@ def summarise(contents: Contents) -> Summary:
     checks = tuple(_check(check) for check in facts.checks)
     confounding = caveats.confounding(checks)
     truth = Membership(candidates.member, facts.drawn)
-    claim = weigh(facts.claim, rows, scores, truth, confounding)
-    knows = words.plain(words.known(manifest.settings.get("known")))
-    verdict = judge(rows, scores, truth, checks, facts.shadows, claim, knows, facts.delta)
+    claim = judge_claim(facts.claim, rows, scores, truth, confounding)
+    knows = words.make_showable(words.describe_knowledge(manifest.settings.get("known")))
+    verdict = judge_model(rows, scores, truth, checks, facts.shadows, claim, knows, facts.delta)
     shown = None
     if verdict.attack is not None:
         shown = _exposure(verdict.attack, scores[verdict.attack], candidates, facts.class_names)
-    listed = exposed.find(rows, scores, candidates, confounding)
+    listed = exposed.find_exposed(rows, scores, candidates, confounding)
     return Summary(
         schema=SCHEMA,
-        name=words.plain(manifest.name),
+        name=words.make_showable(manifest.name),
         verdict=verdict,
         sizes=_sizes(facts),
         attacks=rows,
@@ -71,7 +71,7 @@ def summarise(contents: Contents) -> Summary:
         exposed=listed,
         claim=claim,
         checks=checks,
-        not_measured=(*not_measured(rows), *exposed.not_measured(listed)),
+        not_measured=(*not_measured(rows), *exposed.unmeasured_rates(listed)),
         reproduction=_reproduction(manifest, facts.delta),
     )
 
@@ -91,24 +91,26 @@ def _rows(contents: Contents, scores: Mapping[str, Score]) -> tuple[AttackRow, .
     asked = dict.fromkeys([*contents.manifest.attacks, *contents.missing, *found])
     member = contents.model()[1].member
     return tuple(
-        _row(found[label], scores, member) if label in found else _missing(words.plain(label))
+        _attack_row(found[label], scores, member)
+        if label in found
+        else _missing_row(words.make_showable(label))
         for label in asked
     )
 
 
-def _row(entry: Entry, scores: Mapping[str, Score], member: Member) -> AttackRow:
+def _attack_row(entry: Entry, scores: Mapping[str, Score], member: Member) -> AttackRow:
     finding: Finding = entry.finding
-    label = words.plain(finding.label)
-    curve: Curve | None = exposure.curve(scores[label], member) if label in scores else None
+    label = words.make_showable(finding.label)
+    curve: RocCurve | None = exposure.roc_curve(scores[label], member) if label in scores else None
     return AttackRow(
         label=label,
-        attack=words.plain(finding.attack),
-        paper=words.plain(finding.paper),
-        settings=words.plain_all(finding.settings),
+        attack=words.make_showable(finding.attack),
+        paper=words.make_showable(finding.paper),
+        settings=words.make_all_showable(finding.settings),
         status=finding.status.value,
-        reason=words.plain(finding.reason),
+        reason=words.make_showable(finding.reason),
         metrics=dict(finding.metrics),
-        unmeasured=words.plain_all(finding.unmeasured),
+        unmeasured=words.make_all_showable(finding.unmeasured),
         control=None if entry.control is None else _control(entry.control),
         queries=finding.queries,
         seconds=finding.seconds,
@@ -116,7 +118,7 @@ def _row(entry: Entry, scores: Mapping[str, Score], member: Member) -> AttackRow
     )
 
 
-def _missing(label: str) -> AttackRow:
+def _missing_row(label: str) -> AttackRow:
     return AttackRow(
         label=label,
         attack=label.partition("(")[0],
@@ -141,14 +143,17 @@ def _control(control: Control) -> ControlRow:
         covered=control.covered,
         shuffles=control.shuffles,
         calm=control.calm,
-        reason=words.plain(control.reason),
-        blind=None if blind is None else replace(blind, reason=words.plain(blind.reason)),
+        reason=words.make_showable(control.reason),
+        blind=None if blind is None else replace(blind, reason=words.make_showable(blind.reason)),
     )
 
 
 def _check(check: Check) -> Check:
     return Check(
-        words.plain(check.name), check.verdict, words.plain(check.text), dict(check.estimates)
+        words.make_showable(check.name),
+        check.verdict,
+        words.make_showable(check.text),
+        dict(check.estimates),
     )
 
 
@@ -166,22 +171,22 @@ def _exposure(
     attack: str, score: Score, candidates: Candidates, class_names: Sequence[str]
 ) -> Exposure:
     member, label = candidates.member, candidates.label
-    names: Sequence[str] = [words.plain(name) for name in class_names]
+    names: Sequence[str] = [words.make_showable(name) for name in class_names]
     fpr = deciding_fpr(int(np.sum(~member)))
     return Exposure(
         attack=attack,
         histogram=exposure.histogram(score, member, fpr),
-        classes=exposure.by_class(score, member, label, names),
+        classes=exposure.class_rows(score, member, label, names),
     )
 
 
 def _reproduction(manifest: Manifest, delta: float) -> Reproduction:
     return Reproduction(
-        divulge=words.plain(manifest.divulge),
-        created=words.plain(manifest.created),
+        divulge=words.make_showable(manifest.divulge),
+        created=words.make_showable(manifest.created),
         seed=manifest.seed,
         delta=delta,
-        challenge=words.plain(manifest.challenge),
-        settings=words.plain_all(manifest.settings),
-        environment=words.plain_all(manifest.environment),
+        challenge=words.make_showable(manifest.challenge),
+        settings=words.make_all_showable(manifest.settings),
+        environment=words.make_all_showable(manifest.environment),
     )

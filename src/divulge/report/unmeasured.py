@@ -35,10 +35,15 @@ _SCOPE = (
 
 def not_measured(rows: Sequence[AttackRow]) -> tuple[NotMeasured, ...]:
     """List everything left out: attacks, metrics, controls, and kinds of attack never tried."""
-    return (*attacks(rows), *metrics(rows), *_controls(rows), *_scope(rows))
+    return (
+        *unfinished_attacks(rows),
+        *unmeasured_metrics(rows),
+        *_missing_controls(rows),
+        *_untried_kinds(rows),
+    )
 
 
-def up_to(rows: Iterable[AttackRow | Finding], names: Collection[str]) -> tuple[str, ...]:
+def up_to_notes(rows: Iterable[AttackRow | Finding], names: Collection[str]) -> tuple[str, ...]:
     """The footnote of a table in which values lack their lower limits; none if no value does.
 
     Args:
@@ -46,7 +51,7 @@ def up_to(rows: Iterable[AttackRow | Finding], names: Collection[str]) -> tuple[
         names: the names of the metrics that are its columns.
     """
     reasons = dict.fromkeys(
-        words.plain(row.unmeasured[name])
+        words.make_showable(row.unmeasured[name])
         for row in rows
         for name in names
         if name in row.metrics and name in row.unmeasured
@@ -54,7 +59,7 @@ def up_to(rows: Iterable[AttackRow | Finding], names: Collection[str]) -> tuple[
     return tuple(f"Where a value reads “up to”, {reason}." for reason in reasons)
 
 
-def attacks(rows: Sequence[AttackRow | Finding]) -> Iterator[NotMeasured]:
+def unfinished_attacks(rows: Sequence[AttackRow | Finding]) -> Iterator[NotMeasured]:
     """One line for each attack that did not run to its end."""
     for row in rows:
         if row.status == "missing":
@@ -63,13 +68,13 @@ def attacks(rows: Sequence[AttackRow | Finding]) -> Iterator[NotMeasured]:
             yield NotMeasured("attack", row.label, f"{row.status.capitalize()}: {row.reason}")
 
 
-def metrics(rows: Sequence[AttackRow | Finding]) -> Iterator[NotMeasured]:
+def unmeasured_metrics(rows: Sequence[AttackRow | Finding]) -> Iterator[NotMeasured]:
     """One line for each metric and reason; the same reason holds for many attacks."""
     done = sum(row.status == "done" for row in rows)
     affected: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         for name, reason in row.unmeasured.items():
-            what = words.title(name)
+            what = words.metric_title(name)
             what = f"Lower limit of {what}" if name in row.metrics else what
             affected.setdefault((what, reason), []).append(row.label)
     for (what, reason), labels in affected.items():
@@ -77,14 +82,14 @@ def metrics(rows: Sequence[AttackRow | Finding]) -> Iterator[NotMeasured]:
         yield NotMeasured("metric", what, f"{reason}. Affects {of}.")
 
 
-def _controls(rows: Sequence[AttackRow]) -> Iterator[NotMeasured]:
+def _missing_controls(rows: Sequence[AttackRow]) -> Iterator[NotMeasured]:
     for row in rows:
         if row.status == "done" and row.control is None:
             why = "Not run: nothing shows that this attack can see a leak in these data."
             yield NotMeasured("control", row.label, why)
 
 
-def _scope(rows: Sequence[AttackRow]) -> Iterator[NotMeasured]:
+def _untried_kinds(rows: Sequence[AttackRow]) -> Iterator[NotMeasured]:
     if not any(row.attack in SHADOW_ATTACKS and row.status == "done" for row in rows):
         yield NotMeasured(
             "scope",

@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from divulge.core import Check, Measured, Membership, Scores, Verdict
+from divulge.core import Check, Measurements, Membership, Scores, Verdict
 from divulge.metrics import measure, power
 from divulge.metrics.intervals import CONFIDENCE
 from divulge.metrics.max_test import SHARES, STATISTICS, MaxTest, max_test_of_models, members_on_top
 from divulge.metrics.membership import Member, Score, fewest_nonmembers
 from divulge.report import caveats, sentences, words
-from divulge.report.evidence import Evidence, deciding, limits_of, weigh
-from divulge.report.schema import AttackRow, ClaimRow, Conclusion, Limits, Shadows
+from divulge.report.evidence import Evidence, choose_deciding, limits_by_metric, weigh_evidence
+from divulge.report.schema import AttackRow, ClaimRow, Conclusion, Limits, ShadowKind
 
 DECIDING_FPRS = (0.01, 0.1)
 """Figures show the TPR at the first of these that has a lower limit."""
@@ -42,12 +42,12 @@ def deciding_fpr(nonmembers: int, attacks: int = 1) -> float | None:
     return next(enough, None)
 
 
-def judge(
+def judge_model(
     rows: Sequence[AttackRow],
     scores: Mapping[str, Score],
     truth: Membership,
     checks: Sequence[Check],
-    shadows: Shadows = "none",
+    shadows: ShadowKind = "none",
     claim: ClaimRow | None = None,
     knows: str = "",
     delta: float = 0.0,
@@ -74,9 +74,9 @@ def judge(
 def judge_models(
     rows: Sequence[AttackRow],
     models: Sequence[tuple[Mapping[str, Score], Member]],
-    together: Mapping[str, Measured],
+    together: Mapping[str, Measurements],
     checks: Sequence[Check],
-    shadows: Shadows = "none",
+    shadows: ShadowKind = "none",
     claim: ClaimRow | None = None,
     knows: str = "",
 ) -> Conclusion:
@@ -88,30 +88,32 @@ def judge_models(
         together: metrics of these attacks, with intervals that hold for all of them at once.
         checks: the checks of the audits.
         shadows: whether there were shadow models, and what they were trained on.
-        claim: as for `judge`.
-        knows: as for `judge`.
+        claim: as for `judge_model`.
+        knows: as for `judge_model`.
     """
     done = [row for row in rows if row.label in together]
     confounding = caveats.confounding(checks)
     if not done:
-        return _nothing(rows, checks, confounding)
+        return _conclude_nothing(rows, checks, confounding)
     test = max_test_of_models(
         [np.stack([scores[row.label] for row in done]) for scores, _ in models],
         [member for _, member in models],
     )
-    evidence = [weigh(row, test, k) for k, row in enumerate(done)]
-    speaker = deciding(evidence)
+    evidence = [weigh_evidence(row, test, k) for k, row in enumerate(done)]
+    speaker = choose_deciding(evidence)
     counted = [item.row.label for item in evidence if item.row.sound] or list(together)
-    limits = limits_of({label: together[label] for label in counted})
-    case = _case(speaker, models, together[speaker.row.label], limits, test, knows)
-    said = _say(case, confounding)
+    limits = limits_by_metric({label: together[label] for label in counted})
+    case = _gather_facts(speaker, models, together[speaker.row.label], limits, test, knows)
+    said = _choose_wording(case, confounding)
     enough = (
-        None if case.enough else power.needed(exposed=sentences.COARSEST, attacks=len(evidence))
+        None
+        if case.enough
+        else power.members_needed(exposed=sentences.COARSEST, attacks=len(evidence))
     )
     statistic: str | None = STATISTICS[speaker.statistic]
     broken = claim.sentence if claim and claim.outcome == "contradicted" else ""
     if claim and broken and said.level != "leak":
-        said, statistic = sentences.broken_claim(broken), "epsilon"
+        said, statistic = sentences.describe_broken_claim(broken), "epsilon"
         speaker = next(item for item in evidence if item.row.label == claim.attack)
     explained = speaker if said.level == "instrument failed" else None
     warnings = _warnings(rows, evidence, checks, explained)
@@ -132,8 +134,10 @@ def judge_models(
     )
 
 
-def _nothing(rows: Sequence[AttackRow], checks: Sequence[Check], confounding: str) -> Conclusion:
-    said = sentences.nothing_measured(rows)
+def _conclude_nothing(
+    rows: Sequence[AttackRow], checks: Sequence[Check], confounding: str
+) -> Conclusion:
+    said = sentences.describe_nothing_measured(rows)
     return Conclusion(
         level=said.level,
         headline=said.headline,
@@ -151,28 +155,28 @@ def _nothing(rows: Sequence[AttackRow], checks: Sequence[Check], confounding: st
     )
 
 
-def _case(
+def _gather_facts(
     speaker: Evidence,
     models: Sequence[tuple[Mapping[str, Score], Member]],
-    together: Measured,
+    together: Measurements,
     limits: Mapping[str, Limits],
     test: MaxTest,
     knows: str,
-) -> sentences.Case:
+) -> sentences.VerdictFacts:
     members = sum(int(member.sum()) for _, member in models)
     nonmembers = sum(int((~member).sum()) for _, member in models)
     fpr = deciding_fpr(min(int((~member).sum()) for _, member in models), len(test.p))
-    return sentences.Case(
+    return sentences.VerdictFacts(
         row=speaker.row,
         auc=together.metrics["auc"],
-        top=_top(speaker, models) if speaker.statistic else None,
+        top=_top_records(speaker, models) if speaker.statistic else None,
         highest_auc=limits["auc"].highest,
         fpr=fpr,
         highest_tpr=None if fpr is None else limits[f"tpr@{fpr:g}"].highest,
         p_value=speaker.p_value if speaker.leaks else test.p_value,
         attacks=len(test.p),
         leaks=speaker.leaks,
-        seen=power.visible(members, nonmembers, test.critical),
+        seen=power.visible_leaks(members, nonmembers, test.critical),
         members=members,
         nonmembers=nonmembers,
         models=len(models),
@@ -180,24 +184,26 @@ def _case(
     )
 
 
-def _top(speaker: Evidence, models: Sequence[tuple[Mapping[str, Score], Member]]) -> sentences.Top:
+def _top_records(
+    speaker: Evidence, models: Sequence[tuple[Mapping[str, Score], Member]]
+) -> sentences.TopRecords:
     share = SHARES[speaker.statistic - 1]
     places = [max(1, round(share * len(member))) for _, member in models]
     found = [
         members_on_top(scores[speaker.row.label], member, here)
         for (scores, member), here in zip(models, places, strict=True)
     ]
-    return sentences.Top(sum(places), sum(found))
+    return sentences.TopRecords(sum(places), sum(found))
 
 
-def _say(case: sentences.Case, confounding: str) -> sentences.Said:
+def _choose_wording(case: sentences.VerdictFacts, confounding: str) -> sentences.Wording:
     if confounding:  # first: where the sets differ, sound attacks may fail their controls too
-        return sentences.confounded(case, confounding)
+        return sentences.describe_confounded(case, confounding)
     if not case.enough and not case.leaks:  # few records may make a sound attack fail its control
-        return sentences.undecided(case)
+        return sentences.describe_undecided(case)
     if not case.row.sound:
-        return sentences.instrument_failed(case)
-    return sentences.leak(case) if case.leaks else sentences.no_leak(case)
+        return sentences.describe_failed_instrument(case)
+    return sentences.describe_leak(case) if case.leaks else sentences.describe_no_leak(case)
 
 
 def _warnings(
@@ -220,17 +226,19 @@ def _warnings(
     ]
     said += [
         f"{item.row.label} ranks members below non-members "
-        f"(AUC {words.auc(item.row.metrics['auc'])}): turned round, it would recognise members."
+        f"(AUC {words.format_auc(item.row.metrics['auc'])}): turned round, it would recognise members."
         for item in evidence
         if item.backwards
     ]
     missing = sum(row.status == "missing" for row in rows)
     if missing:
-        said.append(f"The run was interrupted: {words.count(missing, 'attack')} still missing.")
+        said.append(
+            f"The run was interrupted: {words.format_count(missing, 'attack')} still missing."
+        )
     lost = sum(row.status in ("failed", "not applicable") for row in rows)
     if lost:
         said.append(
-            f"{lost} of {words.count(len(rows), 'attack')} could not be carried out; "
+            f"{lost} of {words.format_count(len(rows), 'attack')} could not be carried out; "
             "the table of attacks says why."
         )
     return said

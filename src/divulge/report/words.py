@@ -19,58 +19,58 @@ _REPLACEMENT = "\ufffd"
 _DASH = "\u2013"
 
 
-def plain(text: str) -> str:
+def make_showable(text: str) -> str:
     """The text with a replacement sign for each character that no reader should meet.
 
     Examples:
-        >>> plain("a" + chr(0) + "b") == "a" + chr(0xFFFD) + "b"
+        >>> make_showable("a" + chr(0) + "b") == "a" + chr(0xFFFD) + "b"
         True
     """
     return _UNSHOWABLE.sub(_REPLACEMENT, text)
 
 
-def plain_all(value: Any) -> Any:
-    """`plain` for every text within settings of any depth."""
+def make_all_showable(value: Any) -> Any:
+    """`make_showable` for every text within settings of any depth."""
     if isinstance(value, str):
-        return plain(value)
+        return make_showable(value)
     if isinstance(value, Mapping):
-        return {plain(str(key)): plain_all(item) for key, item in value.items()}
+        return {make_showable(str(key)): make_all_showable(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, bytes):
-        return [plain_all(item) for item in value]
+        return [make_all_showable(item) for item in value]
     return value
 
 
-def shortened(names: Sequence[str], limit: int) -> list[str]:
+def shorten_names(names: Sequence[str], limit: int) -> list[str]:
     """Shorten names to one line of at most about ``limit`` characters, all still different.
 
     Examples:
-        >>> shortened(["abcdef", "abcxyz", "abc"], 4)
+        >>> shorten_names(["abcdef", "abcxyz", "abc"], 4)
         ['abc…', 'abc… (2)', 'abc']
     """
     seen: dict[str, int] = {}
     short = []
     for name in names:
-        line = " ".join(plain(name).split()) or "(no name)"
+        line = " ".join(make_showable(name).split()) or "(no name)"
         line = line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
         seen[line] = seen.get(line, 0) + 1
         short.append(line if seen[line] == 1 else f"{line} ({seen[line]})")
     return short
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """Format a rate that was chosen and not measured: ``0.1 %``."""
     return f"{100 * share:.3g} %"
 
 
-def of_hundred(estimate: Estimate) -> tuple[str, str, str]:
+def per_hundred(estimate: Estimate) -> tuple[str, str, str]:
     """Value, low and high per hundred, with the digits that the interval's width supports.
 
     Examples:
-        >>> of_hundred(Estimate(0.343, 0.281, 0.409))
+        >>> per_hundred(Estimate(0.343, 0.281, 0.409))
         ('34', '28', '41')
-        >>> of_hundred(Estimate(0.004, 0.001, 0.015))
+        >>> per_hundred(Estimate(0.004, 0.001, 0.015))
         ('0.4', '0.1', '1.5')
-        >>> of_hundred(Estimate(0.2, 0.18, 0.22))
+        >>> per_hundred(Estimate(0.2, 0.18, 0.22))
         ('20.0', '18.0', '22.0')
     """
     high = estimate.value if estimate.high is None else estimate.high
@@ -86,14 +86,14 @@ def of_hundred(estimate: Estimate) -> tuple[str, str, str]:
     return shown[0], shown[1], shown[2]
 
 
-def rate(estimate: Estimate) -> str:
+def format_rate(estimate: Estimate) -> str:
     """Format a share with its interval.
 
     Examples:
-        >>> rate(Estimate(0.343, 0.281, 0.409))
+        >>> format_rate(Estimate(0.343, 0.281, 0.409))
         '34 % (28–41)'
     """  # noqa: RUF002 - a dash, not a minus
-    value, low, high = of_hundred(estimate)
+    value, low, high = per_hundred(estimate)
     if estimate.high is None:
         return f"≥ {low} %"
     # a dash between two minus signs cannot be read
@@ -102,22 +102,22 @@ def rate(estimate: Estimate) -> str:
     )
 
 
-def rate_up_to(estimate: Estimate) -> str:
+def format_rate_up_to(estimate: Estimate) -> str:
     """Format a share without a lower limit, for which there were too few records.
 
     Examples:
-        >>> rate_up_to(Estimate(0.343, 0.0, 0.409))
+        >>> format_rate_up_to(Estimate(0.343, 0.0, 0.409))
         '34 % (up to 41)'
     """
-    value, _, high = of_hundred(estimate)
+    value, _, high = per_hundred(estimate)
     return f"{value} % (up to {high})"
 
 
-def auc(estimate: Estimate) -> str:
+def format_auc(estimate: Estimate) -> str:
     """Format an AUC with its interval.
 
     Examples:
-        >>> auc(Estimate(0.7123, 0.69, 0.7342))
+        >>> format_auc(Estimate(0.7123, 0.69, 0.7342))
         '0.712 (0.690–0.734)'
     """  # noqa: RUF002 - a dash, not a minus
     if estimate.high is None:
@@ -126,22 +126,22 @@ def auc(estimate: Estimate) -> str:
     return f"{estimate.value:.3f} ({estimate.low:.3f}{to}{estimate.high:.3f})"
 
 
-def epsilon(estimate: Estimate) -> str:
+def format_epsilon(estimate: Estimate) -> str:
     """Format a lower bound on ε, which is an interval by itself.
 
     Examples:
-        >>> epsilon(Estimate(1.234, 1.234, None))
+        >>> format_epsilon(Estimate(1.234, 1.234, None))
         '≥ 1.2'
     """
     # rounded down: a rounded-up bound would claim more than was shown
     return f"≥ {math.floor(10 * estimate.low + 1e-9) / 10:.1f}"
 
 
-def rounded_down(bound: float) -> str:
+def format_lower_bound(bound: float) -> str:
     """Format a lower bound with three digits, rounded down to claim no more than was shown.
 
     Examples:
-        >>> rounded_down(1.23999), rounded_down(0.00456789), rounded_down(0.0)
+        >>> format_lower_bound(1.23999), format_lower_bound(0.00456789), format_lower_bound(0.0)
         ('1.23', '0.00456', '0')
     """
     if bound <= 0:
@@ -150,17 +150,17 @@ def rounded_down(bound: float) -> str:
     return f"{math.floor(bound / unit) * unit:.3g}"
 
 
-def p_value(p: float) -> str:
+def format_p_value(p: float) -> str:
     """Format a p-value with two digits, and with four decimals if it is below 0.001.
 
     Examples:
-        >>> p_value(0.0315), p_value(0.00049)
+        >>> format_p_value(0.0315), format_p_value(0.00049)
         ('0.032', '0.0005')
     """
     return f"{p:.4f}".rstrip("0") if p < 0.001 else f"{p:.2g}"
 
 
-def measured(name: str, estimate: Estimate, unmeasured: Collection[str] = ()) -> str:
+def format_metric(name: str, estimate: Estimate, unmeasured: Collection[str] = ()) -> str:
     """Format a metric's value with its interval, in the manner of that metric.
 
     Args:
@@ -168,40 +168,40 @@ def measured(name: str, estimate: Estimate, unmeasured: Collection[str] = ()) ->
         estimate: its value and interval.
         unmeasured: metrics that the sizes cannot support; this one then lacks its lower limit.
     """
-    style = {"auc": auc, "epsilon": epsilon}.get(name, rate)
-    return rate_up_to(estimate) if name in unmeasured else style(estimate)
+    style = {"auc": format_auc, "epsilon": format_epsilon}.get(name, format_rate)
+    return format_rate_up_to(estimate) if name in unmeasured else style(estimate)
 
 
-def title(name: str) -> str:
+def metric_title(name: str) -> str:
     """A metric's name as a column heading.
 
     Examples:
-        >>> title("tpr@0.01"), title("precision@0.01:0.1"), title("balanced_accuracy")
+        >>> metric_title("tpr@0.01"), metric_title("precision@0.01:0.1"), metric_title("balanced_accuracy")
         ('TPR at 1 % FPR', 'Precision at 1 % FPR, 10 % members', 'Balanced accuracy')
     """
     found = _PARAMETER.fullmatch(name)
     if found is None:
         return _TITLES.get(name, name.replace("_", " ").capitalize())
     kind, fpr, prior = found.groups()
-    heading = f"{'TPR' if kind == 'tpr' else 'Precision'} at {percent(float(fpr))} FPR"
-    return heading if prior is None else f"{heading}, {percent(float(prior))} members"
+    heading = f"{'TPR' if kind == 'tpr' else 'Precision'} at {format_percent(float(fpr))} FPR"
+    return heading if prior is None else f"{heading}, {format_percent(float(prior))} members"
 
 
-def count(number: int, thing: str) -> str:
+def format_count(number: int, thing: str) -> str:
     """Format a number and its noun, in the singular or plural.
 
     Examples:
-        >>> count(1, "attack"), count(12000, "record")
+        >>> format_count(1, "attack"), format_count(12000, "record")
         ('1 attack', '12,000 records')
     """
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
-def known(settings: Any) -> str:
+def describe_knowledge(settings: Any) -> str:
     """Say what an attacker knows of each record, by a run's settings; empty if it knows all.
 
     Examples:
-        >>> known({"columns": ["age", "zip"]}), known({"share": 0.4}), known(None)
+        >>> describe_knowledge({"columns": ["age", "zip"]}), describe_knowledge({"share": 0.4}), describe_knowledge(None)
         ('the columns age and zip', '40 % of the features', '')
     """
     if not isinstance(settings, dict):

@@ -9,19 +9,19 @@ import numpy as np
 from jaxtyping import Shaped
 
 from divulge._util import atomic
-from divulge._util.progress import Track, untracked
+from divulge._util.progress import Track, track_silently
 from divulge.errors import SpecError
 
 Array = Shaped[np.ndarray, "rows *rest"]
 
 
-def kept(
+def map_batches(
     folder: Path,
     about: str,
     rows: Array,
     size: int,
     work: Callable[[Array, int], np.ndarray],
-    track: Track[Any] = untracked,
+    track: Track[Any] = track_silently,
 ) -> np.ndarray:
     """Apply a function to all rows batch by batch; batches finished before are read from disk.
 
@@ -39,7 +39,7 @@ def kept(
     """
     if size < 1 or not len(rows):
         raise SpecError(f"expected rows and a batch size from 1, got {len(rows)} and {size}")
-    with atomic.said(folder):
+    with atomic.translate_os_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     key = hashlib.blake2b(f"{about} {size} {rows.shape} {rows.dtype}".encode(), digest_size=8)
     key.update(np.ascontiguousarray(rows).data)
@@ -49,11 +49,13 @@ def kept(
         made = np.asarray(work(rows[start : start + size], start))
         arrays = {"values": made.ravel(), "shape": np.array(made.shape)}
         atomic.write_arrays(files[start], arrays)
-    return np.concatenate([_read(path) for path in files.values()])
+    return np.concatenate([_read_batch(path) for path in files.values()])
 
 
-def _read(path: Path) -> np.ndarray:
+def _read_batch(path: Path) -> np.ndarray:
     values, shape = atomic.read_arrays(path, "values", "shape")
     if shape.dtype.kind != "i" or (shape < 0).any() or np.prod(shape) != len(values):
-        raise atomic.damaged(path, ValueError("values do not have the shape that is said"))
+        raise atomic.damaged_file_error(
+            path, ValueError("values do not have the shape that is said")
+        )
     return values.reshape(shape)

@@ -81,7 +81,7 @@ def done(work: Work) -> tuple[str, Piece]:
     paths = [folder / "cells" / f"{work.key}.json" for folder in work.folders]
     there = next((path for path in paths if path.exists()), None)
     if there:
-        with atomic.said(there):
+        with atomic.translate_os_errors(there):
             piece = atomic.from_json(there.read_bytes(), Piece, there)
     else:
         piece = _measured(work)

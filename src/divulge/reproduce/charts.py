@@ -9,7 +9,7 @@ import altair as alt
 from divulge.report import chart_style, words
 from divulge.reproduce.result import Cell, Outcome
 
-PAPER = chart_style.COLOURS[1]
+PAPER_COLOUR = chart_style.COLOURS[1]
 _LABEL = 60
 """Largest length of a row's name in a figure, in characters."""
 _LETTER = 7.4
@@ -18,27 +18,31 @@ _PANELS = 620
 """Width of all columns together in pixels."""
 
 
-def beside(outcome: Outcome) -> alt.HConcatChart | None:
+def comparison_chart(outcome: Outcome) -> alt.HConcatChart | None:
     """Draw a panel for each column with published values: our figure and the paper's, by row."""
-    columns = [c for c in outcome.columns if any(_published(outcome, c))]
+    columns = [c for c in outcome.columns if any(_published_cells(outcome, c))]
     if not columns:
         return None
-    names = dict(zip(outcome.rows, words.shortened(outcome.rows, _LABEL), strict=True))
+    names = dict(zip(outcome.rows, words.shorten_names(outcome.rows, _LABEL), strict=True))
     panels = [
         _panel(outcome, column, names, _PANELS // len(columns), labelled=k == 0)
         for k, column in enumerate(columns)
     ]
-    chart: alt.HConcatChart = chart_style.configured(alt.hconcat(*panels, spacing=18))
+    chart: alt.HConcatChart = chart_style.apply_style(alt.hconcat(*panels, spacing=18))
     return chart
 
 
-def overview(outcomes: Sequence[Outcome]) -> alt.LayerChart | None:
+def overview_chart(outcomes: Sequence[Outcome]) -> alt.LayerChart | None:
     """Draw all figures that a paper has too: the paper's across, ours upwards."""
     dots = [
-        {**_dot(cell), "group": outcome.source.split(",")[0], "name": f"{cell.row}, {cell.column}"}
+        {
+            **_dot_values(cell),
+            "group": outcome.source.split(",")[0],
+            "name": f"{cell.row}, {cell.column}",
+        }
         for outcome in outcomes
         for column in outcome.columns
-        for cell in _published(outcome, column)
+        for cell in _published_cells(outcome, column)
     ]
     if not dots:
         return None
@@ -48,9 +52,9 @@ def overview(outcomes: Sequence[Outcome]) -> alt.LayerChart | None:
     # room beside a name, whose letters may be wider than ours
     legend = alt.Legend(orient="top", title=None, columns=2, columnPadding=32)
     colour = alt.Color("group:N", legend=legend).scale(domain=groups, range=chart_style.COLOURS)
-    base = alt.Chart(chart_style.data(dots)).encode(x=x, color=colour)
-    line = alt.Chart(chart_style.data([{"paper": 0, "ours": 0}, {"paper": 1, "ours": 1}]))
-    return chart_style.finished(
+    base = alt.Chart(chart_style.inline_data(dots)).encode(x=x, color=colour)
+    line = alt.Chart(chart_style.inline_data([{"paper": 0, "ours": 0}, {"paper": 1, "ours": 1}]))
+    return chart_style.style_layers(
         line.mark_line(color=chart_style.MUTED, strokeDash=[2, 3]).encode(x=x, y=y),
         base.mark_rule(opacity=0.35, clip=True).encode(y=alt.Y("low:Q"), y2="high:Q"),
         base.mark_point(filled=True, size=36, opacity=0.8, clip=True).encode(y=y),
@@ -58,12 +62,12 @@ def overview(outcomes: Sequence[Outcome]) -> alt.LayerChart | None:
     )
 
 
-def curves(outcome: Outcome) -> alt.LayerChart | None:
+def curve_chart(outcome: Outcome) -> alt.LayerChart | None:
     """Draw the rows in ``drawn`` as curves over the columns that begin with a number."""
     steps = {c: float(c.split()[0]) for c in outcome.columns if c.split()[0].isdecimal()}
-    names = dict(zip(outcome.drawn, words.shortened(outcome.drawn, _LABEL), strict=True))
+    names = dict(zip(outcome.drawn, words.shorten_names(outcome.drawn, _LABEL), strict=True))
     dots = [
-        {**_dot(cell), "name": names[cell.row], "step": steps[cell.column]}
+        {**_dot_values(cell), "name": names[cell.row], "step": steps[cell.column]}
         for cell in outcome.cells
         if cell.row in names and cell.column in steps and cell.ours is not None
     ]
@@ -79,15 +83,15 @@ def curves(outcome: Outcome) -> alt.LayerChart | None:
     )
     colour = alt.Color("name:N", legend=legend).scale(domain=order, range=chart_style.COLOURS)
     dash = alt.StrokeDash("name:N", legend=legend).scale(domain=order, range=chart_style.DASHES)
-    base = alt.Chart(chart_style.data(dots)).encode(x=x, color=colour)
-    return chart_style.finished(
+    base = alt.Chart(chart_style.inline_data(dots)).encode(x=x, color=colour)
+    return chart_style.style_layers(
         base.mark_area(opacity=0.08).encode(y=alt.Y("low:Q", title=outcome.measures), y2="high:Q"),
         base.mark_line(strokeWidth=2).encode(y=y, strokeDash=dash),
         height=320,
     )
 
 
-def _published(outcome: Outcome, column: str) -> list[Cell]:
+def _published_cells(outcome: Outcome, column: str) -> list[Cell]:
     """Cells of a column that hold our figure and a published one."""
     return [c for c in outcome.cells if c.column == column and c.difference is not None]
 
@@ -97,7 +101,7 @@ def _panel(
 ) -> alt.LayerChart:
     """Draw one column, with its name above."""
     dots = [
-        {**_dot(cell), "name": names[cell.row]}
+        {**_dot_values(cell), "name": names[cell.row]}
         for cell in outcome.cells
         if cell.column == column and cell.ours is not None
     ]
@@ -108,14 +112,14 @@ def _panel(
     room = math.ceil(_LETTER * max(map(len, names.values())))
     axis = alt.Axis(domain=False, ticks=False, grid=True, labelPadding=10, minExtent=room)
     bare = alt.Axis(domain=False, ticks=False, grid=True, labels=False)
-    base = alt.Chart(chart_style.data(dots)).encode(y=y.axis(axis if labelled else bare))
+    base = alt.Chart(chart_style.inline_data(dots)).encode(y=y.axis(axis if labelled else bare))
     layers = (
         base.mark_rule(color=chart_style.ACCENT, strokeWidth=2).encode(
             x=alt.X("low:Q", title=None), x2="high:Q"
         ),
         base.mark_point(filled=True, size=50, color=chart_style.ACCENT, opacity=1).encode(x=x),
         base.mark_point(
-            shape="diamond", size=80, filled=False, stroke=PAPER, strokeWidth=2, opacity=1
+            shape="diamond", size=80, filled=False, stroke=PAPER_COLOUR, strokeWidth=2, opacity=1
         )
         .encode(x="paper:Q")
         .transform_filter("isValid(datum.paper)"),
@@ -123,7 +127,7 @@ def _panel(
     return alt.LayerChart(layer=list(layers), width=width, height=alt.Step(20), title=column)
 
 
-def _dot(cell: Cell) -> dict[str, Any]:
+def _dot_values(cell: Cell) -> dict[str, Any]:
     assert cell.ours is not None
     high = cell.ours.value if cell.ours.high is None else cell.ours.high
     return {

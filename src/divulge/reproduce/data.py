@@ -11,7 +11,7 @@ from jaxtyping import Shaped
 from divulge.core import Records
 from divulge.errors import DataError, MissingExtra
 
-Name = Literal["mnist", "fashion_mnist", "cifar10", "cifar100", "fer2013", "ham10000"]
+ImageSetName = Literal["mnist", "fashion_mnist", "cifar10", "cifar100", "fer2013", "ham10000"]
 
 _STRIPS = {
     "cifar10": ("x_strip.png", 32),
@@ -20,7 +20,7 @@ _STRIPS = {
 }
 
 
-def images(name: Name, side: int | None = None) -> Records:
+def load_images(name: ImageSetName, side: int | None = None) -> Records:
     """Load all images of a set, with pixels from 0 to 1 and channels first.
 
     Args:
@@ -32,31 +32,31 @@ def images(name: Name, side: int | None = None) -> Records:
         DataError: they are not there, or cannot be made that small.
     """
     if name in ("mnist", "fashion_mnist"):
-        with lzma.open(file(f"{name}/x.npy.xz")) as unpacked:
+        with lzma.open(data_file(f"{name}/x.npy.xz")) as unpacked:
             x = np.load(unpacked, allow_pickle=False)[:, None]
-        y = np.load(file(f"{name}/y.npy"), allow_pickle=False)
+        y = np.load(data_file(f"{name}/y.npy"), allow_pickle=False)
     else:
         strip, pixels = _STRIPS.get(name, ("x28_strip.png", 28))
-        x = _strip(file(f"{name}/{strip}"), pixels)
-        with np.load(file(f"{name}/meta.npz"), allow_pickle=False) as arrays:
+        x = _read_strip(data_file(f"{name}/{strip}"), pixels)
+        with np.load(data_file(f"{name}/meta.npz"), allow_pickle=False) as arrays:
             y = arrays["y"]
-    small = _pooled(x, side or x.shape[-1])
+    small = _average_pool(x, side or x.shape[-1])
     small /= np.float32(255)
     return Records(small, y.astype(np.int64))
 
 
-def location_30() -> Records:
+def load_location_30() -> Records:
     """Load Location-30: 5,010 users, 446 binary features, 30 classes (Shokri et al. 2017).
 
     Raises:
         DataError: they are not there.
     """
-    with np.load(file("location30/location30.npz"), allow_pickle=False) as arrays:
+    with np.load(data_file("location30/location30.npz"), allow_pickle=False) as arrays:
         bits = np.unpackbits(arrays["x_bits"], axis=1)[:, :446]
         return Records(bits.astype(np.float32), arrays["y"].astype(np.int64))
 
 
-def _strip(path: Path, side: int) -> Shaped[np.ndarray, "images channels side side"]:
+def _read_strip(path: Path, side: int) -> Shaped[np.ndarray, "load_images channels side side"]:
     try:
         from PIL import Image
     except ImportError as error:
@@ -66,9 +66,9 @@ def _strip(path: Path, side: int) -> Shaped[np.ndarray, "images channels side si
     return np.moveaxis(flat.reshape(-1, side, side, flat.shape[2] if flat.ndim == 3 else 1), -1, 1)
 
 
-def _pooled(
-    x: Shaped[np.ndarray, "images channels from from"], side: int
-) -> Shaped[np.ndarray, "images channels to to"]:
+def _average_pool(
+    x: Shaped[np.ndarray, "load_images channels from from"], side: int
+) -> Shaped[np.ndarray, "load_images channels to to"]:
     count, channels, pixels, _ = x.shape
     if pixels % side:
         raise DataError(f"expected a side that divides {pixels} pixels, got {side}: choose another")
@@ -80,7 +80,7 @@ def _pooled(
     return pooled
 
 
-def file(name: str) -> Path:
+def data_file(name: str) -> Path:
     """Path of a file of the data folder.
 
     Raises:

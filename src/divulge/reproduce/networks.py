@@ -11,10 +11,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-Network = Callable[[], nn.Module]
+NetworkFactory = Callable[[], nn.Module]
 
 
-def perceptron(*widths: int) -> Network:
+def perceptron(*widths: int) -> NetworkFactory:
     """Dense layers between these widths, with ReLU between them."""
     return functools.partial(_perceptron, widths)
 
@@ -25,7 +25,7 @@ def _perceptron(widths: tuple[int, ...]) -> nn.Module:
     return nn.Sequential(nn.Flatten(), *layers[:-1])
 
 
-def resnet(channels: tuple[int, ...], classes: int) -> Network:
+def resnet(channels: tuple[int, ...], classes: int) -> NetworkFactory:
     """A residual network: one block a width, each after the first at half the resolution."""
     return functools.partial(_resnet, channels, classes)
 
@@ -35,7 +35,7 @@ def _resnet(channels: tuple[int, ...], classes: int) -> nn.Module:
     pairs = itertools.pairwise((first, *channels))
     blocks = [ResidualBlock(before, after, 1 + (before != after)) for before, after in pairs]
     return nn.Sequential(
-        *convolved(3, first, 1), nn.ReLU(), *blocks,
+        *convolution_layers(3, first, 1), nn.ReLU(), *blocks,
         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels[-1], classes),
     )  # fmt: skip
 
@@ -53,7 +53,9 @@ class ResidualBlock(nn.Module):
     def __init__(self, before: int, after: int, stride: int, *, normalised: bool = False) -> None:
         super().__init__()
         self.long = nn.Sequential(
-            *convolved(before, after, stride), nn.ReLU(), *convolved(after, after, 1)
+            *convolution_layers(before, after, stride),
+            nn.ReLU(),
+            *convolution_layers(after, after, 1),
         )
         short: list[nn.Module] = []
         if before != after or stride != 1:
@@ -68,12 +70,12 @@ class ResidualBlock(nn.Module):
         return torch.relu(self.long(x) + self.short(x))
 
 
-def convolved(before: int, after: int, stride: int) -> list[nn.Module]:
+def convolution_layers(before: int, after: int, stride: int) -> list[nn.Module]:
     """A convolution of 3 x 3 pixels, and a batch normalisation in place of its biases."""
     return [nn.Conv2d(before, after, 3, stride, 1, bias=False), nn.BatchNorm2d(after)]
 
 
-def vit(side: int, patch: int, width: int, depth: int, classes: int) -> Network:
+def vit(side: int, patch: int, width: int, depth: int, classes: int) -> NetworkFactory:
     """A vision transformer without a class token: the mean of all patches is classified."""
     return functools.partial(_ViT, side, patch, width, depth, classes)
 

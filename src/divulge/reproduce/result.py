@@ -12,9 +12,9 @@ from divulge.core import Estimate
 from divulge.core.runs import BEFORE_NAMING
 from divulge.reproduce.table import Size
 
-NAME = "table.json"
+RESULT_FILE = "table.json"
 """Name of the result's file in a run folder."""
-PAIRED = (
+DIFFERENCES_NOTE = (
     "One row less another, unit by unit: both were measured on the same units, so a difference may "
     "be clear where the rows' own intervals overlap."
 )
@@ -53,7 +53,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class Provenance:
     """Provenance of figures: command, version and machine."""
 
     command: str
@@ -82,7 +82,7 @@ class Outcome:
     differs: str
     cells: tuple[Cell, ...]
     """Cells of the table, row by row."""
-    made: Made
+    made: Provenance
     drawn: tuple[str, ...] = ()
     """Rows whose curves over the columns that begin with a number are drawn."""
     measures: str = "Ours"
@@ -123,7 +123,7 @@ class Outcome:
             "",
         ]
         if self.differences:
-            lines += [PAIRED, "", *self._grid(self.pairs), ""]
+            lines += [DIFFERENCES_NOTE, "", *self._grid(self.pairs), ""]
         lines += [f"What differs: {self.differs}"]
         lines += [f"\nNot measured ({why}): {rows}" for why, rows in self.unmeasured.items()]
         return "\n".join(lines) + "\n"
@@ -139,12 +139,12 @@ class Outcome:
         return [
             f"| | {' | '.join(self.columns)} |",
             f"|---|{'---|' * len(self.columns)}",
-            *(f"| {name} | {' | '.join(map(shown, cells))} |" for name, cells in rows.items()),
+            *(f"| {name} | {' | '.join(map(cell_text, cells))} |" for name, cells in rows.items()),
         ]
 
     def as_json(self) -> str:
         """Encode the table's name, cells and differences as one line of JSON for programs."""
-        cells, differences = map(_plain, self.cells), map(_plain, self.differences)
+        cells, differences = map(_cell_values, self.cells), map(_cell_values, self.differences)
         return json.dumps(
             {"table": self.table, "cells": list(cells), "differences": list(differences)}
         )
@@ -156,16 +156,16 @@ class Outcome:
             StoreError: the folder cannot be written.
         """
         atomic.write(folder / "table.md", self.markdown().encode())
-        atomic.write(folder / NAME, atomic.to_json(self, Outcome).encode())
+        atomic.write(folder / RESULT_FILE, atomic.to_json(self, Outcome).encode())
 
 
-def read(path: Path) -> Outcome:
+def read_outcome(path: Path) -> Outcome:
     """Read the ``table.json`` that `Outcome.save` wrote.
 
     Raises:
         StoreError: it is not there, or is something else.
     """
-    with atomic.said(path):
+    with atomic.translate_os_errors(path):
         return atomic.from_json(path.read_bytes(), Outcome, path)
 
 
@@ -196,7 +196,7 @@ def figure(cell: Cell) -> str:
     return interval(cell.ours)
 
 
-def shown(cell: Cell) -> str:
+def cell_text(cell: Cell) -> str:
     """Format our figure, its standard deviation where the table shows one, and the paper's."""
     ours = figure(cell)
     ours += "" if cell.deviation is None else f" ± {cell.deviation:.3f}"
@@ -206,7 +206,7 @@ def shown(cell: Cell) -> str:
     return f"{ours}; paper {cell.paper:.3f}{difference}"
 
 
-def _plain(cell: Cell) -> dict[str, str | float | None]:
+def _cell_values(cell: Cell) -> dict[str, str | float | None]:
     limits = cell.ours if cell.kind == "mean" else None
     return {
         "row": cell.row,

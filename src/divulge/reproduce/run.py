@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from divulge._util import atomic
-from divulge._util.progress import Track, untracked
+from divulge._util.progress import Track, track_silently
 from divulge.core import Estimate
 from divulge.errors import SpecError, did_you_mean
 from divulge.reproduce import cells as reproduce_cells
 from divulge.reproduce import units
 from divulge.reproduce.cells import Piece
 from divulge.reproduce.pool import Crew, cores
-from divulge.reproduce.result import Cell, Made, Outcome
-from divulge.reproduce.table import Row, Size, Table, find
+from divulge.reproduce.result import Cell, Outcome, Provenance
+from divulge.reproduce.table import Row, Size, Table, find_table
 
 
 def reproduce(
     folders: Mapping[str, Path],
     size: Size,
-    track: Track[Any] = untracked,
+    track: Track[Any] = track_silently,
     crew: Crew | None = None,
 ) -> Iterator[Outcome]:
     """Measure tables, and yield each when it is complete; cells of several are measured once.
@@ -42,11 +42,11 @@ def reproduce(
         SpecError: there is no such table or size.
         StoreError: a folder cannot be written, or a piece in it is damaged.
     """
-    tables = {folder: find(name) for name, folder in folders.items()}
+    tables = {folder: find_table(name) for name, folder in folders.items()}
     if size not in get_args(Size):
         raise SpecError(f"expected a size, got {size!r}: {did_you_mean(size, get_args(Size))}")
     for folder in tables:
-        with atomic.said(folder):
+        with atomic.translate_os_errors(folder):
             (folder / "cells").mkdir(parents=True, exist_ok=True)
     crew = crew or Crew(1)
     todo = reproduce_cells.works(tables, size)
@@ -68,7 +68,7 @@ def reproduce(
 
 
 def _outcome(name: str, size: Size, found: Mapping[str, Piece], crew: Crew) -> Outcome:
-    table = find(name)
+    table = find_table(name)
     by_row: dict[str, list[Piece]] = {row.name: [] for row in table.rows}
     for key, row, _ in reproduce_cells.keyed(table, size):
         by_row[row.name].append(found[key])
@@ -82,7 +82,7 @@ def _outcome(name: str, size: Size, found: Mapping[str, Piece], crew: Crew) -> O
         columns=table.columns,
         differs=table.differs[size],
         cells=cells,
-        made=_made(name, size, itertools.chain(*by_row.values()), crew),
+        made=_record_provenance(name, size, itertools.chain(*by_row.values()), crew),
         drawn=table.drawn,
         measures=table.measures,
         differences=_differences(table, by_row),
@@ -98,15 +98,17 @@ def _cells(table: Table, found: Mapping[str, Sequence[Piece]]) -> tuple[Cell, ..
 
 
 def _cell(table: Table, row: Row, column: str, own: Sequence[Piece]) -> Cell:
-    each = units.of_row(table, own, column)
-    reason = next((piece.reason for piece in own if piece.reason), "") or _too_few(each)
+    each = units.row_units(table, own, column)
+    reason = next((piece.reason for piece in own if piece.reason), "") or _lack_of_units(each)
     paper = row.paper.get(column)
     if reason:
         return Cell(row.name, column, None, paper, reason)
     if column in row.by_definition:
-        return Cell(row.name, column, _only(each), paper, units=len(each), kind="by definition")
+        return Cell(
+            row.name, column, _shared_value(each), paper, units=len(each), kind="by definition"
+        )
     kind = table.kinds.get(column, "bounded")
-    ours = units.estimate(each, kind, *_range(table, column))
+    ours = units.estimate(each, kind, *_column_range(table, column))
     spread = units.spread(each) if table.deviations else None
     shown: Literal["mean", "p-value"] = "p-value" if kind == "p-value" else "mean"
     return Cell(row.name, column, ours, paper, "", spread, len(each), shown)
@@ -127,36 +129,36 @@ def _difference(
     name, kind = f"{one}, less {other}", table.kinds.get(column, "bounded")
     if kind == "p-value":
         return Cell(name, column, None, None, "p-values have no difference")
-    first, second = (units.of_row(table, found[row], column) for row in (one, other))
-    each = units.difference(first, second)
-    if reason := _too_few(each):
+    first, second = (units.row_units(table, found[row], column) for row in (one, other))
+    each = units.paired_difference(first, second)
+    if reason := _lack_of_units(each):
         return Cell(name, column, None, None, reason)
     if column in table.common:
-        return Cell(name, column, _only(each), None, units=len(each), kind="by definition")
-    low, high = _range(table, column)
+        return Cell(name, column, _shared_value(each), None, units=len(each), kind="by definition")
+    low, high = _column_range(table, column)
     # differences of shares are means over a unit's trials
     ours = units.estimate(each, "normal" if kind == "clustered" else kind, low - high, high - low)
     return Cell(name, column, ours, None, units=len(each))
 
 
-def _only(each: units.Units) -> Estimate:
+def _shared_value(each: units.Units) -> Estimate:
     """Value that all units have by definition; if one differs, the table is wrong."""
     (value,) = set(units.means(each))
     return Estimate(value, value, value)
 
 
-def _too_few(each: units.Units) -> str:
+def _lack_of_units(each: units.Units) -> str:
     return f"{len(each)} units, of 2 needed" if len(each) < 2 else ""
 
 
-def _range(table: Table, column: str) -> tuple[float, float]:
+def _column_range(table: Table, column: str) -> tuple[float, float]:
     return table.smallest.get(column, 0.0), table.largest.get(column, 1.0)
 
 
-def _made(name: str, size: Size, found: Iterable[Piece], crew: Crew) -> Made:
-    return Made(
+def _record_provenance(name: str, size: Size, found: Iterable[Piece], crew: Crew) -> Provenance:
+    return Provenance(
         command=f"divulge reproduce {name} --size {size}",
-        commit=_commit(),
+        commit=_checkout_commit(),
         cores=cores(),
         processes=crew.processes,
         date=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
@@ -165,17 +167,17 @@ def _made(name: str, size: Size, found: Iterable[Piece], crew: Crew) -> Made:
     )
 
 
-def _commit() -> str:
+def _checkout_commit() -> str:
     """Git commit of the checkout that this file belongs to; empty if it belongs to none."""
     git, here = shutil.which("git"), Path(__file__)
     if git is None:
         return ""
 
-    def said(*words: str) -> str:
+    def run_git(*words: str) -> str:
         command = [git, "-C", str(here.parent), *words]
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (git, and words of ours)
         return done.stdout.strip()
 
-    if not said("ls-files", here.name):
+    if not run_git("ls-files", here.name):
         return ""
-    return said("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
+    return run_git("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")

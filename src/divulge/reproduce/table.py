@@ -12,7 +12,7 @@ from typing import Any, Literal
 from divulge.errors import SpecError, did_you_mean
 
 Size = Literal["small", "medium", "full"]
-Kind = Literal["bounded", "clustered", "normal", "p-value"]
+IntervalKind = Literal["bounded", "clustered", "normal", "p-value"]
 """Method that combines the units of a column; see `divulge.reproduce.units.estimate`."""
 
 TABLES = {
@@ -84,7 +84,7 @@ class Table:
     nested: bool = True
     """Whether every seed has the same units in the same order, with one value a unit. Otherwise
     every seed is one unit, and its values are that unit's trials."""
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    kinds: Mapping[str, IntervalKind] = field(default_factory=dict)
     """Kind of interval by column; ``bounded`` for columns that are not named."""
     pairs: tuple[tuple[str, str], ...] = ()
     """Pairs of rows measured on the same units, whose difference (first less second, unit by
@@ -105,7 +105,7 @@ class Table:
     """Whether the standard deviation of values is shown too, as in the paper."""
 
 
-def find(name: str) -> Table:
+def find_table(name: str) -> Table:
     """Find the table of this name.
 
     Raises:

@@ -7,12 +7,12 @@ import numpy as np
 from divulge.core import Estimate
 from divulge.metrics import intervals, permutation
 from divulge.reproduce.cells import Piece
-from divulge.reproduce.table import Kind, Size, Table
+from divulge.reproduce.table import IntervalKind, Size, Table
 
 Units = Mapping[int, Sequence[float]]
 """Values of each unit: one a seed in a nested table, otherwise one a trial."""
 
-_KINDS: Mapping[Kind, str] = {
+_KINDS: Mapping[IntervalKind, str] = {
     "bounded": "an interval for any distribution in the range (Gaffke)",
     "clustered": "the interval of a share of trials that come in groups (Korn and Graubard)",
     "normal": "Student's interval",
@@ -20,7 +20,7 @@ _KINDS: Mapping[Kind, str] = {
 }
 
 
-def of_row(table: Table, pieces: Sequence[Piece], column: str) -> Units:
+def row_units(table: Table, pieces: Sequence[Piece], column: str) -> Units:
     """Collect the units of one column of one row.
 
     Args:
@@ -34,7 +34,7 @@ def of_row(table: Table, pieces: Sequence[Piece], column: str) -> Units:
     return dict(enumerate(zip(*by_seed.values(), strict=True)))
 
 
-def difference(one: Units, other: Units) -> Units:
+def paired_difference(one: Units, other: Units) -> Units:
     """Difference of the means of each unit that both have, first less second."""
     both = [unit for unit in one if unit in other]
     return {unit: (float(np.mean(one[unit]) - np.mean(other[unit])),) for unit in both}
@@ -45,7 +45,7 @@ def means(units: Units) -> list[float]:
     return [float(np.mean(values)) for values in units.values()]
 
 
-def estimate(units: Units, kind: Kind, smallest: float, largest: float) -> Estimate:
+def estimate(units: Units, kind: IntervalKind, smallest: float, largest: float) -> Estimate:
     """Estimate the mean over units with a 95 % interval, or the p-value of all of them together.
 
     The kind belongs to the column and is chosen before anything is measured, never by the values:
@@ -63,13 +63,15 @@ def estimate(units: Units, kind: Kind, smallest: float, largest: float) -> Estim
     """
     each = means(units)
     if kind == "p-value":
-        combined = permutation.combine(each)
+        combined = permutation.combine_p_values(each)
         return Estimate(combined, combined, combined)
     if kind == "clustered":
         trials = np.array([len(values) for values in units.values()])
         sums = np.array([float(np.sum(values)) for values in units.values()])
-        return Estimate(float(sums.sum() / trials.sum()), *intervals.clustered(sums, trials))
-    limits = intervals.bounded if kind == "bounded" else intervals.mean_within
+        return Estimate(
+            float(sums.sum() / trials.sum()), *intervals.clustered_proportion(sums, trials)
+        )
+    limits = intervals.bounded_mean if kind == "bounded" else intervals.student_mean_within
     return Estimate(float(np.mean(each)), *limits(each, smallest, largest))
 
 
@@ -91,7 +93,7 @@ def describe(table: Table, size: Size, counts: Sequence[int]) -> str:
     many = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
     seeds = table.seeds[size]
     nested = f", and {seeds} seeds are averaged within each" if table.nested and seeds > 1 else ""
-    kinds: dict[Kind, list[str]] = {}
+    kinds: dict[IntervalKind, list[str]] = {}
     for column in table.columns:
         kinds.setdefault(table.kinds.get(column, "bounded"), []).append(column)
     how = "; ".join(

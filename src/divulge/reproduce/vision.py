@@ -14,7 +14,7 @@ from torch.nn.functional import conv2d, pad, relu6
 from divulge._util import atomic
 from divulge.core import Records
 from divulge.errors import DataError, MissingExtra
-from divulge.reproduce.data import file, images
+from divulge.reproduce.data import data_file, load_images
 from divulge.targets.features import Extractor, Images
 from divulge.training.engine.networks import as_arrays, restore
 from divulge.training.fleet import Fleet
@@ -36,22 +36,24 @@ class EfficientNetLite(nn.Module):
         with np.load(path, allow_pickle=False) as arrays:
             self.table: list[list[int]] = arrays["table"].tolist()
             rows = range(len(self.table))
-            self.weights = nn.ParameterList(_frozen(arrays[f"w{row}"]) for row in rows)
-            self.biases = nn.ParameterList(_frozen(arrays[f"b{row}"]) for row in rows)
+            self.weights = nn.ParameterList(_freeze(arrays[f"w{row}"]) for row in rows)
+            self.biases = nn.ParameterList(_freeze(arrays[f"b{row}"]) for row in rows)
             classes, features = arrays["fc_w"].shape
             self.classifier = nn.Linear(features, classes)
             restore(
                 self.classifier,
-                {"weight": _frozen(arrays["fc_w"]), "bias": _frozen(arrays["fc_b"])},
+                {"weight": _freeze(arrays["fc_w"]), "bias": _freeze(arrays["fc_b"])},
             )
 
-    def forward(self, x: Float[Tensor, "images 3 height width"]) -> Float[Tensor, "images classes"]:
+    def forward(
+        self, x: Float[Tensor, "load_images 3 height width"]
+    ) -> Float[Tensor, "load_images classes"]:
         """Logits of images whose pixels were centred at 127 and divided by 128 levels."""
         before = x
         for row, weight, bias in zip(self.table, self.weights, self.biases, strict=True):
             kernel, stride, groups, rectified, keeps, adds = row
             before = x if keeps else before
-            x, edge = _padded(x, kernel, stride)
+            x, edge = _pad_same(x, kernel, stride)
             x = conv2d(x, weight, bias, stride, edge, 1, groups)
             x = relu6(x, inplace=True) if rectified else x
             x = x + before if adds else x
@@ -59,17 +61,17 @@ class EfficientNetLite(nn.Module):
         return found
 
 
-def efficientnet_lite(kept: int | None = None) -> Extractor:
+def load_efficientnet_lite(kept: int | None = None) -> Extractor:
     """Load EfficientNet-Lite0 with all its 1,280 features, or with the first ``kept`` of them.
 
     Raises:
         DataError: its weights are not there.
     """
-    module = EfficientNetLite(file("vision-extractor/efficientnet_lite0_fp16.npz"))
+    module = EfficientNetLite(data_file("vision-extractor/efficientnet_lite0_fp16.npz"))
     return Extractor(module, (127 / 255,), (128 / 255,), kept=kept)
 
 
-def photographs(count: int, side: int = 224) -> Images:
+def load_photographs(count: int, side: int = 224) -> Images:
     """Load the first photographs of ImageNet's classes, one a class, in colour.
 
     Args:
@@ -83,7 +85,7 @@ def photographs(count: int, side: int = 224) -> Images:
         from PIL import Image
     except ImportError as error:
         raise MissingExtra("pillow", "images") from error
-    with np.load(file("vision-extractor/images224.npz"), allow_pickle=False) as arrays:
+    with np.load(data_file("vision-extractor/images224.npz"), allow_pickle=False) as arrays:
         packed, edges = arrays["jpeg"], arrays["offset"]
     if not 1 <= count < len(edges) or 224 % side:
         raise DataError(
@@ -97,26 +99,26 @@ def photographs(count: int, side: int = 224) -> Images:
     return np.ascontiguousarray(np.rint(np.moveaxis(small, -1, 1)).astype(np.uint8))
 
 
-FEATURES = 100
+CIFAR_FEATURES = 100
 """Number of features of the network that is trained on CIFAR-10."""
-_TRAINED_ON = 10_000
+_TRAINING_IMAGES = 10_000
 _MEAN, _DEVIATION = 0.5, 0.25
 
 
-def cifar_images(count: int) -> Images:
-    """Load images of CIFAR-10 that `cifar_network` was not trained on.
+def load_cifar_images(count: int) -> Images:
+    """Load images of CIFAR-10 that `load_cifar_network` was not trained on.
 
     Raises:
         DataError: they are not there, or not so many.
     """
-    x = _cifar().x[_TRAINED_ON:]
+    x = _load_cifar().x[_TRAINING_IMAGES:]
     if not 1 <= count <= len(x):
         raise DataError(f"expected 1 to {len(x)} images, got {count}")
     levels: Images = np.rint(x[:count] * 255).astype(np.uint8)
     return levels
 
 
-def cifar_network(folder: Path, kept: int | None = None) -> Extractor:
+def load_cifar_network(folder: Path, kept: int | None = None) -> Extractor:
     """Load or train a network of three convolutions on 10,000 images of CIFAR-10.
 
     It has 100 features.
@@ -131,45 +133,45 @@ def cifar_network(folder: Path, kept: int | None = None) -> Extractor:
     """
     path = folder / "cifar-network.npz"
     if not path.exists():
-        data = _cifar()
-        pool = Records((data.x[:_TRAINED_ON] - _MEAN) / _DEVIATION, data.y[:_TRAINED_ON])
-        recipe = Recipe(_network, "adam", lr=2e-3, epochs=5, batch_size=100)
+        data = _load_cifar()
+        pool = Records((data.x[:_TRAINING_IMAGES] - _MEAN) / _DEVIATION, data.y[:_TRAINING_IMAGES])
+        recipe = Recipe(_make_cifar_module, "adam", lr=2e-3, epochs=5, batch_size=100)
         every = np.ones((1, len(pool)), bool)
         (trained,) = Fleet(recipe, way="one-by-one").networks(pool, every, [0])
-        with atomic.said(folder):
+        with atomic.translate_os_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         arrays = as_arrays(trained.state_dict())
         atomic.write_arrays(path, {name: w.ravel() for name, w in arrays.items()})
-    found = atomic.read_all(path)
-    module = _network()
+    found = atomic.read_all_arrays(path)
+    module = _make_cifar_module()
     state = {n: torch.from_numpy(found[n]).reshape(w.shape) for n, w in module.state_dict().items()}
     return Extractor(restore(module, state), (_MEAN,), (_DEVIATION,), kept=kept)
 
 
 @functools.cache
-def _cifar() -> Records:
+def _load_cifar() -> Records:
     """CIFAR-10 in an order drawn once."""
-    data = images("cifar10")
+    data = load_images("cifar10")
     order = np.random.default_rng(0).permutation(len(data))
     return Records(data.x[order], data.y[order])
 
 
-def _network() -> nn.Module:
+def _make_cifar_module() -> nn.Module:
     return nn.Sequential(
         nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(32, FEATURES, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
-        nn.Linear(FEATURES, 10),
+        nn.Conv2d(32, CIFAR_FEATURES, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+        nn.Linear(CIFAR_FEATURES, 10),
     )  # fmt: skip
 
 
-def _frozen(array: UInt8[np.ndarray, "..."] | Float[np.ndarray, "..."]) -> nn.Parameter:
+def _freeze(array: UInt8[np.ndarray, "..."] | Float[np.ndarray, "..."]) -> nn.Parameter:
     return nn.Parameter(torch.from_numpy(array.astype(np.float32)), requires_grad=False)
 
 
-def _padded(
-    x: Float[Tensor, "images channels height width"], kernel: int, stride: int
-) -> tuple[Float[Tensor, "images channels taller wider"], tuple[int, int]]:
+def _pad_same(
+    x: Float[Tensor, "load_images channels height width"], kernel: int, stride: int
+) -> tuple[Float[Tensor, "load_images channels taller wider"], tuple[int, int]]:
     """Pad as TensorFlow does for one output a stride: an odd pixel goes to the end.
 
     Where no pixel is odd, that is left to the convolution, which does it without a copy.

@@ -10,7 +10,7 @@ from divulge.errors import DivulgeError, SpecError, TargetError
 
 
 @contextmanager
-def guarded(expected: str, remedy: str) -> Iterator[None]:
+def translate_model_errors(expected: str, remedy: str) -> Iterator[None]:
     """Turn whatever a model or another library raises into a TargetError.
 
     Raises:
@@ -28,7 +28,7 @@ def guarded(expected: str, remedy: str) -> Iterator[None]:
         ) from error
 
 
-def in_batches(
+def query_in_batches(
     ask: Callable[[Shaped[np.ndarray, " batch *features"]], Shaped[np.ndarray, "..."]],
     x: Shaped[np.ndarray, " records *features"],
     size: int,

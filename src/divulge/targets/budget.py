@@ -5,17 +5,17 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from divulge.core import LastLayer, Need, Target, opened
+from divulge.core import LastLayer, Need, Target, as_white_box
 from divulge.errors import BudgetSpent
 
 
 @final
-class Counting:
+class CountingTarget:
     """A target that counts the records it is asked about, up to a budget.
 
     Examples:
         >>> from divulge.targets import FunctionTarget
-        >>> target = Counting(FunctionTarget(lambda x: np.full((len(x), 2), 0.5)), budget=3)
+        >>> target = CountingTarget(FunctionTarget(lambda x: np.full((len(x), 2), 0.5)), budget=3)
         >>> _ = target.predict(np.zeros((2, 1)))
         >>> target.asked
         2
@@ -57,7 +57,7 @@ class Counting:
             BudgetSpent: see `predict`.
             NotApplicable: the inner target cannot be looked into.
         """
-        inner = opened(self._target)
+        inner = as_white_box(self._target)
         self._count(len(x))
         return inner.gradient(x, y)
 
@@ -68,7 +68,7 @@ class Counting:
             BudgetSpent: see `predict`.
             NotApplicable: the inner target cannot be looked into.
         """
-        inner = opened(self._target)
+        inner = as_white_box(self._target)
         self._count(len(x))
         return inner.last_layer(x)
 

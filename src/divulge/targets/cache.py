@@ -14,7 +14,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from divulge.core import LastLayer, Need, Target, opened
+from divulge.core import LastLayer, Need, Target, as_white_box
 from divulge.errors import SpecError, StoreError, TargetError
 
 _SCHEMA = 1
@@ -24,18 +24,18 @@ CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WIT
 CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 """
 
-_NAMES = "SELECT name FROM sqlite_master WHERE type = 'table'"
+_TABLE_NAMES = "SELECT name FROM sqlite_master WHERE type = 'table'"
 
-_ODD = """
+_COUNT_DAMAGED = """
 SELECT count(*) FROM answers WHERE typeof(key) != 'blob' OR typeof(value) != 'blob'
 OR length(key) != ? OR length(value) != ?
 """
 
-_KEY, _NUMBER = 16, 8  # bytes
+_KEY_BYTES, _NUMBER_BYTES = 16, 8  # bytes
 
 
 @final
-class AnswerFile:
+class PredictionFile:
     """A file from record keys to answers, readable by its owner alone.
 
     Args:
@@ -54,8 +54,8 @@ class AnswerFile:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         except OSError as error:
             raise self._failed(error) from error
-        with self._connected() as db:
-            self._check_tables({name for (name,) in db.execute(_NAMES)})
+        with self._transaction() as db:
+            self._check_tables({name for (name,) in db.execute(_TABLE_NAMES)})
             db.executescript(_TABLES)
             for name, value in (("schema", str(_SCHEMA)), ("fingerprint", fingerprint)):
                 db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (name, value))
@@ -70,8 +70,10 @@ class AnswerFile:
         Raises:
             StoreError: the file is damaged.
         """
-        with self._connected() as db:
-            (odd,) = db.execute(_ODD, (_KEY, _NUMBER * (self.classes or 0))).fetchone()
+        with self._transaction() as db:
+            (odd,) = db.execute(
+                _COUNT_DAMAGED, (_KEY_BYTES, _NUMBER_BYTES * (self.classes or 0))
+            ).fetchone()
             if odd:
                 raise self._failed(f"{odd} answers of another length")
             return dict(db.execute("SELECT key, value FROM answers"))
@@ -82,7 +84,7 @@ class AnswerFile:
         Raises:
             StoreError: they cannot be written.
         """
-        with self._connected() as db:
+        with self._transaction() as db:
             db.execute("INSERT OR IGNORE INTO meta VALUES ('classes', ?)", (str(classes),))
             db.executemany("INSERT OR IGNORE INTO answers VALUES (?, ?)", answers.items())
         self.classes = classes
@@ -104,7 +106,7 @@ class AnswerFile:
             )
 
     @contextmanager
-    def _connected(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
         # Opened for each transaction: nothing stays locked, or open, between two batches.
         try:
             with closing(sqlite3.connect(self._path)) as db, db:
@@ -124,11 +126,11 @@ class AnswerFile:
         )
 
 
-def row_keys(x: Shaped[np.ndarray, " records *features"], salt: bytes = b"") -> list[bytes]:
+def record_keys(x: Shaped[np.ndarray, " records *features"], salt: bytes = b"") -> list[bytes]:
     """One 16-byte hash per record, of its type, shape and bytes.
 
     Examples:
-        >>> one, two, same = row_keys(np.array([1.0, 2.0, 1.0]))
+        >>> one, two, same = record_keys(np.array([1.0, 2.0, 1.0]))
         >>> one == same, one == two
         (True, False)
     """
@@ -143,11 +145,13 @@ def row_keys(x: Shaped[np.ndarray, " records *features"], salt: bytes = b"") -> 
     return keys
 
 
-_RECENT = 10  # arrays recognised without hashing: candidates, these seen otherwise, reference ones
+_RECENT_ARRAYS = (
+    10  # arrays recognised without hashing: candidates, these seen otherwise, reference ones
+)
 
 
 @final
-class Cached:
+class CachedTarget:
     """A target that never asks the inner one about the same record content again.
 
     Args:
@@ -177,7 +181,7 @@ class Cached:
         self._target = target
         self._batch_size = batch_size
         self._salt = salt
-        self._file = None if path is None else AnswerFile(Path(path), fingerprint)
+        self._file = None if path is None else PredictionFile(Path(path), fingerprint)
         self._known = {} if self._file is None else self._file.read()
         self._classes = None if self._file is None else self._file.classes
         self._recent: dict[int, tuple[np.ndarray, np.ndarray]] = {}
@@ -202,13 +206,13 @@ class Cached:
             return self._recent[id(x)][1]
         if len(x) == 0:
             return self._target.predict(x)
-        keys = row_keys(x, self._salt)
+        keys = record_keys(x, self._salt)
         self._ask(x, keys)
         # Read-only as it comes out of the bytes: nobody can change what others will be told.
         answers = np.frombuffer(b"".join([self._known[key] for key in keys])).reshape(len(x), -1)
         if not x.flags.writeable:
             self._recent[id(x)] = (x, answers)
-            if len(self._recent) > _RECENT:
+            if len(self._recent) > _RECENT_ARRAYS:
                 del self._recent[next(iter(self._recent))]
         return answers
 
@@ -220,7 +224,7 @@ class Cached:
         Raises:
             NotApplicable: the inner target cannot be looked into.
         """
-        return opened(self._target).gradient(x, y)
+        return as_white_box(self._target).gradient(x, y)
 
     def last_layer(self, x: Shaped[np.ndarray, "records *features"]) -> LastLayer:
         """The inner target's last layer, which is not kept.
@@ -228,7 +232,7 @@ class Cached:
         Raises:
             NotApplicable: the inner target cannot be looked into.
         """
-        return opened(self._target).last_layer(x)
+        return as_white_box(self._target).last_layer(x)
 
     def _ask(self, x: Shaped[np.ndarray, " records *features"], keys: list[bytes]) -> None:
         new = {key: row for row, key in enumerate(keys) if key not in self._known}

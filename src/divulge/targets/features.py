@@ -9,17 +9,17 @@ from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from divulge.errors import MissingExtra, SpecError, TargetError, did_you_mean
-from divulge.targets.batching import guarded, in_batches
-from divulge.targets.torch import evaluating
+from divulge.targets.batching import query_in_batches, translate_model_errors
+from divulge.targets.torch import evaluation_mode
 
 Images = UInt8[np.ndarray, "images channels height width"]
 """Pixels from 0 to 255, as a PNG file holds them, channels first."""
 
-PUBLISHED = ("resnet18", "regnet_y_800mf", "densenet121", "mnasnet1_3")
+PRETRAINED_MODELS = ("resnet18", "regnet_y_800mf", "densenet121", "mnasnet1_3")
 """The models of RAIFLE's table IV, as torchvision names them."""
 
 
-class Seen(NamedTuple):
+class ExtractorOutput(NamedTuple):
     """The features and the answers of a model for a batch of images."""
 
     features: Float[Tensor, "images features"]
@@ -57,7 +57,7 @@ class Extractor:
             )
         self._classifier()
 
-    def __call__(self, pixels: Float[Tensor, "images channels height width"]) -> Seen:
+    def __call__(self, pixels: Float[Tensor, "images channels height width"]) -> ExtractorOutput:
         """Features and answers of pixels from 0 to 1, differentiable in the pixels.
 
         Raises:
@@ -71,15 +71,15 @@ class Extractor:
         handle = self._classifier().register_forward_pre_hook(keep)
         try:
             with (
-                guarded("the model to see the images", "check their size"),
-                evaluating(self.module),
+                translate_model_errors("the model to see the images", "check their size"),
+                evaluation_mode(self.module),
             ):
-                answers = self.module(self._normalised(pixels))
+                answers = self.module(self._normalise(pixels))
         finally:
             handle.remove()
         if not inputs:
             raise TargetError("expected the model to ask its classifier, it did not: name a layer")
-        return Seen(inputs[-1].flatten(1)[:, : self.kept], answers)
+        return ExtractorOutput(inputs[-1].flatten(1)[:, : self.kept], answers)
 
     def features(
         self, images: Images, batch_size: int = 64
@@ -95,9 +95,9 @@ class Extractor:
                 found = self(torch.from_numpy(batch).to(torch.float32) / 255).features
             return np.asarray(found.double().numpy())
 
-        return in_batches(ask, images, batch_size)
+        return query_in_batches(ask, images, batch_size)
 
-    def _normalised(
+    def _normalise(
         self, pixels: Float[Tensor, "images channels height width"]
     ) -> Float[Tensor, "images channels height width"]:
         mean, deviation = (pixels.new_tensor(v)[:, None, None] for v in (self.mean, self.deviation))
@@ -120,17 +120,19 @@ class Extractor:
         return linear[-1]
 
 
-def published(name: str) -> Extractor:
+def load_pretrained(name: str) -> Extractor:
     """A model of torchvision with its published ImageNet weights, for images of 224 pixels a side.
 
     torchvision fetches weights that are not on this computer yet.
 
     Raises:
-        SpecError: it is none of `PUBLISHED`.
+        SpecError: it is none of `PRETRAINED_MODELS`.
         MissingExtra: torchvision is not installed.
     """
-    if name not in PUBLISHED:
-        raise SpecError(f"expected a vision model, got {name!r}: {did_you_mean(name, PUBLISHED)}")
+    if name not in PRETRAINED_MODELS:
+        raise SpecError(
+            f"expected a vision model, got {name!r}: {did_you_mean(name, PRETRAINED_MODELS)}"
+        )
     try:
         from torchvision import models
     except ImportError as error:

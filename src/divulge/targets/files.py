@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from divulge.core import Target
 from divulge.errors import MissingExtra, TargetError
-from divulge.targets.batching import guarded
+from divulge.targets.batching import translate_model_errors
 from divulge.targets.onnx import OnnxTarget
 from divulge.targets.outputs import Output
 from divulge.targets.pt2 import ExportedTarget
@@ -17,7 +17,7 @@ from divulge.targets.torch import TorchTarget
 if TYPE_CHECKING:
     import torch
 
-_WAY_OUT = {
+_ADVICE = {
     ".pkl": "a pickle can run any code; load it where you trust it and save it with "
     "skops.io.dump, or pass the model itself",
     ".pt": "it is a pickle, which can run any code; load it where you trust it and save it with "
@@ -25,16 +25,16 @@ _WAY_OUT = {
     ".csv": "a table of predictions goes to divulge.audit_predictions, or into [predictions] of "
     "audit.toml",
 }
-_WAY_OUT |= {
-    ".pickle": _WAY_OUT[".pkl"],
-    ".joblib": _WAY_OUT[".pkl"],
-    ".pth": _WAY_OUT[".pt"],
-    ".parquet": _WAY_OUT[".csv"],
+_ADVICE |= {
+    ".pickle": _ADVICE[".pkl"],
+    ".joblib": _ADVICE[".pkl"],
+    ".pth": _ADVICE[".pt"],
+    ".parquet": _ADVICE[".csv"],
 }
 _SUFFIXES = (".onnx", ".pt2", ".safetensors", ".skops")
 
 
-def load(
+def load_target(
     path: str | Path,
     output: Output | None = None,
     *,
@@ -63,7 +63,7 @@ def load(
     if path.suffix == ".onnx":
         return OnnxTarget(path, output or "probabilities", batch_size=batch_size, classes=classes)
     if path.suffix == ".skops":
-        return _skops(path)
+        return _load_skops(path)
     if output is None:
         raise TargetError(
             f"expected to be told what {path} returns, got nothing: "
@@ -71,7 +71,9 @@ def load(
         )
     if path.suffix == ".pt2":
         return ExportedTarget(path, output, batch_size, device, classes)
-    return TorchTarget(_safetensors(path, factory, device), output, batch_size, device, classes)
+    return TorchTarget(
+        _load_safetensors(path, factory, device), output, batch_size, device, classes
+    )
 
 
 def fingerprint_file(path: str | Path) -> str:
@@ -80,7 +82,10 @@ def fingerprint_file(path: str | Path) -> str:
     Raises:
         TargetError: the file cannot be read.
     """
-    with guarded(f"{path} to be readable", "check the path"), Path(path).open("rb") as file:
+    with (
+        translate_model_errors(f"{path} to be readable", "check the path"),
+        Path(path).open("rb") as file,
+    ):
         return hashlib.file_digest(file, "blake2b").hexdigest()
 
 
@@ -88,19 +93,19 @@ def _check_file(path: Path) -> None:
     if path.suffix not in _SUFFIXES:
         raise TargetError(
             f"expected a model in a {', '.join(_SUFFIXES)} file, got {path}: "
-            + _WAY_OUT.get(path.suffix, "save it in one of these formats, or pass a function")
+            + _ADVICE.get(path.suffix, "save it in one of these formats, or pass a function")
         )
     if not path.is_file() or path.stat().st_size == 0:
         found = "an empty file" if path.is_file() else "no such file"
         raise TargetError(f"expected a model in {path}, got {found}: check the path")
 
 
-def _skops(path: Path) -> SklearnTarget:
+def _load_skops(path: Path) -> SklearnTarget:
     try:
         import skops.io
     except ImportError as error:
         raise MissingExtra("skops", "skops") from error
-    with guarded(f"{path} to be a skops file", "save it again with skops.io.dump"):
+    with translate_model_errors(f"{path} to be a skops file", "save it again with skops.io.dump"):
         untrusted = skops.io.get_untrusted_types(file=path)
         if untrusted:
             raise TargetError(
@@ -110,7 +115,7 @@ def _skops(path: Path) -> SklearnTarget:
         return SklearnTarget(skops.io.load(path, trusted=None))
 
 
-def _safetensors(
+def _load_safetensors(
     path: Path, factory: "Callable[[], torch.nn.Module] | None", device: str | None
 ) -> "torch.nn.Module":
     if factory is None:
@@ -123,7 +128,9 @@ def _safetensors(
         import torch
     except ImportError as error:
         raise MissingExtra("safetensors", "torch") from error
-    with guarded(f"{path} to hold the weights of the network", "check both belong together"):
+    with translate_model_errors(
+        f"{path} to hold the weights of the network", "check both belong together"
+    ):
         module = factory()
         if not isinstance(module, torch.nn.Module):
             raise TargetError(

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from divulge.core import Need
-from divulge.targets.batching import guarded
-from divulge.targets.outputs import Output, offers, to_probabilities
+from divulge.targets.batching import translate_model_errors
+from divulge.targets.outputs import Output, access_of, to_probabilities
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class FunctionTarget:
     @property
     def offers(self) -> Need:
         """What its answers allow."""
-        return offers(self.output)
+        return access_of(self.output)
 
     def predict(
         self, x: Shaped[np.ndarray, " records *features"]
@@ -40,6 +40,6 @@ class FunctionTarget:
         Raises:
             TargetError: the function failed, or its answers are not what ``output`` says.
         """
-        with guarded("the function to answer", "call it on a few records yourself"):
+        with translate_model_errors("the function to answer", "call it on a few records yourself"):
             raw = self.function(x)
         return to_probabilities(raw, self.output, len(x), self.classes)

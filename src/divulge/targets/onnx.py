@@ -8,8 +8,8 @@ from jaxtyping import Float, Shaped
 
 from divulge.core import Need
 from divulge.errors import MissingExtra, TargetError
-from divulge.targets.batching import guarded, in_batches
-from divulge.targets.outputs import Output, offers, to_probabilities
+from divulge.targets.batching import query_in_batches, translate_model_errors
+from divulge.targets.outputs import Output, access_of, to_probabilities
 
 _TYPES = {
     "tensor(float)": np.float32,
@@ -48,11 +48,11 @@ class OnnxTarget:
         batch_size: int = 1024,
         classes: int | None = None,
     ) -> None:
-        self._session = _open(Path(path))
+        self._session = _open_session(Path(path))
         self._output: Output = output
         self._classes = classes
-        self._input = _only_input(self._session)
-        self._output_name = _output_name(self._session, output, output_name)
+        self._input = _find_only_input(self._session)
+        self._output_name = _find_output(self._session, output, output_name)
         first = self._input.shape[0] if self._input.shape else None
         # A file exported without a dynamic axis takes exactly as many records as its example had.
         self._limits = (first, first) if isinstance(first, int) else (1, None)
@@ -61,7 +61,7 @@ class OnnxTarget:
     @property
     def offers(self) -> Need:
         """What its answers allow."""
-        return offers(self._output)
+        return access_of(self._output)
 
     def predict(
         self, x: Shaped[np.ndarray, " records *features"]
@@ -71,8 +71,10 @@ class OnnxTarget:
         Raises:
             TargetError: the model failed, or its answers are not what ``output`` says.
         """
-        with guarded("the ONNX model to answer", "check the shape and type of the records"):
-            raw = in_batches(self._ask, self._cast(x), self._batch_size, *self._limits)
+        with translate_model_errors(
+            "the ONNX model to answer", "check the shape and type of the records"
+        ):
+            raw = query_in_batches(self._ask, self._cast(x), self._batch_size, *self._limits)
         return to_probabilities(raw, self._output, len(x), self._classes)
 
     def _ask(self, batch: Shaped[np.ndarray, " batch *features"]) -> Shaped[np.ndarray, "..."]:
@@ -90,18 +92,18 @@ class OnnxTarget:
         return cast
 
 
-def _open(path: Path) -> Any:
+def _open_session(path: Path) -> Any:
     try:
         import onnxruntime
     except ImportError as error:
         raise MissingExtra("onnxruntime", "onnx") from error
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # what goes wrong is raised, and said once
-    with guarded(f"{path} to be an ONNX model", "export it again"):
+    with translate_model_errors(f"{path} to be an ONNX model", "export it again"):
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
-def _only_input(session: Any) -> Any:
+def _find_only_input(session: Any) -> Any:
     inputs = session.get_inputs()
     if len(inputs) != 1 or inputs[0].type not in _TYPES:
         found = ", ".join(f"{i.name}: {i.type}" for i in inputs) or "none"
@@ -112,10 +114,10 @@ def _only_input(session: Any) -> Any:
     return inputs[0]
 
 
-def _output_name(session: Any, output: Output, wanted: str | None) -> str:
+def _find_output(session: Any, output: Output, wanted: str | None) -> str:
     found: dict[str, str] = {o.name: o.type for o in session.get_outputs()}
     kind = "i" if output == "labels" else "f"
-    suitable = [name for name, type_ in found.items() if _kind(type_) == kind]
+    suitable = [name for name, type_ in found.items() if _dtype_kind(type_) == kind]
     for name in suitable:
         if wanted in (None, name):
             return name
@@ -130,5 +132,5 @@ def _output_name(session: Any, output: Output, wanted: str | None) -> str:
     )
 
 
-def _kind(type_: str) -> str:
+def _dtype_kind(type_: str) -> str:
     return np.dtype(_TYPES[type_]).kind if type_ in _TYPES else ""

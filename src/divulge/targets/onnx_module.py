@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from divulge.errors import MissingExtra, TargetError
-from divulge.targets.batching import guarded
+from divulge.targets.batching import translate_model_errors
 
 Attributes = Mapping[str, Any]
 Operation = Callable[[Attributes, Sequence[Tensor]], Tensor]
@@ -35,7 +35,7 @@ class OnnxModule(nn.Module):
             import onnx
         except ImportError as error:
             raise MissingExtra("onnx", "images") from error
-        with guarded(f"{path} to be an ONNX model", "export it again"):
+        with translate_model_errors(f"{path} to be an ONNX model", "export it again"):
             graph = onnx.load(str(path), load_external_data=False).graph
             arrays = {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
         inputs = [one.name for one in graph.input if one.name not in arrays]
@@ -60,14 +60,14 @@ class OnnxModule(nn.Module):
         self.linear = nn.ModuleDict()
         for kind, names, output, given in self._nodes:
             if kind == "Gemm":
-                self.linear[_plain(output)] = self._linear(names, given)
+                self.linear[_module_name(output)] = self._linear(names, given)
 
     def forward(self, x: Tensor) -> Tensor:
         """The file's first output."""
         values = {"": torch.empty(0), self._input: x, **self._constants}
         for kind, names, output, given in self._nodes:
             if kind == "Gemm":
-                values[output] = self.linear[_plain(output)](values[names[0]])
+                values[output] = self.linear[_module_name(output)](values[names[0]])
             else:
                 values[output] = _OPERATIONS[kind](given, [values[name] for name in names])
         return values[self._output]
@@ -86,12 +86,12 @@ class OnnxModule(nn.Module):
         return layer
 
 
-def _plain(name: str) -> str:
+def _module_name(name: str) -> str:
     """A name that a module may have."""
     return "gemm " + name.replace(".", " ")
 
 
-def _padded(given: Attributes, x: Tensor, filling: float) -> Tensor:
+def _pad(given: Attributes, x: Tensor, filling: float) -> Tensor:
     if given.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID"):
         raise TargetError("expected explicit padding, got auto_pad: pass a module instead")
     top, left, bottom, right = given.get("pads", (0, 0, 0, 0))
@@ -101,7 +101,7 @@ def _padded(given: Attributes, x: Tensor, filling: float) -> Tensor:
 def _conv(given: Attributes, values: Sequence[Tensor]) -> Tensor:
     x, weight, *bias = values
     return functional.conv2d(
-        _padded(given, x, 0.0),
+        _pad(given, x, 0.0),
         weight,
         bias[0] if bias else None,
         tuple(given.get("strides", (1, 1))),
@@ -111,7 +111,7 @@ def _conv(given: Attributes, values: Sequence[Tensor]) -> Tensor:
 
 
 def _max_pool(given: Attributes, values: Sequence[Tensor]) -> Tensor:
-    x = _padded(given, values[0], -torch.inf)
+    x = _pad(given, values[0], -torch.inf)
     strides = tuple(given.get("strides", (1, 1)))
     return functional.max_pool2d(x, tuple(given["kernel_shape"]), strides)
 
@@ -120,9 +120,7 @@ def _average_pool(given: Attributes, values: Sequence[Tensor]) -> Tensor:
     if any(given.get("pads", ())) and not given.get("count_include_pad", 0):
         raise TargetError("expected averages over whole windows: pass a module instead")
     strides = tuple(given.get("strides", (1, 1)))
-    return functional.avg_pool2d(
-        _padded(given, values[0], 0.0), tuple(given["kernel_shape"]), strides
-    )
+    return functional.avg_pool2d(_pad(given, values[0], 0.0), tuple(given["kernel_shape"]), strides)
 
 
 def _batch_norm(given: Attributes, values: Sequence[Tensor]) -> Tensor:
@@ -140,7 +138,7 @@ def _clip(given: Attributes, values: Sequence[Tensor]) -> Tensor:
     )
 
 
-def _mean(given: Attributes, values: Sequence[Tensor]) -> Tensor:
+def _reduce_mean(given: Attributes, values: Sequence[Tensor]) -> Tensor:
     axes = given.get("axes") or values[1].tolist()
     return values[0].mean(tuple(axes), keepdim=bool(given.get("keepdims", 1)))
 
@@ -158,7 +156,7 @@ _OPERATIONS: Mapping[str, Operation] = {
     "Identity": lambda _, v: v[0],
     "MaxPool": _max_pool,
     "Mul": lambda _, v: v[0] * v[1],
-    "ReduceMean": _mean,
+    "ReduceMean": _reduce_mean,
     "Relu": lambda _, v: v[0].relu(),
     "Sigmoid": lambda _, v: v[0].sigmoid(),
     "Softmax": lambda given, v: v[0].softmax(given.get("axis", -1)),

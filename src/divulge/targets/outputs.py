@@ -17,11 +17,11 @@ Output = Literal["probabilities", "logits", "labels"]
 MOST_CLASSES = 100_000
 """The largest number of classes; above it numbers are identifiers, and one-hot rows too large."""
 
-_NEGATIVE = 1e-6  # what rounding in float32 leaves below zero
-_SUM = 1e-3  # what rounding in float16 leaves around a sum of one
+_NEGATIVE_TOLERANCE = 1e-6  # what rounding in float32 leaves below zero
+_SUM_TOLERANCE = 1e-3  # what rounding in float16 leaves around a sum of one
 
 
-def offers(output: Output) -> Need:
+def access_of(output: Output) -> Need:
     """What a model with this kind of output allows an attack to use."""
     soft = Need.NONE if output == "labels" else Need.PROBABILITIES
     return soft | Need.HARD_LABELS | Need.FEATURES
@@ -51,7 +51,7 @@ def to_probabilities(
         array([[0., 1., 0.],
                [1., 0., 0.]])
     """
-    answers = _array(raw)
+    answers = _read_array(raw)
     if answers.ndim == 0 or len(answers) != records:
         raise TargetError(
             f"expected one answer for each of {records} records, got an array of shape "
@@ -67,10 +67,10 @@ def to_probabilities(
     columns = answers.astype(np.float64)
     if columns.ndim == 1:
         columns = columns[:, np.newaxis]
-    return _softmax(columns) if output == "logits" else _checked(columns)
+    return _softmax(columns) if output == "logits" else _check_probabilities(columns)
 
 
-def _array(raw: Any) -> Shaped[np.ndarray, "..."]:
+def _read_array(raw: Any) -> Shaped[np.ndarray, "..."]:
     try:
         return np.asarray(raw)
     except Exception as error:
@@ -96,7 +96,7 @@ def _softmax(logits: Float[np.ndarray, "records columns"]) -> Float[np.ndarray, 
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def _checked(
+def _check_probabilities(
     probabilities: Float[np.ndarray, "records columns"],
 ) -> Float[np.ndarray, "records classes"]:
     if not np.isfinite(probabilities).all():
@@ -106,7 +106,7 @@ def _checked(
     if probabilities.shape[1] == 1:
         probabilities = np.hstack([1 - probabilities, probabilities])
     sums = probabilities.sum(axis=1)
-    if (probabilities < -_NEGATIVE).any() or (np.abs(sums - 1) > _SUM).any():
+    if (probabilities < -_NEGATIVE_TOLERANCE).any() or (np.abs(sums - 1) > _SUM_TOLERANCE).any():
         raise TargetError(
             "expected probabilities from 0 to 1 with rows that sum to 1, got "
             f"{probabilities.min():.6g} to {probabilities.max():.6g} with sums from "

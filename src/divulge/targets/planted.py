@@ -7,15 +7,15 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from divulge.core import Need, Target
 from divulge.errors import DataError, TargetError
-from divulge.targets.cache import row_keys
+from divulge.targets.cache import record_keys
 
-_PULL = 0.9  # of the mass, to the true class of what was memorised, or to a wrong one
-_WRONG = 0.3  # of the records that were not memorised are answered wrongly
+_PLANTED_MASS = 0.9  # of the mass, to the true class of what was memorised, or to a wrong one
+_WRONG_SHARE = 0.3  # of the records that were not memorised are answered wrongly
 _UNKNOWN = -1
 
 
 @final
-class Planted:
+class PlantedTarget:
     """A target that betrays which of these records it memorised, like an overfitted model.
 
     Memorised records get nine tenths of the mass on their true class. All others, records that are
@@ -49,7 +49,7 @@ class Planted:
             )
         self._target = target
         self._salt = str(rng_seed).encode()
-        keys = row_keys(x, self._salt)
+        keys = record_keys(x, self._salt)
         self._truth = dict(zip(keys, y.tolist(), strict=True))
         self._memorised = {key: int(y[i]) for i, key in enumerate(keys) if memorised[i]}
 
@@ -68,7 +68,7 @@ class Planted:
         """
         answers = self._target.predict(x)
         classes = answers.shape[1]
-        keys = row_keys(x, self._salt)
+        keys = record_keys(x, self._salt)
         memorised = np.array([self._memorised.get(key, _UNKNOWN) for key in keys], dtype=np.int64)
         truth = np.array([self._truth.get(key, _UNKNOWN) for key in keys], dtype=np.int64)
         if len(x) and max(truth.max(), memorised.max()) >= classes:
@@ -78,11 +78,11 @@ class Planted:
             )
         wrong = _wrong_classes(keys, truth, classes)
         if Need.PROBABILITIES not in self.offers:
-            return _relabelled(answers, memorised, wrong)
+            return _replace_labels(answers, memorised, wrong)
         blurred = (answers + 1 / classes) / 2
         told = np.where(memorised != _UNKNOWN, memorised, wrong)
         base = np.where((memorised != _UNKNOWN)[:, None], answers, blurred)
-        return np.where((told != _UNKNOWN)[:, None], _pulled(base, told), base)
+        return np.where((told != _UNKNOWN)[:, None], _move_mass(base, told), base)
 
 
 def _wrong_classes(
@@ -94,16 +94,18 @@ def _wrong_classes(
     steps = 1 + (choice % (classes - 1)).astype(np.int64)
     anywhere = (choice % classes).astype(np.int64)
     wrong = np.where(truth == _UNKNOWN, anywhere, (truth + steps) % classes)
-    return np.where(chance / 2**64 < _WRONG, wrong, _UNKNOWN)
+    return np.where(chance / 2**64 < _WRONG_SHARE, wrong, _UNKNOWN)
 
 
-def _pulled(
+def _move_mass(
     answers: Float[np.ndarray, "records classes"], told: Int[np.ndarray, " records"]
 ) -> Float[np.ndarray, "records classes"]:
-    return np.asarray(_PULL * np.eye(answers.shape[1])[told] + (1 - _PULL) * answers)
+    return np.asarray(
+        _PLANTED_MASS * np.eye(answers.shape[1])[told] + (1 - _PLANTED_MASS) * answers
+    )
 
 
-def _relabelled(
+def _replace_labels(
     answers: Float[np.ndarray, "records classes"],
     memorised: Int[np.ndarray, " records"],
     wrong: Int[np.ndarray, " records"],

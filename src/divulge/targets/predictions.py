@@ -16,12 +16,12 @@ from jaxtyping import Bool, Float, Int, Shaped
 from divulge.core import Need, Records
 from divulge.data import tables
 from divulge.errors import DataError, TargetError
-from divulge.targets.cache import row_keys
-from divulge.targets.outputs import Output, offers, to_probabilities
+from divulge.targets.cache import record_keys
+from divulge.targets.outputs import Output, access_of, to_probabilities
 
 
 @final
-class Recorded:
+class RecordedTarget:
     """A target that looks up probabilities of the records that the model was asked about.
 
     Args:
@@ -36,7 +36,7 @@ class Recorded:
         answers: Float[np.ndarray, "records classes"],
         allowed: Need | None = None,
     ) -> None:
-        self._allowed = offers("probabilities") if allowed is None else allowed
+        self._allowed = access_of("probabilities") if allowed is None else allowed
         self._queries = queries
         self._answers = answers
         starts = np.cumsum([len(group) for group in queries])[:-1]
@@ -59,7 +59,7 @@ class Recorded:
             if x is group.x:
                 return part
         try:
-            return self._answers[[self._rows[key] for key in row_keys(x)]]
+            return self._answers[[self._rows[key] for key in record_keys(x)]]
         except KeyError:
             raise TargetError(
                 "expected records that the model was asked about while it was there, got others: "
@@ -68,7 +68,7 @@ class Recorded:
 
     @cached_property
     def _rows(self) -> dict[bytes, int]:
-        keys = [key for group in self._queries for key in row_keys(group.x)]
+        keys = [key for group in self._queries for key in record_keys(group.x)]
         return {key: row for row, key in enumerate(keys)}
 
 
@@ -113,10 +113,10 @@ class PredictionTable:
     @property
     def target(self) -> TableTarget:
         """The table as a target that is asked with row numbers."""
-        return TableTarget(self.answers, offers(self.output) & ~Need.FEATURES)
+        return TableTarget(self.answers, access_of(self.output) & ~Need.FEATURES)
 
 
-def read(
+def read_predictions(
     path: str | Path,
     *,
     probabilities: str = "p_*",
@@ -141,23 +141,23 @@ def read(
         MissingExtra: the file is Parquet, and pyarrow is not installed.
     """
     path = Path(path)
-    names = _columns(path, tables.header(path), probabilities, label, member, own_id)
-    values = tables.read(path, names)
-    _check(path, names, values)
+    names = _select_columns(path, tables.read_header(path), probabilities, label, member, own_id)
+    values = tables.read_columns(path, names)
+    _check_cells(path, names, values)
     labels = values[:, -2].astype(np.int64)
     raw: np.ndarray = values[:, :-2]
     classes = None
     if output == "labels":
-        raw, classes = _codes(path, names, raw), max(2, int(values[:, :-1].max()) + 1)
+        raw, classes = _class_codes(path, names, raw), max(2, int(values[:, :-1].max()) + 1)
     answers = to_probabilities(raw, output, len(values), classes)
     if labels.max() >= answers.shape[1]:
-        raise tables.wrong_cell(
+        raise tables.cell_error(
             path, label, int(labels.argmax()), f"a class below {answers.shape[1]}", labels.max()
         )
     return PredictionTable(answers, labels, values[:, -1] == 1, output)
 
 
-def _columns(
+def _select_columns(
     path: Path,
     header: Sequence[str],
     probabilities: str,
@@ -183,29 +183,31 @@ def _columns(
     return names
 
 
-def _check(path: Path, names: Sequence[str], values: Float[np.ndarray, "records columns"]) -> None:
+def _check_cells(
+    path: Path, names: Sequence[str], values: Float[np.ndarray, "records columns"]
+) -> None:
     if len(values) == 0:
         raise DataError(f"expected one row per record in {path}, got none: check the export")
     *answers, label, member = values.T
     rules = [
         *(("a number", ~np.isnan(answer)) for answer in answers),
-        ("a class number, 0, 1, 2...", _whole(label) & (label >= 0)),
+        ("a class number, 0, 1, 2...", _is_whole(label) & (label >= 0)),
         ("0, 1, true or false", np.isin(member, (0, 1))),
     ]
     for name, column, (wanted, right) in zip(names, values.T, rules, strict=True):
         if not right.all():
             row = int(right.argmin())
-            raise tables.wrong_cell(path, name, row, wanted, column[row])
+            raise tables.cell_error(path, name, row, wanted, column[row])
 
 
-def _whole(values: Float[np.ndarray, "..."]) -> Bool[np.ndarray, "..."]:
+def _is_whole(values: Float[np.ndarray, "..."]) -> Bool[np.ndarray, "..."]:
     return np.asarray(np.isfinite(values) & (values == np.floor(values)))
 
 
-def _codes(
+def _class_codes(
     path: Path, names: Sequence[str], raw: Float[np.ndarray, "records columns"]
 ) -> Int[np.ndarray, " records"]:
-    if raw.shape[1] > 1 or not _whole(raw).all():
+    if raw.shape[1] > 1 or not _is_whole(raw).all():
         raise DataError(
             f"expected one column of predicted classes in {path}, got {', '.join(names[:-2])} "
             'with fractions or several: pass output="probabilities", or the column in '

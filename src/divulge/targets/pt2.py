@@ -10,10 +10,10 @@ from jaxtyping import Float, Shaped
 
 from divulge.core import Need
 from divulge.errors import MissingExtra, TargetError
-from divulge.targets.batching import guarded, in_batches
-from divulge.targets.outputs import Output, offers, to_probabilities
-from divulge.targets.pt2_archive import harmless
-from divulge.targets.torch import answer
+from divulge.targets.batching import query_in_batches, translate_model_errors
+from divulge.targets.outputs import Output, access_of, to_probabilities
+from divulge.targets.pt2_archive import sanitise_archive
+from divulge.targets.torch import query_module
 
 if TYPE_CHECKING:
     import torch
@@ -48,15 +48,17 @@ class ExportedTarget:
             from torch.export.passes import move_to_device_pass
         except ImportError as error:
             raise MissingExtra("torch", "torch") from error
-        program, archive = harmless(Path(path))
+        program, archive = sanitise_archive(Path(path))
         _check_evaluation(program)
-        name = _only_input(program)
-        with guarded(f"{path} to be an exported program", "export it again with this torch"):
+        name = _find_only_tensor(program)
+        with translate_model_errors(
+            f"{path} to be an exported program", "export it again with this torch"
+        ):
             self._limits = _batch_limits(program, name)
             exported = torch.export.load(archive)
             if device is not None:
                 exported = move_to_device_pass(exported, device)
-            self._device, self._dtype = _kind(exported, name)
+            self._device, self._dtype = _device_and_dtype(exported, name)
             # Not .eval(): whether dropout drops was decided when it was exported.
             self._module = exported.module()
         self._batch_size = batch_size
@@ -66,7 +68,7 @@ class ExportedTarget:
     @property
     def offers(self) -> Need:
         """What its answers allow."""
-        return offers(self._output)
+        return access_of(self._output)
 
     def predict(
         self, x: Shaped[np.ndarray, " records *features"]
@@ -76,13 +78,15 @@ class ExportedTarget:
         Raises:
             TargetError: the program failed, or its answers are not what ``output`` says.
         """
-        ask = partial(answer, self._module, self._device, self._dtype)
-        with guarded("the program to answer", "check the shape and type of the records"):
-            raw = in_batches(ask, x, self._batch_size, *self._limits)
+        ask = partial(query_module, self._module, self._device, self._dtype)
+        with translate_model_errors(
+            "the program to answer", "check the shape and type of the records"
+        ):
+            raw = query_in_batches(ask, x, self._batch_size, *self._limits)
         return to_probabilities(raw, self._output, len(x), self._classes)
 
 
-def _only_input(program: dict[str, Any]) -> str:
+def _find_only_tensor(program: dict[str, Any]) -> str:
     specs = program["graph_module"]["signature"]["input_specs"]
     arguments = [spec["user_input"]["arg"] for spec in specs if "user_input" in spec]
     if len(arguments) != 1 or "as_tensor" not in arguments[0]:
@@ -113,6 +117,8 @@ def _batch_limits(program: dict[str, Any], name: str) -> tuple[int, int | None]:
     return max(1, limits.get("min_val") or 1), limits.get("max_val")
 
 
-def _kind(exported: "torch.export.ExportedProgram", name: str) -> tuple[str, "torch.dtype"]:
+def _device_and_dtype(
+    exported: "torch.export.ExportedProgram", name: str
+) -> tuple[str, "torch.dtype"]:
     value = next(node.meta["val"] for node in exported.graph.nodes if node.name == name)
     return str(value.device), value.dtype

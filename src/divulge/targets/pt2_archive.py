@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from divulge.errors import TargetError
-from divulge.targets.batching import guarded
+from divulge.targets.batching import translate_model_errors
 
 _MODEL = "models/model.json"
 _CONFIGS = (
@@ -40,8 +40,8 @@ _OPERATOR = (
     r"torch\.ops\.aten\.(?!(from_file|save)\.)_?[a-z]\w*\.[a-zA-Z]\w*|torch\.sym_[a-z]+|"
     r"_operator\.(add|sub|mul|floordiv|truediv|mod|neg|pow|eq|ne|lt|le|gt|ge|and_|or_|getitem)"
 )
-_TREE = r"builtins\.(tuple|list|dict)|null|\[\]"
-_PLACES = {
+_ALLOWED_TREE = r"builtins\.(tuple|list|dict)|null|\[\]"
+_ALLOWED_STRINGS = {
     "target": _OPERATOR,
     "as_operator": _OPERATOR,
     "parameter_name": r"[\w.]*",
@@ -58,32 +58,35 @@ _SIZE_WORDS = (
 )
 
 
-def harmless(path: Path) -> tuple[dict[str, Any], io.BytesIO]:
+def sanitise_archive(path: Path) -> tuple[dict[str, Any], io.BytesIO]:
     """The program of an archive, and an archive of it that is safe to load.
 
     Raises:
         TargetError: the file is damaged, or holds anything that could run code.
     """
     remedy = "save it again with torch.export.save of torch 2.8 or newer"
-    with guarded(f"{path} to be a .pt2 archive", remedy), zipfile.ZipFile(path) as archive:
+    with (
+        translate_model_errors(f"{path} to be a .pt2 archive", remedy),
+        zipfile.ZipFile(path) as archive,
+    ):
         root = archive.namelist()[0].split("/")[0] + "/"
         if any(name.startswith(root + "data/aotinductor/") for name in archive.namelist()):
             raise _refusal("compiled machine code")
-        program = json.loads(_record(archive, root + _MODEL))
-        _strip(program)
-        for place, text in _texts(program):
-            _check(place, text)
-        return program, _rewritten(archive, root, program)
+        program = json.loads(_read_record(archive, root + _MODEL))
+        _strip_metadata(program)
+        for place, text in _iterate_strings(program):
+            _check_string(place, text)
+        return program, _write_safe_copy(archive, root, program)
 
 
-def _record(archive: zipfile.ZipFile, name: str) -> bytes:
+def _read_record(archive: zipfile.ZipFile, name: str) -> bytes:
     if archive.getinfo(name).compress_type != zipfile.ZIP_STORED:
         # torch never compresses; a small file that unpacks to terabytes is somebody else's.
         raise _refusal("compressed records")
     return archive.read(name)
 
 
-def _strip(program: dict[str, Any]) -> None:
+def _strip_metadata(program: dict[str, Any]) -> None:
     """Remove what only tracing and debugging read."""
     program["guards_code"] = []
     module = program["graph_module"]
@@ -93,60 +96,60 @@ def _strip(program: dict[str, Any]) -> None:
         node["metadata"] = {}
 
 
-def _texts(node: Any, place: str = "") -> Iterator[tuple[str, str]]:
+def _iterate_strings(node: Any, place: str = "") -> Iterator[tuple[str, str]]:
     """Every string of a JSON document with the key it stands under; keys are strings too."""
     if isinstance(node, dict):
         for name, value in node.items():
             yield "", name
-            yield from _texts(value, name)
+            yield from _iterate_strings(value, name)
     elif isinstance(node, list):
         for value in node:
-            yield from _texts(value, place)
+            yield from _iterate_strings(value, place)
     elif isinstance(node, str):
         yield place, node
 
 
-def _check(place: str, text: str) -> None:
+def _check_string(place: str, text: str) -> None:
     if place in ("in_spec", "out_spec"):
-        values = [value for key, value in _texts(json.loads(text)) if key]
-        known = all(re.fullmatch(_TREE, value) for value in values)
+        values = [value for key, value in _iterate_strings(json.loads(text)) if key]
+        known = all(re.fullmatch(_ALLOWED_TREE, value) for value in values)
     elif place == "expr_str":
         words = re.findall(r"\w+", text)
         known = bool(re.fullmatch(_SIZE_CHARACTERS, text, re.ASCII)) and all(
             re.fullmatch(_SIZE_WORDS, word, re.ASCII) for word in words
         )
     else:
-        known = bool(re.fullmatch(_PLACES.get(place, _WORD), text, re.ASCII))
+        known = bool(re.fullmatch(_ALLOWED_STRINGS.get(place, _WORD), text, re.ASCII))
     if not known:
         raise _refusal(f"{place or 'name'} {text[:80]!r}")
 
 
-def _rewritten(archive: zipfile.ZipFile, root: str, program: dict[str, Any]) -> io.BytesIO:
+def _write_safe_copy(archive: zipfile.ZipFile, root: str, program: dict[str, Any]) -> io.BytesIO:
     copy = io.BytesIO()
     with zipfile.ZipFile(copy, "w", zipfile.ZIP_STORED) as safe:
         safe.writestr(f"model/{_MODEL}", json.dumps(program))
         # Sample inputs are a pickle; torch takes an empty one for none.
         safe.writestr("model/data/sample_inputs/model.pt", b"")
         for stamp in _STAMPS:
-            safe.writestr(f"model/{stamp}", _record(archive, root + stamp))
+            safe.writestr(f"model/{stamp}", _read_record(archive, root + stamp))
         for folder, name, payload in _CONFIGS:
-            config = json.loads(_record(archive, root + folder + name))
+            config = json.loads(_read_record(archive, root + folder + name))
             safe.writestr(f"model/{folder}{name}", json.dumps(config))
-            for file in sorted(_payloads(config, payload)):
-                safe.writestr(f"model/{folder}{file}", _record(archive, root + folder + file))
+            for file in sorted(_payload_files(config, payload)):
+                safe.writestr(f"model/{folder}{file}", _read_record(archive, root + folder + file))
     copy.seek(0)
     return copy
 
 
-def _payloads(config: dict[str, Any], pattern: str) -> set[str]:
+def _payload_files(config: dict[str, Any], pattern: str) -> set[str]:
     """The files of raw numbers that a configuration names."""
     files = set()
     for name, meta in config["config"].items():
         if meta["use_pickle"] is not False or not re.fullmatch(pattern, meta["path_name"]):
             raise _refusal(f"the pickled tensor {name[:80]!r}")
-        for place, text in _texts(meta["tensor_meta"]):
-            _check(place, text)
-        _check("fqn", name)
+        for place, text in _iterate_strings(meta["tensor_meta"]):
+            _check_string(place, text)
+        _check_string("fqn", name)
         files.add(meta["path_name"])
     return files
 

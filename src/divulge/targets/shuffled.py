@@ -5,19 +5,19 @@ from typing import final
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from divulge.core import LastLayer, Need, Records, Target, opened
-from divulge.targets.cache import row_keys
+from divulge.core import LastLayer, Need, Records, Target, as_white_box
+from divulge.targets.cache import record_keys
 
 _UNKNOWN = -1
-_AT_ONCE = 2**22
+_DISTANCES_AT_ONCE = 2**22
 """How many distances between queries and candidates are held in memory at a time."""
 
-Places = Int[np.ndarray, " records"]
+CandidatePositions = Int[np.ndarray, " records"]
 Features = Shaped[np.ndarray, " records *features"]
 
 
 @final
-class Shuffled:
+class ShuffledTarget:
     """A target that answers about another candidate than the one asked about.
 
     A random permutation of the candidates is drawn once. Asked about candidate i, the target
@@ -66,9 +66,9 @@ class Shuffled:
         for way in self._ways:
             if x is way.x:  # as most attacks ask: the inner target knows this array
                 place = np.arange(len(x))
-                return self._relabelled(self._target.predict(x)[self._order], place)
+                return self._swap_classes(self._target.predict(x)[self._order], place)
         exchanged, place = self._exchanged(x)
-        return self._relabelled(self._target.predict(exchanged), place)
+        return self._swap_classes(self._target.predict(exchanged), place)
 
     def gradient(
         self, x: Features, y: Int[np.ndarray, " records"]
@@ -80,7 +80,7 @@ class Shuffled:
         """
         exchanged, place = self._exchanged(x)
         classes = np.where(place == _UNKNOWN, y, self._y[self._order[place]])
-        return opened(self._target).gradient(exchanged, classes)
+        return as_white_box(self._target).gradient(exchanged, classes)
 
     def last_layer(self, x: Features) -> LastLayer:
         """The inner target's last layer at the records that stand for these.
@@ -88,9 +88,9 @@ class Shuffled:
         Raises:
             NotApplicable: the inner target cannot be looked into.
         """
-        return opened(self._target).last_layer(self._exchanged(x)[0])
+        return as_white_box(self._target).last_layer(self._exchanged(x)[0])
 
-    def _exchanged(self, x: Features) -> tuple[Features, Places]:
+    def _exchanged(self, x: Features) -> tuple[Features, CandidatePositions]:
         """What is asked in place of these records, and which candidate each row is about."""
         exchanged = x.copy()
         if self._known is not None:
@@ -100,7 +100,7 @@ class Shuffled:
             exchanged[rows] = np.where(self._known[at], self._ways[0].x[other], x[rows])
             return exchanged, place
         place = np.full(len(x), _UNKNOWN)
-        for row, key in enumerate(row_keys(x)):
+        for row, key in enumerate(record_keys(x)):
             if key in self._by_content:
                 way, place[row] = self._by_content[key]
                 exchanged[row] = self._ways[way].x[self._order[place[row]]]
@@ -112,11 +112,13 @@ class Shuffled:
             self._keys = {
                 key: (way, row)
                 for way, records in enumerate(self._ways)
-                for row, key in enumerate(row_keys(records.x))
+                for row, key in enumerate(record_keys(records.x))
             }
         return self._keys
 
-    def _nearest(self, x: Features, known: Bool[np.ndarray, "candidates *features"]) -> Places:
+    def _nearest(
+        self, x: Features, known: Bool[np.ndarray, "candidates *features"]
+    ) -> CandidatePositions:
         """The candidate that agrees with each row in all of its known features, if any does."""
         own = self._ways[0].x.reshape(len(known), -1)
         mask = known.reshape(own.shape)
@@ -125,7 +127,7 @@ class Shuffled:
         spread[spread == 0] = 1.0
         z = np.where(mask, (own - centre) / spread, 0.0)
         flat, place = x.reshape(len(x), -1), np.full(len(x), _UNKNOWN)
-        step = max(1, _AT_ONCE // len(own))
+        step = max(1, _DISTANCES_AT_ONCE // len(own))
         for start in range(0, len(x), step):
             rows = slice(start, start + step)
             q = (flat[rows] - centre) / spread
@@ -135,8 +137,8 @@ class Shuffled:
             place[rows] = np.where(agrees, best, _UNKNOWN)
         return place
 
-    def _relabelled(
-        self, answers: Float[np.ndarray, "records classes"], place: Places
+    def _swap_classes(
+        self, answers: Float[np.ndarray, "records classes"], place: CandidatePositions
     ) -> Float[np.ndarray, "records classes"]:
         """The answers with the columns of the true classes of both candidates swapped."""
         rows = np.flatnonzero(place != _UNKNOWN)

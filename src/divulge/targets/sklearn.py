@@ -9,8 +9,8 @@ from jaxtyping import Float, Int, Shaped
 
 from divulge.core import Need
 from divulge.errors import TargetError
-from divulge.targets.batching import guarded
-from divulge.targets.outputs import MOST_CLASSES, Output, offers, to_probabilities
+from divulge.targets.batching import translate_model_errors
+from divulge.targets.outputs import MOST_CLASSES, Output, access_of, to_probabilities
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class SklearnTarget:
     @property
     def offers(self) -> Need:
         """What its answers allow."""
-        return offers(self._output)
+        return access_of(self._output)
 
     def predict(
         self, x: Shaped[np.ndarray, " records *features"]
@@ -56,7 +56,9 @@ class SklearnTarget:
         flat = x.reshape(len(x), -1) if x.ndim > 2 else x
         ask = getattr(self.estimator, "predict_proba", self.estimator.predict)
         with (
-            guarded("the classifier to answer", "ask it about a few records yourself"),
+            translate_model_errors(
+                "the classifier to answer", "ask it about a few records yourself"
+            ),
             warnings.catch_warnings(),
         ):
             # An audit holds arrays, also when the classifier was fitted on named columns.

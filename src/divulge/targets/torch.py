@@ -12,8 +12,8 @@ from jaxtyping import Float, Int, Shaped
 
 from divulge.core import LastLayer, Need
 from divulge.errors import TargetError
-from divulge.targets.batching import guarded, in_batches
-from divulge.targets.outputs import Output, offers, to_probabilities
+from divulge.targets.batching import query_in_batches, translate_model_errors
+from divulge.targets.outputs import Output, access_of, to_probabilities
 
 if TYPE_CHECKING:
     import torch
@@ -41,7 +41,7 @@ class TorchTarget:
     def offers(self) -> Need:
         """What its answers allow, and a look inside where they are not labels alone."""
         inside = Need.NONE if self.output == "labels" else Need.AUTOGRAD
-        return offers(self.output) | inside
+        return access_of(self.output) | inside
 
     def predict(
         self, x: Shaped[np.ndarray, " records *features"]
@@ -51,8 +51,10 @@ class TorchTarget:
         Raises:
             TargetError: the module failed, or its answers are not what ``output`` says.
         """
-        with guarded("the module to answer", _REMEDY), evaluating(self.module):
-            raw = in_batches(partial(answer, self.module, *self._place()), x, self.batch_size)
+        with translate_model_errors("the module to answer", _REMEDY), evaluation_mode(self.module):
+            raw = query_in_batches(
+                partial(query_module, self.module, *self._place()), x, self.batch_size
+            )
         return to_probabilities(raw, self.output, len(x), self.classes)
 
     def gradient(
@@ -66,9 +68,14 @@ class TorchTarget:
         from divulge.targets import white_box
 
         place = self._place()
-        with guarded("the module to be differentiated", _REMEDY), evaluating(self.module):
+        with (
+            translate_model_errors("the module to be differentiated", _REMEDY),
+            evaluation_mode(self.module),
+        ):
             parts = [
-                white_box.gradient(self.module, *place, self.output, x[start:end], y[start:end])
+                white_box.input_gradient(
+                    self.module, *place, self.output, x[start:end], y[start:end]
+                )
                 for start, end in self._batches(len(x))
             ]
         return np.concatenate(parts)
@@ -82,9 +89,12 @@ class TorchTarget:
         from divulge.targets import white_box
 
         place = self._place()
-        with guarded("the module to be looked into", _REMEDY), evaluating(self.module):
+        with (
+            translate_model_errors("the module to be looked into", _REMEDY),
+            evaluation_mode(self.module),
+        ):
             parts = [
-                white_box.last_layer(self.module, *place, x[start:end])
+                white_box.read_last_layer(self.module, *place, x[start:end])
                 for start, end in self._batches(len(x))
             ]
         return LastLayer(np.concatenate([part.features for part in parts]), parts[0].weights)
@@ -104,7 +114,7 @@ class TorchTarget:
         return [(start, min(start + size, records)) for start in range(0, records, size)]
 
 
-def answer(
+def query_module(
     module: "torch.nn.Module",
     device: str,
     dtype: "torch.dtype",
@@ -134,7 +144,7 @@ def answer(
 
 
 @contextmanager
-def evaluating(module: "torch.nn.Module") -> Iterator[None]:
+def evaluation_mode(module: "torch.nn.Module") -> Iterator[None]:
     """The module in evaluation mode; afterwards it is as it was found."""
     # One flag per submodule: a frozen layer inside a module in training must stay frozen.
     flags = {part: part.training for part in module.modules()}

@@ -12,10 +12,10 @@ from divulge.core import LastLayer
 from divulge.errors import TargetError
 from divulge.targets.outputs import Output
 
-_SMALLEST = 1e-38  # float32's smallest normal number: log p has a gradient down to it
+_SMALLEST_NORMAL = 1e-38  # float32's smallest normal number: log p has a gradient down to it
 
 
-def gradient(
+def input_gradient(
     module: nn.Module,
     device: str,
     dtype: torch.dtype,
@@ -30,16 +30,16 @@ def gradient(
     """
     records = torch.tensor(np.ascontiguousarray(x), device=device, dtype=dtype, requires_grad=True)
     labels = torch.tensor(y, device=device)
-    answers = _one_a_class(module(records), output)
+    answers = _one_column_per_class(module(records), output)
     if output == "logits":
         loss = cross_entropy(answers, labels, reduction="sum")
     else:
-        loss = nll_loss(answers.clamp_min(_SMALLEST).log(), labels, reduction="sum")
+        loss = nll_loss(answers.clamp_min(_SMALLEST_NORMAL).log(), labels, reduction="sum")
     (found,) = torch.autograd.grad(loss, records)
     return np.asarray(found.double().cpu().numpy())
 
 
-def last_layer(
+def read_last_layer(
     module: nn.Module,
     device: str,
     dtype: torch.dtype,
@@ -71,7 +71,7 @@ def last_layer(
     return LastLayer(features, layers[-1].weight.detach().double().cpu().numpy())
 
 
-def _one_a_class(answers: torch.Tensor, output: Output) -> torch.Tensor:
+def _one_column_per_class(answers: torch.Tensor, output: Output) -> torch.Tensor:
     """A single column of answers means class 1 of two."""
     if answers.ndim == 2 and answers.shape[1] > 1:
         return answers

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from divulge.core import Need, Target
 from divulge.errors import SpecError, TargetError
-from divulge.targets.files import fingerprint_file, load
+from divulge.targets.files import fingerprint_file, load_target
 from divulge.targets.function import FunctionTarget
 from divulge.targets.outputs import Output
 from divulge.targets.sklearn import SklearnTarget
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
 
 
-def wrap(
+def as_target(
     model: Any,
     output: Output | None = None,
     *,
@@ -40,7 +40,7 @@ def wrap(
     """
     _check_output(model, output)
     if isinstance(model, str | Path):
-        return load(model, output, batch_size=batch_size, device=device, classes=classes)
+        return load_target(model, output, batch_size=batch_size, device=device, classes=classes)
     if _is_module(model):
         if output is None:
             raise TargetError(
@@ -60,7 +60,7 @@ def wrap(
     )
 
 
-def fingerprint(model: Any) -> str | None:
+def fingerprint_model(model: Any) -> str | None:
     """A hash that differs between models with different answers; None if there is none.
 
     Raises:
@@ -69,7 +69,7 @@ def fingerprint(model: Any) -> str | None:
     if isinstance(model, str | Path):
         return fingerprint_file(model)
     if _is_module(model):
-        return _module_fingerprint(model)
+        return _fingerprint_module(model)
     if _is_estimator(model):
         import joblib
 
@@ -95,7 +95,7 @@ def _check_output(model: Any, output: str | None) -> None:
         )
 
 
-def _module_fingerprint(module: "torch.nn.Module") -> str:
+def _fingerprint_module(module: "torch.nn.Module") -> str:
     import torch
 
     digest = hashlib.blake2b(str(module).encode())

@@ -12,18 +12,18 @@ from torch import nn
 
 from divulge.core import Records, Target
 from divulge.errors import SpecError, did_you_mean
-from divulge.targets.batching import guarded
+from divulge.targets.batching import translate_model_errors
 from divulge.targets.torch import TorchTarget
 from divulge.training.engine import memory
-from divulge.training.engine.choose import Work, fastest, trained
-from divulge.training.engine.loop import Job, assigned, fresh
-from divulge.training.engine.networks import obstacle
-from divulge.training.engine.tensors import Arrays
+from divulge.training.engine.choose import TrainingSetup, choose_fastest, train_models
+from divulge.training.engine.loop import Job, build_network, make_jobs
+from divulge.training.engine.networks import stacking_obstacle
+from divulge.training.engine.tensors import PoolArrays
 from divulge.training.losses import Adversary
 from divulge.training.recipe import Recipe
 
-Way = Literal["auto", "processes", "stacked", "one-by-one"]
-_HOW = {"identity": False}
+Strategy = Literal["auto", "processes", "stacked", "one-by-one"]
+_NOT_IDENTITY = {"identity": False}
 """Metadata of a setting that changes the speed but not the models: `trainer_name` omits it."""
 
 _REMEDY = "make one network by hand and put a few records to it to see why"
@@ -54,15 +54,15 @@ class Fleet:
     """
 
     recipe: Recipe
-    way: Way = field(default="auto", metadata=_HOW)
-    workers: int | None = field(default=None, metadata=_HOW)
-    device: str = field(default="cpu", metadata=_HOW)
-    at_once: int | None = field(default=None, metadata=_HOW)
-    why: str = field(default="as asked for", metadata=_HOW, compare=False)
+    way: Strategy = field(default="auto", metadata=_NOT_IDENTITY)
+    workers: int | None = field(default=None, metadata=_NOT_IDENTITY)
+    device: str = field(default="cpu", metadata=_NOT_IDENTITY)
+    at_once: int | None = field(default=None, metadata=_NOT_IDENTITY)
+    why: str = field(default="as asked for", metadata=_NOT_IDENTITY, compare=False)
 
     def __post_init__(self) -> None:
-        if self.way not in get_args(Way):
-            hint = did_you_mean(self.way, get_args(Way))
+        if self.way not in get_args(Strategy):
+            hint = did_you_mean(self.way, get_args(Strategy))
             raise SpecError(f"expected a known way to train a fleet, got {self.way!r}: {hint}")
         for name in ("workers", "at_once"):
             value = getattr(self, name)
@@ -104,9 +104,9 @@ class Fleet:
             DataError: a subset is empty.
             TargetError: the recipe makes no network, or one that could not be trained.
         """
-        jobs = assigned(subsets, range(len(subsets)))
-        with guarded("a shadow model to train", _REMEDY):
-            return self._settled(pool, jobs)[0] if jobs else self
+        jobs = make_jobs(subsets, range(len(subsets)))
+        with translate_model_errors("a shadow model to train", _REMEDY):
+            return self._resolve(pool, jobs)[0] if jobs else self
 
     def width(self, pool: Records) -> int:
         """How many models are in memory at once: ``at_once``, or as many as half of it takes.
@@ -116,8 +116,10 @@ class Fleet:
         Raises:
             TargetError: the recipe makes no network, or one that does not take these records.
         """
-        with guarded("a shadow model to train", _REMEDY):
-            return self._work(pool, fresh(self.recipe, Job(np.arange(1), 0))).wave
+        with translate_model_errors("a shadow model to train", _REMEDY):
+            return self._make_setup(
+                pool, build_network(self.recipe, Job(np.arange(1), 0))
+            ).models_at_once
 
     def networks(
         self,
@@ -143,7 +145,7 @@ class Fleet:
             DataError: a subset is empty.
             TargetError: the recipe makes no network, or one that could not be trained.
         """
-        yield from self.trained(pool, assigned(subsets, seeds, start))
+        yield from self.trained(pool, make_jobs(subsets, seeds, start))
 
     def trained(self, pool: Records, jobs: Sequence[Job]) -> Iterator[nn.Module]:
         """`networks` of these jobs.
@@ -154,11 +156,11 @@ class Fleet:
         """
         if not jobs:
             return
-        with guarded("a shadow model to train", _REMEDY):
-            fleet, work = self._settled(pool, jobs)
+        with translate_model_errors("a shadow model to train", _REMEDY):
+            fleet, work = self._resolve(pool, jobs)
             _log.info("training %d models, %s", len(jobs), fleet.chosen)
             assert fleet.way != "auto"
-            yield from trained(work, fleet.way, fleet.workers or 1, jobs)
+            yield from train_models(work, fleet.way, fleet.workers or 1, jobs)
 
     def many(
         self,
@@ -176,10 +178,10 @@ class Fleet:
         for module in self.networks(pool, subsets, seeds):
             yield TorchTarget(module, "logits")
 
-    def _work(self, pool: Records, network: nn.Module) -> Work:
-        data = Arrays.prepare(pool, network)
-        wave = self.at_once or memory.width(self.recipe, data.tensors(self.device))
-        return Work(self.recipe, pool, data, self.device, wave)
+    def _make_setup(self, pool: Records, network: nn.Module) -> TrainingSetup:
+        data = PoolArrays.prepare(pool, network)
+        wave = self.at_once or memory.models_that_fit(self.recipe, data.tensors(self.device))
+        return TrainingSetup(self.recipe, pool, data, self.device, wave)
 
     def _workers(self) -> int:
         import joblib
@@ -187,9 +189,9 @@ class Fleet:
         processes = self.way in ("auto", "processes")
         return self.workers or (joblib.cpu_count() if processes else torch.get_num_threads())
 
-    def _settled(self, pool: Records, jobs: Sequence[Job]) -> tuple["Fleet", Work]:
-        network = fresh(self.recipe, jobs[0])
-        why_not = obstacle(network)
+    def _resolve(self, pool: Records, jobs: Sequence[Job]) -> tuple["Fleet", TrainingSetup]:
+        network = build_network(self.recipe, jobs[0])
+        why_not = stacking_obstacle(network)
         if isinstance(self.recipe.loss, Adversary):
             why_not = f"its loss has an adversary ({type(self.recipe.loss).__name__})"
         if self.way == "stacked" and why_not:
@@ -197,11 +199,11 @@ class Fleet:
                 f"expected a training that can be stacked, but {why_not}: "
                 'use way="auto", or train without that'
             )
-        work = self._work(pool, network)
-        fleet = replace(self, at_once=work.wave)
+        work = self._make_setup(pool, network)
+        fleet = replace(self, at_once=work.models_at_once)
         if self.way == "auto" and torch.device(self.device).type == "cpu":
             threads = self.workers or torch.get_num_threads()
-            choice = fastest(work, jobs, self._workers(), threads, stackable=why_not is None)
+            choice = choose_fastest(work, jobs, self._workers(), threads, stackable=why_not is None)
             return replace(fleet, way=choice.way, workers=choice.workers, why=choice.why), work
         if self.way == "auto" and why_not:
             fleet = replace(fleet, way="one-by-one", why=why_not)

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from divulge.training.engine.tensors import Tensors
+    from divulge.training.engine.tensors import PoolTensors
 
 
 @runtime_checkable
@@ -42,7 +42,7 @@ class Adversary(Protocol):
     """
 
     def against(
-        self, module: "nn.Module", data: "Tensors", held_out: "torch.Tensor"
+        self, module: "nn.Module", data: "PoolTensors", held_out: "torch.Tensor"
     ) -> Callable[[int], BatchLoss]:
         """The adversary of one model: for each epoch, from 0, the loss of a batch.
 
@@ -54,7 +54,7 @@ class Adversary(Protocol):
         ...
 
 
-class Term(NamedTuple):
+class LastLayerTerm(NamedTuple):
     """A term of the loss of a batch, beside the cross-entropy, that only the last layer learns."""
 
     value: "torch.Tensor"
@@ -63,7 +63,7 @@ class Term(NamedTuple):
     """The gradient of the term by the logits, shape (records, classes)."""
 
 
-TermOf = Callable[["torch.Tensor", "torch.Tensor"], Term | None]
+TermFunction = Callable[["torch.Tensor", "torch.Tensor"], LastLayerTerm | None]
 """A function from the logits and labels of a batch to the term; None where nothing is added."""
 
 
@@ -75,8 +75,8 @@ class LastLayerAdversary(Adversary, Protocol):
     """
 
     def terms(
-        self, module: "nn.Module", data: "Tensors", held_out: "torch.Tensor"
-    ) -> Callable[[int], TermOf]:
+        self, module: "nn.Module", data: "PoolTensors", held_out: "torch.Tensor"
+    ) -> Callable[[int], TermFunction]:
         """A function from the epoch, from 0, to the term of a batch.
 
         Args:

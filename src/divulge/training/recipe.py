@@ -19,10 +19,10 @@ Optimiser = Literal["sgd", "adam", "adamw", "adamax", "adadelta"]
 Schedule = Literal["constant", "cosine"]
 Select = Literal["loss", "accuracy", "aop"]
 Rows = Int64[np.ndarray, " rows"]
-Held = Int64[np.ndarray, "_"]
+RaggedRows = Int64[np.ndarray, "_"]
 """Row numbers of the pool, as `Rows`, where several such arrays differ in length."""
-Fitted = Int64[np.ndarray, " fitted"]
-HeldOut = Int64[np.ndarray, " held_out"]
+TrainingRows = Int64[np.ndarray, " fitted"]
+HeldOutRows = Int64[np.ndarray, " held_out"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +72,18 @@ class Recipe:
     loss: Loss | Adversary | None = None
 
     def __post_init__(self) -> None:
-        _check_word("optimiser", self.optimiser, get_args(Optimiser))
-        _check_word("schedule", self.schedule, get_args(Schedule))
+        _require_known("optimiser", self.optimiser, get_args(Optimiser))
+        _require_known("schedule", self.schedule, get_args(Schedule))
         if self.select is not None:
-            _check_word("way to select an epoch", self.select, get_args(Select))
-        _check(callable(self.network), "a function that makes a network", self.network)
-        _check(0 < self.lr < math.inf, "lr above 0", self.lr)
-        _check(0 <= self.momentum < 1, "momentum from 0 to below 1", self.momentum)
-        _check(0 <= self.weight_decay < math.inf, "weight_decay from 0", self.weight_decay)
-        _check(self.epochs >= 1, "epochs from 1", self.epochs)
-        _check(self.batch_size >= 1, "batch_size from 1", self.batch_size)
-        _check(self.patience is None or self.patience >= 1, "patience from 1", self.patience)
-        _check(0 < self.held_out < 1, "held_out above 0 and below 1", self.held_out)
+            _require_known("way to select an epoch", self.select, get_args(Select))
+        _require(callable(self.network), "a function that makes a network", self.network)
+        _require(0 < self.lr < math.inf, "lr above 0", self.lr)
+        _require(0 <= self.momentum < 1, "momentum from 0 to below 1", self.momentum)
+        _require(0 <= self.weight_decay < math.inf, "weight_decay from 0", self.weight_decay)
+        _require(self.epochs >= 1, "epochs from 1", self.epochs)
+        _require(self.batch_size >= 1, "batch_size from 1", self.batch_size)
+        _require(self.patience is None or self.patience >= 1, "patience from 1", self.patience)
+        _require(0 < self.held_out < 1, "held_out above 0 and below 1", self.held_out)
         if self.momentum and self.optimiser != "sgd":
             raise SpecError(
                 f"expected no momentum with {self.optimiser}, which has its own, got "
@@ -108,7 +108,7 @@ class Recipe:
         lonely = bool(edges) and self.batch_size > 1 and records - edges[-1] == 1
         return edges[:-1] if lonely else edges
 
-    def parts(self, rows: Rows, seed: int) -> tuple[Fitted, HeldOut]:
+    def parts(self, rows: Rows, seed: int) -> tuple[TrainingRows, HeldOutRows]:
         """The rows that a model is trained on, and those held out for it.
 
         Raises:
@@ -166,11 +166,11 @@ class Recipe:
         return optim.Adadelta(params, lr, weight_decay=decay)
 
 
-def _check(fine: bool, expected: str, got: object) -> None:  # noqa: FBT001 (a condition)
+def _require(fine: bool, expected: str, got: object) -> None:  # noqa: FBT001 (a condition)
     if not fine:
         raise SpecError(f"expected {expected}, got {got!r}: change the recipe")
 
 
-def _check_word(what: str, word: str, known: tuple[str, ...]) -> None:
+def _require_known(what: str, word: str, known: tuple[str, ...]) -> None:
     if word not in known:
         raise SpecError(f"expected a known {what}, got {word!r}: {did_you_mean(word, known)}")

@@ -9,27 +9,29 @@ from torch.nn.functional import cross_entropy
 
 from divulge.metrics import membership, utility
 from divulge.training.engine.networks import state
-from divulge.training.engine.tensors import Tensors
-from divulge.training.recipe import Fitted, HeldOut, Recipe, Rows, Select
+from divulge.training.engine.tensors import PoolTensors
+from divulge.training.recipe import HeldOutRows, Recipe, Rows, Select, TrainingRows
 
-_BATCH = 1024
+_BATCH_SIZE = 1024
 
 
-class Best:
+class BestEpoch:
     """The best epoch of one model so far, by records held out for it.
 
     Attributes:
         state: parameters and buffers of the model at the end of that epoch, by name.
     """
 
-    def __init__(self, recipe: Recipe, data: Tensors, fit: Fitted, held_out: HeldOut) -> None:
+    def __init__(
+        self, recipe: Recipe, data: PoolTensors, fit: TrainingRows, held_out: HeldOutRows
+    ) -> None:
         assert recipe.selects is not None
         self._select, self._patience = recipe.selects, recipe.patience or math.inf
         self._data, self._fit, self._held_out = data, fit, held_out
         self._merit, self._waited = -math.inf, 0
         self.state: dict[str, torch.Tensor] = {}
 
-    def hopeful(self, module: nn.Module) -> bool:
+    def should_continue(self, module: nn.Module) -> bool:
         """Take note of the module at the end of an epoch: is it worth another one?"""
         found = merit(self._select, module, self._data, self._fit, self._held_out)
         if found > self._merit or not self.state:  # the first counts, were its merit not finite
@@ -41,7 +43,7 @@ class Best:
 
 
 def merit(
-    select: Select, module: nn.Module, data: Tensors, fit: Fitted, held_out: HeldOut
+    select: Select, module: nn.Module, data: PoolTensors, fit: TrainingRows, held_out: HeldOutRows
 ) -> float:
     """How good a model is, higher is better; not finite where its answers are not.
 
@@ -54,14 +56,14 @@ def merit(
         stops and selects by it, at λ = 10.
     """
     module.eval()
-    outside, right = _losses(module, data, held_out)
+    outside, right = _losses_and_accuracy(module, data, held_out)
     if select == "loss":
         return -float(outside.mean())
     if select == "accuracy":
         return right
     # spread over all: a pool may be in the order of its classes
     some = fit[np.linspace(0, len(fit) - 1, min(len(fit), len(held_out))).astype(np.int64)]
-    inside, _ = _losses(module, data, some)
+    inside, _ = _losses_and_accuracy(module, data, some)
     score = -np.concatenate([inside, outside])
     if not np.isfinite(score).all():
         return math.nan
@@ -69,11 +71,13 @@ def merit(
     return utility.aop(right, told)
 
 
-def _losses(module: nn.Module, data: Tensors, rows: Rows) -> tuple[np.ndarray, float]:
+def _losses_and_accuracy(
+    module: nn.Module, data: PoolTensors, rows: Rows
+) -> tuple[np.ndarray, float]:
     """The cross-entropy of each record, and the share that is classified rightly."""
     losses, hits = [], 0
     with torch.no_grad():
-        for some in torch.split(torch.from_numpy(rows).to(data.x.device), _BATCH):
+        for some in torch.split(torch.from_numpy(rows).to(data.x.device), _BATCH_SIZE):
             x, y = data.batch(some)
             logits = module(x)
             losses.append(cross_entropy(logits, y, reduction="none").double().cpu().numpy())

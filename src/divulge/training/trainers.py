@@ -15,7 +15,7 @@ from divulge.core import Records, Target, Trainer
 from divulge.errors import SpecError, TargetError
 from divulge.targets.outputs import Output
 from divulge.targets.sklearn import SklearnTarget
-from divulge.targets.wrap import wrap
+from divulge.targets.wrap import as_target
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +45,14 @@ class EstimatorTrainer:
 
         jobs = min(self.jobs, len(seeds)) if self.jobs > 0 else self.jobs
         tasks = (
-            delayed(_fit)(self.estimator, pool.x[subset], pool.y[subset], seed)
+            delayed(_fit_clone)(self.estimator, pool.x[subset], pool.y[subset], seed)
             for subset, seed in zip(subsets, seeds, strict=True)
         )
         try:
             for fitted in Parallel(n_jobs=jobs, return_as="generator")(tasks):
                 yield SklearnTarget(fitted)
         except Exception as error:
-            raise _failed(error) from error
+            raise _training_error(error) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,8 @@ class FunctionTrainer:
             try:
                 model = self.function(pool.x[subset], pool.y[subset], seed)
             except Exception as error:
-                raise _failed(error) from error
-            yield wrap(model, self.output)
+                raise _training_error(error) from error
+            yield as_target(model, self.output)
 
 
 def as_trainer(how: Any, output: Output | None = None) -> Trainer:
@@ -105,18 +105,18 @@ def as_trainer(how: Any, output: Output | None = None) -> Trainer:
     )
 
 
-def trainer_name(how: Any) -> str:
+def trainer_identity(how: Any) -> str:
     """What tells one way to train from another, as far as Python can: settings, or source."""
     if hasattr(how, "get_params"):
         return f"{type(how).__qualname__} {sorted(how.get_params().items(), key=str)!r}"
     if dataclasses.is_dataclass(how) and not isinstance(how, type):
         told = [f.name for f in dataclasses.fields(how) if f.metadata.get("identity", True)]
-        fields = {name: trainer_name(getattr(how, name)) for name in told}
+        fields = {name: trainer_identity(getattr(how, name)) for name in told}
         return f"{type(how).__qualname__} {fields}"
     if how is None or isinstance(how, str | int | float):
         return repr(how)
     if isinstance(how, tuple):
-        return repr([trainer_name(part) for part in how])
+        return repr([trainer_identity(part) for part in how])
     if isinstance(how, np.ndarray):
         content = hashlib.blake2b(np.ascontiguousarray(how).tobytes(), digest_size=8).hexdigest()
         return f"{how.dtype} {how.shape} {content}"
@@ -126,7 +126,7 @@ def trainer_name(how: Any) -> str:
         return f"{getattr(how, '__module__', '')}.{getattr(how, '__qualname__', type(how))}"
 
 
-def _fit(estimator: Any, x: np.ndarray, y: np.ndarray, seed: int) -> Any:
+def _fit_clone(estimator: Any, x: np.ndarray, y: np.ndarray, seed: int) -> Any:
     from sklearn.base import clone
     from sklearn.exceptions import ConvergenceWarning
 
@@ -137,7 +137,7 @@ def _fit(estimator: Any, x: np.ndarray, y: np.ndarray, seed: int) -> Any:
         return fresh.set_params(**random).fit(x.reshape(len(x), -1), y)
 
 
-def _failed(error: Exception) -> TargetError:
+def _training_error(error: Exception) -> TargetError:
     return TargetError(
         f"expected a shadow model to train, got {type(error).__name__}: {error}: "
         "train one on half of the data by hand to see why"

@@ -286,20 +286,20 @@ def test_what_is_no_defence_is_refused(ways: dict[str, Any], message: str) -> No
 POINT = st.tuples(st.sampled_from([0.1, 0.5, 0.9]), st.sampled_from([0.5, 0.6, 0.7]))
 
 
-def row(name: str, accuracy: float, auc: float) -> compare_table.Row:
+def row(name: str, accuracy: float, auc: float) -> compare_table.DefenceRow:
     def sure(value: float) -> Estimate:
         return Estimate(value, value, value)
 
-    best = {"auc": compare_table.Strongest("a", sure(auc))}
+    best = {"auc": compare_table.StrongestAttack("a", sure(auc))}
     one = sure(accuracy)
-    return compare_table.Row(name, "", one, one, best, {}, None, None, 0, 1.0, None, {}, "",
+    return compare_table.DefenceRow(name, "", one, one, best, {}, None, None, 0, 1.0, None, {}, "",
                       "leak", 0.001, 0.9)  # fmt: skip
 
 
 @given(points=st.lists(POINT, min_size=1, max_size=8))
 def test_the_front_is_what_nothing_dominates(points: list[tuple[float, float]]) -> None:
     rows = [row(str(k), *point) for k, point in enumerate(points)]
-    best = set(compare_table.front(rows))
+    best = set(compare_table.pareto_front(rows))
     assert best
 
     def dominates(one: tuple[float, float], other: tuple[float, float]) -> bool:
@@ -311,9 +311,9 @@ def test_the_front_is_what_nothing_dominates(points: list[tuple[float, float]]) 
 
 def test_a_comparison_without_figures_of_privacy_has_a_page() -> None:
     bare = dataclasses.replace(row("a", 0.5, 0.5), strongest={}, left_out={"x": "failed: y"})
-    told = compare_table.Told("n", "c", 10, 3, 2, 2, (bare,), "", (), {})
+    told = compare_table.ComparisonSummary("n", "c", 10, 3, 2, 2, (bare,), "", (), {})
     assert told.metrics == ()
-    page = markup.parse(compare_page.write_all(told)["report.html"].decode())
+    page = markup.parse(compare_page.render_files(told)["report.html"].decode())
     assert "No attack could be measured" in page.text
     assert "x left out, failed: y" in page.text
 

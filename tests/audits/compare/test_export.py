@@ -56,8 +56,8 @@ def test_each_file_is_the_audited_model(exported: tuple[Comparison, Path]) -> No
     assert found.path is not None
     run = found.path / found.plan.defences[0].run
     audited = np.load(run / "targets" / "000" / "answers.npy")
-    program = files.load(folder / "model.pt2", "logits")
-    weights = files.load(folder / "model.safetensors", "logits", factory=network)
+    program = files.load_target(folder / "model.pt2", "logits")
+    weights = files.load_target(folder / "model.safetensors", "logits", factory=network)
     for target in (program, weights):
         np.testing.assert_allclose(target.predict(NARROW.x), audited, atol=1e-6)
     np.testing.assert_allclose(program.predict(NARROW.x[:1]), audited[:1], atol=1e-6)
@@ -113,7 +113,7 @@ def test_an_estimator_is_exported_as_skops_and_a_function_not_at_all(tmp_path: P
     settings = {"records": RECORDS, "models": 3, "targets": 2, "attacks": ATTACKS[:1]}
     line = LogisticRegression()
     compare({"line": line}, **settings, export=("line", tmp_path / "line"))  # type: ignore[arg-type]
-    answers = files.load(tmp_path / "line" / "model.skops").predict(RECORDS.x)
+    answers = files.load_target(tmp_path / "line" / "model.skops").predict(RECORDS.x)
     assert answers.shape == (300, 2)
     with pytest.raises(SpecError, match="got FunctionTarget"):
         compare({"f": memorising.train}, **settings, export=("f", tmp_path / "f"))  # type: ignore[arg-type]

@@ -7,9 +7,9 @@ from scipy import stats
 from benchmarks import epsilon_mechanisms as mechanisms
 from benchmarks.epsilon_mechanisms import DELTA, Cell
 from divulge._util.random import stream
-from divulge.core import Noise
+from divulge.core import NoiseAssumption
 from divulge.errors import SpecError
-from divulge.metrics.epsilon import counted, epsilon_lower_bound
+from divulge.metrics.epsilon import count_usable, epsilon_lower_bound
 
 RUNS = 24
 TOO_MANY = int(stats.binom.isf(2e-5, RUNS, 0.05))
@@ -75,7 +75,7 @@ def test_the_best_of_all_numbers_of_guesses_would_break_the_promise() -> None:
         ("independent-gaussian", "fixed", 2.5),
     ],
 )
-def test_the_bound_is_tight(noise: Noise, drawn: str, least: float) -> None:
+def test_the_bound_is_tight(noise: NoiseAssumption, drawn: str, least: float) -> None:
     """A Gaussian mechanism of ε = 4 about 1,000 records; the figures are those of the docs less
     two standard errors of the mean of 40 audits (0.3 / √40 each)."""
     bounds = []
@@ -119,8 +119,8 @@ def test_ties_are_ordered_by_a_coin_and_not_by_the_order_of_records() -> None:
 def test_unequal_groups_count_as_much_as_the_smaller() -> None:
     rng = np.random.default_rng(0)
     member = np.arange(4000) < 400
-    assert counted(member, "fixed") == (800, "fixed")
-    assert counted(member, "coins") == (800, "fixed")  # no fair coin
+    assert count_usable(member, "fixed") == (800, "fixed")
+    assert count_usable(member, "coins") == (800, "fixed")  # no fair coin
     score = rng.normal(size=4000) + 2 * member
     assert epsilon_lower_bound(score, member, DELTA).value > 0.5
     assert epsilon_lower_bound(score - 2 * member, member, DELTA).value == 0.0

@@ -29,9 +29,14 @@ def test_epsilon_is_where_delta_is_spent(mu: float, delta: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "curve", [curves.approximate(1.0, 0.01), curves.approximate(0.0, 0.0), curves.gaussian(0.8)]
+    "curve",
+    [
+        curves.approximate_dp_curve(1.0, 0.01),
+        curves.approximate_dp_curve(0.0, 0.0),
+        curves.gaussian_dp_curve(0.8),
+    ],
 )
-def test_a_curve_rises_is_convex_and_never_asks_for_more(curve: curves.Curve) -> None:
+def test_a_curve_rises_is_convex_and_never_asks_for_more(curve: curves.TradeOffCurve) -> None:
     y = np.linspace(0, 1, 201)
     least = np.array([curve(float(at)) for at in y])
     assert (np.diff(least) >= -1e-12).all()
@@ -41,6 +46,6 @@ def test_a_curve_rises_is_convex_and_never_asks_for_more(curve: curves.Curve) ->
 
 def test_both_sides_of_the_guarantee_count() -> None:
     """Of an event of probability .99 the opposite has .01, and e · .01 + δ at most."""
-    curve = curves.approximate(1.0, 0.02)
+    curve = curves.approximate_dp_curve(1.0, 0.02)
     assert curve(0.99) == pytest.approx(1 - (math.e * 0.01 + 0.02))
     assert curve(0.01) == 0.0

@@ -37,17 +37,17 @@ def test_the_recursion_solves_the_linear_programme(
     epsilon: float, delta: float, records: int, guesses: int, hits: int
 ) -> None:
     most = most_likely(epsilon, delta, records, guesses, hits)
-    curve = curves.approximate(epsilon, delta)
+    curve = curves.approximate_dp_curve(epsilon, delta)
     if most < 0.99:
-        assert one_run.rarer(curve, records, guesses, hits, most * 1.001)
-    assert not one_run.rarer(curve, records, guesses, hits, most * 0.999)
+        assert one_run.is_rarer(curve, records, guesses, hits, most * 1.001)
+    assert not one_run.is_rarer(curve, records, guesses, hits, most * 0.999)
 
 
 @pytest.mark.parametrize("guesses", [1, 7, 100])
 @pytest.mark.parametrize("epsilon", [0.0, 1.3])
 def test_without_delta_the_tail_is_the_binomials(guesses: int, epsilon: float) -> None:
     for hits in range(guesses + 1):
-        tail = one_run.steinke(epsilon, 0.0, 2 * guesses, guesses, hits)
+        tail = one_run.steinke_tail_bound(epsilon, 0.0, 2 * guesses, guesses, hits)
         exact = stats.binom.sf(hits - 1, guesses, special.expit(epsilon))
         assert tail == pytest.approx(exact, rel=1e-9)
 
@@ -61,7 +61,7 @@ def test_the_price_of_delta_is_the_papers(delta: float, guesses: int, hits: int)
     alpha = max(
         (stats.binom.sf(hits - i - 1, guesses, chance) - beta) / i for i in range(1, hits + 1)
     )
-    found = one_run.steinke(0.5, delta, 500, guesses, hits)
+    found = one_run.steinke_tail_bound(0.5, delta, 500, guesses, hits)
     assert found == pytest.approx(min(1.0, beta + 2 * 500 * delta * alpha), rel=1e-6)
 
 
@@ -78,7 +78,9 @@ def test_records_that_leak_together_are_within_the_bound(chance: float, guesses:
     for hits in range(1, guesses + 1):
         tail = chance * stats.binom.sf(hits - 1, guesses, right)
         tail += (1 - chance) * stats.binom.sf(hits - 1, guesses, 0.5)
-        assert not one_run.rarer(curves.gaussian(mu), guesses, guesses, hits, tail * 0.999)
+        assert not one_run.is_rarer(
+            curves.gaussian_dp_curve(mu), guesses, guesses, hits, tail * 0.999
+        )
 
 
 def test_independent_noise_is_within_the_bound() -> None:
@@ -87,4 +89,6 @@ def test_independent_noise_is_within_the_bound() -> None:
     for guesses in (5, 50):
         for hits in range(1, guesses + 1):
             tail = stats.binom.sf(hits - 1, guesses, right)
-            assert not one_run.rarer(curves.gaussian(mu), guesses, guesses, hits, tail * 0.999)
+            assert not one_run.is_rarer(
+                curves.gaussian_dp_curve(mu), guesses, guesses, hits, tail * 0.999
+            )

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from divulge.core import Noise
+from divulge.core import NoiseAssumption
 from divulge.metrics.epsilon import epsilon_lower_bound, largest_bound, records_needed
 
 
 @pytest.mark.parametrize("noise", ["any", "gaussian", "independent-gaussian"])
 @pytest.mark.parametrize("records", [50, 400])
-def test_no_score_shows_more_than_the_truth_itself(noise: Noise, records: int) -> None:
+def test_no_score_shows_more_than_the_truth_itself(noise: NoiseAssumption, records: int) -> None:
     member = np.arange(records) % 2 == 0
     most = largest_bound(records, 1e-5, noise=noise, tries=3)
     shown = epsilon_lower_bound(member + 0.0, member, 1e-5, noise=noise, tries=3).value

@@ -7,7 +7,7 @@ from scipy.stats import binom
 from divulge.core import Proportions
 from divulge.metrics import composition as metrics
 from divulge.metrics.uninformed import composition
-from divulge.metrics.uninformed.draws import Uninformed
+from divulge.metrics.uninformed.draws import RandomisationTest
 
 CLASSES, ATTACKS = 10, 3
 Mixes = list[Proportions]
@@ -18,7 +18,7 @@ def mixes(rng: np.random.Generator, clients: int) -> Mixes:
     return [Proportions.of(rng.multinomial(100, row)) for row in drawn]
 
 
-def audited(rng: np.random.Generator, clients: int, blur: float) -> Uninformed:
+def audited(rng: np.random.Generator, clients: int, blur: float) -> RandomisationTest:
     """Three correlated attacks: of each guess, a share ``blur`` is somebody else's mix."""
     truth, others = mixes(rng, clients), mixes(rng, clients)
     guesses = []
@@ -28,7 +28,7 @@ def audited(rng: np.random.Generator, clients: int, blur: float) -> Uninformed:
             for own, other in zip(truth, others, strict=True)
         ]
         guesses.append([Proportions(one / one.sum(), one / one.sum() < 0.02) for one in share])
-    return composition.draw([*guesses, None], truth, rng)
+    return composition.randomise([*guesses, None], truth, rng)
 
 
 @pytest.mark.parametrize("clients", [4, 5, 8])
@@ -50,7 +50,7 @@ def test_it_finds_guesses_that_are_partly_right(clients: int, blur: float) -> No
 def test_with_few_clients_p_is_exact(clients: int, orders: int) -> None:
     rng = np.random.default_rng(0)
     truth = mixes(rng, clients)
-    found = composition.draw([truth], truth, rng)
+    found = composition.randomise([truth], truth, rng)
     assert len(found.draws[0]) == orders
     assert found.p == pytest.approx(1 / orders)
     assert found.smallest == pytest.approx(1 / orders)
@@ -60,10 +60,10 @@ def test_clients_who_hold_the_same_cannot_be_told_apart() -> None:
     rng = np.random.default_rng(0)
     truth = mixes(rng, 3)
     truth = [*truth, truth[0]]
-    assert composition.draw([truth], truth, rng).smallest == pytest.approx(2 / 24)
-    assert composition.draw([truth], truth, rng).p == pytest.approx(2 / 24)
+    assert composition.randomise([truth], truth, rng).smallest == pytest.approx(2 / 24)
+    assert composition.randomise([truth], truth, rng).p == pytest.approx(2 / 24)
     alike = [truth[0]] * 5
-    assert composition.draw([mixes(rng, 5)], alike, rng).p == 1.0
+    assert composition.randomise([mixes(rng, 5)], alike, rng).p == 1.0
 
 
 def test_what_all_clients_have_in_common_is_not_seen() -> None:
@@ -71,12 +71,15 @@ def test_what_all_clients_have_in_common_is_not_seen() -> None:
     rng = np.random.default_rng(0)
     common = Proportions.of(np.array([70, 10, 10, 10]))
     truth = [Proportions.of(rng.multinomial(100, common.share)) for _ in range(6)]
-    assert composition.draw([[common] * 6], truth, rng).p == 1.0
+    assert composition.randomise([[common] * 6], truth, rng).p == 1.0
 
 
 def test_statistics_are_the_metrics() -> None:
     rng = np.random.default_rng(1)
     truth, guess = mixes(rng, 5), mixes(rng, 5)
-    found, measured = composition.draw([guess], truth, rng), metrics.measure(guess, truth).metrics
-    assert -found.observed(0, "l1") == pytest.approx(measured["l1"].value)
-    assert found.observed(0, "null") == pytest.approx(measured["null_accuracy"].value)
+    found, measured = (
+        composition.randomise([guess], truth, rng),
+        metrics.measure(guess, truth).metrics,
+    )
+    assert -found.observed_value(0, "l1") == pytest.approx(measured["l1"].value)
+    assert found.observed_value(0, "null") == pytest.approx(measured["null_accuracy"].value)

@@ -7,7 +7,7 @@ from scipy.stats import binom, norm
 from divulge.core import Interactions, Reconstruction
 from divulge.metrics import interactions as metrics
 from divulge.metrics.uninformed import draws, interactions
-from divulge.metrics.uninformed.draws import Uninformed
+from divulge.metrics.uninformed.draws import RandomisationTest
 
 ITEMS, ACTED, ATTACKS = 30, 6, 3
 
@@ -19,7 +19,7 @@ def _few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draws, "_FEWEST", 99)
 
 
-def audited(rng: np.random.Generator, users: int, shift: float) -> Uninformed:
+def audited(rng: np.random.Generator, users: int, shift: float) -> RandomisationTest:
     """Three correlated attacks that score what was acted on higher by some deviations."""
     truth, guesses = [], [list[Reconstruction]() for _ in range(ATTACKS)]
     for _ in range(users):
@@ -29,7 +29,7 @@ def audited(rng: np.random.Generator, users: int, shift: float) -> Uninformed:
         for guess in guesses:
             score = norm.cdf(0.9 * common + 0.45 * rng.normal(size=ITEMS) + shift * acted)
             guess.append(Reconstruction(score, score > 0.5))
-    return interactions.draw([*guesses, None], truth, rng)
+    return interactions.randomise([*guesses, None], truth, rng)
 
 
 @pytest.mark.parametrize("users", [1, 4, 5, 20])
@@ -62,9 +62,9 @@ def test_guesses_that_follow_features_at_random_are_no_find() -> None:
             truth.append(Interactions(liked > np.quantile(liked, 0.8)))
             score = norm.cdf(features @ rng.normal(size=2))
             guess.append(Reconstruction(score, score > 0.5))
-        made = interactions.draw([guess], truth, rng)
+        made = interactions.randomise([guess], truth, rng)
         found += made.p <= 0.05
-        within += Uninformed(made.columns, made.draws[:1], made.smallest).p <= 0.05
+        within += RandomisationTest(made.columns, made.draws[:1], made.smallest).p <= 0.05
     assert found <= binom.isf(1e-3, audits, 0.05)
     assert within > binom.isf(1e-9, audits, 0.05)
 
@@ -72,7 +72,7 @@ def test_guesses_that_follow_features_at_random_are_no_find() -> None:
 def test_what_could_be_found_is_found_in_four_of_five_audits() -> None:
     """The size that a page names, at chance: there the power is .8 by construction."""
     rng, users, audits = np.random.default_rng(3), 20, 200
-    needed = [audited(rng, users, 0.0).needed("auc") for _ in range(20)]
+    needed = [audited(rng, users, 0.0).detectable_value("auc") for _ in range(20)]
     size = float(np.mean([one for one in needed if one is not None]))
     # an AUC a of two normal scores lies at a shift of sqrt(2) times its quantile
     shift = float(np.sqrt(2) * norm.ppf(size))
@@ -87,23 +87,23 @@ def test_the_statistic_is_the_metric_and_ties_count_half() -> None:
     truth = [*truth, Interactions(np.ones(5, bool))]  # left out
     score = [rng.integers(0, 3, len(one.acted)) / 2 for one in truth]
     guess = [Reconstruction(one, one > 0.5) for one in score]
-    found = interactions.draw([None, guess], truth, rng)
+    found = interactions.randomise([None, guess], truth, rng)
     assert found.columns == ((1, "auc"),)
     auc = metrics.measure(guess, truth).metrics["auc"].value
-    assert found.observed(1, "auc") == pytest.approx(auc)
+    assert found.observed_value(1, "auc") == pytest.approx(auc)
     assert found.smallest == pytest.approx(84.0**-4)
 
 
 def test_where_no_user_acted_on_some_there_is_nothing_to_test() -> None:
     truth = [Interactions(np.zeros(5, bool))]
     guess = [Reconstruction(np.zeros(5), np.zeros(5, bool))]
-    found = interactions.draw([guess], truth, np.random.default_rng(0))
+    found = interactions.randomise([guess], truth, np.random.default_rng(0))
     assert found.p == found.smallest == 1.0
 
 
 def test_signs_of_few_users_are_all_taken() -> None:
     truth = [Interactions(np.arange(20) < 5)] * 5
     guess = [Reconstruction(np.linspace(1, 0, 20), np.arange(20) < 5)] * 5
-    found = interactions.draw([guess], truth, np.random.default_rng(0))
+    found = interactions.randomise([guess], truth, np.random.default_rng(0))
     assert len(found.draws[1]) == 32
     assert found.p == found.smallest == 1 / 32

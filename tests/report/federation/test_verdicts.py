@@ -17,10 +17,10 @@ from divulge.core import (
     Status,
 )
 from divulge.metrics.uninformed import assignment, composition, interactions
-from divulge.report.federation.verdicts.assignment import Owners
-from divulge.report.federation.verdicts.composition import Shares
-from divulge.report.federation.verdicts.interactions import Clicks
-from divulge.report.federation.verdicts.judge import Case, Judgement, judge
+from divulge.report.federation.verdicts.assignment import AssignmentWords
+from divulge.report.federation.verdicts.composition import CompositionWords
+from divulge.report.federation.verdicts.interactions import InteractionWords
+from divulge.report.federation.verdicts.judge import Judgement, VerdictWords, judge_federation
 
 DONE = Finding("a", "a", "", {}, Status.DONE)
 RANDOM = replace(DONE, label="coin", attack="random-interactions")
@@ -31,7 +31,7 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-def owners(right: float, records: int = 60) -> Owners:
+def owners(right: float, records: int = 60) -> AssignmentWords:
     """One attack that is right about a share of the records and guesses the others."""
     made = rng()
     truth = Assignment(made.permutation(np.arange(records) % 4 - 1))
@@ -39,10 +39,12 @@ def owners(right: float, records: int = 60) -> Owners:
     other = np.where(known.records, 2, made.permutation(np.arange(records) % 3 - 1))
     guess = Assignment(np.where(made.random(records) < right, truth.client, other))
     label = np.zeros(records, int)
-    return Owners([guess], truth, known, assignment.draw([guess], truth, known, label, made))
+    return AssignmentWords(
+        [guess], truth, known, assignment.randomise([guess], truth, known, label, made)
+    )
 
 
-def shares(right: float, clients: int = 8) -> Shares:
+def shares(right: float, clients: int = 8) -> CompositionWords:
     """One attack whose guesses are in part those of other clients."""
     made = rng()
     truth = [
@@ -53,25 +55,25 @@ def shares(right: float, clients: int = 8) -> Shares:
         Proportions(right * a.share + (1 - right) * b.share, a.null if right == 1 else b.null)
         for a, b in zip(truth, other, strict=True)
     ]
-    return Shares([guess], truth, composition.draw([guess], truth, made))
+    return CompositionWords([guess], truth, composition.randomise([guess], truth, made))
 
 
-def clicks(right: float, clients: int = 8) -> Clicks:
+def clicks(right: float, clients: int = 8) -> InteractionWords:
     """One attack that sees through a share of the items."""
     made = rng()
     truth = [Interactions(made.permutation(np.arange(20) < 6)) for _ in range(clients)]
     score = [np.where(made.random(20) < right, one.acted, made.random(20)) for one in truth]
     guess = [Reconstruction(one.astype(float), one > 0.5) for one in score]
-    return Clicks([guess], truth, interactions.draw([guess], truth, made))
+    return InteractionWords([guess], truth, interactions.randomise([guess], truth, made))
 
 
-CASES: Sequence[Callable[[float], Case]] = (owners, shares, clicks)
+CASES: Sequence[Callable[[float], VerdictWords]] = (owners, shares, clicks)
 
 
 @pytest.mark.parametrize("made", CASES)
-def test_a_perfect_attack_shows_a_leak(made: Callable[[float], Case]) -> None:
+def test_a_perfect_attack_shows_a_leak(made: Callable[[float], VerdictWords]) -> None:
     case = made(1.0)
-    found = judge(case, [DONE, FAILED])
+    found = judge_federation(case, [DONE, FAILED])
     assert found.level == "leak"
     assert found.headline == case.leaks
     assert found.p_value is not None
@@ -83,9 +85,9 @@ def test_a_perfect_attack_shows_a_leak(made: Callable[[float], Case]) -> None:
 
 @pytest.mark.parametrize("made", CASES)
 def test_guesses_that_know_nothing_show_none_and_what_could_hide_is_said(
-    made: Callable[[float], Case],
+    made: Callable[[float], VerdictWords],
 ) -> None:
-    found = judge(made(0.0), [DONE])
+    found = judge_federation(made(0.0), [DONE])
     assert found.level == "no leak found"
     assert found.headline == "No leak was found by the 1 attack tried"
     assert found.p_value is not None
@@ -96,9 +98,11 @@ def test_guesses_that_know_nothing_show_none_and_what_could_hide_is_said(
 
 
 @pytest.mark.parametrize("made", CASES)
-def test_an_attack_that_failed_a_control_shows_neither(made: Callable[[float], Case]) -> None:
+def test_an_attack_that_failed_a_control_shows_neither(
+    made: Callable[[float], VerdictWords],
+) -> None:
     for right in (0.0, 1.0):
-        found = judge(made(right), [DONE], unsound={0})
+        found = judge_federation(made(right), [DONE], unsound={0})
         assert found.level == "instrument failed"
         assert found.attack == "a"
         assert found.p_value is None
@@ -108,12 +112,12 @@ def test_an_alarm_of_an_unsound_attack_forbids_to_say_that_nothing_was_found() -
     quiet, loud = clicks(0.0), clicks(1.0)
     assert quiet.truth is not None
     guesses = [*quiet.guesses, *loud.guesses]
-    tested = interactions.draw(guesses, quiet.truth, rng())
-    both = Clicks(guesses, quiet.truth, tested)
+    tested = interactions.randomise(guesses, quiet.truth, rng())
+    both = InteractionWords(guesses, quiet.truth, tested)
     findings = [DONE, replace(DONE, label="loud")]
-    assert judge(both, findings).level == "leak"
-    assert judge(both, findings, unsound={1}).level == "instrument failed"
-    assert judge(both, findings, unsound={0}).attack == "loud"
+    assert judge_federation(both, findings).level == "leak"
+    assert judge_federation(both, findings, unsound={1}).level == "instrument failed"
+    assert judge_federation(both, findings, unsound={0}).attack == "loud"
 
 
 @pytest.mark.parametrize(
@@ -124,8 +128,8 @@ def test_an_alarm_of_an_unsound_attack_forbids_to_say_that_nothing_was_found() -
         (clicks(1.0, clients=0), "4 of 8"),
     ],
 )
-def test_too_few_units_decide_nothing_whatever_was_found(case: Case, says: str) -> None:
-    found = judge(case, [DONE])
+def test_too_few_units_decide_nothing_whatever_was_found(case: VerdictWords, says: str) -> None:
+    found = judge_federation(case, [DONE])
     assert found.level == "undecided"
     assert found.p_value is None
     assert "neither shows a leak nor rules one out" in found.sentences[1]
@@ -135,43 +139,45 @@ def test_too_few_units_decide_nothing_whatever_was_found(case: Case, says: str) 
 def test_as_many_units_as_the_next_step_names_are_enough() -> None:
     eight = Assignment(np.repeat([0, NOBODY], 4))
     known = Collusion(1, np.zeros(0, bool), np.zeros(8, bool))
-    drawn = assignment.draw([eight], eight, known, np.zeros(8, int), rng())
+    drawn = assignment.randomise([eight], eight, known, np.zeros(8, int), rng())
     truth = [Interactions(np.arange(8) < 4)]
     guess = [Reconstruction(one.acted.astype(float), one.acted) for one in truth]
-    few: list[Case] = [
-        Owners([eight], eight, known, drawn),
+    few: list[VerdictWords] = [
+        AssignmentWords([eight], eight, known, drawn),
         shares(1.0, clients=4),
-        Clicks([guess], truth, interactions.draw([guess], truth, rng())),
+        InteractionWords([guess], truth, interactions.randomise([guess], truth, rng())),
     ]
-    assert [judge(case, [DONE]).level for case in few] == ["leak"] * 3
+    assert [judge_federation(case, [DONE]).level for case in few] == ["leak"] * 3
 
 
 def test_without_the_truth_or_without_an_attack_nothing_is_measured() -> None:
     case = clicks(1.0)
-    blind: list[tuple[Case, Judgement]] = [
-        (one, judge(one, [DONE]))
+    blind: list[tuple[VerdictWords, Judgement]] = [
+        (one, judge_federation(one, [DONE]))
         for one in (
-            Owners([None], None, Collusion(0, np.zeros(0, bool), np.zeros(3, bool)), None),
-            Shares([None], None, None),
-            Clicks([None], None, None),
+            AssignmentWords([None], None, Collusion(0, np.zeros(0, bool), np.zeros(3, bool)), None),
+            CompositionWords([None], None, None),
+            InteractionWords([None], None, None),
         )
     ]
     for one, found in blind:
         assert found.level == "nothing measured"
         assert one.setting in found.next_step
         assert one.asked in found.sentences[0]
-    none = judge(case, [FAILED])
+    none = judge_federation(case, [FAILED])
     assert none.level == "nothing measured"
     assert "table of attacks" in none.next_step
-    assert judge(case, [RANDOM]).level == "nothing measured"
+    assert judge_federation(case, [RANDOM]).level == "nothing measured"
 
 
 def test_baselines_are_not_counted_among_the_attacks_tried() -> None:
     case = clicks(0.0)
     assert case.truth is not None
     guesses = [*case.guesses, *clicks(1.0).guesses]
-    both = Clicks(guesses, case.truth, interactions.draw(guesses, case.truth, rng()))
-    assert judge(both, [DONE, RANDOM]).headline == "No leak was found by the 1 attack tried"
+    both = InteractionWords(guesses, case.truth, interactions.randomise(guesses, case.truth, rng()))
+    assert (
+        judge_federation(both, [DONE, RANDOM]).headline == "No leak was found by the 1 attack tried"
+    )
 
 
 def test_limits_of_several_attacks_hold_together() -> None:
@@ -180,8 +186,11 @@ def test_limits_of_several_attacks_hold_together() -> None:
     many = case.guesses[0]
     assert many is not None
     guesses = [many] * 5
-    five = Clicks(guesses, case.truth, interactions.draw(guesses, case.truth, rng()))
-    one, all_five = judge(case, [DONE]).sentences[0], judge(five, [DONE] * 5).sentences[0]
+    five = InteractionWords(guesses, case.truth, interactions.randomise(guesses, case.truth, rng()))
+    one, all_five = (
+        judge_federation(case, [DONE]).sentences[0],
+        judge_federation(five, [DONE] * 5).sentences[0],
+    )
     alone, together = (text.partition("interval ")[2].split(")")[0] for text in (one, all_five))
     widths = [
         float(text.split(" to ")[1]) - float(text.split(" to ")[0]) for text in (alone, together)
@@ -196,12 +205,12 @@ def test_every_statistic_of_assignments_has_words(statistic: str) -> None:
     known = Collusion(2, np.zeros(0, bool), truth.client == 2)
     score = made.random((60, 3)) + (truth.client[:, None] == np.arange(3))
     guess = Assignment(truth.client, score)
-    drawn = assignment.draw([guess], truth, known, np.zeros(60, int), made)
-    said = Owners([guess], truth, known, drawn).achieved(0, statistic, 0.95)
+    drawn = assignment.randomise([guess], truth, known, np.zeros(60, int), made)
+    said = AssignmentWords([guess], truth, known, drawn).describe_result(0, statistic, 0.95)
     words = {"accuracy": "names the right", "auc": "tells a record", "top@0.05": "is right about"}
     assert said.startswith(words[statistic])
     assert "without information" in said
 
 
 def test_null_classes_have_words() -> None:
-    assert "says rightly of 100 %" in shares(1.0).achieved(0, "null", 0.95)
+    assert "says rightly of 100 %" in shares(1.0).describe_result(0, "null", 0.95)

@@ -11,8 +11,8 @@ from divulge.core import Records, Target
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe
 from divulge.training.shadows.plan import ShadowPlan
-from divulge.training.shadows.train import prepare, queries, train
-from divulge.training.shadows.workers import settled
+from divulge.training.shadows.train import prepare_workload, shadow_queries, train_shadows
+from divulge.training.shadows.workers import resolve_trainer
 from divulge.training.trainers import FunctionTrainer
 
 from .test_train import model, view
@@ -42,17 +42,17 @@ class Choosy:
 def test_models_added_later_are_trained_in_the_way_of_the_first(tmp_path: Path) -> None:
     TRIALS.clear()
     few, many = (ShadowPlan(Choosy(), models, fingerprint="choosy") for models in (2, 5))
-    train(view(20), few, run=tmp_path)
-    grown = train(view(20), many, run=tmp_path)
+    train_shadows(view(20), few, run=tmp_path)
+    grown = train_shadows(view(20), many, run=tmp_path)
     assert len(TRIALS) == 1
-    fixed = train(view(20), replace(many, trainer=Choosy("way 1")))
+    fixed = train_shadows(view(20), replace(many, trainer=Choosy("way 1")))
     np.testing.assert_array_equal(grown.phi, fixed.phi)
 
 
 def test_nothing_is_tried_when_all_models_are_there(tmp_path: Path) -> None:
     TRIALS.clear()
     plan = ShadowPlan(Choosy(), 3, fingerprint="choosy")
-    first, again = (train(view(20), plan, run=tmp_path) for _ in range(2))
+    first, again = (train_shadows(view(20), plan, run=tmp_path) for _ in range(2))
     assert len(TRIALS) == 1
     np.testing.assert_array_equal(first.phi, again.phi)
 
@@ -61,11 +61,11 @@ def test_models_that_are_one_computation_are_trained_together_again(tmp_path: Pa
     TRIALS.clear()
     asked = view(20)
     few, many = (ShadowPlan(Choosy(together=3), models, fingerprint="choosy") for models in (4, 5))
-    train(asked, few, run=tmp_path)
-    work = prepare(many, queries(asked, many), 0)
-    assert settled(work, [4], tmp_path / "way.json")[1] == [3, 4]
-    assert settled(work, [1], tmp_path / "way.json")[1] == [0, 1, 2]
-    assert settled(work, [], tmp_path / "way.json")[1] == []
+    train_shadows(asked, few, run=tmp_path)
+    work = prepare_workload(many, shadow_queries(asked, many), 0)
+    assert resolve_trainer(work, [4], tmp_path / "way.json")[1] == [3, 4]
+    assert resolve_trainer(work, [1], tmp_path / "way.json")[1] == [0, 1, 2]
+    assert resolve_trainer(work, [], tmp_path / "way.json")[1] == []
 
 
 def test_a_fleet_that_is_stacked_resumes_bit_for_bit(tmp_path: Path) -> None:
@@ -73,9 +73,9 @@ def test_a_fleet_that_is_stacked_resumes_bit_for_bit(tmp_path: Path) -> None:
     asked = view(40)
     fleet = Fleet(Recipe(network, epochs=2, batch_size=8), way="stacked", at_once=2)
     plans = [ShadowPlan(fleet, models, fingerprint="fleet") for models in (3, 5)]
-    train(asked, plans[0], run=tmp_path / "grown")
-    grown = train(asked, plans[1], run=tmp_path / "grown")
-    whole = train(asked, plans[1], run=tmp_path / "whole")
+    train_shadows(asked, plans[0], run=tmp_path / "grown")
+    grown = train_shadows(asked, plans[1], run=tmp_path / "grown")
+    whole = train_shadows(asked, plans[1], run=tmp_path / "whole")
     np.testing.assert_array_equal(grown.phi, whole.phi)
 
 

@@ -18,7 +18,7 @@ from divulge.data import augmentation
 from divulge.metrics import signals
 from divulge.targets.function import FunctionTarget
 from divulge.training.shadows.plan import ShadowPlan
-from divulge.training.shadows.train import train
+from divulge.training.shadows.train import train_shadows
 from divulge.training.trainers import FunctionTrainer
 
 from ... import worlds
@@ -43,7 +43,7 @@ def view(records: int, *ways: Any, reference: int = 5) -> ModelView:
         FunctionTarget(model(candidates.x, candidates.y, 0)),
         candidates,
         others if reference else None,
-        augmented=augmentation.seen(candidates, ways),
+        augmented=augmentation.augment(candidates, ways),
     )
 
 
@@ -62,7 +62,7 @@ def same(a: Shadows, b: Shadows) -> None:
 @pytest.mark.parametrize("reference", [0, 5])
 def test_each_matrix_holds_what_the_models_say(reference: int) -> None:
     seen = view(20, "mirror", lambda x: x + 1, reference=reference)
-    shadows = train(seen, plan(3), seed=7)
+    shadows = train_shadows(seen, plan(3), seed=7)
     for k, seed in enumerate(plan(3).seeds(7)):
         half = plan(3).subsets(seen.records, 7)[k]
         answer = model(seen.records.x[half], seen.records.y[half], seed)
@@ -74,7 +74,7 @@ def test_each_matrix_holds_what_the_models_say(reference: int) -> None:
             *([shadows.reference_phi] * bool(reference)),
         )
         for group, matrix in zip(groups, matrices, strict=True):
-            expected = signals.compute("scaled_logit", answer(group.x), group.y)
+            expected = signals.compute_signal("scaled_logit", answer(group.x), group.y)
             np.testing.assert_array_equal(matrix[:, k], expected)
     assert shadows.reference_phi.shape == (reference, 3)
 
@@ -88,15 +88,15 @@ def test_more_models_keep_those_that_are_there(tmp_path: Path) -> None:
 
     seen = view(30, "mirror")
     for models in (3, 8, 5):
-        grown = train(seen, plan(models), run=tmp_path, track=track)
-        same(grown, train(seen, plan(models)))
+        grown = train_shadows(seen, plan(models), run=tmp_path, track=track)
+        same(grown, train_shadows(seen, plan(models)))
     assert trained == [(3, 0), (5, 3), (0, 5)]
 
 
 @pytest.mark.parametrize("change", ["seed", "trainer", "records", "ways", "pool", "reference"])
 def test_no_other_models_are_taken_for_these(tmp_path: Path, change: str) -> None:
     seen, what, seed = view(30), plan(2), 0
-    train(seen, what, seed, tmp_path)
+    train_shadows(seen, what, seed, tmp_path)
     if change == "seed":
         seed = 1
     elif change == "trainer":
@@ -109,12 +109,12 @@ def test_no_other_models_are_taken_for_these(tmp_path: Path, change: str) -> Non
         what = plan(2, seen.records)
     else:
         seen = view(30, reference=0)
-    train(seen, what, seed, tmp_path)
+    train_shadows(seen, what, seed, tmp_path)
     assert len(list((tmp_path / "shadows").glob("*.npy"))) == 2
 
 
 def test_offline_shadows_learn_no_candidate() -> None:
-    shadows = train(view(30), plan(2, view(44).records))
+    shadows = train_shadows(view(30), plan(2, view(44).records))
     assert not shadows.online
     assert shadows.member.shape == shadows.phi.shape == (30, 2)
 
@@ -123,10 +123,10 @@ def test_offline_shadows_are_asked_about_their_own_pool_too() -> None:
     """What they say of it is what online shadows of that pool say, and who was in is known."""
     pool = view(44)
     mirrored = Records(-pool.records.x, pool.records.y)
-    offline = train(
+    offline = train_shadows(
         view(30), dataclasses.replace(plan(3, pool.records), pool_otherwise=(mirrored,))
     )
-    online = train(dataclasses.replace(pool, augmented=(mirrored,)), plan(3))
+    online = train_shadows(dataclasses.replace(pool, augmented=(mirrored,)), plan(3))
     assert offline.pool is not None
     assert online.pool is None
     np.testing.assert_array_equal(offline.pool.y, pool.records.y)
@@ -143,7 +143,7 @@ def test_memory_stays_flat(tmp_path: Path) -> None:
     seen = ModelView(FunctionTarget(model(records.x, records.y, 0)), records)
     tracemalloc.start()
     try:
-        shadows = train(seen, plan(128), run=tmp_path)
+        shadows = train_shadows(seen, plan(128), run=tmp_path)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -152,7 +152,7 @@ def test_memory_stays_flat(tmp_path: Path) -> None:
     same(
         dataclasses.replace(shadows, phi=shadows.phi[:, :2], member=shadows.member[:, :2],
                             reference_phi=shadows.reference_phi[:, :2]),
-        train(seen, plan(2)),
+        train_shadows(seen, plan(2)),
     )  # fmt: skip
 
 
@@ -209,7 +209,7 @@ def test_the_bar_starts_at_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None
     shown = io.StringIO()
     console = Console(file=shown, force_terminal=True, width=100)
     monkeypatch.setattr("rich.console.Console", lambda **_: console)
-    bar = iter(progress.bar([10, 11, 12], "Training shadows", 5))
+    bar = iter(progress.track_with_bar([10, 11, 12], "Training shadows", 5))
     assert next(bar) == 10
     console.file.flush()
     assert list(bar) == [11, 12]

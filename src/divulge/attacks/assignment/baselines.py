@@ -31,7 +31,7 @@ class Nobody:
         """Nobody, with scores of 0."""
         del rng
         records = len(view.records)
-        return decision.with_known(
+        return decision.assign_known_records(
             view, np.full(records, NOBODY), np.zeros((records, len(view.targets)))
         )
 
@@ -54,13 +54,13 @@ class ConfidenceRule:
         """The rule's client, and each client's confidence where it passes."""
         del rng
         score = np.zeros((len(view.records), len(view.targets)))
-        for k in decision.others(view):
+        for k in decision.clients_under_attack(view):
             loss, sure = _loss_and_confidence(view, int(k), view.records)
             usual_loss, usual_sure = _loss_and_confidence(view, int(k), view.external[k])
             passing = (loss < usual_loss.mean()) & (sure > usual_sure.mean())
             score[:, k] = np.where(passing, sure, 0.0)
         client = np.where(score.any(axis=1), score.argmax(axis=1), NOBODY)
-        return decision.with_known(view, client, score)
+        return decision.assign_known_records(view, client, score)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +84,13 @@ class VarianceLiRA:
         """The two-sided rule's client, and the normal probability of each score."""
         del rng
         score = np.zeros((len(view.records), len(view.targets)))
-        for k in decision.others(view):
+        for k in decision.clients_under_attack(view):
             loss, _ = _loss_and_confidence(view, int(k), view.records)
             usual, _ = _loss_and_confidence(view, int(k), view.external[k])
             score[:, k] = special.ndtr((usual.mean() - loss) / (usual.std() + 1e-9))
-        return decision.two_sided(view, score)
+        return decision.decide_two_sided(view, score)
 
 
 def _loss_and_confidence(view: FederationView, k: int, records: Records) -> tuple[Column, Column]:
     said = view.targets[k].predict(records.x)
-    return -signals.compute("loss", said, records.y), said.max(axis=1)
+    return -signals.compute_signal("loss", said, records.y), said.max(axis=1)

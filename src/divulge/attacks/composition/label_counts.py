@@ -9,12 +9,12 @@ from jaxtyping import Float64
 from scipy.optimize import nnls
 
 from divulge.attacks.shared.observed_round import (
+    ClientChange,
+    ObservedRound,
     RoundGuess,
-    Sight,
-    Stage,
-    combined,
+    combine_rounds,
+    first_rounds,
     null_classes,
-    rounds_of,
 )
 from divulge.core import Need, Proportions, UpdateView
 from divulge.errors import NotApplicable, SpecError, did_you_mean
@@ -66,15 +66,15 @@ class LabelCounts:
                 no biases where the method reads those.
         """
         guesses = []
-        for stage, _ in rounds_of((view,), self.rounds).values():
-            counts = _METHODS[self.method](stage, stage.seen(view.victim), rng)
+        for stage, _ in first_rounds((view,), self.rounds).values():
+            counts = _METHODS[self.method](stage, stage.observe_client(view.victim), rng)
             kept = np.maximum(counts, 0.0)
             share = kept / kept.sum() if kept.sum() else np.full(len(kept), 1 / len(kept))
             guesses.append(RoundGuess(share, share == 0))
-        return combined(guesses, self.method)
+        return combine_rounds(guesses, self.method)
 
 
-def llg(stage: Stage, sight: Sight, rng: np.random.Generator) -> Counts:
+def llg(stage: ObservedRound, sight: ClientChange, rng: np.random.Generator) -> Counts:
     """Infer label after label: each takes the impact of one record off the class that shows most.
 
     The impact is the mean over records of what pushes weights up, raised by one part in as many as
@@ -95,44 +95,44 @@ def llg(stage: Stage, sight: Sight, rng: np.random.Generator) -> Counts:
     return counts
 
 
-def ilrg(stage: Stage, sight: Sight, rng: np.random.Generator) -> Counts:
+def ilrg(stage: ObservedRound, sight: ClientChange, rng: np.random.Generator) -> Counts:
     """Solve the balance of the biases at the model sent out, by the pseudo-inverse."""
     del rng
-    bias, balance = _balance(stage, sight, stage.before)
+    bias, balance = _bias_balance(stage, sight, stage.before)
     counts: Counts = np.linalg.pinv(balance) @ np.append(bias, 1.0)
     return counts
 
 
-def rlu(stage: Stage, sight: Sight, rng: np.random.Generator) -> Counts:
+def rlu(stage: ObservedRound, sight: ClientChange, rng: np.random.Generator) -> Counts:
     """Solve the balance of the biases at the mean of both models, by non-negative least squares."""
     del rng
-    bias, balance = _balance(stage, sight, (stage.before + sight.answers) / 2)
+    bias, balance = _bias_balance(stage, sight, (stage.before + sight.answers) / 2)
     counts: Counts = nnls(balance, np.append(bias, 1.0))[0]
     return counts
 
 
-def ranking(stage: Stage, sight: Sight, rng: np.random.Generator) -> Counts:
+def ranking(stage: ObservedRound, sight: ClientChange, rng: np.random.Generator) -> Counts:
     """Take how far training moved the weights of each class towards it for its count."""
     del stage, rng
     counts: Counts = np.maximum(sight.weight.sum(axis=1), 0.0)
     return counts
 
 
-def uniform(stage: Stage, sight: Sight, rng: np.random.Generator) -> Counts:
+def uniform(stage: ObservedRound, sight: ClientChange, rng: np.random.Generator) -> Counts:
     """Give the same share to every class that the published rule does not declare null."""
     del stage, rng
     counts: Counts = (~null_classes(sight.weight)).astype(np.float64)
     return counts
 
 
-def random(stage: Stage, sight: Sight, rng: np.random.Generator) -> Counts:
+def random(stage: ObservedRound, sight: ClientChange, rng: np.random.Generator) -> Counts:
     """Draw shares at random, with all shares equally likely."""
     del sight
     counts: Counts = rng.dirichlet(np.ones(stage.classes))
     return counts
 
 
-_METHODS: dict[str, Callable[[Stage, Sight, np.random.Generator], Counts]] = {
+_METHODS: dict[str, Callable[[ObservedRound, ClientChange, np.random.Generator], Counts]] = {
     "llg": llg,
     "ilrg": ilrg,
     "rlu": rlu,
@@ -142,11 +142,11 @@ _METHODS: dict[str, Callable[[Stage, Sight, np.random.Generator], Counts]] = {
 }
 
 
-def _balance(
-    stage: Stage, sight: Sight, answers: Float64[np.ndarray, "references classes"]
+def _bias_balance(
+    stage: ObservedRound, sight: ClientChange, answers: Float64[np.ndarray, "references classes"]
 ) -> tuple[Counts, Float64[np.ndarray, "equations classes"]]:
     """Change of the biases per step, and the equations of the shares with their sum of 1."""
     if sight.bias is None:
         raise NotApplicable("expected output biases, got none: this method reads nothing else")
-    balance = np.eye(stage.classes) - stage.by_class(answers).T
+    balance = np.eye(stage.classes) - stage.class_means(answers).T
     return sight.bias / sight.steps, np.vstack([balance, np.ones(stage.classes)])

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Bool, Float
 
-from divulge.attacks.shared.simulated_user import POSITIVE, SimulatedUser
+from divulge.attacks.shared.simulated_user import POSITIVE_SHARE, SimulatedUser
 from divulge.core import Need, Reconstruction, UpdateView
 from divulge.errors import NotApplicable, SpecError
 
@@ -44,7 +44,7 @@ class InteractionSearch:
 
     tries: int = 20
     kept: float = 0.1
-    positive: float = POSITIVE
+    positive: float = POSITIVE_SHARE
 
     name: ClassVar[str] = "interaction-search"
     paper: ClassVar[str] = "Yuan et al. 2023"
@@ -76,7 +76,9 @@ class InteractionSearch:
         user = SimulatedUser(learner, view, rows[0])
 
         def distance(label: Label) -> Float[np.ndarray, " items"]:
-            apart: np.ndarray = np.linalg.norm(user.moved(label, rng) - change[rows[0]], axis=1)
+            apart: np.ndarray = np.linalg.norm(
+                user.simulate_movement(label, rng) - change[rows[0]], axis=1
+            )
             return apart.astype(np.float64)
 
         label = self._search(len(view.inputs), distance, rng)

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from divulge.attacks.shared.shadow_scores import answers, average, in_out
+from divulge.attacks.shared.shadow_scores import in_out_means, mean_over_queries, scaled_logits
 from divulge.core import ModelView, Need, Scores
 
 
@@ -33,6 +33,8 @@ class Calibrated:
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
         """The target's score of each candidate less the mean score of the shadows."""
         del rng
-        said = answers(view)
-        means = in_out((average(block.phi), block.member) for block in said.blocks())
-        return Scores(average(said.target) - (means.inside + means.outside) / 2)
+        said = scaled_logits(view)
+        means = in_out_means(
+            (mean_over_queries(block.phi), block.member) for block in said.blocks()
+        )
+        return Scores(mean_over_queries(said.target) - (means.inside + means.outside) / 2)

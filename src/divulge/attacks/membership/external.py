@@ -51,12 +51,12 @@ class External:
         """The signal of each candidate, in standard deviations above the mean of non-members."""
         del rng
         assert view.reference is not None
-        score, reference = signals.tamed(
-            signals.of_records(self.signal, view, view.records),
-            signals.of_records(self.signal, view, view.reference),
+        score, reference = signals.tame(
+            signals.compute_for_records(self.signal, view, view.records),
+            signals.compute_for_records(self.signal, view, view.reference),
         )
         classes = view.reference.y if self.per_class else np.zeros(len(reference), np.int64)
         of = view.records.y if self.per_class else np.zeros(len(score), np.int64)
-        mean = signals.by_class(np.mean, reference, classes, of=of)
-        variance = signals.by_class(np.var, reference, classes, of=of)
+        mean = signals.class_statistics(np.mean, reference, classes, of=of)
+        variance = signals.class_statistics(np.var, reference, classes, of=of)
         return Scores((score - mean) / np.maximum(np.sqrt(variance), self.floor))

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from divulge.core import ModelView, Need, Scores, opened
+from divulge.core import ModelView, Need, Scores, as_white_box
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class GradientNorm:
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
         """The score of each candidate."""
         del rng
-        gradient = opened(view.target).gradient(view.records.x, view.records.y)
+        gradient = as_white_box(view.target).gradient(view.records.x, view.records.y)
         if view.known is not None and not view.known.all():
             gradient = np.where(view.known, 0.0, gradient)
         norm = np.linalg.norm(gradient.reshape(len(gradient), -1), axis=1)

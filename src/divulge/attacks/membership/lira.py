@@ -6,11 +6,11 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 from jaxtyping import Float64
 
-from divulge.attacks.shared.shadow_scores import Answers, Column, answers, in_out
+from divulge.attacks.shared.shadow_scores import Column, ScaledLogits, in_out_means, scaled_logits
 from divulge.core import ModelView, Need, Scores
 from divulge.errors import NotApplicable, SpecError
 
-ENOUGH = 16
+ENOUGH_SHADOWS = 16
 """Number of shadows on each side from which on a variance per record beats one for all."""
 
 Variance = Literal["auto", "global", "record"]
@@ -60,26 +60,26 @@ class LiRA:
             NotApplicable: online, no candidate has shadows both trained on it and not.
         """
         del rng
-        _refuse(view)
-        said = answers(view)
-        scores = [self._of_way(said, way) for way in range(len(said.target))]
+        _check_both_sides(view)
+        said = scaled_logits(view)
+        scores = [self._score_query(said, way) for way in range(len(said.target))]
         # one way at a time and in place, which for a single way is its own score, bit for bit
         return Scores(np.add.reduce(scores))
 
-    def _of_way(self, said: Answers, way: int) -> Column:
+    def _score_query(self, said: ScaledLogits, way: int) -> Column:
         """The score from the candidates themselves, or from one augmentation of them."""
         phi = said.target[way]
-        means = in_out((block.phi[way], block.member) for block in said.blocks())
-        outside = self._spread(said, way, means.outside, side=False)
+        means = in_out_means((block.phi[way], block.member) for block in said.blocks())
+        outside = self._record_variance(said, way, means.outside, side=False)
         if not said.shadows.online:
             surplus: Column = (phi - means.outside) / np.sqrt(outside)
             return surplus
-        inside = self._spread(said, way, means.inside, side=True)
-        ratio: Column = _log_density(phi, means.inside, inside)
-        ratio -= _log_density(phi, means.outside, outside)
+        inside = self._record_variance(said, way, means.inside, side=True)
+        ratio: Column = _gaussian_log_density(phi, means.inside, inside)
+        ratio -= _gaussian_log_density(phi, means.outside, outside)
         return ratio
 
-    def _spread(self, said: Answers, way: int, mean: Column, *, side: bool) -> Column:
+    def _record_variance(self, said: ScaledLogits, way: int, mean: Column, *, side: bool) -> Column:
         """The variance of φ over the shadows trained on a record, or over the others."""
         squares, counts = np.empty_like(mean), np.empty_like(mean)
         for block in said.blocks():
@@ -88,7 +88,9 @@ class LiRA:
             squares[block.rows] = np.where(mask, distance**2, 0.0).sum(axis=1)
             counts[block.rows] = mask.sum(axis=1)
         freedom = counts - 1
-        own = self.variance == "record" or (self.variance == "auto" and freedom.min() >= ENOUGH - 1)
+        own = self.variance == "record" or (
+            self.variance == "auto" and freedom.min() >= ENOUGH_SHADOWS - 1
+        )
         known = np.maximum(freedom, 0)
         pooled = float(squares.sum() / known.sum()) if known.sum() else 0.0
         pooled = pooled or 1.0  # one shadow a side shows no spread: compare the means alone
@@ -98,7 +100,7 @@ class LiRA:
         return np.where(freedom > 0, np.maximum(squares / np.maximum(freedom, 1), floor), pooled)
 
 
-def _refuse(view: ModelView) -> None:
+def _check_both_sides(view: ModelView) -> None:
     """Without a record that has both Gaussians, all ratios are the same constant."""
     assert view.shadows is not None
     member = view.shadows.member
@@ -109,6 +111,8 @@ def _refuse(view: ModelView) -> None:
         )
 
 
-def _log_density(phi: Column, mean: Column, variance: Column) -> Float64[np.ndarray, " records"]:
+def _gaussian_log_density(
+    phi: Column, mean: Column, variance: Column
+) -> Float64[np.ndarray, " records"]:
     density: Column = -0.5 * np.log(variance) - (phi - mean) ** 2 / (2 * variance)
     return density

@@ -16,17 +16,17 @@ FEWEST = 50
 MANY = 20_000
 """Reference records from which on trees grow faster with several threads than with one."""
 
-Fit = Literal["gaussian", "quantile"]
+FitKind = Literal["gaussian", "quantile"]
 
 
-class _Features(NamedTuple):
+class _RegressionFeatures(NamedTuple):
     """Inputs of the regression: flat features, and the label as one-hot columns."""
 
     reference: Float64[np.ndarray, "reference features"]
     candidates: Float64[np.ndarray, "records features"]
 
 
-class _Norm(NamedTuple):
+class _ExpectedSignal(NamedTuple):
     """The signal expected of a non-member with each candidate's features."""
 
     centre: Float64[np.ndarray, " records"]
@@ -57,7 +57,7 @@ class Quantile:
     """
 
     signal: signals.SignalName = "scaled_logit"
-    fit: Fit = "gaussian"
+    fit: FitKind = "gaussian"
     level: float = 0.99
     components: int = 64
 
@@ -66,7 +66,7 @@ class Quantile:
 
     def __post_init__(self) -> None:
         signals.check_name(self.signal)
-        if self.fit not in get_args(Fit):
+        if self.fit not in get_args(FitKind):
             raise SpecError(f"expected fit to be gaussian or quantile, got {self.fit!r}")
         if not 0 < self.level < 1 or self.components < 1:
             raise SpecError(
@@ -90,33 +90,33 @@ class Quantile:
                 f"expected at least {FEWEST} reference records to regress on, got "
                 f"{len(view.reference)}: give more records that were not in training"
             )
-        score, known = signals.tamed(
-            signals.of_records(self.signal, view, view.records),
-            signals.of_records(self.signal, view, view.reference),
+        score, known = signals.tame(
+            signals.compute_for_records(self.signal, view, view.records),
+            signals.compute_for_records(self.signal, view, view.reference),
         )
         small = len(view.reference) < MANY
         with threadpool_limits(1 if small else None):
-            norm = self._expected(view.reference, known, view.records, rng)
+            norm = self._predict_signal(view.reference, known, view.records, rng)
         return Scores((score - norm.centre) / norm.spread)
 
-    def _expected(
+    def _predict_signal(
         self,
         reference: Records,
         known: Float64[np.ndarray, " reference"],
         candidates: Records,
         rng: np.random.Generator,
-    ) -> _Norm:
+    ) -> _ExpectedSignal:
         from sklearn.ensemble import HistGradientBoostingRegressor
         from sklearn.model_selection import cross_val_predict
 
         seed = int(rng.integers(2**31))
-        features, wanted = _features(reference, candidates, self.components, seed)
+        features, wanted = _regression_features(reference, candidates, self.components, seed)
         if self.fit == "quantile":
             regressor = HistGradientBoostingRegressor(
                 loss="quantile", quantile=self.level, random_state=seed
             )
             centre = regressor.fit(features, known).predict(wanted)
-            return _Norm(centre, np.ones(len(centre)))
+            return _ExpectedSignal(centre, np.ones(len(centre)))
         regressor = HistGradientBoostingRegressor(random_state=seed)
         # residuals of records the regressor was not fitted on, or the spread comes out too small
         residual = known - cross_val_predict(regressor, features, known, cv=5)
@@ -124,10 +124,12 @@ class Quantile:
         size = np.log(np.abs(residual) + 0.01 * pooled)
         spread = np.exp(regressor.fit(features, size).predict(wanted))
         centre = regressor.fit(features, known).predict(wanted)
-        return _Norm(centre, np.maximum(spread, 0.01 * pooled))
+        return _ExpectedSignal(centre, np.maximum(spread, 0.01 * pooled))
 
 
-def _features(reference: Records, candidates: Records, components: int, seed: int) -> _Features:
+def _regression_features(
+    reference: Records, candidates: Records, components: int, seed: int
+) -> _RegressionFeatures:
     """Flat features, reduced where there are many, with the label as one-hot columns."""
     flat = [np.asarray(r.x.reshape(len(r), -1), dtype=np.float64) for r in (reference, candidates)]
     if flat[0].shape[1] > components:
@@ -137,4 +139,4 @@ def _features(reference: Records, candidates: Records, components: int, seed: in
         flat = [reduction.transform(x) for x in flat]
     classes = max(reference.y.max(), candidates.y.max()) + 1
     labels = [np.eye(classes)[r.y] for r in (reference, candidates)]
-    return _Features(*(np.hstack(pair) for pair in zip(flat, labels, strict=True)))
+    return _RegressionFeatures(*(np.hstack(pair) for pair in zip(flat, labels, strict=True)))

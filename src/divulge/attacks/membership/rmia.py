@@ -7,15 +7,15 @@ import numpy as np
 
 from divulge.attacks.shared.shadow_scores import (
     Column,
-    InOut,
-    average,
-    blocks,
-    lessons,
+    InOutMeans,
+    attack_training_set,
     log_probability,
-    of_target,
-    sides,
+    mean_over_queries,
+    observed_in_out_means,
+    read_blocks,
+    target_signals,
 )
-from divulge.core import ModelView, Need, PoolAnswers, Scores, Shadows
+from divulge.core import ModelView, Need, PoolPredictions, Scores, Shadows
 from divulge.errors import SpecError
 from divulge.metrics import signals
 
@@ -72,37 +72,39 @@ class RMIA:
         del rng
         assert view.shadows is not None
         assert view.reference is not None
-        a = chosen_factor(view) if self.a is None else self.a
-        ratio = _ratio(average(of_target("loss", view)), _expected(view.shadows, a))
+        a = fit_factor(view) if self.a is None else self.a
+        ratio = _ratio(
+            mean_over_queries(target_signals("loss", view)), _expected_probability(view.shadows, a)
+        )
         population = np.exp(log_probability(view.shadows.reference_phi)).mean(axis=1)
-        log_p = signals.of_records("loss", view, view.reference)
-        others = np.sort(_ratio(log_p, _offline(population, a)))
+        log_p = signals.compute_for_records("loss", view, view.reference)
+        others = np.sort(_ratio(log_p, _offline_probability(population, a)))
         beaten = np.searchsorted(others, ratio - np.log(self.gamma), side="left")
         within_step = 1 / (2 + np.exp(-np.clip(ratio, -30, 30)))  # rising, below one half
         return Scores((beaten + within_step) / len(others))
 
 
-def chosen_factor(view: ModelView) -> float:
+def fit_factor(view: ModelView) -> float:
     """Fit the factor a of p_in = a p_out + 1 - a to the shadows, by least squares.
 
     Nothing about the target is used, neither its predictions nor its members.
     """
-    known = lessons(view)
+    known = attack_training_set(view)
     if known is None:
         return PAPERS_FACTOR
-    means = _probabilities(known.shadows)
+    means = _mean_probabilities(known.shadows)
     both = ~np.isnan(means.inside) & ~np.isnan(means.outside)
     inside, outside = 1 - means.inside[both], 1 - means.outside[both]
     scale = float(outside @ outside)
     return float(np.clip(inside @ outside / scale, 0, 1)) if scale else PAPERS_FACTOR
 
 
-def _expected(shadows: Shadows, a: float) -> Column:
+def _expected_probability(shadows: Shadows, a: float) -> Column:
     """The probability p(x) of a record that is as likely a member as not.
 
     Where one of its halves was never seen, the line p_in = a p_out + 1 - a gives it from the other.
     """
-    means = _probabilities(shadows)
+    means = _mean_probabilities(shadows)
     from_outside = a * means.outside + 1 - a
     from_inside = np.maximum(means.inside - 1 + a, 0) / max(a, signals.SMALLEST)
     inside = np.where(np.isnan(means.inside), from_outside, means.inside)
@@ -110,14 +112,14 @@ def _expected(shadows: Shadows, a: float) -> Column:
     return (inside + outside) / 2
 
 
-def _probabilities(shadows: Shadows | PoolAnswers) -> InOut:
-    return sides(
-        (np.exp(average([log_probability(phi) for phi in block.phi])), block.member)
-        for block in blocks(shadows)
+def _mean_probabilities(shadows: Shadows | PoolPredictions) -> InOutMeans:
+    return observed_in_out_means(
+        (np.exp(mean_over_queries([log_probability(phi) for phi in block.phi])), block.member)
+        for block in read_blocks(shadows)
     )
 
 
-def _offline(outside: Column, a: float) -> Column:
+def _offline_probability(outside: Column, a: float) -> Column:
     return ((1 + a) * outside + 1 - a) / 2
 
 

@@ -7,16 +7,16 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int
 
 from divulge.attacks.shared.shadow_scores import (
-    Answers,
-    Lessons,
+    AttackTrainingSet,
     Matrix,
-    answers,
-    average,
+    ScaledLogits,
+    attack_training_set,
+    check_enough_records,
     check_folds,
-    lessons,
     log_probability,
-    places,
-    refuse_few,
+    mean_over_queries,
+    rank_records,
+    scaled_logits,
 )
 from divulge.core import ModelView, Need, Scores
 from divulge.errors import NotApplicable
@@ -24,7 +24,7 @@ from divulge.errors import NotApplicable
 FEWEST = 200
 """Number of rows that a class needs for its own model; smaller ones share one for all classes."""
 
-ROWS = 1_000_000
+TRAINING_ROWS = 1_000_000
 """Number of rows that the attack models are fitted to, all classes together."""
 
 
@@ -64,30 +64,30 @@ class Shadow:
         """The log odds of membership that the models give each candidate."""
         del rng
         assert view.shadows is not None
-        known = lessons(view)
+        known = attack_training_set(view)
         if known is None:
             raise NotApplicable(
                 "expected shadows whose members are known, got shadows trained on other records "
                 "that were not asked about these: train them on random candidates"
             )
         if view.shadows.online:
-            refuse_few(len(view.records), self.folds)
-        said = answers(view)
-        target = _pair(said.target)
-        rows = _rows(said, known, self.folds)
+            check_enough_records(len(view.records), self.folds)
+        said = scaled_logits(view)
+        target = _log_probability_pair(said.target)
+        rows = _attack_rows(said, known, self.folds)
         if not view.shadows.online:
-            return Scores(_read(rows, target, view.records.y))
-        fold = places(said.blocks()) % self.folds
+            return Scores(_predict_log_odds(rows, target, view.records.y))
+        fold = rank_records(said.blocks()) % self.folds
         score = np.empty(len(target))
         for part in range(self.folds):
             here = fold == part
             teach = rows.take(rows.place % self.folds != part)
-            score[here] = _read(teach, target[here], view.records.y[here])
+            score[here] = _predict_log_odds(teach, target[here], view.records.y[here])
         return Scores(score)
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _AttackRows:
     """Training data of the attack models, with one row for each record and shadow."""
 
     pair: Float64[np.ndarray, "rows 2"]
@@ -95,49 +95,53 @@ class _Rows:
     y: Int[np.ndarray, " rows"]
     place: Int[np.ndarray, " rows"]
 
-    def take(self, chosen: np.ndarray) -> "_Rows":
-        return _Rows(self.pair[chosen], self.member[chosen], self.y[chosen], self.place[chosen])
+    def take(self, chosen: np.ndarray) -> "_AttackRows":
+        return _AttackRows(
+            self.pair[chosen], self.member[chosen], self.y[chosen], self.place[chosen]
+        )
 
 
-def _rows(said: Answers, known: Lessons, folds: int) -> _Rows:
+def _attack_rows(said: ScaledLogits, known: AttackTrainingSet, folds: int) -> _AttackRows:
     """Collect every shadow's predictions on an equal share of the records."""
-    place = places(said.blocks(known.shadows))
+    place = rank_records(said.blocks(known.shadows))
     records, models = known.shadows.phi.shape
-    step = max(1, -(-records * models // ROWS))
+    step = max(1, -(-records * models // TRAINING_ROWS))
     parts = []
     for block in said.blocks(known.shadows):
         here, y = place[block.rows], known.y[block.rows]
         for k in range(models):
             chosen = (here // folds + k) % step == 0
-            pair = _pair(tuple(phi[chosen, k] for phi in block.phi))
+            pair = _log_probability_pair(tuple(phi[chosen, k] for phi in block.phi))
             order = here[chosen] * models + k
             parts.append((pair, block.member[chosen, k], y[chosen], here[chosen], order))
     pair, member, label, ranks, order = map(np.concatenate, zip(*parts, strict=True))
     # whatever the order of the records, the regressions meet the same rows
-    return _Rows(pair, member, label, ranks).take(np.argsort(order))
+    return _AttackRows(pair, member, label, ranks).take(np.argsort(order))
 
 
-def _pair(ways: tuple[np.ndarray, ...]) -> Matrix:
+def _log_probability_pair(ways: tuple[np.ndarray, ...]) -> Matrix:
     """The logarithms of p_y and 1 - p_y, each the mean over the ways of asking."""
     return np.column_stack([
-        average([log_probability(phi) for phi in ways]),
-        average([log_probability(-phi) for phi in ways]),
+        mean_over_queries([log_probability(phi) for phi in ways]),
+        mean_over_queries([log_probability(-phi) for phi in ways]),
     ])  # fmt: skip
 
 
-def _read(teach: _Rows, pair: Matrix, y: Int[np.ndarray, " records"]) -> np.ndarray:
+def _predict_log_odds(
+    teach: _AttackRows, pair: Matrix, y: Int[np.ndarray, " records"]
+) -> np.ndarray:
     """Log odds by the model of each record's class."""
-    score: np.ndarray = _fitted(teach).decision_function(pair)
+    score: np.ndarray = _fit_classifier(teach).decision_function(pair)
     for label in np.unique(y):
         own = teach.take(teach.y == label)
         enough = min(own.member.sum(), (~own.member).sum()) >= FEWEST / 2
         if enough:
             here = y == label
-            score[here] = _fitted(own).decision_function(pair[here])
+            score[here] = _fit_classifier(own).decision_function(pair[here])
     return score
 
 
-def _fitted(teach: _Rows) -> Any:
+def _fit_classifier(teach: _AttackRows) -> Any:
     from sklearn.linear_model import LogisticRegression
 
     if teach.member.all() or not teach.member.any():

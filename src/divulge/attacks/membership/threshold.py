@@ -44,11 +44,11 @@ class Threshold:
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
         """The signal of each candidate."""
         del rng
-        score = signals.of_records(self.signal, view, view.records)
+        score = signals.compute_for_records(self.signal, view, view.records)
         if self.per_class:
             assert view.reference is not None
-            reference = signals.of_records(self.signal, view, view.reference)
-            score = score - signals.by_class(
+            reference = signals.compute_for_records(self.signal, view, view.reference)
+            score = score - signals.class_statistics(
                 np.median, reference, view.reference.y, of=view.records.y
             )
         return Scores(score)

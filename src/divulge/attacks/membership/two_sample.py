@@ -14,7 +14,7 @@ from divulge.metrics import signals
 FEWEST = 50
 """Reference records below which trees have nothing to learn from."""
 
-RIVALS = 5
+OTHER_CLASSES = 5
 """Number of wrong classes whose probabilities are features, the likeliest first."""
 
 TREES, LEAVES, RATE = 50, 4, 0.05
@@ -66,16 +66,18 @@ class TwoSample:
                 f"expected {max(FEWEST, self.folds)} or more reference records and 2 or more "
                 f"candidates, got {len(view.reference)} and {len(view.records)}"
             )
-        seen = np.vstack([_features(view, records) for records in (view.records, view.reference)])
+        seen = np.vstack(
+            [_answer_features(view, records) for records in (view.records, view.reference)]
+        )
         candidate = np.arange(len(seen)) < len(view.records)
         # in an order of their own, so that nothing depends on that in which they were given
         order = np.lexsort((candidate, *seen.T))
         score = np.empty(len(seen))
         with threadpool_limits(1):
-            score[order] = self._crossfitted(_binned(seen[order]), candidate[order], rng)
+            score[order] = self._cross_fit_scores(_bin_features(seen[order]), candidate[order], rng)
         return Scores(score[candidate])
 
-    def _crossfitted(
+    def _cross_fit_scores(
         self, seen: Features, candidate: np.ndarray, rng: np.random.Generator
     ) -> Float64[np.ndarray, " records"]:
         """Each record's log odds, by trees fitted to the folds that it is not in."""
@@ -101,17 +103,17 @@ class TwoSample:
         return score
 
 
-def _features(view: ModelView, records: Records) -> Features:
+def _answer_features(view: ModelView, records: Records) -> Features:
     """All signals of each answer, and the log probabilities of the likeliest other classes."""
     p = view.target.predict(records.x)
-    named = [signals.compute(name, p, records.y) for name in get_args(signals.SignalName)]
+    named = [signals.compute_signal(name, p, records.y) for name in get_args(signals.SignalName)]
     others = p.copy()
     others[np.arange(len(p)), records.y] = 0.0
-    likeliest = -np.sort(-others, axis=1)[:, : min(RIVALS, p.shape[1] - 1)]
+    likeliest = -np.sort(-others, axis=1)[:, : min(OTHER_CLASSES, p.shape[1] - 1)]
     return np.column_stack([*named, np.log(np.maximum(likeliest, signals.SMALLEST))])
 
 
-def _binned(seen: Features) -> Features:
+def _bin_features(seen: Features) -> Features:
     """Which of `BINS` equal parts of all records each number falls in.
 
     Trees look at no more than that. Left to them, they would count once a fold, and slowly.

@@ -6,16 +6,16 @@ from jaxtyping import Bool, Float64, Int
 from divulge.core import NOBODY, Assignment, FederationView
 from divulge.errors import NotApplicable
 
-Table = Float64[np.ndarray, "records clients"]
+ScoreTable = Float64[np.ndarray, "records clients"]
 
 
-def others(view: FederationView) -> Int[np.ndarray, " others"]:
+def clients_under_attack(view: FederationView) -> Int[np.ndarray, " clients_under_attack"]:
     """The clients other than the colluding one.
 
     Raises:
         NotApplicable: there are none.
     """
-    clients: Int[np.ndarray, " others"] = np.delete(
+    clients: Int[np.ndarray, " clients_under_attack"] = np.delete(
         np.arange(len(view.targets)), view.collusion.client
     )
     if not len(clients):
@@ -36,7 +36,7 @@ def expected_shares(view: FederationView) -> Float64[np.ndarray, " clients"]:
     return capped
 
 
-def by_posterior(view: FederationView, log_ratio: Table) -> Assignment:
+def decide_by_posterior(view: FederationView, log_ratio: ScoreTable) -> Assignment:
     """Assign each record to the likeliest of all clients and nobody.
 
     A record is one client's at most.
@@ -45,7 +45,7 @@ def by_posterior(view: FederationView, log_ratio: Table) -> Assignment:
         view: the federation.
         log_ratio: log likelihood ratios; the colluding client's column is not looked at.
     """
-    clients = others(view)
+    clients = clients_under_attack(view)
     unknown = ~view.collusion.records
     share = expected_shares(view)[clients]
     joint = share * np.exp(log_ratio[np.ix_(unknown, clients)])
@@ -55,11 +55,11 @@ def by_posterior(view: FederationView, log_ratio: Table) -> Assignment:
     taken = 1 - belief.sum(axis=1) < belief.max(axis=1)
     guess = np.full(len(log_ratio), NOBODY)
     guess[unknown] = np.where(taken, clients[belief.argmax(axis=1)], NOBODY)
-    return with_known(view, guess, score)
+    return assign_known_records(view, guess, score)
 
 
-def two_sided(
-    view: FederationView, score: Table, percentile: float = 55.0, dominance: float = 1.5
+def decide_two_sided(
+    view: FederationView, score: ScoreTable, percentile: float = 55.0, dominance: float = 1.5
 ) -> Assignment:
     """Assign records by the published rule: above a client's noise floor, and above other clients.
 
@@ -73,19 +73,23 @@ def two_sided(
         nist-stacking (arXiv 2604.12737), section 3, its rule for assigning clients. In the
         published code the mean is taken over the clients under attack, not over all of them.
     """
-    return with_known(
-        view, rule(score, others(view), percentile=percentile, dominance=dominance), score
+    return assign_known_records(
+        view,
+        two_sided_rule(
+            score, clients_under_attack(view), percentile=percentile, dominance=dominance
+        ),
+        score,
     )
 
 
-def rule(
-    score: Table,
-    clients: Int[np.ndarray, " others"],
+def two_sided_rule(
+    score: ScoreTable,
+    clients: Int[np.ndarray, " clients_under_attack"],
     *,
     percentile: float = 55.0,
     dominance: float = 1.5,
 ) -> Int[np.ndarray, " records"]:
-    """The client of each record by the rule of `two_sided`, or `NOBODY`."""
+    """The client of each record by the rule of `decide_two_sided`, or `NOBODY`."""
     under_attack = score[:, clients]
     floor = np.percentile(under_attack, percentile, axis=0)
     mean = under_attack.mean(axis=1, keepdims=True)
@@ -94,8 +98,8 @@ def rule(
     return np.where(passing.any(axis=1), clients[best], NOBODY)
 
 
-def with_known(
-    view: FederationView, client: Int[np.ndarray, " records"], score: Table
+def assign_known_records(
+    view: FederationView, client: Int[np.ndarray, " records"], score: ScoreTable
 ) -> Assignment:
     """Complete a guess: the colluding client's own records, which it knows, are assigned to it."""
     own: Bool[np.ndarray, " records"] = view.collusion.records

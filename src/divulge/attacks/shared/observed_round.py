@@ -10,11 +10,11 @@ from jaxtyping import Bool, Float, Float64
 
 from divulge.core import Proportions, Records, Round, Tensors, UpdateView
 from divulge.errors import NotApplicable
-from divulge.federation.output_layer import LastLayer
+from divulge.federation.output_layer import OutputLayerNames
 from divulge.targets.torch import TorchTarget
-from divulge.training.recipe import Held, Recipe
+from divulge.training.recipe import RaggedRows, Recipe
 
-Change = Float[np.ndarray, "classes inputs"]
+LayerChange = Float[np.ndarray, "classes inputs"]
 """Change of the weights of the last layer, new less sent, per unit of the learning rate.
 
 References:
@@ -22,7 +22,7 @@ References:
 """
 
 
-def null_classes(change: Change, threshold: float = 0.0) -> Bool[np.ndarray, " classes"]:
+def null_classes(change: LayerChange, threshold: float = 0.0) -> Bool[np.ndarray, " classes"]:
     """The classes without a single entry above the threshold.
 
     With inputs from 0, as after ReLU, and plain softmax, a record of another class moves a weight
@@ -42,11 +42,11 @@ def null_classes(change: Change, threshold: float = 0.0) -> Bool[np.ndarray, " c
     return absent
 
 
-OPERATIONS: float = 5e9
+OPERATIONS_PER_SECOND: float = 5e9
 """Operations a second of one core, about, in the training of a small network."""
 
 
-class Sight(NamedTuple):
+class ClientChange(NamedTuple):
     """What the update of one client in one round shows."""
 
     weight: Float64[np.ndarray, "classes inputs"]
@@ -62,7 +62,7 @@ class Sight(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Stage:
+class ObservedRound:
     """A round, the attacker's records, and how clients train."""
 
     round: Round
@@ -70,7 +70,7 @@ class Stage:
     reference: Records
 
     @classmethod
-    def of(cls, played: Round, view: UpdateView) -> "Stage":
+    def of(cls, played: Round, view: UpdateView) -> "ObservedRound":
         """The round, with all that is needed to repeat it, as far as this view knows.
 
         Raises:
@@ -84,9 +84,9 @@ class Stage:
         return cls(played, recipe_of(played, view.network, view.victim), view.reference)
 
     @cached_property
-    def layer(self) -> LastLayer:
+    def layer(self) -> OutputLayerNames:
         """The names of the output layer's tensors."""
-        return LastLayer.of({name: array.shape for name, array in self.round.sent.items()})
+        return OutputLayerNames.of({name: array.shape for name, array in self.round.sent.items()})
 
     @property
     def classes(self) -> int:
@@ -96,9 +96,9 @@ class Stage:
     @cached_property
     def before(self) -> Float64[np.ndarray, "references classes"]:
         """Predictions of the model that was sent out on the attacker's records."""
-        return self._ask(self.round.sent)
+        return self._predict(self.round.sent)
 
-    def by_class(
+    def class_means(
         self, rows: Float64[np.ndarray, "references columns"]
     ) -> Float64[np.ndarray, "classes columns"]:
         """Means of rows over the attacker's records of each class.
@@ -114,13 +114,13 @@ class Stage:
             )
         return np.array([rows[self.reference.y == k].mean(axis=0) for k in range(self.classes)])
 
-    def seen(self, client: str) -> Sight:
+    def observe_client(self, client: str) -> ClientChange:
         """What a client's update shows.
 
         Raises:
             NotApplicable: its own update, or its number of records, did not arrive.
         """
-        return self.sight(self.round.change(client), self.records(client))
+        return self.observe_change(self.round.change(client), self.records(client))
 
     def records(self, client: str) -> int:
         """How many records a client says it has.
@@ -136,16 +136,16 @@ class Stage:
             )
         return said
 
-    def sight(self, change: Tensors, records: int) -> Sight:
+    def observe_change(self, change: Tensors, records: int) -> ClientChange:
         """What a change of the weights shows."""
         state = {n: a + change[n] if n in change else a for n, a in self.round.sent.items()}
         lr, layer = self.recipe.lr, self.layer
         bias = None if layer.bias is None else change[layer.bias].astype(np.float64) / lr
         weight = change[layer.weight].astype(np.float64) / lr
-        return Sight(weight, bias, self._ask(state), self.recipe.steps(records), change)
+        return ClientChange(weight, bias, self._predict(state), self.recipe.steps(records), change)
 
-    def trained(
-        self, crew: Any, rows: Sequence[Held], seeds: Sequence[int]
+    def train_on(
+        self, crew: Any, rows: Sequence[RaggedRows], seeds: Sequence[int]
     ) -> Iterator[dict[str, np.ndarray]]:
         """Train on each of these sets of the attacker's records, and yield the changes of weights.
 
@@ -165,9 +165,9 @@ class Stage:
         import torch
         from torch.utils.flop_counter import FlopCounterMode
 
-        from divulge.training.engine.networks import loaded
+        from divulge.training.engine.networks import load_network
 
-        module = loaded(self.recipe.network, self.round.sent)
+        module = load_network(self.recipe.network, self.round.sent)
         like = next(module.parameters()).dtype
         one = torch.tensor(self.reference.x[:1])
         with FlopCounterMode(display=False) as counter, torch.no_grad():
@@ -175,21 +175,21 @@ class Stage:
         forward = float(counter.get_total_flops())
         # a step computes about twice as much backwards as forwards; the answers are forwards alone
         each = 3 * records * self.recipe.epochs + len(self.reference)
-        return forward * each / OPERATIONS
+        return forward * each / OPERATIONS_PER_SECOND
 
-    def _ask(self, state: Tensors) -> Float64[np.ndarray, "references classes"]:
-        from divulge.training.engine.networks import as_state, pooled_first
+    def _predict(self, state: Tensors) -> Float64[np.ndarray, "references classes"]:
+        from divulge.training.engine.networks import as_state, pool_before_relu
 
-        self._asked.module.load_state_dict(as_state(state), strict=False)
-        with pooled_first(self._asked.module):
-            return self._asked.predict(self.reference.x)
+        self._reloaded_target.module.load_state_dict(as_state(state), strict=False)
+        with pool_before_relu(self._reloaded_target.module):
+            return self._reloaded_target.predict(self.reference.x)
 
     @cached_property
-    def _asked(self) -> TorchTarget:
+    def _reloaded_target(self) -> TorchTarget:
         """A target whose weights are replaced before each query."""
-        from divulge.training.engine.networks import loaded
+        from divulge.training.engine.networks import load_network
 
-        return TorchTarget(loaded(self.recipe.network, self.round.sent), "logits")
+        return TorchTarget(load_network(self.recipe.network, self.round.sent), "logits")
 
 
 _AT_ONCE = 32
@@ -222,18 +222,20 @@ def recipe_of(played: Round, network: Callable[[], Any], client: str) -> Recipe:
     )
 
 
-def rounds_of(views: Sequence[UpdateView], most: int) -> dict[int, tuple[Stage, list[int]]]:
+def first_rounds(
+    views: Sequence[UpdateView], most: int
+) -> dict[int, tuple[ObservedRound, list[int]]]:
     """The first rounds of each victim by number, with the positions of the victims in them.
 
     Raises:
         NotApplicable: see `Stage.of`.
     """
-    stages: dict[int, tuple[Stage, list[int]]] = {}
+    stages: dict[int, tuple[ObservedRound, list[int]]] = {}
     for position, view in enumerate(views):
         for k in range(min(most, len(view.rounds))):
             played = view.rounds[k]
             if played.number not in stages:
-                stages[played.number] = Stage.of(played, view), []
+                stages[played.number] = ObservedRound.of(played, view), []
             stages[played.number][1].append(position)
     return dict(sorted(stages.items()))
 
@@ -246,7 +248,7 @@ class RoundGuess(NamedTuple):
     weight: float = 1.0
 
 
-def combined(guesses: Sequence[RoundGuess], how: str) -> Proportions:
+def combine_rounds(guesses: Sequence[RoundGuess], how: str) -> Proportions:
     """Combine guesses of several rounds: weighted mean shares; a class is null if it is in all."""
     weights = np.array([guess.weight for guess in guesses])
     share = np.average([guess.share for guess in guesses], axis=0, weights=weights)

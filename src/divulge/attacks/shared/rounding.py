@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 
 
-def threshold(score: Float[np.ndarray, " items"]) -> float:
+def otsu_threshold(score: Float[np.ndarray, " items"]) -> float:
     """The threshold that splits scores into two groups with the least variance within them.
 
     The exact optimum of two means in one dimension. A constant score is never exceeded.
@@ -14,7 +14,7 @@ def threshold(score: Float[np.ndarray, " items"]) -> float:
         grouping for maximum homogeneity.
 
     Examples:
-        >>> threshold(np.array([0.0, 0.1, 0.9, 1.0]))
+        >>> otsu_threshold(np.array([0.0, 0.1, 0.9, 1.0]))
         0.5
     """
     ascending = np.sort(score)
@@ -28,7 +28,9 @@ def threshold(score: Float[np.ndarray, " items"]) -> float:
     return float((ascending[edge] + ascending[edge + 1]) / 2)
 
 
-def squashed(score: Float[np.ndarray, " items"], middle: float) -> Float[np.ndarray, " items"]:
+def rescale_to_unit(
+    score: Float[np.ndarray, " items"], middle: float
+) -> Float[np.ndarray, " items"]:
     """Rescale scores to [0, 1]: in the same order, linearly, and with ``middle`` at one half."""
     reach = float(np.abs(score - middle).max())
     return (1 + (score - middle) / reach) / 2 if reach > 0 else np.full(len(score), 0.5)

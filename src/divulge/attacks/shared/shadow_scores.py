@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 
-from divulge.core import ModelView, PoolAnswers, Shadows
+from divulge.core import ModelView, PoolPredictions, Shadows
 from divulge.errors import DataError, NotApplicable, SpecError
 from divulge.metrics import signals
 
@@ -23,7 +23,7 @@ BLOCK = 2**20
 """Numbers of a matrix in memory at a time: 8 MiB, and as much for each temporary."""
 
 
-class Block(NamedTuple):
+class RecordBlock(NamedTuple):
     """φ of a block of consecutive records."""
 
     rows: slice
@@ -35,7 +35,7 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class ScaledLogits:
     """φ of the candidates and of their augmentations; saturated values are tamed."""
 
     target: tuple[Column, ...]
@@ -44,24 +44,24 @@ class Answers:
     largest: float
     """The largest size of a φ that is not saturated, the target's and the shadows' together."""
 
-    def blocks(self, of: Shadows | PoolAnswers | None = None) -> Iterator[Block]:
+    def blocks(self, of: Shadows | PoolPredictions | None = None) -> Iterator[RecordBlock]:
         """Yield the shadows' φ of the candidates, or of their pool, in blocks of records."""
-        for block in blocks(self.shadows if of is None else of):
-            phi = tuple(signals.tamed_beyond(self.largest, matrix) for matrix in block.phi)
+        for block in read_blocks(self.shadows if of is None else of):
+            phi = tuple(signals.tame_beyond(self.largest, matrix) for matrix in block.phi)
             yield block._replace(phi=phi)
 
 
 @dataclass(frozen=True, slots=True)
-class Lessons:
+class AttackTrainingSet:
     """Training data of an attack: records whose membership in each shadow the attacker knows."""
 
-    shadows: Shadows | PoolAnswers
+    shadows: Shadows | PoolPredictions
     """Predictions of the shadows on the records."""
     y: Int[np.ndarray, " records"]
     """The class of each record."""
 
 
-class InOut(NamedTuple):
+class InOutMeans(NamedTuple):
     """Means per record over two groups of shadows."""
 
     inside: Column
@@ -70,24 +70,24 @@ class InOut(NamedTuple):
     """Mean over the shadows that were not."""
 
 
-def answers(view: ModelView) -> Answers:
+def scaled_logits(view: ModelView) -> ScaledLogits:
     """The scaled logits of the candidates, in a view with shadows.
 
     Raises:
         DataError: the shadows were asked in other ways than the target can be.
     """
     assert view.shadows is not None
-    target = of_target("scaled_logit", view)
-    largest = max(map(signals.largest_size, target))
+    target = target_signals("scaled_logit", view)
+    largest = max(map(signals.largest_unsaturated, target))
     pool = view.shadows.pool
     for shadows in (view.shadows,) if pool is None else (view.shadows, pool):
-        for block in blocks(shadows):
-            largest = max(largest, *map(signals.largest_size, block.phi))
-    tame = tuple(signals.tamed_beyond(largest, column) for column in target)
-    return Answers(tame, view.shadows, largest)
+        for block in read_blocks(shadows):
+            largest = max(largest, *map(signals.largest_unsaturated, block.phi))
+    tame = tuple(signals.tame_beyond(largest, column) for column in target)
+    return ScaledLogits(tame, view.shadows, largest)
 
 
-def of_target(signal: signals.SignalName, view: ModelView) -> tuple[Column, ...]:
+def target_signals(signal: signals.SignalName, view: ModelView) -> tuple[Column, ...]:
     """A signal of the target for the candidates, and for each of their augmentations.
 
     Raises:
@@ -100,19 +100,19 @@ def of_target(signal: signals.SignalName, view: ModelView) -> tuple[Column, ...]
             f"ways of asking, got {len(view.shadows.augmented_phi)}: ask the shadows as the target"
         )
     ways = (view.records, *view.augmented)
-    return tuple(signals.of_records(signal, view, records) for records in ways)
+    return tuple(signals.compute_for_records(signal, view, records) for records in ways)
 
 
-def lessons(view: ModelView) -> Lessons | None:
+def attack_training_set(view: ModelView) -> AttackTrainingSet | None:
     """The training data that shadows give an attack: the candidates or, offline, the shadows' pool.
 
     It is None for offline shadows that were not queried about their pool.
     """
     assert view.shadows is not None
     if view.shadows.online:
-        return Lessons(view.shadows, view.records.y)
+        return AttackTrainingSet(view.shadows, view.records.y)
     pool = view.shadows.pool
-    return None if pool is None else Lessons(pool, pool.y)
+    return None if pool is None else AttackTrainingSet(pool, pool.y)
 
 
 def check_folds(folds: int) -> None:
@@ -125,7 +125,7 @@ def check_folds(folds: int) -> None:
         raise SpecError(f"expected folds of 2 or more, got {folds}")
 
 
-def refuse_few(records: int, folds: int) -> None:
+def check_enough_records(records: int, folds: int) -> None:
     """Refuse fewer candidates than folds.
 
     Raises:
@@ -135,13 +135,13 @@ def refuse_few(records: int, folds: int) -> None:
         raise NotApplicable(f"expected {folds} or more candidates, one a fold, got {records}")
 
 
-def places(parts: Iterable[Block]) -> Int[np.ndarray, " records"]:
+def rank_records(parts: Iterable[RecordBlock]) -> Int[np.ndarray, " records"]:
     """Each record's rank by its mean φ, which does not depend on the order of the records."""
-    sums = np.concatenate([average(block.phi).sum(axis=1) for block in parts])
+    sums = np.concatenate([mean_over_queries(block.phi).sum(axis=1) for block in parts])
     return np.argsort(np.argsort(sums, kind="stable"), kind="stable")
 
 
-def blocks(shadows: Shadows | PoolAnswers) -> Iterator[Block]:
+def read_blocks(shadows: Shadows | PoolPredictions) -> Iterator[RecordBlock]:
     """Yield the shadows' φ unchanged, in blocks of records."""
     matrices = (shadows.phi, *shadows.augmented_phi)
     records, models = shadows.phi.shape
@@ -150,15 +150,15 @@ def blocks(shadows: Shadows | PoolAnswers) -> Iterator[Block]:
         rows = slice(start, min(start + size, records))
         # one type and one order: a sum along a row must not depend on how the matrix is stored
         phi = tuple(np.ascontiguousarray(matrix[rows], dtype=np.float64) for matrix in matrices)
-        yield Block(rows, phi, np.ascontiguousarray(shadows.member[rows]))
+        yield RecordBlock(rows, phi, np.ascontiguousarray(shadows.member[rows]))
 
 
-def average(ways: Sequence[np.ndarray]) -> np.ndarray:
+def mean_over_queries(ways: Sequence[np.ndarray]) -> np.ndarray:
     """The mean over the candidates' own values and those of their augmentations."""
     return ways[0] if len(ways) == 1 else np.mean(ways, axis=0)
 
 
-def in_out(parts: Iterable[tuple[Matrix, Mask]]) -> InOut:
+def in_out_means(parts: Iterable[tuple[Matrix, Mask]]) -> InOutMeans:
     """The mean of each record over the shadows trained on it, and over the others.
 
     With few shadows drawn independently, some records are in all of them or in none. Their
@@ -170,23 +170,23 @@ def in_out(parts: Iterable[tuple[Matrix, Mask]]) -> InOut:
 
     Examples:
         >>> values = np.array([[3.0, 1.0], [5.0, 2.0], [7.0, 9.0]])
-        >>> in_out([(values, np.array([[True, False], [True, False], [True, True]]))])
+        >>> in_out_means([(values, np.array([[True, False], [True, False], [True, True]]))])
         InOut(inside=array([3., 5., 8.]), outside=array([1. , 2. , 5.5]))
     """
-    inside, outside = sides(parts)
+    inside, outside = observed_in_out_means(parts)
     both = ~np.isnan(inside) & ~np.isnan(outside)
     gap = float(np.mean(inside[both] - outside[both])) if both.any() else 0.0
-    return InOut(
+    return InOutMeans(
         np.where(np.isnan(inside), outside + gap, inside),
         np.where(np.isnan(outside), inside - gap, outside),
     )
 
 
-def sides(parts: Iterable[tuple[Matrix, Mask]]) -> InOut:
+def observed_in_out_means(parts: Iterable[tuple[Matrix, Mask]]) -> InOutMeans:
     """The same means, NaN where a record is in all shadows or in none."""
     means = [(_masked_mean(v, member), _masked_mean(v, ~member)) for v, member in parts]
     inside, outside = (np.concatenate(side) for side in zip(*means, strict=True))
-    return InOut(inside, outside)
+    return InOutMeans(inside, outside)
 
 
 def _masked_mean(values: Matrix, mask: Mask) -> Column:

@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float
 
 from divulge.core import Learner, UpdateView
 
-POSITIVE = 0.2
+POSITIVE_SHARE = 0.2
 """Share of the items shown that users acted on: the protocol adds four negatives to each."""
 
 
@@ -26,7 +26,7 @@ class SimulatedUser:
         self._sent = {name: torch.from_numpy(w.copy()) for name, w in view.rounds[0].sent.items()}
         self._items = torch.from_numpy(view.inputs.copy())
 
-    def moved(
+    def simulate_movement(
         self, label: Bool[np.ndarray, " items"], rng: np.random.Generator
     ) -> Float[np.ndarray, "items width"]:
         """How training moves each item's row; the private embedding is standard normal."""

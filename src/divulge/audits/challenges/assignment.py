@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from divulge._util.digest import digest
-from divulge._util.progress import Track, untracked
+from divulge._util.progress import Track, track_silently
 from divulge.audits import attempt
 from divulge.audits.attempt import Result
 from divulge.audits.challenges import blind, images
@@ -37,7 +37,9 @@ class AssignmentChallenge:
         del folder, track, workers
         return self
 
-    def attempt(self, attack: AssignmentAttack, seed: int, track: Track[Any] = untracked) -> Result:
+    def attempt(
+        self, attack: AssignmentAttack, seed: int, track: Track[Any] = track_silently
+    ) -> Result:
         """One attack on the clients' models."""
         measure = AssignmentSecret(self.facts).measure
         return attempt.run_on_federation(self.view, measure, attack, seed, track)
@@ -47,7 +49,7 @@ class AssignmentChallenge:
         attack: AssignmentAttack,
         guess: Assignment,
         seed: int,
-        track: Track[Any] = untracked,
+        track: Track[Any] = track_silently,
     ) -> Controls:
         """The attack on shuffled predictions, held against the real clients."""
         del guess
@@ -82,7 +84,7 @@ def pose(spec: AssignmentSpec, folder: Path) -> AssignmentChallenge:
     )
     truth = None
     if spec.truth is not None:
-        truth = prediction_tables.owners(folder / spec.truth, tuple(files), view)
+        truth = prediction_tables.read_owners(folder / spec.truth, tuple(files), view)
     known = view.collusion
     facts = AssignmentFacts(
         clients=tuple(files),

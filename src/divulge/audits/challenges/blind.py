@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from divulge._util.progress import Track, untracked
+from divulge._util.progress import Track, track_silently
 from divulge._util.random import stream
 from divulge.audits import attempt
 from divulge.audits.challenges import replay
@@ -35,7 +35,7 @@ from divulge.core import (
 )
 from divulge.metrics import assignment, composition, conditional, interactions
 from divulge.metrics.permutation import matches_p, pairing_p, signs_p
-from divulge.targets.shuffled import Shuffled
+from divulge.targets.shuffled import ShuffledTarget
 
 FEWEST = 8
 """Clients below which no pairing by chance is as rare as `FALSE_ALARM`: 7! is less than 10,000."""
@@ -72,7 +72,7 @@ def on_updates(
     facts: CompositionFacts,
     attack: CompositionAttack,
     seed: int,
-    track: Track[Any] = untracked,
+    track: Track[Any] = track_silently,
 ) -> BlindRun | None:
     """An attack on exchanged updates; None where nobody said what clients hold."""
     truths = facts.truth
@@ -90,7 +90,7 @@ def on_interactions(
     facts: InteractionFacts,
     attack: InteractionAttack,
     seed: int,
-    track: Track[Any] = untracked,
+    track: Track[Any] = track_silently,
 ) -> BlindRun | None:
     """An attack on updates of shuffled clicks; None where nobody said what clients acted on.
 
@@ -116,7 +116,7 @@ def on_answers(
     facts: AssignmentFacts,
     attack: AssignmentAttack,
     seed: int,
-    track: Track[Any] = untracked,
+    track: Track[Any] = track_silently,
 ) -> BlindRun | None:
     """An attack on shuffled answers; None where nobody said who trained on the candidates."""
     truth = facts.truth
@@ -172,7 +172,7 @@ def of_clicks(
     is as likely with the other sign: tastes that make the clicks of one client depend on each
     other do not matter, as each client counts as one.
     """
-    mixed = [k for k, truth in enumerate(truths) if interactions.mixed(truth)]
+    mixed = [k for k, truth in enumerate(truths) if interactions.is_mixed(truth)]
     if not mixed:
         return _untested("no client acted on some of its items and left others alone")
     acted = [truths[k] for k in mixed]
@@ -199,7 +199,7 @@ def shuffled(view: FederationView, seed: int) -> FederationView:
     """
     unknown = ~view.collusion.records
     targets = tuple(
-        Shuffled(target, (view.records,), stream(seed, "shuffled answers"), chosen=unknown)
+        ShuffledTarget(target, (view.records,), stream(seed, "shuffled answers"), chosen=unknown)
         for target in view.targets
     )
     return replace(view, targets=targets)

@@ -7,7 +7,7 @@ from typing import Any
 
 from divulge._util import imports
 from divulge._util.digest import digest
-from divulge._util.progress import Track, untracked
+from divulge._util.progress import Track, track_silently
 from divulge.audits import attempt
 from divulge.audits.attempt import Result
 from divulge.audits.challenges import blind, images
@@ -39,7 +39,7 @@ class CompositionChallenge:
         return self
 
     def attempt(
-        self, attack: CompositionAttack, seed: int, track: Track[Any] = untracked
+        self, attack: CompositionAttack, seed: int, track: Track[Any] = track_silently
     ) -> Result:
         """One attack on every client."""
         measure = CompositionSecret(self.facts).measure
@@ -50,7 +50,7 @@ class CompositionChallenge:
         attack: CompositionAttack,
         guess: Sequence[Proportions],
         seed: int,
-        track: Track[Any] = untracked,
+        track: Track[Any] = track_silently,
     ) -> Controls:
         """The attack on exchanged updates, held against the real class shares."""
         del guess
@@ -77,8 +77,8 @@ def pose(spec: UpdatesSpec, folder: Path) -> CompositionChallenge:
             are not those of all clients.
     """
     transcript = Transcript.open(folder / spec.transcript)
-    reference = records.records_of(spec.reference, spec.label, folder)
-    network = imports.named(spec.network, folder)
+    reference = records.load_records(spec.reference, spec.label, folder)
+    network = imports.load_object(spec.network, folder)
     clients = attacked(transcript, spec.clients)
     counts = _counts(spec, clients)
     views = tuple(transcript.view(client, network, reference) for client in clients)

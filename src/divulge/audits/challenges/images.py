@@ -9,7 +9,7 @@ from divulge.errors import SpecError, StoreError
 from divulge.federation import Transcript
 from divulge.federation.transcript import impressions
 from divulge.report.contact_sheet import contact_sheet
-from divulge.report.federation.story import Sheet
+from divulge.report.federation.story import ImageSheet
 
 CLIENTS, IMAGES = 4, 8
 """At most so many are shown, and so many images of each."""
@@ -35,11 +35,11 @@ def sheets(transcript: Transcript, clients: Sequence[str]) -> Mapping[str, bytes
         SpecError: the transcript has no images, or no originals.
         DivulgeError: they cannot be drawn.
     """
-    pairs = impressions.pairs(transcript, clients[:CLIENTS], IMAGES)
+    pairs = impressions.image_pairs(transcript, clients[:CLIENTS], IMAGES)
     return {_name(k): contact_sheet(*pair, columns=IMAGES) for k, pair in enumerate(pairs)}
 
 
-def read(run: Path, clients: Sequence[str], items: Sequence[int]) -> tuple[Sheet, ...]:
+def read(run: Path, clients: Sequence[str], items: Sequence[int]) -> tuple[ImageSheet, ...]:
     """The sheets that a run folder keeps.
 
     Args:
@@ -59,11 +59,11 @@ def read(run: Path, clients: Sequence[str], items: Sequence[int]) -> tuple[Sheet
                 f"expected images in {run}, there are none: audit again with --show-records, and "
                 "--resume"
             )
-        with atomic.said(path):
+        with atomic.translate_os_errors(path):
             png = path.read_bytes()
         if not png.startswith(_SIGNATURE):
             raise StoreError(f"expected a PNG file at {path}, got something else: audit again")
-        found.append(Sheet(client, min(many, IMAGES), many, png))
+        found.append(ImageSheet(client, min(many, IMAGES), many, png))
     return tuple(found)
 
 

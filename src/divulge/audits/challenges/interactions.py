@@ -9,7 +9,7 @@ import numpy as np
 
 from divulge._util import imports
 from divulge._util.digest import digest
-from divulge._util.progress import Track, untracked
+from divulge._util.progress import Track, track_silently
 from divulge.audits import attempt, inputs
 from divulge.audits.attempt import Result
 from divulge.audits.challenges import blind, images
@@ -21,7 +21,7 @@ from divulge.data import interactions
 from divulge.errors import DataError
 from divulge.federation import Transcript
 from divulge.federation.transcript import impressions
-from divulge.federation.transcript.impressions import Handed
+from divulge.federation.transcript.impressions import ClientImpressions
 from divulge.training.shadows.workers import Workers
 
 
@@ -44,7 +44,7 @@ class InteractionChallenge:
         return self
 
     def attempt(
-        self, attack: InteractionAttack, seed: int, track: Track[Any] = untracked
+        self, attack: InteractionAttack, seed: int, track: Track[Any] = track_silently
     ) -> Result:
         """One attack on every client."""
         measure = InteractionSecret(self.facts).measure
@@ -55,7 +55,7 @@ class InteractionChallenge:
         attack: InteractionAttack,
         guess: Sequence[Reconstruction],
         seed: int,
-        track: Track[Any] = untracked,
+        track: Track[Any] = track_silently,
     ) -> Controls:
         """The attack on updates of shuffled clicks, held against the real ones."""
         del guess
@@ -82,9 +82,9 @@ def pose(spec: InteractionsSpec, folder: Path) -> InteractionChallenge:
             clients or items.
     """
     transcript = Transcript.open(folder / spec.transcript)
-    learner = imports.named(spec.learner, folder) if spec.learner else None
+    learner = imports.load_object(spec.learner, folder) if spec.learner else None
     clients = attacked(transcript, spec.clients)
-    found = impressions.views(transcript, clients, learner)
+    found = impressions.client_views(transcript, clients, learner)
     truth = None if spec.truth is None else _truth(folder / spec.truth, transcript, clients, found)
     items = tuple(len(one.item) for one in found)
     facts = InteractionFacts(transcript.header.name, clients, items, truth)
@@ -98,14 +98,14 @@ def pose(spec: InteractionsSpec, folder: Path) -> InteractionChallenge:
 
 
 def _truth(
-    path: Path, transcript: Transcript, clients: Sequence[str], found: Sequence[Handed]
+    path: Path, transcript: Transcript, clients: Sequence[str], found: Sequence[ClientImpressions]
 ) -> tuple[tuple[int, ...], ...]:
     """By client, the places of items acted on among those handed out.
 
     Raises:
         DataError: the file is about clients who never took part, or about items not handed out.
     """
-    pairs = interactions.read(path)
+    pairs = interactions.read_interactions(path)
     if strangers := set(pairs) - set(attacked(transcript, ())):
         raise DataError(
             f"expected clients of the transcript in {path}, got {min(strangers)!r}: name clients "

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float64, Shaped
 
 from divulge._util.digest import digest
-from divulge._util.progress import Track, untracked
+from divulge._util.progress import Track, track_silently
 from divulge._util.random import stream
 from divulge.audits import attempt, controls
 from divulge.audits.attempt import Result
@@ -26,14 +26,14 @@ from divulge.audits.checks.records import Again
 from divulge.audits.inputs import Subject
 from divulge.core import (
     Candidates,
-    Challenge,
     Claim,
+    Game,
     Membership,
     MembershipAttack,
     MembershipFacts,
     ModelView,
     Need,
-    Private,
+    PrivateTrainer,
     Records,
     Scores,
     Target,
@@ -41,10 +41,10 @@ from divulge.core import (
 from divulge.core.runs import ShadowKind
 from divulge.data import augmentation, partial_records
 from divulge.errors import BudgetSpent, DataError, SpecError
-from divulge.targets.budget import Counting
-from divulge.targets.cache import Cached
+from divulge.targets.budget import CountingTarget
+from divulge.targets.cache import CachedTarget
 from divulge.training.shadows import train as training
-from divulge.training.shadows.plan import ShadowPlan, identity
+from divulge.training.shadows.plan import ShadowPlan, shadow_key
 from divulge.training.shadows.workers import Workers
 
 ASKED_AGAIN = 32
@@ -55,7 +55,7 @@ ASKED_AGAIN = 32
 class MembershipChallenge:
     """Candidates of which some are members, and all that attacks are given about them."""
 
-    game: Challenge[ModelView, Membership]
+    game: Game[ModelView, Membership]
     facts: MembershipFacts
     candidates: Candidates
     digest: str
@@ -77,12 +77,14 @@ class MembershipChallenge:
         plan, view = self.shadows, self.game.view
         if plan is None:
             return self
-        shadows = training.train(view, plan, self.seed, folder, track, workers)
-        first = None if view.known is None else training.first(view, plan, self.seed)
+        shadows = training.train_shadows(view, plan, self.seed, folder, track, workers)
+        first = None if view.known is None else training.train_first_shadow(view, plan, self.seed)
         view = replace(view, shadows=shadows, shadow=first)
-        return replace(self, game=Challenge(view, self.game.truth), shadows=None)
+        return replace(self, game=Game(view, self.game.truth), shadows=None)
 
-    def attempt(self, attack: MembershipAttack, seed: int, track: Track[Any] = untracked) -> Result:
+    def attempt(
+        self, attack: MembershipAttack, seed: int, track: Track[Any] = track_silently
+    ) -> Result:
         """One attack on the model."""
         (found,) = (
             attempt.run(self.game, attack, seed, self.facts.delta)
@@ -91,7 +93,7 @@ class MembershipChallenge:
         return found
 
     def control(
-        self, attack: MembershipAttack, guess: Scores, seed: int, track: Track[Any] = untracked
+        self, attack: MembershipAttack, guess: Scores, seed: int, track: Track[Any] = track_silently
     ) -> Controls:
         """All controls of an attack that has guessed."""
         del track
@@ -125,7 +127,7 @@ class Known:
 
 
 def describe(
-    game: Challenge[ModelView, Membership], known: Known, seed: int, delta: float
+    game: Game[ModelView, Membership], known: Known, seed: int, delta: float
 ) -> MembershipFacts:
     """What the run folder keeps of a challenge; all checks of its records are made here.
 
@@ -166,7 +168,7 @@ def _kind(plan: ShadowPlan | None) -> ShadowKind:
 def derived(plan: ShadowPlan | None, members: int) -> Claim | None:
     """What training shadow models in the target's way promises for so many records."""
     trainer: object = plan.trainer if plan else None
-    promised = trainer.guarantee(members) if isinstance(trainer, Private) else None
+    promised = trainer.guarantee(members) if isinstance(trainer, PrivateTrainer) else None
     return Claim(promised, derived=True) if promised else None
 
 
@@ -175,7 +177,7 @@ def pose(
     seed: int = 0,
     delta: float | None = None,
     answers_path: Path | None = None,
-    track: Track[Any] = untracked,
+    track: Track[Any] = track_silently,
 ) -> MembershipChallenge:
     """Put every record to the model once and draw up the challenge.
 
@@ -207,17 +209,17 @@ def pose(
         len(subject.members) + len(subject.nonmembers)
     )
     candidates = subject.members.joined(subject.nonmembers).take(order)
-    counted = Counting(subject.target, subject.budget)
+    counted = CountingTarget(subject.target, subject.budget)
     # without a fingerprint nothing could tell these answers from those of a changed model
     place = answers_path if subject.fingerprint else None
-    target = Cached(counted, place, subject.fingerprint or "", subject.batch_size)
+    target = CachedTarget(counted, place, subject.fingerprint or "", subject.batch_size)
     answers = _ask(target, candidates, subject, track)
     if subject.reference is not None:
         _ask(target, subject.reference, subject, track)
     view, shadows = _view(target, candidates, subject, seed)
     for records in (view.records, *view.augmented):
         _ask(target, records, subject, track)
-    game = Challenge(view, Membership(order < len(subject.members), subject.drawn))
+    game = Game(view, Membership(order < len(subject.members), subject.drawn))
     known = Known(
         answers,
         shadows,
@@ -274,14 +276,16 @@ def distinct(subject: Subject) -> tuple[Subject, Distinct]:
 
 
 def _again(
-    target: Counting, candidates: Records, subject: Subject, seed: int, path: Path | None
+    target: CountingTarget, candidates: Records, subject: Subject, seed: int, path: Path | None
 ) -> Again | None:
     """Second answers about a few candidates; none if they were exported, or the budget is spent."""
     if Need.FEATURES not in target.offers:
         return None
     rows = stream(seed, "asked again").permutation(len(candidates))[:ASKED_AGAIN]
     # beside the first answers, so that a run that is continued does not pay for these twice either
-    second = Cached(target, path, subject.fingerprint or "", subject.batch_size, salt=b"again")
+    second = CachedTarget(
+        target, path, subject.fingerprint or "", subject.batch_size, salt=b"again"
+    )
     try:
         return Again(rows, second.predict(candidates.x[rows]))
     except BudgetSpent:
@@ -298,7 +302,7 @@ def _view(
     """
     plan = subject.shadows
     if subject.known is None:
-        augmented = augmentation.seen(candidates, subject.augment)
+        augmented = augmentation.augment(candidates, subject.augment)
         return ModelView(target, candidates, subject.reference, augmented=augmented), plan
     if subject.augment:
         raise SpecError(
@@ -311,7 +315,7 @@ def _view(
             "knows only parts of the candidates cannot train on them"
         )
     pool = None if plan is None else plan.pool
-    shown = partial_records.seen(
+    shown = partial_records.hide_and_impute(
         candidates, subject.reference, pool, subject.known, subject.columns, seed
     )
     first, *others = shown.candidates
@@ -338,7 +342,7 @@ def compared(plan: ShadowPlan | None, view: ModelView, seed: int) -> str:
     """What tells the shadows of one audit from those of another, their number included."""
     if plan is None:
         return "no shadows"
-    key = identity(plan, training.queries(view, plan), seed)
+    key = shadow_key(plan, training.shadow_queries(view, plan), seed)
     return f"{plan.models} {len(view.augmented)} {key}"
 
 
@@ -377,7 +381,7 @@ def check_classes(
 
 
 def _digest(
-    game: Challenge[ModelView, Membership],
+    game: Game[ModelView, Membership],
     answers: Float64[np.ndarray, "records classes"],
     rest: str,
 ) -> str:

@@ -60,7 +60,7 @@ def read(path: Path) -> CompareSpec:
         SpecError: the file is missing or not TOML, a key is unknown (the nearest valid key is
             named), a value is of the wrong kind, or an entry is neither a name nor code.
     """
-    return parse(toml.table(path), str(path))
+    return parse(toml.read_toml(path), str(path))
 
 
 def parse(table: dict[str, Any], where: str) -> CompareSpec:
@@ -73,7 +73,7 @@ def parse(table: dict[str, Any], where: str) -> CompareSpec:
     Raises:
         SpecError: see `read`.
     """
-    settings = toml.validated(CompareSpec, table, where)
+    settings = toml.validate_section(CompareSpec, table, where)
     config.check_records(settings.data, where)
     for entry in settings.defences:
         if ("name" in entry) == ("train" in entry):
@@ -97,7 +97,7 @@ def attacks(settings: CompareSpec) -> tuple[MembershipAttack, ...]:
     Raises:
         SpecError: an attack or one of its settings does not exist, or an entry has no name.
     """
-    return tuple(toml.asked(settings.attacks, catalog.attack)) or usual()
+    return tuple(toml.build_attacks(settings.attacks, catalog.attack)) or usual()
 
 
 def usual() -> tuple[MembershipAttack, ...]:

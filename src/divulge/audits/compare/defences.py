@@ -13,7 +13,7 @@ from divulge.defences import catalog
 from divulge.errors import SpecError
 from divulge.targets import files
 from divulge.training.shadows.plan import ShadowPlan
-from divulge.training.trainers import as_trainer, trainer_name
+from divulge.training.trainers import as_trainer, trainer_identity
 
 UNDEFENDED = "undefended"
 
@@ -52,7 +52,7 @@ def _given(name: str, way: Any, models: int) -> Rival:
             f"expected an answer defence beside the way to train {name!r}, got "
             f"{type(answers).__name__}: pass a pair such as (trainer, Rounding())"
         )
-    plan = ShadowPlan(as_trainer(how), models, fingerprint=trainer_name(how), answers=answers)
+    plan = ShadowPlan(as_trainer(how), models, fingerprint=trainer_identity(how), answers=answers)
     return Rival(name, plan)
 
 
@@ -100,9 +100,9 @@ def _entered(entry: Mapping[str, Any], settings: CompareSpec, folder: Path) -> R
     assert settings.training is not None
     network = settings.training.network
     trainer = _trainer(rest, settings.training, folder)
-    file, _ = imports.split(network)
+    file, _ = imports.split_reference(network)
     content = files.fingerprint_file(folder / file) if file.endswith(".py") else ""
-    fingerprint = f"{trainer_name(trainer)} {content}"
+    fingerprint = f"{trainer_identity(trainer)} {content}"
     plan = ShadowPlan(trainer, settings.models, fingerprint=fingerprint, answers=behind)
     return Rival(name, plan, network)
 
@@ -118,8 +118,8 @@ def _trainer(entry: Mapping[str, Any], training: TrainingSpec, folder: Path) -> 
     rest = {key: value for key, value in entry.items() if key in own}
     other = {key: value for key, value in entry.items() if key not in (*own, "name")}
     changed = training.model_dump(exclude_defaults=True) | other
-    wanted = toml.validated(TrainingSpec, changed, f"defence {name!r}")
-    network = imports.named(wanted.network, folder)
+    wanted = toml.validate_section(TrainingSpec, changed, f"defence {name!r}")
+    network = imports.load_object(wanted.network, folder)
     recipe = Recipe(network, **wanted.model_dump(exclude={"network"}))
     if name == "none":
         return Fleet(recipe, **rest)

@@ -53,7 +53,7 @@ def from_spec(settings: config.CompareSpec, folder: Path) -> Asked:
         entered,
         records,
         reference,
-        ways=data_records.ways(settings.augment, folder),
+        ways=data_records.resolve_augmentations(settings.augment, folder),
         targets=settings.targets,
         shadows=settings.shadows,
         attacks=attacks,

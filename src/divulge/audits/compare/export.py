@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from divulge._util import atomic
-from divulge._util.folders import new_folder
+from divulge._util.folders import create_folder
 from divulge.audits.compare import training_cost
 from divulge.audits.compare.design import Asked
 from divulge.audits.compare.result import Compared, Comparison
@@ -20,7 +20,7 @@ from divulge.core import Records, Target
 from divulge.errors import MissingExtra, SpecError
 from divulge.report import words
 from divulge.report.compare_table import notes_on
-from divulge.report.markdown import inert
+from divulge.report.markdown import make_inert
 from divulge.targets.defended import Defended
 from divulge.targets.sklearn import SklearnTarget
 from divulge.targets.torch import TorchTarget
@@ -56,7 +56,7 @@ def export(asked: Asked, found: Comparison, name: str, folder: Path) -> Path:
     model, cost = training_cost.trained(question)
     files = dict(_files(model, question.queries[0]))
     apart = _apart(found, one, question, model)
-    new_folder(folder)
+    create_folder(folder)
     for file, content in files.items():
         atomic.write(folder / file, content)
     text = card(found, one, tuple(files), cost.records, apart, question.shadows.answers)
@@ -84,27 +84,27 @@ def card(
     """
     row, base = one.row(found.plan.lambdas), found.rows[0]
     plan = one.audits.plan
-    figures = [f"| Accuracy on records it was not trained on | {words.rate(row.accuracy)} | "
-               f"{words.rate(base.accuracy)} |"]  # fmt: skip
+    figures = [f"| Accuracy on records it was not trained on | {words.format_rate(row.accuracy)} | "
+               f"{words.format_rate(base.accuracy)} |"]  # fmt: skip
     figures += [
-        f"| {words.title(metric)} | {words.measured(metric, best.estimate)} by "
-        f"{inert(best.attack)} | {_base(base.strongest.get(metric), metric)} |"
+        f"| {words.metric_title(metric)} | {words.format_metric(metric, best.estimate)} by "
+        f"{make_inert(best.attack)} | {_base(base.strongest.get(metric), metric)} |"
         for metric, best in row.strongest.items()
         if metric in ("auc", "tpr@0.01", "tpr@0.001")
     ]
     parts = [
         "## Membership privacy",
-        f"Trained with: {inert(row.name)} ({inert(row.trained_with)}), on {records:,} records.",
+        f"Trained with: {make_inert(row.name)} ({make_inert(row.trained_with)}), on {records:,} records.",
         _guarantee(row.epsilon, row.delta),
         f"Audited with divulge {found.plan.divulge} against "
-        f"{', '.join(inert(label) for label in plan.attacks)}: means over {plan.targets} models "
+        f"{', '.join(make_inert(label) for label in plan.attacks)}: means over {plan.targets} models "
         f"trained in this way on random halves of {plan.records:,} records, this one among them, "
         f"each attacked with {plan.shadows} further models trained in the same way. Intervals are "
         "95 % over models.",
         "\n".join([
-            f"| | this defence | {inert(base.name)} |", "| --- | --- | --- |", *figures
+            f"| | this defence | {make_inert(base.name)} |", "| --- | --- | --- |", *figures
         ]),
-        *[f"{inert(note)}." for note in notes_on(row)],
+        *[f"{make_inert(note)}." for note in notes_on(row)],
         *([_behind(answers)] if answers is not None else []),
         " ".join([*(_OPENED[file] for file in files), _same(apart)]),
         "Attacks that were not tried may achieve more; a low figure is no proof that the model "
@@ -114,7 +114,7 @@ def card(
 
 
 def _base(best: Any, metric: str) -> str:
-    return "not measurable" if best is None else words.measured(metric, best.estimate)
+    return "not measurable" if best is None else words.format_metric(metric, best.estimate)
 
 
 def _guarantee(epsilon: float | None, delta: float | None) -> str:
@@ -128,7 +128,7 @@ def _guarantee(epsilon: float | None, delta: float | None) -> str:
 
 def _behind(answers: object) -> str:
     return (
-        f"The figures suppose that answers pass {inert(repr(answers))} before anybody sees them. "
+        f"The figures suppose that answers pass {make_inert(repr(answers))} before anybody sees them. "
         "**It is not part of the files**: whoever serves the model has to put it there."
     )
 
@@ -149,7 +149,7 @@ def _apart(found: Comparison, one: Compared, asked: Question, model: Target) -> 
     if found.path is None:
         return None
     place = result.folder(found.path / one.entered.run, 0) / ANSWERS
-    with atomic.said(place):
+    with atomic.translate_os_errors(place):
         audited: Float64[np.ndarray, "queries classes"] = np.load(place, allow_pickle=False)
     records, behind = asked.queries[0], asked.shadows.answers
     key = asked.shadows.seeds(asked.plan.seed)[0]

@@ -84,7 +84,7 @@ class Compared:
         return found
 
     @cached_property
-    def strongest(self) -> Mapping[str, compare_table.Strongest]:
+    def strongest(self) -> Mapping[str, compare_table.StrongestAttack]:
         """By metric, the attack with the highest mean; its interval allows for the choice."""
         counts = [f for f in self.audits.findings if f.label not in self.left_out]
         best = {}
@@ -92,7 +92,7 @@ class Compared:
             measured = [finding for finding in counts if name in finding.metrics]
             top = max(measured, key=lambda finding, name=name: finding.metrics[name].value)  # type: ignore[misc]
             estimate = self.audits.means(top.label, len(measured))[name]
-            best[name] = compare_table.Strongest(top.label, estimate)
+            best[name] = compare_table.StrongestAttack(top.label, estimate)
         return best
 
     def aop(self, weight: float) -> Estimate | None:
@@ -104,14 +104,14 @@ class Compared:
         best = self.strongest.get("auc")
         return None if best is None else aop_estimate(self.accuracy, best.estimate, weight)
 
-    def row(self, lambdas: tuple[float, ...]) -> compare_table.Row:
+    def row(self, lambdas: tuple[float, ...]) -> compare_table.DefenceRow:
         """What the report says of it."""
         claimed = [a for a in self.audits.targets if a.contents.model()[0].claim is not None]
         promised = [made.guarantee for a in claimed if (made := a.contents.model()[0].claim)]
         outcomes = [weighed.outcome for a in claimed if (weighed := a.summary.claim)]
         aop = {f"{weight:g}": self.aop(weight) for weight in lambdas}
         limits = self.audits.limits
-        return compare_table.Row(
+        return compare_table.DefenceRow(
             name=self.entered.name,
             trained_with=self.entered.trained_with,
             accuracy=self.accuracy,
@@ -135,7 +135,9 @@ class Compared:
 
         A difference that is zero by definition has an interval of zero width, and no other has.
         """
-        names = [n for n in compare_table.SHOWN if n in self.strongest and n in first.strongest]
+        names = [
+            n for n in compare_table.SHOWN_METRICS if n in self.strongest and n in first.strongest
+        ]
         each = {name: (self._each(name), first._each(name)) for name in ("accuracy", *names)}
         found = {name: result.difference(*pair) for name, pair in each.items()}
         if self.entered.same_labels and each["accuracy"][0] == each["accuracy"][1]:
@@ -181,7 +183,7 @@ class Comparison:
     """The report's file in the run folder."""
 
     @cached_property
-    def rows(self) -> tuple[compare_table.Row, ...]:
+    def rows(self) -> tuple[compare_table.DefenceRow, ...]:
         """One a defence."""
         first, *others = self.defences
         plain = first.row(self.plan.lambdas)
@@ -193,7 +195,7 @@ class Comparison:
     @property
     def front(self) -> tuple[str, ...]:
         """The defences that none dominates by accuracy and AUC."""
-        return compare_table.front(self.rows)
+        return compare_table.pareto_front(self.rows)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -206,7 +208,7 @@ class Comparison:
 
     def table(self) -> str:
         """The rows as a Markdown table, with what they mean."""
-        return compare_table.markdown(self._told())
+        return compare_table.as_markdown(self._told())
 
     def report(self) -> Path:
         """Write the page, the tables and the figures into the run folder; the page's path.
@@ -216,9 +218,9 @@ class Comparison:
         """
         if self.path is None:
             raise StoreError("expected a run folder, got none: pass run= to compare")
-        for name, content in compare_page.write_all(self._told()).items():
+        for name, content in compare_page.render_files(self._told()).items():
             place = self.path / name
-            with atomic.said(place.parent):
+            with atomic.translate_os_errors(place.parent):
                 place.parent.mkdir(mode=0o700, exist_ok=True)
             atomic.write(place, content)
         return self.path / PAGE
@@ -251,9 +253,9 @@ class Comparison:
         hint = did_you_mean(name, [one.entered.name for one in self.defences])
         raise SpecError(f"expected the name of a defence that was compared, got {name!r}: {hint}")
 
-    def _told(self) -> compare_table.Told:
+    def _told(self) -> compare_table.ComparisonSummary:
         first = self.defences[0].audits.plan
-        return compare_table.Told(
+        return compare_table.ComparisonSummary(
             name=self.plan.name,
             created=self.plan.created,
             records=first.records,

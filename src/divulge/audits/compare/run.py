@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from divulge._util import atomic
-from divulge._util.folders import new_folder, place
-from divulge._util.progress import Track, untracked
+from divulge._util.folders import choose_run_folder, create_folder
+from divulge._util.progress import Track, track_silently
 from divulge.audits import cost
 from divulge.audits.compare import config, result, training_cost
 from divulge.audits.compare import defences as compare_defences
@@ -42,7 +42,7 @@ def compare(
     run: str | Path | None = None,
     resume: bool = False,
     export: Export | None = None,
-    track: Track[Any] = untracked,
+    track: Track[Any] = track_silently,
 ) -> Comparison:
     """Train with each defence on the same records, and audit all in the same way.
 
@@ -90,7 +90,7 @@ def compare(
         >>> [row.strongest["auc"].estimate.value > 0.6 for row in found.rows]
         [True, False]
     """
-    who = working.named(workers)
+    who = working.workers_by_name(workers)
     wanted = asked(
         compare_defences.given(defences, models),
         data_records.as_records(records, "records"),
@@ -114,7 +114,7 @@ def compare_file(
     *,
     resume: bool = False,
     export: Export | None = None,
-    track: Track[Any] = untracked,
+    track: Track[Any] = track_silently,
     workers: str = "local",
 ) -> Comparison:
     """Compare what a ``compare.toml`` describes.
@@ -130,11 +130,11 @@ def compare_file(
     Raises:
         DivulgeError: see `compare`.
     """
-    who = working.named(workers)
+    who = working.workers_by_name(workers)
     path = Path(path)
     settings = config.read(path)
     wanted = from_spec(settings, path.parent)
-    folder = place(run, path, settings.name, resume=resume)
+    folder = choose_run_folder(run, path, settings.name, resume=resume)
     return _begun(wanted, folder, resume, export, track, who)
 
 
@@ -148,7 +148,7 @@ def estimate_file(path: str | Path, workers: str = "local") -> dict[str, Cost]:
     Raises:
         DivulgeError: see `compare`.
     """
-    who, path = working.named(workers), Path(path)
+    who, path = working.workers_by_name(workers), Path(path)
     wanted = from_spec(config.read(path), path.parent)
     return {rival.name: cost.in_turn(one, who) for rival, one in wanted.questions}
 
@@ -165,7 +165,7 @@ def _begun(
     if export is not None:
         wanted.question(export[0])  # before anything long starts
     if folder is not None and not (resume and has_head(folder)):
-        new_folder(folder)
+        create_folder(folder)
     found = _perform(wanted, folder, track, who)
     if export is not None:
         write_export(wanted, found, export[0], Path(export[1]))
@@ -192,7 +192,7 @@ def _perform(
 
 
 def _place(path: Path) -> Path:
-    with atomic.said(path):
+    with atomic.translate_os_errors(path):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path
 

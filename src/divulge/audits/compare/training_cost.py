@@ -34,7 +34,7 @@ def trained(asked: Question) -> tuple[Target, Cost]:
         TargetError: it could not be trained.
     """
     plan = asked.plan
-    work = training.prepare(asked.shadows, asked.queries, plan.seed)
+    work = training.prepare_workload(asked.shadows, asked.queries, plan.seed)
     trainer = _single(work.trainer)
     clock = time.process_time if _on_cpu(trainer) else time.perf_counter
     begun = clock()
@@ -64,7 +64,7 @@ def load(folder: Path) -> Cost:
     Raises:
         StoreError: nobody measured it, or the file is damaged.
     """
-    with atomic.said(folder / NAME):
+    with atomic.translate_os_errors(folder / NAME):
         return atomic.from_json((folder / NAME).read_bytes(), Cost, folder / NAME)
 
 

@@ -21,7 +21,7 @@ from divulge.data import augmentation
 from divulge.data import records as data_records
 from divulge.data.ids import Ids
 from divulge.errors import SpecError
-from divulge.training.shadows.plan import ShadowPlan, identity
+from divulge.training.shadows.plan import ShadowPlan, shadow_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def question(
     if delta is None:
         claim = derived(plan, len(records) // 2)
         delta = claim.guarantee.delta if claim else 0.0
-    queries = (records, *augmentation.seen(records, ways))
+    queries = (records, *augmentation.augment(records, ways))
     queries += () if reference is None else (reference,)
     return Question(
         shadows=plan,
@@ -155,7 +155,7 @@ def distinct(given: Pool) -> Distinct:
 
 def _challenge(plan: ShadowPlan, queries: Sequence[Records], seed: int, given: Distinct) -> str:
     """What the answers depend on, and the positions under which records are reported."""
-    found = identity(plan, queries, seed)
+    found = shadow_key(plan, queries, seed)
     if not given.copies.repeated:
         return found
     digest = hashlib.blake2b(found.encode(), digest_size=16)
@@ -169,7 +169,7 @@ def pool(data: config.DataSpec, folder: Path) -> Pool:
     Raises:
         DivulgeError: there are none of these names, or of different shapes.
     """
-    read = partial(data_records.records_of, label=data.label, folder=folder, own_id=data.id)
+    read = partial(data_records.load_records, label=data.label, folder=folder, own_id=data.id)
     names = [data.records] if data.records else [str(data.members), str(data.nonmembers)]
     sets = [read(name) for name in names]
     records = sets[0].joined(sets[1]) if len(sets) > 1 else sets[0]
@@ -197,7 +197,7 @@ def from_spec(settings: config.AuditSpec, folder: Path) -> Question:
         loaded.records,
         loaded.reference,
         inputs.shadow_plan(asked.train, asked.models, asked.output, folder, answers=answers),
-        ways=data_records.ways(asked.augment, folder),
+        ways=data_records.resolve_augmentations(asked.augment, folder),
         targets=asked.targets,
         shadows=asked.shadows,
         attacks=config.attacks(settings),

@@ -16,14 +16,14 @@ from divulge.audits.checks.duplicates import PoolCopies
 from divulge.audits.gate import Gated
 from divulge.audits.result import MembershipAudit, load_audit
 from divulge.audits.run_folder import has_head, read_head, write_head
-from divulge.core import Check, Estimate, Finding, Measured, Need, Status, Verdict
+from divulge.core import Check, Estimate, Finding, Measurements, Need, Status, Verdict
 from divulge.core.runs import BEFORE_NAMING, SCHEMA
 from divulge.errors import MissingExtra, SpecError, StoreError
 from divulge.metrics import intervals
 from divulge.metrics.epsilon import pooled_bound
 from divulge.metrics.membership import Score
 from divulge.report import markdown, words
-from divulge.report.markdown import inert
+from divulge.report.markdown import make_inert
 from divulge.report.schema import AttackRow, Conclusion, Limits
 from divulge.report.unmeasured import OTHER_RUNS
 from divulge.report.verdict import judge_models
@@ -122,13 +122,15 @@ class LeaveOneOut(Gated):
         done = [finding.label for finding in self.findings if finding.status is Status.DONE]
         models = [
             (
-                {words.plain(label): _score(audit, label) for label in done},
+                {words.make_showable(label): _score(audit, label) for label in done},
                 audit.contents.model()[1].member,
             )
             for audit in self.targets
         ]
         together = {
-            words.plain(label): Measured(self.means(label, len(done)), self._lacking(label))
+            words.make_showable(label): Measurements(
+                self.means(label, len(done)), self._lacking(label)
+            )
             for label in done
         }
         rows = [_worst(rows) for rows in zip(*(one.attacks for one in summaries), strict=True)]
@@ -151,24 +153,24 @@ class LeaveOneOut(Gated):
 
     def table(self) -> str:
         """The means as a Markdown table, one row an attack."""
-        head = ["Attack", *map(words.title, COLUMNS)]
+        head = ["Attack", *map(words.metric_title, COLUMNS)]
         rows = [head, ["---"] * len(head), *map(_cells, self.findings)]
         plan = self.plan
         verdict = self.verdict
         sentences = [*verdict.sentences, verdict.sensitivity, f"Next: {verdict.next_step}"]
         return "\n".join([
-            f"**{verdict.headline}**{markdown.p_value(verdict)}",
+            f"**{verdict.headline}**{markdown.p_value_note(verdict)}",
             "",
-            " ".join(inert(sentence) for sentence in sentences if sentence),
+            " ".join(make_inert(sentence) for sentence in sentences if sentence),
             "",
             f"Means over {plan.targets} targets, each against {plan.shadows} of the other "
-            f"{plan.models - 1} models, {words.count(plan.records, 'record')}; in brackets 95 % "
+            f"{plan.models - 1} models, {words.format_count(plan.records, 'record')}; in brackets 95 % "
             "intervals across targets, which share records and shadows. The epsilon bound is one "
             f"of all targets together. {plan.set_aside}".strip(),
             "",
             *(f"| {' | '.join(cells)} |" for cells in rows),
             "",
-            f"Not measured: {inert('; '.join(self._not_measured()))}.",
+            f"Not measured: {make_inert('; '.join(self._not_measured()))}.",
         ])  # fmt: skip
 
     def _not_measured(self) -> list[str]:
@@ -212,7 +214,7 @@ class LeaveOneOut(Gated):
         content = json.dumps({"verdict": verdict, "across": across}, indent=1)
         atomic.write(self.path / SUMMARY, f"{content}\n".encode())
         page = self.path / PAGE
-        atomic.write(page, f"# {inert(self.plan.name)}\n\n{self.table()}\n".encode())
+        atomic.write(page, f"# {make_inert(self.plan.name)}\n\n{self.table()}\n".encode())
         return page
 
     def measure(self) -> "LeaveOneOut":
@@ -319,7 +321,7 @@ def mean(name: str, each: Sequence[Estimate], best_of: int = 1) -> Estimate:
         Dunn (1961), Multiple comparisons among means, section 3.
     """
     values = [estimate.value for estimate in each]
-    low, high = intervals.mean(values, 1 - (1 - intervals.CONFIDENCE) / best_of)
+    low, high = intervals.student_mean(values, 1 - (1 - intervals.CONFIDENCE) / best_of)
     if low == high:
         low = min(estimate.low for estimate in each)
         high = max(one.value if one.high is None else one.high for one in each)
@@ -338,7 +340,7 @@ def difference(these: Sequence[Estimate], those: Sequence[Estimate]) -> Estimate
         those: of the same targets, or of others that were trained on the same records.
     """
     each = [one.value - other.value for one, other in zip(these, those, strict=True)]
-    low, high = intervals.mean(each)
+    low, high = intervals.student_mean(each)
     if low == high:
         one, other = mean("", these), mean("", those)
         assert one.high is not None
@@ -389,13 +391,17 @@ def _joined(findings: list[Finding], metrics: Mapping[str, Estimate]) -> Finding
 
 
 def _cells(finding: Finding) -> list[str]:
-    label = inert(finding.label)
+    label = make_inert(finding.label)
     if finding.status is not Status.DONE:
-        return [label, f"{finding.status}: {inert(finding.reason)}", *[""] * (len(COLUMNS) - 1)]
+        return [
+            label,
+            f"{finding.status}: {make_inert(finding.reason)}",
+            *[""] * (len(COLUMNS) - 1),
+        ]
     return [label, *(_cell(name, finding.metrics.get(name)) for name in COLUMNS)]
 
 
 def _cell(name: str, estimate: Estimate | None) -> str:
     if estimate is None:
         return "not measurable"
-    return words.measured(name, estimate)
+    return words.format_metric(name, estimate)

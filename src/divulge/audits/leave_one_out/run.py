@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Bool, Float64
 
 from divulge._util import atomic
-from divulge._util.folders import new_folder
-from divulge._util.progress import Track, untracked
+from divulge._util.folders import create_folder
+from divulge._util.progress import Track, track_silently
 from divulge._util.random import stream
 from divulge.attacks import catalog
 from divulge.audits import runner
@@ -23,23 +23,16 @@ from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.result import MembershipAudit
 from divulge.audits.run_folder import Run, has_head
 from divulge.audits.runner import Heading
-from divulge.core import (
-    AnswerDefence,
-    Candidates,
-    Challenge,
-    Membership,
-    MembershipAttack,
-    ModelView,
-)
+from divulge.core import AnswerDefence, Candidates, Game, Membership, MembershipAttack, ModelView
 from divulge.data import records as data_records
 from divulge.data.ids import as_ids
-from divulge.targets.outputs import Output, offers
-from divulge.targets.predictions import Recorded
+from divulge.targets.outputs import Output, access_of
+from divulge.targets.predictions import RecordedTarget
 from divulge.training.shadows import train as training
 from divulge.training.shadows import workers as working
 from divulge.training.shadows.plan import ShadowPlan
-from divulge.training.shadows.workers import Trained
-from divulge.training.trainers import as_trainer, trainer_name
+from divulge.training.shadows.workers import ShadowPredictions
+from divulge.training.trainers import as_trainer, trainer_identity
 
 ANSWERS = "answers.npy"
 
@@ -66,7 +59,7 @@ def leave_one_out(
     name: str = "leave-one-out",
     run: str | Path | None = None,
     resume: bool = False,
-    track: Track[Any] = untracked,
+    track: Track[Any] = track_silently,
 ) -> LeaveOneOut:
     """Train models on random halves of the records, and audit each against the others.
 
@@ -113,7 +106,7 @@ def leave_one_out(
         >>> len(found.targets), found.across["calibrated"]["auc"].low > 0.6
         (4, True)
     """
-    who = working.named(workers)
+    who = working.workers_by_name(workers)
     pool = data_records.as_records(records, "records")
     asked = question(
         pool,
@@ -121,13 +114,13 @@ def leave_one_out(
         ShadowPlan(
             as_trainer(train, output),
             models,
-            fingerprint=f"{trainer_name(train)} {output}",
+            fingerprint=f"{trainer_identity(train)} {output}",
             answers=answers,
         ),
         ways=tuple(augment),
         targets=targets,
         shadows=shadows,
-        attacks=tuple(catalog.default(shadows=True) if attacks is None else attacks),
+        attacks=tuple(catalog.default_attacks(shadows=True) if attacks is None else attacks),
         settings={"output": output, "answers": None if answers is None else repr(answers)},
         class_names=tuple(class_names),
         seed=seed,
@@ -155,9 +148,9 @@ def audit_each(
         path = run or Path(temporary)
         if run:
             result.begin(run, plan)
-        work = training.prepare(asked.shadows, asked.queries, plan.seed, plan.targets)
+        work = training.prepare_workload(asked.shadows, asked.queries, plan.seed, plan.targets)
         places = [result.folder(path, k) / ANSWERS for k in range(plan.targets)]
-        matrix = training.rows(
+        matrix = training.load_or_train_rows(
             path / training.FOLDER,
             plan.challenge,
             work,
@@ -176,12 +169,12 @@ def audit_each(
     return found
 
 
-def _keep(path: Path, trained: Trained) -> None:
+def _keep(path: Path, trained: ShadowPredictions) -> None:
     """A target's answers, for the attacks that read more than φ; other models' are let go."""
     if trained.answers is None:
         return
     place = result.folder(path, trained.model) / ANSWERS
-    with atomic.said(place):
+    with atomic.translate_os_errors(place):
         for folder in (place.parent.parent, place.parent):
             folder.mkdir(mode=0o700, exist_ok=True)
     file = io.BytesIO()
@@ -193,7 +186,7 @@ def _keep(path: Path, trained: Trained) -> None:
 def _target(
     asked: Question,
     k: int,
-    matrix: training.Matrix,
+    matrix: training.RowMatrix,
     subsets: Subsets,
     path: Path,
     stored: bool,  # noqa: FBT001
@@ -204,14 +197,14 @@ def _target(
     records, others = asked.queries[0], asked.others(k)
     further = asked.queries[1 : len(asked.queries) - asked.reference]
     reference = asked.queries[-1] if asked.reference else None
-    defence, allowed = asked.shadows.answers, offers("probabilities")
-    recorded = Recorded(
+    defence, allowed = asked.shadows.answers, access_of("probabilities")
+    recorded = RecordedTarget(
         asked.queries, answers, allowed if defence is None else defence.offers(allowed)
     )
     view = ModelView(recorded, records, reference, augmented=further)
     membership.check_classes(records, answers[: len(records)], asked.class_names)
-    shadows = training.shadows(view, asked.shadows, matrix[others], subsets[others])
-    game = Challenge(
+    shadows = training.as_shadows(view, asked.shadows, matrix[others], subsets[others])
+    game = Game(
         ModelView(view.target, records, reference, shadows, further),
         Membership(subsets[k], "coins"),
     )
@@ -239,19 +232,21 @@ def _target(
 
 
 def _run(path: Path) -> Run:
-    with atomic.said(path):
+    with atomic.translate_os_errors(path):
         (path / "findings").mkdir(mode=0o700, exist_ok=True)
     return Run.open(path)
 
 
 def _answers(place: Path, size: int) -> Float64[np.ndarray, "queries classes"]:
-    with atomic.said(place):
+    with atomic.translate_os_errors(place):
         try:
             answers = np.load(place, mmap_mode="r", allow_pickle=False)
         except (ValueError, EOFError, SyntaxError) as error:
-            raise atomic.damaged(place, error) from error
+            raise atomic.damaged_file_error(place, error) from error
     if answers.ndim != 2 or len(answers) != size or answers.dtype != np.float64:
-        raise atomic.damaged(place, ValueError(f"{answers.dtype} of shape {answers.shape}"))
+        raise atomic.damaged_file_error(
+            place, ValueError(f"{answers.dtype} of shape {answers.shape}")
+        )
     return np.asarray(answers)
 
 
@@ -262,5 +257,5 @@ def begin(path: Path, *, resume: bool) -> Path:
         StoreError: it exists with something in it, or cannot be made.
     """
     if not (resume and has_head(path)):
-        new_folder(path)
+        create_folder(path)
     return path

@@ -9,8 +9,8 @@ from jaxtyping import Float, Shaped
 from divulge.core import Need
 from divulge.errors import SpecError
 
-Answers = Float[np.ndarray, "records classes"]
-Asked = Shaped[np.ndarray, "records *features"]
+Predictions = Float[np.ndarray, "records classes"]
+Inputs = Shaped[np.ndarray, "records *features"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Rounding:
         """As before."""
         return before
 
-    def change(self, answers: Answers, x: Asked, key: int) -> Answers:
+    def change(self, answers: Predictions, x: Inputs, key: int) -> Predictions:
         """See `divulge.core.AnswerDefence.change`."""
         del x, key
         unit = 10**self.digits
@@ -78,7 +78,7 @@ class TopOne:
         """Labels in place of probabilities."""
         return before & ~Need.PROBABILITIES
 
-    def change(self, answers: Answers, x: Asked, key: int) -> Answers:
+    def change(self, answers: Predictions, x: Inputs, key: int) -> Predictions:
         """See `divulge.core.AnswerDefence.change`."""
         del x, key
         return np.asarray(np.eye(answers.shape[1])[answers.argmax(axis=1)])

@@ -8,7 +8,7 @@ from jaxtyping import Float, Shaped
 
 from divulge.core import Need
 from divulge.errors import SpecError
-from divulge.targets.cache import row_keys
+from divulge.targets.cache import record_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,9 @@ class AnswerNoise:
     ) -> Float[np.ndarray, "records classes"]:
         """See `divulge.core.AnswerDefence.change`."""
         rows, classes = answers.shape
-        noise = np.array([_distribution(row, classes) for row in row_keys(x, str(key).encode())])
+        noise = np.array(
+            [_draw_distribution(row, classes) for row in record_keys(x, str(key).encode())]
+        )
         noise = noise.reshape(rows, classes)
         every, label, largest = np.arange(rows), answers.argmax(axis=1), noise.argmax(axis=1)
         # the largest share changes places with the label's
@@ -71,7 +73,7 @@ class AnswerNoise:
         return np.asarray(answers + share * (noise - answers))
 
 
-def _distribution(key: bytes, classes: int) -> Float[np.ndarray, " classes"]:
+def _draw_distribution(key: bytes, classes: int) -> Float[np.ndarray, " classes"]:
     """Drawn evenly from all distributions (Dirichlet with ones), by the record's own numbers."""
     rng = np.random.default_rng(int.from_bytes(key, "little"))
     return np.asarray(rng.dirichlet(np.ones(classes)))

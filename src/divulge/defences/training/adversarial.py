@@ -14,17 +14,17 @@ from torch.nn.functional import (
     one_hot,
 )
 
-from divulge.defences.training.base import Trained
+from divulge.defences.training.base import TrainingDefence
 from divulge.errors import SpecError
-from divulge.training.engine.tensors import Tensors
+from divulge.training.engine.tensors import PoolTensors
 from divulge.training.losses import BatchLoss
 from divulge.training.recipe import Recipe
 
-_WIDTH = 64
+_HIDDEN_UNITS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class AdversarialRegularisation(Trained):
+class AdversarialRegularisation(TrainingDefence):
     """Trains against an attacker that is shown answers, and learns whose they are.
 
     In each step the attacker h first learns to tell the batch from as many records held out, by
@@ -65,23 +65,23 @@ class AdversarialRegularisation(Trained):
 
     def defended(self) -> Recipe:
         """The same recipe with an attacker beside it."""
-        return replace(self.recipe, loss=_Attacked(self.weight, self.attacker_lr))
+        return replace(self.recipe, loss=_MembershipAdversary(self.weight, self.attacker_lr))
 
 
 @dataclass(frozen=True, slots=True)
-class _Attacked:
+class _MembershipAdversary:
     weight: float
     attacker_lr: float
 
     def against(
-        self, module: nn.Module, data: Tensors, held_out: torch.Tensor
+        self, module: nn.Module, data: PoolTensors, held_out: torch.Tensor
     ) -> Callable[[int], BatchLoss]:
         """A loss with an attacker of this model's own, which learns in every step."""
-        classes = _classes(module, data, held_out)
+        classes = _count_classes(module, data, held_out)
         attacker = nn.Sequential(
-            *(nn.Linear(2 * classes, _WIDTH), nn.ReLU()),
-            *(nn.Linear(_WIDTH, _WIDTH), nn.ReLU()),
-            nn.Linear(_WIDTH, 1),
+            *(nn.Linear(2 * classes, _HIDDEN_UNITS), nn.ReLU()),
+            *(nn.Linear(_HIDDEN_UNITS, _HIDDEN_UNITS), nn.ReLU()),
+            nn.Linear(_HIDDEN_UNITS, 1),
         ).to(data.x.device)
         optimiser = torch.optim.Adam(attacker.parameters(), self.attacker_lr)
 
@@ -110,7 +110,7 @@ class _Attacked:
         return lambda epoch: loss  # noqa: ARG005 (the same in all epochs)
 
 
-def _classes(module: nn.Module, data: Tensors, held_out: torch.Tensor) -> int:
+def _count_classes(module: nn.Module, data: PoolTensors, held_out: torch.Tensor) -> int:
     """How many classes the model answers with."""
     mode = module.training
     with torch.no_grad():

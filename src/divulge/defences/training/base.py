@@ -12,15 +12,15 @@ from torch import nn
 from divulge.core import Records, Target
 from divulge.errors import SpecError
 from divulge.targets.torch import TorchTarget
-from divulge.training.engine.loop import Job, assigned
-from divulge.training.fleet import Fleet, Way
+from divulge.training.engine.loop import Job, make_jobs
+from divulge.training.fleet import Fleet, Strategy
 from divulge.training.recipe import Recipe
 
-_HOW = {"identity": False}
+_NOT_IDENTITY = {"identity": False}
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainingDefence:
     """A trainer of defended models: a recipe, changed.
 
     Args:
@@ -31,9 +31,9 @@ class Trained:
     """
 
     recipe: Recipe
-    way: Way = field(default="auto", kw_only=True, metadata=_HOW)
-    workers: int | None = field(default=None, kw_only=True, metadata=_HOW)
-    device: str = field(default="cpu", kw_only=True, metadata=_HOW)
+    way: Strategy = field(default="auto", kw_only=True, metadata=_NOT_IDENTITY)
+    workers: int | None = field(default=None, kw_only=True, metadata=_NOT_IDENTITY)
+    device: str = field(default="cpu", kw_only=True, metadata=_NOT_IDENTITY)
 
     name: ClassVar[str]
     paper: ClassVar[str]
@@ -61,7 +61,7 @@ class Trained:
             DataError: a subset is empty, or too small for this defence.
             TargetError: the recipe makes no network, or one that could not be trained or defended.
         """
-        yield from self._networks(pool, assigned(subsets, seeds, start))
+        yield from self._networks(pool, make_jobs(subsets, seeds, start))
 
     def _networks(self, pool: Records, jobs: Sequence[Job]) -> Iterator[nn.Module]:
         """Train all models as one fleet; defences that prepare something for each override this."""
@@ -98,7 +98,7 @@ class Trained:
         """What trains models by this recipe here."""
         return Fleet(recipe, self.way, self.workers, self.device)
 
-    def alone(self, recipe: Recipe, pool: Records, job: Job) -> nn.Module:
+    def train_one(self, recipe: Recipe, pool: Records, job: Job) -> nn.Module:
         """One model by a recipe of its own, in this process."""
         fleet = Fleet(recipe, "one-by-one", self.workers or 1, self.device)
         (module,) = fleet.trained(pool, [job])

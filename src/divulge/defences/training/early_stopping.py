@@ -3,12 +3,12 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from divulge.defences.training.base import Trained
+from divulge.defences.training.base import TrainingDefence
 from divulge.training.recipe import Recipe, Select
 
 
 @dataclass(frozen=True, slots=True)
-class EarlyStopping(Trained):
+class EarlyStopping(TrainingDefence):
     """Stops a model once it gets no better on records held out, and takes its best epoch.
 
     Less is learned by heart where learning stops before that pays. With ``select="aop"`` the best

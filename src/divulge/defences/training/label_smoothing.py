@@ -6,13 +6,13 @@ from typing import ClassVar
 import torch
 from torch.nn.functional import cross_entropy
 
-from divulge.defences.training.base import Trained
+from divulge.defences.training.base import TrainingDefence
 from divulge.errors import SpecError
 from divulge.training.recipe import Recipe
 
 
 @dataclass(frozen=True, slots=True)
-class LabelSmoothing(Trained):
+class LabelSmoothing(TrainingDefence):
     """Trains towards labels of which a part is spread evenly over all classes.
 
     Keeps a model from growing sure of its training records, for a loss-based attack the plainest
@@ -42,11 +42,11 @@ class LabelSmoothing(Trained):
 
     def defended(self) -> Recipe:
         """The same recipe with smooth labels."""
-        return replace(self.recipe, loss=_Smooth(self.amount))
+        return replace(self.recipe, loss=_SmoothedCrossEntropy(self.amount))
 
 
 @dataclass(frozen=True, slots=True)
-class _Smooth:
+class _SmoothedCrossEntropy:
     amount: float
 
     def __call__(self, logits: torch.Tensor, y: torch.Tensor, epoch: int) -> torch.Tensor:

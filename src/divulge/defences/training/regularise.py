@@ -9,13 +9,13 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.modules.conv import _ConvNd
 
-from divulge.defences.training.base import Trained
+from divulge.defences.training.base import TrainingDefence
 from divulge.errors import SpecError
 from divulge.training.recipe import Recipe
 
 
 @dataclass(frozen=True, slots=True)
-class Regularise(Trained):
+class Regularise(TrainingDefence):
     """Dropout and an l2 penalty on what the model answers, as DAP's paper has for a baseline.
 
     Dropout stands before every linear or convolutional layer but the first, so that each
@@ -51,12 +51,12 @@ class Regularise(Trained):
 
     def defended(self) -> Recipe:
         """The same recipe with layers that drop out, and the penalty."""
-        network = Dropping(self.recipe.network, self.dropout)
-        return replace(self.recipe, network=network, loss=_SmallAnswers(self.l2))
+        network = NetworkWithDropout(self.recipe.network, self.dropout)
+        return replace(self.recipe, network=network, loss=_LogitPenaltyLoss(self.l2))
 
 
 @dataclass(frozen=True)
-class Dropping:
+class NetworkWithDropout:
     """A network that drops a part of what enters each layer with weights but the first.
 
     Each such layer becomes a pair in its place: dropout, and the layer. A ``forward`` that reaches
@@ -85,7 +85,7 @@ class Dropping:
 
 
 @dataclass(frozen=True, slots=True)
-class _SmallAnswers:
+class _LogitPenaltyLoss:
     l2: float
 
     def __call__(self, logits: torch.Tensor, y: torch.Tensor, epoch: int) -> torch.Tensor:

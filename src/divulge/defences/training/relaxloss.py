@@ -7,13 +7,13 @@ from typing import ClassVar
 import torch
 from torch.nn.functional import cross_entropy, log_softmax
 
-from divulge.defences.training.base import Trained
+from divulge.defences.training.base import TrainingDefence
 from divulge.errors import SpecError
 from divulge.training.recipe import Recipe
 
 
 @dataclass(frozen=True, slots=True)
-class RelaxLoss(Trained):
+class RelaxLoss(TrainingDefence):
     """Keeps the mean loss of a batch near a level instead of driving it to nought.
 
     In even epochs, from 0, a step makes |mean loss - alpha| smaller: below the level it climbs. In
@@ -49,11 +49,11 @@ class RelaxLoss(Trained):
 
     def defended(self) -> Recipe:
         """The same recipe with the relaxed loss."""
-        return replace(self.recipe, loss=_Relaxed(self.alpha, self.upper))
+        return replace(self.recipe, loss=_RelaxedCrossEntropy(self.alpha, self.upper))
 
 
 @dataclass(frozen=True, slots=True)
-class _Relaxed:
+class _RelaxedCrossEntropy:
     alpha: float
     upper: float
 
@@ -64,10 +64,10 @@ class _Relaxed:
             return (mean - self.alpha).abs()
         wrong = logits.argmax(dim=1) != y
         # where, not an if: a stack of models takes both
-        flattened = torch.where(wrong, self._to_soft(logits, y), 0.0) - each
+        flattened = torch.where(wrong, self._soft_label_loss(logits, y), 0.0) - each
         return torch.where(mean > self.alpha, mean, flattened.mean())
 
-    def _to_soft(self, logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    def _soft_label_loss(self, logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """The cross-entropy of each record with its soft label."""
         log_p = log_softmax(logits, dim=1)
         own = log_p.detach().exp().gather(1, y[:, None]).clamp(max=self.upper)

@@ -12,17 +12,17 @@ from torch.nn.functional import cross_entropy
 
 from divulge._util.random import stream
 from divulge.core import Records
-from divulge.defences.training.base import Trained
+from divulge.defences.training.base import TrainingDefence
 from divulge.errors import DataError, SpecError
 from divulge.targets.torch import TorchTarget
 from divulge.training.engine.loop import Job
-from divulge.training.engine.tensors import Tensors
+from divulge.training.engine.tensors import PoolTensors
 from divulge.training.losses import BatchLoss
-from divulge.training.recipe import Fitted
+from divulge.training.recipe import TrainingRows
 
 
 @dataclass(frozen=True, slots=True)
-class SELENA(Trained):
+class SELENA(TrainingDefence):
     """Self-distillation from an ensemble in which every record has models that never saw it.
 
     Split-AI: each training record is left out by ``left_out`` of ``models`` sub-models, drawn for
@@ -61,8 +61,8 @@ class SELENA(Trained):
 
     def _networks(self, pool: Records, jobs: Sequence[Job]) -> Iterator[nn.Module]:
         for job in jobs:
-            loss = _SoftLabels(self.soft_labels(pool, job))
-            yield self.alone(replace(self.recipe, loss=loss), pool, job)
+            loss = _SoftLabelLoss(self.soft_labels(pool, job))
+            yield self.train_one(replace(self.recipe, loss=loss), pool, job)
 
     def soft_labels(self, pool: Records, job: Job) -> torch.Tensor:
         """For each record of the pool that is learned, what those say who never saw it; else 0.
@@ -71,7 +71,7 @@ class SELENA(Trained):
             DataError: a sub-model is left without records.
         """
         fit, _ = self.recipe.parts(job.rows, job.seed)
-        unseen = self._unseen(fit, job.seed)
+        unseen = self._draw_exclusions(fit, job.seed)
         if unseen.all(axis=1).any():
             raise DataError(
                 f"expected records for each of {self.models} sub-models, got {len(fit)} in all: "
@@ -91,7 +91,9 @@ class SELENA(Trained):
         labels[fit] = total / self.left_out
         return torch.from_numpy(labels).to(self.device)
 
-    def _unseen(self, fit: Fitted, seed: int) -> Bool[np.ndarray, "sub_models fitted"]:
+    def _draw_exclusions(
+        self, fit: TrainingRows, seed: int
+    ) -> Bool[np.ndarray, "sub_models fitted"]:
         """Which sub-model leaves out which record."""
         order = stream(seed, "split").permuted(
             np.tile(np.arange(self.models), (len(fit), 1)), axis=1
@@ -101,13 +103,13 @@ class SELENA(Trained):
 
 
 @dataclass(frozen=True, eq=False)
-class _SoftLabels:
+class _SoftLabelLoss:
     """The cross-entropy with a soft label a record, by its row in the pool."""
 
     labels: torch.Tensor
 
     def against(
-        self, module: nn.Module, data: Tensors, held_out: torch.Tensor
+        self, module: nn.Module, data: PoolTensors, held_out: torch.Tensor
     ) -> Callable[[int], BatchLoss]:
         """The cross-entropy with soft labels; no attacker learns beside the model."""
         del held_out

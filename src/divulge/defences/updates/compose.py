@@ -7,11 +7,11 @@ from divulge.core import ClientContext, Guarantee, RoundContext, ServerView, Upd
 from divulge.errors import SpecError
 
 
-def none() -> UpdateDefence:
+def no_defence() -> UpdateDefence:
     """The defence that changes nothing.
 
     Examples:
-        >>> none().name
+        >>> no_defence().name
         'none'
     """
     return UpdateDefence()
@@ -28,7 +28,7 @@ def chain(*defences: UpdateDefence) -> UpdateDefence:
         SpecError: a defence stands twice, or behind one whose messages are not numbers any more.
 
     Examples:
-        >>> chain(none(), none()).name
+        >>> chain(no_defence(), no_defence()).name
         'none'
     """
     flat = [
@@ -38,7 +38,7 @@ def chain(*defences: UpdateDefence) -> UpdateDefence:
         if part.name != "none"
     ]
     if len(flat) < 2:
-        return flat[0] if flat else none()
+        return flat[0] if flat else no_defence()
     return Chain(tuple(flat))
 
 

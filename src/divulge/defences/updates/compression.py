@@ -48,14 +48,14 @@ class TopK(UpdateDefence):
             DataError: the update is empty, not of floating point, or not finite.
         """
         del context
-        vector = vectors.flatten(update)
+        vector = vectors.flatten_update(update)
         size = np.abs(vector)
         keep = math.ceil(self.share * vector.size)
         threshold = np.partition(size, -keep)[-keep]
         kept = size > threshold
         ties = np.flatnonzero(size == threshold)
         kept[ties[: keep - np.count_nonzero(kept)]] = True
-        return vectors.cut_like(np.where(kept, vector, 0.0), update)
+        return vectors.split_like(np.where(kept, vector, 0.0), update)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,10 @@ class Sign(UpdateDefence):
                 cannot hold the scaled mean.
         """
         del context
-        vectors.check(update, "the update")
-        return vectors.typed({name: self._signs(value) for name, value in update.items()}, update)
+        vectors.check_update(update, "the update")
+        return vectors.cast_like(
+            {name: self._signs(value) for name, value in update.items()}, update
+        )
 
     def _signs(self, value: np.ndarray) -> np.ndarray:
         largest = float(np.abs(value).max(initial=0.0))

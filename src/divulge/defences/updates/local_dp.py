@@ -17,7 +17,7 @@ from divulge.core import ClientContext, Guarantee, Update, UpdateDefence
 from divulge.defences.updates import vectors
 from divulge.errors import SpecError, did_you_mean
 
-SMALLEST = -750.0
+LOG_OF_ZERO = -750.0
 """Stands for the logarithm of zero: below that of any float64, yet a number."""
 
 
@@ -39,41 +39,41 @@ def log_delta(epsilon: float, mu: float) -> float:
     a, b = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
     beyond = float(erfcx(-b / math.sqrt(2)))
     if a > 0:  # erfcx(-a) would overflow; nothing nearly cancels
-        return _log(float(ndtr(a)) - math.exp(-a * a / 2) / 2 * beyond)
-    return _log(float(erfcx(-a / math.sqrt(2))) - beyond) - a * a / 2 - math.log(2)
+        return _log_or_floor(float(ndtr(a)) - math.exp(-a * a / 2) / 2 * beyond)
+    return _log_or_floor(float(erfcx(-a / math.sqrt(2))) - beyond) - a * a / 2 - math.log(2)
 
 
-def _log(x: float) -> float:
-    return math.log(x) if x > 0 else SMALLEST
+def _log_or_floor(x: float) -> float:
+    return math.log(x) if x > 0 else LOG_OF_ZERO
 
 
-def mu_of(epsilon: float, delta: float) -> float:
+def gaussian_mechanism_mu(epsilon: float, delta: float) -> float:
     """The largest sensitivity over standard deviation that is (ε, δ)-private.
 
     Examples:
-        >>> round(1 / mu_of(1.0, 1e-5), 4)
+        >>> round(1 / gaussian_mechanism_mu(1.0, 1e-5), 4)
         3.7306
     """
     start = 0.5 * math.log(2 * epsilon)  # where a = 0 in Theorem 8
-    root = _root(lambda log_mu: log_delta(epsilon, math.exp(log_mu)) - math.log(delta), start)
+    root = _find_root(lambda log_mu: log_delta(epsilon, math.exp(log_mu)) - math.log(delta), start)
     return math.exp(root)
 
 
-def epsilon_of(mu: float, delta: float) -> float:
+def gaussian_mechanism_epsilon(mu: float, delta: float) -> float:
     """The smallest ε at which noise of this worth is (ε, δ)-private; 0 if any is.
 
     Examples:
-        >>> round(epsilon_of(1 / 3.7306, 1e-5), 3)
+        >>> round(gaussian_mechanism_epsilon(1 / 3.7306, 1e-5), 3)
         1.0
     """
     if log_delta(0.0, mu) <= math.log(delta):
         return 0.0
     start = math.log(mu * mu / 2)
-    root = _root(lambda log_eps: math.log(delta) - log_delta(math.exp(log_eps), mu), start)
+    root = _find_root(lambda log_eps: math.log(delta) - log_delta(math.exp(log_eps), mu), start)
     return math.exp(root)
 
 
-def _root(rising: Callable[[float], float], start: float) -> float:
+def _find_root(rising: Callable[[float], float], start: float) -> float:
     """Where a rising function is zero, approached to some 12 digits."""
     low = high = start
     step = 1.0
@@ -157,7 +157,7 @@ class LocalNoise(UpdateDefence):
             return self.sensitivity / self.epsilon  # Dwork and Roth, definition 3.3
         if self.mechanism == "gaussian":  # Dwork and Roth, theorem A.1
             return self.sensitivity * math.sqrt(2 * math.log(1.25 / self.delta)) / self.epsilon
-        return self.sensitivity / mu_of(self.epsilon, self.delta)
+        return self.sensitivity / gaussian_mechanism_mu(self.epsilon, self.delta)
 
     def on_client(self, update: Update, context: ClientContext) -> Update:
         """The clipped and noisy update.
@@ -166,11 +166,11 @@ class LocalNoise(UpdateDefence):
             DataError: the update is empty, not of floating point, or not finite, or its type
                 cannot hold the noise.
         """
-        clipped = self.clipped(vectors.flatten(update))
+        clipped = self.clip_to_norm(vectors.flatten_update(update))
         draw = context.rng.laplace if self.mechanism == "laplace" else context.rng.normal
-        return vectors.cut_like(clipped + draw(0.0, self.scale, clipped.size), update)
+        return vectors.split_like(clipped + draw(0.0, self.scale, clipped.size), update)
 
-    def clipped(self, vector: Float[np.ndarray, " entries"]) -> Float[np.ndarray, " entries"]:
+    def clip_to_norm(self, vector: Float[np.ndarray, " entries"]) -> Float[np.ndarray, " entries"]:
         """The vector, shrunk to the norm ``clip`` where it is longer; never made longer."""
         largest = float(np.abs(vector).max())
         if largest == 0:
@@ -198,5 +198,5 @@ class LocalNoise(UpdateDefence):
         if rounds == 1:
             return Guarantee(self.epsilon, self.delta, what)
         mu = self.sensitivity / self.scale * math.sqrt(rounds)
-        spent = epsilon_of(mu, self.delta)
+        spent = gaussian_mechanism_epsilon(mu, self.delta)
         return Guarantee(max(self.epsilon, spent), self.delta, what)

@@ -17,7 +17,7 @@ from divulge.defences.updates import vectors
 from divulge.errors import DataError, SpecError
 
 
-def begin(
+def begin_round(
     defence: UpdateDefence,
     number: int,
     weights: Update,
@@ -62,7 +62,7 @@ def begin(
     }
 
 
-def session(context: RoundContext) -> bytes:
+def session_fingerprint(context: RoundContext) -> bytes:
     """Fingerprint of all that is known about a round: 32 bytes (SHA-256)."""
     known = (
         context.number,
@@ -80,9 +80,9 @@ def send(defence: UpdateDefence, update: Update, context: ClientContext) -> Mess
         DataError: the update is not of the round's shapes, not of floating point, or not finite.
     """
     who = f"the update of client {context.client}"
-    vectors.check(update, who, context.round.shapes)
+    vectors.check_update(update, who, context.round.shapes)
     values = defence.on_client(update, context)
-    return Message(context.round.number, context.client, session(context.round), values)
+    return Message(context.round.number, context.client, session_fingerprint(context.round), values)
 
 
 def receive(
@@ -95,7 +95,7 @@ def receive(
             shapes, or is not finite; or a message is missing that the defence cannot do without.
     """
     arrived: dict[int, Update] = {}
-    fingerprint = session(context)
+    fingerprint = session_fingerprint(context)
     for message in messages:
         who = f"the message of client {message.client}"
         if message.round != context.number or message.session != fingerprint:
@@ -107,17 +107,17 @@ def receive(
             )
         if message.client not in context.participants:
             raise DataError(
-                f"expected messages of clients {named(context.participants)}, got {who}: "
+                f"expected messages of clients {format_clients(context.participants)}, got {who}: "
                 "drop what nobody asked for"
             )
         if message.client in arrived:
             raise DataError(f"expected {who} once, got it twice: drop the second one")
-        vectors.check(message.values, who, context.shapes, masked=defence.masks)
+        vectors.check_update(message.values, who, context.shapes, masked=defence.masks)
         arrived[message.client] = message.values
     return defence.on_server(ClientUpdates(arrived), context)
 
 
-def named(clients: Sequence[int]) -> str:
+def format_clients(clients: Sequence[int]) -> str:
     """Clients as a list in words, cut off where it gets long."""
     shown = ", ".join(map(str, clients[:10]))
     return shown if len(clients) <= 10 else f"{shown} and {len(clients) - 10} more"

@@ -17,7 +17,7 @@ from divulge.core import (
     UpdateSum,
 )
 from divulge.defences.updates import vectors
-from divulge.defences.updates.protocol import named, session
+from divulge.defences.updates.protocol import format_clients, session_fingerprint
 from divulge.errors import DataError, MissingExtra, SpecError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 EXACT_BITS = 53
 """Integers up to 2^53 are float64 without rounding: a sum never exceeds them."""
-Masked = UInt64[np.ndarray, " entries"]
+MaskedVector = UInt64[np.ndarray, " entries"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,16 +111,18 @@ class SecureSum(UpdateDefence):
             )
         encoded = self.encode(update, context.weight)
         mask = pairwise_mask(context, encoded.size)
-        return vectors.cut(encoded + mask, {name: value.shape for name, value in update.items()})
+        return vectors.split_vector(
+            encoded + mask, {name: value.shape for name, value in update.items()}
+        )
 
-    def encode(self, update: Update, weight: float = 1.0) -> Masked:
+    def encode(self, update: Update, weight: float = 1.0) -> MaskedVector:
         """Weight times update in units of the resolution, modulo 2^64, not yet masked.
 
         Raises:
             DataError: the update is empty, not of floating point, not finite, or out of range.
         """
         with np.errstate(over="ignore"):  # infinity is out of range too
-            vector = vectors.flatten(update) * weight
+            vector = vectors.flatten_update(update) * weight
         largest = float(np.abs(vector).max())
         if largest > self.limit:
             raise DataError(
@@ -143,7 +145,7 @@ class SecureSum(UpdateDefence):
         if missing:
             raise DataError(
                 f"expected messages of all {len(context.participants)} participants, got none of "
-                f"{named(missing)}: masks do not cancel without them; start a new round "
+                f"{format_clients(missing)}: masks do not cancel without them; start a new round "
                 "with fresh keys and without them"
             )
         total = {name: np.zeros(shape, np.uint64) for name, shape in context.shapes.items()}
@@ -198,7 +200,7 @@ class OneTimeKey:
         return key
 
 
-def pairwise_mask(context: ClientContext, entries: int) -> Masked:
+def pairwise_mask(context: ClientContext, entries: int) -> MaskedVector:
     """All masks of a client together: they cancel in the sum over all participants.
 
     Raises:
@@ -219,11 +221,11 @@ def pairwise_mask(context: ClientContext, entries: int) -> Masked:
             f"participants, got {len(set(known.values()))} different ones from {len(known)}: "
             "begin another round"
         )
-    key, label = context.secret.take(), session(context.round)
+    key, label = context.secret.take(), session_fingerprint(context.round)
     mask = np.zeros(entries, np.uint64)
     for other, public in known.items():
         if other != context.client:
-            stream = _stream(key, public, label, entries, f"client {other}")
+            stream = _mask_stream(key, public, label, entries, f"client {other}")
             # One of the pair adds what the other takes off, modulo 2^64.
             if context.client < other:
                 mask += stream
@@ -232,7 +234,9 @@ def pairwise_mask(context: ClientContext, entries: int) -> Masked:
     return mask
 
 
-def _stream(key: "X25519PrivateKey", public: bytes, label: bytes, entries: int, who: str) -> Masked:
+def _mask_stream(
+    key: "X25519PrivateKey", public: bytes, label: bytes, entries: int, who: str
+) -> MaskedVector:
     """Random integers that the owners of the two keys know, for this round alone."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms

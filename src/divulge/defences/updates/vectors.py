@@ -10,7 +10,7 @@ from divulge.core import Update
 from divulge.errors import DataError
 
 
-def check(
+def check_update(
     update: Update,
     who: str,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
@@ -60,17 +60,17 @@ def check(
             )
 
 
-def flatten(update: Update) -> Float[np.ndarray, " entries"]:
+def flatten_update(update: Update) -> Float[np.ndarray, " entries"]:
     """All entries in float64, tensors in the order of their names.
 
     Raises:
         DataError: the update is empty, not of floating point, or not finite.
     """
-    check(update, "the update")
+    check_update(update, "the update")
     return np.concatenate([update[name].ravel().astype(np.float64) for name in sorted(update)])
 
 
-def cut(
+def split_vector(
     vector: Shaped[np.ndarray, " entries"], shapes: Mapping[str, tuple[int, ...]]
 ) -> dict[str, np.ndarray]:
     """What was flattened, as tensors of these shapes."""
@@ -80,7 +80,7 @@ def cut(
     return {name: parts[name].reshape(shape) for name, shape in shapes.items()}
 
 
-def typed(tensors: Update, like: Update) -> dict[str, np.ndarray]:
+def cast_like(tensors: Update, like: Update) -> dict[str, np.ndarray]:
     """These tensors in the floating-point types of an update.
 
     Raises:
@@ -97,11 +97,11 @@ def typed(tensors: Update, like: Update) -> dict[str, np.ndarray]:
     return narrow
 
 
-def cut_like(vector: Float[np.ndarray, " entries"], update: Update) -> dict[str, np.ndarray]:
+def split_like(vector: Float[np.ndarray, " entries"], update: Update) -> dict[str, np.ndarray]:
     """What was flattened, as tensors of the shapes and types of this update.
 
     Raises:
         DataError: a number is too large for its type.
     """
     shapes = {name: value.shape for name, value in update.items()}
-    return typed(cut(vector, shapes), update)
+    return cast_like(split_vector(vector, shapes), update)

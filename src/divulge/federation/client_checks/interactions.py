@@ -10,7 +10,7 @@ from divulge.core import (
     Interactions,
     Learner,
     LocalTraining,
-    Received,
+    ReceivedUpdate,
     Round,
     UpdateView,
 )
@@ -54,11 +54,11 @@ class OwnInteractions:
             guess = self.attack(view, np.random.default_rng(self.seed))
         except NotApplicable as error:
             raise DataError(f"expected an update that can be attacked: {error}") from error
-        auc = interactions.of_user(guess, Interactions(self.acted)).auc
+        auc = interactions.measure_user(guess, Interactions(self.acted)).auc
         return max(0.0, 2 * auc - 1)
 
 
 def _round(outgoing: Outgoing) -> Round:
-    received = {"me": Received(outgoing.update, outgoing.records)}
+    received = {"me": ReceivedUpdate(outgoing.update, outgoing.records)}
     training: LocalTraining = outgoing.training
     return Round(0, "update", outgoing.sent, received, training=training)

@@ -16,7 +16,7 @@ Features = Float[np.ndarray, "_ features"]
 """Features of a list of items, one row an item; lists may have any length."""
 
 
-class Look(NamedTuple):
+class FeatureStatistic(NamedTuple):
     """Distribution of one summary statistic over honest lists of items."""
 
     mean: float
@@ -47,9 +47,9 @@ class ItemCheck:
         limit: largest `oddness` that passes, in standard deviations.
     """
 
-    constant: Look
-    drift: Look
-    correlation: Look
+    constant: FeatureStatistic
+    drift: FeatureStatistic
+    correlation: FeatureStatistic
     mean: Float[np.ndarray, " features"]
     spread: Float[np.ndarray, " features"]
     limit: float = np.inf
@@ -60,7 +60,7 @@ class ItemCheck:
         Raises:
             DataError: the list has another number of features.
         """
-        constant, drift, correlation = self._seen(items)
+        constant, drift, correlation = self._statistics(items)
         said = (
             (self.constant, constant, "{:.0%} of features are constant, in honest lists {:.0%}"),
             (self.drift, drift, "features are {:.3g} deviations off, in honest lists {:.3g}"),
@@ -79,10 +79,10 @@ class ItemCheck:
             DataError: the list has another number of features.
         """
         looks = (self.constant, self.drift, self.correlation)
-        found = [look.oddness(v) for look, v in zip(looks, self._seen(items), strict=True)]
+        found = [look.oddness(v) for look, v in zip(looks, self._statistics(items), strict=True)]
         return max(found)
 
-    def _seen(self, items: Features) -> tuple[float, float, float]:
+    def _statistics(self, items: Features) -> tuple[float, float, float]:
         if items.shape[1] != len(self.mean):
             raise DataError(
                 f"expected items of {len(self.mean)} features, got {items.shape[1]}: learn the "
@@ -103,7 +103,7 @@ class Detection(NamedTuple):
     roc: membership.Roc
 
 
-def learn(lists: list[Features], alarm: float = 0.05) -> ItemCheck:
+def learn_check(lists: list[Features], alarm: float = 0.05) -> ItemCheck:
     """Learn a check from honest lists of items, which are as long as those to be checked.
 
     The first half of the lists says what features are like, and the second half how odd honest
@@ -133,9 +133,9 @@ def learn(lists: list[Features], alarm: float = 0.05) -> ItemCheck:
     every = np.concatenate(first)
     mean, spread = every.mean(axis=0), every.std(axis=0)
     check = ItemCheck(
-        _look([_constant(one) for one in first], 1 / len(mean)),  # one feature more is little
-        _look([_drift(one, mean, spread) for one in first]),
-        _look([_correlation(one) for one in first]),
+        _summarise([_constant(one) for one in first], 1 / len(mean)),  # one feature more is little
+        _summarise([_drift(one, mean, spread) for one in first]),
+        _summarise([_correlation(one) for one in first]),
         mean,
         spread,
     )
@@ -144,7 +144,9 @@ def learn(lists: list[Features], alarm: float = 0.05) -> ItemCheck:
     return replace(check, limit=odd[-beyond])
 
 
-def detection(check: ItemCheck, honest: list[Features], shaped: list[Features]) -> Detection:
+def measure_detection(
+    check: ItemCheck, honest: list[Features], shaped: list[Features]
+) -> Detection:
     """Measure the detector on lists that it did not learn from.
 
     Raises:
@@ -161,13 +163,13 @@ def detection(check: ItemCheck, honest: list[Features], shaped: list[Features]) 
     is_shaped = np.arange(len(score)) < len(shaped)
     return Detection(
         membership.auc(score, is_shaped),
-        called_odd(check, shaped),
-        called_odd(check, honest),
+        flag_rate(check, shaped),
+        flag_rate(check, honest),
         membership.roc(score, is_shaped),
     )
 
 
-def called_odd(check: ItemCheck, lists: list[Features]) -> Estimate:
+def flag_rate(check: ItemCheck, lists: list[Features]) -> Estimate:
     """Share of lists that are called odd; pass lists that the check did not learn from.
 
     Raises:
@@ -180,8 +182,8 @@ def called_odd(check: ItemCheck, lists: list[Features]) -> Estimate:
     return Estimate(alarms / len(lists), low, high)
 
 
-def _look(values: list[float], least: float = 0.0) -> Look:
-    return Look(float(np.mean(values)), max(float(np.std(values)), least))
+def _summarise(values: list[float], least: float = 0.0) -> FeatureStatistic:
+    return FeatureStatistic(float(np.mean(values)), max(float(np.std(values)), least))
 
 
 def _constant(items: Features) -> float:

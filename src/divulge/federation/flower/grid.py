@@ -46,13 +46,13 @@ def run_in_process(
     config = dict(run_config or {})
     grid = InProcessGrid(client_app, clients, config)
     context = Context(RUN_ID, SUPERLINK_NODE_ID, {}, RecordDict(), config)
-    with _identity():
+    with _task_identity():
         server_app(grid, context)
     return context
 
 
 @contextlib.contextmanager
-def _identity() -> Iterator[None]:
+def _task_identity() -> Iterator[None]:
     """Set the identity that Flower stamps messages with, and restore it afterwards."""
     names = ("_run_id", "_node_id", "_task_id")
     before = {name: getattr(TaskIdentity, name) for name in names}
@@ -159,11 +159,11 @@ class InProcessGrid(Grid):
                 Error(ErrorCode.NODE_UNAVAILABLE, f"no node has the number {node}"),
                 reply_to=message,
             )
-        context = _own(kept)
+        context = _copy_context(kept)
         try:
-            reply = self._client_app(_delivered(message), context)
+            reply = self._client_app(_copy_message(message), context)
             if reply.has_content():
-                reply.content = records.copied(reply.content)
+                reply.content = records.copy_records(reply.content)
         except Exception as error:
             log.exception("client %d (partition %s) failed", node, kept.node_config["partition-id"])
             reason = f"{type(error)}:<'{error}'>"
@@ -174,21 +174,21 @@ class InProcessGrid(Grid):
         return reply
 
 
-def _own(context: Context) -> Context:
+def _copy_context(context: Context) -> Context:
     return Context(
         run_id=context.run_id,
         node_id=context.node_id,
         node_config=dict(context.node_config),
-        state=records.copied(context.state),
+        state=records.copy_records(context.state),
         run_config=dict(context.run_config),
     )
 
 
-def _delivered(message: Message) -> Message:
+def _copy_message(message: Message) -> Message:
     """Copy of a message, as another process would get it."""
     about = message.metadata
     delivered = Message(
-        records.copied(message.content),
+        records.copy_records(message.content),
         about.dst_node_id,
         about.message_type,
         ttl=about.ttl,

@@ -66,34 +66,38 @@ class Guardrail:
         """Let the client train, and test its reply."""
         if message.metadata.message_type.split(".")[0] != MessageType.TRAIN:
             return call_next(message, context)
-        sent = records.copied(message.content)  # the client may change the message
+        sent = records.copy_records(message.content)  # the client may change the message
         reply = call_next(message, context)
         if reply.has_error():
             return reply
-        settings = {**context.run_config, **records.config(sent)}
+        settings = {**context.run_config, **records.read_config(sent)}
         try:
-            outgoing = self._outgoing(sent, reply.content, settings)
-            found = self._found(outgoing)
+            outgoing = self._read_outgoing(sent, reply.content, settings)
+            found = self._failed_tests(outgoing)
         except DataError as error:
-            log.warning("an update cannot be tested; %s: %s", self._word("it is refused"), error)
+            log.warning(
+                "an update cannot be tested; %s: %s", self._consequence("it is refused"), error
+            )
             return reply if self.above == "warn" else _refusal(message)
         if not found:
             return reply
-        log.warning("an update gives away %s; limit %.3g; %s", found, self.limit, self._word())
+        log.warning(
+            "an update gives away %s; limit %.3g; %s", found, self.limit, self._consequence()
+        )
         if self.above == "warn":
             return reply
         if self.above == "refuse":
             return _refusal(message)
         try:
-            return self._noisy(reply, outgoing, context, self.above)
+            return self._add_noise(reply, outgoing, context, self.above)
         except DataError as error:
             log.warning("no noise can be added, so the update is refused: %s", error)
             return _refusal(message)
 
-    def _outgoing(
+    def _read_outgoing(
         self, sent: RecordDict, reply: RecordDict, settings: Mapping[str, object]
     ) -> Outgoing:
-        before, after = records.tensors(sent), records.tensors(reply)
+        before, after = records.read_tensors(sent), records.read_tensors(reply)
         if {k: v.shape for k, v in before.items()} != {k: v.shape for k, v in after.items()}:
             raise DataError(
                 "expected the names and shapes of the weights that came in, got others: "
@@ -104,10 +108,10 @@ class Guardrail:
             update={name: after[name] - before[name] for name in numbers},
             sent=before,
             records=records.number_of_records(reply, self.records_key),
-            training=records.local_training(settings, self.training),
+            training=records.read_local_training(settings, self.training),
         )
 
-    def _found(self, outgoing: Outgoing) -> str:
+    def _failed_tests(self, outgoing: Outgoing) -> str:
         """Names and scores of the tests that the update fails, in words; empty if it passes."""
         found: list[str] = []
         for name, test in self.tests.items():
@@ -121,7 +125,7 @@ class Guardrail:
                 found.append(f"{name}, score {score:.3g}")
         return "; ".join(found)
 
-    def _noisy(
+    def _add_noise(
         self, reply: Message, outgoing: Outgoing, context: Context, noise: LocalNoise
     ) -> Message:
         """Add noise to all floating-point tensors of the reply; counters stay as they are."""
@@ -129,14 +133,14 @@ class Guardrail:
         about = RoundContext(0, (context.node_id,), shapes)
         client = ClientContext(about, context.node_id, self.generator())
         noisy = noise.on_client(outgoing.update, client)
-        arrays = records.tensors(reply.content)
+        arrays = records.read_tensors(reply.content)
         for name, change in noisy.items():
             arrays[name] = (outgoing.sent[name] + change).astype(arrays[name].dtype)
         (key,) = reply.content.array_records
-        reply.content[key] = records.record(arrays)
+        reply.content[key] = records.array_record(arrays)
         return reply
 
-    def _word(self, otherwise: str = "noise is added") -> str:
+    def _consequence(self, otherwise: str = "noise is added") -> str:
         words = {"warn": "it leaves all the same", "refuse": "it is refused"}
         return words[self.above] if isinstance(self.above, str) else otherwise
 

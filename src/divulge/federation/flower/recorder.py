@@ -12,7 +12,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDic
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from divulge.core import LocalTraining, Received, Round, Tensors, UpdateKind
+from divulge.core import LocalTraining, ReceivedUpdate, Round, Tensors, UpdateKind
 from divulge.errors import DataError, DivulgeError
 from divulge.federation.flower import records
 from divulge.federation.transcript import layout
@@ -20,7 +20,7 @@ from divulge.federation.transcript.layout import Header
 from divulge.federation.transcript.writer import Writer
 
 log = logging.getLogger(__name__)
-ANYTHING = LocalTraining()
+UNKNOWN_TRAINING = LocalTraining()
 
 
 class Recorder(Strategy):
@@ -55,7 +55,7 @@ class Recorder(Strategy):
         *,
         name: str = "flower",
         kind: UpdateKind = "weights",
-        training: LocalTraining = ANYTHING,
+        training: LocalTraining = UNKNOWN_TRAINING,
     ) -> None:
         self.strategy = strategy
         self.folder = Path(folder)
@@ -83,7 +83,7 @@ class Recorder(Strategy):
             DataError: there is something in the first weights that no transcript can hold.
         """
         self._planned = {"rounds": num_rounds}
-        with self._listening():
+        with self._intercept_strategy():
             result = self.strategy.start(grid, initial_arrays, num_rounds, *args, **kwargs)
         if self.error is not None:
             log.error("the transcript in %s ends early: %s", self.folder, self.error)
@@ -102,8 +102,8 @@ class Recorder(Strategy):
         self._sent = None
         if messages and self.error is None:
             writer = self._writer or self._begin(messages[0].content)
-            with self._never_in_the_way():
-                self._sent = self._seen_to_leave(messages, writer.header)
+            with self._contain_errors():
+                self._sent = self._read_sent(messages, writer.header)
         return messages
 
     def aggregate_train(
@@ -111,15 +111,15 @@ class Recorder(Strategy):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """New weights and metrics that the strategy computes from the replies."""
         replies = list(replies)
-        received: dict[str, Received] = {}
-        with self._never_in_the_way():  # before the strategy, which may change them in place
-            received = self._received(replies)
+        received: dict[str, ReceivedUpdate] = {}
+        with self._contain_errors():  # before the strategy, which may change them in place
+            received = self._read_replies(replies)
         arrays: ArrayRecord | None = None
         metrics: MetricRecord | None = None
         try:
             arrays, metrics = self._aggregate(server_round, replies)
         finally:  # the server has seen the replies even if it could make nothing of them
-            with self._never_in_the_way():
+            with self._contain_errors():
                 self._add(received, arrays, metrics)
         return arrays, metrics
 
@@ -140,7 +140,7 @@ class Recorder(Strategy):
         self.strategy.summary()
 
     @contextlib.contextmanager
-    def _listening(self) -> Iterator[None]:
+    def _intercept_strategy(self) -> Iterator[None]:
         """Route the strategy's own calls of its methods through the recorder, while it runs."""
         mine = {"configure_train": self.configure_train, "aggregate_train": self.aggregate_train}
         there = vars(self.strategy)
@@ -154,7 +154,7 @@ class Recorder(Strategy):
             there.update(before)
 
     @contextlib.contextmanager
-    def _never_in_the_way(self) -> Iterator[None]:
+    def _contain_errors(self) -> Iterator[None]:
         """Let an error of recording end the recording, and not the run."""
         try:
             yield
@@ -163,9 +163,9 @@ class Recorder(Strategy):
             log.exception("recording ends with %d round(s) in %s", self._number, self.folder)
 
     def _begin(self, content: RecordDict) -> Writer:
-        sent = records.tensors(content)
+        sent = records.read_tensors(content)
         flower = f"flwr {version('flwr')}"
-        settings = {"framework": flower, "config": records.config(content), **self._planned}
+        settings = {"framework": flower, "config": records.read_config(content), **self._planned}
         header = Header(
             name=self._name,
             kind=self._kind,
@@ -173,29 +173,29 @@ class Recorder(Strategy):
             rule=type(self.strategy).__name__,
             settings=settings,
         )
-        _check(sent, header)
+        _check_arrays(sent, header)
         self._writer = Writer.begin(self.folder, header)
         return self._writer
 
-    def _seen_to_leave(
-        self, messages: list[Message], header: Header
-    ) -> tuple[Tensors, LocalTraining]:
+    def _read_sent(self, messages: list[Message], header: Header) -> tuple[Tensors, LocalTraining]:
         """Weights and training settings of a round, which are the same for all clients."""
         content = messages[0].content
-        sent = records.tensors(content)
-        _check(sent, header)
+        sent = records.read_tensors(content)
+        _check_arrays(sent, header)
         for message in messages[1:]:
-            same = message.content is content or _same(sent, records.tensors(message.content))
+            same = message.content is content or _are_equal(
+                sent, records.read_tensors(message.content)
+            )
             if not same:
                 raise DataError(
                     "expected the same weights to all clients of a round, got different ones: "
                     "a transcript holds one set of global weights"
                 )
-        training = records.local_training(records.config(content), self._training)
+        training = records.read_local_training(records.read_config(content), self._training)
         return sent, training
 
-    def _received(self, replies: list[Message]) -> dict[str, Received]:
-        received: dict[str, Received] = {}
+    def _read_replies(self, replies: list[Message]) -> dict[str, ReceivedUpdate]:
+        received: dict[str, ReceivedUpdate] = {}
         if self._sent is None or self._writer is None or self.error is not None:
             return received
         for reply in replies:
@@ -205,18 +205,18 @@ class Recorder(Strategy):
             try:
                 if client in received:
                     raise DataError("expected one reply a round, got another one: keep the first")
-                arrays = records.tensors(reply.content)
-                _check(arrays, self._writer.header)
+                arrays = records.read_tensors(reply.content)
+                _check_arrays(arrays, self._writer.header)
             except DivulgeError as error:
                 log.warning("client %s is left out of the transcript: %s", client, error)
                 continue
             said = records.number_of_records(reply.content, self._records_key)
-            received[client] = Received(arrays, said)
+            received[client] = ReceivedUpdate(arrays, said)
         return received
 
     def _add(
         self,
-        received: Mapping[str, Received],
+        received: Mapping[str, ReceivedUpdate],
         arrays: ArrayRecord | None,
         metrics: MetricRecord | None,
     ) -> None:
@@ -225,9 +225,9 @@ class Recorder(Strategy):
         sent, training = self._sent
         aggregated: Tensors | None = None
         if arrays is not None:
-            made = records.tensors(RecordDict({"arrays": arrays}))
+            made = records.read_tensors(RecordDict({"arrays": arrays}))
             try:
-                _check(made, self._writer.header)
+                _check_arrays(made, self._writer.header)
                 aggregated = made
             except DataError as error:
                 log.warning("the new weights are left out of the transcript: %s", error)
@@ -255,7 +255,7 @@ def _records_key(strategy: Strategy) -> str:
     return str(getattr(inner, "weighted_by_key", "num-examples"))
 
 
-def _check(arrays: Tensors, header: Header) -> None:
+def _check_arrays(arrays: Tensors, header: Header) -> None:
     shapes = {name: value.shape for name, value in arrays.items()}
     if shapes != header.shapes:
         raise DataError(
@@ -270,7 +270,7 @@ def _check(arrays: Tensors, header: Header) -> None:
             )
 
 
-def _same(one: Tensors, other: Tensors) -> bool:
+def _are_equal(one: Tensors, other: Tensors) -> bool:
     return one.keys() == other.keys() and all(
         np.array_equal(value, other[name], equal_nan=value.dtype.kind == "f")
         for name, value in one.items()

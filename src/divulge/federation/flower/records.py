@@ -10,7 +10,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from divulge.core import LocalTraining, Tensors
 from divulge.errors import DataError
 
-WORDS = {
+SETTING_NAMES = {
     "optimiser": ("optimiser", "optimizer"),
     "lr": ("lr", "learning-rate"),
     "momentum": ("momentum",),
@@ -19,10 +19,10 @@ WORDS = {
     "batch_size": ("batch-size",),
 }
 """Names that Flower apps give to settings of local training; underscores count as hyphens."""
-KINDS = {"optimiser": str, "epochs": int, "batch_size": int}
+SETTING_TYPES = {"optimiser": str, "epochs": int, "batch_size": int}
 
 
-def tensors(content: RecordDict) -> dict[str, np.ndarray]:
+def read_tensors(content: RecordDict) -> dict[str, np.ndarray]:
     """Read the arrays of a message that holds one array record.
 
     Raises:
@@ -41,12 +41,12 @@ def tensors(content: RecordDict) -> dict[str, np.ndarray]:
         ) from error
 
 
-def record(arrays: Tensors) -> ArrayRecord:
+def array_record(arrays: Tensors) -> ArrayRecord:
     """Array record of Flower that holds these arrays."""
     return ArrayRecord({name: Array(np.asarray(value)) for name, value in arrays.items()})
 
 
-def copied(content: RecordDict) -> RecordDict:
+def copy_records(content: RecordDict) -> RecordDict:
     """Copy records, so that changes leave the original alone; the bytes of arrays are shared."""
     copy = RecordDict()
     for name, one in content.items():
@@ -65,7 +65,7 @@ def number_of_records(content: RecordDict, key: str) -> int | None:
     return int(said[0]) if said[0] == int(said[0]) else None
 
 
-def config(content: RecordDict) -> dict[str, Any]:
+def read_config(content: RecordDict) -> dict[str, Any]:
     """Settings in a message that JSON can hold, without the round number that Flower adds."""
     each: list[ConfigRecord] = list(content.config_records.values())
     merged = {name: value for one in each for name, value in one.items()}
@@ -76,12 +76,12 @@ def config(content: RecordDict) -> dict[str, Any]:
     }
 
 
-def local_training(settings: Mapping[str, Any], otherwise: LocalTraining) -> LocalTraining:
+def read_local_training(settings: Mapping[str, Any], otherwise: LocalTraining) -> LocalTraining:
     """Settings of local training that a message names; the others are taken from ``otherwise``."""
     plain = {name.lower().replace("_", "-"): value for name, value in settings.items()}
-    found = {field: getattr(otherwise, field) for field in WORDS}
-    for field, words in WORDS.items():
-        kind = KINDS.get(field, float)
+    found = {field: getattr(otherwise, field) for field in SETTING_NAMES}
+    for field, words in SETTING_NAMES.items():
+        kind = SETTING_TYPES.get(field, float)
         for value in (plain[word] for word in words if word in plain):
             if isinstance(value, str) == (kind is str):
                 found[field] = kind(value)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import Bool, Float
 
-from divulge.core import Received, Round
+from divulge.core import ReceivedUpdate, Round
 from divulge.errors import NotApplicable, SpecError
 
 Features = Float[np.ndarray, "items features"]
@@ -97,14 +97,14 @@ class Fingerprint:
         return np.where(self.features(target), x, 0.0)
 
 
-def shares(targets: int, features: int) -> Fingerprint:
+def divide_features(targets: int, features: int) -> Fingerprint:
     """Divide all features among targets in equal parts; a remainder belongs to nobody.
 
     Raises:
         SpecError: there are more targets than features.
 
     Examples:
-        >>> shares(2, 5).owner
+        >>> divide_features(2, 5).owner
         (0, 0, 1, 1, -1)
     """
     if not 1 <= targets <= features:
@@ -114,7 +114,7 @@ def shares(targets: int, features: int) -> Fingerprint:
     return Fingerprint(tuple(owner))
 
 
-def singled_out(
+def isolate_target(
     summed: Round, share: float, fingerprint: Fingerprint, target: int, victim: str
 ) -> Round:
     """Isolate a target's update from a secure sum, as a round that holds this update alone.
@@ -143,7 +143,7 @@ def singled_out(
     }
     if mine.all():
         kept = {name: total / share for name, total in summed.masked.tensors.items()}
-    return replace(summed, received={victim: Received(kept, None)}, masked=None)
+    return replace(summed, received={victim: ReceivedUpdate(kept, None)}, masked=None)
 
 
 def search_scale(scales: Sequence[float], success: Callable[[Noise], float], like: Noise) -> Noise:
@@ -166,7 +166,7 @@ def search_scale(scales: Sequence[float], success: Callable[[Noise], float], lik
     return max((replace(like, scale=scale) for scale in scales), key=success)
 
 
-def retrieved(
+def was_retrieved(
     update: Float[np.ndarray, "units features"], feature: int, noise: float = 0.0
 ) -> bool:
     """Whether a user trained on an item that alone has a value other than 0 in a feature.

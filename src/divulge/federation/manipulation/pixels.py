@@ -74,14 +74,14 @@ class PixelNoise:
 
     def __call__(self, images: Images, extractor: Extractor, rng: np.random.Generator) -> Versions:
         """Make all manipulated versions of each image."""
-        original = _pixels(images)
+        original = _to_pixels(images)
         with torch.no_grad():
             width = extractor(original[:1]).features.shape[1]
         wanted = torch.from_numpy(self.targets(len(images), width, rng)).to(original.dtype)
         # all versions at once: large batches are quicker
         each = original.repeat_interleave(self.partitions, 0)
         each = each.contiguous(memory_format=torch.channels_last)
-        moved = quantised(self._moved(each, wanted.flatten(0, 1), extractor))
+        moved = quantise(self._optimise_pixels(each, wanted.flatten(0, 1), extractor))
         return moved.reshape(len(images), self.partitions, *images.shape[1:])
 
     def targets(
@@ -101,7 +101,7 @@ class PixelNoise:
         own = part == np.arange(self.partitions)[::-1, None]
         return np.where(own, noise[:, None, :], 0.0)
 
-    def _moved(
+    def _optimise_pixels(
         self,
         original: Float[Tensor, "images channels height width"],
         target: Float[Tensor, "images features"],
@@ -115,7 +115,7 @@ class PixelNoise:
         for step in range(self.steps):
             apart = (extractor(pixels).features - target).square().mean(1)
             if self.similarity:
-                apart = apart + self.similarity * (1 - similarity(pixels, original))
+                apart = apart + self.similarity * (1 - differentiable_ssim(pixels, original))
             # summed, so that no image's way depends on what else is in the batch
             (slope,) = torch.autograd.grad(apart.sum(), pixels)
             with torch.no_grad():
@@ -161,15 +161,15 @@ class GradientSign:
     def __call__(self, images: Images, extractor: Extractor, rng: np.random.Generator) -> Versions:
         """Make one version of each image."""
         del rng
-        pixels = _pixels(images).requires_grad_()
+        pixels = _to_pixels(images).requires_grad_()
         answers = extractor(pixels).answers
         loss = torch.nn.functional.cross_entropy(answers, answers.argmax(1), reduction="sum")
         (slope,) = torch.autograd.grad(loss, pixels)
-        return quantised(pixels.detach() + self.size * slope.sign())[:, None]
+        return quantise(pixels.detach() + self.size * slope.sign())[:, None]
 
 
 @dataclass(frozen=True, slots=True)
-class AsTheyAre:
+class NoManipulation:
     """Shows images without manipulation."""
 
     def __call__(self, images: Images, extractor: Extractor, rng: np.random.Generator) -> Versions:
@@ -178,13 +178,13 @@ class AsTheyAre:
         return images[:, None]
 
 
-def quantised(pixels: Float[Tensor, "images channels height width"]) -> Images:
+def quantise(pixels: Float[Tensor, "images channels height width"]) -> Images:
     """Pixels from 0 to 1 as a PNG file holds them: whole levels from 0 to 255."""
     levels = (pixels.clamp(0.0, 1.0) * 255).round().to(torch.uint8)
     return np.asarray(levels.numpy())
 
 
-def similarity(
+def differentiable_ssim(
     one: Float[Tensor, "images channels height width"],
     other: Float[Tensor, "images channels height width"],
 ) -> Float[Tensor, " images"]:
@@ -195,11 +195,11 @@ def similarity(
         similarity, equation 13.
     """
     window = partial(torch.nn.functional.avg_pool2d, kernel_size=quality.WINDOW, stride=1)
-    found: Tensor = quality.structure(window, one, other).mean((1, 2, 3))
+    found: Tensor = quality.windowed_ssim(window, one, other).mean((1, 2, 3))
     return found
 
 
-def _pixels(images: Images) -> Float[Tensor, "images channels height width"]:
+def _to_pixels(images: Images) -> Float[Tensor, "images channels height width"]:
     pixels = torch.from_numpy(images).to(torch.float32) / 255
     # depthwise convolutions are twice as fast in this order of memory
     return pixels.contiguous(memory_format=torch.channels_last)

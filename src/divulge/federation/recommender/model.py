@@ -101,14 +101,14 @@ class NeuralCF:
             items,
             *(w.expand(len(items), *w.shape).contiguous() for w in network.values()),
         ]
-        changed = self._trained(start, interactions, share)
+        changed = self._train(start, interactions, share)
         names = [ITEMS, *network]
         return {
             name: (after - before) if many else (after - before)[0]
             for name, after, before in zip(names, changed[1:], start[1:], strict=True)
         }
 
-    def _trained(
+    def _train(
         self,
         start: list[Tensor],
         interactions: Float[Tensor, "users items"],
@@ -122,7 +122,10 @@ class NeuralCF:
         for step in range(1, self.epochs + 1):
             with torch.set_grad_enabled(through):
                 vector = vector if vector.requires_grad or not through else vector.requires_grad_()
-                values, learned = _cut(vector, shapes), _Learned(interactions, share, start[1])
+                values, learned = (
+                    _split_vector(vector, shapes),
+                    _TrainingBatch(interactions, share, start[1]),
+                )
                 if through:  # such that they can be differentiated again
                     loss = self._loss(values, learned)
                     grads = torch.autograd.grad(loss, values, create_graph=True)
@@ -133,9 +136,9 @@ class NeuralCF:
                 second = second.lerp(grad * grad, 0.001)
                 root = (second / (1 - 0.999**step) + _EPSILON).sqrt() + _EPSILON
                 vector = vector.addcdiv(first, root, value=-self.lr / (1 - 0.9**step))
-        return _cut(vector if through else vector.detach(), shapes)
+        return _split_vector(vector if through else vector.detach(), shapes)
 
-    def _gradients(self, values: list[Tensor], learned: "_Learned") -> tuple[Tensor, ...]:
+    def _gradients(self, values: list[Tensor], learned: "_TrainingBatch") -> tuple[Tensor, ...]:
         """Gradients of the loss by all values, without an autograd graph in half of the time."""
         interactions, share, before = learned
         user, items, *network = values
@@ -155,7 +158,7 @@ class NeuralCF:
         by_user = torch.bmm(first[:, None], ours)[:, 0]
         return by_user, by_items, torch.cat([by_ours, by_theirs], 2), first, *reversed(found)
 
-    def _loss(self, values: list[Tensor], learned: "_Learned") -> Float[Tensor, ""]:
+    def _loss(self, values: list[Tensor], learned: "_TrainingBatch") -> Float[Tensor, ""]:
         """Sum over users of the mean loss of each."""
         interactions, share, before = learned
         logit = self.score(values[0], values[1], values[2:])
@@ -199,7 +202,7 @@ class NeuralCF:
         return x[:, :, 0], seen
 
 
-class _Learned(NamedTuple):
+class _TrainingBatch(NamedTuple):
     """Data that users train on, one row a user."""
 
     interactions: Float[Tensor, "users items"]
@@ -209,7 +212,7 @@ class _Learned(NamedTuple):
     """Item embeddings as the server sent them."""
 
 
-def _cut(vector: Float[Tensor, " numbers"], shapes: Sequence[torch.Size]) -> list[Tensor]:
+def _split_vector(vector: Float[Tensor, " numbers"], shapes: Sequence[torch.Size]) -> list[Tensor]:
     """Split a vector into tensors of these shapes."""
     parts = torch.split(vector, [shape.numel() for shape in shapes])
     return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 
 from divulge._util.random import stream
 from divulge.core import (
-    Challenge,
+    Game,
     Interactions,
     LocalTraining,
     Round,
@@ -23,11 +23,11 @@ from divulge.errors import SpecError
 from divulge.federation import client_challenge, server
 from divulge.federation.recommender.model import ITEMS, NeuralCF
 
-_ROWS = 4096
+_BATCH_ITEMS = 4096
 """Number of items trained at once, fillers included, such that they fit a processor's cache."""
 
 
-class _Handed(NamedTuple):
+class _UserImpressions(NamedTuple):
     """Items that one user was shown, and whether it interacted with each."""
 
     user: int
@@ -62,13 +62,13 @@ class Recommending:
 
     def challenges(
         self, users: Sequence[int], defence: UpdateDefence
-    ) -> Iterator[Challenge[UpdateView, Interactions]]:
+    ) -> Iterator[Game[UpdateView, Interactions]]:
         """Yield one challenge a user, by number of items; those who interacted with all are out."""
-        network, table = _apart(self.start())
-        for one, change in self._trained(users, network, table):
+        network, table = _split_weights(self.start())
+        for one, change in self._train(users, network, table):
             names = (ITEMS,) if self.embeddings_only else (ITEMS, *network)
             given = table[torch.from_numpy(one.items)]
-            yield client_challenge.challenge(
+            yield client_challenge.make_challenge(
                 {ITEMS: given, **network},
                 given.numpy(),
                 one.acted,
@@ -103,10 +103,10 @@ class Recommending:
         if self.embeddings_only:
             raise SpecError("expected updates of the whole model for a transcript, got a part")
         sent = self.start() if sent is None else sent
-        network, table = _apart(sent)
+        network, table = _split_weights(sent)
         updates: dict[int, dict[str, np.ndarray]] = {}
         handed = {}
-        for one, change in self._trained(users, network, table):
+        for one, change in self._train(users, network, table):
             moved = torch.zeros_like(table)
             moved[torch.from_numpy(one.items)] = change[ITEMS]
             updates[one.user] = {n: (moved if n == ITEMS else change[n]).numpy() for n in sent}
@@ -116,7 +116,9 @@ class Recommending:
         sizes = {user: len(handed[str(user)]["item"]) for user in updates}
         promised = dict.fromkeys(updates, defence.guarantee())
         seed = int(stream(self.seed, "defence").integers(2**31))
-        received, masked = server.seen(defence, number, sent, updates, sizes, promised, seed)
+        received, masked = server.exchange_updates(
+            defence, number, sent, updates, sizes, promised, seed
+        )
         training = LocalTraining("adam", self.learner.lr, epochs=self.learner.epochs)
         played = Round(number, "update", sent, received, masked, training, handed=handed)
         return played, self.acted(users)
@@ -128,34 +130,34 @@ class Recommending:
 
     def start(self) -> dict[str, np.ndarray]:
         """Fresh weights: the embeddings of all items, and the network's weights."""
-        generator = _torch(self.seed, "items")
+        generator = _torch_generator(self.seed, "items")
         table = torch.randn(self.log.items, self.learner.width, generator=generator)
-        network = self.learner.network(_torch(self.seed, "network"))
+        network = self.learner.network(_torch_generator(self.seed, "network"))
         return {name: tensor.numpy() for name, tensor in {ITEMS: table, **network}.items()}
 
-    def _handed(self, user: int, acted: Int[np.ndarray, " acted"]) -> _Handed:
+    def _draw_impressions(self, user: int, acted: Int[np.ndarray, " acted"]) -> _UserImpressions:
         rng = stream(self.seed, "handed out", user)
         others = np.setdiff1d(np.arange(self.log.items), acted)
         count = min(self.negatives * len(acted), len(others))
         items = np.concatenate([acted, rng.choice(others, count, replace=False)])
         order = rng.permutation(len(items))
-        return _Handed(user, items[order], order < len(acted))
+        return _UserImpressions(user, items[order], order < len(acted))
 
-    def _trained(
+    def _train(
         self,
         users: Sequence[int],
         network: dict[str, torch.Tensor],
         table: Float[torch.Tensor, "items width"],
-    ) -> Iterator[tuple[_Handed, dict[str, torch.Tensor]]]:
+    ) -> Iterator[tuple[_UserImpressions, dict[str, torch.Tensor]]]:
         """Train users, and yield each one's items and update, with only the rows of these items."""
         each = self.log.of_each()
-        handed = [self._handed(user, each[user]) for user in users]
+        handed = [self._draw_impressions(user, each[user]) for user in users]
         handed = [one for one in handed if not one.acted.all()]
         handed.sort(key=lambda one: len(one.items))
-        for batch in _batches(handed):
-            index, label, real = _padded(batch)
+        for batch in _batch_by_size(handed):
+            index, label, real = _pad_batch(batch)
             own = torch.stack(
-                [torch.randn(self.learner.width, generator=_torch(self.seed, one.user))
+                [torch.randn(self.learner.width, generator=_torch_generator(self.seed, one.user))
                  for one in batch]
             )  # fmt: skip
             change = self.learner.update(network, table[index], label, own, real)
@@ -165,7 +167,7 @@ class Recommending:
                 yield one, update
 
 
-def _apart(
+def _split_weights(
     weights: Tensors,
 ) -> tuple[dict[str, torch.Tensor], Float[torch.Tensor, "items width"]]:
     """Split weights into the network and the embeddings of all items."""
@@ -173,8 +175,8 @@ def _apart(
     return network, network.pop(ITEMS)
 
 
-def _padded(
-    batch: list[_Handed],
+def _pad_batch(
+    batch: list[_UserImpressions],
 ) -> tuple[
     Int[torch.Tensor, "users items"],
     Float[torch.Tensor, "users items"],
@@ -192,11 +194,11 @@ def _padded(
     return index, label, real
 
 
-def _batches(handed: list[_Handed]) -> Iterator[list[_Handed]]:
+def _batch_by_size(handed: list[_UserImpressions]) -> Iterator[list[_UserImpressions]]:
     """Group users with similar numbers of items into batches."""
-    batch: list[_Handed] = []
+    batch: list[_UserImpressions] = []
     for one in handed:
-        if batch and (len(batch) + 1) * len(one.items) > _ROWS:
+        if batch and (len(batch) + 1) * len(one.items) > _BATCH_ITEMS:
             yield batch
             batch = []
         batch.append(one)
@@ -204,5 +206,5 @@ def _batches(handed: list[_Handed]) -> Iterator[list[_Handed]]:
         yield batch
 
 
-def _torch(seed: int, *path: str | int) -> torch.Generator:
+def _torch_generator(seed: int, *path: str | int) -> torch.Generator:
     return torch.Generator().manual_seed(int(stream(seed, "recommending", *path).integers(2**62)))

@@ -59,7 +59,7 @@ class ClickModel:
         )
 
 
-def published(habit: Habit, grades: int) -> ClickModel:
+def published_click_model(habit: Habit, grades: int) -> ClickModel:
     """Look up a click model of the federated ranking literature.
 
     Args:

@@ -7,23 +7,23 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor, from_numpy
 
-from divulge.core import Challenge, Interactions, LocalTraining, Round, UpdateDefence, UpdateView
+from divulge.core import Game, Interactions, LocalTraining, Round, UpdateDefence, UpdateView
 from divulge.errors import SpecError
 from divulge.federation import client_challenge, server
 from divulge.federation.search.learners import Pointwise
 
-LEARNER = Pointwise(epochs=5, lr=0.01, loss="cross-entropy")
+UPVOTE_LEARNER = Pointwise(epochs=5, lr=0.01, loss="cross-entropy")
 
 
-def challenge(
+def upvote_challenge(
     weights: Mapping[str, Tensor],
     features: Float[np.ndarray, "items features"],
     defence: UpdateDefence,
     rng: np.random.Generator,
     *,
     liked: float = 0.5,
-    learner: Pointwise = LEARNER,
-) -> Challenge[UpdateView, Interactions]:
+    learner: Pointwise = UPVOTE_LEARNER,
+) -> Game[UpdateView, Interactions]:
     """Challenge on one user who upvotes each image with the same probability and trains on all.
 
     Images that were upvoted are drawn again until there are some, and some that were not.
@@ -43,12 +43,12 @@ def challenge(
     References:
         Pham, Kulkarni and Houmansadr (2024), RAIFLE, section V-C.
     """
-    acted, change = _upvoted(weights, features, rng, liked, learner)
+    acted, change = _simulate_upvotes(weights, features, rng, liked, learner)
     seed = int(rng.integers(2**31))
-    return client_challenge.challenge(weights, features, acted, change, learner, defence, seed)
+    return client_challenge.make_challenge(weights, features, acted, change, learner, defence, seed)
 
 
-class Images(NamedTuple):
+class ImageVersions(NamedTuple):
     """Images that a server shows, with their features."""
 
     original: UInt8[np.ndarray, "images channels height width"]
@@ -58,9 +58,9 @@ class Images(NamedTuple):
     """Features of the versions, as clients extract them."""
 
 
-def round(  # noqa: A001 (as of the other federations)
+def simulate_upvote_round(
     weights: Mapping[str, Tensor],
-    images: Images,
+    images: ImageVersions,
     users: int,
     count: int,
     defence: UpdateDefence,
@@ -84,21 +84,21 @@ def round(  # noqa: A001 (as of the other federations)
     """
     updates, handed, acted = {}, {}, {}
     for user in range(users):
-        at = drawn(images.features, count, rng)
+        at = draw_images(images.features, count, rng)
         x = images.features[at]
-        upvoted, change = _upvoted(weights, x, rng, 0.5, LEARNER)
+        upvoted, change = _simulate_upvotes(weights, x, rng, 0.5, UPVOTE_LEARNER)
         updates[user] = {name: w.numpy() for name, w in change.items()}
         told = {"features": x, "image": images.versions[at], "original": images.original[at[0]]}
         handed[str(user)], acted[str(user)] = told, np.flatnonzero(upvoted)
     sent = {name: w.numpy() for name, w in weights.items()}
     promised = dict.fromkeys(updates, defence.guarantee())
     sizes, seed = dict.fromkeys(updates, count), int(rng.integers(2**31))
-    received, masked = server.seen(defence, 0, sent, updates, sizes, promised, seed)
-    training = LocalTraining("sgd", LEARNER.lr, epochs=LEARNER.epochs)
+    received, masked = server.exchange_updates(defence, 0, sent, updates, sizes, promised, seed)
+    training = LocalTraining("sgd", UPVOTE_LEARNER.lr, epochs=UPVOTE_LEARNER.epochs)
     return Round(0, "update", sent, received, masked, training, handed=handed), acted
 
 
-def _upvoted(
+def _simulate_upvotes(
     weights: Mapping[str, Tensor],
     features: Float[np.ndarray, "items features"],
     rng: np.random.Generator,
@@ -118,7 +118,7 @@ def _upvoted(
     return acted, change
 
 
-def shown(
+def draw_features(
     features: Float[np.ndarray, "images versions features"], count: int, rng: np.random.Generator
 ) -> Float[np.ndarray, "items features"]:
     """Draw images and a version of each, and return their features.
@@ -127,11 +127,11 @@ def shown(
         SpecError: there are not so many images.
     """
     found: Float[np.ndarray, "items features"]
-    found = features[drawn(features, count, rng)]
+    found = features[draw_images(features, count, rng)]
     return found
 
 
-def drawn(
+def draw_images(
     features: Float[np.ndarray, "images versions features"], count: int, rng: np.random.Generator
 ) -> tuple[Int[np.ndarray, " items"], Int[np.ndarray, " items"]]:
     """Draw the numbers of distinct images, and of a version of each.

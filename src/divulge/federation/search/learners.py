@@ -66,11 +66,11 @@ class Pairwise:
         for chosen in self._queries():
             x, clicks = items[chosen], interactions[chosen]
             pull = laplacian(models.score(weights, x)) @ clicks
-            step = models.pulled(weights, x, pull)
+            step = models.vector_jacobian_product(weights, x, pull)
             weights = {name: w + self.lr * step[name] for name, w in weights.items()}
         return {name: weights[name] - w for name, w in sent.items()}
 
-    def linearised(
+    def linearise(
         self,
         sent: Mapping[str, Tensor],
         items: Float[Tensor, "items features"],
@@ -82,9 +82,9 @@ class Pairwise:
         rows = torch.zeros(len(items), numbers, dtype=items.dtype)  # of the transposed matrix
         for chosen in self._queries():
             x = items[chosen]
-            each = models.gradients(weights, x).mT
+            each = models.score_gradients(weights, x).mT
             rows[chosen] = part = self.lr * laplacian(models.score(weights, x)) @ each
-            step = _cut(interactions[chosen] @ part, weights)
+            step = _split_vector(interactions[chosen] @ part, weights)
             weights = {name: w + step[name] for name, w in weights.items()}
         return Affine(np.zeros(numbers), rows.mT.numpy())
 
@@ -147,12 +147,12 @@ class Pointwise:
         del private
         weights, size = dict(sent), self._size(len(items))
         for _ in range(self.epochs):
-            error = interactions - self._predicted(weights, items)
-            step = models.pulled(weights, items, error)
+            error = interactions - self._predict(weights, items)
+            step = models.vector_jacobian_product(weights, items, error)
             weights = {name: w + size * step[name] for name, w in weights.items()}
         return {name: weights[name] - w for name, w in sent.items()}
 
-    def linearised(
+    def linearise(
         self,
         sent: Mapping[str, Tensor],
         items: Float[Tensor, "items features"],
@@ -164,11 +164,11 @@ class Pointwise:
         matrix = torch.zeros(len(items), numbers, dtype=items.dtype).mT
         constant = torch.zeros(numbers, dtype=items.dtype)
         for _ in range(self.epochs):
-            predicted = self._predicted(weights, items)
-            gradients = models.gradients(weights, items)
+            predicted = self._predict(weights, items)
+            gradients = models.score_gradients(weights, items)
             matrix += gradients
             constant -= gradients @ predicted
-            step = _cut(gradients @ (interactions - predicted), weights)
+            step = _split_vector(gradients @ (interactions - predicted), weights)
             weights = {name: w + size * step[name] for name, w in weights.items()}
         return Affine(size * constant.numpy(), size * matrix.numpy())
 
@@ -176,7 +176,7 @@ class Pointwise:
         """Factor of Jᵀ (I - prediction) in a step."""
         return 2 * self.lr if self.loss == "squared" else self.lr / items
 
-    def _predicted(
+    def _predict(
         self, weights: Mapping[str, Tensor], items: Float[Tensor, "items features"]
     ) -> Float[Tensor, " items"]:
         score = models.score(weights, items)
@@ -207,12 +207,12 @@ def _position_weight(
     P is the Plackett-Luce probability of a ranking. Its numerators are the same for both.
     """
     shown = _log_denominator(score)
-    other = _log_denominator(score[..., _swapped(score.shape[-1])])
+    other = _log_denominator(score[..., _swap_pairs(score.shape[-1])])
     return torch.sigmoid(shown[..., None, None] - other)
 
 
 @functools.lru_cache(maxsize=16)
-def _swapped(many: int) -> Int[Tensor, "items items items"]:
+def _swap_pairs(many: int) -> Int[Tensor, "items items items"]:
     """Ranking in which items i and j have changed places, for all i and j."""
     swapped = torch.arange(many).repeat(many, many, 1)
     first, second = torch.meshgrid(torch.arange(many), torch.arange(many), indexing="ij")
@@ -226,7 +226,9 @@ def _log_denominator(score: Float[Tensor, "*rankings items"]) -> Float[Tensor, "
     return torch.where(torch.isfinite(score), behind, 0.0).sum(-1)
 
 
-def _cut(vector: Float[Tensor, " numbers"], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _split_vector(
+    vector: Float[Tensor, " numbers"], like: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
     """Split a vector into tensors of these shapes, in the order of their names."""
     parts, start = {}, 0
     for name in sorted(like):

@@ -35,7 +35,7 @@ def score(
     return (x @ weights[OUTPUT].mT)[..., 0]
 
 
-def pulled(
+def vector_jacobian_product(
     weights: Mapping[str, Tensor],
     x: Float[Tensor, "*users items features"],
     v: Float[Tensor, "*users items"],
@@ -48,7 +48,7 @@ def pulled(
     return {HIDDEN: back.mT @ x, OUTPUT: v[..., None, :] @ before.relu()}
 
 
-def gradients(
+def score_gradients(
     weights: Mapping[str, Tensor], x: Float[Tensor, "items features"]
 ) -> Float[Tensor, "numbers items"]:
     """The gradient of each item's score in all weights, tensors in the order of their names."""

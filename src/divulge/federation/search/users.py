@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from divulge.core import Challenge, Interactions, LocalTraining, Round, UpdateDefence, UpdateView
+from divulge.core import Game, Interactions, LocalTraining, Round, UpdateDefence, UpdateView
 from divulge.data.ranking import Queries
 from divulge.errors import SpecError
 from divulge.federation import client_challenge, server
@@ -25,7 +25,7 @@ Manipulate = Callable[
 """Function by which a server manipulates features before it shows them."""
 
 
-def honest(
+def keep_features(
     x: Float[np.ndarray, "items features"], rng: np.random.Generator
 ) -> Float[np.ndarray, "items features"]:
     """Show the features unchanged."""
@@ -33,7 +33,7 @@ def honest(
     return x
 
 
-class _Asked(NamedTuple):
+class _UserSession(NamedTuple):
     """Documents that one user was shown, its clicks, and its update."""
 
     x: Float[np.ndarray, "items features"]
@@ -65,10 +65,10 @@ class Searching:
     clicks: ClickModel
     shown: int = 10
     lr: float = 0.1
-    manipulate: Manipulate = honest
+    manipulate: Manipulate = keep_features
 
     def __post_init__(self) -> None:
-        if self.shown < 2 or not len(self._asked):
+        if self.shown < 2 or not len(self._rankable_queries):
             raise SpecError(
                 "expected two documents or more to be shown, got fewer: nothing to rank"
             )
@@ -79,7 +79,7 @@ class Searching:
         queries: int,
         defence: UpdateDefence,
         rng: np.random.Generator,
-    ) -> Challenge[UpdateView, Interactions]:
+    ) -> Game[UpdateView, Interactions]:
         """Challenge on one user, who trains on its queries in an order of its own.
 
         The server knows which items belong to which query, and not the order.
@@ -93,10 +93,10 @@ class Searching:
         Raises:
             SpecError: there are not so many queries.
         """
-        one = self._asking(weights, queries, rng)
+        one = self._simulate_user(weights, queries, rng)
         seed = int(rng.integers(2**31))
         learner = Pairwise(one.query, self.lr)
-        return client_challenge.challenge(
+        return client_challenge.make_challenge(
             weights, one.x, one.acted, one.change, learner, defence, seed
         )
 
@@ -126,27 +126,29 @@ class Searching:
             DivulgeError: the defence refused.
         """
         names = range(number * users, (number + 1) * users)
-        each = {name: self._asking(weights, queries, rng) for name in names}
+        each = {name: self._simulate_user(weights, queries, rng) for name in names}
         sent = {name: w.numpy() for name, w in weights.items()}
         updates = {k: {n: w.numpy() for n, w in one.change.items()} for k, one in each.items()}
         sizes = {k: len(one.acted) for k, one in each.items()}
         promised = dict.fromkeys(updates, defence.guarantee())
         seed = int(rng.integers(2**31))
-        received, masked = server.seen(defence, number, sent, updates, sizes, promised, seed)
+        received, masked = server.exchange_updates(
+            defence, number, sent, updates, sizes, promised, seed
+        )
         handed = {str(k): {"features": o.x, "query": o.query} for k, o in each.items()}
         acted = {str(k): np.flatnonzero(one.acted) for k, one in each.items()}
         training = LocalTraining("sgd", self.lr, epochs=1)
         return Round(number, "update", sent, received, masked, training, handed=handed), acted
 
-    def _asking(
+    def _simulate_user(
         self, weights: Mapping[str, Tensor], queries: int, rng: np.random.Generator
-    ) -> _Asked:
+    ) -> _UserSession:
         """Simulate one user, who trains on its queries in an order of its own."""
-        asked = self._asked
+        asked = self._rankable_queries
         if not 1 <= queries <= len(asked):
             raise SpecError(f"expected 1 to {len(asked)} queries a user, got {queries}")
         chosen = rng.choice(asked, queries, replace=False)
-        lists = [self._shown(int(query), weights, rng) for query in chosen]
+        lists = [self._draw_documents(int(query), weights, rng) for query in chosen]
         x = np.concatenate([features for features, _ in lists])
         acted = np.concatenate([self.clicks.draw(grades, rng) for _, grades in lists])
         query = np.repeat(np.arange(queries), [len(grades) for _, grades in lists])
@@ -154,7 +156,7 @@ class Searching:
         change = Pairwise(turn[query], self.lr).update(
             weights, torch.from_numpy(x), torch.from_numpy(acted).to(torch.float64)
         )
-        return _Asked(x, query, acted, change)
+        return _UserSession(x, query, acted, change)
 
     def train(
         self,
@@ -172,25 +174,25 @@ class Searching:
             users: number of users whose updates are averaged in each round.
         """
         trained = {name: w.clone() for name, w in weights.items()}
-        order = rng.permutation(self._asked)
+        order = rng.permutation(self._rankable_queries)
         for number, start in enumerate(range(0, len(order), users)):
             updates: dict[int, dict[str, np.ndarray]] = {}
             for user, query in enumerate(order[start : start + users].tolist()):
-                x, grades = self._shown(query, trained, rng)
+                x, grades = self._draw_documents(query, trained, rng)
                 clicks = torch.from_numpy(self.clicks.draw(grades, rng)).to(torch.float64)
                 learner = Pairwise(np.zeros(len(x), np.int64), self.lr)
                 change = learner.update(trained, torch.from_numpy(x), clicks)
                 updates[user] = {name: value.numpy() for name, value in change.items()}
             ones, promised = dict.fromkeys(updates, 1), dict.fromkeys(updates, defence.guarantee())
             sent = {name: w.numpy() for name, w in trained.items()}
-            got, masked = server.seen(
+            got, masked = server.exchange_updates(
                 defence, number, sent, updates, ones, promised, int(rng.integers(2**31))
             )
             mean = masked.tensors if masked else server.average(got.values())
             trained = {name: w + torch.from_numpy(mean[name]) for name, w in trained.items()}
         return trained
 
-    def _shown(
+    def _draw_documents(
         self, query: int, weights: Mapping[str, Tensor], rng: np.random.Generator
     ) -> tuple[Float[np.ndarray, "places features"], Int[np.ndarray, " places"]]:
         """Draw documents of a query by their scores; return their features and grades."""
@@ -207,5 +209,5 @@ class Searching:
         return self.queries.of_each()
 
     @cached_property
-    def _asked(self) -> Int[np.ndarray, " queries"]:
+    def _rankable_queries(self) -> Int[np.ndarray, " queries"]:
         return np.flatnonzero(np.bincount(self.queries.query) > 1)

@@ -10,23 +10,23 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int, UInt8
 
-from divulge.core import Learner, Received, Round, Tensors, UpdateView
+from divulge.core import Learner, ReceivedUpdate, Round, Tensors, UpdateView
 from divulge.errors import SpecError, StoreError
 from divulge.federation.transcript import layout
 from divulge.federation.transcript.reader import Transcript
 
-NAMES = ("original", "image")
+IMAGE_FIELDS = ("original", "image")
 """Names under which a transcript holds original and shown images."""
 
 
-class Pair(NamedTuple):
+class ImagePair(NamedTuple):
     """Images that one client was shown, and their originals, of 8 bits a channel."""
 
     original: UInt8[np.ndarray, "images channels height width"]
     shown: UInt8[np.ndarray, "images channels height width"]
 
 
-def pairs(transcript: Transcript, clients: Sequence[str], most: int) -> tuple[Pair, ...]:
+def image_pairs(transcript: Transcript, clients: Sequence[str], most: int) -> tuple[ImagePair, ...]:
     """Read the first images of each client, in the first round in which it was shown items.
 
     Args:
@@ -38,19 +38,19 @@ def pairs(transcript: Transcript, clients: Sequence[str], most: int) -> tuple[Pa
         SpecError: a client was shown no images, or the originals are not in the transcript.
         StoreError: what is there is no pair of images.
     """
-    return tuple(_pair(transcript, client, most) for client in clients)
+    return tuple(_image_pair(transcript, client, most) for client in clients)
 
 
-def _pair(transcript: Transcript, client: str, most: int) -> Pair:
+def _image_pair(transcript: Transcript, client: str, most: int) -> ImagePair:
     empty: Tensors = {}
     rounds = (played for played in transcript.rounds if client in played.clients)
     told = next((played.handed[client] for played in rounds if client in played.handed), empty)
-    if missing := [name for name in NAMES if name not in told]:
+    if missing := [name for name in IMAGE_FIELDS if name not in told]:
         raise SpecError(
             f"expected images that client {client!r} was handed, the transcript has no "
             f"{' and no '.join(missing)}: record them, or ask for none"
         )
-    original, shown = (told[name] for name in NAMES)
+    original, shown = (told[name] for name in IMAGE_FIELDS)
     types = {original.dtype, shown.dtype}
     if original.shape != shown.shape or original.ndim != 4 or types != {np.dtype(np.uint8)}:
         raise StoreError(
@@ -58,15 +58,15 @@ def _pair(transcript: Transcript, client: str, most: int) -> Pair:
             f"{shown.dtype} of shape {shown.shape} and {original.dtype} of shape "
             f"{original.shape}: restore the transcript"
         )
-    return Pair(original[:most], shown[:most])
+    return ImagePair(original[:most], shown[:most])
 
 
-Items = Mapping[str, np.ndarray]
+ItemArrays = Mapping[str, np.ndarray]
 """Arrays about the items that one client was shown, by name, one row an item."""
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class ClientImpressions:
     """The server's view of one client, and the numbers of the items that the client was shown."""
 
     view: UpdateView
@@ -74,11 +74,11 @@ class Handed:
     """Row of each item in the tensor of items; without such a tensor, numbers from 0."""
 
 
-def views(
+def client_views(
     transcript: Transcript,
     clients: Sequence[str],
-    learner: Callable[[Items], Learner] | None = None,
-) -> tuple[Handed, ...]:
+    learner: Callable[[ItemArrays], Learner] | None = None,
+) -> tuple[ClientImpressions, ...]:
     """Build the server's view of each client, from the first round in which it was shown items.
 
     Where items have rows in a tensor of the weights, a view has only the rows of the items shown.
@@ -92,14 +92,14 @@ def views(
         SpecError: a client was shown nothing; or ``learner`` made no learner.
         StoreError: the transcript is damaged, or does not describe items.
     """
-    found: dict[str, Handed] = {}
+    found: dict[str, ClientImpressions] = {}
     for played in transcript.rounds:
         new = [c for c in clients if c in played.handed and c in played.clients and c not in found]
         if not new:
             continue
         sent = dict(played.sent)  # read once for all of them
         for client in new:
-            found[client] = _one(played, sent, transcript.header.items, client, learner)
+            found[client] = _client_view(played, sent, transcript.header.items, client, learner)
     for client in clients:
         if client not in found:
             raise SpecError(
@@ -109,15 +109,15 @@ def views(
     return tuple(found[client] for client in clients)
 
 
-def _one(
+def _client_view(
     played: Round,
     sent: Tensors,
     table: str | None,
     client: str,
-    learner: Callable[[Items], Learner] | None,
-) -> Handed:
+    learner: Callable[[ItemArrays], Learner] | None,
+) -> ClientImpressions:
     handed = played.handed[client]
-    told = {name: handed[name] for name in handed if name not in NAMES}
+    told = {name: handed[name] for name in handed if name not in IMAGE_FIELDS}
     where = f"what client {client!r} was handed in round {played.number}"
     received = played.received.get(client)
     if table is None:
@@ -125,12 +125,12 @@ def _one(
         if features is None or features.ndim < 2 or not len(features):
             raise StoreError(f"expected features of items in {where}, got none: restore it")
     else:
-        item = _rows(told, sent, table, where)
+        item = _item_rows(told, sent, table, where)
         features = sent[table][item]
         sent = {**sent, table: features}
         if received is not None:
             cut = {**received.tensors, table: received.tensors[table][item]}
-            received = Received(cut, received.records, received.guarantee)
+            received = ReceivedUpdate(cut, received.records, received.guarantee)
     if any(len(array) != len(item) for array in told.values()):
         raise StoreError(f"expected an entry an item in {where}, got other lengths: restore it")
     only = {} if received is None else {client: received}
@@ -140,13 +140,15 @@ def _one(
         raise SpecError(
             f"expected a learner, got {type(made).__name__}: it needs `private` and `update`"
         )
-    return Handed(UpdateView(client, (seen,), inputs=features, learner=made), item)
+    return ClientImpressions(UpdateView(client, (seen,), inputs=features, learner=made), item)
 
 
-def _rows(told: Items, sent: Tensors, table: str, where: str) -> Int[np.ndarray, " items"]:
+def _item_rows(
+    told: ItemArrays, sent: Tensors, table: str, where: str
+) -> Int[np.ndarray, " items"]:
     """Rows of the items in their tensor."""
     if table not in sent or sent[table].ndim < 2:
         raise StoreError(
             f"expected a tensor {table!r} with a row an item, there is none: restore it"
         )
-    return layout.numbers(told.get("item", np.zeros(0)), len(sent[table]), where)
+    return layout.check_item_rows(told.get("item", np.zeros(0)), len(sent[table]), where)

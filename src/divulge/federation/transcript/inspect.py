@@ -6,12 +6,12 @@ from typing import Final
 
 import numpy as np
 
-from divulge._util.progress import Track, untracked
+from divulge._util.progress import Track, track_silently
 from divulge.core import Guarantee, Round, Tensors
 from divulge.errors import NotApplicable, StoreError
 from divulge.federation.transcript.reader import Transcript
 
-OUTWEIGHS: Final = 100
+RECORDS_OUTLIER_FACTOR: Final = 100
 """A client's number of records is flagged above this multiple of the median of its round."""
 
 
@@ -70,7 +70,7 @@ class Inspection:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _ClientHistory:
     """Facts about a client, gathered round by round."""
 
     rounds: int = 0
@@ -79,9 +79,9 @@ class _Seen:
     guarantee: Guarantee | None = None
 
 
-def inspect(transcript: Transcript, track: Track[int] = untracked) -> Inspection:
+def inspect(transcript: Transcript, track: Track[int] = track_silently) -> Inspection:
     """Read all rounds, one at a time; one that cannot be read is flagged and left out."""
-    seen: dict[str, _Seen] = {}
+    seen: dict[str, _ClientHistory] = {}
     lines: list[RoundLine] = []
     flags: list[Flag] = []
     for number in track(range(len(transcript.rounds)), "Reading rounds"):
@@ -92,8 +92,8 @@ def inspect(transcript: Transcript, track: Track[int] = untracked) -> Inspection
             continue
         flags += _global_flags(played)
         for client in played.clients:
-            flags += _client_flags(played, client, seen.setdefault(client, _Seen()))
-        lines.append(_line(played))
+            flags += _client_flags(played, client, seen.setdefault(client, _ClientHistory()))
+        lines.append(_round_line(played))
     header = transcript.header
     return Inspection(
         header.name,
@@ -103,12 +103,12 @@ def inspect(transcript: Transcript, track: Track[int] = untracked) -> Inspection
         len(header.shapes),
         sum(int(np.prod(shape, dtype=object)) for shape in header.shapes.values()),
         tuple(lines),
-        tuple(_client(name, one) for name, one in seen.items()),
+        tuple(_client_line(name, one) for name, one in seen.items()),
         tuple(flags),
     )
 
 
-def _line(played: Round) -> RoundLine:
+def _round_line(played: Round) -> RoundLine:
     claims = [got.records for got in played.received.values()]
     known = [claim for claim in claims if claim is not None]
     step = None
@@ -124,7 +124,7 @@ def _line(played: Round) -> RoundLine:
     )
 
 
-def _client(name: str, seen: _Seen) -> ClientLine:
+def _client_line(name: str, seen: _ClientHistory) -> ClientLine:
     mean = float(np.mean(seen.norms)) if seen.norms else None
     return ClientLine(name, seen.rounds, seen.records, mean, seen.guarantee)
 
@@ -140,7 +140,7 @@ def _global_flags(played: Round) -> Iterator[Flag]:
             yield Flag(played.number, None, f"{odd} in {what}")
 
 
-def _client_flags(played: Round, client: str, seen: _Seen) -> Iterator[Flag]:
+def _client_flags(played: Round, client: str, seen: _ClientHistory) -> Iterator[Flag]:
     """Flags of one client in one round; facts about the client are added to ``seen``."""
     seen.rounds += 1
     if client not in played.received:
@@ -153,13 +153,17 @@ def _client_flags(played: Round, client: str, seen: _Seen) -> Iterator[Flag]:
         seen.norms.append(size)
         if size == 0:
             yield Flag(played.number, client, "sent back what it was sent: nothing was trained")
-    for text in _claims(got.records, [r.records for r in played.received.values()], seen.records):
+    for text in _odd_claims(
+        got.records, [r.records for r in played.received.values()], seen.records
+    ):
         yield Flag(played.number, client, text)
     seen.records = got.records if got.records is not None else seen.records
     seen.guarantee = got.guarantee or seen.guarantee
 
 
-def _claims(claim: int | None, all_claims: Sequence[int | None], before: int | None) -> list[str]:
+def _odd_claims(
+    claim: int | None, all_claims: Sequence[int | None], before: int | None
+) -> list[str]:
     """Describe what is odd about the number of records that a client claims."""
     if claim is None:
         return []
@@ -168,7 +172,7 @@ def _claims(claim: int | None, all_claims: Sequence[int | None], before: int | N
         odd.append(f"says it has {claim} records")
     known = sorted(other for other in all_claims if other is not None)
     median = known[len(known) // 2]
-    if len(known) > 2 and claim > OUTWEIGHS * max(median, 1):
+    if len(known) > 2 and claim > RECORDS_OUTLIER_FACTOR * max(median, 1):
         odd.append(f"says it has {claim} records, where the median of the round is {median}")
     if before is not None and claim != before:
         odd.append(f"says it has {claim} records, and said {before} before")

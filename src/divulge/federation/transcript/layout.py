@@ -42,25 +42,25 @@ DTYPES: Final = {
 """Types of the arrays in a transcript, by the names that safetensors gives them."""
 
 
-Client = Annotated[str, pydantic.Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+ClientName = Annotated[str, pydantic.Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
 TensorName = Annotated[str, pydantic.Field(pattern=r"^[!-~]{1,200}$")]
 
 Length = Annotated[int, pydantic.Field(ge=0)]
 
-Word = Annotated[str, pydantic.Field(pattern=r"^[^\x00-\x1f\x7f-\x9f]{0,100}$")]
+PrintableText = Annotated[str, pydantic.Field(pattern=r"^[^\x00-\x1f\x7f-\x9f]{0,100}$")]
 """Text that may be printed: it has no control character that a terminal would obey."""
 
-Metrics = Mapping[Word, float | None]
+Metrics = Mapping[PrintableText, float | None]
 
-Handed = Annotated[str, pydantic.Field(pattern=r"^(item|features|query|image|original)$")]
+ItemField = Annotated[str, pydantic.Field(pattern=r"^(item|features|query|image|original)$")]
 """Name of an array about the items that a client was shown."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Stamp:
+class SchemaStamp:
     """Part of ``transcript.json`` that every schema has: its version."""
 
     schema: Any = None
@@ -70,17 +70,17 @@ class Stamp:
 class Header:
     """Facts about a whole federation: ``transcript.json``."""
 
-    name: Word
+    name: PrintableText
     kind: UpdateKind
     shapes: Mapping[TensorName, tuple[Length, ...]]
     """Shape of every tensor that is sent, in the network's order."""
-    rule: Word = ""
+    rule: PrintableText = ""
     """Name of the server's aggregation rule, such as ``fedavg``."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Further settings of the run, which divulge only shows."""
     items: TensorName | None = None
     """Tensor that has a row for each item; None where items are no part of the weights."""
-    writer: Word = f"divulge {version('divulge')}"
+    writer: PrintableText = f"divulge {version('divulge')}"
     schema: int = SCHEMA
 
 
@@ -88,33 +88,35 @@ class Header:
 class Sender:
     """One client of a round that sent an update."""
 
-    client: Client
+    client: ClientName
     records: int | None = None
     """Number of records that the client claims, so any number is possible."""
     guarantee: Guarantee | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Summed:
+class SumEntry:
     """The clients of a round under secure aggregation."""
 
-    clients: tuple[Client, ...]
+    clients: tuple[ClientName, ...]
     records: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RoundEntry:
     """One round without its tensors: ``round-0000.json``."""
 
     number: Length
     size: Length
     sha256: Annotated[str, pydantic.Field(pattern=r"^[0-9a-f]{64}$")]
     received: tuple[Sender, ...] = ()
-    sum: Summed | None = None
+    sum: SumEntry | None = None
     training: LocalTraining = field(default_factory=LocalTraining)
     metrics: Metrics = field(default_factory=dict)
     """Metrics of the round by name; None stands for a number that was not finite."""
-    handed: Mapping[Client, Mapping[Handed, tuple[Length, ...]]] = field(default_factory=dict)
+    handed: Mapping[ClientName, Mapping[ItemField, tuple[Length, ...]]] = field(
+        default_factory=dict
+    )
     """Shapes of the arrays about the items that each client was shown."""
 
     @property
@@ -123,28 +125,30 @@ class Entry:
         return tuple(got.client for got in self.received) + (self.sum.clients if self.sum else ())
 
 
-def place(folder: Path, number: int, suffix: str) -> Path:
+def round_path(folder: Path, number: int, suffix: str) -> Path:
     """Path of a file of a round."""
     return folder / f"round-{number:04d}.{suffix}"
 
 
-def finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
+def finite_or_none(metrics: Mapping[str, float]) -> dict[str, float | None]:
     """Replace metrics that JSON cannot hold, NaN and infinity, by None."""
     return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
 
 
-def to_json(value: Header | Entry) -> bytes:
+def to_json(value: Header | RoundEntry) -> bytes:
     """Encode a header or a round as the content of its file.
 
     Raises:
         DataError: a name or a number cannot stand in a transcript.
     """
-    adapter: pydantic.TypeAdapter[Header | Entry] = pydantic.TypeAdapter(type(value))
+    adapter: pydantic.TypeAdapter[Header | RoundEntry] = pydantic.TypeAdapter(type(value))
     content = adapter.dump_json(value, indent=1, warnings=False) + b"\n"
     try:
         adapter.validate_json(content)
     except pydantic.ValidationError as error:
-        raise DataError(f"expected what a transcript can hold, got {_first(error)}") from error
+        raise DataError(
+            f"expected what a transcript can hold, got {_first_error(error)}"
+        ) from error
     return content
 
 
@@ -157,24 +161,24 @@ def from_json(raw: bytes, kind: type[T], path: Path) -> T:
     try:
         return pydantic.TypeAdapter(kind).validate_json(raw)
     except (pydantic.ValidationError, DivulgeError) as error:
-        said = _first(error) if isinstance(error, pydantic.ValidationError) else error
+        said = _first_error(error) if isinstance(error, pydantic.ValidationError) else error
         raise StoreError(f"expected {path} as docs/transcript.md says, got {said}") from error
 
 
-def _first(error: pydantic.ValidationError) -> str:
+def _first_error(error: pydantic.ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     where = ".".join(map(str, first["loc"]))
     return f"{str(first['input'])[:100]!r} for {where or 'the whole'}: {first['msg']}"
 
 
-def shortened(seen: Round, client: str, items: str) -> Tensors:
+def to_sparse_rows(seen: Round, client: str, items: str) -> Tensors:
     """A client's tensors, with sparse rows of items where nothing is lost by that."""
     tensors, told = seen.received[client].tensors, seen.handed[client]
     if "item" not in told or items not in tensors:
         return tensors
     whole = tensors[items]
     try:
-        rows = numbers(told["item"], len(whole), "what a client was handed")
+        rows = check_item_rows(told["item"], len(whole), "what a client was handed")
     except StoreError:
         return tensors  # written as it is; whoever reads it is told
     if len(rows) == len(whole) or np.delete(whole, rows, axis=0).any():
@@ -182,7 +186,7 @@ def shortened(seen: Round, client: str, items: str) -> Tensors:
     return {**tensors, items: whole[rows]}
 
 
-def shapes(header: Header, entry: Entry) -> dict[str, tuple[int, ...]]:
+def sparse_shapes(header: Header, entry: RoundEntry) -> dict[str, tuple[int, ...]]:
     """Shapes that tensors have where they are stored sparse, by name in the file of a round."""
     if header.items is None or header.items not in header.shapes or header.kind == "weights":
         return {}
@@ -194,7 +198,7 @@ def shapes(header: Header, entry: Entry) -> dict[str, tuple[int, ...]]:
     }
 
 
-def lengthened(
+def to_dense_rows(
     part: Shaped[np.ndarray, "..."], rows: Shaped[np.ndarray, "..."], shape: tuple[int, ...]
 ) -> Shaped[np.ndarray, "..."]:
     """Restore a whole tensor from its sparse rows.
@@ -204,11 +208,13 @@ def lengthened(
     """
     # no larger than what was sent, which is in the same file
     whole = np.zeros(shape, part.dtype)
-    whole[numbers(rows, shape[0], "what a client was handed")] = part
+    whole[check_item_rows(rows, shape[0], "what a client was handed")] = part
     return whole
 
 
-def numbers(rows: Shaped[np.ndarray, "..."], many: int, where: str) -> Int[np.ndarray, " items"]:
+def check_item_rows(
+    rows: Shaped[np.ndarray, "..."], many: int, where: str
+) -> Int[np.ndarray, " items"]:
     """Check numbers of rows in a table of so many items, and convert them to int64.
 
     Raises:

@@ -14,10 +14,10 @@ from typing import Any, Final
 import numpy as np
 
 from divulge._util import atomic
-from divulge.core import MaskedSum, Received, Records, Round, Rounds, UpdateView
+from divulge.core import MaskedSum, ReceivedUpdate, Records, Round, Rounds, UpdateView
 from divulge.errors import MissingExtra, SpecError, StoreError, did_you_mean
 from divulge.federation.transcript import layout
-from divulge.federation.transcript.layout import Entry, Header
+from divulge.federation.transcript.layout import Header, RoundEntry
 
 LARGEST_JSON: Final = 64 * 2**20
 """Largest size of a JSON file in bytes, enough for some hundred thousand clients."""
@@ -44,29 +44,29 @@ class Transcript:
         path = folder / "transcript.json"
         if not path.is_file():
             raise StoreError(f"expected a transcript at {path}, there is none: check the path")
-        raw = _read(path)
-        schema = layout.from_json(raw, layout.Stamp, path).schema
+        raw = _read_json(path)
+        schema = layout.from_json(raw, layout.SchemaStamp, path).schema
         if schema != layout.SCHEMA:
             raise StoreError(
                 f"expected a transcript of schema {layout.SCHEMA} in {path}, got {schema!r}: "
                 "read it with a divulge that knows this schema"
             )
         header = layout.from_json(raw, Header, path)
-        return cls(header, _Folder(folder, header, _count(folder)))
+        return cls(header, _RoundsOnDisk(folder, header, _count_rounds(folder)))
 
     def clients(self, number: int) -> tuple[str, ...]:
         """Names of the clients that took part in a round; its tensors are not read."""
-        if isinstance(self.rounds, _Folder):
+        if isinstance(self.rounds, _RoundsOnDisk):
             return self.rounds.entry(number).clients
         return self.rounds[number].clients
 
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[RoundEntry, ...]:
         """Read the JSON of each round: all but its tensors, and their checksum.
 
         Raises:
             StoreError: one of them is damaged, or the rounds never were on disk.
         """
-        if not isinstance(self.rounds, _Folder):
+        if not isinstance(self.rounds, _RoundsOnDisk):
             raise StoreError("expected a transcript on disk, got one in memory: open its folder")
         return tuple(map(self.rounds.entry, range(len(self.rounds))))
 
@@ -91,10 +91,10 @@ class Transcript:
         if not part:
             hint = did_you_mean(victim, set().union(*clients))
             raise SpecError(f"expected a client of the transcript, got {victim!r}: {hint}")
-        return UpdateView(victim, _Some(self.rounds, part), network, reference)
+        return UpdateView(victim, _RoundSubset(self.rounds, part), network, reference)
 
 
-class _Some:
+class _RoundSubset:
     """A subset of the rounds, which are still read one at a time."""
 
     def __init__(self, rounds: Rounds, chosen: Sequence[int]) -> None:
@@ -110,7 +110,7 @@ class _Some:
         return map(self._rounds.__getitem__, self._chosen)
 
 
-class _Folder:
+class _RoundsOnDisk:
     """The rounds in a folder; a file's checksum is verified when it is first opened."""
 
     def __init__(self, folder: Path, header: Header, count: int) -> None:
@@ -123,23 +123,23 @@ class _Folder:
     def __getitem__(self, index: int) -> Round:
         number = range(self._count)[index]
         entry = self.entry(number)
-        path = layout.place(self._folder, number, "safetensors")
+        path = layout.round_path(self._folder, number, "safetensors")
         if number not in self._verified:
-            _verify(path, entry)
+            _verify_checksum(path, entry)
             self._verified.add(number)
-        return _round(path, entry, self._header)
+        return _read_round(path, entry, self._header)
 
     def __iter__(self) -> Iterator[Round]:
         return map(self.__getitem__, range(self._count))
 
-    def entry(self, number: int) -> Entry:
+    def entry(self, number: int) -> RoundEntry:
         """Read the JSON of a round.
 
         Raises:
             StoreError: it is damaged.
         """
-        path = layout.place(self._folder, number, "json")
-        entry = layout.from_json(_read(path), Entry, path)
+        path = layout.round_path(self._folder, number, "json")
+        entry = layout.from_json(_read_json(path), RoundEntry, path)
         if entry.number != number:
             raise StoreError(f"expected round {number} in {path}, got {entry.number}: restore it")
         if len(set(entry.clients)) != len(entry.clients):
@@ -147,7 +147,7 @@ class _Folder:
         return entry
 
 
-class _Stored(Mapping[str, np.ndarray]):
+class _TensorsOnDisk(Mapping[str, np.ndarray]):
     """Tensors in a file, each of which is read when it is used.
 
     A tensor that was stored sparse gets its other rows back, which are 0.
@@ -165,7 +165,7 @@ class _Stored(Mapping[str, np.ndarray]):
         shape = tuple(self._names[name])
         if array.shape == shape:
             return array
-        return layout.lengthened(array, self._file.get_tensor(self._rows), shape)
+        return layout.to_dense_rows(array, self._file.get_tensor(self._rows), shape)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -174,7 +174,7 @@ class _Stored(Mapping[str, np.ndarray]):
         return len(self._names)
 
 
-def _count(folder: Path) -> int:
+def _count_rounds(folder: Path) -> int:
     """Count the rounds of a folder, and refuse a gap."""
     found = (re.fullmatch(r"round-(\d{4,9})\.json", path.name) for path in folder.iterdir())
     numbers = sorted(int(match[1]) for match in found if match)
@@ -187,9 +187,9 @@ def _count(folder: Path) -> int:
     return len(numbers)
 
 
-def _read(path: Path) -> bytes:
+def _read_json(path: Path) -> bytes:
     _check_file(path)
-    with atomic.said(path), path.open("rb") as file:
+    with atomic.translate_os_errors(path), path.open("rb") as file:
         data = file.read(LARGEST_JSON + 1)
     if len(data) > LARGEST_JSON:
         raise StoreError(f"expected at most {LARGEST_JSON} bytes in {path}, got more: restore it")
@@ -201,9 +201,9 @@ def _check_file(path: Path) -> None:
         raise StoreError(f"expected a file at {path}, there is none: restore it")
 
 
-def _verify(path: Path, entry: Entry) -> None:
+def _verify_checksum(path: Path, entry: RoundEntry) -> None:
     _check_file(path)
-    with atomic.said(path), path.open("rb") as file:
+    with atomic.translate_os_errors(path), path.open("rb") as file:
         size = path.stat().st_size
         if size != entry.size:
             raise StoreError(
@@ -218,8 +218,8 @@ def _verify(path: Path, entry: Entry) -> None:
         )
 
 
-def _round(path: Path, entry: Entry, header: Header) -> Round:
-    file = _opened(path)
+def _read_round(path: Path, entry: RoundEntry, header: Header) -> Round:
+    file = _open_tensors(path)
     present = set(file.keys())
     groups = ["sent", *(f"received/{got.client}" for got in entry.received)]
     groups += ["sum"] if entry.sum else []
@@ -228,13 +228,15 @@ def _round(path: Path, entry: Entry, header: Header) -> Round:
     announced = {f"{g}/{n}": s for g in groups for n, s in header.shapes.items()}
     for client, arrays in entry.handed.items():
         announced |= {f"handed/{client}/{name}": shape for name, shape in arrays.items()}
-    _check(path, file, present, announced, layout.shapes(header, entry))
+    _check_tensors(path, file, present, announced, layout.sparse_shapes(header, entry))
     stored = {
-        group: _Stored(file, group, header.shapes, f"{group.replace('received', 'handed', 1)}/item")
+        group: _TensorsOnDisk(
+            file, group, header.shapes, f"{group.replace('received', 'handed', 1)}/item"
+        )
         for group in groups
     }
     received = {
-        got.client: Received(stored[f"received/{got.client}"], got.records, got.guarantee)
+        got.client: ReceivedUpdate(stored[f"received/{got.client}"], got.records, got.guarantee)
         for got in entry.received
     }
     summed = entry.sum
@@ -247,11 +249,13 @@ def _round(path: Path, entry: Entry, header: Header) -> Round:
         training=entry.training,
         aggregated=stored.get("aggregated"),
         metrics={k: float("nan") if v is None else v for k, v in entry.metrics.items()},
-        handed={c: _Stored(file, f"handed/{c}", arrays) for c, arrays in entry.handed.items()},
+        handed={
+            c: _TensorsOnDisk(file, f"handed/{c}", arrays) for c, arrays in entry.handed.items()
+        },
     )
 
 
-def _opened(path: Path) -> Any:
+def _open_tensors(path: Path) -> Any:
     try:
         from safetensors import SafetensorError, safe_open
     except ImportError as error:
@@ -264,7 +268,7 @@ def _opened(path: Path) -> Any:
         ) from error
 
 
-def _check(
+def _check_tensors(
     path: Path,
     file: Any,
     present: set[str],

@@ -12,7 +12,7 @@ from divulge._util import atomic
 from divulge.core import Round, Tensors
 from divulge.errors import DataError, MissingExtra, StoreError
 from divulge.federation.transcript import layout
-from divulge.federation.transcript.layout import Entry, Header, Sender, Summed
+from divulge.federation.transcript.layout import Header, RoundEntry, Sender, SumEntry
 from divulge.federation.transcript.reader import Transcript
 
 
@@ -33,7 +33,7 @@ class Writer:
         """
         folder = Path(folder)
         content = layout.to_json(header)
-        with atomic.said(folder):
+        with atomic.translate_os_errors(folder):
             if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
                 raise StoreError(
                     f"expected a new folder for the transcript, {folder} exists: "
@@ -58,7 +58,7 @@ class Writer:
                 f"expected the settings that {folder} was begun with, got different ones: "
                 "start a new transcript"
             )
-        with atomic.said(Path(folder)):
+        with atomic.translate_os_errors(Path(folder)):
             for leftover in Path(folder).glob(".writing-*"):
                 leftover.unlink(missing_ok=True)
         return cls(Path(folder), header)
@@ -70,21 +70,21 @@ class Writer:
             DataError: the name of a client or a tensor, or an array's type, cannot be written.
             StoreError: the disk is full, or the folder cannot be written.
         """
-        data = _serialised(seen, self.header.items)
+        data = _serialise(seen, self.header.items)
         masked = seen.masked
-        entry = Entry(
+        entry = RoundEntry(
             number=seen.number,
             size=len(data),
             sha256=hashlib.sha256(data).hexdigest(),
             received=tuple(Sender(c, u.records, u.guarantee) for c, u in seen.received.items()),
-            sum=None if masked is None else Summed(masked.clients, masked.records),
+            sum=None if masked is None else SumEntry(masked.clients, masked.records),
             training=seen.training,
-            metrics=layout.finite(seen.metrics),
+            metrics=layout.finite_or_none(seen.metrics),
             handed={c: {n: a.shape for n, a in one.items()} for c, one in seen.handed.items()},
         )
         described = layout.to_json(entry)
-        atomic.write(layout.place(self.folder, seen.number, "safetensors"), data)
-        atomic.write(layout.place(self.folder, seen.number, "json"), described)
+        atomic.write(layout.round_path(self.folder, seen.number, "safetensors"), data)
+        atomic.write(layout.round_path(self.folder, seen.number, "json"), described)
 
 
 def write(folder: str | Path, name: str, rounds: Sequence[Round], items: str | None = None) -> None:
@@ -107,7 +107,7 @@ def write(folder: str | Path, name: str, rounds: Sequence[Round], items: str | N
         writer.add(played)
 
 
-def _serialised(seen: Round, items: str | None) -> bytes:
+def _serialise(seen: Round, items: str | None) -> bytes:
     try:
         from safetensors.numpy import save
     except ImportError as error:
@@ -121,7 +121,7 @@ def _serialised(seen: Round, items: str | None) -> bytes:
     groups |= {f"handed/{client}": arrays for client, arrays in seen.handed.items()}
     if items is not None and seen.kind != "weights":
         for client in seen.received.keys() & seen.handed.keys():
-            groups[f"received/{client}"] = layout.shortened(seen, client, items)
+            groups[f"received/{client}"] = layout.to_sparse_rows(seen, client, items)
     # safetensors takes the memory as it lies: a transposed array would be written wrong
     flat = {
         f"{group}/{name}": np.asarray(array, order="C")

@@ -12,10 +12,10 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from divulge._util.random import stream
-from divulge.core import Drawn, Estimate, Noise
-from divulge.metrics.epsilon.testing import Guessing, audit, largest
+from divulge.core import Estimate, MembershipDraw, NoiseAssumption
+from divulge.metrics.epsilon.testing import Guessing, largest_refuted, prepare_epsilon_audit
 from divulge.metrics.intervals import CONFIDENCE
-from divulge.metrics.membership import Member, Score, split
+from divulge.metrics.membership import Member, Score, split_by_membership
 
 _UNFAIR = 5.0
 """Fair coins are ruled out if the number of members is more standard deviations from one half."""
@@ -26,8 +26,8 @@ def epsilon_lower_bound(
     member: Member,
     delta: float = 0.0,
     *,
-    drawn: Drawn = "fixed",
-    noise: Noise = "any",
+    drawn: MembershipDraw = "fixed",
+    noise: NoiseAssumption = "any",
     confidence: float = CONFIDENCE,
     tries: int = 1,
 ) -> Estimate:
@@ -70,52 +70,54 @@ def epsilon_lower_bound(
         >>> epsilon_lower_bound(np.zeros(1000), member).value
         0.0
     """
-    split(score, member)  # refuses broken scores and empty groups
+    split_by_membership(score, member)  # refuses broken scores and empty groups
     rng = stream(0, "order of ties")
-    records, drawn = counted(member, drawn)
-    kept = np.arange(len(member)) if drawn == "coins" else _balanced(member, rng)
-    ranked = _ranked(score[kept], member[kept], rng)
-    asked = audit(delta, drawn, noise, records, (1 - confidence) / tries)
-    found = largest(asked, lambda guessing: _hits(ranked, guessing))
+    records, drawn = count_usable(member, drawn)
+    kept = np.arange(len(member)) if drawn == "coins" else _balance_groups(member, rng)
+    ranked = _rank_members(score[kept], member[kept], rng)
+    asked = prepare_epsilon_audit(delta, drawn, noise, records, (1 - confidence) / tries)
+    found = largest_refuted(asked, lambda guessing: _count_hits(ranked, guessing))
     return Estimate(found, found, None)
 
 
-class Counted(NamedTuple):
+class UsableRecords(NamedTuple):
     """The records that a bound uses, and how their membership was drawn."""
 
     records: int
-    drawn: Drawn
+    drawn: MembershipDraw
 
 
-def counted(member: Member, drawn: Drawn) -> Counted:
+def count_usable(member: Member, drawn: MembershipDraw) -> UsableRecords:
     """How many records a bound uses, and how their membership came about.
 
     All of them, if fair coins decided. Fixed numbers, and coins that cannot have been fair: as many
     of each group as the smaller one has, which is a draw of fixed numbers whatever the coins were.
 
     Examples:
-        >>> counted(np.arange(1000) < 480, "coins"), counted(np.arange(1000) < 100, "coins")
+        >>> count_usable(np.arange(1000) < 480, "coins"), count_usable(np.arange(1000) < 100, "coins")
         (Counted(records=1000, drawn='coins'), Counted(records=200, drawn='fixed'))
     """
     members, records = int(np.sum(member)), len(member)
     if drawn == "coins" and abs(2 * members - records) <= _UNFAIR * math.sqrt(records):
-        return Counted(records, "coins")
-    return Counted(2 * min(members, records - members), "fixed")
+        return UsableRecords(records, "coins")
+    return UsableRecords(2 * min(members, records - members), "fixed")
 
 
-def _balanced(member: Member, rng: np.random.Generator) -> Int[np.ndarray, " kept"]:
+def _balance_groups(member: Member, rng: np.random.Generator) -> Int[np.ndarray, " kept"]:
     """As many of each group, those of the larger one drawn at random; in their order."""
     groups = np.flatnonzero(member), np.flatnonzero(~member)
     fewest = min(map(len, groups))
     return np.sort(np.concatenate([rng.permutation(group)[:fewest] for group in groups]))
 
 
-def _ranked(score: Score, member: Member, rng: np.random.Generator) -> Bool[np.ndarray, " records"]:
+def _rank_members(
+    score: Score, member: Member, rng: np.random.Generator
+) -> Bool[np.ndarray, " records"]:
     """Who is a member, by falling score; ties in random order."""
     return member[np.lexsort((rng.permutation(len(score)), -score))]
 
 
-def _hits(ranked: Bool[np.ndarray, " records"], guessing: Guessing) -> int:
+def _count_hits(ranked: Bool[np.ndarray, " records"], guessing: Guessing) -> int:
     top, bottom, _ = guessing
     right = np.sum(ranked[:top]) + np.sum(~ranked[len(ranked) - bottom :])
     return int(right)

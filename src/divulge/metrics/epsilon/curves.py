@@ -11,33 +11,33 @@ from collections.abc import Callable
 
 from scipy import optimize, special
 
-Curve = Callable[[float], float]
+TradeOffCurve = Callable[[float], float]
 """Function from the probability of an event to the least probability that it can have once one
 record is changed; rising and convex."""
 
 
-def approximate(epsilon: float, delta: float) -> Curve:
+def approximate_dp_curve(epsilon: float, delta: float) -> TradeOffCurve:
     """The curve of (ε, δ)-differential privacy.
 
     Examples:
-        >>> round(approximate(math.log(3), 0.0)(0.3), 6)
+        >>> round(approximate_dp_curve(math.log(3), 0.0)(0.3), 6)
         0.1
     """
     shrink, grow = math.exp(-epsilon), math.exp(epsilon)
     return lambda y: max(0.0, shrink * (y - delta), 1 - delta - grow * (1 - y))
 
 
-def gaussian(mu: float) -> Curve:
+def gaussian_dp_curve(mu: float) -> TradeOffCurve:
     """The curve of μ-Gaussian differential privacy: one noise, means μ standard deviations apart.
 
     Examples:
-        >>> gaussian(1.0)(0.5)
+        >>> gaussian_dp_curve(1.0)(0.5)
         0.158655...
     """
     return lambda y: float(special.ndtr(special.ndtri(y) - mu))
 
 
-def tilted(curve: Curve, slack: float) -> Curve:
+def add_slack(curve: TradeOffCurve, slack: float) -> TradeOffCurve:
     """The curve where the two ways a coin can fall are not alike, but within a factor e^slack."""
     shrink = math.exp(-slack)
     return (lambda y: shrink * curve(y)) if slack else curve

@@ -22,11 +22,11 @@ from scipy import special
 
 
 @lru_cache(maxsize=4096)
-def chance(records: int, slack: float) -> float:
+def balance_probability(records: int, slack: float) -> float:
     """Q(d = 0), for η = slack.
 
     Examples:
-        >>> round(1 / chance(10_000, 0.0)), round(1 / chance(10_000, 0.1))
+        >>> round(1 / balance_probability(10_000, 0.0)), round(1 / balance_probability(10_000, 0.1))
         (125, 19)
     """
     half = records // 2

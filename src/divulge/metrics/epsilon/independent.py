@@ -13,7 +13,7 @@ _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 Shares = Float64[np.ndarray, "nodes nodes"]
 
 
-def tail(mu: float, records: int, top: int, bottom: int, hits: int) -> float:
+def tail_bound(mu: float, records: int, top: int, bottom: int, hits: int) -> float:
     """The most that P(W ≥ hits) can be, if records are independent and each is μ-Gaussian private.
 
     The ``top`` highest scores are called members, the ``bottom`` lowest non-members. Records are
@@ -37,27 +37,27 @@ def tail(mu: float, records: int, top: int, bottom: int, hits: int) -> float:
         probabilities make the tail above the mean no heavier.
 
     Examples:
-        >>> round(tail(0.0, 100, 10, 10, 15), 4)  # a fair coin: 15 of 20 or more
+        >>> round(tail_bound(0.0, 100, 10, 10, 15), 4)  # a fair coin: 15 of 20 or more
         0.0207
     """
     guesses = top + bottom
     if guesses == 0:
         return 1.0
-    upper = _beta(top + 1, records - top)[:, None]
-    lower = (1 - upper) * _beta(bottom + 1, records - top - bottom - 1)[None]
-    right = (top * _right(upper, mu) + bottom * _right(lower, mu)) / guesses
+    upper = _beta_quantiles(top + 1, records - top)[:, None]
+    lower = (1 - upper) * _beta_quantiles(bottom + 1, records - top - bottom - 1)[None]
+    right = (top * _hit_probability(upper, mu) + bottom * _hit_probability(lower, mu)) / guesses
     within = special.betainc(hits, guesses - hits + 1, right) if hits > 0 else np.ones_like(right)
     within = np.where(hits - 1 >= guesses * right, within, 1.0)  # below the mean, no bound
     return float(_WEIGHTS @ within @ _WEIGHTS)
 
 
 @lru_cache(maxsize=64)
-def _beta(a: int, b: int) -> Float64[np.ndarray, " nodes"]:
+def _beta_quantiles(a: int, b: int) -> Float64[np.ndarray, " nodes"]:
     """Quantiles of a beta variable at the nodes of a Gauss-Hermite rule, for a mean over it."""
     return np.asarray(special.betaincinv(a, b, special.ndtr(_NODES)))
 
 
-def _right(share: np.ndarray, mu: float) -> np.ndarray:
+def _hit_probability(share: np.ndarray, mu: float) -> np.ndarray:
     """The largest chance that a guess is right about this share of records, at one end."""
     low, high = np.full(share.shape, -9.0), np.full(share.shape, 9.0 + mu)
     for _ in range(40):  # the threshold beyond which this share lies, to 1e-11
@@ -68,7 +68,7 @@ def _right(share: np.ndarray, mu: float) -> np.ndarray:
     return np.asarray(special.expit(inside - outside))
 
 
-def guesses(records: int) -> int:
+def guesses_per_end(records: int) -> int:
     """The number of guesses at each end: three tenths of the records, none of three or fewer.
 
     For a Gaussian mechanism the bound hardly changes from two to four tenths.

@@ -26,14 +26,14 @@ import numpy as np
 from jaxtyping import Float64, Int
 from scipy import special
 
-from divulge.metrics.epsilon.curves import Curve
+from divulge.metrics.epsilon.curves import TradeOffCurve
 
 _MOST = 10_000
-"""Most exceptions that are considered; where more matter, so many guesses are right that `rarer`
+"""Most exceptions that are considered; where more matter, so many guesses are right that `is_rarer`
 gives the same answer."""
 
 
-def rarer(curve: Curve, records: int, guesses: int, hits: int, chance: float) -> bool:
+def is_rarer(curve: TradeOffCurve, records: int, guesses: int, hits: int, chance: float) -> bool:
     """Whether so many hits are rarer than this chance under a trade-off curve.
 
     Args:
@@ -44,8 +44,8 @@ def rarer(curve: Curve, records: int, guesses: int, hits: int, chance: float) ->
         chance: a probability above 0.
 
     Examples:
-        >>> from divulge.metrics.epsilon.curves import approximate
-        >>> [rarer(approximate(epsilon, 0.0), 100, 50, 50, 0.05) for epsilon in (2.5, 3.0)]
+        >>> from divulge.metrics.epsilon.curves import approximate_dp_curve
+        >>> [is_rarer(approximate(epsilon, 0.0), 100, 50, 50, 0.05) for epsilon in (2.5, 3.0)]
         [True, False]
     """
     reached, beyond = chance, 0.0  # a(j), and the sum of a(i) over i > j
@@ -63,7 +63,9 @@ def rarer(curve: Curve, records: int, guesses: int, hits: int, chance: float) ->
     return False
 
 
-def steinke(epsilon: float, delta: float, records: int, guesses: int, hits: int) -> float:
+def steinke_tail_bound(
+    epsilon: float, delta: float, records: int, guesses: int, hits: int
+) -> float:
     """The most that P(W ≥ hits) can be under (ε, δ)-differential privacy.
 
     With δ = 0 each guess is right with odds e^ε at most, whichever others are, so the binomial
@@ -72,16 +74,16 @@ def steinke(epsilon: float, delta: float, records: int, guesses: int, hits: int)
     Args:
         epsilon: ε of the guarantee for adding or removing one record.
         delta: δ of the same guarantee.
-        records: see `rarer`.
-        guesses: see `rarer`.
-        hits: see `rarer`.
+        records: see `is_rarer`.
+        guesses: see `is_rarer`.
+        hits: see `is_rarer`.
 
     Examples:
-        >>> steinke(0.0, 0.0, 10, 4, 4)
+        >>> steinke_tail_bound(0.0, 0.0, 10, 4, 4)
         0.0625
     """
     odds = float(special.expit(epsilon))
-    tail = float(_at_least(np.array([hits]), guesses, odds)[0])
+    tail = float(_binomial_tail(np.array([hits]), guesses, odds)[0])
     if delta == 0:
         return tail
     # further away the probability hardly grows, and its share an exception only falls
@@ -90,11 +92,11 @@ def steinke(epsilon: float, delta: float, records: int, guesses: int, hits: int)
     if most > _MOST:
         return 1.0
     exceptions = np.arange(1, most + 1)
-    each = (_at_least(hits - exceptions, guesses, odds) - tail) / exceptions
+    each = (_binomial_tail(hits - exceptions, guesses, odds) - tail) / exceptions
     return min(1.0, tail + 2 * records * delta * float(each.max(initial=0.0)))
 
 
-def _at_least(
+def _binomial_tail(
     hits: Int[np.ndarray, " counts"], guesses: int, odds: float
 ) -> Float64[np.ndarray, " counts"]:
     """The upper tail of the binomial; SciPy's own object for it is many times slower."""

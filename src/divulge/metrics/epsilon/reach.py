@@ -1,7 +1,7 @@
 """The bound of a model that leaks every record is the most that an audit of a size can show."""
 
-from divulge.core import Drawn, Noise
-from divulge.metrics.epsilon.testing import Guessing, audit, largest
+from divulge.core import MembershipDraw, NoiseAssumption
+from divulge.metrics.epsilon.testing import Guessing, largest_refuted, prepare_epsilon_audit
 from divulge.metrics.intervals import CONFIDENCE
 
 _MOST = 10**7
@@ -12,8 +12,8 @@ def largest_bound(
     records: int,
     delta: float = 0.0,
     *,
-    drawn: Drawn = "fixed",
-    noise: Noise = "any",
+    drawn: MembershipDraw = "fixed",
+    noise: NoiseAssumption = "any",
     confidence: float = CONFIDENCE,
     tries: int = 1,
 ) -> float:
@@ -31,16 +31,16 @@ def largest_bound(
         >>> [round(largest_bound(n, 1e-5), 1) for n in (60, 200, 1000)]
         [2.1, 3.2, 4.7]
     """
-    asked = audit(delta, drawn, noise, records, (1 - confidence) / tries)
-    return largest(asked, lambda guessing: _all_right(guessing, records))
+    asked = prepare_epsilon_audit(delta, drawn, noise, records, (1 - confidence) / tries)
+    return largest_refuted(asked, lambda guessing: _most_hits(guessing, records))
 
 
 def records_needed(
     epsilon: float,
     delta: float = 0.0,
     *,
-    drawn: Drawn = "fixed",
-    noise: Noise = "any",
+    drawn: MembershipDraw = "fixed",
+    noise: NoiseAssumption = "any",
     tries: int = 1,
 ) -> int | None:
     """The number of records with which `largest_bound` exceeds this ε; None above ten million.
@@ -76,6 +76,6 @@ def records_needed(
     return -(-high // unit) * unit
 
 
-def _all_right(guessing: Guessing, records: int) -> int:
+def _most_hits(guessing: Guessing, records: int) -> int:
     half = records // 2
     return min(guessing.top, half) + min(guessing.bottom, half)

@@ -15,7 +15,7 @@ _TOGETHER = (8.0, 3.0, 1.5)
 """Probabilities of a run in which records leak together, in units of the permitted error."""
 
 
-class Choice(NamedTuple):
+class GuessChoice(NamedTuple):
     """What a test of ε counts, and under which condition."""
 
     size: int
@@ -25,9 +25,9 @@ class Choice(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def approximate(
+def choose_for_approximate_dp(
     epsilon: float, delta: float, records: int, conditions: tuple[tuple[float, float], ...]
-) -> Choice:
+) -> GuessChoice:
     """What to count in a test of (ε, δ)-differential privacy.
 
     Args:
@@ -36,7 +36,7 @@ def approximate(
         records: the number of records.
         conditions: pairs of a slack, which adds to ε, and the error that is permitted with it.
     """
-    sizes = _candidates(records)
+    sizes = _candidate_sizes(records)
     needed = []
     for slack, error in conditions:
         odds = float(special.expit(epsilon + slack))
@@ -44,31 +44,33 @@ def approximate(
         # with the odds of the others
         exceptions = records * delta / error * (1 - odds)
         hits = np.asarray(stats.binom.isf(error, sizes, odds) + 1 + exceptions)
-        needed.append(_needed(sizes, hits, records))
+        needed.append(_mu_needed(sizes, hits, records))
     which, size = np.unravel_index(np.argmin(needed), (len(needed), len(sizes)))
-    return Choice(int(sizes[size]), int(which))
+    return GuessChoice(int(sizes[size]), int(which))
 
 
 @lru_cache(maxsize=4096)
-def gaussian(mu: float, records: int, error: float) -> Choice:
+def choose_for_gaussian_dp(mu: float, records: int, error: float) -> GuessChoice:
     """What to count in a test of μ-Gaussian differential privacy.
 
     Records may leak together in a few runs only, and more then: the hits that this permits
     are estimated from runs of several probabilities.
     """
-    sizes = _candidates(records)
+    sizes = _candidate_sizes(records)
     hits = np.zeros(len(sizes))
     for chance in (1.0, *(min(1.0, times * error) for times in _TOGETHER)):
-        right = _right(mu, chance * sizes / records)
+        right = _hit_probability(mu, chance * sizes / records)
         hits = np.maximum(hits, stats.binom.isf(error / chance, sizes, right) + 1)
-    return Choice(int(sizes[np.argmin(_needed(sizes, hits, records))]), 0)
+    return GuessChoice(int(sizes[np.argmin(_mu_needed(sizes, hits, records))]), 0)
 
 
-def _candidates(records: int) -> Int[np.ndarray, " sizes"]:
+def _candidate_sizes(records: int) -> Int[np.ndarray, " sizes"]:
     return np.unique(np.geomspace(min(8, records), records, 32).astype(np.int64))
 
 
-def _right(mu: float, share: Float64[np.ndarray, " sizes"]) -> Float64[np.ndarray, " sizes"]:
+def _hit_probability(
+    mu: float, share: Float64[np.ndarray, " sizes"]
+) -> Float64[np.ndarray, " sizes"]:
     """The chance to be right under μ-Gaussian privacy in an event with this share of guesses."""
     low, high = np.full(len(share), 0.5), np.ones(len(share))
     for _ in range(40):
@@ -78,7 +80,7 @@ def _right(mu: float, share: Float64[np.ndarray, " sizes"]) -> Float64[np.ndarra
     return low
 
 
-def _needed(
+def _mu_needed(
     sizes: Int[np.ndarray, " sizes"], hits: Float64[np.ndarray, " sizes"], records: int
 ) -> Float64[np.ndarray, " sizes"]:
     """The weakest Gaussian leak, as a μ, that brings so many hits; infinite if none does."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from divulge.core import Drawn, Noise
+from divulge.core import MembershipDraw, NoiseAssumption
 from divulge.errors import SpecError
 from divulge.metrics.epsilon import curves, fixed, independent, one_run, sizes
 
@@ -43,7 +43,7 @@ class Guessing(NamedTuple):
 class EpsilonTest(NamedTuple):
     """The test of one range of ε (of μ for Gaussian noise) against the guesses."""
 
-    noise: Noise
+    noise: NoiseAssumption
     delta: float
     records: int
     error: float
@@ -72,25 +72,25 @@ class EpsilonTest(NamedTuple):
         top, bottom, share = guessing
         error = share * self.error
         if self.noise == "independent-gaussian":
-            return independent.tail(parameter, self.records, top, bottom, hits) <= error
+            return independent.tail_bound(parameter, self.records, top, bottom, hits) <= error
         known = (self.records, top + bottom, hits)
         if self.noise == "gaussian":
-            curve = curves.gaussian(parameter)
+            curve = curves.gaussian_dp_curve(parameter)
         else:
-            curve = curves.approximate(parameter, self.delta)
-        if one_run.rarer(curves.tilted(curve, self.slack), *known, error):
+            curve = curves.approximate_dp_curve(parameter, self.delta)
+        if one_run.is_rarer(curves.add_slack(curve, self.slack), *known, error):
             return True
         if self.noise == "gaussian" or (self.delta > 0 and self.slack > 0):
             return False  # the other bound is proven for fair coins, or δ = 0
-        return one_run.steinke(parameter + self.slack, self.delta, *known) <= error
+        return one_run.steinke_tail_bound(parameter + self.slack, self.delta, *known) <= error
 
 
-class Audit(NamedTuple):
+class EpsilonAudit(NamedTuple):
     """What every test of one audit has in common."""
 
     delta: float
-    drawn: Drawn
-    noise: Noise
+    drawn: MembershipDraw
+    noise: NoiseAssumption
     records: int
     error: float
 
@@ -98,21 +98,24 @@ class Audit(NamedTuple):
         """The test of the parameters from the next lower one on the grid up to this one."""
         slacks = _SLACKS if self.drawn == "fixed" and self.noise == "any" else (0.0,)
         errors = [
-            self.error * (fixed.chance(self.records, slack) if self.drawn == "fixed" else 1.0)
+            self.error
+            * (fixed.balance_probability(self.records, slack) if self.drawn == "fixed" else 1.0)
             for slack in slacks
         ]
         if self.noise == "independent-gaussian":
-            choice = sizes.Choice(2 * independent.guesses(self.records), 0)
+            choice = sizes.GuessChoice(2 * independent.guesses_per_end(self.records), 0)
         elif self.noise == "gaussian":
-            choice = sizes.gaussian(at_most, self.records, _SHARES[0] * errors[0])
+            choice = sizes.choose_for_gaussian_dp(at_most, self.records, _SHARES[0] * errors[0])
         else:
             each = tuple((slack, _SHARES[0] * e) for slack, e in zip(slacks, errors, strict=True))
-            choice = sizes.approximate(at_most, self.delta, self.records, each)
+            choice = sizes.choose_for_approximate_dp(at_most, self.delta, self.records, each)
         size, which = choice
         return EpsilonTest(self.noise, self.delta, self.records, errors[which], slacks[which], size)
 
 
-def audit(delta: float, drawn: Drawn, noise: Noise, records: int, error: float) -> Audit:
+def prepare_epsilon_audit(
+    delta: float, drawn: MembershipDraw, noise: NoiseAssumption, records: int, error: float
+) -> EpsilonAudit:
     """The audit, if ε can be bounded in it.
 
     Raises:
@@ -123,32 +126,34 @@ def audit(delta: float, drawn: Drawn, noise: Noise, records: int, error: float) 
             "expected delta above 0 beside Gaussian noise, got 0: Gaussian noise has an epsilon "
             "only for a delta, such as 1e-5"
         )
-    return Audit(delta, drawn, noise, records, error)
+    return EpsilonAudit(delta, drawn, noise, records, error)
 
 
-def largest(asked: Audit, hits: Callable[[Guessing], int]) -> float:
+def largest_refuted(asked: EpsilonAudit, hits: Callable[[Guessing], int]) -> float:
     """The largest ε below which all are refuted."""
     parameter = 0.0
     for low, high in pairwise(_COARSE if asked.noise == "independent-gaussian" else _GRID):
-        parameter = _within(asked.test(high), hits, low, high)
+        parameter = _largest_within(asked.test(high), hits, low, high)
         if parameter < high:
             break
     return parameter if asked.noise == "any" else curves.gaussian_epsilon(parameter, asked.delta)
 
 
-def _within(test: EpsilonTest, hits: Callable[[Guessing], int], low: float, high: float) -> float:
+def _largest_within(
+    test: EpsilonTest, hits: Callable[[Guessing], int], low: float, high: float
+) -> float:
     """The largest value from low to high that is refuted; low if none is.
 
     The guessings stay the same, so what refutes one value refutes all smaller ones.
     """
     counted = [(guessing, hits(guessing)) for guessing in test.guessings]
 
-    def refuted(parameter: float) -> bool:
+    def is_refuted(parameter: float) -> bool:
         return any(test.refutes(parameter, *one) for one in counted)
 
-    if refuted(high):
+    if is_refuted(high):
         return high
     for _ in range(16):  # to 1e-5 of its upper end, or better
         middle = (low + high) / 2
-        low, high = (middle, high) if refuted(middle) else (low, middle)
+        low, high = (middle, high) if is_refuted(middle) else (low, middle)
     return low

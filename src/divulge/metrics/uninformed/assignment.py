@@ -9,22 +9,27 @@ from scipy import stats
 
 from divulge.core import NOBODY, Assignment, Collusion
 from divulge.metrics import assignment
-from divulge.metrics.uninformed.draws import Uninformed, exchanged, log_arrangements, times
+from divulge.metrics.uninformed.draws import (
+    RandomisationTest,
+    log_arrangements,
+    number_of_draws,
+    permute_within_groups,
+)
 
 TOPS = (0.01, 0.02, 0.05, 0.1, 0.2)
 """Shares of all pairs: among so many pairs with the highest scores the test counts right ones."""
 
-_Worth = Float64[np.ndarray, "records owners"]
+_Contribution = Float64[np.ndarray, "records owners"]
 """What each record adds to a statistic if it is this client's; the last column is for nobody."""
 
 
-def draw(
+def randomise(
     guesses: Sequence[Assignment | None],
     truth: Assignment,
     known: Collusion,
     label: Int[np.ndarray, " records"],
     rng: np.random.Generator,
-) -> Uninformed:
+) -> RandomisationTest:
     """Draw what guesses achieve if they know nothing of who trained on which record of a class.
 
     Owners, nobody included, are permuted among the records of a class that the attacker does not
@@ -48,9 +53,9 @@ def draw(
         (k, name): worth
         for k, guess in enumerate(guesses)
         if guess is not None
-        for name, worth in _worths(guess, truth, known, clients)
+        for name, worth in _contributions(guess, truth, known, clients)
     }
-    owners = exchanged(owner, label[free], rng, times(len(owner)) + 1)
+    owners = permute_within_groups(owner, label[free], rng, number_of_draws(len(owner)) + 1)
     # one draw at a time, all statistics of a record beside each other: that is how memory is fast
     worth = (
         np.stack(list(found.values()), axis=2) if found else np.zeros((len(owner), clients + 1, 0))
@@ -61,12 +66,12 @@ def draw(
         log_arrangements(np.unique(owner[label[free] == each], return_counts=True)[1].tolist())
         for each in np.unique(label[free])
     )
-    return Uninformed(tuple(found), (table,), math.exp(-ways))
+    return RandomisationTest(tuple(found), (table,), math.exp(-ways))
 
 
-def _worths(
+def _contributions(
     guess: Assignment, truth: Assignment, known: Collusion, clients: int
-) -> Iterator[tuple[str, _Worth]]:
+) -> Iterator[tuple[str, _Contribution]]:
     """Each statistic of a guess as a sum over the records that the attacker does not know."""
     right = guess.client == truth.client
     free = ~known.records
@@ -81,7 +86,7 @@ def _worths(
         return
     under = np.delete(np.arange(clients), known.client)
 
-    def table(value: Float64[np.ndarray, " pairs"]) -> _Worth:
+    def table(value: Float64[np.ndarray, " pairs"]) -> _Contribution:
         worth = np.zeros((int(free.sum()), clients + 1))
         worth[:, under] = value.reshape(-1, len(under))
         return worth

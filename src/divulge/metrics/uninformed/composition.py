@@ -9,14 +9,14 @@ import numpy as np
 from jaxtyping import Float64, Int
 
 from divulge.core import Proportions
-from divulge.metrics.uninformed.draws import Uninformed, log_arrangements, times
+from divulge.metrics.uninformed.draws import RandomisationTest, log_arrangements, number_of_draws
 
 
-def draw(
+def randomise(
     guesses: Sequence[Sequence[Proportions] | None],
     truths: Sequence[Proportions],
     rng: np.random.Generator,
-) -> Uninformed:
+) -> RandomisationTest:
     """Draw what guesses achieve if they know nothing of which client holds what.
 
     The clients' true shares are permuted among the clients: that is valid where all that a guess
@@ -45,7 +45,7 @@ def draw(
     table = np.column_stack(drawn) if drawn else np.zeros((len(orders), 0))
     alike = Counter(one.share.tobytes() for one in truths)
     smallest = math.exp(-log_arrangements(list(alike.values())))
-    return Uninformed(tuple(found), (table,), smallest)
+    return RandomisationTest(tuple(found), (table,), smallest)
 
 
 def _matches(
@@ -62,7 +62,7 @@ def _matches(
 
 def _orders(clients: int, rng: np.random.Generator) -> Int[np.ndarray, "draws clients"]:
     """Orders of clients, the true one first: all of them, or where they are too many some."""
-    draws = times(clients) + 1
+    draws = number_of_draws(clients) + 1
     if math.factorial(clients) <= draws:
         return np.array(list(itertools.permutations(range(clients))), np.int64)
     rest = rng.permuted(np.tile(np.arange(clients), (draws - 1, 1)), axis=1)

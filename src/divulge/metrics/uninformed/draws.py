@@ -19,7 +19,7 @@ _MOST, _FEWEST, _CELLS = 999, 199, 20_000_000
 _ROUNDING = 1e-9
 
 
-def max_p_value(statistics: Float64[np.ndarray, "draws statistics"]) -> float:
+def max_t_p_value(statistics: Float64[np.ndarray, "draws statistics"]) -> float:
     """The share of draws whose highest standardised statistic is as high as the observed one.
 
     Each statistic is standardised by its mean and deviation over all draws, the observed one
@@ -37,7 +37,7 @@ def max_p_value(statistics: Float64[np.ndarray, "draws statistics"]) -> float:
         and Smyth (2010), Permutation p-values should never be zero, section 4.
 
     Examples:
-        >>> max_p_value(np.array([[3.0, 1.0], [0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]))
+        >>> max_t_p_value(np.array([[3.0, 1.0], [0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]))
         0.25
     """
     centred = statistics - statistics.mean(axis=0)
@@ -50,7 +50,7 @@ def max_p_value(statistics: Float64[np.ndarray, "draws statistics"]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Uninformed:
+class RandomisationTest:
     """Statistics of attacks as observed, and as drawn where guesses mean nothing.
 
     Where several ways of drawing stand beside each other, each rests on a supposition of its own,
@@ -67,37 +67,37 @@ class Uninformed:
     @property
     def p(self) -> float:
         """P-value of all statistics in one test: how often guesses that know nothing do as well."""
-        return max(max_p_value(one) for one in self.draws)
+        return max(max_t_p_value(one) for one in self.draws)
 
     @property
     def strongest(self) -> tuple[int, str] | None:
         """The attack and the statistic furthest above chance; None if there are none."""
         if not self.columns:
             return None
-        return self.columns[int(self._standardised()[0].argmax())]
+        return self.columns[int(self._z_scores()[0].argmax())]
 
-    def of(self, attacks: Sequence[int]) -> "Uninformed":
+    def of(self, attacks: Sequence[int]) -> "RandomisationTest":
         """The same test, of some of the attacks alone."""
         kept = [k for k, (attack, _) in enumerate(self.columns) if attack in attacks]
         columns = tuple(self.columns[k] for k in kept)
-        return Uninformed(columns, tuple(one[:, kept] for one in self.draws), self.smallest)
+        return RandomisationTest(columns, tuple(one[:, kept] for one in self.draws), self.smallest)
 
-    def observed(self, attack: int, name: str) -> float:
+    def observed_value(self, attack: int, name: str) -> float:
         """The observed value of a statistic of an attack."""
         return float(self.draws[0][0, self.columns.index((attack, name))])
 
-    def expected(self, attack: int, name: str) -> float:
+    def null_mean(self, attack: int, name: str) -> float:
         """The mean of a statistic of an attack over all draws, where the guess knows nothing."""
         return float(self.draws[0][:, self.columns.index((attack, name))].mean())
 
-    def needed(self, name: str) -> float | None:
+    def detectable_value(self, name: str) -> float | None:
         """The true value of this statistic that four of five audits like this one would find.
 
         The mean of the draws, and as many of their deviations as bring the statistic over the
         limit of the test in `POWER` of cases if it is about normal and spreads as it does by
         chance. Of several attacks, the one that needs most; None where none of them varies.
         """
-        standard = self._standardised()
+        standard = self._z_scores()
         varies = set(np.flatnonzero(standard.any(axis=0)).tolist())
         own = [k for k, (_, other) in enumerate(self.columns) if other == name and k in varies]
         if not own:
@@ -107,7 +107,7 @@ class Uninformed:
         away = limit + special.ndtri(POWER)
         return float((drawn.mean(axis=0) + away * drawn.std(axis=0)).max())
 
-    def _standardised(self) -> Float64[np.ndarray, "draws columns"]:
+    def _z_scores(self) -> Float64[np.ndarray, "draws columns"]:
         """The first way's statistics in deviations above their mean; 0 where nothing varies."""
         centred = self.draws[0] - self.draws[0].mean(axis=0)
         spread = centred.std(axis=0)
@@ -118,17 +118,17 @@ class Uninformed:
         return told
 
 
-def times(units: int) -> int:
+def number_of_draws(units: int) -> int:
     """How many draws are made of so many units: 999, or fewer where that takes long.
 
     Examples:
-        >>> times(100), times(50_000), times(1_000_000)
+        >>> number_of_draws(100), number_of_draws(50_000), number_of_draws(1_000_000)
         (999, 400, 199)
     """
     return int(np.clip(_CELLS // max(1, units), _FEWEST, _MOST))
 
 
-def exchanged(
+def permute_within_groups(
     values: Shaped[np.ndarray, " units"],
     group: Shaped[np.ndarray, " units"],
     rng: np.random.Generator,

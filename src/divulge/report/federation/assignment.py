@@ -12,12 +12,19 @@ from divulge._util.random import stream
 from divulge.core import NOBODY, Assignment, Collusion, Estimate, Finding
 from divulge.metrics import assignment
 from divulge.metrics.uninformed import assignment as uninformed
-from divulge.metrics.uninformed.draws import Uninformed
+from divulge.metrics.uninformed.draws import RandomisationTest
 from divulge.report import words
 from divulge.report.federation import small_samples
-from divulge.report.federation.story import Figure, Story, Table, joined, rates, speaker
-from divulge.report.federation.verdicts.assignment import SCOPE, Owners
-from divulge.report.federation.verdicts.judge import judge
+from divulge.report.federation.story import (
+    Figure,
+    PageContent,
+    PageTable,
+    headline_attack,
+    join_words,
+    rate_cells,
+)
+from divulge.report.federation.verdicts.assignment import SCOPE, AssignmentWords
+from divulge.report.federation.verdicts.judge import judge_federation
 
 _TITLES = {
     "accuracy": "Accuracy",
@@ -39,12 +46,12 @@ _MEASURES = (
     "the order of its scores, where owners are shuffled among candidates of a class."
 )
 
-_CERTAIN = 0.05
+_SIGNIFICANT = 0.05
 """Largest p-value at which two accuracies differ significantly."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AssignmentFacts:
     """Facts of the audit: clients, candidates and, perhaps, the truth."""
 
     clients: tuple[str, ...]
@@ -60,7 +67,7 @@ class Asked:
 
     def name(self, client: int) -> str:
         """The name of a client, or of nobody."""
-        return "nobody" if client == NOBODY else words.plain(self.clients[client])
+        return "nobody" if client == NOBODY else words.make_showable(self.clients[client])
 
     @property
     def collusion(self) -> Collusion:
@@ -73,12 +80,12 @@ class Asked:
         return [k for k in range(len(self.clients)) if k != self.colluder]
 
 
-def story(
-    asked: Asked,
+def page_content(
+    asked: AssignmentFacts,
     findings: tuple[Finding, ...],
     guesses: tuple[Assignment | None, ...],
     unsound: Collection[int] = (),
-) -> Story:
+) -> PageContent:
     """What the attacks say of who trained on what; no record is named.
 
     Args:
@@ -87,53 +94,55 @@ def story(
         guesses: the guess of each attack; None for an attack that is not done.
         unsound: positions of the attacks that failed a control.
     """
-    first = speaker(findings)
+    first = headline_attack(findings)
     told = None if first is None else guesses[first]
-    tested = _tested(asked, guesses)
-    tests = [_tests(asked, guess, tested, k) for k, guess in enumerate(guesses)]
+    tested = _test_guesses(asked, guesses)
+    tests = [_attack_p_values(asked, guess, tested, k) for k, guess in enumerate(guesses)]
     sentences: tuple[str, ...] = ()
     if told is not None and first is not None:
         sentences = tuple(
-            _unchecked(asked, told)
+            _sentences_without_truth(asked, told)
             if asked.truth is None
-            else _checked(asked, asked.truth, findings[first], told)
+            else _sentences_with_truth(asked, asked.truth, findings[first], told)
         )
     known = asked.truth is not None
-    owners = Owners(guesses, asked.truth, asked.collusion, tested)
-    return Story(
-        verdict=judge(owners, findings, unsound),
+    owners = AssignmentWords(guesses, asked.truth, asked.collusion, tested)
+    return PageContent(
+        verdict=judge_federation(owners, findings, unsound),
         title="Which client trained on which record",
         doubt="" if known else "nobody said who trained on the candidates, so nothing was checked",
         sentences=sentences,
         columns=(*_TITLES.values(), *_TESTS),
         cells=tuple(
-            (*rates(finding, tuple(_TITLES)), *(_p(test.get(name)) for name in _TESTS))
+            (*rate_cells(finding, tuple(_TITLES)), *(_p_cell(test.get(name)) for name in _TESTS))
             for finding, test in zip(findings, tests, strict=True)
         ),
         caption="Over all candidates, with 95 % intervals",
         measures=_MEASURES,
         headline=("accuracy", "accuracy"),
-        summary=_summary(asked),
+        summary=_summary_facts(asked),
         details=tuple(
-            {"answers": None if g is None else _counts(asked, g.client), "tests": test}
+            {"answers": None if g is None else _counts_by_client(asked, g.client), "tests": test}
             for g, test in zip(guesses, tests, strict=True)
         ),
         scope=SCOPE,
-        limits=_limits_of(asked),
-        figures=partial(_figure, asked, findings),
-        tables=() if told is None else (_table(asked, told),),
+        limits=_size_limits(asked),
+        figures=partial(_accuracy_figure, asked, findings),
+        tables=() if told is None else (_answer_table(asked, told),),
     )
 
 
-def _tested(asked: Asked, guesses: Sequence[Assignment | None]) -> Uninformed | None:
+def _test_guesses(
+    asked: AssignmentFacts, guesses: Sequence[Assignment | None]
+) -> RandomisationTest | None:
     if asked.truth is None:
         return None
     rng = stream(0, "permutations of owners")
-    return uninformed.draw(guesses, asked.truth, asked.collusion, asked.label, rng)
+    return uninformed.randomise(guesses, asked.truth, asked.collusion, asked.label, rng)
 
 
-def _tests(
-    asked: Asked, guess: Assignment | None, tested: Uninformed | None, attack: int
+def _attack_p_values(
+    asked: AssignmentFacts, guess: Assignment | None, tested: RandomisationTest | None, attack: int
 ) -> dict[str, float]:
     """P-values of the accuracy against the best single answer, and of all against no knowledge."""
     if guess is None or asked.truth is None or tested is None:
@@ -142,85 +151,89 @@ def _tests(
     hits = round(assignment.accuracy(guess, truth).value * many)
     constant = round(assignment.best_constant(truth, asked.known).value * many)
     return {
-        _TESTS[0]: assignment.two_proportions((hits, constant), (many, many)).p,
+        _TESTS[0]: assignment.two_proportion_test((hits, constant), (many, many)).p,
         _TESTS[1]: tested.of([attack]).p,
     }
 
 
-def _p(value: float | None) -> str:
+def _p_cell(value: float | None) -> str:
     if value is None:
         return "not measured"
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def _counts(asked: Asked, client: Int[np.ndarray, " records"]) -> dict[str, int]:
+def _counts_by_client(
+    asked: AssignmentFacts, client: Int[np.ndarray, " records"]
+) -> dict[str, int]:
     """Records by client, nobody last."""
     return {asked.name(k): int((client == k).sum()) for k in (*range(len(asked.clients)), NOBODY)}
 
 
-def _summary(asked: Asked) -> dict[str, Any]:
+def _summary_facts(asked: AssignmentFacts) -> dict[str, Any]:
     truth = asked.truth
     facts: dict[str, Any] = {
         "clients": list(asked.clients),
         "colluder": asked.clients[asked.colluder],
         "candidates": len(asked.known),
         "known": int(asked.known.sum()),
-        "truth": None if truth is None else _counts(asked, truth.client),
+        "truth": None if truth is None else _counts_by_client(asked, truth.client),
     }
     if truth is not None:
         best = assignment.best_constant(truth, asked.known)
         facts["best_constant"] = {"value": best.value, "low": best.low, "high": best.high}
-        facts["chance"] = assignment.chance(asked.known, len(asked.clients))
+        facts["chance"] = assignment.chance_accuracy(asked.known, len(asked.clients))
     return facts
 
 
-def _unchecked(asked: Asked, told: Assignment) -> Iterator[str]:
-    counts = _counts(asked, told.client)
+def _sentences_without_truth(asked: AssignmentFacts, told: Assignment) -> Iterator[str]:
+    counts = _counts_by_client(asked, told.client)
     said = [f"{count:,} to {name}" for name, count in counts.items()]
-    many = words.count(len(told.client), "candidate")
-    yield f"Of {many}, the attack gives {joined(said)}."
+    many = words.format_count(len(told.client), "candidate")
+    yield f"Of {many}, the attack gives {join_words(said)}."
 
 
-def _checked(asked: Asked, truth: Assignment, finding: Finding, told: Assignment) -> Iterator[str]:
+def _sentences_with_truth(
+    asked: AssignmentFacts, truth: Assignment, finding: Finding, told: Assignment
+) -> Iterator[str]:
     many = len(truth.client)
     right = int((told.client == truth.client).sum())
     best = assignment.best_constant(truth, asked.known)
-    chance = assignment.chance(asked.known, len(asked.clients))
-    accuracy = words.rate(finding.metrics["accuracy"])
+    chance = assignment.chance_accuracy(asked.known, len(asked.clients))
+    accuracy = words.format_rate(finding.metrics["accuracy"])
     yield (
-        f"Of {words.count(many, 'candidate')}, {right:,} were given to the right client, or "
+        f"Of {words.format_count(many, 'candidate')}, {right:,} were given to the right client, or "
         f"rightly to nobody: {accuracy}. The best single answer for all of them is right for "
-        f"{words.rate(best)}, and answers at random for about {100 * chance:.0f} %."
+        f"{words.format_rate(best)}, and answers at random for about {100 * chance:.0f} %."
     )
-    test = assignment.two_proportions((right, round(best.value * many)), (many, many))
+    test = assignment.two_proportion_test((right, round(best.value * many)), (many, many))
     what = "more" if test.z > 0 else "less"
     yield (
         f"That is {what} than the best single answer, beyond chance (z = {test.z:.1f}, p "
-        f"{_compared(test.p)})."
-        if test.p <= _CERTAIN
+        f"{_p_comparison(test.p)})."
+        if test.p <= _SIGNIFICANT
         else f"That cannot be told from the best single answer (z = {test.z:.1f}, p "
-        f"{_compared(test.p)})."
+        f"{_p_comparison(test.p)})."
     )
     for k in asked.others:
         own, said = truth.client == k, told.client == k
         yield (
-            f"Client {asked.name(k)} trained on {words.count(int(own.sum()), 'candidate')}: "
-            f"{_number(own & said)} of them found, {_number(said & ~own)} of the others wrongly "
+            f"Client {asked.name(k)} trained on {words.format_count(int(own.sum()), 'candidate')}: "
+            f"{_count_words(own & said)} of them found, {_count_words(said & ~own)} of the others wrongly "
             "taken for its own."
         )
     outside = truth.client == NOBODY
-    accused = _number(outside & (told.client != NOBODY))
+    accused = _count_words(outside & (told.client != NOBODY))
     yield (
-        f"Candidates that no client trained on: {_number(outside)}; {accused} of them given to one."
+        f"Candidates that no client trained on: {_count_words(outside)}; {accused} of them given to one."
     )
 
 
-def _number(records: Bool[np.ndarray, " records"]) -> str:
+def _count_words(records: Bool[np.ndarray, " records"]) -> str:
     """Format how many records are selected; "none" for none."""
     return f"{int(records.sum()):,}" if records.any() else "none"
 
 
-def _limits_of(asked: Asked) -> tuple[str, ...]:
+def _size_limits(asked: AssignmentFacts) -> tuple[str, ...]:
     """Sentences on what an audit of so few candidates can show."""
     if asked.truth is None:
         return ()
@@ -228,17 +241,17 @@ def _limits_of(asked: Asked) -> tuple[str, ...]:
     many = len(asked.known)
     best = round(assignment.best_constant(asked.truth, asked.known).value * many)
     members, outsiders = int((~outside & ~asked.known).sum()), int(outside.sum())
-    return tuple(small_samples.sentences(members, outsiders, many, best))
+    return tuple(small_samples.small_sample_sentences(members, outsiders, many, best))
 
 
-def _compared(p: float) -> str:
+def _p_comparison(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"= {p:.2g}"
 
 
-def _table(asked: Asked, told: Assignment) -> Table:
+def _answer_table(asked: AssignmentFacts, told: Assignment) -> PageTable:
     """Answers by client; where the truth is known, a row for each client that it was."""
     order = (*range(len(asked.clients)), NOBODY)
-    names = words.shortened([asked.name(k) for k in order], 40)
+    names = words.shorten_names([asked.name(k) for k in order], 40)
     if asked.truth is None:
         rows = [("all candidates", np.ones(len(told.client), bool))]
         what = "How many candidates were given to each client, and to nobody."
@@ -250,7 +263,7 @@ def _table(asked: Asked, told: Assignment) -> Table:
             f"the diagonal the answer is right. Client {names[asked.colluder]} is the colluding "
             "one and knows its own."
         )
-    return Table(
+    return PageTable(
         "answers",
         "Who was given what",
         what,
@@ -265,7 +278,7 @@ def _table(asked: Asked, told: Assignment) -> Table:
     )
 
 
-def _figure(asked: Asked, findings: Sequence[Finding]) -> Iterator[Figure]:
+def _accuracy_figure(asked: AssignmentFacts, findings: Sequence[Finding]) -> Iterator[Figure]:
     """Accuracies with their intervals, beside the best single answer."""
     import altair as alt
 
@@ -274,9 +287,9 @@ def _figure(asked: Asked, findings: Sequence[Finding]) -> Iterator[Figure]:
     done = [finding for finding in findings if "accuracy" in finding.metrics]
     if asked.truth is None or not done:
         return
-    names = words.shortened([finding.label for finding in done], 46)
+    names = words.shorten_names([finding.label for finding in done], 46)
     rows = [
-        {"attack": name, **_limits(finding.metrics["accuracy"])}
+        {"attack": name, **_as_limits(finding.metrics["accuracy"])}
         for name, finding in zip(names, done, strict=True)
     ]
     best = assignment.best_constant(asked.truth, asked.known).value
@@ -285,9 +298,9 @@ def _figure(asked: Asked, findings: Sequence[Finding]) -> Iterator[Figure]:
     y = alt.Y("attack:N", title=None, sort=None).axis(
         domain=False, ticks=False, labelPadding=10, minExtent=room
     )
-    base = alt.Chart(chart_style.data(rows))
-    mark = alt.Chart(chart_style.data([{"value": best}]))
-    chart = chart_style.finished(
+    base = alt.Chart(chart_style.inline_data(rows))
+    mark = alt.Chart(chart_style.inline_data([{"value": best}]))
+    chart = chart_style.style_layers(
         mark.mark_rule(color=chart_style.INK, strokeDash=[4, 3]).encode(x=x),
         base.mark_rule(color=chart_style.ACCENT, strokeWidth=2).encode(
             x=alt.X("low:Q").scale(domain=[0, 1]), x2="high:Q", y=y
@@ -305,5 +318,5 @@ def _figure(asked: Asked, findings: Sequence[Finding]) -> Iterator[Figure]:
     )
 
 
-def _limits(one: Estimate) -> dict[str, float | None]:
+def _as_limits(one: Estimate) -> dict[str, float | None]:
     return {"value": one.value, "low": one.low, "high": one.high}

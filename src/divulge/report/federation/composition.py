@@ -9,9 +9,15 @@ from divulge.core import Finding, Proportions
 from divulge.metrics import composition
 from divulge.metrics.uninformed import composition as uninformed
 from divulge.report import words
-from divulge.report.federation.story import Figure, Story, estimates, joined, speaker
-from divulge.report.federation.verdicts.composition import SCOPE, Shares
-from divulge.report.federation.verdicts.judge import judge
+from divulge.report.federation.story import (
+    Figure,
+    PageContent,
+    estimate_cells,
+    headline_attack,
+    join_words,
+)
+from divulge.report.federation.verdicts.composition import SCOPE, CompositionWords
+from divulge.report.federation.verdicts.judge import judge_federation
 
 UNEVEN = 0.05
 """Largest p-value at which the class shares of a client are called uneven."""
@@ -32,14 +38,14 @@ _MEASURES = (
     "those that were declared."
 )
 
-_MOST = 3
+_MOST_NAMED = 3
 """Most classes that a sentence names."""
 
 Mixes = Sequence[Proportions]
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class CompositionFacts:
     """Facts of the audit: clients, names of classes and, perhaps, the truth."""
 
     clients: tuple[str, ...]
@@ -52,15 +58,15 @@ class Held:
     def class_name(self, label: int) -> str:
         """The name of a class."""
         names = self.class_names
-        return words.plain(names[label]) if label < len(names) else f"class {label}"
+        return words.make_showable(names[label]) if label < len(names) else f"class {label}"
 
 
-def story(
-    held: Held,
+def page_content(
+    held: CompositionFacts,
     findings: tuple[Finding, ...],
     guesses: tuple[Mixes | None, ...],
     unsound: Collection[int] = (),
-) -> Story:
+) -> PageContent:
     """What the attacks say of class shares.
 
     Args:
@@ -69,21 +75,21 @@ def story(
         guesses: the guesses of each attack, one a client; None for an attack that is not done.
         unsound: positions of the attacks that failed a control.
     """
-    first = speaker(findings)
+    first = headline_attack(findings)
     told = None if first is None else guesses[first]
     known = held.truth is not None
     tested = None
     if held.truth is not None:
-        tested = uninformed.draw(guesses, held.truth, stream(0, "permutations of clients"))
-    return Story(
-        verdict=judge(Shares(guesses, held.truth, tested), findings, unsound),
+        tested = uninformed.randomise(guesses, held.truth, stream(0, "permutations of clients"))
+    return PageContent(
+        verdict=judge_federation(CompositionWords(guesses, held.truth, tested), findings, unsound),
         title="What each client’s updates say of the classes it holds",  # noqa: RUF001
         doubt=""
         if known
         else "nobody said what the clients hold, so nothing here could be checked",
-        sentences=tuple(_sentence(held, k, guess) for k, guess in enumerate(told or ())),
+        sentences=tuple(_client_sentence(held, k, guess) for k, guess in enumerate(told or ())),
         columns=tuple(_TITLES.values()),
-        cells=tuple(estimates(finding, tuple(_TITLES)) for finding in findings),
+        cells=tuple(estimate_cells(finding, tuple(_TITLES)) for finding in findings),
         caption="Means over clients with 95 % intervals",
         measures=_MEASURES,
         headline=("l1", "mean L1 distance"),
@@ -100,18 +106,20 @@ def story(
             for guess in guesses
         ),
         scope=SCOPE,
-        figures=tuple if told is None else lambda: (_figure(held, told),),
+        figures=tuple if told is None else lambda: (_share_figure(held, told),),
     )
 
 
-def _sentence(held: Held, client: int, guess: Proportions) -> str:
+def _client_sentence(held: CompositionFacts, client: int, guess: Proportions) -> str:
     order = sorted(range(len(guess.share)), key=lambda label: -guess.share[label])
-    most = [label for label in order[:_MOST] if guess.share[label] > 0]
+    most = [label for label in order[:_MOST_NAMED] if guess.share[label] > 0]
     named = [f"{held.class_name(k)} ({100 * guess.share[k]:.0f} %)" for k in most]
-    parts = [f"Client {words.plain(held.clients[client])} seems to hold mostly {joined(named)}"]
+    parts = [
+        f"Client {words.make_showable(held.clients[client])} seems to hold mostly {join_words(named)}"
+    ]
     absent = [held.class_name(k) for k, null in enumerate(guess.null) if null]
     if absent:
-        parts.append(f"and nothing of {joined(absent)}")
+        parts.append(f"and nothing of {join_words(absent)}")
     text = " ".join(parts)
     if guess.even is not None and guess.even > UNEVEN:
         text += f"; there is no sign that its classes are uneven (p = {guess.even:.2g})"
@@ -121,27 +129,27 @@ def _sentence(held: Held, client: int, guess: Proportions) -> str:
     return f"{text}."
 
 
-def _figure(held: Held, guesses: Mixes) -> Figure:
+def _share_figure(held: CompositionFacts, guesses: Mixes) -> Figure:
     """A disc for each guessed share and a ring for the true one: where they match, it is right."""
     import altair as alt
 
     from divulge.report import chart_style
 
-    names = words.shortened([words.plain(name) for name in held.clients], 24)
-    labels = words.shortened([held.class_name(k) for k in range(len(guesses[0].share))], 16)
+    names = words.shorten_names([words.make_showable(name) for name in held.clients], 24)
+    labels = words.shorten_names([held.class_name(k) for k in range(len(guesses[0].share))], 16)
     x = alt.X("class:N", title=None, sort=None).axis(labelAngle=-40, domain=False, ticks=False)
     x = x.scale(domain=labels)  # in the order of the classes, whoever holds them
     y = alt.Y("client:N", title="client", sort=None).axis(domain=False, ticks=False)
     size = alt.Size("share:Q", legend=None).scale(domain=[0, 1], range=[0, 1400])
     layers = [
-        alt.Chart(chart_style.data(_dots(guesses, names, labels)))
+        alt.Chart(chart_style.inline_data(_share_dots(guesses, names, labels)))
         .mark_point(filled=True, color=chart_style.ACCENT, opacity=0.75)
         .encode(x=x, y=y, size=size)
     ]
     ring = ""
     if held.truth is not None:
         layers.append(
-            alt.Chart(chart_style.data(_dots(held.truth, names, labels)))
+            alt.Chart(chart_style.inline_data(_share_dots(held.truth, names, labels)))
             .mark_point(filled=False, color=chart_style.INK, strokeWidth=1.5, opacity=1)
             .encode(x=x, y=y, size=size)
         )
@@ -149,14 +157,14 @@ def _figure(held: Held, guesses: Mixes) -> Figure:
     return Figure(
         "shares",
         "Shares of the classes",
-        chart_style.finished(*layers, height=alt.Step(40)),
+        chart_style.style_layers(*layers, height=alt.Step(40)),
         "One row a client, one column a class. The area of a disc is the share that was guessed"
         f"{ring}.",
         "Class shares of each client; the sentences above say the largest",
     )
 
 
-def _dots(mixes: Mixes, names: Sequence[str], labels: Sequence[str]) -> list[dict[str, Any]]:
+def _share_dots(mixes: Mixes, names: Sequence[str], labels: Sequence[str]) -> list[dict[str, Any]]:
     return [
         {"client": name, "class": label, "share": float(share)}
         for name, mix in zip(names, mixes, strict=True)

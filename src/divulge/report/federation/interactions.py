@@ -12,9 +12,15 @@ from divulge.core import Estimate, Finding, Interactions, Reconstruction
 from divulge.metrics import interactions, intervals
 from divulge.metrics.uninformed import interactions as uninformed
 from divulge.report import words
-from divulge.report.federation.story import Figure, Story, Table, rates, speaker
-from divulge.report.federation.verdicts.interactions import SCOPE, Clicks
-from divulge.report.federation.verdicts.judge import judge
+from divulge.report.federation.story import (
+    Figure,
+    PageContent,
+    PageTable,
+    headline_attack,
+    rate_cells,
+)
+from divulge.report.federation.verdicts.interactions import SCOPE, InteractionWords
+from divulge.report.federation.verdicts.judge import judge_federation
 
 _TITLES = {"auc": "AUC", "f1": "F1", "precision_at_count": "Precision at the true count"}
 
@@ -34,14 +40,14 @@ Guesses = Sequence[Reconstruction]
 Truth = Sequence[Interactions]
 
 
-def story(
+def page_content(
     clients: tuple[str, ...],
     items: tuple[int, ...],
     truth: Truth | None,
     findings: tuple[Finding, ...],
     guesses: tuple[Guesses | None, ...],
     unsound: Collection[int] = (),
-) -> Story:
+) -> PageContent:
     """What the attacks say of interactions; no item is named.
 
     Args:
@@ -52,7 +58,7 @@ def story(
         guesses: the guesses of each attack, one a client; None for an attack that is not done.
         unsound: positions of the attacks that failed a control.
     """
-    first = speaker(findings)
+    first = headline_attack(findings)
     told = None if first is None else guesses[first]
     doubt, sentences = "", tuple[str, ...]()
     figures: Callable[[], Iterable[Figure]] = tuple
@@ -60,21 +66,21 @@ def story(
         doubt = "nobody said what the clients acted on, so nothing here could be checked"
     if told is not None and first is not None:
         if truth is None:
-            sentences = (_unchecked(items, told),)
+            sentences = (_sentence_without_truth(items, told),)
         else:
-            sentences = tuple(_checked(findings[first], told, truth))
+            sentences = tuple(_sentences_with_truth(findings[first], told, truth))
             labels = [finding.label for finding in findings]
-            figures = partial(_figure, first, labels, guesses, truth)
+            figures = partial(_recovery_figure, first, labels, guesses, truth)
     tested = None
     if truth is not None:
-        tested = uninformed.draw(guesses, truth, stream(0, "permutations of items"))
-    return Story(
-        verdict=judge(Clicks(guesses, truth, tested), findings, unsound),
+        tested = uninformed.randomise(guesses, truth, stream(0, "permutations of items"))
+    return PageContent(
+        verdict=judge_federation(InteractionWords(guesses, truth, tested), findings, unsound),
         title="What each client’s update says of the items it acted on",  # noqa: RUF001
         doubt=doubt,
         sentences=sentences,
         columns=tuple(_TITLES.values()),
-        cells=tuple(rates(finding, tuple(_TITLES)) for finding in findings),
+        cells=tuple(rate_cells(finding, tuple(_TITLES)) for finding in findings),
         caption="Means over clients with 95 % intervals",
         measures=_MEASURES,
         headline=("auc", "mean AUC"),
@@ -83,38 +89,38 @@ def story(
             "items": list(items),
             "acted": None if truth is None else [int(one.acted.sum()) for one in truth],
         },
-        details=tuple(_details(guess, truth) for guess in guesses),
+        details=tuple(_client_details(guess, truth) for guess in guesses),
         scope=SCOPE,
         figures=figures,
-        tables=() if told is None else (_table(clients, told, truth),),
+        tables=() if told is None else (_client_table(clients, told, truth),),
     )
 
 
-def _unchecked(items: tuple[int, ...], told: Guesses) -> str:
+def _sentence_without_truth(items: tuple[int, ...], told: Guesses) -> str:
     said = sum(int(guess.decided.sum()) for guess in told)
     return (
-        f"Of {words.count(sum(items), 'item')} handed to {words.count(len(items), 'client')}, "
+        f"Of {words.format_count(sum(items), 'item')} handed to {words.format_count(len(items), 'client')}, "
         f"{said:,} are said to have been acted on."
     )
 
 
-def _checked(finding: Finding, told: Guesses, truth: Truth) -> Iterator[str]:
+def _sentences_with_truth(finding: Finding, told: Guesses, truth: Truth) -> Iterator[str]:
     acted = np.array([int(one.acted.sum()) for one in truth])
     right = np.array([int((g.decided & t.acted).sum()) for g, t in zip(told, truth, strict=True)])
     said = sum(int(guess.decided.sum()) for guess in told)
     some = acted > 0
-    many = words.count(len(told), "client")
+    many = words.format_count(len(told), "client")
     if some.sum() > 1:
-        limits = intervals.clustered(right[some], acted[some])
-        share = words.rate(Estimate(float(right.sum() / acted.sum()), *limits))
+        limits = intervals.clustered_proportion(right[some], acted[some])
+        share = words.format_rate(Estimate(float(right.sum() / acted.sum()), *limits))
         yield (
-            f"Of {words.count(int(acted.sum()), 'interaction')} of {many}, {right.sum():,} were "
-            f"recovered: {share}. Besides, {words.count(said - int(right.sum()), 'item')} left "
+            f"Of {words.format_count(int(acted.sum()), 'interaction')} of {many}, {right.sum():,} were "
+            f"recovered: {share}. Besides, {words.format_count(said - int(right.sum()), 'item')} left "
             "alone were taken for acted on."
         )
         shares = right[some] / acted[some]
         yield (
-            f"Of {int((shares >= 0.9).sum()):,} of {words.count(int(some.sum()), 'client')} nine "
+            f"Of {int((shares >= 0.9).sum()):,} of {words.format_count(int(some.sum()), 'client')} nine "
             "in ten interactions or more were recovered; of the median client "
             f"{100 * np.median(shares):.0f} %, "
             f"of the least exposed one {100 * shares.min():.0f} %."
@@ -123,17 +129,17 @@ def _checked(finding: Finding, told: Guesses, truth: Truth) -> Iterator[str]:
         auc = finding.metrics["auc"]
         better = auc.low > 0.5
         yield (
-            f"An item acted on scores above one left alone in {words.rate(auc)} of cases; "
+            f"An item acted on scores above one left alone in {words.format_rate(auc)} of cases; "
             + ("guessing gives 50 %." if better else "that cannot be told from guessing, 50 %.")
         )
-    if alike := sum(not interactions.mixed(one) for one in truth):
+    if alike := sum(not interactions.is_mixed(one) for one in truth):
         yield (
-            f"{words.count(alike, 'client')} acted on all items or on none: nothing could be told "
+            f"{words.format_count(alike, 'client')} acted on all items or on none: nothing could be told "
             "apart there, and the means below leave such clients out."
         )
 
 
-def _table(clients: tuple[str, ...], told: Guesses, truth: Truth | None) -> Table:
+def _client_table(clients: tuple[str, ...], told: Guesses, truth: Truth | None) -> PageTable:
     """The table of clients, most exposed first; without the truth, in the order given."""
     columns: tuple[str, ...]
     cells: list[tuple[str, ...]]
@@ -143,29 +149,29 @@ def _table(clients: tuple[str, ...], told: Guesses, truth: Truth | None) -> Tabl
         cells = [(f"{len(g.decided):,}", f"{int(g.decided.sum()):,}") for g in told]
     else:
         columns = ("Client", "Items handed out", "Acted on", "Recovered", "Wrongly said")
-        counts = [_counts(g, t) for g, t in zip(told, truth, strict=True)]
+        counts = [_item_counts(g, t) for g, t in zip(told, truth, strict=True)]
         order = sorted(range(len(clients)), key=lambda k: -counts[k][1] / max(1, counts[k][0]))
         cells = [
             (f"{len(t.acted):,}", *(f"{number:,}" for number in count))
             for t, count in zip(truth, counts, strict=True)
         ]
-    names = words.shortened(clients, 64)
+    names = words.shorten_names(clients, 64)
     rows = tuple((names[k], *cells[k]) for k in order[:MOST_ROWS])
     which = "Items are counted, and none is named"
     if truth is not None:
         which = f"The most exposed first; {which[0].lower()}{which[1:]}"
     if len(clients) > MOST_ROWS:
         which += f"; {MOST_ROWS} of {len(clients):,} clients, the others are in summary.json"
-    return Table("clients", "Client by client", f"{which}.", columns, rows)
+    return PageTable("clients", "Client by client", f"{which}.", columns, rows)
 
 
-def _counts(guess: Reconstruction, truth: Interactions) -> tuple[int, int, int]:
+def _item_counts(guess: Reconstruction, truth: Interactions) -> tuple[int, int, int]:
     """How many items were acted on, of them recovered, and others said to be."""
     acted, decided = truth.acted, guess.decided
     return int(acted.sum()), int((acted & decided).sum()), int((decided & ~acted).sum())
 
 
-def _details(guess: Guesses | None, truth: Truth | None) -> dict[str, Any]:
+def _client_details(guess: Guesses | None, truth: Truth | None) -> dict[str, Any]:
     """Figures of each client, for programs."""
     if guess is None:
         return {"said": None, "recovered": None, "precision_at_count": None}
@@ -177,13 +183,13 @@ def _details(guess: Guesses | None, truth: Truth | None) -> dict[str, Any]:
         "said": said,
         "recovered": [int((g.decided & t.acted).sum()) for g, t in pairs],
         "precision_at_count": [
-            interactions.precision_at_count(g.score, t.acted) if interactions.mixed(t) else None
+            interactions.precision_at_count(g.score, t.acted) if interactions.is_mixed(t) else None
             for g, t in pairs
         ],
     }
 
 
-def _figure(
+def _recovery_figure(
     first: int, labels: Sequence[str], guesses: Sequence[Guesses | None], truth: Truth
 ) -> Iterator[Figure]:
     """Clients by what was recovered of them: an area for the attack that speaks, lines beside."""
@@ -191,12 +197,12 @@ def _figure(
 
     from divulge.report import chart_style
 
-    mixed = [k for k, one in enumerate(truth) if interactions.mixed(one)]
+    mixed = [k for k, one in enumerate(truth) if interactions.is_mixed(one)]
     if not mixed:
         return
     done = [first, *(k for k, guess in enumerate(guesses) if guess is not None and k != first)]
     done = done[: len(chart_style.COLOURS)]
-    names = words.shortened([labels[k] for k in done], 46)
+    names = words.shorten_names([labels[k] for k in done], 46)
     rows = []
     for name, k in zip(names, done, strict=True):
         guess = guesses[k]
@@ -217,11 +223,13 @@ def _figure(
     )
     legend = alt.Legend(title=None, orient="top", columns=1)
     speaks = [row for row in rows if row["attack"] == names[0]]
-    area = alt.Chart(chart_style.data(speaks)).mark_area(
+    area = alt.Chart(chart_style.inline_data(speaks)).mark_area(
         interpolate="step-after", color=chart_style.ACCENT, opacity=0.25
     )
-    lines = alt.Chart(chart_style.data(rows)).mark_line(interpolate="step-after", strokeWidth=2)
-    chart = chart_style.finished(
+    lines = alt.Chart(chart_style.inline_data(rows)).mark_line(
+        interpolate="step-after", strokeWidth=2
+    )
+    chart = chart_style.style_layers(
         area.encode(x=x, y=y),
         lines.encode(
             x=x,
@@ -235,7 +243,7 @@ def _figure(
         "recovered",
         "How exposed clients are",
         chart,
-        f"{words.count(len(mixed), 'client')} by their precision at the true count, in steps of "
+        f"{words.format_count(len(mixed), 'client')} by their precision at the true count, in steps of "
         "10 %: the further to the right, the more of what a client acted on is known.",
         "Histogram of clients by the share of their interactions that was recovered",
     )

@@ -10,26 +10,26 @@ from markupsafe import Markup
 
 from divulge.core import BlindRun, Finding
 from divulge.report import words
-from divulge.report.federation.story import Figure, Told, estimate, not_measured
-from divulge.report.markdown import inert
-from divulge.report.page import environment
+from divulge.report.federation.story import FederationReport, Figure, format_estimate, not_measured
+from divulge.report.markdown import make_inert
+from divulge.report.page import template_environment
 
 
-def write_all(told: Told) -> dict[str, bytes]:
+def render_files(told: FederationReport) -> dict[str, bytes]:
     """``report.html``, ``summary.json``, ``summary.md`` and the figures, by path."""
     from divulge.report import charts
 
     figures = tuple(told.story.figures())
     drawn = {one.name: charts.render(one.chart, "svg").decode() for one in figures}
     return {
-        "report.html": _page(told, figures, drawn).encode(),
-        "summary.json": json.dumps(_summary(told), indent=1).encode() + b"\n",
-        "summary.md": "\n".join(f"- {inert(line)}" for line in lines(told)).encode() + b"\n",
+        "report.html": _render_page(told, figures, drawn).encode(),
+        "summary.json": json.dumps(_summary_tree(told), indent=1).encode() + b"\n",
+        "summary.md": "\n".join(f"- {make_inert(line)}" for line in lines(told)).encode() + b"\n",
         **{f"figures/{name}.svg": svg.encode() for name, svg in drawn.items()},
     }
 
 
-def lines(told: Told) -> tuple[str, ...]:
+def lines(told: FederationReport) -> tuple[str, ...]:
     """The verdict, the sentences, and how each attack ended."""
     verdict = told.story.verdict
     return (
@@ -38,45 +38,51 @@ def lines(told: Told) -> tuple[str, ...]:
         f"Next: {verdict.next_step}",
         *told.story.sentences,
         *told.story.limits,
-        *(_note(finding, told) for finding in told.findings),
+        *(_ending_sentence(finding, told) for finding in told.findings),
         *controls(told),
     )
 
 
-def controls(told: Told) -> tuple[str, ...]:
+def controls(told: FederationReport) -> tuple[str, ...]:
     """Sentences on how each attack did on its blind control."""
     pairs = zip(told.findings, told.controls, strict=False)
-    return tuple(f"{words.plain(f.label)}: {_control(one)}" for f, one in pairs if one is not None)
+    return tuple(
+        f"{words.make_showable(f.label)}: {_control_sentence(one)}"
+        for f, one in pairs
+        if one is not None
+    )
 
 
-def _control(run: BlindRun) -> str:
+def _control_sentence(run: BlindRun) -> str:
     if run.measured is None and run.passed:
-        return words.plain(f"was not tested by a control: {run.reason}")
+        return words.make_showable(f"was not tested by a control: {run.reason}")
     if run.measured is None:
-        return words.plain(f"failed its control, as it could not be run on it: {run.reason}")
-    value = f"{estimate(run.measured)}, p = {run.p_value:.2g}"
+        return words.make_showable(
+            f"failed its control, as it could not be run on it: {run.reason}"
+        )
+    value = f"{format_estimate(run.measured)}, p = {run.p_value:.2g}"
     if not run.passed:
         return (
             f"failed its control. It still fits the truth when what it sees is shuffled ({value}), "
             "so it knows the truth from elsewhere, and its figures mean nothing"
         )
-    few = f"; {words.plain(run.reason)}" if run.reason else ""
+    few = f"; {words.make_showable(run.reason)}" if run.reason else ""
     return f"passed its control: shuffled, what it sees does not fit the truth ({value}){few}"
 
 
-def _note(finding: Finding, told: Told) -> str:
+def _ending_sentence(finding: Finding, told: FederationReport) -> str:
     """A line on how an attack ended, with its headline figure if that is known."""
     said = [finding.status.value, *(part for part in (finding.reason, finding.how) if part)]
     name, called = told.story.headline
     if name in finding.metrics:
-        said.append(f"{called} {estimate(finding.metrics[name])}")
-    return words.plain(f"{finding.label}: {'; '.join(said)}")
+        said.append(f"{called} {format_estimate(finding.metrics[name])}")
+    return words.make_showable(f"{finding.label}: {'; '.join(said)}")
 
 
-def _summary(told: Told) -> dict[str, Any]:
+def _summary_tree(told: FederationReport) -> dict[str, Any]:
     """``summary.json``: all that the page says."""
     story = told.story
-    return words.plain_all(  # type: ignore[no-any-return]
+    return words.make_all_showable(  # type: ignore[no-any-return]
         {
             "schema": 1,
             "name": told.name,
@@ -108,31 +114,31 @@ def _summary(told: Told) -> dict[str, Any]:
     )
 
 
-def _page(told: Told, figures: Sequence[Figure], drawn: dict[str, str]) -> str:
-    story, speaker = told.story, told.speaker
+def _render_page(told: FederationReport, figures: Sequence[Figure], drawn: dict[str, str]) -> str:
+    story, speaker = told.story, told.headline_attack
     return (
-        environment()
+        template_environment()
         .get_template("federated.html.j2")
         .render(
-            name=words.plain(told.name),
-            created=words.plain(told.created),
+            name=words.make_showable(told.name),
+            created=words.make_showable(told.created),
             story=story,
             figures=figures,
-            verdict=words.plain_all(asdict(story.verdict)),
+            verdict=words.make_all_showable(asdict(story.verdict)),
             attacks=[
-                (words.plain_all(asdict(finding)), cells)
+                (words.make_all_showable(asdict(finding)), cells)
                 for finding, cells in zip(told.findings, story.cells, strict=True)
             ],
-            speaker=None if speaker is None else words.plain(told.findings[speaker].label),
-            not_measured=words.plain_all([asdict(one) for one in not_measured(told)]),
+            speaker=None if speaker is None else words.make_showable(told.findings[speaker].label),
+            not_measured=words.make_all_showable([asdict(one) for one in not_measured(told)]),
             controls=controls(told),
             sheets=[
-                (words.plain(one.client), one, base64.b64encode(one.png).decode())
+                (words.make_showable(one.client), one, base64.b64encode(one.png).decode())
                 for one in told.sheets
             ],
             drawn={name: Markup(svg) for name, svg in drawn.items()},  # noqa: S704 - drawn by us
             reproduction=json.dumps(
-                words.plain_all(told.reproduction), indent=2, ensure_ascii=False
+                words.make_all_showable(told.reproduction), indent=2, ensure_ascii=False
             ),
         )
     )

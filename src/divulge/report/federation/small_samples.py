@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from divulge.metrics.assignment import two_proportions
+from divulge.metrics.assignment import two_proportion_test
 from divulge.metrics.intervals import clopper_pearson, lower_limit
 from divulge.report import words
 
@@ -12,7 +12,9 @@ FEW = 300
 _ERROR = 0.05
 
 
-def sentences(members: int, outsiders: int, candidates: int, constant: int) -> Iterator[str]:
+def small_sample_sentences(
+    members: int, outsiders: int, candidates: int, constant: int
+) -> Iterator[str]:
     """Yield what an audit of these sizes can conclude; nothing if the sizes are large.
 
     Args:
@@ -23,18 +25,18 @@ def sentences(members: int, outsiders: int, candidates: int, constant: int) -> I
     """
     if candidates > FEW or not members or not outsiders:
         return
-    yield _accuracy(candidates, constant)
-    yield _members(members)
-    yield _outsiders(outsiders)
+    yield _accuracy_sentence(candidates, constant)
+    yield _member_sentence(members)
+    yield _outsider_sentence(outsiders)
 
 
-def _accuracy(candidates: int, constant: int) -> str:
+def _accuracy_sentence(candidates: int, constant: int) -> str:
     """How many right answers distinguish an attack from the best single answer."""
     trials = (candidates, candidates)
     told = (
         hits
         for hits in range(constant, candidates + 1)
-        if two_proportions((hits, constant), trials).p <= _ERROR
+        if two_proportion_test((hits, constant), trials).p <= _ERROR
     )
     least = next(told, None)
     if least is None:
@@ -43,26 +45,26 @@ def _accuracy(candidates: int, constant: int) -> str:
             "from the best single one."
         )
     return (
-        f"With {words.count(candidates, 'candidate')}, an attack has to give {least} right answers "
+        f"With {words.format_count(candidates, 'candidate')}, an attack has to give {least} right answers "
         f"to be told from the best single one, which is right for {constant}."
     )
 
 
-def _members(members: int) -> str:
+def _member_sentence(members: int) -> str:
     half = members // 2
     low, high = clopper_pearson(half, members)
     return (
-        f"With {words.count(members, 'member')} of other clients, {half} of them found would leave "
+        f"With {words.format_count(members, 'member')} of other clients, {half} of them found would leave "
         f"the true share anywhere from {100 * low:.0f} % to {100 * high:.0f} %: two attacks can "
         "hardly be ranked by how many members they find."
     )
 
 
-def _outsiders(outsiders: int) -> str:
+def _outsider_sentence(outsiders: int) -> str:
     """What false-positive rates so many outsiders can show."""
     most = 1 - lower_limit(outsiders, outsiders, _ERROR)
     return (
-        f"With {words.count(outsiders, 'outsider')}, one accused is already "
-        f"{words.percent(1 / outsiders)}; none accused would show no more than that fewer than "
+        f"With {words.format_count(outsiders, 'outsider')}, one accused is already "
+        f"{words.format_percent(1 / outsiders)}; none accused would show no more than that fewer than "
         f"{100 * most:.1f} % are (with 95 % confidence), so nothing can be said about rarer ones."
     )

@@ -25,7 +25,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PageTable:
     """A table; the first cell of each row names the row."""
 
     name: str
@@ -36,7 +36,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class ImageSheet:
     """Images that were shown to a client, below their originals."""
 
     client: str
@@ -50,7 +50,7 @@ class Sheet:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class PageContent:
     """Content of the page: what was found out about one secret."""
 
     verdict: Judgement
@@ -78,80 +78,80 @@ class Story:
     """Sentences on what so few records or clients can and cannot show."""
     figures: Callable[[], Iterable[Figure]] = tuple
     """Draws the charts: nothing loads the chart library before."""
-    tables: tuple[Table, ...] = ()
+    tables: tuple[PageTable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FederationReport:
     """All that the report of an audited federation says."""
 
     name: str
     created: str
     findings: tuple[Finding, ...]
-    story: Story
+    story: PageContent
     reproduction: Mapping[str, Any] = field(default_factory=dict)
-    sheets: tuple[Sheet, ...] = ()
+    sheets: tuple[ImageSheet, ...] = ()
     """Contact sheets; empty unless records are to be shown."""
     controls: tuple[BlindRun | None, ...] = ()
     """Result of each attack on shuffled data; empty if no control was run."""
 
     @property
-    def speaker(self) -> int | None:
+    def headline_attack(self) -> int | None:
         """Position of the attack that figures and sentences are about; None if none is done."""
-        return speaker(self.findings)
+        return headline_attack(self.findings)
 
 
-def not_measured(told: Told) -> tuple[NotMeasured, ...]:
+def not_measured(told: FederationReport) -> tuple[NotMeasured, ...]:
     """Attacks and metrics that are missing, each with the reason, and what was never tried."""
     return (
-        *unmeasured.attacks(told.findings),
-        *unmeasured.metrics(told.findings),
+        *unmeasured.unfinished_attacks(told.findings),
+        *unmeasured.unmeasured_metrics(told.findings),
         *told.story.scope,
     )
 
 
-def speaker(findings: Sequence[Finding]) -> int | None:
+def headline_attack(findings: Sequence[Finding]) -> int | None:
     """Position of the attack that figures and sentences are about: the first one that is done."""
     done = [k for k, finding in enumerate(findings) if finding.status is Status.DONE]
     return done[0] if done else None
 
 
-def rates(finding: Finding, names: Sequence[str]) -> tuple[str, ...]:
+def rate_cells(finding: Finding, names: Sequence[str]) -> tuple[str, ...]:
     """A cell for each of these metrics, all of which are shares."""
-    return tuple(_rate(finding, name) for name in names)
+    return tuple(_rate_cell(finding, name) for name in names)
 
 
-def _rate(finding: Finding, name: str) -> str:
+def _rate_cell(finding: Finding, name: str) -> str:
     if name not in finding.metrics:
         return "not measured"
-    way = words.rate_up_to if name in finding.unmeasured else words.rate
+    way = words.format_rate_up_to if name in finding.unmeasured else words.format_rate
     return way(finding.metrics[name])
 
 
-def estimates(finding: Finding, names: Sequence[str]) -> tuple[str, ...]:
+def estimate_cells(finding: Finding, names: Sequence[str]) -> tuple[str, ...]:
     """A cell for each of these metrics."""
     return tuple(
-        estimate(finding.metrics[name]) if name in finding.metrics else "not measured"
+        format_estimate(finding.metrics[name]) if name in finding.metrics else "not measured"
         for name in names
     )
 
 
-def estimate(one: Estimate) -> str:
+def format_estimate(one: Estimate) -> str:
     """Format a value with its interval.
 
     Examples:
-        >>> estimate(Estimate(0.5, 0.25, 0.75))
+        >>> format_estimate(Estimate(0.5, 0.25, 0.75))
         '0.500 (0.250 to 0.750)'
     """
     high = "" if one.high is None else f" to {one.high:.3f}"
     return f"{one.value:.3f} ({one.low:.3f}{high})"
 
 
-def joined(parts: Sequence[str]) -> str:
+def join_words(parts: Sequence[str]) -> str:
     """Join a list in words.
 
     Examples:
-        >>> joined(["ant", "bee", "cat"])
+        >>> join_words(["ant", "bee", "cat"])
         'ant, bee and cat'
     """
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

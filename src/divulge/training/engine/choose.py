@@ -12,73 +12,75 @@ import numpy as np
 from torch import nn
 
 from divulge.core import Records
-from divulge.training.engine.loop import Job, threads, train
-from divulge.training.engine.processes import awake, in_processes
-from divulge.training.engine.stacked import stacked
-from divulge.training.engine.tensors import Arrays
+from divulge.training.engine.loop import Job, torch_threads, train_network
+from divulge.training.engine.processes import has_idle_workers, train_in_processes
+from divulge.training.engine.stacked import train_stacked
+from divulge.training.engine.tensors import PoolArrays
 from divulge.training.losses import Adversary
 from divulge.training.recipe import Recipe
 
-Way = Literal["processes", "stacked", "one-by-one"]
+ConcreteStrategy = Literal["processes", "stacked", "one-by-one"]
 
 
-class Work(NamedTuple):
+class TrainingSetup(NamedTuple):
     """The recipe, the records and the device, which all models of a fleet share."""
 
     recipe: Recipe
     pool: Records
-    data: Arrays
+    data: PoolArrays
     device: str
-    wave: int
+    models_at_once: int
     """How many models may be in memory at once."""
 
 
-def trained(work: Work, way: Way, workers: int, jobs: Sequence[Job]) -> Iterator[nn.Module]:
+def train_models(
+    work: TrainingSetup, way: ConcreteStrategy, workers: int, jobs: Sequence[Job]
+) -> Iterator[nn.Module]:
     """The models in order, as soon as they are there."""
     tensors = work.data.tensors(work.device)
     if way == "one-by-one":
         for job in jobs:
-            with threads(workers):
-                module = train(work.recipe, tensors, job)
+            with torch_threads(workers):
+                module = train_network(work.recipe, tensors, job)
             yield module
         return
-    for first in range(0, len(jobs), work.wave):
-        some = jobs[first : first + work.wave]
+    for first in range(0, len(jobs), work.models_at_once):
+        some = jobs[first : first + work.models_at_once]
         if way == "processes":
-            yield from in_processes(work.recipe, work.pool, work.data, some, workers)
+            yield from train_in_processes(work.recipe, work.pool, work.data, some, workers)
         else:
-            with threads(workers):
-                modules = stacked(work.recipe, tensors, some)
+            with torch_threads(workers):
+                modules = train_stacked(work.recipe, tensors, some)
             yield from modules
 
 
-_TIMED = 0.15
+_TRIAL_SECONDS = 0.15
 """Seconds for which a strategy is timed, twice; or one step where that takes longer."""
 
-_WORTH = 1.0
+_MIN_WORK_SECONDS = 1.0
 """Seconds of work from which on a trial pays."""
 
-_START = 5.0
+_MIN_SAVED_SECONDS = 5.0
 """Seconds that processes must save before they are started: importing PyTorch takes some."""
 
-_OVERHEAD = 0.005
+_OVERHEAD_SECONDS = 0.005
 """Seconds a step under which overhead weighs, which is all that a stack saves a CPU."""
 
-_STACK = 8
+_TRIAL_STACK_SIZE = 8
 """Models in the stack that is tried."""
 
 
-class Choice(NamedTuple):
+class StrategyChoice(NamedTuple):
     """A strategy, its number of processes or threads, and the reason for it."""
 
-    way: Way
+    way: ConcreteStrategy
     workers: int
     why: str
 
 
-def fastest(
-    work: Work, jobs: Sequence[Job], processes: int, threads: int, *, stackable: bool
-) -> Choice:
+def choose_fastest(
+    work: TrainingSetup, jobs: Sequence[Job], processes: int, threads: int, *, stackable: bool
+) -> StrategyChoice:
     """Time a training step in each way that may pay.
 
     Args:
@@ -89,44 +91,56 @@ def fastest(
         stackable: whether the network can be trained in a stack.
     """
     steps = sum(work.recipe.steps(len(work.recipe.parts(job.rows, job.seed)[0])) for job in jobs)
-    _seconds(work, "one-by-one", 1, jobs[:1], 1)  # fills caches, gets memory from the system
-    whole = steps * _seconds(work, "one-by-one", 1, jobs[:1], 1)
-    if whole < _WORTH:
-        return Choice("one-by-one", 1, f"{whole:.1g} s of work are too little to share")
-    times: dict[tuple[Way, int], float] = {}
-    times["one-by-one", 1] = alone = _step(work, "one-by-one", 1, jobs[:1])
+    _time_training(work, "one-by-one", 1, jobs[:1], 1)  # fills caches, gets memory from the system
+    whole = steps * _time_training(work, "one-by-one", 1, jobs[:1], 1)
+    if whole < _MIN_WORK_SECONDS:
+        return StrategyChoice("one-by-one", 1, f"{whole:.1g} s of work are too little to share")
+    times: dict[tuple[ConcreteStrategy, int], float] = {}
+    times["one-by-one", 1] = alone = _seconds_per_step(work, "one-by-one", 1, jobs[:1])
     if threads > 1:
-        times["one-by-one", threads] = _step(work, "one-by-one", threads, jobs[:1])
-    if stackable and len(jobs) > 1 and alone < _OVERHEAD:
-        times["stacked", threads] = _step(work, "stacked", threads, jobs[:_STACK])
+        times["one-by-one", threads] = _seconds_per_step(work, "one-by-one", threads, jobs[:1])
+    if stackable and len(jobs) > 1 and alone < _OVERHEAD_SECONDS:
+        times["stacked", threads] = _seconds_per_step(
+            work, "stacked", threads, jobs[:_TRIAL_STACK_SIZE]
+        )
     together = min(processes, len(jobs))
-    if together > 1 and (awake() or steps * alone * (1 - 1 / together) > _START):
+    if together > 1 and (
+        has_idle_workers() or steps * alone * (1 - 1 / together) > _MIN_SAVED_SECONDS
+    ):
         # long enough that handing out the work, done once a model, does not count as its steps
-        many = max(1, min(2000, int(2 * _TIMED / alone)))
+        many = max(1, min(2000, int(2 * _TRIAL_SECONDS / alone)))
         few = jobs[:together]
-        _seconds(work, "processes", processes, few, 1)
-        took = _seconds(work, "processes", processes, few, many)
+        _time_training(work, "processes", processes, few, 1)
+        took = _time_training(work, "processes", processes, few, many)
         times["processes", processes] = took / many / len(few)
     way, count = min(times, key=times.__getitem__)
-    each = ", ".join(f"{_words(*key)} {1e3 * times[key]:.3g} ms" for key in sorted(times))
-    return Choice(way, count, f"for one step of one model {each}")
+    each = ", ".join(
+        f"{_describe_strategy(*key)} {1e3 * times[key]:.3g} ms" for key in sorted(times)
+    )
+    return StrategyChoice(way, count, f"for one step of one model {each}")
 
 
-def _words(way: Way, workers: int) -> str:
+def _describe_strategy(way: ConcreteStrategy, workers: int) -> str:
     return f"{way} ({workers})"
 
 
-def _step(work: Work, way: Way, workers: int, jobs: Sequence[Job]) -> float:
+def _seconds_per_step(
+    work: TrainingSetup, way: ConcreteStrategy, workers: int, jobs: Sequence[Job]
+) -> float:
     """Seconds that a step of one model takes, where as many as these are trained."""
-    _seconds(work, way, workers, jobs, 1)
-    once = _seconds(work, way, workers, jobs, 1)
-    steps = max(1, min(100, int(_TIMED / once)))
+    _time_training(work, way, workers, jobs, 1)
+    once = _time_training(work, way, workers, jobs, 1)
+    steps = max(1, min(100, int(_TRIAL_SECONDS / once)))
     # the better of two: other programs disturb
-    runs = [_seconds(work, way, workers, jobs, steps) for _ in range(2)] if steps > 1 else [once]
+    runs = (
+        [_time_training(work, way, workers, jobs, steps) for _ in range(2)] if steps > 1 else [once]
+    )
     return min(runs) / steps / len(jobs)
 
 
-def _seconds(work: Work, way: Way, workers: int, jobs: Sequence[Job], steps: int) -> float:
+def _time_training(
+    work: TrainingSetup, way: ConcreteStrategy, workers: int, jobs: Sequence[Job], steps: int
+) -> float:
     """How long so many steps of these models take, with what comes before and after."""
     # an adversary needs records held out; nobody else's step does
     select = work.recipe.selects if isinstance(work.recipe.loss, Adversary) else None
@@ -136,6 +150,6 @@ def _seconds(work: Work, way: Way, workers: int, jobs: Sequence[Job], steps: int
         for job in jobs
     ]
     begun = perf_counter()
-    for _ in trained(work._replace(recipe=recipe), way, workers, cut):
+    for _ in train_models(work._replace(recipe=recipe), way, workers, cut):
         pass
     return perf_counter() - begun

@@ -19,17 +19,24 @@ from torch import nn
 
 from divulge.core import Records
 from divulge.errors import SpecError
-from divulge.targets.batching import guarded
-from divulge.training.engine.dense import by_hand, dense_layers
-from divulge.training.engine.loop import Job, apply, fresh, plain_loss, seeded, threads
-from divulge.training.engine.networks import pooled_first, state
-from divulge.training.engine.processes import Scratch, keep_memory, packed
-from divulge.training.engine.tensors import Arrays, Tensors, with_channels_last
+from divulge.targets.batching import translate_model_errors
+from divulge.training.engine.dense import dense_layers, dense_training_step
+from divulge.training.engine.loop import (
+    Job,
+    build_network,
+    plain_loss,
+    step_optimiser,
+    temporary_seed,
+    torch_threads,
+)
+from divulge.training.engine.networks import pool_before_relu, state
+from divulge.training.engine.processes import TemporaryFolder, keep_freed_memory, pickle_settings
+from divulge.training.engine.tensors import PoolArrays, PoolTensors, to_channels_last
 from divulge.training.losses import Adversary
-from divulge.training.recipe import Held, Recipe, Rows
+from divulge.training.recipe import RaggedRows, Recipe, Rows
 
 
-class _Flat(NamedTuple):
+class _FlatParameters(NamedTuple):
     """The trained parameters of one type as a single vector, of which they are views.
 
     An optimiser that works element by element then has one tensor to change, not dozens.
@@ -39,7 +46,7 @@ class _Flat(NamedTuple):
     gradient: torch.Tensor
 
 
-class Replica:
+class ReusableTrainer:
     """A network and its optimiser, built once and trained again and again from given weights.
 
     For few and small batches building costs more than training.
@@ -48,17 +55,19 @@ class Replica:
     optimiser forgets. What a module keeps elsewhere, such as in a Python attribute, stays.
     """
 
-    def __init__(self, recipe: Recipe, data: Tensors) -> None:
+    def __init__(self, recipe: Recipe, data: PoolTensors) -> None:
         self._recipe, self._data, self._loss = recipe, data, plain_loss(recipe)
-        with seeded(0, data.x.device):
+        with temporary_seed(0, data.x.device):
             self._module = recipe.network().train()
         if data.channels_last:
-            with_channels_last(self._module)
+            to_channels_last(self._module)
         self._fresh = {name: tensor.clone() for name, tensor in state(self._module).items()}
         self._dense = None if recipe.loss else dense_layers(self._module, data)
         trained = [p for p in self._module.parameters() if p.requires_grad and not self._dense]
         kinds = dict.fromkeys(p.dtype for p in trained)
-        self._flats = [_flattened([p for p in trained if p.dtype == kind]) for kind in kinds]
+        self._flats = [
+            _flatten_parameters([p for p in trained if p.dtype == kind]) for kind in kinds
+        ]
         self._optimiser = recipe.over([flat.whole for flat in self._flats]) if trained else None
         self._epoch = 0
 
@@ -69,7 +78,7 @@ class Replica:
         with torch.no_grad():
             for name, tensor in state(self._module).items():
                 tensor.copy_(start.get(name, self._fresh[name]))
-        with seeded(seed, self._data.x.device), self._stepping() as step:
+        with temporary_seed(seed, self._data.x.device), self._training_step() as step:
             for number, epoch in enumerate(self._recipe.plan(rows, seed)):
                 self._epoch = number
                 for rate, batch in epoch:
@@ -78,14 +87,14 @@ class Replica:
         return {name: np.array(tensor.detach().numpy(), order="C") for name, tensor in named}
 
     @contextmanager
-    def _stepping(self) -> Iterator[Callable[[torch.Tensor, torch.Tensor, float], None]]:
+    def _training_step(self) -> Iterator[Callable[[torch.Tensor, torch.Tensor, float], None]]:
         if self._dense:
-            with by_hand(self._recipe, self._module, self._dense) as step:
+            with dense_training_step(self._recipe, self._module, self._dense) as step:
                 yield step
         else:
             assert self._optimiser is not None
             self._optimiser.state.clear()
-            with pooled_first(self._module):
+            with pool_before_relu(self._module):
                 yield self._step
 
     def _step(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> None:
@@ -93,10 +102,10 @@ class Replica:
             flat.gradient.zero_()
         torch.autograd.backward(self._loss(self._module(x), y, self._epoch))
         assert self._optimiser is not None
-        apply(self._optimiser, rate)
+        step_optimiser(self._optimiser, rate)
 
 
-def _flattened(params: list[nn.Parameter]) -> _Flat:
+def _flatten_parameters(params: list[nn.Parameter]) -> _FlatParameters:
     """The parameters, made views of one vector; gradients are added up in another one."""
     size = sum(p.numel() for p in params)
     whole = nn.Parameter(torch.empty(size, dtype=params[0].dtype))
@@ -104,15 +113,15 @@ def _flattened(params: list[nn.Parameter]) -> _Flat:
     start = 0
     for param in params:
         part = slice(start, start + param.numel())
-        view = _like(whole.detach()[part], param)
+        view = _view_like(whole.detach()[part], param)
         view.copy_(param.detach())
-        param.data, param.grad = view, _like(gradient[part], param)
+        param.data, param.grad = view, _view_like(gradient[part], param)
         start = part.stop
     whole.grad = gradient
-    return _Flat(whole, gradient)
+    return _FlatParameters(whole, gradient)
 
 
-def _like(part: torch.Tensor, param: nn.Parameter) -> torch.Tensor:
+def _view_like(part: torch.Tensor, param: nn.Parameter) -> torch.Tensor:
     """A piece of a vector in the shape of a parameter, its channels last where they are there."""
     if param.dim() == 4 and param.is_contiguous(memory_format=torch.channels_last):
         n, c, h, w = param.shape
@@ -120,19 +129,19 @@ def _like(part: torch.Tensor, param: nn.Parameter) -> torch.Tensor:
     return part.view(param.shape)
 
 
-_PATIENCE: Final = 5.0
+_SECONDS_BEFORE_PROCESSES: Final = 5.0
 """Seconds of training before processes are started: importing PyTorch takes them some."""
 
-_CHUNKS: Final = 2
+_CHUNKS_PER_PROCESS: Final = 2
 """Pieces of work a process and call: with more of them none waits long for the others."""
 
 _REMEDY: Final = "make one network by hand and put a few records to it to see why"
 
 
-class _Task(NamedTuple):
+class _ClientTask(NamedTuple):
     """The records and the seed of one training."""
 
-    rows: Held
+    rows: RaggedRows
     seed: int
 
 
@@ -165,15 +174,15 @@ class Crew:
                 f"expected a loss without an adversary for clients, got {recipe.loss!r}: its "
                 "records held out are a client's own"
             )
-        with guarded("the recipe to make a network", _REMEDY):
-            self._data = Arrays.prepare(pool, fresh(recipe, Job(np.arange(1), 0)))
+        with translate_model_errors("the recipe to make a network", _REMEDY):
+            self._data = PoolArrays.prepare(pool, build_network(recipe, Job(np.arange(1), 0)))
         self._recipe, self._workers = recipe, workers
-        self._here: Replica | None = None
-        self._scratch: Scratch | None = None
+        self._here: ReusableTrainer | None = None
+        self._scratch: TemporaryFolder | None = None
         self._spent = 0.0
 
     def states(
-        self, start: Mapping[str, np.ndarray], rows: Sequence[Held], seeds: Sequence[int]
+        self, start: Mapping[str, np.ndarray], rows: Sequence[RaggedRows], seeds: Sequence[int]
     ) -> list[dict[str, np.ndarray]]:
         """The state dictionary of each network after its training.
 
@@ -185,37 +194,40 @@ class Crew:
         Raises:
             TargetError: a network could not be trained.
         """
-        tasks = [_Task(*task) for task in zip(rows, seeds, strict=True)]
-        with guarded("a network to train", _REMEDY):
-            if self._spent > _PATIENCE and self._processes > 1:
-                return self._elsewhere(start, tasks)
+        tasks = [_ClientTask(*task) for task in zip(rows, seeds, strict=True)]
+        with translate_model_errors("a network to train", _REMEDY):
+            if self._spent > _SECONDS_BEFORE_PROCESSES and self._process_count > 1:
+                return self._train_elsewhere(start, tasks)
             begun = perf_counter()
-            with threads(1):
+            with torch_threads(1):
                 if self._here is None:
-                    self._here = Replica(self._recipe, self._data.tensors("cpu"))
-                states = list(_trained(self._here, start, tasks))
+                    self._here = ReusableTrainer(self._recipe, self._data.tensors("cpu"))
+                states = list(_train_tasks(self._here, start, tasks))
             self._spent += perf_counter() - begun
             return states
 
     @property
-    def _processes(self) -> int:
+    def _process_count(self) -> int:
         import joblib
 
         return int(self._workers or joblib.cpu_count())
 
-    def _elsewhere(
-        self, start: Mapping[str, np.ndarray], tasks: Sequence[_Task]
+    def _train_elsewhere(
+        self, start: Mapping[str, np.ndarray], tasks: Sequence[_ClientTask]
     ) -> list[dict[str, np.ndarray]]:
         from joblib import Parallel, delayed
 
         # the longest ones first, dealt out like cards
         order = sorted(range(len(tasks)), key=lambda k: -len(tasks[k].rows))
-        dealt = (order[k :: _CHUNKS * self._processes] for k in range(_CHUNKS * self._processes))
+        dealt = (
+            order[k :: _CHUNKS_PER_PROCESS * self._process_count]
+            for k in range(_CHUNKS_PER_PROCESS * self._process_count)
+        )
         chunks = [chunk for chunk in dealt if chunk]
         folder = self._shared()
-        parallel = Parallel(n_jobs=self._processes, batch_size=1, max_nbytes=None)
+        parallel = Parallel(n_jobs=self._process_count, batch_size=1, max_nbytes=None)
         found = parallel(
-            delayed(_train_there)(folder, dict(start), [tasks[k] for k in chunk])
+            delayed(_train_tasks_in_worker)(folder, dict(start), [tasks[k] for k in chunk])
             for chunk in chunks
         )
         done = dict(zip(itertools.chain(*chunks), itertools.chain(*found), strict=True))
@@ -224,52 +236,52 @@ class Crew:
     def _shared(self) -> str:
         """The folder from which processes read recipe and records, and which names this crew."""
         if self._scratch is None:
-            self._scratch = Scratch(self)
+            self._scratch = TemporaryFolder(self)
             folder = self._scratch.path
             for name, value in self._data._asdict().items():
                 np.save(folder / name, np.asarray(value))
-            (folder / "recipe").write_bytes(packed(self._recipe, self._recipe.network))
+            (folder / "recipe").write_bytes(pickle_settings(self._recipe, self._recipe.network))
         return str(self._scratch.path)
 
 
-_there: dict[str, Replica] = {}
+_trainers_in_worker: dict[str, ReusableTrainer] = {}
 """The replica of the crew that called last, by the crew's folder; used in worker processes."""
 
 
-def _train_there(
-    folder: str, start: dict[str, np.ndarray], tasks: Sequence[_Task]
+def _train_tasks_in_worker(
+    folder: str, start: dict[str, np.ndarray], tasks: Sequence[_ClientTask]
 ) -> list[dict[str, np.ndarray]]:
-    if folder not in _there:
-        if not _there:
-            _settle()
-        _there.clear()
-        _there[folder] = Replica(*_read(Path(folder)))
-    return list(_trained(_there[folder], start, tasks))
+    if folder not in _trainers_in_worker:
+        if not _trainers_in_worker:
+            _set_up_worker()
+        _trainers_in_worker.clear()
+        _trainers_in_worker[folder] = ReusableTrainer(*_read_shared(Path(folder)))
+    return list(_train_tasks(_trainers_in_worker[folder], start, tasks))
 
 
-def _settle() -> None:
+def _set_up_worker() -> None:
     """Set up a worker process, once: its memory, one thread, and its end with the parent."""
-    keep_memory()
+    keep_freed_memory()
     torch.set_num_threads(1)
-    Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
+    Thread(target=_exit_with_parent, args=(os.getppid(),), daemon=True).start()
 
 
-def _leave_with(parent: int) -> None:
+def _exit_with_parent(parent: int) -> None:
     """End when the parent was killed, instead of waiting for its work."""
     while os.getppid() == parent:
         sleep(1)
     os._exit(0)
 
 
-def _read(folder: Path) -> tuple[Recipe, Any]:
+def _read_shared(folder: Path) -> tuple[Recipe, Any]:
     x, y = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in "xy")
     recipe = loads((folder / "recipe").read_bytes())  # noqa: S301 (what this program has packed)
     channels_last = bool(np.load(folder / "channels_last.npy"))
-    return recipe, Arrays(x, y, channels_last).tensors("cpu")
+    return recipe, PoolArrays(x, y, channels_last).tensors("cpu")
 
 
-def _trained(
-    replica: Replica, start: Mapping[str, np.ndarray], tasks: Sequence[_Task]
+def _train_tasks(
+    replica: ReusableTrainer, start: Mapping[str, np.ndarray], tasks: Sequence[_ClientTask]
 ) -> Iterator[dict[str, np.ndarray]]:
     tensors = {name: torch.tensor(array) for name, array in start.items()}
     return (replica.trained(tensors, task.rows, task.seed) for task in tasks)

@@ -7,19 +7,19 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import nn
 
-from divulge.training.engine.networks import hooked
-from divulge.training.engine.tensors import Tensors
-from divulge.training.losses import TermOf
+from divulge.training.engine.networks import has_hooks
+from divulge.training.engine.tensors import PoolTensors
+from divulge.training.losses import TermFunction
 from divulge.training.recipe import Recipe
 
 aten = torch.ops.aten
 
 
-class Step(Protocol):
+class DenseStep(Protocol):
     """A training step: it changes the weights by one batch."""
 
     def __call__(
-        self, x: torch.Tensor, y: torch.Tensor, rate: float, term: TermOf | None = None
+        self, x: torch.Tensor, y: torch.Tensor, rate: float, term: TermFunction | None = None
     ) -> None:
         """Learn one batch.
 
@@ -53,13 +53,13 @@ _ACTIVATIONS = {
 }
 
 
-def dense_layers(module: nn.Module, data: Tensors) -> list[nn.Module] | None:
+def dense_layers(module: nn.Module, data: PoolTensors) -> list[nn.Module] | None:
     """The layers of a network of linear layers and `_ACTIVATIONS` alone; None for any other.
 
     Subclasses, hooks, frozen or shared weights, and several precisions are all "other".
     """
-    layers = list(_flattened(module))
-    if layers and type(layers[0]) is nn.Flatten and _plain(layers[0]):
+    layers = list(_leaf_layers(module))
+    if layers and type(layers[0]) is nn.Flatten and _flattens_all_features(layers[0]):
         layers = layers[1:]
     elif data.x.ndim != 2:
         return None
@@ -68,48 +68,50 @@ def dense_layers(module: nn.Module, data: Tensors) -> list[nn.Module] | None:
         bool(layers)
         and type(layers[0]) is type(layers[-1]) is nn.Linear
         and all(type(layer) is nn.Linear or type(layer) in _ACTIVATIONS for layer in layers)
-        and not any(hooked(layer) for layer in module.modules())
+        and not any(has_hooks(layer) for layer in module.modules())
         and all(p.requires_grad and p.dtype == data.x.dtype for p in params)
         and len({id(p) for p in params}) == len(params)
     )
     return layers if simple else None
 
 
-def _flattened(module: nn.Module) -> Iterator[nn.Module]:
+def _leaf_layers(module: nn.Module) -> Iterator[nn.Module]:
     if type(module) is nn.Sequential:
         for child in module:
-            yield from _flattened(child)
+            yield from _leaf_layers(child)
     else:
         yield module
 
 
-def _plain(layer: nn.Flatten) -> bool:
+def _flattens_all_features(layer: nn.Flatten) -> bool:
     return (layer.start_dim, layer.end_dim) == (1, -1)
 
 
 @contextmanager
-def by_hand(recipe: Recipe, module: nn.Module, layers: Sequence[nn.Module]) -> Iterator[Step]:
+def dense_training_step(
+    recipe: Recipe, module: nn.Module, layers: Sequence[nn.Module]
+) -> Iterator[DenseStep]:
     """A training step of such a network, for as long as it is entered.
 
     Meanwhile all weights lie in one piece of memory, where one operation changes them.
     """
     params = list(module.parameters())
     flat = torch.cat([p.detach().flatten() for p in params])
-    for p, piece in zip(params, _pieces(flat, params), strict=True):
+    for p, piece in zip(params, _views_like(flat, params), strict=True):
         p.data = piece
     try:
-        yield _Chain(recipe, layers, flat, params).step
+        yield _ManualBackpropagation(recipe, layers, flat, params).step
     finally:
         for p in params:
             p.data = p.data.clone()
 
 
-def _pieces(flat: torch.Tensor, params: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def _views_like(flat: torch.Tensor, params: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     parts = torch.split(flat, [p.numel() for p in params])
     return [part.view_as(p) for part, p in zip(parts, params, strict=True)]
 
 
-class _Chain:
+class _ManualBackpropagation:
     """A dense network's forward and backward pass, as one step of its optimiser.
 
     What a layer's gradient is added to depends on the optimiser.
@@ -132,42 +134,42 @@ class _Chain:
             self._gathered = torch.zeros_like(flat)
         if recipe.optimiser != "sgd":
             flat.grad = self._gathered
-        pieces = _pieces(self._gathered, params)
+        pieces = _views_like(self._gathered, params)
         self._goal = {id(p): piece for p, piece in zip(params, pieces, strict=True)}
         self._room: dict[tuple[str, int, int], torch.Tensor] = {}
 
     @torch.no_grad()
     def step(
-        self, x: torch.Tensor, y: torch.Tensor, rate: float, term: TermOf | None = None
+        self, x: torch.Tensor, y: torch.Tensor, rate: float, term: TermFunction | None = None
     ) -> None:
-        """Learn one batch; see `Step`."""
+        """Learn one batch; see `DenseStep`."""
         x = x.flatten(1)
         inputs = self._forward(x)
-        gradient = self._of_logits(inputs[-1], y)
+        gradient = self._logit_gradient(inputs[-1], y)
         own = gradient
         if term and (added := term(inputs[-1], y)):
             own = torch.add(gradient, added.gradient, alpha=len(x))  # ours is of a sum
-        beta, alpha = self._mixing(rate)
+        beta, alpha = self._accumulation_factors(rate)
         for k in reversed(range(len(self._layers))):
             layer = self._layers[k]
             if isinstance(layer, nn.Linear):
                 below = None
                 if k:  # before the weights change, and never for the data
-                    below = self._space("gradient", k, x, layer.in_features)
+                    below = self._buffer("gradient", k, x, layer.in_features)
                     torch.mm(gradient, layer.weight, out=below)
-                self._gather(layer, own, inputs[k], beta, alpha / len(x))
+                self._accumulate_gradient(layer, own, inputs[k], beta, alpha / len(x))
                 gradient = gradient if below is None else below
             else:
                 _ACTIVATIONS[type(layer)].backward(gradient, inputs[k + 1])
             own = gradient
-        self._apply(rate)
+        self._update_weights(rate)
 
     def _forward(self, x: torch.Tensor) -> list[torch.Tensor]:
         """The input of each layer, and the logits."""
         inputs = [x]
         for k, layer in enumerate(self._layers):
             if isinstance(layer, nn.Linear):
-                out = self._space("output", k, x, layer.out_features)
+                out = self._buffer("output", k, x, layer.out_features)
                 if layer.bias is not None:
                     torch.addmm(layer.bias, inputs[-1], layer.weight.t(), out=out)
                 else:  # PyTorch's types do not know of bias=False
@@ -178,29 +180,29 @@ class _Chain:
                 inputs.append(inputs[-1])
         return inputs
 
-    def _of_logits(self, logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    def _logit_gradient(self, logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """The gradient of the summed cross-entropy: softmax less one at the label."""
-        gradient = self._space("softmax", 0, logits, logits.shape[1])
+        gradient = self._buffer("softmax", 0, logits, logits.shape[1])
         torch.softmax(logits, 1, out=gradient)
-        return gradient.scatter_add_(1, y[:, None], self._constant(-1.0, logits)[:, None])
+        return gradient.scatter_add_(1, y[:, None], self._constant_buffer(-1.0, logits)[:, None])
 
-    def _mixing(self, rate: float) -> tuple[float, float]:
+    def _accumulation_factors(self, rate: float) -> tuple[float, float]:
         if self._optimiser:
             return 0.0, 1.0
         if self._recipe.momentum:
             return self._recipe.momentum, 1.0
         return 1.0 - rate * self._recipe.weight_decay, -rate
 
-    def _gather(
+    def _accumulate_gradient(
         self, layer: nn.Linear, gradient: torch.Tensor, x: torch.Tensor, beta: float, alpha: float
     ) -> None:
         goal = self._goal[id(layer.weight)]
         torch.addmm(goal, gradient.t(), x, beta=beta, alpha=alpha, out=goal)
         if layer.bias is not None:
-            goal, ones = self._goal[id(layer.bias)], self._constant(1.0, x)
+            goal, ones = self._goal[id(layer.bias)], self._constant_buffer(1.0, x)
             torch.addmv(goal, gradient.t(), ones, beta=beta, alpha=alpha, out=goal)
 
-    def _apply(self, rate: float) -> None:
+    def _update_weights(self, rate: float) -> None:
         if self._optimiser:
             for group in self._optimiser.param_groups:
                 group["lr"] = rate
@@ -210,14 +212,14 @@ class _Chain:
                 self._gathered.add_(self._flat, alpha=self._recipe.weight_decay)
             self._flat.add_(self._gathered, alpha=-rate)
 
-    def _space(self, what: str, k: int, like: torch.Tensor, width: int) -> torch.Tensor:
+    def _buffer(self, what: str, k: int, like: torch.Tensor, width: int) -> torch.Tensor:
         """The memory of one intermediate result, the same in every step."""
         key = (what, k, len(like))
         if key not in self._room:
             self._room[key] = like.new_empty(len(like), width)
         return self._room[key]
 
-    def _constant(self, value: float, like: torch.Tensor) -> torch.Tensor:
+    def _constant_buffer(self, value: float, like: torch.Tensor) -> torch.Tensor:
         key = (f"all {value}", 0, len(like))
         if key not in self._room:
             self._room[key] = like.new_full((len(like),), value)

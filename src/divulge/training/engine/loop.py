@@ -12,16 +12,16 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from divulge.errors import DataError
-from divulge.training.engine.dense import by_hand, dense_layers
-from divulge.training.engine.networks import pooled_first, restore
-from divulge.training.engine.tensors import Tensors, with_channels_last
+from divulge.training.engine.dense import dense_layers, dense_training_step
+from divulge.training.engine.networks import pool_before_relu, restore
+from divulge.training.engine.tensors import PoolTensors, to_channels_last
 from divulge.training.losses import Adversary, BatchLoss, LastLayerAdversary, Loss
 from divulge.training.recipe import Recipe, Rows
-from divulge.training.selection import Best
+from divulge.training.selection import BestEpoch
 
 Step = Callable[[torch.Tensor, float], None]
 """A function that learns the batch with these row numbers at this learning rate."""
-Steps = Callable[[int], Step]
+StepFactory = Callable[[int], Step]
 """A function from the epoch, from 0, to its step."""
 
 
@@ -34,7 +34,7 @@ class Job(NamedTuple):
     """State dictionary that training starts from; the network's own first weights unless given."""
 
 
-def assigned(
+def make_jobs(
     subsets: Bool[np.ndarray, "models records"],
     seeds: Sequence[int],
     start: Mapping[str, torch.Tensor] | None = None,
@@ -52,45 +52,45 @@ def assigned(
     ]
 
 
-def train(recipe: Recipe, data: Tensors, job: Job) -> nn.Module:
+def train_network(recipe: Recipe, data: PoolTensors, job: Job) -> nn.Module:
     """One model, in evaluation mode. The random numbers of the caller are left alone."""
     fit, held_out = recipe.parts(job.rows, job.seed)
-    with seeded(job.seed, data.x.device), subnormal_as_zero():
-        module = started(recipe, job).to(data.x.device)
+    with temporary_seed(job.seed, data.x.device), flush_subnormals():
+        module = build_network_unseeded(recipe, job).to(data.x.device)
         if data.channels_last:
-            with_channels_last(module)
-        best = Best(recipe, data, fit, held_out) if recipe.selects else None
-        with _stepping(recipe, module, data, held_out) as steps:
+            to_channels_last(module)
+        best = BestEpoch(recipe, data, fit, held_out) if recipe.selects else None
+        with _training_steps(recipe, module, data, held_out) as steps:
             for number, epoch in enumerate(recipe.plan(fit, job.seed)):
                 module.train()
                 step = steps(number)
                 for rate, rows in epoch:
                     step(rows.to(data.x.device), rate)
-                if best and not best.hopeful(module):
+                if best and not best.should_continue(module):
                     break
     return restore(module, best.state) if best else module.eval()
 
 
-def _stepping(
-    recipe: Recipe, module: nn.Module, data: Tensors, held_out: Rows
-) -> AbstractContextManager[Steps]:
+def _training_steps(
+    recipe: Recipe, module: nn.Module, data: PoolTensors, held_out: Rows
+) -> AbstractContextManager[StepFactory]:
     simple = recipe.loss is None or isinstance(recipe.loss, LastLayerAdversary)
     layers = dense_layers(module, data) if simple else None
-    by = partial(_by_hand, layers=layers) if layers else _by_autograd
+    by = partial(_dense_steps, layers=layers) if layers else _autograd_steps
     return by(recipe, module, data, torch.from_numpy(held_out).to(data.x.device))
 
 
 @contextmanager
-def _by_hand(
+def _dense_steps(
     recipe: Recipe,
     module: nn.Module,
-    data: Tensors,
+    data: PoolTensors,
     held_out: torch.Tensor,
     layers: Sequence[nn.Module],
-) -> Iterator[Steps]:
+) -> Iterator[StepFactory]:
     loss = recipe.loss
     terms = loss.terms(module, data, held_out) if isinstance(loss, LastLayerAdversary) else None
-    with by_hand(recipe, module, layers) as learn:
+    with dense_training_step(recipe, module, layers) as learn:
 
         def steps(epoch: int) -> Step:
             term = terms(epoch) if terms else None
@@ -100,9 +100,9 @@ def _by_hand(
 
 
 @contextmanager
-def _by_autograd(
-    recipe: Recipe, module: nn.Module, data: Tensors, held_out: torch.Tensor
-) -> Iterator[Steps]:
+def _autograd_steps(
+    recipe: Recipe, module: nn.Module, data: PoolTensors, held_out: torch.Tensor
+) -> Iterator[StepFactory]:
     optimiser = recipe.over([p for p in module.parameters() if p.requires_grad])
     losses = batch_losses(recipe, module, data, held_out)
 
@@ -112,16 +112,16 @@ def _by_autograd(
         def step(rows: torch.Tensor, rate: float) -> None:
             optimiser.zero_grad()
             torch.autograd.backward(loss(rows))
-            apply(optimiser, rate)
+            step_optimiser(optimiser, rate)
 
         return step
 
-    with pooled_first(module):
+    with pool_before_relu(module):
         yield steps
 
 
 def batch_losses(
-    recipe: Recipe, module: nn.Module, data: Tensors, held_out: torch.Tensor
+    recipe: Recipe, module: nn.Module, data: PoolTensors, held_out: torch.Tensor
 ) -> Callable[[int], BatchLoss]:
     """A function from the epoch, from 0, to the loss of its batches."""
     if isinstance(recipe.loss, Adversary):
@@ -147,20 +147,20 @@ def _cross_entropy(logits: torch.Tensor, y: torch.Tensor, epoch: int) -> torch.T
     return cross_entropy(logits, y)
 
 
-def apply(optimiser: torch.optim.Optimizer, rate: float) -> None:
+def step_optimiser(optimiser: torch.optim.Optimizer, rate: float) -> None:
     """Change the weights by their gradients, at this learning rate."""
     for group in optimiser.param_groups:
         group["lr"] = rate
     optimiser.step()
 
 
-def fresh(recipe: Recipe, job: Job) -> nn.Module:
+def build_network(recipe: Recipe, job: Job) -> nn.Module:
     """The untrained model of one job, on the CPU."""
-    with seeded(job.seed, torch.device("cpu")):
-        return started(recipe, job)
+    with temporary_seed(job.seed, torch.device("cpu")):
+        return build_network_unseeded(recipe, job)
 
 
-def started(recipe: Recipe, job: Job) -> nn.Module:
+def build_network_unseeded(recipe: Recipe, job: Job) -> nn.Module:
     """The untrained model of one job, drawn from PyTorch's random numbers as they are."""
     module = recipe.network()
     if job.start is not None:
@@ -169,7 +169,7 @@ def started(recipe: Recipe, job: Job) -> nn.Module:
 
 
 @contextmanager
-def seeded(seed: int, device: torch.device) -> Iterator[None]:
+def temporary_seed(seed: int, device: torch.device) -> Iterator[None]:
     """PyTorch's random numbers from this seed; afterwards they go on where they were."""
     with torch.random.fork_rng([] if device.type == "cpu" else [device]):
         if device.type == "cpu":  # without a look at what else there may be
@@ -180,7 +180,7 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
 
 
 @contextmanager
-def threads(number: int) -> Iterator[None]:
+def torch_threads(number: int) -> Iterator[None]:
     """PyTorch on so many threads; afterwards on as many as before."""
     before = torch.get_num_threads()
     torch.set_num_threads(number)
@@ -191,7 +191,7 @@ def threads(number: int) -> Iterator[None]:
 
 
 @contextmanager
-def subnormal_as_zero() -> Iterator[None]:
+def flush_subnormals() -> Iterator[None]:
     """Numbers too small for their exponent (below 1e-38 in float32) are 0; then as before.
 
     Processors take many times as long for them. Where a model has learned its records by heart,

@@ -7,29 +7,33 @@ import numpy as np
 import torch
 from torch import nn
 
-from divulge.training.engine.loop import Job, fresh
+from divulge.training.engine.loop import Job, build_network
 from divulge.training.engine.networks import state
-from divulge.training.engine.tensors import Tensors
+from divulge.training.engine.tensors import PoolTensors
 from divulge.training.recipe import Recipe
 
-_COPIES = 6
+_STATE_COPIES = 6
 """Of a model's state while it is trained: weights, gradients, two moments, and scratch for two."""
-_PASSES = 3
+_ACTIVATION_COPIES = 3
 """Of what its layers answer: kept for the gradient, the gradient of it, and scratch."""
 
 
-def width(recipe: Recipe, data: Tensors) -> int:
+def models_that_fit(recipe: Recipe, data: PoolTensors) -> int:
     """How many models can be trained at once in half of the memory that is free.
 
     One at least. An estimate: what PyTorch takes for itself is not in it, hence half.
     """
-    module = fresh(recipe, Job(np.arange(1), 0))
+    module = build_network(recipe, Job(np.arange(1), 0))
     weights = sum(t.numel() * t.element_size() for t in state(module).values())
-    answers = _answered(module, data) * recipe.batch_size
-    return max(1, free(data.x.device) // (2 * (_COPIES * weights + _PASSES * answers + 1)))
+    answers = _activation_bytes(module, data) * recipe.batch_size
+    return max(
+        1,
+        free_bytes(data.x.device)
+        // (2 * (_STATE_COPIES * weights + _ACTIVATION_COPIES * answers + 1)),
+    )
 
 
-def _answered(module: nn.Module, data: Tensors) -> int:
+def _activation_bytes(module: nn.Module, data: PoolTensors) -> int:
     """Bytes of what all layers answer to one record."""
     sizes: list[int] = []
 
@@ -45,7 +49,7 @@ def _answered(module: nn.Module, data: Tensors) -> int:
     return sum(sizes) // 2
 
 
-def free(device: torch.device) -> int:
+def free_bytes(device: torch.device) -> int:
     """Bytes of memory that could be used now."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])

@@ -15,14 +15,14 @@ from torch.nn.modules.dropout import _DropoutNd
 from divulge.training.losses import Loss
 
 
-def obstacle(module: nn.Module) -> str | None:
+def stacking_obstacle(module: nn.Module) -> str | None:
     """Why copies of this module cannot be trained as one stack; None when they can.
 
     The reason names the first layer in the way. Randomness that a forward pass draws by itself,
     as ``torch.nn.functional.dropout`` does, is in no layer: PyTorch stops at it when it gets there.
 
     Examples:
-        >>> obstacle(nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5)))
+        >>> stacking_obstacle(nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5)))
         "layer '1' (Dropout) draws random numbers, which a stack draws in another order"
     """
     for name, layer in module.named_modules():
@@ -72,7 +72,7 @@ def as_state(tensors: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
     return {name: torch.tensor(array) for name, array in tensors.items()}
 
 
-def loaded(network: Callable[[], nn.Module], tensors: Mapping[str, np.ndarray]) -> nn.Module:
+def load_network(network: Callable[[], nn.Module], tensors: Mapping[str, np.ndarray]) -> nn.Module:
     """A network with these weights, in evaluation mode; what is not among them is fresh.
 
     The random numbers of the caller are left alone.
@@ -94,7 +94,7 @@ class Stack:
         self._params, self._buffers = stack_module_state(modules)
         self.trained = [p for p in self._params.values() if p.requires_grad]
         self._size = len(modules)
-        self._loss = partial(_loss, deepcopy(modules[0]).train(), loss)
+        self._loss = partial(_stacked_loss, deepcopy(modules[0]).train(), loss)
 
     def of(self, k: int) -> dict[str, torch.Tensor]:
         """The state of one of them."""
@@ -140,7 +140,7 @@ class Stack:
             b[chosen] = buffers[name]  # a forward pass changes what it was given, in place
 
 
-def _loss(
+def _stacked_loss(
     module: nn.Module,
     loss: Loss,
     epoch: int,
@@ -156,7 +156,7 @@ _POOLS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)
 
 
 @contextmanager
-def pooled_first(module: nn.Module) -> Iterator[None]:
+def pool_before_relu(module: nn.Module) -> Iterator[None]:
     """Within it, max-pooling comes before the ReLU that it follows, which then has less to do.
 
     ``max(relu(x))`` is ``relu(max(x))``, and its gradient is the same: where the largest value of a
@@ -168,24 +168,24 @@ def pooled_first(module: nn.Module) -> Iterator[None]:
         for layers in module.modules()
         if type(layers) is nn.Sequential
         for k in range(len(layers) - 1)
-        if type(layers[k]) is nn.ReLU and _pools(layers[k + 1]) and not hooked(layers[k])
+        if type(layers[k]) is nn.ReLU and _is_max_pool(layers[k + 1]) and not has_hooks(layers[k])
     ]
-    _exchange(pairs)
+    _swap_layers(pairs)
     try:
         yield
     finally:
-        _exchange(pairs)
+        _swap_layers(pairs)
 
 
-def hooked(layer: nn.Module) -> bool:
+def has_hooks(layer: nn.Module) -> bool:
     """Whether somebody else looks at what the layer gets or gives."""
     return any(found for name, found in vars(layer).items() if name.endswith("_hooks"))
 
 
-def _pools(layer: nn.Module) -> bool:
-    return type(layer) in _POOLS and not layer.return_indices and not hooked(layer)
+def _is_max_pool(layer: nn.Module) -> bool:
+    return type(layer) in _POOLS and not layer.return_indices and not has_hooks(layer)
 
 
-def _exchange(pairs: list[tuple[nn.Sequential, int]]) -> None:
+def _swap_layers(pairs: list[tuple[nn.Sequential, int]]) -> None:
     for layers, k in pairs:
         layers[k], layers[k + 1] = layers[k + 1], layers[k]

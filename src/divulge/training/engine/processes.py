@@ -22,15 +22,15 @@ from jaxtyping import Shaped
 from torch import nn
 
 from divulge.core import Records
-from divulge.training.engine.loop import Job, fresh, threads, train
+from divulge.training.engine.loop import Job, build_network, torch_threads, train_network
 from divulge.training.engine.networks import as_arrays, as_tensors, restore, state
-from divulge.training.engine.tensors import Arrays
+from divulge.training.engine.tensors import PoolArrays
 from divulge.training.recipe import Recipe
 
 # Settings with code in them, on their way to another process.
 
 
-def packed(settings: Any, code: Any) -> bytes:
+def pickle_settings(settings: Any, code: Any) -> bytes:
     """The settings as bytes, with the code of a module that could not be imported there.
 
     The Python file beside an ``audit.toml`` is such a module. Unpack with ``pickle.loads``, and
@@ -56,7 +56,7 @@ def packed(settings: Any, code: Any) -> bytes:
 # Folders for processes to read from, which go whatever becomes of this one.
 
 
-class Scratch:
+class TemporaryFolder:
     """A new folder, which goes with its owner, or with this process, were it killed.
 
     A process that joblib keeps beside this one, and that outlives it by a moment, removes what is
@@ -68,96 +68,101 @@ class Scratch:
 
         self.path = Path(mkdtemp(prefix="divulge-"))
         resource_tracker.register(str(self.path), "folder")
-        self.remove = weakref.finalize(owner, _removed, self.path)
+        self.remove = weakref.finalize(owner, _remove_folder, self.path)
 
 
-def _removed(path: Path) -> None:
+def _remove_folder(path: Path) -> None:
     from joblib.externals.loky.backend import resource_tracker
 
     shutil.rmtree(path, ignore_errors=True)
     resource_tracker.unregister(str(path), "folder")
 
 
-class _Pool(NamedTuple):
+class _PoolFiles(NamedTuple):
     """A pool as files, which processes map into their memory instead of getting a copy."""
 
     known: "tuple[weakref.ref[np.ndarray], weakref.ref[np.ndarray]]"
     """By its arrays."""
-    data: Arrays
-    scratch: Scratch
+    data: PoolArrays
+    scratch: TemporaryFolder
     """Where the files are, which go once the records are gone."""
 
 
-class _Kept:
+class _CallCache:
     """What a call leaves for the next one, so that many short ones pay once."""
 
-    pool: _Pool | None = None
-    at_work: float = -math.inf  # when processes were last; joblib lets them wait for 300 s
+    pool: _PoolFiles | None = None
+    last_used: float = -math.inf  # when processes were last; joblib lets them wait for 300 s
 
 
-def awake() -> bool:
+def has_idle_workers() -> bool:
     """Whether processes wait for work."""
-    return monotonic() - _Kept.at_work < 240
+    return monotonic() - _CallCache.last_used < 240
 
 
-def in_processes(
-    recipe: Recipe, pool: Records, data: Arrays, jobs: Sequence[Job], workers: int
+def train_in_processes(
+    recipe: Recipe, pool: Records, data: PoolArrays, jobs: Sequence[Job], workers: int
 ) -> Iterator[nn.Module]:
     """The models in order, as they are there."""
     from joblib import Parallel, delayed
 
-    shared, sent = on_disk(pool, data), packed(recipe, recipe.network)
+    shared, sent = share_on_disk(pool, data), pickle_settings(recipe, recipe.network)
     # joblib would share arrays by itself too, but waits a second for its copy to be let go
     parallel = Parallel(
         n_jobs=min(workers, len(jobs)), return_as="generator", batch_size=1, max_nbytes=None
     )
     given = [None if job.start is None else as_arrays(job.start) for job in jobs]
     calls = (
-        delayed(_train_here)(sent, shared, job._replace(start=None), start)
+        delayed(_train_job_in_worker)(sent, shared, job._replace(start=None), start)
         for job, start in zip(jobs, given, strict=True)
     )
     for job, named in zip(jobs, parallel(calls), strict=True):
-        _Kept.at_work = monotonic()
-        yield restore(fresh(recipe, job), as_tensors(named))
+        _CallCache.last_used = monotonic()
+        yield restore(build_network(recipe, job), as_tensors(named))
 
 
-def on_disk(pool: Records, data: Arrays) -> Arrays:
+def share_on_disk(pool: Records, data: PoolArrays) -> PoolArrays:
     """The same data in files, which stay until another pool comes or this one is gone."""
-    last = _Kept.pool
-    if last and last.known[0]() is pool.x and last.known[1]() is pool.y and _alike(last.data, data):
+    last = _CallCache.pool
+    if (
+        last
+        and last.known[0]() is pool.x
+        and last.known[1]() is pool.y
+        and _same_preparation(last.data, data)
+    ):
         return last.data
     if last:
         last.scratch.remove()
-    scratch = Scratch(pool.x)
-    x, y = (_mapped(a, scratch.path / f"{k}.npy") for k, a in enumerate((data.x, data.y)))
+    scratch = TemporaryFolder(pool.x)
+    x, y = (_memory_map(a, scratch.path / f"{k}.npy") for k, a in enumerate((data.x, data.y)))
     known = weakref.ref(pool.x), weakref.ref(pool.y)
-    _Kept.pool = _Pool(known, Arrays(x, y, data.channels_last), scratch)
-    return _Kept.pool.data
+    _CallCache.pool = _PoolFiles(known, PoolArrays(x, y, data.channels_last), scratch)
+    return _CallCache.pool.data
 
 
-def _alike(one: Arrays, other: Arrays) -> bool:
+def _same_preparation(one: PoolArrays, other: PoolArrays) -> bool:
     """Whether a pool was prepared in the same way; networks differ in precision and layers."""
     return one.x.dtype == other.x.dtype and one.channels_last == other.channels_last
 
 
-def _mapped(array: Shaped[np.ndarray, "..."], path: Path) -> Shaped[np.ndarray, "..."]:
+def _memory_map(array: Shaped[np.ndarray, "..."], path: Path) -> Shaped[np.ndarray, "..."]:
     np.save(path, array)
     mapped: np.ndarray = np.load(path, mmap_mode="r")
     return mapped
 
 
-def _train_here(
-    sent: bytes, data: Arrays, job: Job, start: dict[str, np.ndarray] | None
+def _train_job_in_worker(
+    sent: bytes, data: PoolArrays, job: Job, start: dict[str, np.ndarray] | None
 ) -> dict[str, np.ndarray]:
     """One model, in a process of its own: what training made of its state."""
-    keep_memory()
+    keep_freed_memory()
     recipe = pickle.loads(sent)  # noqa: S301 (what this program has just packed)
-    with threads(1):  # joblib calls this in the caller's process when one process is enough
+    with torch_threads(1):  # joblib calls this in the caller's process when one process is enough
         started = job if start is None else job._replace(start=as_tensors(start))
-        return as_arrays(state(train(recipe, data.tensors("cpu"), started)))
+        return as_arrays(state(train_network(recipe, data.tensors("cpu"), started)))
 
 
-def keep_memory() -> None:
+def keep_freed_memory() -> None:
     """In a worker, let glibc keep what a training step frees, which the next one asks for again.
 
     Else convolutions spend up to a third of their time on getting pages from the system.

@@ -5,41 +5,47 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import nn
 
-from divulge.training.engine.loop import Job, apply, fresh, plain_loss, subnormal_as_zero
+from divulge.training.engine.loop import (
+    Job,
+    build_network,
+    flush_subnormals,
+    plain_loss,
+    step_optimiser,
+)
 from divulge.training.engine.networks import Stack, restore
-from divulge.training.engine.tensors import Tensors
+from divulge.training.engine.tensors import PoolTensors
 from divulge.training.recipe import Recipe
-from divulge.training.selection import Best
+from divulge.training.selection import BestEpoch
 
 
-def stacked(recipe: Recipe, data: Tensors, jobs: Sequence[Job]) -> list[nn.Module]:
+def train_stacked(recipe: Recipe, data: PoolTensors, jobs: Sequence[Job]) -> list[nn.Module]:
     """The models in order: one stack for each number of steps that an epoch has."""
     fits = [recipe.parts(job.rows, job.seed)[0] for job in jobs]
     done: dict[int, nn.Module] = {}
-    for members in _grouped(recipe.steps(len(fit)) for fit in fits):
+    for members in _group_positions(recipe.steps(len(fit)) for fit in fits):
         modules = _train_stack(recipe, data, [jobs[k] for k in members])
         done |= zip(members, modules, strict=True)
     return [done[k] for k in range(len(jobs))]
 
 
-@subnormal_as_zero()
-def _train_stack(recipe: Recipe, data: Tensors, jobs: Sequence[Job]) -> list[nn.Module]:
+@flush_subnormals()
+def _train_stack(recipe: Recipe, data: PoolTensors, jobs: Sequence[Job]) -> list[nn.Module]:
     parts = [recipe.parts(job.rows, job.seed) for job in jobs]
-    modules = [fresh(recipe, job).to(data.x.device) for job in jobs]
+    modules = [build_network(recipe, job).to(data.x.device) for job in jobs]
     stack = Stack(modules, plain_loss(recipe))
     optimiser = recipe.over(stack.trained)
-    best = [Best(recipe, data, *part) for part in parts] if recipe.selects else []
+    best = [BestEpoch(recipe, data, *part) for part in parts] if recipe.selects else []
     plans = (recipe.plan(fit, job.seed) for (fit, _), job in zip(parts, jobs, strict=True))
     going = list(range(len(jobs)))
     for number, epochs in enumerate(zip(*plans, strict=True)):
         for steps in zip(*(epochs[k] for k in going), strict=True):
-            _step(stack, data, [rows for _, rows in steps], number)
-            apply(optimiser, steps[0][0])  # the rate depends on the number of steps alone
+            _step_stack(stack, data, [rows for _, rows in steps], number)
+            step_optimiser(optimiser, steps[0][0])  # the rate depends on the number of steps alone
         if best:
             hopeful = [
                 position
                 for position, k in enumerate(going)
-                if best[k].hopeful(restore(modules[k], stack.of(position)))
+                if best[k].should_continue(restore(modules[k], stack.of(position)))
             ]
             if not hopeful:
                 break
@@ -50,14 +56,16 @@ def _train_stack(recipe: Recipe, data: Tensors, jobs: Sequence[Job]) -> list[nn.
     return [restore(module, state) for module, state in zip(modules, final, strict=True)]
 
 
-def _step(stack: Stack, data: Tensors, batches: Sequence[torch.Tensor], epoch: int) -> None:
+def _step_stack(
+    stack: Stack, data: PoolTensors, batches: Sequence[torch.Tensor], epoch: int
+) -> None:
     # the last batches of an epoch differ in size: no padding, which batch statistics would see
-    for members in _grouped(map(len, batches)):
+    for members in _group_positions(map(len, batches)):
         together = torch.cat([batches[k] for k in members]).to(data.x.device)
         stack.differentiate(members, *data.batch(together), epoch)
 
 
-def _grouped(keys: Iterable[int]) -> list[list[int]]:
+def _group_positions(keys: Iterable[int]) -> list[list[int]]:
     """The positions of equal keys."""
     groups: dict[int, list[int]] = {}
     for position, key in enumerate(keys):

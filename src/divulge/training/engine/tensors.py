@@ -13,7 +13,7 @@ from divulge.core import Records
 from divulge.training.engine.networks import state
 
 
-class Tensors(NamedTuple):
+class PoolTensors(NamedTuple):
     """The pool on a device. Images have their channels last in memory where the network can."""
 
     x: torch.Tensor
@@ -27,7 +27,7 @@ class Tensors(NamedTuple):
         return x.permute(0, 3, 1, 2) if self.channels_last else x, self.y.index_select(0, rows)
 
 
-class Arrays(NamedTuple):
+class PoolArrays(NamedTuple):
     """The pool as arrays, which processes share."""
 
     x: Shaped[np.ndarray, "records *features"]
@@ -35,22 +35,22 @@ class Arrays(NamedTuple):
     channels_last: bool
 
     @classmethod
-    def prepare(cls, pool: Records, network: nn.Module) -> "Arrays":
+    def prepare(cls, pool: Records, network: nn.Module) -> "PoolArrays":
         """The pool in the network's precision, images channels last where it takes them."""
-        x, y = in_precision(pool, network)
+        x, y = cast_to_precision(pool, network)
         channels_last = _takes_channels_last(network, x)
         x = np.ascontiguousarray(np.moveaxis(x, 1, -1) if channels_last else x)
         return cls(x, y, channels_last)
 
-    def tensors(self, device: str) -> Tensors:
+    def tensors(self, device: str) -> PoolTensors:
         """The pool as tensors on a device; on the CPU they share the arrays' memory."""
         with warnings.catch_warnings():  # arrays are read-only, and nobody writes to the tensors
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
             x, y = torch.from_numpy(self.x), torch.from_numpy(self.y)
-        return Tensors(x.to(device), y.to(device), self.channels_last)
+        return PoolTensors(x.to(device), y.to(device), self.channels_last)
 
 
-def in_precision(
+def cast_to_precision(
     pool: Records, network: nn.Module
 ) -> tuple[Shaped[np.ndarray, "records *features"], Int64[np.ndarray, " records"]]:
     """Floating features in the precision of the network, as when a target is asked; labels."""
@@ -68,13 +68,13 @@ def _takes_channels_last(network: nn.Module, x: Shaped[np.ndarray, "..."]) -> bo
     images = torch.tensor(x[:2]).to(memory_format=torch.channels_last)
     try:
         with torch.no_grad():
-            with_channels_last(network.eval())(images)
+            to_channels_last(network.eval())(images)
     except RuntimeError:
         return False
     return True
 
 
-def with_channels_last(module: nn.Module) -> nn.Module:
+def to_channels_last(module: nn.Module) -> nn.Module:
     """The module, its weights in that memory format."""
     moved: nn.Module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return moved

@@ -61,7 +61,7 @@ class ShadowPlan:
         return [int(stream(seed, "shadow", k).integers(2**31)) for k in range(self.models)]
 
 
-def identity(plan: ShadowPlan, queries: Sequence[Records], seed: int) -> str:
+def shadow_key(plan: ShadowPlan, queries: Sequence[Records], seed: int) -> str:
     """A key of all that the predictions of model k depend on, apart from k.
 
     The number of models is no part of it.

@@ -10,20 +10,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from divulge._util.imports import SUBJECT_PREFIX
+from divulge._util.imports import USER_MODULE_PREFIX
 from divulge.core import Records
 from divulge.errors import DivulgeError, MissingExtra, SpecError, TargetError
-from divulge.training.shadows.workers import Trained, Work, wave
+from divulge.training.shadows.workers import ShadowPredictions, ShadowWorkload, train_batch
 
 RETRIES = 3
 """How often a wave whose worker died is given to another one."""
 
-PATIENCE = 10.0
+CONNECT_TIMEOUT = 10.0
 """Seconds within which a cluster must answer."""
 
 
 @runtime_checkable
-class Wide(Protocol):
+class BatchingTrainer(Protocol):
     """A trainer that knows how many models it had best train together."""
 
     def width(self, pool: Records) -> int:
@@ -32,7 +32,7 @@ class Wide(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class RayCluster:
     """Workers of one processor each; a wave whose worker or machine is lost goes to another.
 
     Args:
@@ -46,14 +46,14 @@ class Cluster:
     address: str | None = None
 
     def __post_init__(self) -> None:
-        _ray()
+        _import_ray()
 
     def processors(self) -> int:
         """How many models can be in training at once."""
-        with _connected(self.address) as ray:
-            return _processors(ray)
+        with _ray_session(self.address) as ray:
+            return _processor_count(ray)
 
-    def train(self, work: Work, models: Sequence[int]) -> Generator[Trained]:
+    def train(self, work: ShadowWorkload, models: Sequence[int]) -> Generator[ShadowPredictions]:
         """These models, wave by wave as they finish.
 
         Raises:
@@ -61,39 +61,42 @@ class Cluster:
         """
         if not models:
             return
-        with _connected(self.address) as ray:
-            task, shared = ray.remote(num_cpus=1, max_retries=RETRIES)(_wave), _sent(ray, work)
-            width = _width(work, len(models), _processors(ray))
+        with _ray_session(self.address) as ray:
+            task, shared = (
+                ray.remote(num_cpus=1, max_retries=RETRIES)(_train_batch_remotely),
+                _put_workload(ray, work),
+            )
+            width = _models_per_batch(work, len(models), _processor_count(ray))
             starts = range(0, len(models), width)
             waiting = [task.remote(shared, models[start : start + width]) for start in starts]
             while waiting:
                 done, waiting = ray.wait(waiting)
-                yield from _result(ray, done[0])
+                yield from _fetch_result(ray, done[0])
 
 
-def _wave(work: Work, models: Sequence[int]) -> list[Trained]:
+def _train_batch_remotely(work: ShadowWorkload, models: Sequence[int]) -> list[ShadowPredictions]:
     """Train some models on a worker, with one processor for all."""
     os.environ["LOKY_MAX_CPU_COUNT"] = "1"  # joblib's word for: start no processes beside this one
-    return list(wave(work, models))
+    return list(train_batch(work, models))
 
 
-def _processors(ray: Any) -> int:
+def _processor_count(ray: Any) -> int:
     return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
-def _width(work: Work, models: int, processors: int) -> int:
+def _models_per_batch(work: ShadowWorkload, models: int, processors: int) -> int:
     """Models a wave: what the trainer prefers, else few, so that little is lost with a worker."""
-    if isinstance(work.trainer, Wide):
+    if isinstance(work.trainer, BatchingTrainer):
         return max(1, work.trainer.width(work.pool))
     return max(1, min(4, models // (2 * processors)))
 
 
-def _sent(ray: Any, work: Work) -> Any:
+def _put_workload(ray: Any, work: ShadowWorkload) -> Any:
     """The work in the cluster's memory, once; with the code of modules that no worker could import.
 
     The Python file beside an ``audit.toml`` is such a module.
     """
-    files = [m for name, m in sys.modules.items() if name.startswith(SUBJECT_PREFIX)]
+    files = [m for name, m in sys.modules.items() if name.startswith(USER_MODULE_PREFIX)]
     for module in files:
         ray.cloudpickle.register_pickle_by_value(module)
     try:
@@ -108,9 +111,9 @@ def _sent(ray: Any, work: Work) -> Any:
             ray.cloudpickle.unregister_pickle_by_value(module)
 
 
-def _result(ray: Any, task: Any) -> list[Trained]:
+def _fetch_result(ray: Any, task: Any) -> list[ShadowPredictions]:
     try:
-        trained: list[Trained] = ray.get(task)
+        trained: list[ShadowPredictions] = ray.get(task)
     except ray.exceptions.RayTaskError as error:  # raised by the work itself
         cause = error.cause
         if isinstance(cause, DivulgeError):
@@ -129,9 +132,9 @@ def _result(ray: Any, task: Any) -> list[Trained]:
 
 
 @contextmanager
-def _connected(address: str | None) -> Iterator[Any]:
+def _ray_session(address: str | None) -> Iterator[Any]:
     """Ray, connected to a cluster; one that was started for this is ended."""
-    ray = _ray()
+    ray = _import_ray()
     if ray.is_initialized():  # whoever did that goes on using it
         yield ray
         return
@@ -139,8 +142,8 @@ def _connected(address: str | None) -> Iterator[Any]:
     quiet = {"logging_level": "ERROR", "log_to_driver": False}
     here = {"num_cpus": os.cpu_count(), "include_dashboard": False}
     try:
-        _answering(address)
-        with _unwarned():
+        _check_reachable(address)
+        with _silence_warnings():
             ray.init(**quiet, **({"address": address} if address else here))
     except Exception as error:
         raise SpecError(
@@ -150,11 +153,11 @@ def _connected(address: str | None) -> Iterator[Any]:
     try:
         yield ray
     finally:
-        with _unwarned():
+        with _silence_warnings():
             ray.shutdown()
 
 
-def _answering(address: str | None) -> None:
+def _check_reachable(address: str | None) -> None:
     """Ray itself would ask a port where nobody listens for minutes.
 
     Raises:
@@ -163,19 +166,19 @@ def _answering(address: str | None) -> None:
     """
     if address and address != "auto":
         host, _, port = address.rpartition(":")
-        socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+        socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT).close()
 
 
-def _ray() -> Any:
+def _import_ray() -> Any:
     try:
-        with _unwarned():
+        with _silence_warnings():
             return importlib.import_module("ray")
     except ImportError as error:
         raise MissingExtra("ray", "ray") from error
 
 
 @contextmanager
-def _unwarned() -> Iterator[None]:
+def _silence_warnings() -> Iterator[None]:
     """Ray warns of its own future, and of files that it leaves open."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

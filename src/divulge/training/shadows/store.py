@@ -11,15 +11,15 @@ from jaxtyping import Float64
 
 from divulge._util import atomic
 
-Row = Float64[np.ndarray, " numbers"]
+RowArray = Float64[np.ndarray, " numbers"]
 
 # float64 as everywhere else: attacks sum thousands of terms, and the file is small beside the
 # training that made it (50,000 records under 128 models: 51 MB)
-_TYPE = "<f8"
+_NUMBER_TYPE = "<f8"
 
 
 @dataclass(frozen=True, slots=True)
-class _Listed:
+class _RowChecksums:
     """``KEY.json``."""
 
     rows: dict[int, int]
@@ -53,11 +53,11 @@ class RowFile:
     done: dict[int, int] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        with atomic.said(self.folder):
+        with atomic.translate_os_errors(self.folder):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._list.exists():
                 raw = self._list.read_bytes()
-                self.done.update(atomic.from_json(raw, _Listed, self._list).rows)
+                self.done.update(atomic.from_json(raw, _RowChecksums, self._list).rows)
                 self._verify()
             self._reserve()
 
@@ -66,22 +66,22 @@ class RowFile:
         """The rows that are still to come."""
         return [k for k in range(self.rows) if k not in self.done]
 
-    def put(self, k: int, row: Row) -> None:
+    def put(self, k: int, row: RowArray) -> None:
         """Write a row; it counts when this returns.
 
         Raises:
             StoreError: it cannot be written.
         """
-        content = np.ascontiguousarray(row, _TYPE).tobytes()
+        content = np.ascontiguousarray(row, _NUMBER_TYPE).tobytes()
         assert len(content) == 8 * self.width
-        with atomic.said(self._data), self._data.open("r+b") as file:
+        with atomic.translate_os_errors(self._data), self._data.open("r+b") as file:
             file.seek(self._place(k))
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         self.done[k] = zlib.crc32(content)
-        listed = _Listed(dict(sorted(self.done.items())))
-        atomic.write(self._list, atomic.to_json(listed, _Listed).encode())
+        listed = _RowChecksums(dict(sorted(self.done.items())))
+        atomic.write(self._list, atomic.to_json(listed, _RowChecksums).encode())
 
     def matrix(self) -> Float64[np.ndarray, "rows numbers"]:
         """All rows, read-only, mapped into memory: only what is looked at is read.
@@ -90,9 +90,9 @@ class RowFile:
             StoreError: the file cannot be read.
         """
         assert not self.missing
-        with atomic.said(self._data):
+        with atomic.translate_os_errors(self._data):
             mapped = np.memmap(
-                self._data, _TYPE, "r", self._place(0), shape=(self.rows, self.width)
+                self._data, _NUMBER_TYPE, "r", self._place(0), shape=(self.rows, self.width)
             )
         return np.asarray(mapped)
 
@@ -110,7 +110,7 @@ class RowFile:
 
     def _header(self, rows: int) -> bytes:
         file = io.BytesIO()
-        shape = {"descr": _TYPE, "fortran_order": False, "shape": (rows, self.width)}
+        shape = {"descr": _NUMBER_TYPE, "fortran_order": False, "shape": (rows, self.width)}
         np.lib.format.write_array_header_1_0(file, shape)
         return file.getvalue()
 
@@ -125,8 +125,10 @@ class RowFile:
 
     def _verify(self) -> None:
         """Read each listed row once, as nothing in a run folder is believed unseen."""
-        with atomic.said(self._data), self._data.open("rb") as file:
+        with atomic.translate_os_errors(self._data), self._data.open("rb") as file:
             for k, checksum in self.done.items():
                 file.seek(self._place(k))
                 if zlib.crc32(file.read(8 * self.width)) != checksum:
-                    raise atomic.damaged(self._data, ValueError(f"row {k} is another one"))
+                    raise atomic.damaged_file_error(
+                        self._data, ValueError(f"row {k} is another one")
+                    )

@@ -9,25 +9,31 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float64
 
-from divulge._util.progress import Track, untracked
-from divulge.core import ModelView, PoolAnswers, Records, ShadowModel, Shadows
+from divulge._util.progress import Track, track_silently
+from divulge.core import ModelView, PoolPredictions, Records, ShadowModel, Shadows
 from divulge.targets.defended import Defended
-from divulge.training.shadows.plan import ShadowPlan, identity
+from divulge.training.shadows.plan import ShadowPlan, shadow_key
 from divulge.training.shadows.store import RowFile
-from divulge.training.shadows.workers import Local, Trained, Work, Workers, settled
+from divulge.training.shadows.workers import (
+    LocalWorkers,
+    ShadowPredictions,
+    ShadowWorkload,
+    Workers,
+    resolve_trainer,
+)
 
 FOLDER = "shadows"
 """The folder within a run folder that holds the predictions of shadows."""
 
-Matrix = Float64[np.ndarray, "models numbers"]
+RowMatrix = Float64[np.ndarray, "models numbers"]
 
 
-def train(
+def train_shadows(
     view: ModelView,
     plan: ShadowPlan,
     seed: int = 0,
     run: Path | None = None,
-    track: Track[Any] = untracked,
+    track: Track[Any] = track_silently,
     workers: Workers | None = None,
 ) -> Shadows:
     """Shadows for a view.
@@ -47,16 +53,18 @@ def train(
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(ignore_cleanup_errors=True)))
-        work = prepare(plan, queries(view, plan), seed)
-        key = identity(plan, work.queries, seed)
-        matrix = rows((run or folder) / FOLDER, key, work, track, workers or Local())
-    return shadows(view, plan, matrix, work.subsets)
+        work = prepare_workload(plan, shadow_queries(view, plan), seed)
+        key = shadow_key(plan, work.queries, seed)
+        matrix = load_or_train_rows(
+            (run or folder) / FOLDER, key, work, track, workers or LocalWorkers()
+        )
+    return as_shadows(view, plan, matrix, work.subsets)
 
 
-def first(view: ModelView, plan: ShadowPlan, seed: int = 0) -> ShadowModel | None:
+def train_first_shadow(view: ModelView, plan: ShadowPlan, seed: int = 0) -> ShadowModel | None:
     """The first offline shadow itself, for attacks that look into it, or rehearse on it.
 
-    `train` keeps what models say, not the models: this one is trained again, from the same seed.
+    `train_shadows` keeps what models say, not the models: this one is trained again, from the same seed.
     None where less can be asked of it than of the target, as where only that can be looked into.
 
     Raises:
@@ -71,10 +79,12 @@ def first(view: ModelView, plan: ShadowPlan, seed: int = 0) -> ShadowModel | Non
     return ShadowModel(target, plan.pool_asked or plan.pool, subsets[0], plan.pool_known)
 
 
-def prepare(plan: ShadowPlan, queries: tuple[Records, ...], seed: int, answered: int = 0) -> Work:
+def prepare_workload(
+    plan: ShadowPlan, queries: tuple[Records, ...], seed: int, answered: int = 0
+) -> ShadowWorkload:
     """The work of the workers; nothing is trained yet. The candidates are the first query."""
     pool = queries[0] if plan.pool is None else plan.pool
-    return Work(
+    return ShadowWorkload(
         trainer=plan.trainer,
         pool=pool,
         queries=queries,
@@ -85,21 +95,21 @@ def prepare(plan: ShadowPlan, queries: tuple[Records, ...], seed: int, answered:
     )
 
 
-def queries(view: ModelView, plan: ShadowPlan) -> tuple[Records, ...]:
+def shadow_queries(view: ModelView, plan: ShadowPlan) -> tuple[Records, ...]:
     """Records that shadows are asked about: candidates, augmented ones, reference, own pool."""
     reference = () if view.reference is None else (view.reference,)
     return (view.records, *view.augmented, *reference, *plan.own)
 
 
-def rows(
+def load_or_train_rows(
     folder: Path,
     key: str,
-    work: Work,
+    work: ShadowWorkload,
     track: Track[Any],
     workers: Workers,
-    keep: Callable[[Trained], None] = lambda _: None,
+    keep: Callable[[ShadowPredictions], None] = lambda _: None,
     again: Sequence[int] = (),
-) -> Matrix:
+) -> RowMatrix:
     """The predictions of every model, read-only and mapped; those on disk are not trained again.
 
     Args:
@@ -113,7 +123,7 @@ def rows(
     """
     file = RowFile(folder, key, len(work.seeds), sum(map(len, work.queries)))
     models = sorted({*file.missing, *again})
-    work, models = settled(work, models, folder / f"{key}.way.json")
+    work, models = resolve_trainer(work, models, folder / f"{key}.way.json")
     with closing(workers.train(work, models)) as fresh:
         for _ in track(models, "Training shadows", len(work.seeds) - len(models)):
             trained = next(fresh)
@@ -122,19 +132,19 @@ def rows(
     return file.matrix()
 
 
-def shadows(
+def as_shadows(
     view: ModelView,
     plan: ShadowPlan,
-    matrix: Matrix,
+    matrix: RowMatrix,
     subsets: Bool[np.ndarray, "models records"],
 ) -> Shadows:
-    """The rows of `rows` as attacks get them: a matrix for each set of records, without a copy."""
-    sizes = [len(group) for group in queries(view, plan)]
+    """The rows of `load_or_train_rows` as attacks get them: a matrix for each set of records, without a copy."""
+    sizes = [len(group) for group in shadow_queries(view, plan)]
     phi = (part.T for part in np.split(matrix, np.cumsum(sizes)[:-1], axis=1))
     candidates, *augmented = (next(phi) for _ in (view.records, *view.augmented))
     reference = np.empty((0, len(matrix))) if view.reference is None else next(phi)
     if plan.pool is None:
         return Shadows(candidates, subsets.T, reference, tuple(augmented))
     nowhere = np.broadcast_to(np.False_, candidates.shape)
-    pool = PoolAnswers(plan.pool.y, next(phi), subsets.T, tuple(phi))
+    pool = PoolPredictions(plan.pool.y, next(phi), subsets.T, tuple(phi))
     return Shadows(candidates, nowhere, reference, tuple(augmented), pool)

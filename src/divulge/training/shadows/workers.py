@@ -18,11 +18,11 @@ from divulge.core import AnswerDefence, Need, Records, Trainer
 from divulge.errors import SpecError, TargetError
 from divulge.metrics import signals
 from divulge.targets.defended import Defended
-from divulge.training.shadows.store import Row
+from divulge.training.shadows.store import RowArray
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class ShadowWorkload:
     """Models to train, and what to ask each. All of it is known before any is trained."""
 
     trainer: Trainer
@@ -36,11 +36,11 @@ class Work:
     """The defence that changes every model's predictions, with the model's seed as its secret."""
 
 
-class Trained(NamedTuple):
+class ShadowPredictions(NamedTuple):
     """The predictions of one model on all queries."""
 
     model: int
-    row: Row
+    row: RowArray
     """φ = log p_y - log(1 - p_y) of every query, one set of records after another."""
     answers: Float64[np.ndarray, "queries classes"] | None
 
@@ -53,7 +53,7 @@ class Workers(Protocol):
         """How many models can be in training at once."""
         ...
 
-    def train(self, work: Work, models: Sequence[int]) -> Generator[Trained]:
+    def train(self, work: ShadowWorkload, models: Sequence[int]) -> Generator[ShadowPredictions]:
         """These models, in any order, each as soon as it is there.
 
         Raises:
@@ -62,7 +62,7 @@ class Workers(Protocol):
         ...
 
 
-def wave(work: Work, models: Sequence[int]) -> Generator[Trained]:
+def train_batch(work: ShadowWorkload, models: Sequence[int]) -> Generator[ShadowPredictions]:
     """Train some models here, and ask each; the one way in which it is done anywhere.
 
     Raises:
@@ -74,16 +74,16 @@ def wave(work: Work, models: Sequence[int]) -> Generator[Trained]:
         target = model if work.answers is None else Defended(model, work.answers, seed)
         answers = [target.predict(group.x) for group in work.queries]
         row = [
-            signals.compute("scaled_logit", answer, group.y)
+            signals.compute_signal("scaled_logit", answer, group.y)
             for answer, group in zip(answers, work.queries, strict=True)
         ]
         whole = np.concatenate(answers) if k < work.answered else None
         if whole is not None and Need.PROBABILITIES not in model.offers:
             raise TargetError("expected models that give probabilities, got labels: train others")
-        yield Trained(k, np.concatenate(row), whole)
+        yield ShadowPredictions(k, np.concatenate(row), whole)
 
 
-class Local:
+class LocalWorkers:
     """This process, and whatever processes the trainer starts by itself."""
 
     def processors(self) -> int:
@@ -92,13 +92,13 @@ class Local:
 
         return int(joblib.cpu_count())
 
-    def train(self, work: Work, models: Sequence[int]) -> Generator[Trained]:
+    def train(self, work: ShadowWorkload, models: Sequence[int]) -> Generator[ShadowPredictions]:
         """See `Workers`."""
         if models:
-            yield from wave(work, models)
+            yield from train_batch(work, models)
 
 
-def named(name: str) -> Workers:
+def workers_by_name(name: str) -> Workers:
     """Workers by name: ``local``, ``ray``, or ``ray:ADDRESS``.
 
     Raises:
@@ -107,11 +107,11 @@ def named(name: str) -> Workers:
     """
     kind, _, address = name.partition(":")
     if name == "local":
-        return Local()
+        return LocalWorkers()
     if kind == "ray" and (address or name == "ray"):
-        from divulge.training.shadows.ray import Cluster
+        from divulge.training.shadows.ray import RayCluster
 
-        return Cluster(address or None)
+        return RayCluster(address or None)
     raise SpecError(
         f"expected workers to be local, ray, ray:auto or ray:HOST:PORT, got {name!r}: "
         "leave it out to train in this process"
@@ -119,7 +119,7 @@ def named(name: str) -> Workers:
 
 
 @runtime_checkable
-class Settling(Protocol):
+class ResolvableTrainer(Protocol):
     """A dataclass that can fix what it would else choose anew each time, as a ``Fleet`` can.
 
     The fields that it fixes have ``identity`` False in their metadata.
@@ -136,13 +136,15 @@ class Settling(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Kept:
+class _StoredStrategy:
     """The content of ``KEY.way.json``: settings that change the speed, but not the models."""
 
     settings: dict[str, Any]
 
 
-def settled(work: Work, missing: list[int], path: Path) -> tuple[Work, list[int]]:
+def resolve_trainer(
+    work: ShadowWorkload, missing: list[int], path: Path
+) -> tuple[ShadowWorkload, list[int]]:
     """The work with its trainer settled as it was when these models were begun, and what to train.
 
     Two ways of training give the same models up to rounding, and one way gives them bit for bit:
@@ -156,23 +158,23 @@ def settled(work: Work, missing: list[int], path: Path) -> tuple[Work, list[int]
     Raises:
         StoreError: the file is damaged, or cannot be read or written.
     """
-    if not missing or not isinstance(work.trainer, Settling):
+    if not missing or not isinstance(work.trainer, ResolvableTrainer):
         return work, missing
     trainer: Any = work.trainer
-    with atomic.said(path):
+    with atomic.translate_os_errors(path):
         raw = path.read_bytes() if path.exists() else None
     if raw is None:
-        kept = _Kept(_choices(trainer.settled(work.pool, work.subsets)))
-        atomic.write(path, atomic.to_json(kept, _Kept).encode())
+        kept = _StoredStrategy(_execution_settings(trainer.settled(work.pool, work.subsets)))
+        atomic.write(path, atomic.to_json(kept, _StoredStrategy).encode())
     else:
-        kept = atomic.from_json(raw, _Kept, path)
+        kept = atomic.from_json(raw, _StoredStrategy, path)
     trainer = dataclasses.replace(trainer, **kept.settings)
     waves = {k // trainer.together for k in missing}
     models = [k for k in range(len(work.seeds)) if k // trainer.together in waves]
     return dataclasses.replace(work, trainer=trainer), models
 
 
-def _choices(trainer: Any) -> dict[str, Any]:
+def _execution_settings(trainer: Any) -> dict[str, Any]:
     choices = {
         field.name: getattr(trainer, field.name)
         for field in dataclasses.fields(trainer)

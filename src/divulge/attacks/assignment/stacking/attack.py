@@ -7,7 +7,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 
-from divulge.attacks.assignment.stacking.base_classifiers import NAMES, Answers, fitted
+from divulge.attacks.assignment.stacking.base_classifiers import (
+    NAMES,
+    LabelledLogits,
+    fit_base_classifiers,
+)
 from divulge.attacks.shared import decision
 from divulge.core import Assignment, FederationView, Need, Records
 from divulge.errors import MissingExtra, NotApplicable, SpecError
@@ -22,7 +26,7 @@ Protocol = Literal["crossfit", "published"]
 Features = Float64[np.ndarray, "records features"]
 
 
-class Judged(NamedTuple):
+class ColluderScores(NamedTuple):
     """Scores of the colluding client's records, beside the truth, which is known there alone."""
 
     score: Float64[np.ndarray, " records"]
@@ -31,10 +35,10 @@ class Judged(NamedTuple):
     """True for the records that the colluding client trained on."""
 
 
-class _Client(NamedTuple):
+class _ClientPredictions(NamedTuple):
     """Predictions of one client's model on all records that it is queried about."""
 
-    said: Answers
+    said: LabelledLogits
     """Logits and classes of the records."""
     loss: Float64[np.ndarray, " records"]
     """Cross-entropy of each record."""
@@ -43,9 +47,9 @@ class _Client(NamedTuple):
     external: Bool[np.ndarray, " records"]
     """True for the client's external records; other records, not suspect either, are candidates."""
 
-    def take(self, chosen: np.ndarray) -> "_Client":
+    def take(self, chosen: np.ndarray) -> "_ClientPredictions":
         """The chosen records."""
-        return _Client(self.said.take(chosen), *(part[chosen] for part in self[1:]))
+        return _ClientPredictions(self.said.take(chosen), *(part[chosen] for part in self[1:]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,47 +98,55 @@ class Stacking:
     def __call__(self, view: FederationView, rng: np.random.Generator) -> Assignment:
         """The client of each candidate, and the meta-classifier's scores."""
         colluder = view.collusion.client
-        meta = _boosted(self._features(_client(view, colluder), rng), _truth(view), seed=_seed(rng))
+        meta = _fit_boosted_trees(
+            self._features(_query_client(view, colluder), rng),
+            _colluder_membership(view),
+            seed=_draw_seed(rng),
+        )
         score = np.zeros((len(view.records), len(view.targets)))
-        for k in decision.others(view):
-            asked = _client(view, int(k))
+        for k in decision.clients_under_attack(view):
+            asked = _query_client(view, int(k))
             features = self._features(asked, rng)
             nobody = np.zeros(int(asked.external.sum()), bool)
-            adapted = _boosted(features[asked.external], nobody, seed=_seed(rng), onto=meta)
+            adapted = _fit_boosted_trees(
+                features[asked.external], nobody, seed=_draw_seed(rng), onto=meta
+            )
             candidates = ~asked.suspect & ~asked.external
-            score[:, k] = _predicted(adapted, features[candidates])
-        return decision.two_sided(view, score, percentile=self.percentile, dominance=self.dominance)
+            score[:, k] = _predict_scores(adapted, features[candidates])
+        return decision.decide_two_sided(
+            view, score, percentile=self.percentile, dominance=self.dominance
+        )
 
-    def on_colluder(self, view: FederationView, rng: np.random.Generator) -> Judged:
+    def on_colluder(self, view: FederationView, rng: np.random.Generator) -> ColluderScores:
         """Cross-validated scores of all the colluding client's records, beside the truth.
 
         Every meta-classifier is fitted without the records that it scores. With ``published`` the
         classifiers below it are not; with ``crossfit`` they are, at every depth.
         """
-        asked, truth = _client(view, view.collusion.client), _truth(view)
+        asked, truth = _query_client(view, view.collusion.client), _colluder_membership(view)
         if self.protocol == "published":
-            fold = _stratified(truth, rng)
+            fold = _stratified_folds(truth, rng)
             features = [self._features(asked, rng)] * FOLDS
         else:
-            fold = _stratified(truth + 2 * asked.suspect + 4 * asked.external, rng)
-            features = _crossfitted_twice(asked, fold, rng)
+            fold = _stratified_folds(truth + 2 * asked.suspect + 4 * asked.external, rng)
+            features = _cross_fit_features_twice(asked, fold, rng)
         score = np.empty(len(truth))
         for k, table in enumerate(features):
             here = fold == k
-            meta = _boosted(table[~here], truth[~here], seed=_seed(rng))
-            score[here] = _predicted(meta, table[here])
-        return Judged(score, truth)
+            meta = _fit_boosted_trees(table[~here], truth[~here], seed=_draw_seed(rng))
+            score[here] = _predict_scores(meta, table[here])
+        return ColluderScores(score, truth)
 
-    def _features(self, asked: _Client, rng: np.random.Generator) -> Features:
+    def _features(self, asked: _ClientPredictions, rng: np.random.Generator) -> Features:
         """The loss and seven scores of each record, in the order of the published columns."""
         if self.protocol == "crossfit":
-            return _crossfitted(asked, rng)
+            return _cross_fit_features(asked, rng)
         known = asked.suspect | asked.external
-        score = fitted(asked.said.take(known), asked.suspect[known], rng)
+        score = fit_base_classifiers(asked.said.take(known), asked.suspect[known], rng)
         return np.column_stack([asked.loss, score(asked.said)])
 
 
-def _client(view: FederationView, k: int) -> _Client:
+def _query_client(view: FederationView, k: int) -> _ClientPredictions:
     """Query a client's model once, about all records: relevant, external, candidates."""
     sets = (view.relevant[k], view.external[k], view.records)
     if min(len(view.relevant[k]), len(view.external[k])) < 2 * FOLDS:
@@ -143,41 +155,41 @@ def _client(view: FederationView, k: int) -> _Client:
             f"{len(view.relevant[k])} and {len(view.external[k])} of client {k}"
         )
     kind = np.repeat([0, 1, 2], [len(records) for records in sets])
-    parts = [_answers(view, k, records) for records in sets]
-    said = Answers(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    parts = [_predict_logits(view, k, records) for records in sets]
+    said = LabelledLogits(*(np.concatenate(column) for column in zip(*parts, strict=True)))
     # exp undoes the logarithm up to the constant that the loss does not depend on
     shares = np.exp(said.logits - said.logits.max(axis=1, keepdims=True))
-    loss = -signals.compute("loss", shares / shares.sum(axis=1, keepdims=True), said.y)
-    return _Client(said, loss, kind == 0, kind == 1)
+    loss = -signals.compute_signal("loss", shares / shares.sum(axis=1, keepdims=True), said.y)
+    return _ClientPredictions(said, loss, kind == 0, kind == 1)
 
 
-def _answers(view: FederationView, k: int, records: Records) -> Answers:
+def _predict_logits(view: FederationView, k: int, records: Records) -> LabelledLogits:
     log = np.log(np.maximum(view.targets[k].predict(records.x), signals.SMALLEST))
-    return Answers(log - log.mean(axis=1, keepdims=True), records.y)
+    return LabelledLogits(log - log.mean(axis=1, keepdims=True), records.y)
 
 
-def _truth(view: FederationView) -> Bool[np.ndarray, " records"]:
-    """The colluding client's membership, in the order of `_client`."""
+def _colluder_membership(view: FederationView) -> Bool[np.ndarray, " records"]:
+    """The colluding client's membership, in the order of `_query_client`."""
     known = view.collusion
     none = np.zeros(len(view.external[known.client]), bool)
     return np.concatenate([known.relevant, none, known.records])
 
 
-def _crossfitted(asked: _Client, rng: np.random.Generator) -> Features:
+def _cross_fit_features(asked: _ClientPredictions, rng: np.random.Generator) -> Features:
     """Each relevant and external record scored by the fold that left it out; candidates by all."""
     known = asked.suspect | asked.external
-    fold = np.where(known, _stratified(asked.suspect + 2 * asked.external, rng), -1)
+    fold = np.where(known, _stratified_folds(asked.suspect + 2 * asked.external, rng), -1)
     total = np.zeros((len(known), len(NAMES)))
     for k in range(FOLDS):
         unseen = (fold == k) | ~known
-        score = fitted(asked.said.take(~unseen), asked.suspect[~unseen], rng)
+        score = fit_base_classifiers(asked.said.take(~unseen), asked.suspect[~unseen], rng)
         share = np.where(known[unseen], 1.0, 1 / FOLDS)
         total[unseen] += share[:, None] * score(asked.said.take(unseen))
     return np.column_stack([asked.loss, total])
 
 
-def _crossfitted_twice(
-    asked: _Client, fold: Int[np.ndarray, " records"], rng: np.random.Generator
+def _cross_fit_features_twice(
+    asked: _ClientPredictions, fold: Int[np.ndarray, " records"], rng: np.random.Generator
 ) -> list[Features]:
     """For each fold, features of its records as if they were candidates, and of others without it.
 
@@ -189,7 +201,9 @@ def _crossfitted_twice(
     total = np.zeros((FOLDS, len(known), len(NAMES)))
     for pair in itertools.combinations(range(FOLDS), 2):
         lessons = known & ~np.isin(fold, pair)
-        found = fitted(asked.said.take(lessons), asked.suspect[lessons], rng)(asked.said)
+        found = fit_base_classifiers(asked.said.take(lessons), asked.suspect[lessons], rng)(
+            asked.said
+        )
         for k, other in (pair, pair[::-1]):
             total[k] += (
                 np.where(known & (fold != k), fold == other, 1 / (FOLDS - 1))[:, None] * found
@@ -197,7 +211,7 @@ def _crossfitted_twice(
     return [np.column_stack([asked.loss, table]) for table in total]
 
 
-def _stratified(group: np.ndarray, rng: np.random.Generator) -> Int[np.ndarray, " records"]:
+def _stratified_folds(group: np.ndarray, rng: np.random.Generator) -> Int[np.ndarray, " records"]:
     """A fold for each record, with an even share of each group in each fold."""
     fold = np.empty(len(group), np.int64)
     for value in np.unique(group):
@@ -206,7 +220,7 @@ def _stratified(group: np.ndarray, rng: np.random.Generator) -> Int[np.ndarray, 
     return fold
 
 
-def _boosted(
+def _fit_boosted_trees(
     features: Features, member: Bool[np.ndarray, " records"], *, seed: int, onto: Any = None
 ) -> Any:
     """XGBoost with its defaults; ``onto`` a model, it grows that many trees more."""
@@ -220,11 +234,11 @@ def _boosted(
     return xgboost.train(settings, lessons, ROUNDS, xgb_model=onto)
 
 
-def _predicted(model: Any, features: Features) -> Float64[np.ndarray, " records"]:
+def _predict_scores(model: Any, features: Features) -> Float64[np.ndarray, " records"]:
     import xgboost
 
     return np.asarray(model.predict(xgboost.DMatrix(features)), dtype=np.float64)
 
 
-def _seed(rng: np.random.Generator) -> int:
+def _draw_seed(rng: np.random.Generator) -> int:
     return int(rng.integers(2**31))

@@ -18,10 +18,10 @@ NAMES = ("nn", "rf", "dt", "gb", "knn", "svm", "lr")
 NEIGHBOURS = 5
 
 Features = Float64[np.ndarray, "records features"]
-Scored = Float64[np.ndarray, "records estimators"]
+ScoreColumns = Float64[np.ndarray, "records estimators"]
 
 
-class Answers(NamedTuple):
+class LabelledLogits(NamedTuple):
     """Predictions of a model on some records, with their classes."""
 
     logits: Features
@@ -29,9 +29,9 @@ class Answers(NamedTuple):
     y: Int[np.ndarray, " records"]
     """Class of each record."""
 
-    def take(self, chosen: np.ndarray) -> "Answers":
+    def take(self, chosen: np.ndarray) -> "LabelledLogits":
         """The chosen records."""
-        return Answers(self.logits[chosen], self.y[chosen])
+        return LabelledLogits(self.logits[chosen], self.y[chosen])
 
     @property
     def with_labels(self) -> Features:
@@ -39,9 +39,9 @@ class Answers(NamedTuple):
         return np.hstack([self.logits, np.eye(self.logits.shape[1])[self.y]])
 
 
-def fitted(
-    answers: Answers, suspect: Bool[np.ndarray, " records"], rng: np.random.Generator
-) -> Callable[[Answers], Scored]:
+def fit_base_classifiers(
+    answers: LabelledLogits, suspect: Bool[np.ndarray, " records"], rng: np.random.Generator
+) -> Callable[[LabelledLogits], ScoreColumns]:
     """Fit the seven classifiers.
 
     Args:
@@ -58,14 +58,14 @@ def fitted(
 
     # a forest asks a hundred times whether answers are finite: they are
     unchecked = partial(sklearn.config_context, assume_finite=True, skip_parameter_validation=True)
-    network = _network(answers, suspect, rng)
+    network = _fit_network(answers, suspect, rng)
     with unchecked():
         others = [
             make_pipeline(StandardScaler(), estimator).fit(answers.with_labels, suspect)
-            for estimator in _estimators(suspect, rng)
+            for estimator in _base_classifiers(suspect, rng)
         ]
 
-    def score(asked: Answers) -> Scored:
+    def score(asked: LabelledLogits) -> ScoreColumns:
         with unchecked():
             columns = [estimator.predict_proba(asked.with_labels)[:, 1] for estimator in others]
         return np.column_stack([network(asked), *columns])
@@ -73,7 +73,7 @@ def fitted(
     return score
 
 
-def _estimators(suspect: Bool[np.ndarray, " records"], rng: np.random.Generator) -> list[Any]:
+def _base_classifiers(suspect: Bool[np.ndarray, " records"], rng: np.random.Generator) -> list[Any]:
     """Unfitted classifiers in the order of `NAMES`, without the network."""
     from sklearn.calibration import CalibratedClassifierCV
     from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
@@ -95,11 +95,11 @@ def _estimators(suspect: Bool[np.ndarray, " records"], rng: np.random.Generator)
     ]
 
 
-def _network(
-    answers: Answers, suspect: Bool[np.ndarray, " records"], rng: np.random.Generator
-) -> Callable[[Answers], Float64[np.ndarray, " records"]]:
+def _fit_network(
+    answers: LabelledLogits, suspect: Bool[np.ndarray, " records"], rng: np.random.Generator
+) -> Callable[[LabelledLogits], Float64[np.ndarray, " records"]]:
     try:
-        from divulge.attacks.assignment.stacking.network import trained
+        from divulge.attacks.assignment.stacking.network import train_network
     except ImportError as error:
         raise MissingExtra("torch", "torch") from error
 
@@ -107,5 +107,5 @@ def _network(
     spread = answers.logits.std(axis=0)
     spread[spread == 0] = 1.0
     seed = int(rng.integers(2**31))
-    network = trained((answers.logits - mean) / spread, answers.y, suspect, seed)
+    network = train_network((answers.logits - mean) / spread, answers.y, suspect, seed)
     return lambda asked: network((asked.logits - mean) / spread, asked.y)

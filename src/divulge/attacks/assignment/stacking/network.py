@@ -12,19 +12,19 @@ import torch
 from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor, nn
 
-from divulge.training.engine.loop import seeded
+from divulge.training.engine.loop import temporary_seed
 
 EPOCHS, BATCH, RATE = 100, 100, 0.03
 """Epochs, batch size and learning rate of the training; the attack library's own rate is 0.0001."""
 
-Answers = Float64[np.ndarray, "records classes"]
+Logits = Float64[np.ndarray, "records classes"]
 Labels = Int[np.ndarray, " records"]
 Chances = Float64[np.ndarray, " records"]
 
 
-def trained(
-    answers: Answers, y: Labels, suspect: Bool[np.ndarray, " records"], seed: int
-) -> Callable[[Answers, Labels], Chances]:
+def train_network(
+    answers: Logits, y: Labels, suspect: Bool[np.ndarray, " records"], seed: int
+) -> Callable[[Logits, Labels], Chances]:
     """Train a network with Adam; it gives each record's probability of being a suspect.
 
     Args:
@@ -33,8 +33,8 @@ def trained(
         suspect: true for suspects.
         seed: seeds the first weights and the batches.
     """
-    with seeded(seed, torch.device("cpu")), torch.no_grad():
-        network = _Network(answers.shape[1])
+    with temporary_seed(seed, torch.device("cpu")), torch.no_grad():
+        network = _TwoBranchNetwork(answers.shape[1])
         x, labels = torch.tensor(answers, dtype=torch.float32), torch.from_numpy(y)
         wanted = torch.tensor(suspect, dtype=torch.float32)
         adam = torch.optim.Adam(network.weights, lr=RATE, fused=True)
@@ -43,7 +43,7 @@ def trained(
                 network.differentiate(x[rows], labels[rows], wanted[rows])
                 adam.step()
 
-    def score(asked: Answers, classes: Labels) -> Chances:
+    def score(asked: Logits, classes: Labels) -> Chances:
         with torch.no_grad():
             said = network(torch.tensor(asked, dtype=torch.float32), torch.from_numpy(classes))
         return np.asarray(said.sigmoid().numpy(), dtype=np.float64)
@@ -51,26 +51,26 @@ def trained(
     return score
 
 
-class _Network:
+class _TwoBranchNetwork:
     """Two branches, for logits and for labels, under one output layer."""
 
     def __init__(self, classes: int) -> None:
-        self._said = _Branch(classes, 512, 100, 64)
-        self._true = _Branch(classes, 256, 64)
-        self._joined = _Linear.fresh(128, 1)
+        self._logit_branch = _Branch(classes, 512, 100, 64)
+        self._label_branch = _Branch(classes, 256, 64)
+        self._head = _Linear.fresh(128, 1)
         self._labels = torch.eye(classes)
 
     @property
     def weights(self) -> list[Tensor]:
         """All tensors that are trained."""
-        layers = (*self._said.layers, *self._true.layers, self._joined)
+        layers = (*self._logit_branch.layers, *self._label_branch.layers, self._head)
         return [weight for layer in layers for weight in layer]
 
     def __call__(
         self, x: Float[Tensor, "batch classes"], y: Int[Tensor, " batch"]
     ) -> Float[Tensor, " batch"]:
         """Log odds of being a suspect."""
-        return self._joined(self._both(x, y))[:, 0]
+        return self._head(self._both(x, y))[:, 0]
 
     def differentiate(
         self,
@@ -80,16 +80,16 @@ class _Network:
     ) -> None:
         """Set the gradients of the mean cross-entropy."""
         both = self._both(x, y)
-        wrong = (self._joined(both)[:, 0].sigmoid() - wanted).div_(len(wanted))[:, None]
-        self._joined.differentiate(wrong, both)
-        of_said, of_true = torch.mm(wrong, self._joined.weight).tensor_split(2, dim=1)
-        self._said.differentiate(of_said)
+        wrong = (self._head(both)[:, 0].sigmoid() - wanted).div_(len(wanted))[:, None]
+        self._head.differentiate(wrong, both)
+        of_said, of_true = torch.mm(wrong, self._head.weight).tensor_split(2, dim=1)
+        self._logit_branch.differentiate(of_said)
         by_label = torch.zeros(len(self._labels), of_true.shape[1])
-        self._true.differentiate(by_label.index_put_((y,), of_true, accumulate=True))
+        self._label_branch.differentiate(by_label.index_put_((y,), of_true, accumulate=True))
 
     def _both(self, x: Tensor, y: Tensor) -> Tensor:
         # of labels there are few: each goes through its branch once, whatever the records
-        return torch.cat([self._said(x), self._true(self._labels)[y]], dim=1)
+        return torch.cat([self._logit_branch(x), self._label_branch(self._labels)[y]], dim=1)
 
 
 class _Linear(NamedTuple):

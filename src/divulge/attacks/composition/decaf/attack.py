@@ -7,15 +7,21 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 from jaxtyping import Float64
 
-from divulge.attacks.composition.decaf.published import Rounds, Solver, Step, by_biases, by_paper
-from divulge.attacks.composition.decaf.simulation import Rehearsal
-from divulge.attacks.shared.observed_round import rounds_of
+from divulge.attacks.composition.decaf.published import (
+    AttackedRounds,
+    PublishedStep,
+    Solver,
+    infer_by_biases,
+    infer_by_paper,
+)
+from divulge.attacks.composition.decaf.simulation import ShadowClientSimulation
+from divulge.attacks.shared.observed_round import first_rounds
 from divulge.core import Need, Proportions, UpdateView
 from divulge.errors import SpecError
 
-Level = Literal["auto", "bias", "virtual", "refined"]
+DecafLevel = Literal["auto", "bias", "virtual", "refined"]
 
-_RECASTS = 2
+_REFINEMENTS = 2
 """Number of times that the refined level adds virtual clients near its guesses."""
 
 
@@ -51,21 +57,21 @@ class Decaf:
     """
 
     faithful: bool = False
-    level: Level = "auto"
+    level: DecafLevel = "auto"
     clients: int = 240
     rounds: int = 3
     budget: float = 300.0
     null_error: float = 0.05
     threshold: float = 0.0
     solver: Solver = "nnls"
-    without: Step = "none"
+    without: PublishedStep = "none"
 
     name: ClassVar[str] = "decaf"
     paper: ClassVar[str] = "Dai et al. 2024"
     needs: ClassVar[Need] = Need.UPDATES | Need.REFERENCE
 
     def __post_init__(self) -> None:
-        for name, kind in (("level", Level), ("solver", Solver), ("without", Step)):
+        for name, kind in (("level", DecafLevel), ("solver", Solver), ("without", PublishedStep)):
             if getattr(self, name) not in get_args(kind):
                 raise SpecError(
                     f"expected {name} to be one of {', '.join(get_args(kind))}, got "
@@ -90,20 +96,24 @@ class Decaf:
             NotApplicable: network, reference records of each class, or what clients were told to
                 do are not known.
         """
-        rounds = rounds_of(views, self.rounds)
+        rounds = first_rounds(views, self.rounds)
         seed = int(rng.integers(2**63))
         if self.faithful:
-            return self._published(rounds, views, seed)
-        level, why = self._chosen(rounds, views)
+            return self._run_published(rounds, views, seed)
+        level, why = self._choose_level(rounds, views)
         if level == "auto":
-            found = self._published(rounds, views, seed)
+            found = self._run_published(rounds, views, seed)
         elif level == "bias":
-            found = by_biases(rounds, views)
+            found = infer_by_biases(rounds, views)
         else:
-            found = self._rehearsed(Rehearsal(rounds, views, seed), refine=level == "refined")
+            found = self._run_simulation(
+                ShadowClientSimulation(rounds, views, seed), refine=level == "refined"
+            )
         return tuple(replace(one, how=one.how + why) for one in found)
 
-    def _chosen(self, rounds: Rounds, views: Sequence[UpdateView]) -> tuple[Level, str]:
+    def _choose_level(
+        self, rounds: AttackedRounds, views: Sequence[UpdateView]
+    ) -> tuple[DecafLevel, str]:
         """Choose the level and say why; ``auto`` stands for the published method."""
         if self.level != "auto":
             return self.level, ""
@@ -115,22 +125,28 @@ class Decaf:
             f"; training virtual clients was estimated at {seconds:.0f} s, {fits} the budget of "
             f"{self.budget:.0f} s"
         )
-        if seconds * (1 + _RECASTS / 3) <= self.budget:
+        if seconds * (1 + _REFINEMENTS / 3) <= self.budget:
             return "refined", why
         if seconds <= self.budget:
             return "virtual", why
         return "auto", why
 
-    def _published(
-        self, rounds: Rounds, views: Sequence[UpdateView], seed: int
+    def _run_published(
+        self, rounds: AttackedRounds, views: Sequence[UpdateView], seed: int
     ) -> tuple[Proportions, ...]:
-        return by_paper(rounds, views, self.solver, self.threshold, seed, without=self.without)
+        return infer_by_paper(
+            rounds, views, self.solver, self.threshold, seed, without=self.without
+        )
 
-    def _rehearsed(self, rehearsal: Rehearsal, *, refine: bool) -> tuple[Proportions, ...]:
+    def _run_simulation(
+        self, rehearsal: ShadowClientSimulation, *, refine: bool
+    ) -> tuple[Proportions, ...]:
         rehearsal.add(self.clients)
-        for _ in range(_RECASTS if refine else 0):
-            rehearsal.add(self.clients // 3, near=self._likely(rehearsal))
+        for _ in range(_REFINEMENTS if refine else 0):
+            rehearsal.add(self.clients // 3, near=self._likely_shares(rehearsal))
         return rehearsal.guesses(self.null_error)
 
-    def _likely(self, rehearsal: Rehearsal) -> Float64[np.ndarray, "victims classes"]:
+    def _likely_shares(
+        self, rehearsal: ShadowClientSimulation
+    ) -> Float64[np.ndarray, "victims classes"]:
         return np.array([guess.share for guess in rehearsal.guesses(self.null_error)])

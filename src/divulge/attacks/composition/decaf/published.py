@@ -13,11 +13,11 @@ from scipy.optimize import nnls
 
 from divulge._util.random import stream
 from divulge.attacks.shared.observed_round import (
-    Change,
+    ClientChange,
+    LayerChange,
+    ObservedRound,
     RoundGuess,
-    Sight,
-    Stage,
-    combined,
+    combine_rounds,
     null_classes,
 )
 from divulge.core import Proportions, UpdateView
@@ -32,7 +32,7 @@ _RIDGE = 1e-12
 
 
 def decompose(
-    change: Change, bases: Float[np.ndarray, "bases classes inputs"], solver: Solver = "nnls"
+    change: LayerChange, bases: Float[np.ndarray, "bases classes inputs"], solver: Solver = "nnls"
 ) -> Float64[np.ndarray, " bases"]:
     """Scale factors from 0 that rebuild a change from bases, best in least squares.
 
@@ -50,11 +50,13 @@ def decompose(
     """
     columns = bases.reshape(len(bases), -1).T.astype(np.float64)
     right = change.ravel().astype(np.float64)
-    return _descended(columns, right) if solver == "descent" else _exact(columns, right)
+    return (
+        _solve_by_descent(columns, right) if solver == "descent" else _solve_exactly(columns, right)
+    )
 
 
-def loss(
-    change: Change,
+def decomposition_loss(
+    change: LayerChange,
     bases: Float[np.ndarray, "bases classes inputs"],
     scales: Float[np.ndarray, " bases"],
 ) -> float:
@@ -66,7 +68,7 @@ def loss(
     return float(((np.tensordot(scales, bases, 1) - change) ** 2).mean())
 
 
-def shares(scales: Float64[np.ndarray, " bases"]) -> Float64[np.ndarray, " _"]:
+def class_shares(scales: Float64[np.ndarray, " bases"]) -> Float64[np.ndarray, " _"]:
     """Shares of the classes that are there, from the scale factors of all bases.
 
     The calibrator holds about one of every basis, so its factor counts for each class. Where all
@@ -76,7 +78,7 @@ def shares(scales: Float64[np.ndarray, " bases"]) -> Float64[np.ndarray, " _"]:
         Dai et al. (2024), Decaf, equation 21.
 
     Examples:
-        >>> shares(np.array([0.0, 1.0, 0.5])).tolist()
+        >>> class_shares(np.array([0.0, 1.0, 0.5])).tolist()
         [0.25, 0.75]
     """
     raw = scales[:-1] + scales[-1]
@@ -85,7 +87,7 @@ def shares(scales: Float64[np.ndarray, " bases"]) -> Float64[np.ndarray, " _"]:
     return each
 
 
-def _exact(
+def _solve_exactly(
     columns: Float64[np.ndarray, "entries bases"], right: Float64[np.ndarray, " entries"]
 ) -> Float64[np.ndarray, " bases"]:
     normal = columns.T @ columns
@@ -95,7 +97,7 @@ def _exact(
     return found
 
 
-def _descended(
+def _solve_by_descent(
     columns: Float64[np.ndarray, "entries bases"],
     right: Float64[np.ndarray, " entries"],
     epochs: int = 1000,
@@ -117,22 +119,22 @@ def _descended(
     return scales
 
 
-Rounds = Mapping[int, tuple[Stage, list[int]]]
+AttackedRounds = Mapping[int, tuple[ObservedRound, list[int]]]
 """Each round by its number, with the positions of the victims that are attacked in it."""
 
 
-Step = Literal["none", "null removal", "calibrator"]
+PublishedStep = Literal["none", "null removal", "calibrator"]
 """A step of the published method that can be left out."""
 
 
-def by_paper(
-    rounds: Rounds,
+def infer_by_paper(
+    rounds: AttackedRounds,
     views: Sequence[UpdateView],
     solver: Solver,
     threshold: float,
     seed: int,
     *,
-    without: Step = "none",
+    without: PublishedStep = "none",
 ) -> tuple[Proportions, ...]:
     """Guess by the published method; all rounds count alike.
 
@@ -150,9 +152,9 @@ def by_paper(
     """
     found: list[list[RoundGuess]] = [[] for _ in views]
     for stage, victims in rounds.values():
-        bases = _Bases(stage, seed)
+        bases = _ClassBases(stage, seed)
         for victim in victims:
-            change = stage.seen(views[victim].victim).weight
+            change = stage.observe_client(views[victim].victim).weight
             null = null_classes(change, threshold)
             if null.all():
                 raise NotApplicable(
@@ -164,12 +166,12 @@ def by_paper(
             both = bases.of(np.isin(stage.reference.y, there), *there.tolist())
             calibrator = np.zeros_like(both) if without == "calibrator" else both
             share = np.zeros(stage.classes)
-            share[there] = shares(decompose(change, np.array([*alone, calibrator]), solver))
+            share[there] = class_shares(decompose(change, np.array([*alone, calibrator]), solver))
             found[victim].append(RoundGuess(share, null))
-    return tuple(combined(guesses, f"the published method, {solver}") for guesses in found)
+    return tuple(combine_rounds(guesses, f"the published method, {solver}") for guesses in found)
 
 
-def by_biases(rounds: Rounds, views: Sequence[UpdateView]) -> tuple[Proportions, ...]:
+def infer_by_biases(rounds: AttackedRounds, views: Sequence[UpdateView]) -> tuple[Proportions, ...]:
     """Guess by the balance of the biases, with predictions before and after the local training.
 
     Rounds count by the inverse squares of what the balance leaves unexplained.
@@ -186,14 +188,14 @@ def by_biases(rounds: Rounds, views: Sequence[UpdateView]) -> tuple[Proportions,
                 'level="virtual"'
             )
         for victim in victims:
-            sight = stage.seen(views[victim].victim)
-            found[victim].append(_balanced(stage, sight))
-    return tuple(combined(guesses, "the balance of the biases") for guesses in found)
+            sight = stage.observe_client(views[victim].victim)
+            found[victim].append(_infer_from_biases(stage, sight))
+    return tuple(combine_rounds(guesses, "the balance of the biases") for guesses in found)
 
 
-def _balanced(stage: Stage, sight: Sight) -> RoundGuess:
+def _infer_from_biases(stage: ObservedRound, sight: ClientChange) -> RoundGuess:
     assert sight.bias is not None
-    answers = stage.by_class((stage.before + sight.answers) / 2)
+    answers = stage.class_means((stage.before + sight.answers) / 2)
     null = null_classes(sight.weight)
     if null.all():  # nothing is known to be there, so nothing is taken for absent
         null = np.zeros_like(null)
@@ -204,10 +206,10 @@ def _balanced(stage: Stage, sight: Sight) -> RoundGuess:
     return RoundGuess(share, null, 1 / max(float(rest @ rest), 1e-12))
 
 
-class _Bases:
+class _ClassBases:
     """Changes of the last layer that some of the attacker's records cause, each trained once."""
 
-    def __init__(self, stage: Stage, seed: int) -> None:
+    def __init__(self, stage: ObservedRound, seed: int) -> None:
         from divulge.training.engine.clients import Crew
 
         self._stage, self._seed = stage, seed
@@ -225,7 +227,7 @@ class _Bases:
         if classes not in self._kept:
             rng = stream(self._seed, "basis", self._stage.round.number, *classes)
             rows, seeds = [np.flatnonzero(chosen)], [int(rng.integers(2**31))]
-            (change,) = self._stage.trained(self._crew, rows, seeds)
+            (change,) = self._stage.train_on(self._crew, rows, seeds)
             layer = self._stage.layer.weight
             self._kept[classes] = change[layer].astype(np.float64) / self._stage.recipe.lr
         return self._kept[classes]

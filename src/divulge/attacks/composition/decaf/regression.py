@@ -7,11 +7,11 @@ import numpy as np
 from jaxtyping import Bool, Float64
 from scipy.spatial.distance import cdist
 
-from divulge.federation.output_layer import on_simplex
+from divulge.federation.output_layer import solve_on_simplex
 
-Kinds = tuple[Float64[np.ndarray, "_ _"], ...]
+FeatureKinds = tuple[Float64[np.ndarray, "_ _"], ...]
 """Features of clients' updates: one matrix for each kind of feature, one row a client."""
-Shares = Float64[np.ndarray, "virtual classes"]
+ClientShares = Float64[np.ndarray, "virtual classes"]
 """Class shares of virtual clients, or the presence of their classes."""
 
 _WIDTHS = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -22,10 +22,10 @@ _RIDGES = tuple(10.0**k for k in range(-6, 1))
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class RegressionFit:
     """A kernel ridge regression in one round."""
 
-    left_out: Shares
+    left_out: ClientShares
     """Guess about each virtual client, by a fit without it."""
     guess: Float64[np.ndarray, "victims classes"]
     """Guess about each victim."""
@@ -33,7 +33,7 @@ class Fit:
     """Mean squared error of ``left_out``."""
 
 
-def fit(shown: Kinds, shares: Shares, victims: Kinds) -> Fit:
+def fit_shares(shown: FeatureKinds, shares: ClientShares, victims: FeatureKinds) -> RegressionFit:
     """Fit shares to features with Gaussian kernels; width and ridge are chosen by leaving one out.
 
     Each kind of features counts alike: squared distances are sums over kinds, each divided by its
@@ -64,13 +64,13 @@ def fit(shown: Kinds, shares: Shares, victims: Kinds) -> Fit:
             error = float((off**2).mean())
             if error < least:
                 least = error
-                best = Fit(shares - off, mean + np.exp(-rate * across) @ dual, error)
+                best = RegressionFit(shares - off, mean + np.exp(-rate * across) @ dual, error)
     assert best is not None
     return best
 
 
 def _distances(
-    shown: Kinds, victims: Kinds
+    shown: FeatureKinds, victims: FeatureKinds
 ) -> tuple[Float64[np.ndarray, "virtual virtual"], Float64[np.ndarray, "victims virtual"]]:
     """Squared distances between virtual clients, and from victims to virtual clients."""
     squares, across = np.zeros((len(shown[0]),) * 2), np.zeros((len(victims[0]), len(shown[0])))
@@ -82,9 +82,9 @@ def _distances(
     return squares, across
 
 
-def together(
-    fits: Sequence[Fit], places: Sequence[int]
-) -> tuple[Float64[np.ndarray, " classes"], Shares]:
+def combine_fits(
+    fits: Sequence[RegressionFit], places: Sequence[int]
+) -> tuple[Float64[np.ndarray, " classes"], ClientShares]:
     """Combine several rounds: the guess about one victim, and the guesses about virtual clients.
 
     Rounds count by the inverse of their mean squared error.
@@ -99,9 +99,9 @@ def together(
     return np.average(each, axis=0, weights=weights), others
 
 
-def absent(
+def absent_classes(
     sign: Float64[np.ndarray, " classes"],
-    signs: Shares,
+    signs: ClientShares,
     rare: Bool[np.ndarray, "virtual classes"],
     error: float,
 ) -> Bool[np.ndarray, " classes"]:
@@ -130,7 +130,7 @@ def absent(
     return low
 
 
-def evenness(
+def evenness_p_value(
     guess: Float64[np.ndarray, " classes"], even: Float64[np.ndarray, "clients classes"]
 ) -> float:
     """P-value of the hypothesis that a client holds equally many records of each class.
@@ -144,10 +144,10 @@ def evenness(
     return float((1 + (spread >= mine).sum()) / (1 + len(spread)))
 
 
-def possible(
+def project_shares(
     raw: Float64[np.ndarray, " classes"], null: Bool[np.ndarray, " classes"]
 ) -> Float64[np.ndarray, " classes"]:
     """Project a guess to the nearest shares that are 0 for null classes."""
     shares = np.zeros(len(raw))
-    shares[~null] = on_simplex(np.eye(int((~null).sum())), raw[~null])
+    shares[~null] = solve_on_simplex(np.eye(int((~null).sum())), raw[~null])
     return shares

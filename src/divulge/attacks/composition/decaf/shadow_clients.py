@@ -10,10 +10,10 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Int8
 
 from divulge._util.random import stream
-from divulge.attacks.composition.decaf.regression import Kinds
-from divulge.attacks.shared.observed_round import Sight, Stage
+from divulge.attacks.composition.decaf.regression import FeatureKinds
+from divulge.attacks.shared.observed_round import ClientChange, ObservedRound
 from divulge.core import Records, Tensors
-from divulge.training.recipe import Held
+from divulge.training.recipe import RaggedRows
 
 EVEN = 6
 """One in so many virtual clients has equally many records of each class."""
@@ -34,26 +34,26 @@ _TRIAL = 8
 """Number of virtual clients whose changes noise is compared with."""
 
 
-class Shown(NamedTuple):
+class UpdateFeatures(NamedTuple):
     """Features of clients' updates in a round, one row a client."""
 
-    tensors: Kinds
+    tensors: FeatureKinds
     """Mean change a step of every tensor, with wide tensors sketched. These features say most, but
     also which records a client has: virtual clients that share records guess each other's mix too
     well."""
-    classes: Kinds
+    classes: FeatureKinds
     """A few numbers a class: mean change of the last weights and biases, the share of weights that
     grew and whether any did, and the change of the predictions on all of the attacker's records
     and on those of the class itself; besides, the number of steps."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cast:
+class ShadowClients:
     """Virtual clients; the same ones are simulated in every round."""
 
     counts: Int[np.ndarray, "clients classes"]
     """Number of records of each class that each client holds."""
-    rows: tuple[Held, ...]
+    rows: tuple[RaggedRows, ...]
     """Positions of their records among the attacker's; some are there more than once."""
     even: Bool[np.ndarray, " clients"]
     """True for clients that were given equally many records of each class."""
@@ -65,7 +65,7 @@ class Cast:
         return shares
 
     @property
-    def held(self) -> Float64[np.ndarray, "clients classes"]:
+    def presence(self) -> Float64[np.ndarray, "clients classes"]:
         """1 for each class of which there is a record, 0 for the others."""
         held: np.ndarray = (self.counts > 0).astype(np.float64)
         return held
@@ -76,16 +76,18 @@ class Cast:
         rare: np.ndarray = (self.counts > 0) & (self.shares < 1 / self.counts.shape[1])
         return rare
 
-    def joined(self, other: "Cast") -> "Cast":
+    def joined(self, other: "ShadowClients") -> "ShadowClients":
         """These virtual clients followed by the others."""
-        return Cast(
+        return ShadowClients(
             np.concatenate([self.counts, other.counts]),
             self.rows + other.rows,
             np.concatenate([self.even, other.even]),
         )
 
 
-def draw(reference: Records, sizes: Sequence[int], many: int, rng: np.random.Generator) -> Cast:
+def draw_shadow_clients(
+    reference: Records, sizes: Sequence[int], many: int, rng: np.random.Generator
+) -> ShadowClients:
     """Draw virtual clients with mixes of all kinds; one in `EVEN` has an even mix.
 
     Args:
@@ -99,23 +101,23 @@ def draw(reference: Records, sizes: Sequence[int], many: int, rng: np.random.Gen
     for k in range(many):
         size = int(rng.choice(np.asarray(sizes)))
         if k % EVEN == 0:
-            counts.append(_even(size, classes, rng))
+            counts.append(_even_counts(size, classes, rng))
             continue
         there = classes if rng.random() < 0.5 else int(rng.integers(1, classes + 1))
         mix = np.zeros(classes)
         chosen = rng.permutation(classes)[:there]
         mix[chosen] = rng.dirichlet(np.full(there, rng.choice(_SPREADS)))
         counts.append(rng.multinomial(size, mix))
-    return _held(reference, np.array(counts), np.arange(many) % EVEN == 0, rng)
+    return _draw_records(reference, np.array(counts), np.arange(many) % EVEN == 0, rng)
 
 
-def draw_near(
+def draw_near_guesses(
     reference: Records,
     sizes: Sequence[int],
     guesses: Float64[np.ndarray, "victims classes"],
     many: int,
     rng: np.random.Generator,
-) -> Cast:
+) -> ShadowClients:
     """Draw virtual clients with mixes near the guesses, which are taken in turn."""
     classes = guesses.shape[1]
     counts = []
@@ -125,10 +127,12 @@ def draw_near(
         # classes taken for absent come back as rare ones now and then: the guess may be wrong
         floor = np.where(rng.random(classes) < 0.2, 0.02, 1e-4)
         counts.append(rng.multinomial(size, rng.dirichlet(_NEAR * np.maximum(mix, floor))))
-    return _held(reference, np.array(counts), np.zeros(many, np.bool_), rng)
+    return _draw_records(reference, np.array(counts), np.zeros(many, np.bool_), rng)
 
 
-def played(stage: Stage, crew: Any, cast: Cast, noise: float, seed: int, first: int = 0) -> Shown:
+def simulate_round(
+    stage: ObservedRound, crew: Any, cast: ShadowClients, noise: float, seed: int, first: int = 0
+) -> UpdateFeatures:
     """Train virtual clients in a round, and compute the features of their updates.
 
     Args:
@@ -142,41 +146,41 @@ def played(stage: Stage, crew: Any, cast: Cast, noise: float, seed: int, first: 
     numbers = range(first, first + len(cast.rows))
     each = [stream(seed, "virtual client", stage.round.number, k) for k in numbers]
     seeds = [int(rng.integers(2**31)) for rng in each]
-    changes = stage.trained(crew, cast.rows, seeds)
+    changes = stage.train_on(crew, cast.rows, seeds)
     sights = (
-        stage.sight(_noisy(change, noise, rng), len(rows))
+        stage.observe_change(_add_noise(change, noise, rng), len(rows))
         for change, rng, rows in zip(changes, each, cast.rows, strict=True)
     )
-    return joined([features(stage, sight) for sight in sights])
+    return stack_features([update_features(stage, sight) for sight in sights])
 
 
-def features(stage: Stage, sight: Sight) -> Shown:
+def update_features(stage: ObservedRound, sight: ClientChange) -> UpdateFeatures:
     """Features of one update, as one row, in numbers that do not grow with the steps."""
     changes = (a for a in sight.change.values() if a.dtype.kind == "f")
-    moved = [_sketched(a.ravel().astype(np.float64) / sight.steps) for a in changes]
+    moved = [_sketch(a.ravel().astype(np.float64) / sight.steps) for a in changes]
     log = np.log(np.maximum(sight.answers, 1e-12))
     log -= np.log(np.maximum(stage.before, 1e-12))
     mean = np.log(np.maximum(sight.answers.mean(axis=0), 1e-12))
-    own, risen = np.diagonal(stage.by_class(sight.answers)), np.diagonal(stage.by_class(log))
+    own, risen = np.diagonal(stage.class_means(sight.answers)), np.diagonal(stage.class_means(log))
     grew = sight.weight > 0
     signs = np.concatenate([grew.mean(axis=1), grew.any(axis=1)])
     classes = [sight.weight.sum(axis=1) / sight.steps, signs, log.mean(axis=0), risen, mean, own]
     if sight.bias is not None:
         classes.append(sight.bias / sight.steps)
     classes.append(np.log([float(sight.steps)]))
-    return Shown(tuple(a[None] for a in moved), tuple(a[None] for a in classes))
+    return UpdateFeatures(tuple(a[None] for a in moved), tuple(a[None] for a in classes))
 
 
-def joined(shown: Sequence[Shown]) -> Shown:
+def stack_features(shown: Sequence[UpdateFeatures]) -> UpdateFeatures:
     """Stack the rows of several clients."""
     tensors, classes = (
         tuple(np.concatenate(rows) for rows in zip(*kinds, strict=True))
         for kinds in zip(*shown, strict=True)
     )
-    return Shown(tensors, classes)
+    return UpdateFeatures(tensors, classes)
 
 
-def _sketched(numbers: Float64[np.ndarray, " _"]) -> Float64[np.ndarray, " _"]:
+def _sketch(numbers: Float64[np.ndarray, " _"]) -> Float64[np.ndarray, " _"]:
     """Sums of numbers with random signs, which keep distances in expectation.
 
     References:
@@ -199,14 +203,16 @@ def _signs(many: int) -> Int8[np.ndarray, " _"]:
     return signs
 
 
-def noise_in(stage: Stage, crew: Any, cast: Cast, victims: Iterable[str], seed: int) -> float:
+def estimate_noise(
+    stage: ObservedRound, crew: Any, cast: ShadowClients, victims: Iterable[str], seed: int
+) -> float:
     """Estimate the standard deviation of noise in victims' updates that training cannot explain.
 
     The median of squares of all numbers of an update, beside that of virtual clients: noise moves
     every weight, training mostly some. Below four times the largest of the virtual ones it is
     taken for none.
     """
-    changes = islice(stage.trained(crew, cast.rows[:_TRIAL], range(seed, seed + _TRIAL)), _TRIAL)
+    changes = islice(stage.train_on(crew, cast.rows[:_TRIAL], range(seed, seed + _TRIAL)), _TRIAL)
     explained = [_median_square(change) for change in changes]
     there = float(np.median([_median_square(stage.round.change(name)) for name in victims]))
     if there <= 4 * max(explained):
@@ -219,24 +225,24 @@ def _median_square(change: Tensors) -> float:
     return float(np.median(np.concatenate(list(chain(floats))).astype(np.float64) ** 2))
 
 
-def _noisy(change: Tensors, noise: float, rng: np.random.Generator) -> Tensors:
+def _add_noise(change: Tensors, noise: float, rng: np.random.Generator) -> Tensors:
     if not noise:
         return change
     return {n: (a + rng.normal(0.0, noise, a.shape)).astype(a.dtype) for n, a in change.items()}
 
 
-def _even(size: int, classes: int, rng: np.random.Generator) -> Int[np.ndarray, " classes"]:
+def _even_counts(size: int, classes: int, rng: np.random.Generator) -> Int[np.ndarray, " classes"]:
     counts = np.full(classes, size // classes)
     counts[rng.permutation(classes)[: size % classes]] += 1
     return counts
 
 
-def _held(
+def _draw_records(
     reference: Records,
     counts: Int[np.ndarray, "clients classes"],
     even: Bool[np.ndarray, " clients"],
     rng: np.random.Generator,
-) -> Cast:
+) -> ShadowClients:
     own = [np.flatnonzero(reference.y == k) for k in range(counts.shape[1])]
     rows = []
     for row in counts:
@@ -245,4 +251,4 @@ def _held(
         populations = [rng.choice(mine, len(mine)) for mine in own]
         parts = [rng.choice(them, many) for them, many in zip(populations, row, strict=True)]
         rows.append(rng.permutation(np.concatenate(parts)))
-    return Cast(counts, tuple(rows), even)
+    return ShadowClients(counts, tuple(rows), even)

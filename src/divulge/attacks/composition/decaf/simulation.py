@@ -8,14 +8,14 @@ from jaxtyping import Float64
 
 from divulge._util.random import stream
 from divulge.attacks.composition.decaf import regression, shadow_clients
-from divulge.attacks.composition.decaf.regression import Fit, Kinds, Shares
-from divulge.attacks.composition.decaf.shadow_clients import Cast, Shown
-from divulge.attacks.shared.observed_round import Stage
+from divulge.attacks.composition.decaf.regression import ClientShares, FeatureKinds, RegressionFit
+from divulge.attacks.composition.decaf.shadow_clients import ShadowClients, UpdateFeatures
+from divulge.attacks.shared.observed_round import ObservedRound
 from divulge.core import Proportions, UpdateView
 from divulge.training.recipe import Recipe
 
 
-class Rehearsal:
+class ShadowClientSimulation:
     """A simulation of virtual clients; it grows with each `add`, and trains each client once.
 
     Args:
@@ -26,7 +26,7 @@ class Rehearsal:
 
     def __init__(
         self,
-        rounds: Mapping[int, tuple[Stage, list[int]]],
+        rounds: Mapping[int, tuple[ObservedRound, list[int]]],
         views: Sequence[UpdateView],
         seed: int,
     ) -> None:
@@ -35,13 +35,16 @@ class Rehearsal:
         self._sizes = sorted(
             {stage.records(views[v].victim) for stage, victims in rounds.values() for v in victims}
         )
-        self._cast: Cast | None = None
+        self._cast: ShadowClients | None = None
         self._noise: dict[int, float] = {}
         self._crews: dict[Recipe, object] = {}
-        self._shown: dict[int, list[Shown]] = {number: [] for number in rounds}
+        self._shown: dict[int, list[UpdateFeatures]] = {number: [] for number in rounds}
         self._victims = {
-            number: shadow_clients.joined(
-                [shadow_clients.features(stage, stage.seen(views[v].victim)) for v in victims]
+            number: shadow_clients.stack_features(
+                [
+                    shadow_clients.update_features(stage, stage.observe_client(views[v].victim))
+                    for v in victims
+                ]
             )
             for number, (stage, victims) in rounds.items()
         }
@@ -56,18 +59,18 @@ class Rehearsal:
         before = 0 if self._cast is None else len(self._cast.rows)
         rng = stream(self._seed, "mixes", before)
         if near is None:
-            more = shadow_clients.draw(self._reference, self._sizes, many, rng)
+            more = shadow_clients.draw_shadow_clients(self._reference, self._sizes, many, rng)
         else:
-            more = shadow_clients.draw_near(self._reference, self._sizes, near, many, rng)
+            more = shadow_clients.draw_near_guesses(self._reference, self._sizes, near, many, rng)
         for number, (stage, victims) in self._rounds.items():
             crew = self._crew(stage)
             if number not in self._noise:
                 names = [self._views[v].victim for v in victims]
-                self._noise[number] = shadow_clients.noise_in(
+                self._noise[number] = shadow_clients.estimate_noise(
                     stage, crew, more, names, self._seed % 2**31
                 )
             noise = self._noise[number]
-            shown = shadow_clients.played(stage, crew, more, noise, self._seed, before)
+            shown = shadow_clients.simulate_round(stage, crew, more, noise, self._seed, before)
             self._shown[number].append(shown)
         self._cast = more if self._cast is None else self._cast.joined(more)
 
@@ -81,48 +84,54 @@ class Rehearsal:
             null_error: how often a class that is there may be declared null.
         """
         assert self._cast is not None
-        shown = {number: shadow_clients.joined(rows) for number, rows in self._shown.items()}
-        fits = _Fits(
+        shown = {
+            number: shadow_clients.stack_features(rows) for number, rows in self._shown.items()
+        }
+        fits = _RoundFits(
             self._fits(shown, self._cast.shares, whole=True),
             self._fits(shown, self._cast.shares),
-            self._fits(shown, self._cast.held),
+            self._fits(shown, self._cast.presence),
         )
         return tuple(self._guess(k, fits, null_error) for k in range(len(self._views)))
 
     def _fits(
-        self, shown: Mapping[int, Shown], holds: Shares, *, whole: bool = False
-    ) -> dict[int, Fit]:
+        self, shown: Mapping[int, UpdateFeatures], holds: ClientShares, *, whole: bool = False
+    ) -> dict[int, RegressionFit]:
         """Fit, for each round, a regression of what virtual clients hold on their update features.
 
         ``whole`` uses all features, and not those of classes alone.
         """
 
-        def seen(one: Shown) -> Kinds:
+        def select_features(one: UpdateFeatures) -> FeatureKinds:
             return one.tensors + one.classes if whole else one.classes
 
         return {
-            number: regression.fit(seen(rows), holds, seen(self._victims[number]))
+            number: regression.fit_shares(
+                select_features(rows), holds, select_features(self._victims[number])
+            )
             for number, rows in shown.items()
         }
 
-    def _guess(self, victim: int, fits: "_Fits", null_error: float) -> Proportions:
+    def _guess(self, victim: int, fits: "_RoundFits", null_error: float) -> Proportions:
         assert self._cast is not None
         mine = [number for number, (_, who) in self._rounds.items() if victim in who]
         places = [self._rounds[number][1].index(victim) for number in mine]
 
-        def together(by_round: Mapping[int, Fit]) -> tuple[Float64[np.ndarray, " classes"], Shares]:
-            return regression.together([by_round[n] for n in mine], places)
+        def together(
+            by_round: Mapping[int, RegressionFit],
+        ) -> tuple[Float64[np.ndarray, " classes"], ClientShares]:
+            return regression.combine_fits([by_round[n] for n in mine], places)
 
-        null = regression.absent(*together(fits.held), self._cast.rare, null_error)
+        null = regression.absent_classes(*together(fits.presence), self._cast.rare, null_error)
         coarse, others = together(fits.coarse)
         return Proportions(
-            regression.possible(together(fits.shares)[0], null),
+            regression.project_shares(together(fits.shares)[0], null),
             null,
-            even=regression.evenness(coarse, others[self._cast.even]),
+            even=regression.evenness_p_value(coarse, others[self._cast.even]),
             how=f"{len(self._cast.rows)} virtual clients, rounds {', '.join(map(str, mine))}",
         )
 
-    def _crew(self, stage: Stage) -> object:
+    def _crew(self, stage: ObservedRound) -> object:
         from divulge.training.engine.clients import Crew
 
         if stage.recipe not in self._crews:
@@ -130,13 +139,13 @@ class Rehearsal:
         return self._crews[stage.recipe]
 
 
-class _Fits(NamedTuple):
+class _RoundFits(NamedTuple):
     """Regressions, each by the number of its round."""
 
-    shares: Mapping[int, Fit]
+    shares: Mapping[int, RegressionFit]
     """Regressions of class shares on all update features."""
-    coarse: Mapping[int, Fit]
+    coarse: Mapping[int, RegressionFit]
     """Regressions of class shares on class features alone. These do not tell records apart, so
     that virtual clients left out err as victims do."""
-    held: Mapping[int, Fit]
+    presence: Mapping[int, RegressionFit]
     """Regressions of the presence of each class on class features alone."""

@@ -88,7 +88,7 @@ class RAIFLE:
                 f"{method}, the view has {'none' if view.learner is None else 'another one'}: "
                 "say how clients train"
             )
-        sent, items = _tensors(view.rounds[0].sent), _tensors({"": view.inputs})[""]
+        sent, items = _to_tensors(view.rounds[0].sent), _to_tensors({"": view.inputs})[""]
         if method == "match":
             return self._match(view.learner, sent, items, change, rng)
         assert isinstance(view.learner, LinearisedLearner)
@@ -103,7 +103,7 @@ class RAIFLE:
                 "choose method='auto'"
             )
         moved = change[rows[0]].astype(np.float64)
-        signal = embedding.along_main_direction(moved)
+        signal = embedding.main_direction_signal(moved)
         how = (
             f"embedding: {rows[0]!r} has a row for each item; its main direction holds "
             f"{signal.strength:.0%} of their movement"
@@ -111,13 +111,13 @@ class RAIFLE:
         score = signal.along
         if not signal.clear and view.learner is not None:
             user = SimulatedUser(view.learner, view, rows[0])
-            score = embedding.along_rehearsals(moved, user, rng)
+            score = embedding.simulated_signal(moved, user, rng)
             how += (
                 ", hardly more than noise, so what counts is the way that "
-                f"{embedding.REHEARSALS} simulated trainings move items acted on"
+                f"{embedding.SIMULATIONS} simulated trainings move items acted on"
             )
-        middle = 0.0 if self.rounding == "half" else rounding.threshold(score)
-        return _decided(score, middle, how)
+        middle = 0.0 if self.rounding == "half" else rounding.otsu_threshold(score)
+        return _decide(score, middle, how)
 
     def _linear(
         self,
@@ -132,7 +132,7 @@ class RAIFLE:
         found = self._closed_form(learner, sent, items, update, seen)
         way = "posterior" if found is None else "closed form"
         if found is None:
-            steps = min(self.steps, _SYSTEMS)
+            steps = min(self.steps, _MOST_SYSTEMS)
             found = linear.gauss_newton(learner, sent, items, update, seen, steps)
         unique = found.rank == len(items)
         how = (
@@ -143,7 +143,7 @@ class RAIFLE:
         )
         # a posterior mean is calibrated as it is
         split = self.rounding == "split" and way == "closed form"
-        return _decided(found.value, rounding.threshold(found.value) if split else 0.5, how)
+        return _decide(found.value, rounding.otsu_threshold(found.value) if split else 0.5, how)
 
     def _closed_form(
         self,
@@ -163,7 +163,7 @@ class RAIFLE:
         if not learner.exact or self.method == "gauss-newton":
             return None
         half = items.new_full((len(items),), 0.5)
-        affine = linear.part(learner.linearised(sent, items, half), seen)
+        affine = linear.select_received(learner.linearise(sent, items, half), seen)
         try:
             found = linear.closed_form(affine, update)
         except NotApplicable:
@@ -178,13 +178,13 @@ class RAIFLE:
         self, learner: Learner, sent: Mapping[str, Any], items: Any, change: Tensors,
         rng: np.random.Generator,
     ) -> Reconstruction:  # fmt: skip
-        from divulge.attacks.interactions.raifle.matching import match
+        from divulge.attacks.interactions.raifle.matching import match_gradients
 
-        found = match(
+        found = match_gradients(
             learner,
             sent,
             items,
-            _tensors(change),
+            _to_tensors(change),
             optimiser=self.optimiser,
             steps=self.steps,
             joint=self.joint,
@@ -194,21 +194,21 @@ class RAIFLE:
             f"match: {self.optimiser} from a random start, {found.evaluations} simulated "
             f"trainings, loss {found.loss:.3g}"
         )
-        middle = 0.5 if self.rounding == "half" else rounding.threshold(found.value)
-        return _decided(found.value, middle, how)
+        middle = 0.5 if self.rounding == "half" else rounding.otsu_threshold(found.value)
+        return _decide(found.value, middle, how)
 
 
-_SYSTEMS = 20
+_MOST_SYSTEMS = 20
 """Most linear systems that are solved: more do not change the answer."""
 _EXACT = 1e-6
 """Largest residual of exact equations that rounding explains."""
 
 
-def _decided(value: Float[np.ndarray, " items"], middle: float, how: str) -> Reconstruction:
-    return Reconstruction(rounding.squashed(value, middle), value > middle, how)
+def _decide(value: Float[np.ndarray, " items"], middle: float, how: str) -> Reconstruction:
+    return Reconstruction(rounding.rescale_to_unit(value, middle), value > middle, how)
 
 
-def _tensors(arrays: Tensors) -> dict[str, Any]:
+def _to_tensors(arrays: Tensors) -> dict[str, Any]:
     import torch
 
     return {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}

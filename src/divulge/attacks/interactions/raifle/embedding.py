@@ -5,13 +5,13 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from divulge.attacks.shared.simulated_user import POSITIVE, SimulatedUser
+from divulge.attacks.shared.simulated_user import POSITIVE_SHARE, SimulatedUser
 
-REHEARSALS = 16
+SIMULATIONS = 16
 """Number of simulated trainings. Twice as many add a few thousandths of AUC."""
 
 
-class Signal(NamedTuple):
+class MovementSignal(NamedTuple):
     """How each item moved along the direction that most of the movements have in common."""
 
     along: Float[np.ndarray, " items"]
@@ -27,7 +27,7 @@ class Signal(NamedTuple):
         return self.strength > 1.5 * self.noise
 
 
-def along_main_direction(moved: Float[np.ndarray, "items width"]) -> Signal:
+def main_direction_signal(moved: Float[np.ndarray, "items width"]) -> MovementSignal:
     """The first right singular direction of the movements' directions, with its sign settled.
 
     The gradient of the loss in an item's embedding is that of the network, which is much alike for
@@ -44,10 +44,10 @@ def along_main_direction(moved: Float[np.ndarray, "items width"]) -> Signal:
     strength = float(values[-1] / max(values.sum(), 1.0))
     # the edge of the spectrum of noise, as Marchenko and Pastur (1967) have it
     noise = (1 + np.sqrt(moved.shape[1] / len(moved))) ** 2 / moved.shape[1]
-    return Signal(-along if along.sum() > 0 else along, strength, float(noise))
+    return MovementSignal(-along if along.sum() > 0 else along, strength, float(noise))
 
 
-def along_rehearsals(
+def simulated_signal(
     moved: Float[np.ndarray, "items width"], user: SimulatedUser, rng: np.random.Generator
 ) -> Float[np.ndarray, " items"]:
     """How far each item moved the way that acting on it moves it in simulated trainings.
@@ -56,9 +56,9 @@ def along_rehearsals(
     random and a private embedding of its own each: neither is known, so both are averaged over.
     """
     way = np.zeros(moved.shape)
-    for _ in range(REHEARSALS):
-        label = rng.random(len(moved)) < POSITIVE
-        way += (label - POSITIVE)[:, None] * user.moved(label, rng)
+    for _ in range(SIMULATIONS):
+        label = rng.random(len(moved)) < POSITIVE_SHARE
+        way += (label - POSITIVE_SHARE)[:, None] * user.simulate_movement(label, rng)
     along: Float[np.ndarray, " items"] = (moved * _directions(way)).sum(axis=1)
     return along
 

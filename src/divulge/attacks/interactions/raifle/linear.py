@@ -41,7 +41,7 @@ def closed_form(affine: Affine, update: Float[np.ndarray, " numbers"]) -> Soluti
             f"{rank} (condition number {condition:.3g}): hand out fewer items or others, or take "
             "method='gauss-newton', which guesses"
         )
-    return Solution(solution, rank, condition, _left(affine, update, solution), 1)
+    return Solution(solution, rank, condition, _unexplained_share(affine, update, solution), 1)
 
 
 def gauss_newton(
@@ -70,14 +70,14 @@ def gauss_newton(
     value = np.full(len(items), PRIOR_MEAN)
     for step in range(1, steps + 1):
         way = items.new_tensor(np.clip(value, 0.0, 1.0))
-        affine = part(learner.linearised(sent, items, way), seen)
+        affine = select_received(learner.linearise(sent, items, way), seen)
         found = _posterior(affine, update)
         if best is not None and found.surprise >= best.surprise:
             break
         moved = float(np.abs(found.value - value).max())
         best, value, systems = found, found.value, step
-        left = _left(affine, update, value)
-        if learner.exact or moved < _LITTLE:
+        left = _unexplained_share(affine, update, value)
+        if learner.exact or moved < _SMALLEST_MOVE:
             break
     assert best is not None
     return Solution(best.value, best.rank, best.condition, left, systems)
@@ -85,7 +85,7 @@ def gauss_newton(
 
 PRIOR_MEAN = 0.5
 _PRIOR_VARIANCE = 0.25  # of a fair coin: the widest that something in [0, 1] has
-_LITTLE = 1e-3
+_SMALLEST_MOVE = 1e-3
 """Smallest move: a system that moves no interaction further is the last one."""
 
 
@@ -135,7 +135,7 @@ def _posterior(affine: Affine, update: Float[np.ndarray, " numbers"]) -> _Poster
     return _Posterior(mean, float(surprise[likeliest]), len(counted), condition)
 
 
-def part(affine: Affine, seen: Bool[np.ndarray, " numbers"]) -> Affine:
+def select_received(affine: Affine, seen: Bool[np.ndarray, " numbers"]) -> Affine:
     """The map to those numbers of an update that arrived."""
     if seen.all():
         return affine
@@ -158,7 +158,7 @@ def _cutoff(affine: Affine, update: Float[np.ndarray, " numbers"]) -> float:
     return float(np.finfo(update.dtype).eps) * items_or_numbers
 
 
-def _left(
+def _unexplained_share(
     affine: Affine, update: Float[np.ndarray, " numbers"], value: Float[np.ndarray, " items"]
 ) -> float:
     rest = update - affine.constant - affine.matrix @ value

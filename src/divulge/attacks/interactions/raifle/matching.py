@@ -14,7 +14,7 @@ from divulge.errors import DataError
 Optimiser = Literal["lbfgs", "adam"]
 
 
-class Match(NamedTuple):
+class MatchResult(NamedTuple):
     """Result of the optimisation."""
 
     value: Float[np.ndarray, " items"]
@@ -25,7 +25,7 @@ class Match(NamedTuple):
     """Number of simulated trainings."""
 
 
-def match(
+def match_gradients(
     learner: Learner,
     sent: Mapping[str, Tensor],
     items: Float[Tensor, "items features"],
@@ -35,7 +35,7 @@ def match(
     steps: int,
     joint: bool,
     rng: np.random.Generator,
-) -> Match:
+) -> MatchResult:
     """Minimise the distance of the simulated update to the received one, as RAIFLE describes it.
 
     Interactions are the sigmoid of numbers that start uniform in [-1, 1]. A private embedding
@@ -88,7 +88,7 @@ def match(
             f"expected a finite distance between updates, got {loss} after {evaluations} "
             "simulations: the descent broke down; try another seed or optimiser"
         )
-    return Match(raw.detach().sigmoid().numpy().astype(np.float64), loss, evaluations)
+    return MatchResult(raw.detach().sigmoid().numpy().astype(np.float64), loss, evaluations)
 
 
 def _distance(

@@ -11,11 +11,11 @@ from jaxtyping import Float64, Int
 
 from divulge.attacks.membership.cluster_lira.clusters import (
     Clusters,
+    ExponentialTilt,
     Population,
     Ratios,
-    Tilt,
-    fit,
-    tilt,
+    fit_clusters,
+    fit_tilt,
 )
 from divulge.attacks.shared import decision
 from divulge.core import Assignment, FederationView, ModelView, Need, Records, Scores, Target
@@ -27,10 +27,10 @@ WIDTHS = (1.0, 1 / 4, 1 / 16, 1 / 64, 1 / 256)
 STRENGTHS = np.linspace(0.1, 1.0, 10)
 """Powers of the likelihood ratio that are tried."""
 
-EXCHANGES = 19
+PERMUTATIONS = 19
 """Number of permutations of suspects and non-members, to see what is found if nothing leaks."""
 
-LEAST = math.log(1 + EXCHANGES)
+LEAST = math.log(1 + PERMUTATIONS)
 """Smallest gain in the log likelihood of held-out suspects that is tested by permutations.
 
 A smaller gain is rarely the highest of so many, and would be no more evidence if it were.
@@ -108,18 +108,18 @@ class ClusterLiRA:
             return self._assign(view, rng)
         assert view.reference is not None
         suspects, outsiders = self._points(view.target, view.records, view.reference)
-        return Scores(_found(suspects, outsiders, self.share, rng).log_ratio(suspects))
+        return Scores(_fit_ratio(suspects, outsiders, self.share, rng).log_ratio(suspects))
 
     def _assign(self, view: FederationView, rng: np.random.Generator) -> Assignment:
         known = view.collusion.relevant
         share = (known.sum() + 1) / (len(known) + 2)
         ratio = np.zeros((len(view.records), len(view.targets)))
-        for k in decision.others(view):
+        for k in decision.clients_under_attack(view):
             suspects, candidates, outsiders = self._points(
                 view.targets[k], view.relevant[k], view.records, view.external[k]
             )
-            ratio[:, k] = _found(suspects, outsiders, share, rng).log_ratio(candidates)
-        return decision.by_posterior(view, ratio)
+            ratio[:, k] = _fit_ratio(suspects, outsiders, share, rng).log_ratio(candidates)
+        return decision.decide_by_posterior(view, ratio)
 
     def _points(self, target: Target, *sets: Records) -> list[Population]:
         """Predictions on several sets of records as points; the last set is known non-members."""
@@ -129,65 +129,68 @@ class ClusterLiRA:
             )
         asked = reduce(Records.joined, sets)
         # axes by all alike: were they by the last, it could not change places with the first
-        answers = _centred(target.predict(asked.x))
-        axes = _axes(answers, asked.y, self.dimensions)
+        answers = _centre_log_probabilities(target.predict(asked.x))
+        axes = _choose_axes(answers, asked.y, self.dimensions)
         points = Population(np.take_along_axis(answers, axes[asked.y], axis=1), asked.y)
         edges = np.cumsum([0, *map(len, sets)])
         return [points.take(np.arange(*edge)) for edge in itertools.pairwise(edges)]
 
 
-class _Found(NamedTuple):
+class _TemperedRatio(NamedTuple):
     """A fitted likelihood ratio of members to others, and how far it is trusted."""
 
-    members: Clusters | Tilt
+    members: Clusters | ExponentialTilt
     strength: float
     log_norm: Float64[np.ndarray, " classes"]
     """Constant subtracted in each class, so that non-members' ratios have mean 1 at most."""
 
     def log_ratio(self, asked: Population) -> Ratios:
         """The tempered log likelihood ratio of each record."""
-        ratio: Ratios = self.strength * _bent(self.members.log_ratio(asked))
+        ratio: Ratios = self.strength * _soft_clip(self.members.log_ratio(asked))
         ratio -= self.log_norm[asked.y]
         return ratio
 
 
-class _Best(NamedTuple):
+class _BestModel(NamedTuple):
     """The model that explains held-out suspects best, and by how much: 0 if none does."""
 
     gain: float
     """Log likelihood of held-out suspects, less that of the hypothesis that none is a member."""
     way: int
-    """Index of the model in the list that `_ways` returns."""
+    """Index of the model in the list that `_candidate_models` returns."""
     strength: float
     log_norm: Float64[np.ndarray, " classes"]
 
 
-def _found(
+def _fit_ratio(
     suspects: Population, outsiders: Population, share: float, rng: np.random.Generator
-) -> _Found:
+) -> _TemperedRatio:
     """Fit the model that explains held-out suspects best, if it does so better than chance.
 
     Where a model leaks nothing, suspects and non-members of a class are exchangeable. So its gain
     is the highest of itself and those after n exchanges with a chance of 1 / (n + 1) at most,
     whatever the distributions are and however many ways were tried.
     """
-    best = _best(suspects, outsiders, share)
-    members = _ways(suspects, outsiders, share)[best.way]
+    best = _best_model(suspects, outsiders, share)
+    members = _candidate_models(suspects, outsiders, share)[best.way]
     stands_out = best.gain > LEAST and all(
-        _best(*_exchanged(suspects, outsiders, rng), share).gain < best.gain - ROUNDING
-        for _ in range(EXCHANGES)
+        _best_model(*_permute_within_classes(suspects, outsiders, rng), share).gain
+        < best.gain - ROUNDING
+        for _ in range(PERMUTATIONS)
     )
     if stands_out:
-        return _Found(members, best.strength, best.log_norm)
-    return _Found(members, 0.0, np.zeros_like(best.log_norm))
+        return _TemperedRatio(members, best.strength, best.log_norm)
+    return _TemperedRatio(members, 0.0, np.zeros_like(best.log_norm))
 
 
-def _ways(suspects: Population, outsiders: Population, share: float) -> list[Clusters | Tilt]:
+def _candidate_models(
+    suspects: Population, outsiders: Population, share: float
+) -> list[Clusters | ExponentialTilt]:
     """Fit all models that are tried: a tilt, and clusters of several widths."""
-    return [tilt(suspects, outsiders), *fit(suspects, outsiders, share, WIDTHS)]
+    return [fit_tilt(suspects, outsiders), *fit_clusters(suspects, outsiders, share, WIDTHS)]
 
 
-def _exchanged(
+def _permute_within_classes(
     suspects: Population, outsiders: Population, rng: np.random.Generator
 ) -> tuple[Population, Population]:
     """Permute suspects and non-members within each class, whatever order the records are in."""
@@ -200,37 +203,37 @@ def _exchanged(
     return both.take(suspected), both.take(~suspected)
 
 
-def _best(suspects: Population, outsiders: Population, share: float) -> _Best:
+def _best_model(suspects: Population, outsiders: Population, share: float) -> _BestModel:
     """Compare all models, at all strengths."""
     classes = int(max(suspects.y.max(initial=0), outsiders.y.max())) + 1
-    best = _Best(0.0, 0, 0.0, np.zeros(classes))
-    held_out = _held_out(suspects, outsiders, share)
+    best = _BestModel(0.0, 0, 0.0, np.zeros(classes))
+    held_out = _held_out_ratios(suspects, outsiders, share)
     for way, (theirs, others) in enumerate(zip(*held_out, strict=True)):
         log_norm = _log_norm(STRENGTHS[:, None] * others, outsiders.y, classes)
         tempered = STRENGTHS[:, None] * theirs - log_norm[:, suspects.y]
         gains = np.logaddexp(np.log(share) + tempered, np.log1p(-share)).sum(axis=1)
         k = int(gains.argmax())
         if gains[k] > best.gain:
-            best = _Best(float(gains[k]), way, float(STRENGTHS[k]), log_norm[k])
+            best = _BestModel(float(gains[k]), way, float(STRENGTHS[k]), log_norm[k])
     return best
 
 
-def _held_out(
+def _held_out_ratios(
     suspects: Population, outsiders: Population, share: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Soft-clipped log ratios (models, records) of both, each by a model fitted without it."""
     count = 1 + len(WIDTHS)
     theirs, others = np.zeros((count, len(suspects.y))), np.zeros((count, len(outsiders.y)))
-    fold, other_fold = _folds(suspects), _folds(outsiders)
+    fold, other_fold = _assign_folds(suspects), _assign_folds(outsiders)
     for k in range(FOLDS):
         here, there = fold == k, other_fold == k
-        ways = _ways(suspects.take(~here), outsiders.take(~there), share)
-        theirs[:, here] = [_bent(way.log_ratio(suspects.take(here))) for way in ways]
-        others[:, there] = [_bent(way.log_ratio(outsiders.take(there))) for way in ways]
+        ways = _candidate_models(suspects.take(~here), outsiders.take(~there), share)
+        theirs[:, here] = [_soft_clip(way.log_ratio(suspects.take(here))) for way in ways]
+        others[:, there] = [_soft_clip(way.log_ratio(outsiders.take(there))) for way in ways]
     return theirs, others
 
 
-def _folds(population: Population) -> Int[np.ndarray, " records"]:
+def _assign_folds(population: Population) -> Int[np.ndarray, " records"]:
     """One of the folds for each record, whatever order they are in."""
     fold = np.empty(len(population.y), np.int64)
     fold[np.lexsort(population.z.T[::-1])] = np.arange(len(fold)) % FOLDS
@@ -249,13 +252,13 @@ def _log_norm(
     return log_norm
 
 
-def _bent(ratio: Ratios) -> Ratios:
+def _soft_clip(ratio: Ratios) -> Ratios:
     """Clip ratios softly, in the same order: densities far out are not to be trusted."""
     bent: Ratios = LIMIT * np.tanh(ratio / LIMIT)
     return bent
 
 
-def _centred(
+def _centre_log_probabilities(
     probabilities: Float64[np.ndarray, "records classes"],
 ) -> Float64[np.ndarray, "records classes"]:
     """Log probabilities less their mean: logits, but for the constant that softmax loses."""
@@ -265,7 +268,7 @@ def _centred(
     return centred
 
 
-def _axes(
+def _choose_axes(
     answers: Float64[np.ndarray, "records classes"], y: np.ndarray, dimensions: int
 ) -> Int[np.ndarray, "classes axes"]:
     """For each class the classes whose log probabilities describe its records.

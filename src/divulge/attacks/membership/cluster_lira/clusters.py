@@ -43,16 +43,16 @@ class Population(NamedTuple):
         return Population(self.z[chosen], self.y[chosen])
 
 
-class _Own(NamedTuple):
+class _ClassRows(NamedTuple):
     """Records of known classes, each beside the place of its class among them."""
 
     rows: Int[np.ndarray, " known"]
     place: Int[np.ndarray, " known"]
 
 
-def _own(labels: Labels, known: Classes) -> _Own:
+def _rows_of_classes(labels: Labels, known: Classes) -> _ClassRows:
     rows = np.flatnonzero(np.isin(labels, known))
-    return _Own(rows, np.searchsorted(known, labels[rows]))
+    return _ClassRows(rows, np.searchsorted(known, labels[rows]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +69,14 @@ class Clusters:
     def log_ratio(self, asked: Population) -> Ratios:
         """How much likelier each record's answer is for a member; 0 where nothing is known."""
         ratio = np.zeros(len(asked.y))
-        rows, place = _own(asked.y, self.known)
+        rows, place = _rows_of_classes(asked.y, self.known)
         z = asked.z[rows][:, None]
         inside, outside = self.inside.take(place), self.outside.take(place)
         ratio[rows] = (inside.gaussian(z) - outside.student(z))[:, 0]
         return ratio
 
 
-def fit(
+def fit_clusters(
     suspects: Population, outsiders: Population, share: float, widths: Sequence[float]
 ) -> list[Clusters]:
     """Fit non-members by their records, and members by what is left of the suspects.
@@ -93,15 +93,15 @@ def fit(
     """
     labels, counts = np.unique(suspects.y, return_counts=True)
     known = labels[counts >= FEWEST]
-    outside = _outside(known, outsiders)
+    outside = _nonmember_shapes(known, outsiders)
     groups = [suspects.z[suspects.y == label] for label in known]
-    inside = mixtures.find(groups, outside, share, widths)
+    inside = mixtures.find_clusters(groups, outside, share, widths)
     each = zip(inside.mean, inside.scatter, strict=True)
     return [Clusters(known, Shape(mean, scatter), outside) for mean, scatter in each]
 
 
 @dataclass(frozen=True, slots=True)
-class Tilt:
+class ExponentialTilt:
     """Members that do not gather anywhere, but get answers of more confidence than non-members.
 
     Their density is that of non-members of the class times the exponential of the own log
@@ -116,38 +116,38 @@ class Tilt:
     def log_ratio(self, asked: Population) -> Ratios:
         """`STEEPEST` times the standardised own log probability, before it is normalised."""
         ratio = np.zeros(len(asked.y))
-        rows, place = _own(asked.y, self.known)
+        rows, place = _rows_of_classes(asked.y, self.known)
         deviation = np.sqrt(self.outside.scatter[place, 0, 0])
         ratio[rows] = (asked.z[rows, 0] - self.outside.mean[place, 0]) / deviation
         return STEEPEST * ratio
 
 
-def tilt(suspects: Population, outsiders: Population) -> Tilt:
+def fit_tilt(suspects: Population, outsiders: Population) -> ExponentialTilt:
     """Describe the non-members of each class of suspects."""
     known = np.unique(suspects.y)
-    return Tilt(known, _outside(known, outsiders))
+    return ExponentialTilt(known, _nonmember_shapes(known, outsiders))
 
 
-def _outside(known: Classes, outsiders: Population) -> Shape:
+def _nonmember_shapes(known: Classes, outsiders: Population) -> Shape:
     """The non-members of each class, with the covariance of all."""
-    everybody = _spread(outsiders)
-    rows, place = _own(outsiders.y, known)
-    total, count = _sums(outsiders.z[rows], place, len(known))
+    everybody = _pooled_shape(outsiders)
+    rows, place = _rows_of_classes(outsiders.y, known)
+    total, count = _class_sums(outsiders.z[rows], place, len(known))
     mean = (total + SHRINKAGE * everybody.mean) / (count + SHRINKAGE)
     return Shape(mean, np.broadcast_to(everybody.scatter, (len(known), *everybody.scatter.shape)))
 
 
-def _spread(outsiders: Population) -> Shape:
+def _pooled_shape(outsiders: Population) -> Shape:
     """The centre of all, and their covariance within classes."""
     labels, place = np.unique(outsiders.y, return_inverse=True)
-    total, count = _sums(outsiders.z, place, len(labels))
+    total, count = _class_sums(outsiders.z, place, len(labels))
     residual = outsiders.z - (total / count)[place]
     freedom = max(1, len(residual) - len(labels))
     ridge = SMALLEST_VARIANCE * np.eye(residual.shape[1])
     return Shape(outsiders.z.mean(axis=0), residual.T @ residual / freedom + ridge)
 
 
-def _sums(
+def _class_sums(
     z: Points, place: Labels, classes: int
 ) -> tuple[Float64[np.ndarray, "classes dimensions"], Int[np.ndarray, "classes 1"]]:
     """The sum of the points of each class, and their number."""

@@ -83,7 +83,9 @@ class Shape(NamedTuple):
         return squared, log_det
 
 
-def find(groups: Sequence[Points], others: Shape, share: float, widths: Sequence[float]) -> Shape:
+def find_clusters(
+    groups: Sequence[Points], others: Shape, share: float, widths: Sequence[float]
+) -> Shape:
     """For each width and group the cluster that explains best, with the others, where points lie.
 
     Args:
@@ -98,20 +100,20 @@ def find(groups: Sequence[Points], others: Shape, share: float, widths: Sequence
     dimensions = others.mean.shape[-1]
     mean = np.empty((len(widths), len(groups), dimensions))
     scatter = np.empty((*mean.shape, dimensions))
-    thinned = [_thinned(points) for points in groups]
-    for block in _blocks(thinned):
-        found = _best([thinned[k] for k in block], others.take(block), share, widths)
+    thinned = [_thin_points(points) for points in groups]
+    for block in _group_blocks(thinned):
+        found = _best_clusters([thinned[k] for k in block], others.take(block), share, widths)
         mean[:, block] = found.mean.swapaxes(0, 1)
         scatter[:, block] = found.scatter.swapaxes(0, 1)
     return Shape(mean, scatter)
 
 
-def _thinned(z: Points) -> Points:
+def _thin_points(z: Points) -> Points:
     """Sort points and, of many, keep `MOST` at most, evenly along the first dimension."""
     return z[np.lexsort(z.T[::-1])][:: -(-len(z) // MOST)]
 
 
-def _blocks(groups: Sequence[Points]) -> Iterator[Int[np.ndarray, " block"]]:
+def _group_blocks(groups: Sequence[Points]) -> Iterator[Int[np.ndarray, " block"]]:
     """Yield groups of about one size, whose points are few enough to be fitted at once."""
     block: list[int] = []
     for k in np.argsort([len(points) for points in groups], kind="stable"):
@@ -123,7 +125,9 @@ def _blocks(groups: Sequence[Points]) -> Iterator[Int[np.ndarray, " block"]]:
         yield np.array(block)
 
 
-def _best(groups: list[Points], others: Shape, share: float, widths: Sequence[float]) -> Shape:
+def _best_clusters(
+    groups: list[Points], others: Shape, share: float, widths: Sequence[float]
+) -> Shape:
     """Expectation and maximisation for all widths from several points of each group at once.
 
     Each goes towards the cluster nearest to it, and the likeliest of a width goes on.
@@ -135,18 +139,18 @@ def _best(groups: list[Points], others: Shape, share: float, widths: Sequence[fl
     starts = _starts(groups, others)
     ridge = SMALLEST_VARIANCE * np.eye(z.shape[-1])
     wide = np.asarray(widths)[:, None, None] * others.scatter[:, None] + ridge
-    among = _Among(z, here[:, None], others.student(z)[:, None], share)
+    among = _GroupPoints(z, here[:, None], others.student(z)[:, None], share)
     begun = np.full((len(z), len(widths) * starts.shape[1], 1), share)
     each = np.repeat(wide, starts.shape[1], axis=1)
-    mixed = among.settled(Shape(np.tile(starts, (len(widths), 1)), each), begun, each, SCOUTING)
+    mixed = among.run_em(Shape(np.tile(starts, (len(widths), 1)), each), begun, each, SCOUTING)
     best = mixed.fitness.reshape(len(z), len(widths), -1).argmax(axis=2)
     best += starts.shape[1] * np.arange(len(widths))
     group = np.arange(len(z))[:, None]
     ahead = Shape(mixed.cluster.mean[group, best], mixed.cluster.scatter[group, best])
-    return among.settled(ahead, mixed.share[group, best], wide, SETTLING).cluster
+    return among.run_em(ahead, mixed.share[group, best], wide, SETTLING).cluster
 
 
-class _Mixed(NamedTuple):
+class _FittedMixture(NamedTuple):
     """Fits of several clusters to each group: each is mixed with the other points of its group."""
 
     cluster: Shape
@@ -157,7 +161,7 @@ class _Mixed(NamedTuple):
     """Log likelihood of the points, plus the log prior of the covariance."""
 
 
-class _Among(NamedTuple):
+class _GroupPoints(NamedTuple):
     """Points of each group, among which a cluster is to be found."""
 
     z: Grid
@@ -169,13 +173,13 @@ class _Among(NamedTuple):
     share: float
     """Expected share of points in the cluster."""
 
-    def settled(
+    def run_em(
         self,
         cluster: Shape,
         share: Float64[np.ndarray, "groups clusters 1"],
         expected: Matrices,
         steps: int,
-    ) -> _Mixed:
+    ) -> _FittedMixture:
         """Expectation and maximisation of several clusters at once, each on its own."""
         z, size = self.z, self.here.sum(axis=-1, keepdims=True)
         squares = (z[..., :, None] * z[..., None, :]).reshape(*z.shape[:2], -1)
@@ -192,11 +196,13 @@ class _Among(NamedTuple):
             square += count[..., None] * mean[..., :, None] * mean[..., None, :]
             scatter = (square + SCATTER_COUNT * expected) / (count[..., None] + SCATTER_COUNT)
             cluster = Shape(mean, scatter)
-        fitness = (np.logaddexp(ours, rest) * self.here).sum(axis=-1) + _prior(cluster, expected)
-        return _Mixed(cluster, share, fitness)
+        fitness = (np.logaddexp(ours, rest) * self.here).sum(axis=-1) + _log_prior(
+            cluster, expected
+        )
+        return _FittedMixture(cluster, share, fitness)
 
 
-def _prior(cluster: Shape, expected: Matrices) -> Float64[np.ndarray, "groups clusters"]:
+def _log_prior(cluster: Shape, expected: Matrices) -> Float64[np.ndarray, "groups clusters"]:
     """Log density of each covariance under the inverse Wishart that `SCATTER_COUNT` stands for."""
     inverse = np.linalg.inv(cluster.scatter)
     log_det = np.linalg.slogdet(cluster.scatter)[1]

@@ -9,10 +9,10 @@ from jaxtyping import Bool, Float64
 from divulge.attacks.membership.mrad import detectors
 from divulge.attacks.membership.mrad.detectors import Detector
 from divulge.attacks.membership.mrad.reconstruction import Access, Descent, Optimiser
-from divulge.core import ModelView, Need, Records, Scores, Target, opened
+from divulge.core import ModelView, Need, Records, Scores, Target, as_white_box
 from divulge.errors import SpecError, did_you_mean
 from divulge.metrics import membership
-from divulge.targets.budget import Counting
+from divulge.targets.budget import CountingTarget
 
 Start = Literal["zeros", "filled"]
 Space = Literal["input", "features"]
@@ -92,10 +92,12 @@ class MRAD:
     def needs(self) -> Need:
         """Reference records, and what of the model the settings ask for."""
         needs = Need.PARTIAL | Need.FEATURES | Need.LABELS | Need.REFERENCE | Need.PROBABILITIES
-        return needs | Need.AUTOGRAD if self._inside or self.access == "gradients" else needs
+        return (
+            needs | Need.AUTOGRAD if self._needs_white_box or self.access == "gradients" else needs
+        )
 
     @property
-    def _inside(self) -> bool:
+    def _needs_white_box(self) -> bool:
         return self.detector == "nci" or self.space == "features"
 
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
@@ -107,7 +109,7 @@ class MRAD:
         assert view.known is not None
         reference = view.own or view.reference
         assert reference is not None
-        target = Counting(view.target, self.budget)
+        target = CountingTarget(view.target, self.budget)
         found = self._deviation(target, view.records, view.known, reference, rng)
         if view.shadow is None:
             return Scores(-found)
@@ -134,15 +136,15 @@ class MRAD:
             x = np.where(known, x, np.zeros((), x.dtype))
         at = self._descent()(target, x, records.y, known, rng).astype(x.dtype)
         if self.detector == "nci":
-            inside = opened(target)
+            inside = as_white_box(target)
             return detectors.nci(inside.last_layer(at), inside.last_layer(reference.x), self.alpha)
-        z, own = (self._embedded(target, points) for points in (at, reference.x))
+        z, own = (self._embed(target, points) for points in (at, reference.x))
         measure = detectors.cade if self.detector == "cade" else detectors.msad
         return measure(z, records.y, own, reference.y)
 
-    def _embedded(self, target: Target, x: np.ndarray) -> Float64[np.ndarray, "records features"]:
+    def _embed(self, target: Target, x: np.ndarray) -> Float64[np.ndarray, "records features"]:
         if self.space == "features":
-            return opened(target).last_layer(x).features
+            return as_white_box(target).last_layer(x).features
         return np.asarray(x.reshape(len(x), -1), dtype=np.float64)
 
     def _descent(self) -> Descent:

@@ -28,7 +28,7 @@ def cade(
     """
     found = np.empty(len(z))
     for label in np.unique(y):
-        mine = own[_of(own_y, int(label))]
+        mine = own[_class_mask(own_y, int(label))]
         centre = mine.mean(axis=0)
         usual = np.linalg.norm(mine - centre, axis=1)
         middle = np.median(usual)
@@ -45,10 +45,10 @@ def msad(
     """The cosine distances to the nearest own records of the class, seen from its centre."""
     found = np.empty(len(z))
     for label in np.unique(y):
-        mine = _unit(own[_of(own_y, int(label))])
-        centre = _unit(mine.mean(axis=0, keepdims=True))
+        mine = _unit_vectors(own[_class_mask(own_y, int(label))])
+        centre = _unit_vectors(mine.mean(axis=0, keepdims=True))
         rows = y == label
-        seen, kept = _unit(_unit(z[rows]) - centre), _unit(mine - centre)
+        seen, kept = _unit_vectors(_unit_vectors(z[rows]) - centre), _unit_vectors(mine - centre)
         distance = np.sort(1 - seen @ kept.T, axis=1)[:, :NEAREST]
         found[rows] = distance.sum(axis=1)
     return found
@@ -61,21 +61,21 @@ def nci(at: LastLayer, own: LastLayer, alpha: float) -> Column:
     """
     z = at.features - own.features.mean(axis=0)
     said = (at.features @ at.weights.T).argmax(axis=1)
-    along = np.einsum("rh,rh->r", z, at.weights[said]) / np.maximum(_length(z)[:, 0], _TINY)
+    along = np.einsum("rh,rh->r", z, at.weights[said]) / np.maximum(_norms(z)[:, 0], _TINY)
     score: Column = -(along + alpha * np.abs(at.features).sum(axis=1))
     return score
 
 
-def _of(labels: Int[np.ndarray, " own"], label: int) -> np.ndarray:
+def _class_mask(labels: Int[np.ndarray, " own"], label: int) -> np.ndarray:
     mine = labels == label
     return mine if mine.any() else np.ones_like(mine)
 
 
-def _unit(z: np.ndarray) -> np.ndarray:
-    unit: np.ndarray = z / np.maximum(_length(z), _TINY)
+def _unit_vectors(z: np.ndarray) -> np.ndarray:
+    unit: np.ndarray = z / np.maximum(_norms(z), _TINY)
     return unit
 
 
-def _length(z: np.ndarray) -> np.ndarray:
+def _norms(z: np.ndarray) -> np.ndarray:
     length: np.ndarray = np.linalg.norm(z, axis=1, keepdims=True)
     return length

@@ -11,13 +11,13 @@ from typing import Literal, get_args
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Shaped
 
-from divulge.core import Target, opened
+from divulge.core import Target, as_white_box
 from divulge.errors import SpecError, did_you_mean
 from divulge.metrics import signals
 
 Access = Literal["gradients", "answers"]
 Optimiser = Literal["sgd", "momentum", "adam"]
-Limits = tuple[float, float]
+FeatureLimits = tuple[float, float]
 Points = Float64[np.ndarray, "records *features"]
 Gradient = Callable[[Points], Points]
 
@@ -49,7 +49,7 @@ class Descent:
     step: float
     iterations: int
     optimiser: Optimiser = "sgd"
-    limits: Limits | None = None
+    limits: FeatureLimits | None = None
     access: Access = "gradients"
     directions: int = 100
     epsilon: float = 0.01
@@ -71,7 +71,7 @@ class Descent:
         if self.limits is not None and not self.limits[0] < self.limits[1]:
             raise SpecError(f"expected limits (low, high), got {self.limits}: swap them")
 
-    def questions(self, records: int) -> int:
+    def count_queries(self, records: int) -> int:
         """Number of queries for so many records, with gradients counting as queries."""
         each = 1
         if self.access == "answers":
@@ -88,24 +88,24 @@ class Descent:
     ) -> Points:
         """Rebuild the unknown features of the records; known features stay as they are."""
         if self.access == "gradients":
-            inside = opened(target)
+            inside = as_white_box(target)
 
             def gradient(at: Points) -> Points:
                 return np.where(known, 0.0, inside.gradient(at.astype(x.dtype), y))
         else:
 
             def gradient(at: Points) -> Points:
-                return self._estimated(target, at, y, known, x.dtype, rng)
+                return self._estimate_gradient(target, at, y, known, x.dtype, rng)
 
         at = x.astype(np.float64)
-        move = _mover(self.optimiser)
+        move = _update_rule(self.optimiser)
         for number in range(1, self.iterations + 1):
             at = at - self.step * move(gradient(at), number)
             if self.limits is not None:
                 at = np.where(known, at, np.clip(at, *self.limits))
         return at
 
-    def _estimated(
+    def _estimate_gradient(
         self,
         target: Target,
         at: Points,
@@ -128,27 +128,31 @@ class Descent:
         def loss(here: np.ndarray, labels: np.ndarray) -> np.ndarray:
             asked = here.reshape(-1, *at.shape[1:]).astype(dtype, copy=False)
             every = np.repeat(labels, len(asked) // len(labels))
-            return -signals.compute("loss", target.predict(asked), every).reshape(len(labels), -1)
+            return -signals.compute_signal("loss", target.predict(asked), every).reshape(
+                len(labels), -1
+            )
 
         found = np.empty(points.shape)
         rows = max(1, BLOCK // u.size)
         for start in range(0, len(at), rows):
             part = slice(start, start + rows)
             here, missing = points[part, None], hidden[part, None]
-            rise = loss(_moved(here, ahead * u, missing), y[part])
-            rise -= loss(_moved(here, behind * u, missing) if self.two_sided else here, y[part])
+            rise = loss(_move_along(here, ahead * u, missing), y[part])
+            rise -= loss(
+                _move_along(here, behind * u, missing) if self.two_sided else here, y[part]
+            )
             found[part] = rise @ u * hidden[part]
         return (found / ((ahead - behind) * self.directions)).reshape(at.shape)
 
 
-def _moved(here: np.ndarray, way: np.ndarray, missing: np.ndarray) -> np.ndarray:
+def _move_along(here: np.ndarray, way: np.ndarray, missing: np.ndarray) -> np.ndarray:
     """Move each point along each direction, in its missing features alone, in one array."""
     moved: np.ndarray = way * missing
     moved += here
     return moved
 
 
-def _mover(optimiser: Optimiser) -> Callable[[Points, int], Points]:
+def _update_rule(optimiser: Optimiser) -> Callable[[Points, int], Points]:
     """The optimiser's rule: from a gradient and the step's number to a direction, with memory."""
     first: list[Points] = []
     second: list[Points] = []

@@ -8,12 +8,12 @@ from jaxtyping import Bool, Float64, Int
 
 from divulge.attacks.membership.shadow_stack import features
 from divulge.attacks.shared.shadow_scores import (
-    Answers,
-    answers,
-    average,
+    ScaledLogits,
+    check_enough_records,
     check_folds,
-    places,
-    refuse_few,
+    mean_over_queries,
+    rank_records,
+    scaled_logits,
 )
 from divulge.core import ModelView, Need, Scores
 from divulge.errors import NotApplicable
@@ -21,10 +21,10 @@ from divulge.errors import NotApplicable
 FEWEST = 4
 """Fewest shadows: with fewer, a shadow in the target's place has too few to be compared with."""
 
-LESSONS = 300_000
+TRAINING_ROWS = 300_000
 """Number of rows that the trees are fitted to: more would take time and add nothing."""
 
-TURNS = 8
+TARGET_REPEATS = 8
 """Number of times that the target is scored, each time with another shadow left out."""
 
 MANY = 20_000
@@ -34,7 +34,7 @@ Features = Float64[np.ndarray, "rows features"]
 Ranks = Int[np.ndarray, " rows"]
 
 
-class _Lessons(NamedTuple):
+class _LeaveOneOutRows(NamedTuple):
     """Training data of the trees: each shadow in the target's place, on some of the records."""
 
     features: Features
@@ -82,22 +82,22 @@ class ShadowStack:
         # imported where it is used, like scikit-learn: naming an attack stays light
         from threadpoolctl import threadpool_limits
 
-        self._refuse(view)
+        self._check_shadows(view)
         assert view.shadows is not None
-        said = answers(view)
-        place = places(said.blocks())
-        away = sorted(rng.permutation(view.shadows.phi.shape[1])[:TURNS].tolist())
-        lessons, turns = _played(said, place, away, self.folds)
+        said = scaled_logits(view)
+        place = rank_records(said.blocks())
+        away = sorted(rng.permutation(view.shadows.phi.shape[1])[:TARGET_REPEATS].tolist())
+        lessons, turns = _leave_one_out_rows(said, place, away, self.folds)
         seed = int(rng.integers(2**31))
         score = np.empty(len(place))
         with threadpool_limits(1 if len(lessons.member) < MANY else None):
             for fold in range(self.folds):
                 here = place % self.folds == fold
-                trees = _taught(lessons, lessons.place % self.folds != fold, seed)
+                trees = _fit_trees(lessons, lessons.place % self.folds != fold, seed)
                 score[here] = np.mean([trees.decision_function(t[here]) for t in turns], axis=0)
         return Scores(score)
 
-    def _refuse(self, view: ModelView) -> None:
+    def _check_shadows(self, view: ModelView) -> None:
         assert view.shadows is not None
         records, models = view.shadows.phi.shape
         if models < FEWEST or not view.shadows.online:
@@ -106,41 +106,41 @@ class ShadowStack:
                 f"{models}{'' if view.shadows.online else ' trained on other records'}: "
                 "train more"
             )
-        refuse_few(records, self.folds)
+        check_enough_records(records, self.folds)
 
 
-def _played(
-    said: Answers, place: Ranks, away: list[int], folds: int
-) -> tuple[_Lessons, list[Features]]:
+def _leave_one_out_rows(
+    said: ScaledLogits, place: Ranks, away: list[int], folds: int
+) -> tuple[_LeaveOneOutRows, list[Features]]:
     """Leave-one-out features of the shadows, on an equal share of the records each, and the target.
 
     The target's features are computed once for each shadow in ``away``, which is left out.
     """
     records, models = said.shadows.phi.shape
-    step = max(1, -(-records * models // LESSONS))
-    usual = features.norm(said.blocks())
-    target = average(said.target)
+    step = max(1, -(-records * models // TRAINING_ROWS))
+    usual = features.pooled_statistics(said.blocks())
+    target = mean_over_queries(said.target)
     lessons, turns = [], []
     for block in said.blocks():
-        phi, here, rows = average(block.phi), place[block.rows], target[block.rows]
-        others = features.all_but_one(block)
+        phi, here, rows = mean_over_queries(block.phi), place[block.rows], target[block.rows]
+        others = features.leave_one_out_sums(block)
         for k in range(models):
             chosen = (here // folds + k) % step == 0
-            seen = features.features(phi[chosen, k], others.column(k, chosen), usual)
+            seen = features.leave_one_out_features(phi[chosen, k], others.column(k, chosen), usual)
             order = here[chosen] * models + k
             lessons.append((seen, block.member[chosen, k], here[chosen], order))
         turns.append([
-            features.features(rows, others.column(k, slice(None)), usual) for k in away
+            features.leave_one_out_features(rows, others.column(k, slice(None)), usual) for k in away
         ])  # fmt: skip
     seen, member, places_, order = map(np.concatenate, zip(*lessons, strict=True))
     order = np.argsort(order)  # whatever the order of the records, trees meet the same rows
     return (
-        _Lessons(seen[order], member[order], places_[order]),
+        _LeaveOneOutRows(seen[order], member[order], places_[order]),
         [np.concatenate(turn) for turn in zip(*turns, strict=True)],
     )
 
 
-def _taught(lessons: _Lessons, chosen: np.ndarray, seed: int) -> Any:
+def _fit_trees(lessons: _LeaveOneOutRows, chosen: np.ndarray, seed: int) -> Any:
     """Fit boosted trees to the chosen rows."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 

@@ -13,12 +13,12 @@ import numpy as np
 from jaxtyping import Float64
 
 from divulge.attacks.shared.shadow_scores import (
-    Block,
     Column,
     Mask,
     Matrix,
-    average,
+    RecordBlock,
     log_probability,
+    mean_over_queries,
 )
 
 PRIOR = 4.0
@@ -27,7 +27,7 @@ PRIOR = 4.0
 _SMALL = 1e-9  # a mean probability below this is no different from it, for trees
 
 
-class Side(NamedTuple):
+class SideSums(NamedTuple):
     """Sums over the shadows that were trained on a record, or over those that were not.
 
     Arrays have shape (records, left-out shadows), or (records,) if no shadow is left out.
@@ -42,9 +42,9 @@ class Side(NamedTuple):
     probability: np.ndarray
     """Sum of the true class's probability."""
 
-    def column(self, k: int, rows: np.ndarray | slice) -> "Side":
+    def column(self, k: int, rows: np.ndarray | slice) -> "SideSums":
         """The sums without shadow k, for these rows."""
-        return Side(*(sums[rows, k] for sums in self))
+        return SideSums(*(sums[rows, k] for sums in self))
 
     @property
     def mean(self) -> np.ndarray:
@@ -58,18 +58,18 @@ class Side(NamedTuple):
         return np.where(self.models > 1, np.maximum(distance, 0.0), 0.0)
 
 
-class Sides(NamedTuple):
+class InOutSums(NamedTuple):
     """Sums over the shadows that were trained on a record, and over the others."""
 
-    inside: Side
-    outside: Side
+    inside: SideSums
+    outside: SideSums
 
-    def column(self, k: int, rows: np.ndarray | slice) -> "Sides":
+    def column(self, k: int, rows: np.ndarray | slice) -> "InOutSums":
         """The sums without shadow k, for these rows."""
-        return Sides(self.inside.column(k, rows), self.outside.column(k, rows))
+        return InOutSums(self.inside.column(k, rows), self.outside.column(k, rows))
 
 
-class Norm(NamedTuple):
+class PooledStatistics(NamedTuple):
     """Statistics of all records together."""
 
     gap: float
@@ -80,27 +80,27 @@ class Norm(NamedTuple):
     """Variance of φ over the other shadows."""
 
 
-def all_but_one(block: Block) -> Sides:
+def leave_one_out_sums(block: RecordBlock) -> InOutSums:
     """Sums over all shadows but one, for each shadow that may be left out.
 
     Each is the sum of those before and those after it, never that of all less the one: what is
     left over by rounding would tell the trees which side the missing one was on.
     """
-    return _sides(block, _before_and_after)
+    return _in_out_sums(block, _sums_without_each)
 
 
-def norm(parts: Iterable[Block]) -> Norm:
+def pooled_statistics(parts: Iterable[RecordBlock]) -> PooledStatistics:
     """Statistics of these records together, with no shadow left out."""
     columns = []
     for block in parts:
-        inside, outside = _sides(block, lambda values: values.sum(axis=1))
+        inside, outside = _in_out_sums(block, lambda values: values.sum(axis=1))
         free = [np.maximum(side.models - 1, 0) for side in (inside, outside)]
         columns.append((inside.mean - outside.mean, inside.scatter, outside.scatter, *free))
     # added up exactly: trees would turn rounding that hangs on the order of records into scores
     gaps, *sums = map(np.concatenate, zip(*columns, strict=True))
     scatter_in, scatter_out, free_in, free_out = map(math.fsum, sums)
     known = gaps[~np.isnan(gaps)]
-    return Norm(
+    return PooledStatistics(
         math.fsum(known) / max(len(known), 1),
         # where no record shows any spread, distances are left as they are
         scatter_in / free_in if scatter_in else 1.0,
@@ -108,29 +108,33 @@ def norm(parts: Iterable[Block]) -> Norm:
     )
 
 
-def _sides(block: Block, add: Callable[[Matrix], np.ndarray]) -> Sides:
-    phi = average(block.phi)
+def _in_out_sums(block: RecordBlock, add: Callable[[Matrix], np.ndarray]) -> InOutSums:
+    phi = mean_over_queries(block.phi)
     probability = np.exp(log_probability(phi))
-    return Sides(*(_side(phi, probability, mask, add) for mask in (block.member, ~block.member)))
+    return InOutSums(
+        *(_side_sums(phi, probability, mask, add) for mask in (block.member, ~block.member))
+    )
 
 
-def _side(
+def _side_sums(
     phi: Matrix, probability: Matrix, mask: Mask, add: Callable[[Matrix], np.ndarray]
-) -> Side:
+) -> SideSums:
     kept = np.where(mask, phi, 0.0)
-    return Side(
+    return SideSums(
         add(mask.astype(np.float64)), add(kept), add(kept**2), add(np.where(mask, probability, 0.0))
     )
 
 
-def _before_and_after(values: Matrix) -> Matrix:
+def _sums_without_each(values: Matrix) -> Matrix:
     sums = np.zeros_like(values)
     np.cumsum(values[:, :-1], axis=1, out=sums[:, 1:])
     sums[:, :-1] += np.cumsum(values[:, :0:-1], axis=1)[:, ::-1]
     return sums
 
 
-def features(played: Column, others: Sides, usual: Norm) -> Float64[np.ndarray, "records features"]:
+def leave_one_out_features(
+    played: Column, others: InOutSums, usual: PooledStatistics
+) -> Float64[np.ndarray, "records leave_one_out_features"]:
     """Features of each record, with one model in the target's place.
 
     Args:
@@ -159,27 +163,27 @@ def features(played: Column, others: Sides, usual: Norm) -> Float64[np.ndarray, 
         played - mean_in,
         played - mean_out,
         log_p - np.log(np.maximum(expected, _SMALL)),
-        _surplus(played, mean_in, usual.inside) - _surplus(played, mean_out, usual.outside),
-        _student(played, mean_in, var_in, inside.models)
-        - _student(played, mean_out, var_out, outside.models),
+        _gaussian_log_density(played, mean_in, usual.inside) - _gaussian_log_density(played, mean_out, usual.outside),
+        _student_log_density(played, mean_in, var_in, inside.models)
+        - _student_log_density(played, mean_out, var_out, outside.models),
         np.log(var_in),
         np.log(var_out),
     ])  # fmt: skip
 
 
-def _variance(side: Side, usual: float) -> Column:
+def _variance(side: SideSums, usual: float) -> Column:
     """Each record's variance, shrunk to the common one as by `PRIOR` further shadows."""
     freedom = np.maximum(side.models - 1, 0)
     variance: Column = (side.scatter + PRIOR * usual) / (freedom + PRIOR)
     return variance
 
 
-def _surplus(phi: Column, mean: Column, variance: float) -> Column:
+def _gaussian_log_density(phi: Column, mean: Column, variance: float) -> Column:
     density: Column = -((phi - mean) ** 2) / (2 * variance)
     return density
 
 
-def _student(phi: Column, mean: Column, variance: Column, models: Column) -> Column:
+def _student_log_density(phi: Column, mean: Column, variance: Column, models: Column) -> Column:
     """The log density of a further φ where the variance itself is uncertain, but a constant."""
     freedom = np.maximum(models - 1, 0) + PRIOR
     wide = variance * (1 + 1 / np.maximum(models, 1))

@@ -13,13 +13,13 @@ from torch.nn.functional import cross_entropy, one_hot
 
 from divulge.core import Records
 from divulge.errors import DataError
-from divulge.training.engine.loop import seeded
-from divulge.training.engine.tensors import in_precision
+from divulge.training.engine.loop import temporary_seed
+from divulge.training.engine.tensors import cast_to_precision
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe
 
 Samples = Literal["misclassified", "all"]
-_FEWEST = 10
+_MIN_SAMPLES = 10
 """The fewest members, and the fewest non-members, from which a discriminator can learn."""
 
 
@@ -30,7 +30,7 @@ def evidence(logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return torch.cat([logits.softmax(dim=1), label, loss[:, None]], dim=1)
 
 
-class Dropout(nn.Dropout):
+class FastDropout(nn.Dropout):
     """PyTorch's own, to the bit on a CPU, in two thirds of the time."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -42,14 +42,14 @@ class Dropout(nn.Dropout):
         return x * (coins < kept).to(x.dtype).div_(kept)
 
 
-class Block(nn.Module):
+class DiscriminatorBlock(nn.Module):
     """Three layers of batch normalisation, ReLU and weights, beside a linear way round them."""
 
     def __init__(self, inside: int, width: int) -> None:
         super().__init__()
         widths = [inside, width, width]
         layers = [
-            (nn.BatchNorm1d(size), nn.ReLU(), nn.Linear(size, width), Dropout(0.2))
+            (nn.BatchNorm1d(size), nn.ReLU(), nn.Linear(size, width), FastDropout(0.2))
             for size in widths
         ]
         self.layers = nn.Sequential(*(part for layer in layers for part in layer))
@@ -72,7 +72,9 @@ class Discriminator(nn.Module):
         self.register_buffer("mean", mean.clone())
         self.register_buffer("deviation", deviation.clone())
         sizes = [len(mean), width, width]
-        self.blocks = nn.Sequential(*(Block(size, width) for size in sizes), nn.Linear(width, 2))
+        self.blocks = nn.Sequential(
+            *(DiscriminatorBlock(size, width) for size in sizes), nn.Linear(width, 2)
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Logits of "was not trained on", and of "was"."""
@@ -81,50 +83,50 @@ class Discriminator(nn.Module):
 
 
 @dataclass(frozen=True)
-class Taught:
+class MembershipEvidence:
     """The discriminator's training set: evidence of shadows on records, and who trained on them."""
 
     evidence: Float[np.ndarray, "samples features"]
     member: Bool[np.ndarray, " samples"]
 
 
-def taught(
+def collect_evidence(
     shadows: Sequence[nn.Module],
     subsets: Bool[np.ndarray, "models records"],
     public: Records,
     samples: Samples,
-) -> Taught:
+) -> MembershipEvidence:
     """The evidence of all shadows, of those records that they classify wrongly or of all.
 
     Raises:
         DataError: there are too few members or non-members among them.
     """
     seen, member = [], []
-    x, y = map(torch.tensor, in_precision(public, shadows[0]))
+    x, y = map(torch.tensor, cast_to_precision(public, shadows[0]))
     for shadow, subset in zip(shadows, subsets, strict=True):
         with torch.no_grad():
             logits = shadow.cpu()(x)
         kept = (logits.argmax(dim=1) != y) | (samples == "all")
         seen.append(evidence(logits, y)[kept].numpy())
         member.append(subset[kept.numpy()])
-    found = Taught(np.concatenate(seen).astype(np.float32), np.concatenate(member))
+    found = MembershipEvidence(np.concatenate(seen).astype(np.float32), np.concatenate(member))
     inside = int(found.member.sum())
-    if min(inside, len(found.member) - inside) < _FEWEST:
+    if min(inside, len(found.member) - inside) < _MIN_SAMPLES:
         raise DataError(
-            f"expected {_FEWEST} members and {_FEWEST} non-members that shadows classify wrongly, "
+            f"expected {_MIN_SAMPLES} members and {_MIN_SAMPLES} non-members that shadows classify wrongly, "
             f"got {inside} and {len(found.member) - inside}: give more shadows or records, train "
             'them for fewer epochs, or use samples="all"'
         )
     return found
 
 
-def trained(found: Taught, seed: int) -> Discriminator:
+def train_discriminator(found: MembershipEvidence, seed: int) -> Discriminator:
     """A discriminator that has learned from this evidence, with frozen weights.
 
     A fifth of the samples is held out, by whose loss the epoch is chosen.
     """
     recipe = Recipe(
-        _like(found),
+        _network_factory(found),
         lr=0.01,
         momentum=0.9,
         weight_decay=5e-4,
@@ -141,13 +143,13 @@ def trained(found: Taught, seed: int) -> Discriminator:
     return module.requires_grad_(requires_grad=False)
 
 
-def untrained(found: Taught, seed: int) -> Discriminator:
+def random_discriminator(found: MembershipEvidence, seed: int) -> Discriminator:
     """One that has learned nothing but the scale of the evidence: the control."""
-    with seeded(seed, torch.device("cpu")):
-        return _like(found)().eval().requires_grad_(requires_grad=False)
+    with temporary_seed(seed, torch.device("cpu")):
+        return _network_factory(found)().eval().requires_grad_(requires_grad=False)
 
 
-def _like(found: Taught) -> Callable[[], Discriminator]:
+def _network_factory(found: MembershipEvidence) -> Callable[[], Discriminator]:
     mean, deviation = found.evidence.mean(axis=0), found.evidence.std(axis=0)
     return partial(
         Discriminator, torch.from_numpy(mean), torch.from_numpy(np.maximum(deviation, 1e-6))

@@ -12,10 +12,15 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from divulge.defences.training.dap.discriminator import Block, Discriminator, Samples, evidence
+from divulge.defences.training.dap.discriminator import (
+    Discriminator,
+    DiscriminatorBlock,
+    Samples,
+    evidence,
+)
 from divulge.errors import TargetError
-from divulge.training.engine.tensors import Tensors
-from divulge.training.losses import BatchLoss, Term, TermOf
+from divulge.training.engine.tensors import PoolTensors
+from divulge.training.losses import BatchLoss, LastLayerTerm, TermFunction
 
 aten = torch.ops.aten
 
@@ -24,7 +29,7 @@ _Affine = tuple[torch.Tensor, torch.Tensor]
 """A factor that values are multiplied by, and an addend that they then get."""
 
 
-class _Folded(NamedTuple):
+class _FoldedBlock(NamedTuple):
     """A block in evaluation mode: there batch normalisation is affine, as weights are."""
 
     first: _Affine
@@ -35,7 +40,7 @@ class _Folded(NamedTuple):
     """The weights of the linear way round the three layers."""
 
 
-class Suspicion:
+class DiscriminatorLoss:
     """The mean of -log(1 - D) over records, where D is the chance of "was trained on".
 
     The same as the discriminator's own answers tell in evaluation mode, to rounding, in half the
@@ -52,8 +57,8 @@ class Suspicion:
             *blocks, last = discriminator.blocks
             self._blocks = []
             for block in blocks:
-                assert isinstance(block, Block)
-                self._blocks.append(_moved(_folded(block, *inside), device))
+                assert isinstance(block, DiscriminatorBlock)
+                self._blocks.append(_move_block(_fold_block(block, *inside), device))
                 inside = torch.ones(()), torch.zeros(())
             assert isinstance(last, nn.Linear)
             self._last = last.weight.detach().to(device), last.bias.detach().to(device)
@@ -63,8 +68,8 @@ class Suspicion:
         """The mean loss of these logits with these labels, a single number."""
         x = evidence(logits, y).float()
         for block in self._blocks:
-            x = _through(block, x)[-1]
-        return -_verdict(self._last, x)[:, 0].mean()
+            x = _forward(block, x)[-1]
+        return -_log_membership(self._last, x)[:, 0].mean()
 
     @torch.no_grad()
     def with_gradient(
@@ -74,20 +79,22 @@ class Suspicion:
         seen = evidence(logits, y).float()
         x, inner = seen, []
         for block in self._blocks:
-            *hidden, x = _through(block, x)
+            *hidden, x = _forward(block, x)
             inner.append(hidden)
-        verdict = _verdict(self._last, x)
+        verdict = _log_membership(self._last, x)
         gradient = verdict.exp()
         gradient[:, 0] -= 1
         gradient = gradient.div_(len(y)) @ self._last[0]
         for block, hidden in zip(reversed(self._blocks), reversed(inner), strict=True):
-            gradient = _back(block, hidden, gradient)
-        return -verdict[:, 0].mean(), _by_logits(gradient, seen).to(logits.dtype)
+            gradient = _backward(block, hidden, gradient)
+        return -verdict[:, 0].mean(), _logit_gradient(gradient, seen).to(logits.dtype)
 
 
-def _folded(block: Block, scale: torch.Tensor, shift: torch.Tensor) -> _Folded:
+def _fold_block(
+    block: DiscriminatorBlock, scale: torch.Tensor, shift: torch.Tensor
+) -> _FoldedBlock:
     """The block, when what it is given is first multiplied by the scale and then shifted."""
-    norms = [_affine(layer) for layer in block.layers if isinstance(layer, nn.BatchNorm1d)]
+    norms = [_fold_batch_norm(layer) for layer in block.layers if isinstance(layer, nn.BatchNorm1d)]
     layers = [layer for layer in block.layers if isinstance(layer, nn.Linear)]
     (factor, addend), *later = norms
     first = factor * scale, factor * shift + addend
@@ -97,10 +104,10 @@ def _folded(block: Block, scale: torch.Tensor, shift: torch.Tensor) -> _Folded:
     ]
     around = block.around
     bias = layers[-1].bias + around.bias + (around.weight * shift).sum(dim=1)
-    return _Folded(first, (*linear, (layers[-1].weight, bias)), around.weight * scale)
+    return _FoldedBlock(first, (*linear, (layers[-1].weight, bias)), around.weight * scale)
 
 
-def _affine(norm: nn.BatchNorm1d) -> _Affine:
+def _fold_batch_norm(norm: nn.BatchNorm1d) -> _Affine:
     mean, variance = norm.running_mean, norm.running_var
     assert mean is not None
     assert variance is not None
@@ -108,15 +115,15 @@ def _affine(norm: nn.BatchNorm1d) -> _Affine:
     return factor, norm.bias - factor * mean
 
 
-def _moved(block: _Folded, device: torch.device) -> _Folded:
+def _move_block(block: _FoldedBlock, device: torch.device) -> _FoldedBlock:
     def moved(affine: _Affine) -> _Affine:
         return affine[0].detach().to(device), affine[1].detach().to(device)
 
     linear = tuple(moved(layer) for layer in block.linear)
-    return _Folded(moved(block.first), linear, block.around.detach().to(device))
+    return _FoldedBlock(moved(block.first), linear, block.around.detach().to(device))
 
 
-def _through(block: _Folded, x: torch.Tensor) -> list[torch.Tensor]:
+def _forward(block: _FoldedBlock, x: torch.Tensor) -> list[torch.Tensor]:
     """What enters each of the three layers of weights, and what leaves the block."""
     scale, shift = block.first
     hidden = [torch.addcmul(shift, x, scale).relu_()]
@@ -126,7 +133,9 @@ def _through(block: _Folded, x: torch.Tensor) -> list[torch.Tensor]:
     return [*hidden, torch.addmm(bias, hidden[-1], weight.t()).addmm_(x, block.around.t())]
 
 
-def _back(block: _Folded, hidden: list[torch.Tensor], gradient: torch.Tensor) -> torch.Tensor:
+def _backward(
+    block: _FoldedBlock, hidden: list[torch.Tensor], gradient: torch.Tensor
+) -> torch.Tensor:
     """From the gradient by what leaves the block to that by what entered it."""
     below = gradient
     for (weight, _), out in zip(reversed(block.linear), reversed(hidden), strict=True):
@@ -134,12 +143,12 @@ def _back(block: _Folded, hidden: list[torch.Tensor], gradient: torch.Tensor) ->
     return below.mul_(block.first[0]).addmm_(gradient, block.around)
 
 
-def _verdict(last: _Affine, x: torch.Tensor) -> torch.Tensor:
+def _log_membership(last: _Affine, x: torch.Tensor) -> torch.Tensor:
     """The logarithms of the chances of "was not trained on", and of "was"."""
     return torch.addmm(last[1], x, last[0].t()).log_softmax(dim=1)
 
 
-def _by_logits(gradient: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+def _logit_gradient(gradient: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
     """From the gradient by `evidence` to that by the logits, through softmax and cross-entropy."""
     classes = seen.shape[1] // 2
     p, label = seen[:, :classes], seen[:, classes : 2 * classes]
@@ -148,7 +157,7 @@ def _by_logits(gradient: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Misleading:
+class DiscriminatorAdversary:
     """DAP's loss: the cross-entropy, and for the last layer the discriminator's loss besides."""
 
     discriminator: Discriminator
@@ -156,14 +165,14 @@ class Misleading:
     samples: Samples
 
     def against(
-        self, module: nn.Module, data: Tensors, held_out: torch.Tensor
+        self, module: nn.Module, data: PoolTensors, held_out: torch.Tensor
     ) -> Callable[[int], BatchLoss]:
         """A game of its own: the discriminator stays, the balance β is found in each epoch.
 
         Raises:
             TargetError: the model does not end in a linear layer.
         """
-        last = _Last(module)
+        last = _LastLinear(module)
         last.check(data, held_out)
         terms = self.terms(module, data, held_out)
 
@@ -185,15 +194,15 @@ class Misleading:
         return epoch_loss
 
     def terms(
-        self, module: nn.Module, data: Tensors, held_out: torch.Tensor
-    ) -> Callable[[int], TermOf]:
+        self, module: nn.Module, data: PoolTensors, held_out: torch.Tensor
+    ) -> Callable[[int], TermFunction]:
         """What the game adds to the cross-entropy."""
-        suspicion = Suspicion(self.discriminator, data.x.device)
+        suspicion = DiscriminatorLoss(self.discriminator, data.x.device)
         beta = 1.0
 
         def balanced() -> float:
             """The balance β of eq. 3."""
-            with _asked(module):
+            with _inference_mode(module):
                 x, y = data.batch(held_out)
                 logits = module(x)
                 kept = self._kept(logits, y)
@@ -202,18 +211,18 @@ class Misleading:
                 ours, its = cross_entropy(logits, y), suspicion.value(logits[kept], y[kept])
                 return self.r * float(ours) / max(float(its), 1e-6)
 
-        def epoch_term(epoch: int) -> TermOf:
+        def epoch_term(epoch: int) -> TermFunction:
             nonlocal beta
             beta = balanced() if epoch else 1.0
 
-            def term(logits: torch.Tensor, y: torch.Tensor) -> Term | None:
+            def term(logits: torch.Tensor, y: torch.Tensor) -> LastLayerTerm | None:
                 kept = self._kept(logits, y)
                 if not beta or not kept.any():
                     return None
                 value, gradient = suspicion.with_gradient(logits[kept], y[kept])
                 everyone = torch.zeros_like(logits)
                 everyone[kept] = gradient * beta
-                return Term(beta * value, everyone)
+                return LastLayerTerm(beta * value, everyone)
 
             return term
 
@@ -224,13 +233,13 @@ class Misleading:
         return (logits.argmax(dim=1) != y) | (self.samples == "all")
 
 
-class _Last:
+class _LastLinear:
     """The last linear layer of a module, and what enters it."""
 
     def __init__(self, module: nn.Module) -> None:
         layers = [layer for layer in module.modules() if isinstance(layer, nn.Linear)]
         if not layers:
-            raise _no_last_layer(module)
+            raise _last_layer_error(module)
         self.layer, self._module = layers[-1], module
 
     def answers(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -247,21 +256,21 @@ class _Last:
             handle.remove()
         return logits, seen[-1]
 
-    def check(self, data: Tensors, rows: torch.Tensor) -> None:
+    def check(self, data: PoolTensors, rows: torch.Tensor) -> None:
         """Refuse a module whose logits are not what this layer makes.
 
         Raises:
             TargetError: they are not.
         """
-        with _asked(self._module):
+        with _inference_mode(self._module):
             logits, features = self.answers(data.batch(rows[:2])[0])
             again = self.layer(features)
         if again.shape != logits.shape or not torch.allclose(again, logits, rtol=1e-3, atol=1e-5):
-            raise _no_last_layer(self._module)
+            raise _last_layer_error(self._module)
 
 
 @contextmanager
-def _asked(module: nn.Module) -> Iterator[None]:
+def _inference_mode(module: nn.Module) -> Iterator[None]:
     """The module in evaluation mode, without gradients; afterwards as before."""
     mode = module.training
     try:
@@ -272,7 +281,7 @@ def _asked(module: nn.Module) -> Iterator[None]:
         module.train(mode)
 
 
-def _no_last_layer(module: nn.Module) -> TargetError:
+def _last_layer_error(module: nn.Module) -> TargetError:
     return TargetError(
         f"expected a network whose logits come from its last linear layer, got "
         f"{type(module).__name__}: DAP changes that layer for privacy, and no other"

@@ -9,21 +9,21 @@ from torch import nn
 
 from divulge._util.random import stream
 from divulge.core import Records
-from divulge.defences.training.base import Trained
+from divulge.defences.training.base import TrainingDefence
 from divulge.defences.training.dap import discriminator as discriminators
 from divulge.defences.training.dap.discriminator import Discriminator, Samples
-from divulge.defences.training.dap.loss import Misleading
+from divulge.defences.training.dap.loss import DiscriminatorAdversary
 from divulge.errors import SpecError
 from divulge.training.engine.loop import Job
-from divulge.training.engine.tensors import Arrays
+from divulge.training.engine.tensors import PoolArrays
 from divulge.training.recipe import Recipe, Rows
 from divulge.training.selection import merit
 
-Kind = Literal["trained", "random"]
+DiscriminatorKind = Literal["trained", "random"]
 
 
 @dataclass(frozen=True, slots=True)
-class DAP(Trained):
+class DAP(TrainingDefence):
     """Trains against a discriminator that learned from shadow models whose records are members.
 
     Each model gets its own: ``shadows`` models are trained on random halves of public records, for
@@ -69,7 +69,7 @@ class DAP(Trained):
     r: tuple[float, ...] = (0.1, 0.25, 0.5)
     shadows: int = 10
     samples: Samples = "misclassified"
-    discriminator: Kind = "trained"
+    discriminator: DiscriminatorKind = "trained"
     public: Records | None = None
 
     name: ClassVar[str] = "dap"
@@ -81,7 +81,7 @@ class DAP(Trained):
             raise SpecError(f"expected r from 0, one or more of them, got {self.r}")
         if self.shadows < 1:
             raise SpecError(f"expected shadows from 1, got {self.shadows}: the paper has 10")
-        for setting, known in (("samples", Samples), ("discriminator", Kind)):
+        for setting, known in (("samples", Samples), ("discriminator", DiscriminatorKind)):
             if getattr(self, setting) not in get_args(known):
                 raise SpecError(
                     f"expected {setting} to be one of {', '.join(get_args(known))}, "
@@ -90,9 +90,9 @@ class DAP(Trained):
 
     def _networks(self, pool: Records, jobs: Sequence[Job]) -> Iterator[nn.Module]:
         for job in jobs:
-            yield self.protected(pool, job).module
+            yield self.train_protected(pool, job).module
 
-    def protected(self, pool: Records, job: Job) -> "Protected":
+    def train_protected(self, pool: Records, job: Job) -> "ProtectedModel":
         """One protected network, and how it was trained in the end.
 
         Raises:
@@ -102,16 +102,16 @@ class DAP(Trained):
         """
         return self.chosen(self.taught(pool, job.rows, job.seed), pool, job)
 
-    def chosen(self, found: Discriminator, pool: Records, job: Job) -> "Protected":
+    def chosen(self, found: Discriminator, pool: Records, job: Job) -> "ProtectedModel":
         """The best by r against this discriminator, and how it was trained.
 
         Raises:
             TargetError: see `protected`.
         """
-        tried = [self._tried(self.against(found, r), pool, job) for r in self.r]
+        tried = [self._train_against(self.against(found, r), pool, job) for r in self.r]
         if len(tried) == 1:
             return tried[0]
-        data = Arrays.prepare(pool, tried[0].module).tensors(self.device)
+        data = PoolArrays.prepare(pool, tried[0].module).tensors(self.device)
         parts = self.recipe.parts(job.rows, job.seed)
         return max(tried, key=lambda one: merit("aop", one.module, data, *parts))
 
@@ -129,21 +129,23 @@ class DAP(Trained):
         seeds = stream(seed, "shadows").integers(2**31, size=self.shadows).tolist()
         plain = replace(self.recipe, select=None, patience=None, loss=None)
         shadows = list(self.fleet(plain).networks(public, halves, seeds))
-        found = discriminators.taught(shadows, halves, public, self.samples)
+        found = discriminators.collect_evidence(shadows, halves, public, self.samples)
         make = (
-            discriminators.trained if self.discriminator == "trained" else discriminators.untrained
+            discriminators.train_discriminator
+            if self.discriminator == "trained"
+            else discriminators.random_discriminator
         )
         return make(found, seed)
 
     def against(self, discriminator: Discriminator, r: float) -> Recipe:
         """How a model is trained against this discriminator."""
-        return replace(self.recipe, loss=Misleading(discriminator, r, self.samples))
+        return replace(self.recipe, loss=DiscriminatorAdversary(discriminator, r, self.samples))
 
-    def _tried(self, recipe: Recipe, pool: Records, job: Job) -> "Protected":
-        return Protected(self.alone(recipe, pool, job), recipe)
+    def _train_against(self, recipe: Recipe, pool: Records, job: Job) -> "ProtectedModel":
+        return ProtectedModel(self.train_one(recipe, pool, job), recipe)
 
 
-class Protected(NamedTuple):
+class ProtectedModel(NamedTuple):
     """A model that was trained against a discriminator."""
 
     module: nn.Module

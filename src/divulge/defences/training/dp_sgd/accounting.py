@@ -18,7 +18,7 @@ _ORDERS = (*range(2, 33), *range(36, 65, 4), *range(80, 257, 16))
 The time grows with their sum.
 """
 
-_ENORMOUS = 1e4
+_LOOSE_EPSILON = 1e4
 """The ε above which the looser accountant is enough: exact or not, it promises nothing."""
 
 _GRID = 1e-4
@@ -26,7 +26,7 @@ _GRID = 1e-4
 
 
 @lru_cache(maxsize=10_000)
-def epsilon_of(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
+def dp_sgd_epsilon(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
     """The ε of DP-SGD at this δ; infinite if nothing is guaranteed.
 
     By the privacy-loss distribution of the Poisson-sampled Gaussian mechanism; by Rényi
@@ -47,10 +47,10 @@ def epsilon_of(noise_multiplier: float, rate: float, steps: int, delta: float) -
         MissingExtra: dp-accounting is not installed.
     """
     accounting = _dp_accounting()
-    event = _event(noise_multiplier, rate, steps)
+    event = _sampled_gaussian(noise_multiplier, rate, steps)
     with np.errstate(divide="ignore"):  # where noise drowns everything
         renyi = accounting.rdp.RdpAccountant(_ORDERS).compose(event).get_epsilon(delta)
-    if not renyi <= _ENORMOUS:
+    if not renyi <= _LOOSE_EPSILON:
         return float(renyi)
     grid = _GRID * max(1.0, renyi)  # the distribution's width grows with ε
     losses = accounting.pld.PLDAccountant(value_discretization_interval=grid).compose(event)
@@ -58,7 +58,7 @@ def epsilon_of(noise_multiplier: float, rate: float, steps: int, delta: float) -
 
 
 @lru_cache(maxsize=10_000)
-def noise_for(epsilon: float, rate: float, steps: int, delta: float) -> float:
+def calibrate_noise(epsilon: float, rate: float, steps: int, delta: float) -> float:
     """The noise multiplier that keeps ε at this δ; at most a hundredth more than the least one.
 
     Raises:
@@ -70,7 +70,7 @@ def noise_for(epsilon: float, rate: float, steps: int, delta: float) -> float:
     try:
         noise = accounting.calibrate_dp_mechanism(
             lambda: accounting.pld.PLDAccountant(value_discretization_interval=grid),
-            lambda noise: _event(float(noise), rate, steps),
+            lambda noise: _sampled_gaussian(float(noise), rate, steps),
             epsilon,
             delta,
             tol=1e-3,
@@ -82,7 +82,7 @@ def noise_for(epsilon: float, rate: float, steps: int, delta: float) -> float:
     return float(noise)
 
 
-def _event(noise: float, rate: float, steps: int) -> Any:
+def _sampled_gaussian(noise: float, rate: float, steps: int) -> Any:
     accounting = _dp_accounting()
     batch = accounting.PoissonSampledDpEvent(rate, accounting.GaussianDpEvent(noise))
     return accounting.SelfComposedDpEvent(batch, steps)

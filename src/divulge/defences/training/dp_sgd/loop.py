@@ -15,16 +15,16 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from divulge._util.random import stream
 from divulge.errors import MissingExtra, SpecError
-from divulge.training.engine.loop import Job, seeded, started, threads
+from divulge.training.engine.loop import Job, build_network_unseeded, temporary_seed, torch_threads
 from divulge.training.engine.networks import as_arrays, as_tensors, restore, state
-from divulge.training.engine.tensors import Arrays
+from divulge.training.engine.tensors import PoolArrays
 from divulge.training.recipe import Recipe
-from divulge.training.selection import Best
+from divulge.training.selection import BestEpoch
 
 Clipping = Literal["per-record", "ghost"]
 
 
-class Plan(NamedTuple):
+class DPSGDPlan(NamedTuple):
     """The batch size, steps and noise that the settings give for a number of records."""
 
     size: int
@@ -39,11 +39,11 @@ class Plan(NamedTuple):
     clipping: Clipping
 
 
-class _Step:
+class _DPSGDStep:
     """Opacus' module, optimiser and loss around one network, as one function of a batch."""
 
     def __init__(
-        self, recipe: Recipe, plan: Plan, module: nn.Module, noise: torch.Generator
+        self, recipe: Recipe, plan: DPSGDPlan, module: nn.Module, noise: torch.Generator
     ) -> None:
         from opacus import grad_sample, optimizers
         from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
@@ -78,40 +78,40 @@ class _Step:
         self._optimiser.step()
 
 
-def train(recipe: Recipe, plan: Plan, data: Arrays, job: Job) -> nn.Module:
+def train_privately(recipe: Recipe, plan: DPSGDPlan, data: PoolArrays, job: Job) -> nn.Module:
     """One model, in evaluation mode. The random numbers of the caller are left alone."""
     fit, held_out = recipe.parts(job.rows, job.seed)
     x, y = (torch.from_numpy(array[fit]) for array in (data.x, data.y))
     coins, noise = (_generator(job.seed, name) for name in ("poisson batches", "noise"))
-    with seeded(job.seed, torch.device("cpu")), warnings.catch_warnings():
+    with temporary_seed(job.seed, torch.device("cpu")), warnings.catch_warnings():
         # the first layer's input needs no gradient; its parameters get theirs all the same
         warnings.filterwarnings("ignore", "Full backward hook is firing", UserWarning)
-        module = started(recipe, job).train()
-        step = _Step(recipe, plan, module, noise)
-        best = Best(recipe, data.tensors("cpu"), fit, held_out) if recipe.selects else None
+        module = build_network_unseeded(recipe, job).train()
+        step = _DPSGDStep(recipe, plan, module, noise)
+        best = BestEpoch(recipe, data.tensors("cpu"), fit, held_out) if recipe.selects else None
         for k in range(plan.steps):
             # in double precision, as the accountant's rate is
             batch = torch.rand(len(x), generator=coins, dtype=torch.float64) < plan.rate
             step(recipe.rate(k / plan.steps), x[batch], y[batch])
-            if best and _epoch_ends(k, plan) and not best.hopeful(module):
+            if best and _epoch_ends(k, plan) and not best.should_continue(module):
                 break
             module.train()
     return restore(module, best.state) if best else module.eval()
 
 
-def _epoch_ends(step: int, plan: Plan) -> bool:
+def _epoch_ends(step: int, plan: DPSGDPlan) -> bool:
     """Whether as many records as there are, on average, were seen since the last time."""
     return int((step + 1) * plan.rate) > int(step * plan.rate) or step + 1 == plan.steps
 
 
-def train_there(
-    sent: bytes, plan: Plan, data: Arrays, job: Job, start: dict[str, np.ndarray] | None
+def train_privately_in_worker(
+    sent: bytes, plan: DPSGDPlan, data: PoolArrays, job: Job, start: dict[str, np.ndarray] | None
 ) -> dict[str, np.ndarray]:
     """One model, in a process of its own: what training made of its state."""
     recipe: Recipe = pickle.loads(sent)  # noqa: S301 (what this program has just packed)
-    with threads(1):  # the same bits whatever the number of cores
+    with torch_threads(1):  # the same bits whatever the number of cores
         begun = job if start is None else job._replace(start=as_tensors(start))
-        return as_arrays(state(train(recipe, plan, data, begun)))
+        return as_arrays(state(train_privately(recipe, plan, data, begun)))
 
 
 def _generator(seed: int, name: str) -> torch.Generator:
@@ -138,7 +138,7 @@ def layer_norm(module: nn.Module) -> nn.Module:
         >>> type(norm).__name__, norm.num_groups
         ('GroupNorm', 1)
     """
-    return _converted(copy.deepcopy(module))
+    return _replace_batch_norms(copy.deepcopy(module))
 
 
 def check_network(network: nn.Module, x: torch.Tensor) -> None:
@@ -170,14 +170,14 @@ def check_network(network: nn.Module, x: torch.Tensor) -> None:
             f"expected layers that Opacus can train, got: {errors[0]}: see "
             "opacus.validators.ModuleValidator.fix"
         )
-    if x.is_floating_point() and _mixes(network, x):
+    if x.is_floating_point() and _mixes_records(network, x):
         raise SpecError(
             "expected a network that treats each record by itself, but what it says of one depends "
             "on the others of its batch: no noise bounds what such a network gives away"
         )
 
 
-def _mixes(network: nn.Module, x: torch.Tensor) -> bool:
+def _mixes_records(network: nn.Module, x: torch.Tensor) -> bool:
     """Whether another record reaches the logits of the first."""
     x = x.clone().requires_grad_()
     with torch.random.fork_rng([]):  # dropout draws
@@ -187,15 +187,15 @@ def _mixes(network: nn.Module, x: torch.Tensor) -> bool:
     return bool(reach[1:].any())
 
 
-def _converted(module: nn.Module) -> nn.Module:
+def _replace_batch_norms(module: nn.Module) -> nn.Module:
     if isinstance(module, _BatchNorm):
-        return _alike(module)
+        return _equivalent_group_norm(module)
     for name, child in module.named_children():
-        setattr(module, name, _converted(child))
+        setattr(module, name, _replace_batch_norms(child))
     return module
 
 
-def _alike(norm: _BatchNorm) -> nn.GroupNorm:
+def _equivalent_group_norm(norm: _BatchNorm) -> nn.GroupNorm:
     new = nn.GroupNorm(1, norm.num_features, norm.eps, norm.affine)
     if norm.affine:
         new.weight, new.bias = norm.weight, norm.bias

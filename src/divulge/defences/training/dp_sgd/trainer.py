@@ -11,15 +11,20 @@ from jaxtyping import Bool
 from torch import nn
 
 from divulge.core import Guarantee, Records, Target
-from divulge.defences.training.dp_sgd.accounting import epsilon_of, noise_for
-from divulge.defences.training.dp_sgd.loop import Clipping, Plan, check_network, train_there
+from divulge.defences.training.dp_sgd.accounting import calibrate_noise, dp_sgd_epsilon
+from divulge.defences.training.dp_sgd.loop import (
+    Clipping,
+    DPSGDPlan,
+    check_network,
+    train_privately_in_worker,
+)
 from divulge.errors import SpecError, did_you_mean
-from divulge.targets.batching import guarded
+from divulge.targets.batching import translate_model_errors
 from divulge.targets.torch import TorchTarget
-from divulge.training.engine.loop import Job, assigned, fresh
+from divulge.training.engine.loop import Job, build_network, make_jobs
 from divulge.training.engine.networks import as_arrays, as_tensors, restore
-from divulge.training.engine.processes import on_disk, packed
-from divulge.training.engine.tensors import Arrays, in_precision
+from divulge.training.engine.processes import pickle_settings, share_on_disk
+from divulge.training.engine.tensors import PoolArrays, cast_to_precision
 from divulge.training.recipe import Recipe
 
 _REMEDY = (
@@ -133,7 +138,7 @@ class DPSGD:
         steps = rounds * plan.steps
         spent = self.epsilon
         if spent is None or rounds != self.rounds:
-            spent = epsilon_of(plan.noise, plan.rate, steps, self.delta)
+            spent = dp_sgd_epsilon(plan.noise, plan.rate, steps, self.delta)
         if not math.isfinite(spent):
             return None
         return Guarantee(
@@ -153,9 +158,9 @@ class DPSGD:
             TargetError: the recipe makes no network, or one that does not take these records.
             MissingExtra: Opacus is not installed.
         """
-        with guarded("a private model to train", _REMEDY):
-            network = fresh(self.recipe, Job(np.arange(1), 0))
-            x, _ = in_precision(pool.take(np.arange(min(8, len(pool)))), network)
+        with translate_model_errors("a private model to train", _REMEDY):
+            network = build_network(self.recipe, Job(np.arange(1), 0))
+            x, _ = cast_to_precision(pool.take(np.arange(min(8, len(pool)))), network)
             check_network(network, torch.tensor(x))
 
     def networks(
@@ -184,19 +189,26 @@ class DPSGD:
         """
         from joblib import Parallel, delayed
 
-        jobs = assigned(subsets, seeds, start)
+        jobs = make_jobs(subsets, seeds, start)
         if not jobs:
             return
         self.check(pool)
-        with guarded("a private model to train", _REMEDY):
-            x, y = in_precision(pool, fresh(self.recipe, jobs[0]))
-            data, sent = Arrays(x, y, channels_last=False), packed(self.recipe, self.recipe.network)
+        with translate_model_errors("a private model to train", _REMEDY):
+            x, y = cast_to_precision(pool, build_network(self.recipe, jobs[0]))
+            data, sent = (
+                PoolArrays(x, y, channels_last=False),
+                pickle_settings(self.recipe, self.recipe.network),
+            )
             workers = min(self.jobs, len(jobs)) if self.jobs > 0 else self.jobs
-            shared = data if workers == 1 else on_disk(pool, data)
+            shared = data if workers == 1 else share_on_disk(pool, data)
             given = None if start is None else as_arrays(start)
             tasks = (
-                delayed(train_there)(
-                    sent, self._plan(self._fitted(job)), shared, job._replace(start=None), given
+                delayed(train_privately_in_worker)(
+                    sent,
+                    self._plan(self._training_size(job)),
+                    shared,
+                    job._replace(start=None),
+                    given,
                 )
                 for job in jobs
             )
@@ -204,7 +216,7 @@ class DPSGD:
                 n_jobs=workers, return_as="generator", batch_size=1, max_nbytes=None
             )
             for job, found in zip(jobs, parallel(tasks), strict=True):
-                yield restore(fresh(self.recipe, job), as_tensors(found))
+                yield restore(build_network(self.recipe, job), as_tensors(found))
 
     def many(
         self,
@@ -223,11 +235,11 @@ class DPSGD:
         for module in self.networks(pool, subsets, seeds):
             yield TorchTarget(module, "logits")
 
-    def _fitted(self, job: Job) -> int:
+    def _training_size(self, job: Job) -> int:
         """How many records a model is trained on; others are held out."""
         return len(self.recipe.parts(job.rows, job.seed)[0])
 
-    def _plan(self, records: int) -> Plan:
+    def _plan(self, records: int) -> DPSGDPlan:
         if records < 1:
             raise SpecError(f"expected at least one record to train on, got {records}")
         size = min(self.recipe.batch_size, records)
@@ -235,5 +247,5 @@ class DPSGD:
         noise = self.noise_multiplier
         if noise is None:
             assert self.epsilon is not None
-            noise = noise_for(self.epsilon, size / records, self.rounds * steps, self.delta)
-        return Plan(size, size / records, steps, noise, self.max_grad_norm, self.clipping)
+            noise = calibrate_noise(self.epsilon, size / records, self.rounds * steps, self.delta)
+        return DPSGDPlan(size, size / records, steps, noise, self.max_grad_norm, self.clipping)

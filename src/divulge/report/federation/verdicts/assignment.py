@@ -8,8 +8,8 @@ from typing import ClassVar
 from divulge.core import Assignment, Collusion
 from divulge.metrics import assignment, membership
 from divulge.metrics.uninformed.assignment import TOPS
-from divulge.metrics.uninformed.draws import Uninformed
-from divulge.report.federation.verdicts.judge import interval, percent
+from divulge.metrics.uninformed.draws import RandomisationTest
+from divulge.report.federation.verdicts.judge import interval_words, percent_words
 from divulge.report.schema import NotMeasured
 
 SCOPE = (
@@ -32,13 +32,13 @@ SCOPE = (
 
 
 @dataclass(frozen=True)
-class Owners:
+class AssignmentWords:
     """Guesses of who trained on each candidate, and the truth if it is known."""
 
     guesses: Sequence[Assignment | None]
     truth: Assignment | None
     known: Collusion
-    tested: Uninformed | None
+    test: RandomisationTest | None
     leaks: ClassVar[str] = "The clients’ models leak who trained on a record"  # noqa: RUF001
     asked: ClassVar[str] = "who trained on the candidates"
     setting: ClassVar[str] = "truth in [assignment]"
@@ -52,36 +52,36 @@ class Owners:
     )
     figures: ClassVar[int] = 2
 
-    def achieved(self, attack: int, statistic: str, confidence: float) -> str:
+    def describe_result(self, attack: int, statistic: str, confidence: float) -> str:
         """See `Case`."""
-        guess, truth, tested = self.guesses[attack], self.truth, self.tested
+        guess, truth, tested = self.guesses[attack], self.truth, self.test
         assert guess is not None
         assert truth is not None
         assert tested is not None
-        without = tested.expected(attack, statistic)
+        without = tested.null_mean(attack, statistic)
         if statistic == "accuracy":
             share = assignment.accuracy(guess, truth, confidence)
             return (
-                f"names the right client, or rightly nobody, for {interval(share)} of the "
-                f"candidates; without information it would be {percent(without)}"
+                f"names the right client, or rightly nobody, for {interval_words(share)} of the "
+                f"candidates; without information it would be {percent_words(without)}"
             )
         found = assignment.pairs(guess, truth, self.known)
         if statistic == "auc":
             area = membership.auc(*found, confidence)
             return (
                 "tells a record that a client trained on from another one in "
-                f"{interval(area)} of cases; without information it would be {percent(without)}"
+                f"{interval_words(area)} of cases; without information it would be {percent_words(without)}"
             )
         share_of_pairs = float(statistic.partition("@")[2])
         assert share_of_pairs in TOPS
         count = max(1, round(share_of_pairs * len(found.score)))
         return (
-            f"is right about {tested.observed(attack, statistic):.3g} of the {count} pairs of "
+            f"is right about {tested.observed_value(attack, statistic):.3g} of the {count} pairs of "
             f"record and client that it is surest of; without information it would be "
             f"{without:.2g}"
         )
 
-    def hidden(self, attacks: Sequence[int], confidence: float) -> str:
+    def describe_hidden(self, attacks: Sequence[int], confidence: float) -> str:
         """See `Case`."""
         assert self.truth is not None
         shares = [
@@ -92,17 +92,17 @@ class Owners:
         high = max(share.high or share.value for share in shares)
         best = assignment.best_constant(self.truth, self.known.records)
         return (
-            f"A leak that names the right client for up to {percent(high, math.ceil)} of the "
+            f"A leak that names the right client for up to {percent_words(high, math.ceil)} of the "
             "candidates could still hide; the best single answer for all is right for "
-            f"{percent(best.value)}."
+            f"{percent_words(best.value)}."
         )
 
-    def visible(self, tested: Uninformed) -> str:
+    def describe_visible(self, tested: RandomisationTest) -> str:
         """See `Case`."""
-        needed = tested.needed("accuracy")
+        needed = tested.detectable_value("accuracy")
         if needed is None:
             return ""
         return (
-            f"An attack of this kind that is truly right for {percent(needed, math.ceil)} of them "
+            f"An attack of this kind that is truly right for {percent_words(needed, math.ceil)} of them "
             "would be found in four of five such audits."
         )

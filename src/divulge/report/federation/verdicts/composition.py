@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from divulge.core import Estimate, Proportions
 from divulge.metrics import composition
-from divulge.metrics.uninformed.draws import Uninformed
-from divulge.report.federation.verdicts.judge import interval, percent
+from divulge.metrics.uninformed.draws import RandomisationTest
+from divulge.report.federation.verdicts.judge import interval_words, percent_words
 from divulge.report.schema import NotMeasured
 
 SCOPE = (
@@ -30,12 +30,12 @@ SCOPE = (
 
 
 @dataclass(frozen=True)
-class Shares:
+class CompositionWords:
     """Guesses of class shares, one a client, and the truth if it is known."""
 
     guesses: Sequence[Sequence[Proportions] | None]
     truth: Sequence[Proportions] | None
-    tested: Uninformed | None
+    test: RandomisationTest | None
     leaks: ClassVar[str] = "This federation’s updates leak which classes each client holds"  # noqa: RUF001
     asked: ClassVar[str] = "what the clients hold"
     setting: ClassVar[str] = "counts in [updates]"
@@ -49,51 +49,51 @@ class Shares:
     )
     figures: ClassVar[int] = 2
 
-    def achieved(self, attack: int, statistic: str, confidence: float) -> str:
+    def describe_result(self, attack: int, statistic: str, confidence: float) -> str:
         """See `Case`."""
-        guess, truth, tested = self.guesses[attack], self.truth, self.tested
+        guess, truth, tested = self.guesses[attack], self.truth, self.test
         assert guess is not None
         assert truth is not None
         assert tested is not None
-        without = tested.expected(attack, statistic)
+        without = tested.null_mean(attack, statistic)
         if statistic == "l1":
             return (
-                f"puts {interval(_wrong(guess, truth, confidence))} of a client’s records into "  # noqa: RUF001
+                f"puts {interval_words(_misplaced_share(guess, truth, confidence))} of a client’s records into "  # noqa: RUF001
                 f"wrong classes; with guesses exchanged among clients it would be "
-                f"{percent(-without / 2)}"
+                f"{percent_words(-without / 2)}"
             )
-        right = composition.null_classes(guess, truth, confidence)[0]["null_accuracy"]
+        right = composition.measure_null_classes(guess, truth, confidence)[0]["null_accuracy"]
         return (
-            f"says rightly of {interval(right)} of the classes whether a client holds any; with "
-            f"guesses exchanged among clients it would be {percent(without)}"
+            f"says rightly of {interval_words(right)} of the classes whether a client holds any; with "
+            f"guesses exchanged among clients it would be {percent_words(without)}"
         )
 
-    def hidden(self, attacks: Sequence[int], confidence: float) -> str:
+    def describe_hidden(self, attacks: Sequence[int], confidence: float) -> str:
         """See `Case`."""
         truth = self.truth
         assert truth is not None
         wrong = [
-            _wrong(guess, truth, confidence).low
+            _misplaced_share(guess, truth, confidence).low
             for k in attacks
             if (guess := self.guesses[k]) is not None
         ]
         return (
-            f"A leak that lets guesses put as few as {percent(min(wrong), math.floor)} of a "
+            f"A leak that lets guesses put as few as {percent_words(min(wrong), math.floor)} of a "
             "client’s records into wrong classes could still hide."  # noqa: RUF001
         )
 
-    def visible(self, tested: Uninformed) -> str:
+    def describe_visible(self, tested: RandomisationTest) -> str:
         """See `Case`."""
-        needed = tested.needed("l1")
+        needed = tested.detectable_value("l1")
         if needed is None:
             return ""
         return (
-            f"Guesses that truly put {percent(-needed / 2, math.floor)} or fewer there would be "
+            f"Guesses that truly put {percent_words(-needed / 2, math.floor)} or fewer there would be "
             "found in four of five such audits."
         )
 
 
-def _wrong(
+def _misplaced_share(
     guess: Sequence[Proportions], truth: Sequence[Proportions], confidence: float
 ) -> Estimate:
     """The mean share of a client's records in wrong classes: half of the L1 distance."""

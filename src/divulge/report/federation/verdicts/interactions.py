@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from divulge.core import Estimate, Interactions, Reconstruction
 from divulge.metrics import interactions, membership
-from divulge.metrics.uninformed.draws import Uninformed
-from divulge.report.federation.verdicts.judge import interval, percent
+from divulge.metrics.uninformed.draws import RandomisationTest
+from divulge.report.federation.verdicts.judge import interval_words, percent_words
 from divulge.report.schema import NotMeasured
 
 SCOPE = (
@@ -31,12 +31,12 @@ SCOPE = (
 
 
 @dataclass(frozen=True)
-class Clicks:
+class InteractionWords:
     """Guesses of what each client acted on, and the truth if it is known."""
 
     guesses: Sequence[Sequence[Reconstruction] | None]
     truth: Sequence[Interactions] | None
-    tested: Uninformed | None
+    test: RandomisationTest | None
     leaks: ClassVar[str] = "This federation’s updates leak which items each client clicked"  # noqa: RUF001
     asked: ClassVar[str] = "what the clients acted on"
     setting: ClassVar[str] = "truth in [interactions]"
@@ -50,30 +50,30 @@ class Clicks:
     )
     figures: ClassVar[int] = 1
 
-    def achieved(self, attack: int, statistic: str, confidence: float) -> str:
+    def describe_result(self, attack: int, statistic: str, confidence: float) -> str:
         """See `Case`."""
         del statistic
         return (
             "picks the clicked one of two items, of which one was clicked, "
-            f"{interval(self._auc(attack, confidence))} of the time (guessing: 50 %)"
+            f"{interval_words(self._auc(attack, confidence))} of the time (guessing: 50 %)"
         )
 
-    def hidden(self, attacks: Sequence[int], confidence: float) -> str:
+    def describe_hidden(self, attacks: Sequence[int], confidence: float) -> str:
         """See `Case`."""
         shares = [self._auc(k, confidence) for k in attacks]
         high = max(share.high or share.value for share in shares)
         return (
-            f"A leak that lets an attack pick the clicked item up to {percent(high, math.ceil)} "
+            f"A leak that lets an attack pick the clicked item up to {percent_words(high, math.ceil)} "
             "of the time could still hide."
         )
 
-    def visible(self, tested: Uninformed) -> str:
+    def describe_visible(self, tested: RandomisationTest) -> str:
         """See `Case`."""
-        needed = tested.needed("auc")
+        needed = tested.detectable_value("auc")
         if needed is None:
             return ""
         return (
-            f"An attack that truly picks it {percent(needed, math.ceil)} of the time would be "
+            f"An attack that truly picks it {percent_words(needed, math.ceil)} of the time would be "
             "found in four of five such audits."
         )
 
@@ -81,11 +81,11 @@ class Clicks:
         guess, truth = self.guesses[attack], self.truth
         assert guess is not None
         assert truth is not None
-        return interactions.over_users(
+        return interactions.mean_over_users(
             [
                 membership.auc(one.score, true.acted).value
                 for one, true in zip(guess, truth, strict=True)
-                if interactions.mixed(true)
+                if interactions.is_mixed(true)
             ],
             confidence,
         )

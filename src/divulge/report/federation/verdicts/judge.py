@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
 from divulge.core import Estimate, Finding, Status
-from divulge.metrics.uninformed.draws import ERROR, Uninformed
+from divulge.metrics.uninformed.draws import ERROR, RandomisationTest
 from divulge.report import words
 from divulge.report.schema import Level
 
-FLOORS = ("nobody", "random-interactions", "random")
+UNINFORMED = ("nobody", "random-interactions", "random")
 """Names of attacks, and of methods of one, that look at nothing: they show what guessing gives."""
 
 _AGAIN = "run the audit again"
@@ -32,7 +32,7 @@ class Judgement:
 
 
 @runtime_checkable
-class Case(Protocol):
+class VerdictWords(Protocol):
     """The words of a verdict that depend on the secret."""
 
     leaks: ClassVar[str]
@@ -49,24 +49,26 @@ class Case(Protocol):
     """Number of figures of each attack that sentences may give; their limits hold together."""
 
     @property
-    def tested(self) -> Uninformed | None:
+    def test(self) -> RandomisationTest | None:
         """The test of all done attacks; None without the truth."""
         ...
 
-    def achieved(self, attack: int, statistic: str, confidence: float) -> str:
+    def describe_result(self, attack: int, statistic: str, confidence: float) -> str:
         """A clause, without its full stop, on what an attack achieves; it follows the name."""
         ...
 
-    def hidden(self, attacks: Sequence[int], confidence: float) -> str:
+    def describe_hidden(self, attacks: Sequence[int], confidence: float) -> str:
         """A sentence on how large a leak could still hide from these attacks."""
         ...
 
-    def visible(self, tested: Uninformed) -> str:
+    def describe_visible(self, tested: RandomisationTest) -> str:
         """A sentence on what four of five such audits would find; empty if nothing can be said."""
         ...
 
 
-def judge(case: Case, findings: Sequence[Finding], unsound: Collection[int] = ()) -> Judgement:
+def judge_federation(
+    case: VerdictWords, findings: Sequence[Finding], unsound: Collection[int] = ()
+) -> Judgement:
     """Judge a federation.
 
     Args:
@@ -75,46 +77,48 @@ def judge(case: Case, findings: Sequence[Finding], unsound: Collection[int] = ()
         unsound: positions of the attacks that failed a control. Their figures show no leak, but
             where they alone would show one, nobody may say that nothing was found.
     """
-    tried = [k for k, one in enumerate(findings) if one.status is Status.DONE and not floor(one)]
-    tested = case.tested
+    tried = [
+        k for k, one in enumerate(findings) if one.status is Status.DONE and not is_uninformed(one)
+    ]
+    tested = case.test
     if not tried:
-        return _nothing_tried(len(findings))
+        return _conclude_nothing_tried(len(findings))
     if tested is None:
-        return _unchecked(case)
+        return _conclude_unchecked(case)
     if tested.smallest > ERROR * (1 + 1e-9):
-        return _undecided(case, tested)
+        return _conclude_too_small(case, tested)
     sound = [k for k in tried if k not in unsound]
     believed = tested.of(sound)
     if believed.columns and believed.p <= ERROR:
-        return _leak(case, findings, believed, sound)
+        return _conclude_leak(case, findings, believed, sound)
     every = tested.of(tried)
     if not sound or (len(sound) < len(tried) and every.p <= ERROR):
-        return _instrument_failed(findings, every)
-    return _no_leak(case, findings, believed, sound)
+        return _conclude_failed_instrument(findings, every)
+    return _conclude_no_leak(case, findings, believed, sound)
 
 
-def floor(finding: Finding) -> bool:
+def is_uninformed(finding: Finding) -> bool:
     """Whether the attack looks at nothing, so that it can find no leak."""
-    return finding.attack in FLOORS or finding.settings.get("method") in FLOORS
+    return finding.attack in UNINFORMED or finding.settings.get("method") in UNINFORMED
 
 
-def interval(estimate: Estimate) -> str:
+def interval_words(estimate: Estimate) -> str:
     """Format a share with its limits, for a sentence.
 
     Examples:
-        >>> interval(Estimate(0.84, 0.75, 0.91))
+        >>> interval_words(Estimate(0.84, 0.75, 0.91))
         '84 % (95 % interval 75 to 91)'
     """
-    value, low, high = words.of_hundred(estimate)
+    value, low, high = words.per_hundred(estimate)
     return f"{value} % (95 % interval {low} to {high})"
 
 
-def percent(share: float, rounded: Callable[[float], int] = round) -> str:
+def percent_words(share: float, rounded: Callable[[float], int] = round) -> str:
     """Format a share without decimals; limits are rounded up or down so as not to understate.
 
     Examples:
         >>> import math
-        >>> percent(0.474), percent(0.474, math.ceil), percent(-0.2)
+        >>> percent_words(0.474), percent_words(0.474, math.ceil), percent_words(-0.2)
         ('47 %', '48 %', '0 %')
     """
     return f"{rounded(100 * min(1.0, max(0.0, share)))} %"
@@ -132,12 +136,12 @@ def p_words(p: float) -> str:
     return f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"
 
 
-def _nothing_tried(asked: int) -> Judgement:
+def _conclude_nothing_tried(asked: int) -> Judgement:
     return Judgement(
         "nothing measured",
         "No attack could be carried out",
         (
-            f"Of {words.count(asked, 'attack')} asked for, none ran to its end, apart from "
+            f"Of {words.format_count(asked, 'attack')} asked for, none ran to its end, apart from "
             "baselines that look at nothing.",
             "This audit says nothing about what the federation leaks.",
         ),
@@ -147,7 +151,7 @@ def _nothing_tried(asked: int) -> Judgement:
     )
 
 
-def _unchecked(case: Case) -> Judgement:
+def _conclude_unchecked(case: VerdictWords) -> Judgement:
     return Judgement(
         "nothing measured",
         "The guesses could not be checked",
@@ -161,7 +165,7 @@ def _unchecked(case: Case) -> Judgement:
     )
 
 
-def _undecided(case: Case, tested: Uninformed) -> Judgement:
+def _conclude_too_small(case: VerdictWords, tested: RandomisationTest) -> Judgement:
     return Judgement(
         "undecided",
         "This audit is too small to decide",
@@ -176,17 +180,17 @@ def _undecided(case: Case, tested: Uninformed) -> Judgement:
     )
 
 
-def _leak(
-    case: Case, findings: Sequence[Finding], tested: Uninformed, sound: Sequence[int]
+def _conclude_leak(
+    case: VerdictWords, findings: Sequence[Finding], tested: RandomisationTest, sound: Sequence[int]
 ) -> Judgement:
-    found, label = _strongest(case, findings, tested, sound)
+    found, label = _strongest_result(case, findings, tested, sound)
     return Judgement(
         "leak",
         case.leaks,
         (
             f"{found}.",
             f"Without a leak, chance gives so strong a result in {100 * tested.p:.2g} % of audits "
-            f"({_one_test(tested, sound)}). Attacks that were not tried may find more.",
+            f"({_test_words(tested, sound)}). Attacks that were not tried may find more.",
         ),
         f"{case.defend} Then {_AGAIN}, and compare.",
         tested.p,
@@ -194,16 +198,16 @@ def _leak(
     )
 
 
-def _no_leak(
-    case: Case, findings: Sequence[Finding], tested: Uninformed, sound: Sequence[int]
+def _conclude_no_leak(
+    case: VerdictWords, findings: Sequence[Finding], tested: RandomisationTest, sound: Sequence[int]
 ) -> Judgement:
-    found, label = _strongest(case, findings, tested, sound)
+    found, label = _strongest_result(case, findings, tested, sound)
     return Judgement(
         "no leak found",
-        f"No leak was found by the {words.count(len(sound), 'attack')} tried",
+        f"No leak was found by the {words.format_count(len(sound), 'attack')} tried",
         (
-            f"{found}: chance explains this ({_one_test(tested, sound)}).",
-            f"{case.hidden(sound, _confidence(case, sound))} {case.visible(tested)}".rstrip(),
+            f"{found}: chance explains this ({_test_words(tested, sound)}).",
+            f"{case.describe_hidden(sound, _confidence(case, sound))} {case.describe_visible(tested)}".rstrip(),
             "Other kinds of attack were not tried.",
         ),
         "If a smaller leak matters, audit more clients or records, or try more attacks "
@@ -213,7 +217,9 @@ def _no_leak(
     )
 
 
-def _instrument_failed(findings: Sequence[Finding], tested: Uninformed) -> Judgement:
+def _conclude_failed_instrument(
+    findings: Sequence[Finding], tested: RandomisationTest
+) -> Judgement:
     strongest = tested.strongest
     return Judgement(
         "instrument failed",
@@ -228,22 +234,22 @@ def _instrument_failed(findings: Sequence[Finding], tested: Uninformed) -> Judge
     )
 
 
-def _strongest(
-    case: Case, findings: Sequence[Finding], tested: Uninformed, sound: Sequence[int]
+def _strongest_result(
+    case: VerdictWords, findings: Sequence[Finding], tested: RandomisationTest, sound: Sequence[int]
 ) -> tuple[str, str]:
     """What the strongest attack achieves, and its label."""
     assert tested.strongest is not None
     attack, statistic = tested.strongest
-    achieved = case.achieved(attack, statistic, _confidence(case, sound))
+    achieved = case.describe_result(attack, statistic, _confidence(case, sound))
     who = "The attack" if len(sound) == 1 else f"The strongest of the {len(sound)} attacks"
-    return f"{who} {achieved}", words.plain(findings[attack].label)
+    return f"{who} {achieved}", words.make_showable(findings[attack].label)
 
 
-def _confidence(case: Case, sound: Sequence[int]) -> float:
+def _confidence(case: VerdictWords, sound: Sequence[int]) -> float:
     """The confidence of each limit, so that all limits hold together (Bonferroni)."""
     return 1 - ERROR / (case.figures * len(sound))
 
 
-def _one_test(tested: Uninformed, sound: Sequence[int]) -> str:
+def _test_words(tested: RandomisationTest, sound: Sequence[int]) -> str:
     over = "" if len(sound) == 1 else f", one test over all {len(sound)} attacks"
     return f"{p_words(tested.p)}{over}"

@@ -14,8 +14,8 @@ from jaxtyping import Bool, Float
 
 from divulge._util.random import stream
 from divulge.core import Records
-from divulge.reproduce.batches import kept
-from divulge.reproduce.data import images
+from divulge.reproduce.batches import map_batches
+from divulge.reproduce.data import load_images
 
 Data = Literal["cifar10", "cifar100", "fashion_mnist"]
 
@@ -23,7 +23,7 @@ SIDES: Mapping[Data, int] = {"cifar10": 32, "cifar100": 32, "fashion_mnist": 28}
 """Number of pixels of a side of the published images."""
 
 
-class Sizes(NamedTuple):
+class DataSizes(NamedTuple):
     """Numbers of records of a data set, and of the features of a record."""
 
     images: int
@@ -34,7 +34,7 @@ class Sizes(NamedTuple):
     """Number of principal components of a pretrained network's features; 0 takes the pixels."""
 
 
-class World(NamedTuple):
+class RecordSplit(NamedTuple):
     """Records of one seed by role, the same for all rows."""
 
     pool: Records
@@ -46,18 +46,18 @@ class World(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4)
-def world(seed: int, data: Data, sizes: Sizes, folder: Path) -> World:
+def split_records(seed: int, data: Data, sizes: DataSizes, folder: Path) -> RecordSplit:
     """Load the records of one seed, and split them by role."""
-    records = _records(data, sizes, folder)
+    records = _load_records(data, sizes, folder)
     n = sizes.records
     drawn = stream(seed, "parts").permutation(len(records))[: 7 * n // 2]
     parts = [records.take(part) for part in np.split(drawn, [2 * n, 3 * n])]
     if sizes.components:
-        parts = _reduced(parts, parts[2].x, sizes.components)
-    return World(*parts)
+        parts = _reduce_dimensions(parts, parts[2].x, sizes.components)
+    return RecordSplit(*parts)
 
 
-def halves(seed: int, models: int, total: int) -> Bool[np.ndarray, "models records"]:
+def draw_halves(seed: int, models: int, total: int) -> Bool[np.ndarray, "models records"]:
     """Draw complementary halves of the pool: each record is in half of the models."""
     drawn = stream(seed, "halves of the pool")
     some = [drawn.permutation(total) < total // 2 for _ in range(models // 2)]
@@ -65,30 +65,32 @@ def halves(seed: int, models: int, total: int) -> Bool[np.ndarray, "models recor
 
 
 @functools.lru_cache(maxsize=3)
-def _records(data: Data, sizes: Sizes, folder: Path) -> Records:
+def _load_records(data: Data, sizes: DataSizes, folder: Path) -> Records:
     if not sizes.components:
-        return images(data)
-    found = images(data)
+        return load_images(data)
+    found = load_images(data)
     some = found.take(stream(0, "images").permutation(len(found))[: sizes.images or None])
-    return Records(_seen(data, some.x, folder), some.y)
+    return Records(_extract_features(data, some.x, folder), some.y)
 
 
-def _seen(
-    data: Data, pixels: Float[np.ndarray, "images channels side side"], folder: Path
-) -> Float[np.ndarray, "images features"]:
+def _extract_features(
+    data: Data, pixels: Float[np.ndarray, "load_images channels side side"], folder: Path
+) -> Float[np.ndarray, "load_images features"]:
     """Extract features by EfficientNet-Lite0 from images at twice their size."""
-    from divulge.reproduce.vision import efficientnet_lite
+    from divulge.reproduce.vision import load_efficientnet_lite
 
     levels = np.rint(pixels * 255).astype(np.uint8)
     large = levels.repeat(2, axis=2).repeat(2, axis=3)
     if large.shape[1] == 1:
         large = large.repeat(3, axis=1)
-    extractor = efficientnet_lite()
+    extractor = load_efficientnet_lite()
     about = f"EfficientNet-Lite0, {data}"
-    return kept(folder / "images", about, large, 500, lambda some, _: extractor.features(some, 32))
+    return map_batches(
+        folder / "images", about, large, 500, lambda some, _: extractor.features(some, 32)
+    )
 
 
-def _reduced(parts: list[Records], public: np.ndarray, components: int) -> list[Records]:
+def _reduce_dimensions(parts: list[Records], public: np.ndarray, components: int) -> list[Records]:
     """Project on principal components of public records; the first has standard deviation 1."""
     mean = public.mean(axis=0)
     _, values, axes = np.linalg.svd(public - mean, full_matrices=False)

@@ -17,8 +17,15 @@ from divulge._util.random import stream
 from divulge.attacks import catalog
 from divulge.core import ModelView, Records, Shadows, Target
 from divulge.metrics import membership, signals, utility
-from divulge.reproduce.papers.dap.data import SIDES, Data, Sizes, World, halves, world
-from divulge.reproduce.papers.dap.training import Made, Making
+from divulge.reproduce.papers.dap.data import (
+    SIDES,
+    Data,
+    DataSizes,
+    RecordSplit,
+    draw_halves,
+    split_records,
+)
+from divulge.reproduce.papers.dap.training import DefendedModels, PoolTrainer
 from divulge.reproduce.table import Size
 from divulge.targets.torch import TorchTarget
 from divulge.training.engine.loop import Job
@@ -31,10 +38,10 @@ _ADAPTIVE = ("lira", "rmia")
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class TrainingScale:
     """Amount of computation at one size of the experiment."""
 
-    sizes: Sizes
+    sizes: DataSizes
     models: int
     """Even number of models of one pool; each is attacked with all others as its shadows."""
     width: int
@@ -50,15 +57,17 @@ class Scale:
     """Values of l2 that Reg is tuned over, with each dropout of the paper."""
 
 
-SCALES: Mapping[Size, Scale] = {
-    "small": Scale(Sizes(5000, 1000, 64), 6, 128, 12, 64, 4e-3, 4, (0.1, 0.5), (0.01,)),
-    "medium": Scale(Sizes(0, 1700, 128), 16, 256, 20, 32, 1e-3, 10, (0.1, 0.25, 0.5), _L2),
-    "full": Scale(Sizes(0, 1700, 0), 16, 64, 100, 32, 1e-3, 10, (0.1, 0.25, 0.5), _L2),
+SCALES: Mapping[Size, TrainingScale] = {
+    "small": TrainingScale(DataSizes(5000, 1000, 64), 6, 128, 12, 64, 4e-3, 4, (0.1, 0.5), (0.01,)),
+    "medium": TrainingScale(
+        DataSizes(0, 1700, 128), 16, 256, 20, 32, 1e-3, 10, (0.1, 0.25, 0.5), _L2
+    ),
+    "full": TrainingScale(DataSizes(0, 1700, 0), 16, 64, 100, 32, 1e-3, 10, (0.1, 0.25, 0.5), _L2),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class _Network:
+class _ClassifierNetwork:
     """Makes the network of all rows: a perceptron, a convolutional or a linear network."""
 
     channels: int
@@ -83,7 +92,7 @@ class _Network:
         return nn.Sequential(*layers[:-1], *pooled, nn.Linear(4 * width, self.classes))
 
 
-def measured(
+def measure_defence(
     seed: int,
     size: Size,
     folder: Path,
@@ -108,16 +117,16 @@ def measured(
         settings: settings of the defence; for DAP also ``public``, the records that its shadows
             are trained on.
     """
-    scale, parts = SCALES[size], world(seed, data, SCALES[size].sizes, folder)
+    scale, parts = SCALES[size], split_records(seed, data, SCALES[size].sizes, folder)
     recipe = _recipe(scale, data, select, linear=linear)
-    undefended = _undefended(seed, size, folder, data, select)
-    baseline = _told_of_undefended(seed, size, folder, data, select)
+    undefended = _train_undefended(seed, size, folder, data, select)
+    baseline = _measure_undefended(seed, size, folder, data, select)
     if defence == "none" and not linear:
         made, found = undefended, baseline
     else:
-        making = _making(seed, size, folder, data)
-        made = making.made(recipe, defence, settings or {})
-        found = _told(made.modules, parts, making.jobs, recipe)
+        making = _pool_trainer(seed, size, folder, data)
+        made = making.train_all(recipe, defence, settings or {})
+        found = _measure_models(made.modules, parts, making.jobs, recipe)
     less = {
         f"{column}, less the baseline's": found[column] - baseline[column]
         for column in ("accuracy", "AUC, adaptive", "AOP(2)", "AOP(2), adaptive")
@@ -132,33 +141,37 @@ def measured(
 
 
 @functools.lru_cache(maxsize=2)
-def _undefended(seed: int, size: Size, folder: Path, data: Data, select: Select) -> Made:
+def _train_undefended(
+    seed: int, size: Size, folder: Path, data: Data, select: Select
+) -> DefendedModels:
     recipe = _recipe(SCALES[size], data, select, linear=False)
-    return _making(seed, size, folder, data).made(recipe, "none", {})
+    return _pool_trainer(seed, size, folder, data).train_all(recipe, "none", {})
 
 
 @functools.lru_cache(maxsize=2)
-def _told_of_undefended(
+def _measure_undefended(
     seed: int, size: Size, folder: Path, data: Data, select: Select
 ) -> dict[str, float]:
-    making = _making(seed, size, folder, data)
-    modules = _undefended(seed, size, folder, data, select).modules
-    parts = world(seed, data, SCALES[size].sizes, folder)
-    return _told(modules, parts, making.jobs, _recipe(SCALES[size], data, select, linear=False))
+    making = _pool_trainer(seed, size, folder, data)
+    modules = _train_undefended(seed, size, folder, data, select).modules
+    parts = split_records(seed, data, SCALES[size].sizes, folder)
+    return _measure_models(
+        modules, parts, making.jobs, _recipe(SCALES[size], data, select, linear=False)
+    )
 
 
 @functools.lru_cache(maxsize=1)
-def _making(seed: int, size: Size, folder: Path, data: Data) -> Making:
+def _pool_trainer(seed: int, size: Size, folder: Path, data: Data) -> PoolTrainer:
     scale = SCALES[size]
-    pool, others, _ = world(seed, data, scale.sizes, folder)
-    drawn = halves(seed, scale.models, len(pool))
+    pool, others, _ = split_records(seed, data, scale.sizes, folder)
+    drawn = draw_halves(seed, scale.models, len(pool))
     jobs = (Job(np.flatnonzero(half), 1000 * (seed + 1) + k) for k, half in enumerate(drawn))
     grid = {"dropout": _DROPOUT, "l2": scale.l2}
-    return Making(pool, others, tuple(jobs), grid, scale.r, scale.shadows, _PRIVATE)
+    return PoolTrainer(pool, others, tuple(jobs), grid, scale.r, scale.shadows, _PRIVATE)
 
 
-def _told(
-    modules: list[nn.Module], parts: World, jobs: tuple[Job, ...], recipe: Recipe
+def _measure_models(
+    modules: list[nn.Module], parts: RecordSplit, jobs: tuple[Job, ...], recipe: Recipe
 ) -> dict[str, float]:
     """Attack each model in turn, with the others as shadows; return means over models."""
     pool, _, reference = parts
@@ -173,7 +186,7 @@ def _told(
         shadows = Shadows(phi[asked][:, others], fit[asked][:, others], reference_phi[:, others])
         view = ModelView(target, pool.take(np.flatnonzero(asked)), reference, shadows)
         accuracy = _accuracy(target, pool.take(np.flatnonzero(~drawn[:, k])))
-        rows.append([accuracy, *_rates(view, fit[asked, k])])
+        rows.append([accuracy, *_attack_rates(view, fit[asked, k])])
     accuracy, auc, *adaptive = np.mean(rows, axis=0).tolist()
     attacks = np.array(adaptive).reshape(len(_ADAPTIVE), 3)
     strongest = attacks.max(axis=0)
@@ -188,7 +201,7 @@ def _told(
     }
 
 
-def _rates(view: ModelView, member: Bool[np.ndarray, " records"]) -> list[float]:
+def _attack_rates(view: ModelView, member: Bool[np.ndarray, " records"]) -> list[float]:
     """AUC of a threshold; AUC and TPR of each attack with shadows, NaN with too few records."""
     found = []
     for name in ("threshold", *_ADAPTIVE):
@@ -212,15 +225,18 @@ def _accuracy(target: Target, test: Records) -> float:
 
 def _phi(models: list[TorchTarget], records: Records) -> Float64[np.ndarray, "records models"]:
     columns = [
-        signals.compute("scaled_logit", model.predict(records.x), records.y) for model in models
+        signals.compute_signal("scaled_logit", model.predict(records.x), records.y)
+        for model in models
     ]
     return np.stack(columns, axis=1)
 
 
-def _recipe(scale: Scale, data: Data, select: Select, *, linear: bool) -> Recipe:
+def _recipe(scale: TrainingScale, data: Data, select: Select, *, linear: bool) -> Recipe:
     channels = 0 if scale.sizes.components else (1 if data == "fashion_mnist" else 3)
     inputs = scale.sizes.components or channels * SIDES[data] ** 2
-    network = _Network(channels, inputs, scale.width, 100 if data == "cifar100" else 10, linear)
+    network = _ClassifierNetwork(
+        channels, inputs, scale.width, 100 if data == "cifar100" else 10, linear
+    )
     return Recipe(
         network,
         "adam",

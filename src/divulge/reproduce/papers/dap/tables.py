@@ -22,11 +22,11 @@ PAIRS = tuple((f"{title}: baseline, by AOP", f"{title}: DAP_v") for title in _SE
 Rows = Mapping[str, tuple[str, Mapping[str, Any]]]
 
 
-def _dap(**settings: Any) -> Mapping[str, Any]:
+def _dap_settings(**settings: Any) -> Mapping[str, Any]:
     return {"defence": "dap", "settings": settings}
 
 
-def _private(epsilon: float) -> Mapping[str, Any]:
+def _dp_settings(epsilon: float) -> Mapping[str, Any]:
     return {"defence": "dp-sgd", "linear": True, "settings": {"epsilon": epsilon}}
 
 
@@ -34,21 +34,21 @@ _ROWS: Rows = {
     "baseline": ("Baseline", {}),
     "baseline, a linear model": ("", {"linear": True}),
     "Reg": ("Reg", {"defence": "regularise"}),
-    "DP, ε = 0.5": ("0.5", _private(0.5)),
-    "DP, ε = 1": ("1", _private(1.0)),
-    "DP, ε = 2": ("2", _private(2.0)),
-    "DP, ε = 4": ("4", _private(4.0)),
-    "DAP_t, learned from the very test set": ("DAP_t", _dap(public="test")),
-    "DAP_t, learned from other records": ("", _dap(public="others")),
-    "DAP_v": ("DAP_v", _dap()),
-    "DAP_v, random discriminator": ("", _dap(discriminator="random")),
+    "DP, ε = 0.5": ("0.5", _dp_settings(0.5)),
+    "DP, ε = 1": ("1", _dp_settings(1.0)),
+    "DP, ε = 2": ("2", _dp_settings(2.0)),
+    "DP, ε = 4": ("4", _dp_settings(4.0)),
+    "DAP_t, learned from the very test set": ("DAP_t", _dap_settings(public="test")),
+    "DAP_t, learned from other records": ("", _dap_settings(public="others")),
+    "DAP_v": ("DAP_v", _dap_settings()),
+    "DAP_v, random discriminator": ("", _dap_settings(discriminator="random")),
 }
 """Rows by name: the paper's name of the row, empty if it has none, and the settings."""
 
 
-_FURTHER: Rows = {
+_EXTRA_ROWS: Rows = {
     "DP, ε = 4, epoch by epoch": ("", {"defence": "epochs", "settings": {"epsilon": 4.0}}),
-    "DAP_v, all samples": ("", _dap(samples="all")),
+    "DAP_v, all samples": ("", _dap_settings(samples="all")),
     "RelaxLoss": ("", {"defence": "relaxloss"}),
     "adversarial regularisation": ("", {"defence": "adversarial-regularisation"}),
     "SELENA": ("", {"defence": "selena", "settings": {"models": 10, "left_out": 4}}),
@@ -126,7 +126,7 @@ def rows(
 
 
 def _rows_of(data: str) -> Rows:
-    found = {**_ROWS, **_FURTHER} if data == "fashion_mnist" else _ROWS
+    found = {**_ROWS, **_EXTRA_ROWS} if data == "fashion_mnist" else _ROWS
     by_aop = {
         f"{name}, by AOP": ("", {**settings, "select": "aop"})
         for name, (_, settings) in found.items()
@@ -135,7 +135,7 @@ def _rows_of(data: str) -> Rows:
     return {**found, **by_aop}
 
 
-def figures(*printed: float) -> dict[str, float]:
+def paper_figures(*printed: float) -> dict[str, float]:
     """Name the figures of one line of the paper: baseline, Reg, four ε, DAP_t and DAP_v."""
     return dict(
         zip(("Baseline", "Reg", "0.5", "1", "2", "4", "DAP_t", "DAP_v"), printed, strict=True)
@@ -143,9 +143,9 @@ def figures(*printed: float) -> dict[str, float]:
 
 
 _TABLE_1_PAPER = {
-    "CIFAR-10": figures(0.784, 0.811, 0.313, 0.374, 0.417, 0.418, 0.624, 0.613),
-    "CIFAR-100": figures(0.481, 0.532, 0.039, 0.083, 0.090, 0.072, 0.315, 0.276),
-    "Fashion-MNIST": figures(0.932, 0.926, 0.605, 0.701, 0.736, 0.774, 0.866, 0.871),
+    "CIFAR-10": paper_figures(0.784, 0.811, 0.313, 0.374, 0.417, 0.418, 0.624, 0.613),
+    "CIFAR-100": paper_figures(0.481, 0.532, 0.039, 0.083, 0.090, 0.072, 0.315, 0.276),
+    "Fashion-MNIST": paper_figures(0.932, 0.926, 0.605, 0.701, 0.736, 0.774, 0.866, 0.871),
 }
 
 _TABLE_1_COLUMNS = ("accuracy", "accuracy, less the baseline's")
@@ -158,7 +158,7 @@ TABLE_1 = Table(
     source="Lomurno et al. 2023, table 1",
     columns=_TABLE_1_COLUMNS,
     rows=rows("accuracy", _TABLE_1_PAPER, _TABLE_1_AGAINST),
-    work="divulge.reproduce.papers.dap.study:measured",
+    work="divulge.reproduce.papers.dap.study:measure_defence",
     units=UNITS,
     nested=False,
     kinds=dict.fromkeys(_TABLE_1_COLUMNS, "normal"),
@@ -171,9 +171,9 @@ TABLE_1 = Table(
 )
 
 _TABLE_2_PAPER = {
-    "CIFAR-10": figures(0.648, 0.631, 0.505, 0.526, 0.519, 0.503, 0.507, 0.505),
-    "CIFAR-100": figures(0.603, 0.621, 0.501, 0.515, 0.507, 0.506, 0.516, 0.506),
-    "Fashion-MNIST": figures(0.552, 0.562, 0.502, 0.502, 0.504, 0.505, 0.507, 0.506),
+    "CIFAR-10": paper_figures(0.648, 0.631, 0.505, 0.526, 0.519, 0.503, 0.507, 0.505),
+    "CIFAR-100": paper_figures(0.603, 0.621, 0.501, 0.515, 0.507, 0.506, 0.516, 0.506),
+    "Fashion-MNIST": paper_figures(0.552, 0.562, 0.502, 0.502, 0.504, 0.505, 0.507, 0.506),
 }
 
 _TABLE_2_COLUMNS = (
@@ -192,7 +192,7 @@ TABLE_2 = Table(
     source="Lomurno et al. 2023, table 2",
     columns=_TABLE_2_COLUMNS,
     rows=rows("AUC", _TABLE_2_PAPER, _TABLE_2_AGAINST),
-    work="divulge.reproduce.papers.dap.study:measured",
+    work="divulge.reproduce.papers.dap.study:measure_defence",
     units=UNITS,
     nested=False,
     kinds=dict.fromkeys(_TABLE_2_COLUMNS, "normal"),
@@ -205,9 +205,9 @@ TABLE_2 = Table(
 )
 
 _TABLE_3_PAPER = {
-    "CIFAR-10": figures(0.467, 0.509, 0.307, 0.338, 0.387, 0.413, 0.607, 0.601),
-    "CIFAR-100": figures(0.331, 0.345, 0.039, 0.078, 0.087, 0.070, 0.296, 0.269),
-    "Fashion-MNIST": figures(0.765, 0.733, 0.600, 0.695, 0.724, 0.759, 0.842, 0.850),
+    "CIFAR-10": paper_figures(0.467, 0.509, 0.307, 0.338, 0.387, 0.413, 0.607, 0.601),
+    "CIFAR-100": paper_figures(0.331, 0.345, 0.039, 0.078, 0.087, 0.070, 0.296, 0.269),
+    "Fashion-MNIST": paper_figures(0.765, 0.733, 0.600, 0.695, 0.724, 0.759, 0.842, 0.850),
 }
 
 _TABLE_3_COLUMNS = (
@@ -228,7 +228,7 @@ TABLE_3 = Table(
     source="Lomurno et al. 2023, table 3",
     columns=_TABLE_3_COLUMNS,
     rows=rows("AOP(2)", _TABLE_3_PAPER, _TABLE_3_AGAINST),
-    work="divulge.reproduce.papers.dap.study:measured",
+    work="divulge.reproduce.papers.dap.study:measure_defence",
     units=UNITS,
     nested=False,
     kinds=dict.fromkeys(_TABLE_3_COLUMNS, "normal"),
@@ -241,9 +241,9 @@ TABLE_3 = Table(
 )
 
 _TABLE_4_PAPER = {
-    "CIFAR-10": figures(5.6, 5.9, 46.5, 46.5, 46.5, 46.5, 17.8, 17.7),
-    "CIFAR-100": figures(8.9, 9.5, 48.2, 48.2, 48.2, 48.2, 17.9, 17.9),
-    "Fashion-MNIST": figures(12.1, 11.7, 53.2, 53.2, 53.2, 53.2, 23.4, 23.5),
+    "CIFAR-10": paper_figures(5.6, 5.9, 46.5, 46.5, 46.5, 46.5, 17.8, 17.7),
+    "CIFAR-100": paper_figures(8.9, 9.5, 48.2, 48.2, 48.2, 48.2, 17.9, 17.9),
+    "Fashion-MNIST": paper_figures(12.1, 11.7, 53.2, 53.2, 53.2, 53.2, 23.4, 23.5),
 }
 
 _TABLE_4_COLUMNS = (
@@ -263,7 +263,7 @@ TABLE_4 = Table(
     source="Lomurno et al. 2023, table 4",
     columns=_TABLE_4_COLUMNS,
     rows=rows("seconds an epoch", _TABLE_4_PAPER, _TABLE_4_AGAINST),
-    work="divulge.reproduce.papers.dap.study:measured",
+    work="divulge.reproduce.papers.dap.study:measure_defence",
     units=UNITS,
     nested=False,
     kinds=dict.fromkeys(_TABLE_4_COLUMNS, "normal"),

@@ -13,12 +13,12 @@ from torch import nn
 from divulge.core import Records
 from divulge.defences import catalog
 from divulge.defences.training.dap.discriminator import Discriminator
-from divulge.defences.training.dap.loss import Misleading
+from divulge.defences.training.dap.loss import DiscriminatorAdversary
 from divulge.defences.training.dap.trainer import DAP
-from divulge.defences.training.dp_sgd.accounting import epsilon_of, noise_for
+from divulge.defences.training.dp_sgd.accounting import calibrate_noise, dp_sgd_epsilon
 from divulge.defences.training.dp_sgd.trainer import DPSGD
 from divulge.training.engine.loop import Job
-from divulge.training.engine.tensors import Arrays
+from divulge.training.engine.tensors import PoolArrays
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe
 from divulge.training.selection import merit
@@ -27,11 +27,11 @@ Public = Literal["held out", "test", "others"]
 DELTA = 1e-5
 NOISE = 1.5
 """Noise multiplier where ε is spent epoch by epoch; the paper does not give its own."""
-_TIMED = 3
+_TIMED_EPOCHS = 3
 """Number of epochs by which the time of one epoch is measured."""
 
 
-class Made(NamedTuple):
+class DefendedModels(NamedTuple):
     """Models trained with one defence, and the CPU seconds that took."""
 
     modules: list[nn.Module]
@@ -41,21 +41,21 @@ class Made(NamedTuple):
     """CPU seconds of an epoch of one model, with its share of starting and choosing the epoch."""
 
 
-class _First(NamedTuple):
+class _FirstModel(NamedTuple):
     """A pool's first model, whose tuned settings all other models are trained with."""
 
     module: nn.Module
-    alike: Callable[[Job], nn.Module]
+    train_another: Callable[[Job], nn.Module]
     """Trains another model with the same settings."""
-    brief: Callable[[], object]
-    """Trains the first model for `_TIMED` epochs."""
-    aside: float = 0.0
+    train_briefly: Callable[[], object]
+    """Trains the first model for `_TIMED_EPOCHS` epochs."""
+    extra_seconds: float = 0.0
     """CPU seconds to add: time that an earlier row has spent on the same. Or, below 0, time that
     was not training: finding the noise, or the number of epochs, for an ε."""
 
 
 @dataclass(frozen=True, eq=False)
-class Making:
+class PoolTrainer:
     """Trains a pool's models with any defence, in this process.
 
     Args:
@@ -76,27 +76,29 @@ class Making:
     shadows: int
     private: Mapping[str, Any]
 
-    def made(self, recipe: Recipe, defence: str, settings: Mapping[str, Any]) -> Made:
-        """Train all models with a defence, as `study.measured` names it."""
-        self._trained(_here(replace(recipe, epochs=1)), self.jobs[0])  # fills caches
+    def train_all(
+        self, recipe: Recipe, defence: str, settings: Mapping[str, Any]
+    ) -> DefendedModels:
+        """Train all models with a defence, as `study.measure_defence` names it."""
+        self._train(_in_process_trainer(replace(recipe, epochs=1)), self.jobs[0])  # fills caches
         begun = process_time()
-        first = self._first(recipe, defence, dict(settings))
-        whole = process_time() - begun + first.aside
+        first = self._train_first(recipe, defence, dict(settings))
+        whole = process_time() - begun + first.extra_seconds
         times = []
         for _ in range(2):  # the better of two
             begun = process_time()
-            first.brief()
-            times.append((process_time() - begun) / _TIMED)
-        rest = [first.alike(job) for job in self.jobs[1:]]
-        return Made([first.module, *rest], whole, min(times))
+            first.train_briefly()
+            times.append((process_time() - begun) / _TIMED_EPOCHS)
+        rest = [first.train_another(job) for job in self.jobs[1:]]
+        return DefendedModels([first.module, *rest], whole, min(times))
 
-    def _first(self, recipe: Recipe, defence: str, settings: dict[str, Any]) -> _First:
+    def _train_first(self, recipe: Recipe, defence: str, settings: dict[str, Any]) -> _FirstModel:
         if defence == "none":
-            return self._by(_here(recipe))
+            return self._train_first_with(_in_process_trainer(recipe))
         if defence == "dap":
-            return self._dap(recipe, **settings)
+            return self._train_first_dap(recipe, **settings)
         if defence in ("dp-sgd", "epochs"):
-            return self._private(recipe, defence, **settings)
+            return self._train_first_private(recipe, defence, **settings)
         grid = self.grid if defence == "regularise" else {}
         combined = itertools.product(*grid.values())
         tuned = [dict(zip(grid, values, strict=True)) for values in combined]
@@ -104,65 +106,76 @@ class Making:
         tried: list[Any] = [
             catalog.trained_defence(defence, recipe, **settings, **one, **here) for one in tuned
         ]
-        return self._best([self._by(trainer) for trainer in tried], recipe)
+        return self._select_best([self._train_first_with(trainer) for trainer in tried], recipe)
 
-    def _by(self, trainer: Any, learned: Callable[[Job], Job] = lambda job: job) -> _First:
+    def _train_first_with(
+        self, trainer: Any, adapt_job: Callable[[Job], Job] = lambda job: job
+    ) -> _FirstModel:
         """Train the first model with a trainer.
 
         Args:
             trainer: trainer of the models.
-            learned: function from a model's job to the job that the trainer is given.
+            adapt_job: function from a model's job to the job that the trainer is given.
         """
-        brief = replace(trainer, recipe=replace(trainer.recipe, epochs=_TIMED))
-        return _First(
-            self._trained(trainer, learned(self.jobs[0])),
-            lambda job: self._trained(trainer, learned(job)),
-            lambda: self._trained(brief, learned(self.jobs[0])),
+        brief = replace(trainer, recipe=replace(trainer.recipe, epochs=_TIMED_EPOCHS))
+        return _FirstModel(
+            self._train(trainer, adapt_job(self.jobs[0])),
+            lambda job: self._train(trainer, adapt_job(job)),
+            lambda: self._train(brief, adapt_job(self.jobs[0])),
         )
 
-    def _best(self, tried: Sequence[_First], recipe: Recipe) -> _First:
+    def _select_best(self, tried: Sequence[_FirstModel], recipe: Recipe) -> _FirstModel:
         """Select the best model by accuracy on held-out records, as the paper tunes."""
         if len(tried) == 1:
             return tried[0]
-        data = Arrays.prepare(self.pool, tried[0].module).tensors("cpu")
+        data = PoolArrays.prepare(self.pool, tried[0].module).tensors("cpu")
         parts = recipe.parts(self.jobs[0].rows, self.jobs[0].seed)
         return max(tried, key=lambda one: merit("accuracy", one.module, data, *parts))
 
-    def _dap(self, recipe: Recipe, public: Public = "held out", **settings: Any) -> _First:
+    def _train_first_dap(
+        self, recipe: Recipe, public: Public = "held out", **settings: Any
+    ) -> _FirstModel:
         dap = DAP(recipe, self.r, self.shadows, **settings, way="one-by-one", workers=1)
         job, begun = self.jobs[0], process_time()
-        discriminator, seconds = self._told(dap, public, job)
+        discriminator, seconds = self._discriminator_of(dap, public, job)
         aside = seconds - (process_time() - begun)
         module, found = dap.chosen(discriminator, self.pool, job)
-        assert isinstance(found.loss, Misleading)
-        settled, brief = replace(dap, r=(found.loss.r,)), _here(replace(found, epochs=_TIMED))
+        assert isinstance(found.loss, DiscriminatorAdversary)
+        settled, brief = (
+            replace(dap, r=(found.loss.r,)),
+            _in_process_trainer(replace(found, epochs=_TIMED_EPOCHS)),
+        )
 
         def alike(job: Job) -> nn.Module:
-            return settled.chosen(self._told(dap, public, job)[0], self.pool, job).module
+            return settled.chosen(
+                self._discriminator_of(dap, public, job)[0], self.pool, job
+            ).module
 
-        return _First(module, alike, lambda: self._trained(brief, job), aside)
+        return _FirstModel(module, alike, lambda: self._train(brief, job), aside)
 
-    def _told(self, dap: DAP, public: Public, job: Job) -> tuple[Discriminator, float]:
+    def _discriminator_of(self, dap: DAP, public: Public, job: Job) -> tuple[Discriminator, float]:
         """Discriminator for a model, and the CPU seconds that its training took.
 
         It does not depend on how the epoch of the model is chosen. One that learned from records
         outside the pool serves all models.
         """
         whose = 0 if public == "others" else [one.seed for one in self.jobs].index(job.seed)
-        return _taught(self, replace(dap, recipe=replace(dap.recipe, select="loss")), public, whose)
+        return _train_discriminator(
+            self, replace(dap, recipe=replace(dap.recipe, select="loss")), public, whose
+        )
 
-    def _private(self, recipe: Recipe, how: str, epsilon: float) -> _First:
+    def _train_first_private(self, recipe: Recipe, how: str, epsilon: float) -> _FirstModel:
         """Train with DP-SGD: as many epochs as ε allows, or the least noise for a fixed number.
 
         Unless the epoch is chosen by AOP it is the last one: the guarantee stands.
         """
 
-        def learned(job: Job) -> Job:
+        def adapt_job(job: Job) -> Job:
             """Job without the held-out records by which other defences choose the epoch."""
             return job._replace(rows=recipe.parts(job.rows, job.seed)[0])
 
         plain = recipe if recipe.select == "aop" else replace(recipe, select=None)
-        begun, records = process_time(), len(learned(self.jobs[0]).rows)
+        begun, records = process_time(), len(adapt_job(self.jobs[0]).rows)
         if how == "epochs":
             epochs = epochs_for(epsilon, min(1.0, recipe.batch_size / records))
             noise = NOISE
@@ -170,13 +183,17 @@ class Making:
             epochs = self.private["epochs"]
             plain = replace(plain, **self.private)
             rate = min(1.0, plain.batch_size / records)
-            noise = noise_for(epsilon, rate, -(-epochs * records // plain.batch_size), DELTA)
+            noise = calibrate_noise(epsilon, rate, -(-epochs * records // plain.batch_size), DELTA)
         aside = begun - process_time()
         trainer = DPSGD(replace(plain, epochs=epochs), DELTA, noise, jobs=1)
-        made = self._by(trainer) if plain.selects else self._by(trainer, learned)
-        return made._replace(aside=aside)
+        made = (
+            self._train_first_with(trainer)
+            if plain.selects
+            else self._train_first_with(trainer, adapt_job)
+        )
+        return made._replace(extra_seconds=aside)
 
-    def _trained(self, trainer: Any, job: Job) -> nn.Module:
+    def _train(self, trainer: Any, job: Job) -> nn.Module:
         chosen = np.isin(np.arange(len(self.pool)), job.rows)[None]
         (module,) = trainer.networks(self.pool, chosen, [job.seed])
         assert isinstance(module, nn.Module)
@@ -184,7 +201,9 @@ class Making:
 
 
 @functools.lru_cache(maxsize=64)
-def _taught(making: Making, dap: DAP, public: Public, whose: int) -> tuple[Discriminator, float]:
+def _train_discriminator(
+    making: PoolTrainer, dap: DAP, public: Public, whose: int
+) -> tuple[Discriminator, float]:
     job = making.jobs[whose]
     tests = np.setdiff1d(np.arange(len(making.pool)), job.rows)
     records = {"held out": None, "test": making.pool.take(tests), "others": making.others}[public]
@@ -202,7 +221,7 @@ def epochs_for(epsilon: float, rate: float) -> int:
     """
 
     def within(epochs: int) -> bool:
-        return epsilon_of(NOISE, rate, round(epochs / rate), DELTA) <= epsilon
+        return dp_sgd_epsilon(NOISE, rate, round(epochs / rate), DELTA) <= epsilon
 
     low, high = 1, 2
     while within(high) and high < 2**10:
@@ -213,5 +232,5 @@ def epochs_for(epsilon: float, rate: float) -> int:
     return low
 
 
-def _here(recipe: Recipe) -> Fleet:
+def _in_process_trainer(recipe: Recipe) -> Fleet:
     return Fleet(recipe, "one-by-one", 1)

@@ -6,16 +6,16 @@ from typing import Literal
 import torch
 from torch import nn
 
-from divulge.reproduce.networks import ResidualBlock, convolved
+from divulge.reproduce.networks import ResidualBlock, convolution_layers
 
-Kind = Literal["plain", "resnet18", "vgg16"]
+NetworkKind = Literal["plain", "resnet18", "vgg16"]
 
 _VGG16 = (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0)
 """Numbers of channels of VGG16's convolutions; 0 is a pooling."""
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class DecafNetwork:
     """Makes an untrained network.
 
     Args:
@@ -32,7 +32,7 @@ class Network:
 
     shape: tuple[int, ...]
     classes: int
-    kind: Kind = "plain"
+    kind: NetworkKind = "plain"
     modules: int = 0
     part: int = 16
     small: bool = True
@@ -67,7 +67,7 @@ class Network:
     def _resnet18(self) -> nn.Sequential:
         """ResNet18 for small images: its first convolution has neither stride nor pooling."""
         wide = [64 // self.part * times for times in (1, 2, 4, 8)]
-        layers: list[nn.Module] = [*convolved(self.shape[0], wide[0], 1), nn.ReLU()]
+        layers: list[nn.Module] = [*convolution_layers(self.shape[0], wide[0], 1), nn.ReLU()]
         channels = wide[0]
         for more in wide:
             stride = 1 if more == channels else 2

@@ -15,41 +15,41 @@ from divulge.core import Proportions, Records, Round, UpdateView
 from divulge.errors import NotApplicable
 from divulge.federation import Federation, exact
 from divulge.metrics import composition
-from divulge.reproduce.data import Name, images
-from divulge.reproduce.papers.decaf.networks import Kind, Network
-from divulge.reproduce.papers.decaf.tables import COLUMNS, RATES, ROUNDS, TEN
+from divulge.reproduce.data import ImageSetName, load_images
+from divulge.reproduce.papers.decaf.networks import DecafNetwork, NetworkKind
+from divulge.reproduce.papers.decaf.tables import COLUMNS, RATES, ROUNDS, TEN_USERS
 from divulge.reproduce.table import Size
 from divulge.targets.torch import TorchTarget
-from divulge.training.engine.networks import loaded
+from divulge.training.engine.networks import load_network
 from divulge.training.recipe import Recipe
 
 ACCURACY = "accuracy of the model"
-_TESTED = 1000
+_TEST_IMAGES = 1000
 """Number of images that a model's accuracy is measured on."""
 _SIDES: Mapping[str, int] = {"cifar10": 16, "fer2013": 16}
 """Number of pixels of a side at size small; data sets not named have 14."""
 _MODULES: Mapping[str, int] = {"cifar10": 3, "ham10000": 3, "fer2013": 4}
-_MOST = 600
+_SMALL_RECORDS = 600
 """Largest number of records of a user at size small."""
-_TRAINED = 10
+_ACCURACY_ROUNDS = 10
 """Number of rounds after which a model's accuracy is measured."""
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class FederationSetting:
     """Settings of a federation: everything that it depends on."""
 
     seed: int
     size: Size
-    users: tuple[tuple[float, ...], ...] = TEN
+    users: tuple[tuple[float, ...], ...] = TEN_USERS
     """Class mix of each user, in any unit."""
-    data: Name = "mnist"
+    data: ImageSetName = "mnist"
     records: int = 1200
-    """Number of records of each user; at size small `_MOST` at most."""
+    """Number of records of each user; at size small `_SMALL_RECORDS` at most."""
     optimiser: str = "adadelta"
     auxiliary: int = 100
     """Number of records of each class that the attacker owns, where so many are left."""
-    network: Kind = "plain"
+    network: NetworkKind = "plain"
     width: int | None = None
     """Number of inputs of the last layer; None takes the usual one."""
     dropout: float = 0.0
@@ -60,26 +60,26 @@ class Setting:
     def counts(self) -> Int[np.ndarray, "users classes"]:
         """Number of records of each class of each user."""
         parts = np.array(self.users, np.float64)
-        many = min(self.records, _MOST) if self.size == "small" else self.records
+        many = min(self.records, _SMALL_RECORDS) if self.size == "small" else self.records
         counts: np.ndarray = np.rint(parts / parts.sum(axis=1, keepdims=True) * many)
         return counts.astype(np.int64)
 
 
-class _Played:
+class _LazyFederation:
     """A federation whose rounds are simulated when they are first needed."""
 
-    def __init__(self, setting: Setting) -> None:
-        pool = _images(setting.data, setting.size)
+    def __init__(self, setting: FederationSetting) -> None:
+        pool = _load_images(setting.data, setting.size)
         clients = exact(pool, setting.counts, setting.seed)
         left = np.setdiff1d(np.arange(len(pool)), np.concatenate(clients))
         rng = stream(setting.seed, "auxiliary records")
         classes = range(setting.counts.shape[1])
         own = [rng.permutation(left[pool.y[left] == k])[: setting.auxiliary] for k in classes]
-        rest = rng.permutation(np.setdiff1d(left, np.concatenate(own)))[:_TESTED]
+        rest = rng.permutation(np.setdiff1d(left, np.concatenate(own)))[:_TEST_IMAGES]
         self.reference, self.test = pool.take(np.sort(np.concatenate(own))), pool.take(rest)
         self.network = _network(setting, pool.x.shape[1:], len(classes))
         recipe = _recipe(setting, self.network)
-        trainer = None if setting.noise is None else _private(recipe, setting.noise)
+        trainer = None if setting.noise is None else _private_trainer(recipe, setting.noise)
         federation = Federation(
             pool, clients, recipe, trainer=trainer, seed=setting.seed, workers=1
         )
@@ -93,7 +93,7 @@ class _Played:
         return self._rounds[number]
 
 
-def measured(
+def measure_distances(
     seed: int,
     size: Size,
     *,
@@ -108,12 +108,12 @@ def measured(
         size: size of images and network.
         attack: name and settings of the attack.
         number: number of the attacked round, from 0; that of `ROUNDS` unless given.
-        federation: settings of the federation; see `Setting`.
+        federation: settings of the federation; see `FederationSetting`.
     """
     how = dict(attack)
     built = catalog.update_attack(how.pop("name"), **how)
     setting = _setting(seed, size, federation)
-    played = _played(setting)
+    played = _lazy_federation(setting)
     seen = (played.round(ROUNDS[size] if number is None else number),)
     users = range(len(setting.users))
     views = [UpdateView(str(k), seen, played.network, played.reference) for k in users]
@@ -131,44 +131,44 @@ def measured(
     return found | {COLUMNS[3]: right}
 
 
-def defended(
+def measure_with_accuracy(
     seed: int, size: Size, *, attack: Mapping[str, Any], **federation: Any
 ) -> dict[str, list[float]]:
-    """Measure as `measured`, and the accuracy of the global model some rounds later.
+    """Measure as `measure_distances`, and the accuracy of the global model some rounds later.
 
     Args:
         seed: seed of every random choice.
         size: size of images and network.
         attack: name and settings of the attack.
-        federation: settings of the federation; see `Setting`.
+        federation: settings of the federation; see `FederationSetting`.
     """
-    found = measured(seed, size, attack=attack, **federation)
-    played = _played(_setting(seed, size, federation))
-    state = played.round(_TRAINED - 1).aggregated
+    found = measure_distances(seed, size, attack=attack, **federation)
+    played = _lazy_federation(_setting(seed, size, federation))
+    state = played.round(_ACCURACY_ROUNDS - 1).aggregated
     assert state is not None
-    answers = TorchTarget(loaded(played.network, state), "logits").predict(played.test.x)
+    answers = TorchTarget(load_network(played.network, state), "logits").predict(played.test.x)
     hits = answers.argmax(axis=1) == played.test.y
     return found | {ACCURACY: hits.astype(np.float64).tolist()}
 
 
-def _setting(seed: int, size: Size, federation: Mapping[str, Any]) -> Setting:
-    users = tuple(tuple(map(float, user)) for user in federation.get("users", TEN))
-    return Setting(seed, size, **dict(federation) | {"users": users})
+def _setting(seed: int, size: Size, federation: Mapping[str, Any]) -> FederationSetting:
+    users = tuple(tuple(map(float, user)) for user in federation.get("users", TEN_USERS))
+    return FederationSetting(seed, size, **dict(federation) | {"users": users})
 
 
 @functools.lru_cache(maxsize=2)
-def _played(setting: Setting) -> _Played:
-    return _Played(setting)
+def _lazy_federation(setting: FederationSetting) -> _LazyFederation:
+    return _LazyFederation(setting)
 
 
 @functools.lru_cache(maxsize=1)
-def _images(name: Name, size: Size) -> Records:
-    return images(name, _SIDES.get(name, 14) if size == "small" else None)
+def _load_images(name: ImageSetName, size: Size) -> Records:
+    return load_images(name, _SIDES.get(name, 14) if size == "small" else None)
 
 
-def _network(setting: Setting, shape: Sequence[int], classes: int) -> Network:
+def _network(setting: FederationSetting, shape: Sequence[int], classes: int) -> DecafNetwork:
     small = setting.size == "small"
-    return Network(
+    return DecafNetwork(
         tuple(shape),
         classes,
         setting.network,
@@ -180,12 +180,12 @@ def _network(setting: Setting, shape: Sequence[int], classes: int) -> Network:
     )
 
 
-def _recipe(setting: Setting, network: Network) -> Recipe:
+def _recipe(setting: FederationSetting, network: DecafNetwork) -> Recipe:
     rate = RATES[setting.optimiser]
     return Recipe(network, setting.optimiser, lr=rate, epochs=1, batch_size=64)  # type: ignore[arg-type]
 
 
-def _private(recipe: Recipe, noise: float) -> Any:
+def _private_trainer(recipe: Recipe, noise: float) -> Any:
     from divulge.defences.training.dp_sgd.trainer import DPSGD
 
     return DPSGD(recipe, 1e-5, noise_multiplier=noise, jobs=1)

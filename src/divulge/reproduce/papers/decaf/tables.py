@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from divulge.reproduce.table import Kind, Row, Size, Table
+from divulge.reproduce.table import IntervalKind, Row, Size, Table
 
-TEN = (
+TEN_USERS = (
     (12, 12, 12, 12, 12, 12, 12, 12, 12, 12),
     (8, 12, 10, 9, 16, 19, 7, 12, 15, 12),
     (18, 19, 9, 6, 18, 15, 16, 8, 5, 6),
@@ -22,10 +22,10 @@ TEN = (
 
 COLUMNS = ("L1", "L2", "L∞", "null classes right")
 
-LARGEST = {"L1": 2.0, "L2": 2**0.5}
+LARGEST_DISTANCES = {"L1": 2.0, "L2": 2**0.5}
 """Largest possible distance between two sets of shares, by column."""
 
-KINDS: Mapping[str, Kind] = dict.fromkeys(("L1", "L2", "L∞"), "normal")
+KINDS: Mapping[str, IntervalKind] = dict.fromkeys(("L1", "L2", "L∞"), "normal")
 
 UNITS = "users"
 """Units of replication: their class shares are the same in every seed, records differ."""
@@ -73,7 +73,7 @@ _OPEN = (
 )
 
 
-def differs(seeds: Mapping[Size, int], *more: str) -> dict[Size, str]:
+def describe_differences(seeds: Mapping[Size, int], *more: str) -> dict[Size, str]:
     """Describe what differs from the paper in every table of Decaf, and then ``more``."""
     said = {
         size: f"{text}; seeds: {seeds[size]}; one round alone is attacked; {_OPEN}"  # type: ignore[index]
@@ -100,7 +100,7 @@ def users_table(
         more: further differences from the paper.
         extra: settings of further rows by name.
         minutes: minutes at size small.
-        federation: settings of the federation; see `divulge.reproduce.papers.decaf.study.Setting`.
+        federation: settings of the federation; see `divulge.reproduce.papers.decaf.study.FederationSetting`.
     """
     paper = dict(zip(COLUMNS, (*published, 1.0), strict=True))
     rows = [
@@ -122,9 +122,9 @@ def users_table(
         title=f"Decaf: class shares of {who}",
         source=f"Dai et al. 2024, table {number}",
         columns=COLUMNS,
-        largest=LARGEST,
+        largest=LARGEST_DISTANCES,
         rows=tuple(rows),
-        work="divulge.reproduce.papers.decaf.study:measured",
+        work="divulge.reproduce.papers.decaf.study:measure_distances",
         units=UNITS,
         kinds=KINDS,
         pairs=tuple(
@@ -134,7 +134,7 @@ def users_table(
         ),
         seeds=seeds,
         minutes={"small": minutes, "medium": 200, "full": 500},
-        differs=differs(seeds, *more),
+        differs=describe_differences(seeds, *more),
     )
 
 
@@ -148,7 +148,7 @@ FIGURE_6 = Table(
     source="Dai et al. 2024, figure 6, by its text least at about round 3; beside round 5 stand "
     "the figures of table III, of one of the first rounds",
     columns=COLUMNS,
-    largest=LARGEST,
+    largest=LARGEST_DISTANCES,
     rows=tuple(
         Row(
             f"{name}, round {number}",
@@ -158,7 +158,7 @@ FIGURE_6 = Table(
         for number in FIGURE_6_ROUNDS
         for name, attack in (("the paper's method", PUBLISHED), ("divulge, refined", BRIEF))
     ),
-    work="divulge.reproduce.papers.decaf.study:measured",
+    work="divulge.reproduce.papers.decaf.study:measure_distances",
     units=UNITS,
     kinds=KINDS,
     pairs=tuple(
@@ -167,14 +167,14 @@ FIGURE_6 = Table(
     ),
     seeds=FIGURE_6_SEEDS,
     minutes={"small": 1, "medium": 250, "full": 600},
-    differs=differs(FIGURE_6_SEEDS, FEWER),
+    differs=describe_differences(FIGURE_6_SEEDS, FEWER),
 )
 
 FIGURE_8_SEEDS: dict[Size, int] = {"small": 1, "medium": 2, "full": 5}
 
-USUAL = 64
+USUAL_WIDTH = 64
 
-WIDTHS = (16, USUAL, 256, 1024)
+WIDTHS = (16, USUAL_WIDTH, 256, 1024)
 
 
 FIGURE_8 = Table(
@@ -182,17 +182,17 @@ FIGURE_8 = Table(
     source="Dai et al. 2024, figure 8, by its text worse the wider the layer; beside the usual "
     "width stand the figures of table III",
     columns=COLUMNS,
-    largest=LARGEST,
+    largest=LARGEST_DISTANCES,
     rows=tuple(
         Row(
             f"{name}, {width} inputs",
             {"attack": attack, "width": width},
-            MNIST if width == USUAL and attack == PUBLISHED else {},
+            MNIST if width == USUAL_WIDTH and attack == PUBLISHED else {},
         )
         for width in WIDTHS
         for name, attack in (("the paper's method", PUBLISHED), ("divulge, refined", BRIEF))
     ),
-    work="divulge.reproduce.papers.decaf.study:measured",
+    work="divulge.reproduce.papers.decaf.study:measure_distances",
     units=UNITS,
     kinds=KINDS,
     pairs=tuple(
@@ -201,7 +201,7 @@ FIGURE_8 = Table(
     ),
     seeds=FIGURE_8_SEEDS,
     minutes={"small": 1, "medium": 200, "full": 500},
-    differs=differs(
+    differs=describe_differences(
         FIGURE_8_SEEDS, FEWER, "widths are ours, since the copy that we have lacks the paper's"
     ),
 )
@@ -226,7 +226,7 @@ TABLE_11 = Table(
     title="Decaf against dropout and DP-SGD: class shares of ten users of MNIST",
     source="Dai et al. 2024, table XI and figure 14",
     columns=(ACCURACY, *COLUMNS),
-    largest=LARGEST,
+    largest=LARGEST_DISTANCES,
     rows=tuple(
         Row(
             f"{defence}, {name}",
@@ -236,7 +236,7 @@ TABLE_11 = Table(
         for defence, (settings, accuracy) in DEFENCES.items()
         for name, attack in (("the paper's method", PUBLISHED), ("divulge, refined", BRIEF))
     ),
-    work="divulge.reproduce.papers.decaf.study:defended",
+    work="divulge.reproduce.papers.decaf.study:measure_with_accuracy",
     units="users (for the accuracy: test images)",
     common=(ACCURACY,),
     kinds=KINDS,
@@ -245,7 +245,7 @@ TABLE_11 = Table(
     ),
     seeds=TABLE_11_SEEDS,
     minutes={"small": 2, "medium": 60, "full": 150},
-    differs=differs(
+    differs=describe_differences(
         TABLE_11_SEEDS,
         "accuracy on 1,000 images after ten rounds",
         "noise in multiples of a clipping norm of 1; dropout of one half before the last layer",
@@ -266,7 +266,7 @@ TABLE_14 = Table(
     title="Decaf without the removal of null classes, and without the calibrator: users of MNIST",
     source="Dai et al. 2024, tables III, XIV and XV",
     columns=COLUMNS,
-    largest=LARGEST,
+    largest=LARGEST_DISTANCES,
     rows=tuple(
         Row(
             f"the paper's method, {'whole' if step == 'none' else f'without {step}'}, {optimiser}",
@@ -276,7 +276,7 @@ TABLE_14 = Table(
         for optimiser in RATES
         for step, published in TABLE_14_PAPER.items()
     ),
-    work="divulge.reproduce.papers.decaf.study:measured",
+    work="divulge.reproduce.papers.decaf.study:measure_distances",
     units=UNITS,
     kinds=KINDS,
     common=("null classes right",),
@@ -291,14 +291,14 @@ TABLE_14 = Table(
     ),
     seeds=TABLE_14_SEEDS,
     minutes={"small": 1, "medium": 20, "full": 50},
-    differs=differs(TABLE_14_SEEDS),
+    differs=describe_differences(TABLE_14_SEEDS),
 )
 
 TABLE_3 = users_table(
     "III", "ten users of MNIST", tuple(MNIST.values())[:3], data="mnist", records=1200
 )
 
-FEW = {
+FEW_AUXILIARY = {
     "the paper's method, adadelta, 2 auxiliary images a class": PUBLISHED,
     "divulge, refined, adadelta, 2 auxiliary images a class": BRIEF,
 }
@@ -309,7 +309,7 @@ TABLE_4 = users_table(
     "ten users of Fashion-MNIST",
     (0.2625, 0.1213, 0.0808),
     "a quarter of the default number of virtual clients where there are 2 auxiliary images",
-    extra={name: {"attack": attack, "auxiliary": 2} for name, attack in FEW.items()},
+    extra={name: {"attack": attack, "auxiliary": 2} for name, attack in FEW_AUXILIARY.items()},
     data="fashion_mnist",
     records=1200,
 )
@@ -375,7 +375,7 @@ FIGURE_13_PAPER = {
 }
 """Published mean L1 and L∞ by data set and network."""
 
-SHOWN = {
+FIGURE_13_ATTACKS = {
     "the paper's method": PUBLISHED,
     "divulge, refined": BRIEF,
     "uniform over detected classes": UNIFORM,
@@ -387,7 +387,7 @@ FIGURE_13 = Table(
     source="Dai et al. 2024, tables IX, X, XII and XIII; our copy does not name their networks: by "
     "the text on figure 13 the larger distances are VGG16's",
     columns=COLUMNS,
-    largest=LARGEST,
+    largest=LARGEST_DISTANCES,
     rows=tuple(
         Row(
             f"{data}, {network}, {name}",
@@ -402,9 +402,9 @@ FIGURE_13 = Table(
             {"L1": l1, "L∞": largest} if name == "the paper's method" else {},
         )
         for (data, network), (l1, largest) in FIGURE_13_PAPER.items()
-        for name, attack in SHOWN.items()
+        for name, attack in FIGURE_13_ATTACKS.items()
     ),
-    work="divulge.reproduce.papers.decaf.study:measured",
+    work="divulge.reproduce.papers.decaf.study:measure_distances",
     units=UNITS,
     kinds=KINDS,
     pairs=tuple(
@@ -413,7 +413,7 @@ FIGURE_13 = Table(
     ),
     seeds=FIGURE_13_SEEDS,
     minutes={"small": 2, "medium": 100, "full": 3000},
-    differs=differs(
+    differs=describe_differences(
         FIGURE_13_SEEDS,
         "networks have 1 in 16 of their channels and units at size small, 1 in 4 at medium, and "
         "ResNet18 begins without stride and pooling",

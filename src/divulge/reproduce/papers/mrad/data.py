@@ -13,7 +13,7 @@ from divulge.core import ModelView, Need, Records, ShadowModel, Shadows, Target,
 from divulge.data import partial_records
 from divulge.data.known_features import Known
 from divulge.metrics import signals
-from divulge.reproduce.data import images, location_30
+from divulge.reproduce.data import load_images, load_location_30
 from divulge.reproduce.table import Size
 from divulge.training.recipe import Recipe
 
@@ -27,7 +27,7 @@ _SHADOWS: Mapping[Size, int] = {"small": 8, "medium": 16, "full": 64}
 _DELTA = 1e-4
 
 
-class Audited(NamedTuple):
+class AuditedModel(NamedTuple):
     """Choice of the model under attack."""
 
     data: Data
@@ -36,7 +36,7 @@ class Audited(NamedTuple):
     """Privacy budget of training by DP-SGD at δ = 0.0001; None trains without privacy."""
 
 
-class Parts(NamedTuple):
+class RecordParts(NamedTuple):
     """Records by role, with all their features."""
 
     candidates: Records
@@ -47,10 +47,10 @@ class Parts(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class TrainedTarget:
     """One target model, and which candidates it was trained on."""
 
-    parts: Parts
+    parts: RecordParts
     target: Target
     member: Bool[np.ndarray, " candidates"]
 
@@ -60,7 +60,7 @@ class World:
         return float((self.target.predict(others.x).argmax(axis=1) == others.y).mean())
 
 
-class _Crowd(NamedTuple):
+class _ShadowPool(NamedTuple):
     """Shadow models, and which records of the pool each was trained on."""
 
     models: tuple[Target, ...]
@@ -68,26 +68,28 @@ class _Crowd(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4)
-def world(seed: int, audited: Audited) -> World:
+def train_target(seed: int, audited: AuditedModel) -> TrainedTarget:
     """Train the target on half of the candidates."""
-    parts = _parts(seed, audited.data)
+    parts = _split_records(seed, audited.data)
     member = np.arange(2 * _SIZE) < _SIZE
     (target,) = _trainer(audited).many(parts.candidates, member[None], [seed])
-    return World(parts, target, member)
+    return TrainedTarget(parts, target, member)
 
 
 @functools.lru_cache(maxsize=4)
-def _shadows(seed: int, size: Size, audited: Audited) -> _Crowd:
+def _train_shadows(seed: int, size: Size, audited: AuditedModel) -> _ShadowPool:
     dearer = 4 if audited.model != "perceptron" else 2 if audited.data == "cifar10" else 1
     count = _SHADOWS[size] // dearer
     drawn = stream(seed, "halves of the pool")
     halves = np.stack([drawn.permutation(2 * _SIZE) < _SIZE for _ in range(count)])
-    pool = _parts(seed, audited.data).pool
+    pool = _split_records(seed, audited.data).pool
     models = _trainer(audited).many(pool, halves, range(1000, 1000 + count))
-    return _Crowd(tuple(models), halves)
+    return _ShadowPool(tuple(models), halves)
 
 
-def view(seed: int, size: Size, audited: Audited, known: Known, needs: Need) -> ModelView:
+def attacker_view(
+    seed: int, size: Size, audited: AuditedModel, known: Known, needs: Need
+) -> ModelView:
     """Build the attacker's view, without values of features that it does not know.
 
     Args:
@@ -98,73 +100,85 @@ def view(seed: int, size: Size, audited: Audited, known: Known, needs: Need) -> 
         needs: needs of the attack; shadow models and reference records are left out unless
             it needs them.
     """
-    there, shown = world(seed, audited), _seen(seed, audited.data, known)
+    there, shown = train_target(seed, audited), _hide_unknown_features(seed, audited.data, known)
     first, *others = shown.candidates
     return ModelView(
         there.target,
         first,
         shown.reference if Need.REFERENCE in needs else None,
-        _asked(seed, size, audited, known, needs) if Need.SHADOWS in needs else None,
+        _query_shadows(seed, size, audited, known, needs) if Need.SHADOWS in needs else None,
         tuple(others),
         known=shown.known,
         own=there.parts.own,
     )
 
 
-def rehearsal(seed: int, size: Size, audited: Audited, known: Known) -> ShadowModel:
+def white_box_shadow(seed: int, size: Size, audited: AuditedModel, known: Known) -> ShadowModel:
     """Build white-box access to the first shadow model, with records of known membership."""
-    _, own, pool = _parts(seed, audited.data)
-    shown = partial_records.seen(pool, own, None, known, (), seed + 1)
-    crowd = _shadows(seed, size, audited)
+    _, own, pool = _split_records(seed, audited.data)
+    shown = partial_records.hide_and_impute(pool, own, None, known, (), seed + 1)
+    crowd = _train_shadows(seed, size, audited)
     return ShadowModel(crowd.models[0], shown.candidates[0], crowd.member[0], shown.known)
 
 
 @functools.lru_cache(maxsize=36)
-def _seen(seed: int, data: Data, known: Known) -> partial_records.Seen:
-    candidates, own, _ = _parts(seed, data)
-    return partial_records.seen(candidates, own, None, known, (), seed)
+def _hide_unknown_features(seed: int, data: Data, known: Known) -> partial_records.PartialRecords:
+    candidates, own, _ = _split_records(seed, data)
+    return partial_records.hide_and_impute(candidates, own, None, known, (), seed)
 
 
-def _asked(seed: int, size: Size, audited: Audited, known: Known, needs: Need) -> Shadows:
+def _query_shadows(
+    seed: int, size: Size, audited: AuditedModel, known: Known, needs: Need
+) -> Shadows:
     first, *further = _phi_of_candidates(seed, size, audited, known)
-    models = _shadows(seed, size, audited).models
-    own = _seen(seed, audited.data, known).reference if Need.REFERENCE in needs else None
+    models = _train_shadows(seed, size, audited).models
+    own = (
+        _hide_unknown_features(seed, audited.data, known).reference
+        if Need.REFERENCE in needs
+        else None
+    )
     reference = np.empty((0, len(models))) if own is None else _phi(models, own)
     return Shadows(first, np.zeros(first.shape, np.bool_), reference, tuple(further))
 
 
 @functools.lru_cache(maxsize=36)
-def _phi_of_candidates(seed: int, size: Size, audited: Audited, known: Known) -> tuple[Phi, ...]:
-    models, shown = _shadows(seed, size, audited).models, _seen(seed, audited.data, known)
+def _phi_of_candidates(
+    seed: int, size: Size, audited: AuditedModel, known: Known
+) -> tuple[Phi, ...]:
+    models, shown = (
+        _train_shadows(seed, size, audited).models,
+        _hide_unknown_features(seed, audited.data, known),
+    )
     return tuple(_phi(models, way) for way in shown.candidates)
 
 
 @functools.lru_cache(maxsize=4)
-def _parts(seed: int, data: Data) -> Parts:
-    records = _records(data)
+def _split_records(seed: int, data: Data) -> RecordParts:
+    records = _load_records(data)
     order = stream(seed, "parts").permutation(len(records))[: 6 * _SIZE]
-    return Parts(*(records.take(part) for part in np.split(order, [2 * _SIZE, 4 * _SIZE])))
+    return RecordParts(*(records.take(part) for part in np.split(order, [2 * _SIZE, 4 * _SIZE])))
 
 
 def _phi(models: tuple[Target, ...], records: Records) -> Phi:
     columns = [
-        signals.compute("scaled_logit", model.predict(records.x), records.y) for model in models
+        signals.compute_signal("scaled_logit", model.predict(records.x), records.y)
+        for model in models
     ]
     return np.stack(columns, axis=1)
 
 
 @functools.lru_cache(maxsize=2)
-def _records(data: Data) -> Records:
+def _load_records(data: Data) -> Records:
     if data == "location30":
-        return location_30()
+        return load_location_30()
     if data == "cifar10":
-        return images(data, 16)
-    small = images(data, 14)
+        return load_images(data, 16)
+    small = load_images(data, 14)
     low, high = small.x.min(), small.x.max()
     return Records((small.x.reshape(len(small), -1) - low) / (high - low), small.y)
 
 
-def _trainer(audited: Audited) -> Trainer:
+def _trainer(audited: AuditedModel) -> Trainer:
     from divulge.defences.training.dp_sgd.trainer import DPSGD
     from divulge.training.fleet import Fleet
 
@@ -174,7 +188,7 @@ def _trainer(audited: Audited) -> Trainer:
     return DPSGD(recipe, _DELTA, epsilon=audited.epsilon, jobs=1)
 
 
-def _recipe(audited: Audited) -> Recipe:
+def _recipe(audited: AuditedModel) -> Recipe:
     """Recipe that memorises the records, as far as DP-SGD allows."""
     from divulge.reproduce import networks
 

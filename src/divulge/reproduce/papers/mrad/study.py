@@ -10,14 +10,14 @@ from divulge.audits import attempt
 from divulge.data.known_features import Fill, Known, Pattern
 from divulge.metrics import membership
 from divulge.reproduce.papers.mrad import data as mrad_data
-from divulge.reproduce.papers.mrad.data import Audited, Data, Model
-from divulge.reproduce.table import Kind, Row, Size
+from divulge.reproduce.papers.mrad.data import AuditedModel, Data, Model
+from divulge.reproduce.table import IntervalKind, Row, Size
 
 _SHARES = {f"{percent} % missing": percent / 100 for percent in range(10, 100, 10)}
 ACCURACY = "test accuracy"
 COLUMNS = (*_SHARES, ACCURACY)
 UNITS = "targets, each trained on records drawn for it"
-KINDS: Mapping[str, Kind] = dict.fromkeys(COLUMNS, "normal")
+KINDS: Mapping[str, IntervalKind] = dict.fromkeys(COLUMNS, "normal")
 SEEDS: Mapping[Size, int] = {"small": 3, "medium": 5, "full": 10}
 
 SETUP = (
@@ -74,7 +74,7 @@ NEIGHBOURS: Mapping[str, Mapping[str, Any]] = {
     "5 neighbours' mean, then RMIA": {"attack": {"name": "rmia"}, **_NEIGHBOURS},
 }
 
-CROPPED = (
+CROPPED_ROWS = (
     "MRAD, CADE",
     "no reconstruction: gradient's norm",
     "no reconstruction: loss",
@@ -83,7 +83,7 @@ CROPPED = (
     "5 neighbours' mean, then calibrated",
 )
 
-DRAWN = (
+CURVE_ROWS = (
     "MRAD, CADE",
     "no reconstruction: CADE",
     "no reconstruction: gradient's norm",
@@ -110,7 +110,7 @@ def rows(
         names: names of the attacks.
         paper: published figures by row and column.
         before: prefix of every row's name.
-        settings: further arguments of `measured`.
+        settings: further arguments of `measure_auc`.
     """
     return tuple(
         Row(f"{before}{name}", {"data": data, **settings, **_ALL[name]}, paper.get(name, {}))
@@ -125,7 +125,7 @@ def pairs(
     return tuple((f"{before}{name}", f"{before}{against}") for name in names if name != against)
 
 
-def measured(
+def measure_auc(
     seed: int,
     size: Size,
     *,
@@ -152,15 +152,15 @@ def measured(
         shadow: whether the attacker has white-box access to a shadow model.
         pattern: positions of the known features.
     """
-    how, audited = dict(attack), Audited(data, model, epsilon)
+    how, audited = dict(attack), AuditedModel(data, model, epsilon)
     built = catalog.attack(how.pop("name"), **how)
-    world = mrad_data.world(seed, audited)
+    world = mrad_data.train_target(seed, audited)
     found = {}
     for column, missing in _SHARES.items():
         known = Known((), 1 - missing, pattern, fill, completions)
-        view = mrad_data.view(seed, size, audited, known, built.needs)
+        view = mrad_data.attacker_view(seed, size, audited, known, built.needs)
         if shadow:
-            view = replace(view, shadow=mrad_data.rehearsal(seed, size, audited, known))
+            view = replace(view, shadow=mrad_data.white_box_shadow(seed, size, audited, known))
         guess = built(view, stream(seed, "attack", attempt.label(built)))
         found[column] = [membership.auc(guess.score, world.member).value]
     return found | {ACCURACY: [world.accuracy()]}

@@ -21,26 +21,26 @@ from divulge.targets.function import FunctionTarget
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe
 
-Origin = Literal["SoyNAM", "synthetic"]
+GenotypeOrigin = Literal["SoyNAM", "synthetic"]
 
 
-class Scale(NamedTuple):
+class FederationScale(NamedTuple):
     """Size of a federation that is trained."""
 
-    thinned: int
+    place_step: int
     """Step between the places of the genotypes that are used; 1 uses all."""
     epochs: int
     """Number of local epochs."""
 
 
-SIZES = (91, 119, 74, 29)
+CLIENT_SIZES = (91, 119, 74, 29)
 """Number of training records of each client, as the challenge's published sizes suggest."""
 
 
 LINES, PLACES = 775, 4240
 
 
-class _Kept:
+class _CachedTrainer:
     """A trainer that stores the predictions of its models in a file, and reads them next time."""
 
     def __init__(self, trainer: Trainer, path: Path) -> None:
@@ -53,7 +53,7 @@ class _Kept:
         if not self._path.exists():
             models = self._trainer.many(pool, subsets, seeds)
             said = np.stack([model.predict(pool.x) for model in models])
-            with atomic.said(self._path):
+            with atomic.translate_os_errors(self._path):
                 self._path.parent.mkdir(parents=True, exist_ok=True)
             atomic.write_arrays(self._path, {"answers": said.ravel()})
         (flat,) = atomic.read_arrays(self._path, "answers")
@@ -62,9 +62,9 @@ class _Kept:
 
 
 @lru_cache(maxsize=6)
-def played(
-    seed: int, origin: Origin, epsilon: float | None, scale: Scale, folder: Path
-) -> local_models.Apart:
+def train_federation(
+    seed: int, origin: GenotypeOrigin, epsilon: float | None, scale: FederationScale, folder: Path
+) -> local_models.AssignmentGame:
     """Train one federation: four clients on their own, each with ε or without privacy.
 
     Args:
@@ -79,13 +79,15 @@ def played(
         StoreError: the folder cannot be used.
     """
     rng = stream(seed, "genomes", origin)
-    records = pool(origin, rng, scale.thinned)
-    name = f"{origin}-{epsilon}-{scale.thinned}-{scale.epochs}-{seed}-{code()}.npz"
-    trainer = _Kept(clients(records.x.shape[1], epsilon, scale.epochs), folder / "genomes" / name)
-    return local_models.play(records, trainer, SIZES, rng)
+    records = make_pool(origin, rng, scale.place_step)
+    name = f"{origin}-{epsilon}-{scale.place_step}-{scale.epochs}-{seed}-{code()}.npz"
+    trainer = _CachedTrainer(
+        client_trainer(records.x.shape[1], epsilon, scale.epochs), folder / "genomes" / name
+    )
+    return local_models.simulate_local_models(records, trainer, CLIENT_SIZES, rng)
 
 
-def pool(origin: Origin, rng: np.random.Generator, thinned: int) -> Records:
+def make_pool(origin: GenotypeOrigin, rng: np.random.Generator, thinned: int) -> Records:
     """Load or draw thinned genotypes of 775 lines, in four classes.
 
     Those of SoyNAM are REAL, with classes cut from the days to maturity; others are SYNTHETIC.
@@ -94,17 +96,17 @@ def pool(origin: Origin, rng: np.random.Generator, thinned: int) -> Records:
         DataError: there are no genotypes.
     """
     if origin == "synthetic":
-        genotypes, y = genomics.synthetic(LINES, PLACES, rng)
+        genotypes, y = genomics.make_synthetic(LINES, PLACES, rng)
     else:
-        genotypes, traits = genomics.soynam(data.file("soynam/soynam.npz.xz"))
+        genotypes, traits = genomics.read_soynam(data.data_file("soynam/soynam.npz.xz"))
         known = np.flatnonzero(np.isfinite(traits[:, 0]))
         chosen = np.sort(rng.choice(known, LINES, replace=False))
         genotypes = genotypes[chosen]
-        y = genomics.by_quantile(traits[chosen, 0], (0.22, 0.05, 0.67, 0.06))
+        y = genomics.classes_by_quantile(traits[chosen, 0], (0.22, 0.05, 0.67, 0.06))
     return Records(genomics.one_hot(genotypes[:, ::thinned]), y)
 
 
-def clients(columns: int, epsilon: float | None, epochs: int) -> Trainer:
+def client_trainer(columns: int, epsilon: float | None, epochs: int) -> Trainer:
     """Trainer of the challenge: Adamax without privacy, DP-SGD clipped to 2 with it."""
     made = partial(network, columns, private=epsilon is not None)
     if epsilon is None:

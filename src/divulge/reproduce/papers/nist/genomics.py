@@ -16,11 +16,11 @@ from jaxtyping import Bool, Float32, Int, UInt8
 from divulge.core import Records
 from divulge.errors import DataError
 
-LARGEST = 2**31
+LARGEST_FILE = 2**31
 """Largest size of a file in bytes, also when unpacked."""
 
 
-def records(path: Path) -> Records:
+def read_records(path: Path) -> Records:
     """Read records from a pickled array with the label in its last column.
 
     The pickle is not executed: whatever it names is refused but for the few words that stand for
@@ -30,9 +30,9 @@ def records(path: Path) -> Records:
     Raises:
         DataError: the file is missing, too large, or holds anything but one array of numbers.
     """
-    raw = contents(path)
+    raw = read_limited(path)
     try:
-        table = _array(_Reader(io.BytesIO(raw)).load())
+        table = _as_array(_ArrayUnpickler(io.BytesIO(raw)).load())
     except DataError:
         raise
     except Exception as error:
@@ -45,13 +45,13 @@ def records(path: Path) -> Records:
     return Records(table[:, :-1].astype(np.float32), table[:, -1].astype(np.int64))
 
 
-def _array(told: object) -> np.ndarray:
-    if not isinstance(told, _Told):
+def _as_array(told: object) -> np.ndarray:
+    if not isinstance(told, _ArrayState):
         raise DataError(f"expected one array, got a {type(told).__name__}: refused")
     return told.array()
 
 
-class _Told:
+class _ArrayState:
     """State of an array in a pickle."""
 
     def __init__(self, *_: Any) -> None:
@@ -63,7 +63,7 @@ class _Told:
     def array(self) -> np.ndarray:
         """Build the array from its plain bytes alone."""
         _, shape, dtype, fortran, raw = self._state
-        if not isinstance(dtype, _ToldType) or not isinstance(raw, bytes):
+        if not isinstance(dtype, _DtypeState) or not isinstance(raw, bytes):
             raise DataError("expected an array of plain numbers, got one of objects: refused")
         kind = dtype.numpy()
         if [type(n) for n in shape] != [int] * len(shape) or min(shape, default=0) < 0:
@@ -72,7 +72,7 @@ class _Told:
         return flat.reshape(shape, order="F" if fortran else "C")
 
 
-class _ToldType:
+class _DtypeState:
     """State of a data type in a pickle."""
 
     def __init__(self, name: Any, *_: Any) -> None:
@@ -92,14 +92,14 @@ class _ToldType:
         return kind
 
 
-class _Reader(pickle.Unpickler):
+class _ArrayUnpickler(pickle.Unpickler):
     """Unpickles the classes of an array, and no other."""
 
     def find_class(self, module: str, name: str, /) -> Any:
         words = {
-            ("multiarray", "_reconstruct"): _Told,
-            ("numpy", "ndarray"): _Told,
-            ("numpy", "dtype"): _ToldType,
+            ("multiarray", "_reconstruct"): _ArrayState,
+            ("numpy", "ndarray"): _ArrayState,
+            ("numpy", "dtype"): _DtypeState,
         }
         package, _, last = module.rpartition(".")
         if (last, name) in words and package in ("", "numpy.core", "numpy._core"):
@@ -110,16 +110,16 @@ class _Reader(pickle.Unpickler):
         raise DataError(f"expected an array of numbers, got a reference to {pid!r}: refused")
 
 
-def contents(path: Path) -> bytes:
-    """Read a file of at most `LARGEST` bytes.
+def read_limited(path: Path) -> bytes:
+    """Read a file of at most `LARGEST_FILE` bytes.
 
     Raises:
         DataError: it is missing, or too large.
     """
     if not path.is_file():
         raise DataError(f"expected a file at {path}, there is none: check the folder")
-    if path.stat().st_size > LARGEST:
-        raise DataError(f"expected at most {LARGEST} bytes in {path}: refused")
+    if path.stat().st_size > LARGEST_FILE:
+        raise DataError(f"expected at most {LARGEST_FILE} bytes in {path}: refused")
     return path.read_bytes()
 
 
@@ -146,7 +146,7 @@ class TierRecords(NamedTuple):
     """Whether the last client trained on each candidate."""
 
 
-def challenge(folder: Path, tier: str) -> TierRecords:
+def read_tier(folder: Path, tier: str) -> TierRecords:
     """Read the records of one tier of the unpacked archive.
 
     Args:
@@ -163,24 +163,24 @@ def challenge(folder: Path, tier: str) -> TierRecords:
         return top / f"client_{k}" / f"{kind}_{k}_{what}"
 
     clients = range(1, CLIENTS + 1)
-    candidates = records(top / f"{tier}_challenge_records.dat")
-    relevant = tuple(records(of_client(k, "relevant_records.dat")) for k in clients)
+    candidates = read_records(top / f"{tier}_challenge_records.dat")
+    relevant = tuple(read_records(of_client(k, "relevant_records.dat")) for k in clients)
     return TierRecords(
         candidates,
         relevant,
-        tuple(records(of_client(k, "external_records.dat")) for k in clients),
-        _members(of_client(CLIENTS, "relevant_members.json"), "relevant", len(relevant[-1])),
-        _members(of_client(CLIENTS, "challenge_members.json"), "challenge", len(candidates)),
+        tuple(read_records(of_client(k, "external_records.dat")) for k in clients),
+        _read_members(of_client(CLIENTS, "relevant_members.json"), "relevant", len(relevant[-1])),
+        _read_members(of_client(CLIENTS, "challenge_members.json"), "challenge", len(candidates)),
     )
 
 
-def soynam(path: Path) -> tuple[Genotypes, Float32[np.ndarray, "lines traits"]]:
+def read_soynam(path: Path) -> tuple[Genotypes, Float32[np.ndarray, "lines traits"]]:
     """Read genotypes of 5,555 soybean lines at 4,240 places, and traits (NaN if not measured).
 
     Raises:
         DataError: the file is missing, too large, or holds something else.
     """
-    arrays = _arrays(path, ("packed", "n_snps", "traits"))
+    arrays = _read_arrays(path, ("packed", "n_snps", "traits"))
     snps = int(arrays["n_snps"])
     packed = arrays["packed"]
     if packed.dtype != np.uint8 or packed.ndim != 2 or not 0 < snps <= 4 * packed.shape[1]:
@@ -196,7 +196,7 @@ def one_hot(genotypes: Genotypes) -> Float32[np.ndarray, "lines columns"]:
     return stacked[:, stacked.any(axis=0)].astype(np.float32)
 
 
-def by_quantile(
+def classes_by_quantile(
     trait: Float32[np.ndarray, " lines"], shares: tuple[float, ...]
 ) -> Int[np.ndarray, " lines"]:
     """Cut a trait into classes of about these shares, from low to high."""
@@ -204,7 +204,7 @@ def by_quantile(
     return np.searchsorted(edges, trait).astype(np.int64)
 
 
-def synthetic(
+def make_synthetic(
     lines: int, snps: int, rng: np.random.Generator, *, groups: int = 3, block: int = 20
 ) -> tuple[Genotypes, Int[np.ndarray, " lines"]]:
     """Draw SYNTHETIC genotypes with linkage, and four classes that a few places decide.
@@ -229,13 +229,15 @@ def synthetic(
     causes = rng.choice(snps, size=min(12, snps), replace=False)
     value = genotypes[:, causes] @ rng.normal(size=len(causes)) + rng.normal(0, 0.7, lines)
     order = rng.permutation(4)
-    cut = by_quantile(value.astype(np.float32), tuple(np.array([0.22, 0.05, 0.67, 0.06])[order]))
+    cut = classes_by_quantile(
+        value.astype(np.float32), tuple(np.array([0.22, 0.05, 0.67, 0.06])[order])
+    )
     return genotypes, order[cut]
 
 
-def _members(path: Path, what: str, count: int) -> Bool[np.ndarray, " count"]:
+def _read_members(path: Path, what: str, count: int) -> Bool[np.ndarray, " count"]:
     try:
-        rows = json.loads(contents(path))[f"{what} members"]
+        rows = json.loads(read_limited(path))[f"{what} members"]
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"expected a list of members in {path}, got something else ({error}): refused"
@@ -249,10 +251,12 @@ def _members(path: Path, what: str, count: int) -> Bool[np.ndarray, " count"]:
     return member
 
 
-def _arrays(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
+def _read_arrays(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
     """Read arrays of an .npz file compressed by .xz."""
     try:
-        unpacked = lzma.LZMADecompressor(memlimit=2**28).decompress(contents(path), LARGEST)
+        unpacked = lzma.LZMADecompressor(memlimit=2**28).decompress(
+            read_limited(path), LARGEST_FILE
+        )
         with np.load(io.BytesIO(unpacked), allow_pickle=False) as arrays:
             return {name: arrays[name] for name in names}
     except (lzma.LZMAError, ValueError, KeyError, OSError, EOFError) as error:

@@ -15,27 +15,27 @@ import numpy as np
 
 from divulge._util.random import stream
 from divulge.attacks import catalog
-from divulge.attacks.assignment.stacking.attack import Judged, Stacking
+from divulge.attacks.assignment.stacking.attack import ColluderScores, Stacking
 from divulge.attacks.membership.threshold import Threshold
 from divulge.core import (
     NOBODY,
     Assignment,
-    Challenge,
     Collusion,
     FederationView,
+    Game,
     ModelView,
     Need,
     Records,
 )
-from divulge.federation.local_models import Apart
+from divulge.federation.local_models import AssignmentGame
 from divulge.metrics import assignment, membership
 from divulge.reproduce import data
-from divulge.reproduce.papers.nist.federations import Origin, Scale
+from divulge.reproduce.papers.nist.federations import FederationScale, GenotypeOrigin
 from divulge.reproduce.table import Size
 from divulge.targets.outputs import to_probabilities
 from divulge.targets.predictions import TableTarget
 
-PACKS: Mapping[Origin, tuple[str, ...]] = {
+PACKS: Mapping[GenotypeOrigin, tuple[str, ...]] = {
     "SoyNAM": ("real0",),
     "synthetic": ("rep0", "rep1", "rep2"),
 }
@@ -49,7 +49,7 @@ class Tier(NamedTuple):
     epsilon: float | None
     """Privacy budget of each client; None is training without privacy."""
 
-    def packs(self, origin: Origin) -> tuple[str, ...]:
+    def packs(self, origin: GenotypeOrigin) -> tuple[str, ...]:
         """Names of the packs that have this tier."""
         return PACKS[origin] if self.epsilon is None or origin == "synthetic" else ()
 
@@ -61,7 +61,9 @@ TIERS: Mapping[str, Tier] = {
 }
 
 
-GROUPS: tuple[tuple[Origin, str], ...] = tuple((origin, tier) for origin in PACKS for tier in TIERS)
+REPLICATE_GROUPS: tuple[tuple[GenotypeOrigin, str], ...] = tuple(
+    (origin, tier) for origin in PACKS for tier in TIERS
+)
 """Groups of replicate federations by origin and tier; each group has rows of its own."""
 
 
@@ -72,15 +74,19 @@ SEEDS: Mapping[Size, int] = {"small": 5, "medium": 5, "full": 10}
 UNITS = "federations"
 
 
-CROSSFITTED: Mapping[Size, int] = {"small": 3, "medium": 5, "full": 10}
+CROSSFIT_SEEDS: Mapping[Size, int] = {"small": 3, "medium": 5, "full": 10}
 """Number of federations with cross-fitted stacking, which takes longer than all the rest."""
 
 
-OPEN = Scale(thinned=16, epochs=100)
+NO_PRIVACY_SCALE = FederationScale(place_step=16, epochs=100)
 """Scale of training without privacy: narrower networks would hide their members."""
 
 
-PRIVATE: Mapping[Size, Scale] = {"small": Scale(64, 50), "medium": OPEN, "full": OPEN}
+PRIVATE_SCALES: Mapping[Size, FederationScale] = {
+    "small": FederationScale(64, 50),
+    "medium": NO_PRIVACY_SCALE,
+    "full": NO_PRIVACY_SCALE,
+}
 
 
 RATES: Mapping[str, float] = {"TPR at 1 %": 0.01, "TPR at 3 %": 0.03}
@@ -105,13 +111,13 @@ DIFFERS: Mapping[Size, str] = {
 }
 
 
-def pack(name: str, tier: str) -> Apart:
+def load_pack(name: str, tier: str) -> AssignmentGame:
     """Load predictions and truth of one pack at one tier: ``cnn``, ``dpcnn200`` or ``dpcnn10``.
 
     Raises:
         DataError: it is not there.
     """
-    raw = data.file(f"nist-soybean/logits_{name}.npz.xz").read_bytes()
+    raw = data.data_file(f"nist-soybean/logits_{name}.npz.xz").read_bytes()
     with np.load(io.BytesIO(lzma.decompress(raw)), allow_pickle=False) as arrays:
         own = {key.partition("_")[2]: arrays[key] for key in arrays if key.startswith(tier + "_")}
     y = own["y"].astype(np.int64)
@@ -128,10 +134,12 @@ def pack(name: str, tier: str) -> Apart:
         tuple(sets[f"ext{k}"] for k in range(1, 5)),
         Collusion(3, members[3], truth == 3),
     )
-    return Apart(Challenge(view, Assignment(truth)), members)
+    return AssignmentGame(Game(view, Assignment(truth)), members)
 
 
-def game(seed: int, size: Size, folder: Path, origin: Origin, tier: str) -> Apart:
+def load_game(
+    seed: int, size: Size, folder: Path, origin: GenotypeOrigin, tier: str
+) -> AssignmentGame:
     """Load a pack of the tier or, for seeds beyond the packs, train a federation.
 
     Raises:
@@ -141,21 +149,21 @@ def game(seed: int, size: Size, folder: Path, origin: Origin, tier: str) -> Apar
     wanted = TIERS[tier]
     packs = wanted.packs(origin)
     if seed < len(packs):
-        return pack(packs[seed], wanted.code)
+        return load_pack(packs[seed], wanted.code)
     from divulge.reproduce.papers.nist import federations  # PyTorch, where packs are not enough
 
-    scale = OPEN if wanted.epsilon is None else PRIVATE[size]
-    return federations.played(seed, origin, wanted.epsilon, scale, folder)
+    scale = NO_PRIVACY_SCALE if wanted.epsilon is None else PRIVATE_SCALES[size]
+    return federations.train_federation(seed, origin, wanted.epsilon, scale, folder)
 
 
-def assigned(
-    seed: int, size: Size, *, folder: Path, origin: Origin, tier: str, attack: str,
+def measure_assignment(
+    seed: int, size: Size, *, folder: Path, origin: GenotypeOrigin, tier: str, attack: str,
     settings: Mapping[str, Any],
 ) -> dict[str, list[float]]:  # fmt: skip
     """Measure the assignment: whether each candidate, or each member, is assigned right."""
-    if settings.get("protocol") == "crossfit" and seed >= CROSSFITTED[size]:
+    if settings.get("protocol") == "crossfit" and seed >= CROSSFIT_SEEDS[size]:
         return {}
-    played = game(seed, size, folder, origin, tier)
+    played = load_game(seed, size, folder, origin, tier)
     view, truth = played.challenge.view, played.challenge.truth
     guess = catalog.federation_attack(attack, **settings)(view, stream(seed, "nist", attack))
     right, members = (guess.client == truth.client).astype(float), truth.client != NOBODY
@@ -165,22 +173,22 @@ def assigned(
         "specificity": right[~members].tolist(),
     }
     rng = stream(seed, "nist", "permutations")
-    found["p"] = [assignment.permutation_p(guess, truth, view.collusion.records, rng)]
+    found["p"] = [assignment.permutation_p_of_accuracy(guess, truth, view.collusion.records, rng)]
     return found | _rates(*assignment.pairs(guess, truth, view.collusion))
 
 
-def on_colluder(
-    seed: int, size: Size, *, folder: Path, origin: Origin, tier: str,
+def measure_on_colluder(
+    seed: int, size: Size, *, folder: Path, origin: GenotypeOrigin, tier: str,
     protocol: Literal["published", "crossfit"] | None,
 ) -> dict[str, list[float]]:  # fmt: skip
     """Measure AUC and TPR, one value a member, on the client whose membership is known.
 
     Without a protocol the loss is the score.
     """
-    if protocol == "crossfit" and seed >= CROSSFITTED[size]:
+    if protocol == "crossfit" and seed >= CROSSFIT_SEEDS[size]:
         return {}
-    view = game(seed, size, folder, origin, tier).challenge.view
-    judged = _by_loss(view)
+    view = load_game(seed, size, folder, origin, tier).challenge.view
+    judged = _score_by_loss(view)
     if protocol is not None:
         judged = Stacking(protocol).on_colluder(view, stream(seed, "nist", protocol))
     return {"AUC": _placements(*judged), **_rates(*judged)}
@@ -201,11 +209,11 @@ def _rates(score: np.ndarray, member: np.ndarray) -> dict[str, list[float]]:
     }
 
 
-def _by_loss(view: FederationView) -> Judged:
+def _score_by_loss(view: FederationView) -> ColluderScores:
     """Score records by the loss, which ranks one client's records as the published LiRA does."""
     known = view.collusion
     k = known.client
     asked = view.relevant[k].joined(view.external[k]).joined(view.records)
     none = np.zeros(len(view.external[k]), bool)
     score = Threshold("loss")(ModelView(view.targets[k], asked), stream(0, "loss")).score
-    return Judged(score, np.concatenate([known.relevant, none, known.records]))
+    return ColluderScores(score, np.concatenate([known.relevant, none, known.records]))

@@ -2,7 +2,14 @@
 
 from typing import Any
 
-from divulge.reproduce.papers.nist.study import DIFFERS, GROUPS, RATES, SEEDS, TIERS, UNITS
+from divulge.reproduce.papers.nist.study import (
+    DIFFERS,
+    RATES,
+    REPLICATE_GROUPS,
+    SEEDS,
+    TIERS,
+    UNITS,
+)
 from divulge.reproduce.table import Row, Table
 
 TABLE_2_PAPER = {
@@ -45,16 +52,16 @@ TABLE_2 = Table(
             else {},
             _SHARES if attack == "nobody" else (),
         )
-        for origin, tier in GROUPS
+        for origin, tier in REPLICATE_GROUPS
         for label, (attack, settings) in ATTACKS.items()
     ),
-    work="divulge.reproduce.papers.nist.study:assigned",
+    work="divulge.reproduce.papers.nist.study:measure_assignment",
     units=UNITS,
     nested=False,
     kinds={**dict.fromkeys(_SHARES, "clustered"), "p": "p-value"},
     pairs=tuple(
         (f"{origin}, {tier}: {one}", f"{origin}, {tier}: {other}")
-        for origin, tier in GROUPS
+        for origin, tier in REPLICATE_GROUPS
         for one, other in _PAIRS
     ),
     seeds=SEEDS,
@@ -83,16 +90,16 @@ TABLE_3 = Table(
             {"origin": origin, "tier": tier, "protocol": protocol},
             TABLE_3_PAPER.get((tier, protocol), {}),
         )
-        for origin, tier in GROUPS
+        for origin, tier in REPLICATE_GROUPS
         for protocol in ("published", "crossfit", None)
     ),
-    work="divulge.reproduce.papers.nist.study:on_colluder",
+    work="divulge.reproduce.papers.nist.study:measure_on_colluder",
     units=UNITS,
     nested=False,
     kinds=dict.fromkeys(("AUC", *RATES), "clustered"),
     pairs=tuple(
         (f"{origin}, {tier}: {one}", f"{origin}, {tier}: {other}")
-        for origin, tier in GROUPS
+        for origin, tier in REPLICATE_GROUPS
         for one, other in (
             ("stacking crossfit", "stacking published"),
             ("stacking published", "loss (LiRA)"),

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from divulge.federation.recommender.model import ITEMS, NeuralCF
 
-_KEPT = 480
+_CACHE_SIZE = 480
 """Number of cached trainings: 16 of each of 30 users, 65 MB for MovieLens-100K."""
 
 
 @dataclass(frozen=True, slots=True)
-class Remembering(NeuralCF):
+class CachingNeuralCF(NeuralCF):
     """Trains as FNCF, and caches the item embeddings of each training of one user.
 
     Against other noise an attack with the same seed simulates the same trainings.
@@ -36,11 +36,15 @@ class Remembering(NeuralCF):
         digest = hashlib.blake2b(digest_size=16)
         for tensor in (items, interactions, private, *network):
             digest.update(tensor.numpy().data)
-        return {ITEMS: _moved(self, _Training(digest.digest(), sent, items, interactions, private))}
+        return {
+            ITEMS: _train_items(
+                self, _UserTraining(digest.digest(), sent, items, interactions, private)
+            )
+        }
 
 
 @dataclass(frozen=True, slots=True)
-class _Training:
+class _UserTraining:
     """Inputs of one user's training."""
 
     digest: bytes
@@ -50,6 +54,6 @@ class _Training:
     private: Float[Tensor, " width"] = field(compare=False)
 
 
-@functools.lru_cache(maxsize=_KEPT)
-def _moved(learner: Remembering, of: _Training) -> Float[Tensor, "items width"]:
+@functools.lru_cache(maxsize=_CACHE_SIZE)
+def _train_items(learner: CachingNeuralCF, of: _UserTraining) -> Float[Tensor, "items width"]:
     return NeuralCF.update(learner, of.sent, of.items, of.interactions, of.private)[ITEMS]

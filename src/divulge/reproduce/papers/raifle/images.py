@@ -11,14 +11,19 @@ from jaxtyping import Float
 
 from divulge._util.random import stream
 from divulge.attacks.interactions.raifle.attack import RAIFLE
-from divulge.core import Challenge, Interactions, UpdateDefence, UpdateView
-from divulge.federation.manipulation.pixels import AsTheyAre, GradientSign, PixelNoise, Versions
+from divulge.core import Game, Interactions, UpdateDefence, UpdateView
+from divulge.federation.manipulation.pixels import (
+    GradientSign,
+    NoManipulation,
+    PixelNoise,
+    Versions,
+)
 from divulge.federation.search import images, models
 from divulge.metrics import images as quality
 from divulge.metrics import interactions as metrics
 from divulge.reproduce import vision
-from divulge.reproduce.batches import kept
-from divulge.reproduce.papers.raifle.study import Values, noise
+from divulge.reproduce.batches import map_batches
+from divulge.reproduce.papers.raifle.study import Values, local_noise
 from divulge.reproduce.table import Size
 from divulge.targets.features import Extractor, Images
 
@@ -33,14 +38,14 @@ IMAGE_COLUMNS = tuple(f"{name} {ratio}x" for name in RANKERS.values() for ratio 
 SENSITIVITY = 0.05
 IMAGE_UNITS = "users, each with a ranker and images of its own"
 
-_HOW: dict[Size, PixelNoise] = {
+_PIXEL_NOISE: dict[Size, PixelNoise] = {
     "small": PixelNoise(steps=60, lr=0.02, optimiser="momentum"),
     "medium": PixelNoise(steps=150, lr=0.02, optimiser="momentum"),
     "full": PixelNoise(),
 }
 
 
-class Scale(NamedTuple):
+class ImageScale(NamedTuple):
     """Size of an experiment."""
 
     features: int
@@ -51,10 +56,10 @@ class Scale(NamedTuple):
     """Number of users for each ranker and number of images."""
 
 
-SCALES: dict[Size, Scale] = {
-    "small": Scale(32, 56, 50),
-    "medium": Scale(64, 112, 100),
-    "full": Scale(100, 224, 200),
+SCALES: dict[Size, ImageScale] = {
+    "small": ImageScale(32, 56, 50),
+    "medium": ImageScale(64, 112, 100),
+    "full": ImageScale(100, 224, 200),
 }
 DIFFERS: dict[Size, str] = {
     size: (
@@ -62,13 +67,13 @@ DIFFERS: dict[Size, str] = {
         f"photographs of {scale.side} pixels a side, instead of the paper's four models with "
         f"ImageNet at 224; of their 100 and 1,280 features the first {scale.features} are used, so "
         f"that there are images for 4x. {scale.repeats} repeats a cell instead of 200. Manipulated "
-        f"by {_HOW[size]}. Rankers have no biases. The linear structure instead of Adam."
+        f"by {_PIXEL_NOISE[size]}. Rankers have no biases. The linear structure instead of Adam."
     )
     for size, scale in SCALES.items()
 }  # fmt: skip
 
 
-def reconstructed(
+def measure_reconstruction(
     seed: int,
     size: Size,
     folder: Path,
@@ -78,40 +83,40 @@ def reconstructed(
     epsilon: float | None = None,
 ) -> Values:
     """Measure the AUC of each ranker and number of images, one value a user."""
-    seen = features(model, manipulation, size, folder)
-    defence = noise(epsilon, SENSITIVITY)
+    seen = extract_features(model, manipulation, size, folder)
+    defence = local_noise(epsilon, SENSITIVITY)
     values: Values = {}
     for hidden, name in RANKERS.items():
         for ratio in RATIOS:
-            games = users(seen, hidden, ratio, SCALES[size].repeats, defence, seed)
+            games = upvote_challenges(seen, hidden, ratio, SCALES[size].repeats, defence, seed)
             values[f"{name} {ratio}x"] = [
-                metrics.of_user(RAIFLE()(game.view, stream(seed, "attack", i)), game.truth).auc
+                metrics.measure_user(RAIFLE()(game.view, stream(seed, "attack", i)), game.truth).auc
                 for i, game in enumerate(games)
             ]
     return values
 
 
-def looked_at(
+def measure_image_quality(
     seed: int, size: Size, folder: Path, *, model: Model, manipulation: Manipulation
 ) -> Values:
     """Measure SSIM and PSNR of each image, means over its manipulated versions."""
     del seed
-    original = pictures(model, size)
-    versions = manipulated(model, manipulation, size, folder).swapaxes(0, 1)
+    original = load_pictures(model, size)
+    versions = manipulate_images(model, manipulation, size, folder).swapaxes(0, 1)
     return {
         "SSIM": np.mean([quality.ssim(original, one) for one in versions], axis=0).tolist(),
         "PSNR": np.mean([quality.psnr(original, one) for one in versions], axis=0).tolist(),
     }
 
 
-def users(
-    seen: Float[np.ndarray, "images versions features"],
+def upvote_challenges(
+    seen: Float[np.ndarray, "images versions extract_features"],
     hidden: int,
     ratio: int,
     count: int,
     defence: UpdateDefence,
     seed: int,
-) -> Iterator[Challenge[UpdateView, Interactions]]:
+) -> Iterator[Game[UpdateView, Interactions]]:
     """Simulate users with ``ratio`` images a feature, each with a ranker of its own."""
     width = seen.shape[2]
     for user in range(count):
@@ -119,51 +124,57 @@ def users(
         rng = stream(seed, "upvoting", hidden, ratio, user)
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
         weights = models.ranker(width, hidden, generator)
-        yield images.challenge(weights, images.shown(seen, ratio * width, rng), defence, rng)
+        yield images.upvote_challenge(
+            weights, images.draw_features(seen, ratio * width, rng), defence, rng
+        )
 
 
 @functools.cache
-def features(
+def extract_features(
     model: Model, manipulation: Manipulation, size: Size, folder: Path
-) -> Float[np.ndarray, "images versions features"]:
+) -> Float[np.ndarray, "images versions extract_features"]:
     """Extract the features of all versions of all images, as a client does."""
-    versions = manipulated(model, manipulation, size, folder)
-    extractor = extractor_of(model, size, folder)
+    versions = manipulate_images(model, manipulation, size, folder)
+    extractor = load_extractor(model, size, folder)
     each = [extractor.features(np.ascontiguousarray(v)) for v in versions.swapaxes(0, 1)]
     return np.stack(each, axis=1)
 
 
-def manipulated(model: Model, manipulation: Manipulation, size: Size, folder: Path) -> Versions:
+def manipulate_images(
+    model: Model, manipulation: Manipulation, size: Size, folder: Path
+) -> Versions:
     """Manipulate the images that the server shows; finished batches are stored in the folder."""
-    how = manner(manipulation, size)
-    extractor = extractor_of(model, size, folder)
+    how = choose_manipulation(manipulation, size)
+    extractor = load_extractor(model, size, folder)
 
     def work(batch: Images, start: int) -> Versions:
         return how(batch, extractor, stream(0, "pixels", start))
 
     about = f"{model} {size} {how}"
-    return kept(folder / "images", about, pictures(model, size), 16, work)
+    return map_batches(folder / "images", about, load_pictures(model, size), 16, work)
 
 
-def manner(manipulation: Manipulation, size: Size) -> AsTheyAre | GradientSign | PixelNoise:
+def choose_manipulation(
+    manipulation: Manipulation, size: Size
+) -> NoManipulation | GradientSign | PixelNoise:
     """Choose the manipulation of images by its name."""
     if manipulation == "raifle":
-        return _HOW[size]
-    return GradientSign() if manipulation == "fgsm" else AsTheyAre()
+        return _PIXEL_NOISE[size]
+    return GradientSign() if manipulation == "fgsm" else NoManipulation()
 
 
 @functools.cache
-def pictures(model: Model, size: Size) -> Images:
+def load_pictures(model: Model, size: Size) -> Images:
     """Load the images that are ranked, four times as many as features."""
     count = max(RATIOS) * SCALES[size].features
     if model == "cifar-network":
-        return vision.cifar_images(count)
-    return vision.photographs(count, SCALES[size].side)
+        return vision.load_cifar_images(count)
+    return vision.load_photographs(count, SCALES[size].side)
 
 
 @functools.cache
-def extractor_of(model: Model, size: Size, folder: Path) -> Extractor:
+def load_extractor(model: Model, size: Size, folder: Path) -> Extractor:
     """Load the vision model that all clients have."""
     if model == "cifar-network":
-        return vision.cifar_network(folder, SCALES[size].features)
-    return vision.efficientnet_lite(SCALES[size].features)
+        return vision.load_cifar_network(folder, SCALES[size].features)
+    return vision.load_efficientnet_lite(SCALES[size].features)

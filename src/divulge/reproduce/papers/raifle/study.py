@@ -9,19 +9,19 @@ import numpy as np
 
 from divulge._util.random import stream
 from divulge.attacks import catalog
-from divulge.core import Challenge, Interactions, Received, UpdateDefence, UpdateView
+from divulge.core import Game, Interactions, ReceivedUpdate, UpdateDefence, UpdateView
 from divulge.data import interactions, ranking
-from divulge.defences.updates.compose import none
+from divulge.defences.updates.compose import no_defence
 from divulge.defences.updates.local_dp import LocalNoise
 from divulge.errors import DataError
 from divulge.federation.manipulation.features import NoiseInjection
-from divulge.federation.search.click_models import Habit, published
+from divulge.federation.search.click_models import Habit, published_click_model
 from divulge.metrics import interactions as metrics
 from divulge.metrics.utility import ndcg
-from divulge.reproduce.data import file
+from divulge.reproduce.data import data_file
 from divulge.reproduce.table import Size
 
-Game = Challenge[UpdateView, Interactions]
+UserGame = Game[UpdateView, Interactions]
 Values = dict[str, list[float]]
 
 COLUMNS = ("AUC", "F1", "precision at count")
@@ -29,11 +29,11 @@ DELTA = 1e-8
 SEEDS: Mapping[Size, int] = {"small": 1, "medium": 1, "full": 1}
 """Number of seeds: users are the repeats, each with embeddings or a ranker of its own."""
 UNITS = "users"
-_WHICH = "MQ2008 for MQ2007, and 86 queries of MSLR-WEB10K's fold 1."
+_DATA_NOTE = "MQ2008 for MQ2007, and 86 queries of MSLR-WEB10K's fold 1."
 SEARCHES: Mapping[Size, str] = {
-    "small": f"{_WHICH} 24 users a row, or 30 of the recommenders.",
-    "medium": f"{_WHICH} 50 users a row, or 200 and 1,000 of the recommenders.",
-    "full": f"{_WHICH} 200 users a row, or all of the recommenders.",
+    "small": f"{_DATA_NOTE} 24 users a row, or 30 of the recommenders.",
+    "medium": f"{_DATA_NOTE} 50 users a row, or 200 and 1,000 of the recommenders.",
+    "full": f"{_DATA_NOTE} 200 users a row, or all of the recommenders.",
 }
 FEWER: Mapping[Size, str] = {
     "small": "30 users of MovieLens-100K and 30 of Steam-200K, drawn at random.",
@@ -48,7 +48,7 @@ _USERS: Mapping[Size, Mapping[str, int]] = {
 _ATTACKS: Mapping[Size, int] = {"small": 24, "medium": 50, "full": 200}
 
 
-def recommended(
+def measure_recommender(
     seed: int,
     size: Size,
     *,
@@ -60,18 +60,18 @@ def recommended(
     """Attack users of FNCF, each once; noise is on their item embeddings alone, as published."""
     from divulge.federation.recommender.model import NeuralCF
     from divulge.federation.recommender.users import Recommending
-    from divulge.reproduce.papers.raifle.cache import Remembering
+    from divulge.reproduce.papers.raifle.cache import CachingNeuralCF
 
-    log = logged(data)
+    log = load_log(data)
     # only behind noise an attack simulates trainings that it simulated before
-    learner = NeuralCF(l1=l1) if epsilon is None else Remembering(l1=l1)
+    learner = NeuralCF(l1=l1) if epsilon is None else CachingNeuralCF(l1=l1)
     world = Recommending(log, learner, embeddings_only=True, seed=seed)
     many = min(_USERS[size][data], log.users)
     users = stream(seed, "raifle", "users").choice(log.users, many, replace=False)
-    return _figures(attack, world.challenges(users.tolist(), noise(epsilon, 0.1)), seed)
+    return _attack_users(attack, world.challenges(users.tolist(), local_noise(epsilon, 0.1)), seed)
 
 
-def searched(
+def measure_search(
     seed: int,
     size: Size,
     *,
@@ -92,32 +92,34 @@ def searched(
     import torch
 
     from divulge.federation.search import models
-    from divulge.federation.search.users import Searching, honest
+    from divulge.federation.search.users import Searching, keep_features
 
     world = Searching(
-        judged(data, "attack"),
-        published(habit, 3 if data == "mq2008" else 5),
-        manipulate=NoiseInjection(0.1) if manipulated else honest,
+        load_queries(data, "attack"),
+        published_click_model(habit, 3 if data == "mq2008" else 5),
+        manipulate=NoiseInjection(0.1) if manipulated else keep_features,
     )
     games = []
     for user in range(times * _ATTACKS[size]):
         rng = stream(seed, "raifle", "search", user)
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
         weights = models.ranker(world.queries.x.shape[1], hidden, generator)
-        defence = noise(epsilon, 0.5)
+        defence = local_noise(epsilon, 0.5)
         game = world.challenge(weights, queries, defence, rng)
         if isinstance(defence, LocalNoise) and participants > 1:
-            game = _summed(game, defence.scale, participants, rng)
+            game = _add_sum_noise(game, defence.scale, participants, rng)
         games.append(game)
-    return _figures(attack, games, seed)
+    return _attack_users(attack, games, seed)
 
 
-def either(seed: int, size: Size, *, setting: str, **settings: Any) -> Values:
+def measure_setting(seed: int, size: Size, *, setting: str, **settings: Any) -> Values:
     """Attack users of FNCF (``recommended``) or of FPDGD (``searched``)."""
-    return (recommended if setting == "recommended" else searched)(seed, size, **settings)
+    return (measure_recommender if setting == "recommended" else measure_search)(
+        seed, size, **settings
+    )
 
 
-def trained(
+def measure_ranking(
     seed: int,
     size: Size,
     *,
@@ -133,31 +135,31 @@ def trained(
     from divulge.federation.search.users import Searching
 
     del size
-    queries, test = judged(data, "train"), judged(data, "test")
-    world = Searching(queries, published(habit, 3 if data == "mq2008" else 5))
+    queries, test = load_queries(data, "train"), load_queries(data, "test")
+    world = Searching(queries, published_click_model(habit, 3 if data == "mq2008" else 5))
     rng = stream(seed, "raifle", "train")
     generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
     weights = models.ranker(queries.x.shape[1], hidden, generator)
-    weights = world.train(weights, noise(epsilon, 0.5), rng)
+    weights = world.train(weights, local_noise(epsilon, 0.5), rng)
     score = models.score(weights, torch.from_numpy(test.x)).numpy()
     each = [ndcg(score[part], test.relevance[part]) for part in test.of_each()]
     return {"NDCG@10": each}
 
 
 @functools.cache
-def logged(data: str) -> interactions.InteractionLog:
+def load_log(data: str) -> interactions.InteractionLog:
     """Load the interactions of MovieLens-100K or Steam-200K.
 
     Raises:
         DataError: the file is not there.
     """
     if data == "ml-100k":
-        return interactions.movielens_100k(file("ml-100k/u.data.xz"))
-    return interactions.steam_200k(file("steam-200k/steam-200k.csv.xz"))
+        return interactions.movielens_100k(data_file("ml-100k/u.data.xz"))
+    return interactions.steam_200k(data_file("steam-200k/steam-200k.csv.xz"))
 
 
 @functools.cache
-def judged(data: str, part: str) -> ranking.Queries:
+def load_queries(data: str, part: str) -> ranking.Queries:
     """Load the judged queries of MQ2008, or of a sample of MSLR-WEB10K, standardised.
 
     Raises:
@@ -165,35 +167,42 @@ def judged(data: str, part: str) -> ranking.Queries:
     """
     if data == "mq2008":
         name = "test" if part == "test" else "train"
-        return ranking.read(file(f"letor-mq2008/Fold1-{name}.txt.xz"))
+        return ranking.read_queries(data_file(f"letor-mq2008/Fold1-{name}.txt.xz"))
     files = {"train": ["train"], "test": ["test"], "attack": ["train", "test"]}[part]
-    parts = [ranking.read(file(f"mslr-web10k-sample/fold1_{f}_first5k.txt.xz")) for f in files]
-    return ranking.joined(parts).standardised()
+    parts = [
+        ranking.read_queries(data_file(f"mslr-web10k-sample/fold1_{f}_first5k.txt.xz"))
+        for f in files
+    ]
+    return ranking.concatenate_queries(parts).standardise()
 
 
-def noise(epsilon: float | None, sensitivity: float) -> UpdateDefence:
+def local_noise(epsilon: float | None, sensitivity: float) -> UpdateDefence:
     """Published noise: updates within half the sensitivity; the classic formula up to ε = 1."""
     if epsilon is None:
-        return none()
+        return no_defence()
     if epsilon <= 1:
         return LocalNoise(epsilon, DELTA, sensitivity / 2, "gaussian")
     return LocalNoise(epsilon, DELTA, sensitivity / 2)
 
 
-def _summed(game: Game, scale: float, participants: int, rng: np.random.Generator) -> Game:
+def _add_sum_noise(
+    game: UserGame, scale: float, participants: int, rng: np.random.Generator
+) -> UserGame:
     """Add the noise of all other users, whom items fingerprinted for one user leave no update."""
     (seen,) = game.view.rounds
     got = seen.received[game.view.victim]
     spread = scale * (participants - 1) ** 0.5
     noisy = {name: w + rng.normal(0, spread, w.shape) for name, w in got.tensors.items()}
-    seen = dataclasses.replace(seen, received={game.view.victim: Received(noisy, got.records)})
-    return Challenge(dataclasses.replace(game.view, rounds=(seen,)), game.truth)
+    seen = dataclasses.replace(
+        seen, received={game.view.victim: ReceivedUpdate(noisy, got.records)}
+    )
+    return Game(dataclasses.replace(game.view, rounds=(seen,)), game.truth)
 
 
-def _figures(settings: Mapping[str, Any], games: Iterable[Game], seed: int) -> Values:
+def _attack_users(settings: Mapping[str, Any], games: Iterable[UserGame], seed: int) -> Values:
     attack = catalog.interaction_attack(**settings)
-    found: Sequence[metrics.OfUser] = [
-        metrics.of_user(attack(game.view, stream(seed, "attack", number)), game.truth)
+    found: Sequence[metrics.UserMetrics] = [
+        metrics.measure_user(attack(game.view, stream(seed, "attack", number)), game.truth)
         for number, game in enumerate(games)
     ]
     if not found:

@@ -22,7 +22,7 @@ TABLE_10_PAPER = {
     (16, "navigational"): (0.227, 0.243, 0.256, 0.263, 0.291),
 }
 
-TEXT = (
+TABLE_10_NOTE = (
     "43 training and 43 test queries of MSLR-WEB10K's fold 1 instead of 6,000 and 2,000, hence one "
     "round of updates: its figures cannot be those of the paper. MQ2008, with 471 training "
     "queries, stands beside it without published figures."
@@ -44,7 +44,7 @@ TABLE_10 = Table(
         for (hidden, habit), published in TABLE_10_PAPER.items()
         for epsilon, value in zip(TABLE_10_EPSILONS, published, strict=True)
     ),
-    work="divulge.reproduce.papers.raifle.study:trained",
+    work="divulge.reproduce.papers.raifle.study:measure_ranking",
     units="test queries",
     pairs=tuple(
         (f"{about}, ε = {epsilon:g}", f"{about}, no noise")
@@ -58,7 +58,11 @@ TABLE_10 = Table(
     ),
     seeds={"small": 3, "medium": 5, "full": 10},
     minutes={"small": 1, "medium": 2, "full": 3},
-    differs={"small": f"3 seeds. {TEXT}", "medium": f"5 seeds. {TEXT}", "full": TEXT},
+    differs={
+        "small": f"3 seeds. {TABLE_10_NOTE}",
+        "medium": f"5 seeds. {TABLE_10_NOTE}",
+        "full": TABLE_10_NOTE,
+    },
 )
 
 PARTICIPANTS = (10, 100, 500, 1000)
@@ -79,7 +83,7 @@ TABLE_11_PAPER: dict[tuple[int, float | None], tuple[float | None, ...]] = {
 paper cannot be read."""
 
 
-_SUM = "The others' items are 0, so the sum is the target's update and the noise of all."
+_SUM_NOTE = "The others' items are 0, so the sum is the target's update and the noise of all."
 
 
 TABLE_11 = Table(
@@ -106,14 +110,14 @@ TABLE_11 = Table(
         for (hidden, epsilon), published in TABLE_11_PAPER.items()
         for many, value in zip(PARTICIPANTS, published, strict=True)
     ),
-    work="divulge.reproduce.papers.raifle.study:searched",
+    work="divulge.reproduce.papers.raifle.study:measure_search",
     units=UNITS,
     seeds=SEEDS,
     minutes={"small": 1, "medium": 4, "full": 13},
     differs={
-        "small": f"MQ2008 for MQ2007; 96 users a row. {_SUM}",
-        "medium": f"MQ2008 for MQ2007; 200 users a row. {_SUM}",
-        "full": f"MQ2008 for MQ2007; 800 users a row. {_SUM}",
+        "small": f"MQ2008 for MQ2007; 96 users a row. {_SUM_NOTE}",
+        "medium": f"MQ2008 for MQ2007; 200 users a row. {_SUM_NOTE}",
+        "full": f"MQ2008 for MQ2007; 800 users a row. {_SUM_NOTE}",
     },
 )
 
@@ -138,7 +142,7 @@ TABLE_12 = Table(
         for model in MODELS
         for manipulation, published in (("fgsm", False), ("raifle", True))
     ),
-    work="divulge.reproduce.papers.raifle.images:looked_at",
+    work="divulge.reproduce.papers.raifle.images:measure_image_quality",
     units="images, and versions are averaged within each",
     kinds={"PSNR": "normal"},
     seeds={"small": 1, "medium": 1, "full": 1},
@@ -176,7 +180,7 @@ TABLE_15 = Table(
         for model in MODELS
         for (epsilon, manipulation), published in TABLE_15_PAPER.items()
     ),
-    work="divulge.reproduce.papers.raifle.images:reconstructed",
+    work="divulge.reproduce.papers.raifle.images:measure_reconstruction",
     units=IMAGE_UNITS,
     pairs=tuple(
         (f"{model}, raifle, ε = {epsilon:g}", f"{model}, none, ε = {epsilon:g}")
@@ -201,7 +205,7 @@ TABLE_5 = Table(
         Row(data, {"data": data, "attack": {"name": "raifle"}}, {"AUC": paper})
         for data, paper in (("ml-100k", 0.998), ("steam-200k", 0.960))
     ),
-    work="divulge.reproduce.papers.raifle.study:recommended",
+    work="divulge.reproduce.papers.raifle.study:measure_recommender",
     units=UNITS,
     seeds=SEEDS,
     minutes={"small": 1, "medium": 2, "full": 8},
@@ -231,7 +235,7 @@ TABLE_6 = Table(
         for (name, l1), values in TABLE_6_PAPER.items()
         for data, value in zip(("ml-100k", "steam-200k"), values, strict=True)
     ),
-    work="divulge.reproduce.papers.raifle.study:recommended",
+    work="divulge.reproduce.papers.raifle.study:measure_recommender",
     units=UNITS,
     pairs=tuple(
         (f"raifle, {data}, {defence}", f"interaction-search, {data}, {defence}")
@@ -276,7 +280,7 @@ _HONEST = "as they are"
 DATA = (("mq2008", MQ2007, (4, 8, 16)), ("mslr", MSLR, (12, 24, 48)))
 
 
-def _name(data: str, hidden: int, items: str, habit: str, queries: int) -> str:
+def _row_name(data: str, hidden: int, items: str, habit: str, queries: int) -> str:
     return f"{data}, {hidden or 'no'} hidden, {items}, {habit}, {queries} queries"
 
 
@@ -286,7 +290,7 @@ TABLE_7 = Table(
     columns=COLUMNS,
     rows=tuple(
         Row(
-            _name(data, hidden, "noise" if manipulated else _HONEST, habit, queries),
+            _row_name(data, hidden, "noise" if manipulated else _HONEST, habit, queries),
             {
                 "data": data,
                 "hidden": hidden,
@@ -302,10 +306,13 @@ TABLE_7 = Table(
         for habit in HABITS
         for place, queries in enumerate(counts)
     ),
-    work="divulge.reproduce.papers.raifle.study:searched",
+    work="divulge.reproduce.papers.raifle.study:measure_search",
     units=UNITS,
     pairs=tuple(
-        (_name(data, hidden, "noise", habit, queries), _name(data, hidden, _HONEST, habit, queries))
+        (
+            _row_name(data, hidden, "noise", habit, queries),
+            _row_name(data, hidden, _HONEST, habit, queries),
+        )
         for data, published, counts in DATA
         for hidden, manipulated in published
         if manipulated
@@ -352,7 +359,7 @@ TABLE_8 = Table(
         for model in MODELS
         for manipulation in MANIPULATIONS
     ),
-    work="divulge.reproduce.papers.raifle.images:reconstructed",
+    work="divulge.reproduce.papers.raifle.images:measure_reconstruction",
     units=IMAGE_UNITS,
     pairs=tuple(
         (
@@ -376,7 +383,7 @@ RECOMMENDERS = {
     "steam-200k": (0.50, 0.56, 0.72, 0.90, 0.96),
 }
 
-ENGINES = {
+SEARCH_ENGINES = {
     ("mq2008", False): (0.50, 0.54, 0.57, 0.58, 0.66),
     ("mq2008", True): (0.50, 0.56, 0.66, 0.75, 0.82),
     ("mslr", False): (0.50, 0.50, 0.50, 0.50, 0.50),
@@ -384,13 +391,13 @@ ENGINES = {
 }
 
 
-def _noise(epsilon: float | None) -> str:
+def _noise_label(epsilon: float | None) -> str:
     return "no noise" if epsilon is None else f"ε = {epsilon:g}"
 
 
 def _row(name: str, epsilon: float | None, paper: float, **settings: Any) -> Row:
     settings |= {"attack": {"name": "raifle"}, "epsilon": epsilon}
-    return Row(f"{name}, {_noise(epsilon)}", settings, {"AUC": paper})
+    return Row(f"{name}, {_noise_label(epsilon)}", settings, {"AUC": paper})
 
 
 TABLE_9 = Table(
@@ -415,16 +422,16 @@ TABLE_9 = Table(
                 queries=16 if data == "mq2008" else 48,
                 manipulated=manipulated,
             )
-            for (data, manipulated), published in ENGINES.items()
+            for (data, manipulated), published in SEARCH_ENGINES.items()
             for epsilon, paper in zip(TABLE_9_EPSILONS, published, strict=True)
         ),
     ),
-    work="divulge.reproduce.papers.raifle.study:either",
+    work="divulge.reproduce.papers.raifle.study:measure_setting",
     units=UNITS,
     pairs=tuple(
         (f"{data}, noise handed out, {noise}", f"{data}, as they are, {noise}")
         for data in ("mq2008", "mslr")
-        for noise in map(_noise, TABLE_9_EPSILONS)
+        for noise in map(_noise_label, TABLE_9_EPSILONS)
     ),
     seeds=SEEDS,
     minutes={"small": 1, "medium": 60, "full": 400},

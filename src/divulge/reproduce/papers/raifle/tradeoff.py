@@ -10,11 +10,11 @@ from divulge.reproduce.papers.raifle import tables
 from divulge.reproduce.result import Cell, Outcome
 from divulge.reproduce.table import Row
 
-ATTACKED, RANKED = "raifle-table9", "raifle-table10"
+ATTACK_TABLE, RANKING_TABLE = "raifle-table9", "raifle-table10"
 """Names of the tables that the curve combines."""
 
 
-def curve(outcomes: Mapping[str, Outcome]) -> alt.LayerChart | None:
+def tradeoff_chart(outcomes: Mapping[str, Outcome]) -> alt.LayerChart | None:
     """Draw the AUC of clicks against NDCG@10, a line for each data set and kind of items.
 
     Both are of a linear ranker and informational clicks, so that only ε differs along a line.
@@ -22,9 +22,9 @@ def curve(outcomes: Mapping[str, Outcome]) -> alt.LayerChart | None:
     Args:
         outcomes: results by name of the table.
     """
-    if not {ATTACKED, RANKED} <= outcomes.keys():
+    if not {ATTACK_TABLE, RANKING_TABLE} <= outcomes.keys():
         return None
-    points = list(_points(outcomes[ATTACKED], outcomes[RANKED]))
+    points = list(_points(outcomes[ATTACK_TABLE], outcomes[RANKING_TABLE]))
     if not points:
         return None
     lines = list(dict.fromkeys(point["line"] for point in points))
@@ -35,8 +35,8 @@ def curve(outcomes: Mapping[str, Outcome]) -> alt.LayerChart | None:
     colour = alt.Color("line:N", legend=legend).scale(
         domain=lines, range=chart_style.COLOURS[:many]
     )
-    base = alt.Chart(chart_style.data(points)).encode(color=colour)
-    return chart_style.finished(
+    base = alt.Chart(chart_style.inline_data(points)).encode(color=colour)
+    return chart_style.style_layers(
         base.mark_line(opacity=0.6).encode(x=x, y=y, order="order:Q"),
         base.mark_rule(opacity=0.35).encode(x=x, y=alt.Y("auc_low:Q"), y2="auc_high:Q"),
         base.mark_rule(opacity=0.35).encode(y=y, x=alt.X("ndcg_low:Q"), x2="ndcg_high:Q"),
