@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "RAIFLE on recommenders and rankers beside the published optimisation"
 
-Game = Game[UpdateView, Interactions]
+UserGame = Game[UpdateView, Interactions]
 
 
 class Measured(NamedTuple):
@@ -119,7 +119,7 @@ def _search(quick: bool) -> None:  # noqa: FBT001
                 print(f"{ours.line()}\n{theirs.line()}{ratio:8.0f} times", flush=True)
 
 
-def _measured(name: str, attack: "RAIFLE", games: Iterable[Game]) -> Measured:
+def _measured(name: str, attack: "RAIFLE", games: Iterable[UserGame]) -> Measured:
     figures, seconds = [], []
     for number, game in enumerate(games):
         rng = np.random.default_rng(number)

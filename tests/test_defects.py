@@ -84,8 +84,7 @@ def test_odd_and_unequal_sizes_work(members: int, nonmembers: int) -> None:
         reference=worlds.draw(60, 5),
     )
     assert {finding.status for finding in audit.findings} == {divulge.Status.DONE}
-    manifest = audit.contents.manifest
-    assert (manifest.members, manifest.nonmembers) == (members, nonmembers)
+    assert (audit.facts.members, audit.facts.nonmembers) == (members, nonmembers)
 
 
 def test_logits_are_not_taken_for_probabilities() -> None:

@@ -297,7 +297,7 @@ def test_settings_in_the_documentation_are_valid(block: str) -> None:
     parsed = config.parse(table, "the documentation")
     assert config.federated_attacks(parsed) if parsed.federated else config.attacks(parsed)
     asked = parsed.gate
-    wanted = gate.Gate(tuple(asked.fail_on), asked.fail_above, section=parsed.federated or "")
+    wanted = gate.Gate(tuple(asked.fail_on), asked.fail_above, about=parsed.about)
     assert wanted.ceilings == asked.fail_above
 
 

@@ -30,7 +30,7 @@ from divulge.federation.search.learners import Pairwise, Pointwise
 from divulge.federation.search.users import Searching
 from divulge.metrics import interactions as metrics
 
-Game = Game[UpdateView, Interactions]
+UserGame = Game[UpdateView, Interactions]
 NONE = UpdateDefence()
 
 
@@ -41,7 +41,7 @@ def pointwise(
     seed: int,
     epochs: int = 1,
     defence: UpdateDefence = NONE,
-) -> Game:
+) -> UserGame:
     rng = np.random.default_rng(seed)
     weights = models.ranker(features, hidden, torch.Generator().manual_seed(seed))
     x, acted = rng.normal(size=(items, features)), rng.permutation(np.arange(items) < items // 2)
@@ -51,13 +51,13 @@ def pointwise(
 
 
 @cache
-def recommended(l1: float = 0.0) -> tuple[Game, ...]:
+def recommended(l1: float = 0.0) -> tuple[UserGame, ...]:
     log = interactions.synthetic_interactions(8, 60, np.random.default_rng(0), mean=6.0)
     world = Recommending(log, NeuralCF(width=16, hidden=(32, 16), l1=l1))
     return tuple(world.challenges(range(8), NONE))
 
 
-def searched(queries: int, hidden: int, seed: int, defence: UpdateDefence = NONE) -> Game:
+def searched(queries: int, hidden: int, seed: int, defence: UpdateDefence = NONE) -> UserGame:
     """A user of a search engine that hands out noise."""
     world = Searching(
         ranking.synthetic_queries(30, 20, np.random.default_rng(0)),
@@ -68,7 +68,7 @@ def searched(queries: int, hidden: int, seed: int, defence: UpdateDefence = NONE
     return world.challenge(weights, queries, defence, np.random.default_rng(seed))
 
 
-def attacked(game: Game, attack: RAIFLE | None = None, seed: int = 0) -> metrics.UserMetrics:
+def attacked(game: UserGame, attack: RAIFLE | None = None, seed: int = 0) -> metrics.UserMetrics:
     guess = (attack or RAIFLE())(game.view, np.random.default_rng(seed))
     return metrics.measure_user(guess, game.truth)
 

@@ -11,6 +11,7 @@ from divulge.audits.runner import check_delta
 from divulge.core import Records, Status
 
 from .. import worlds
+from ..kinds import load_model
 
 ZEROS = np.zeros(9, int)
 FAST = (divulge.attack("threshold"), divulge.attack("gap"))
@@ -30,7 +31,7 @@ def found() -> divulge.Audit:
 
 def test_the_same_findings_in_a_file_and_in_memory(found: divulge.Audit, tmp_path: Path) -> None:
     path = found.save(tmp_path / "run")
-    again = divulge.load(path)
+    again = load_model(path)
     assert again.findings == found.findings
     assert again.checks == found.checks
     assert again.summary == found.summary
@@ -41,7 +42,7 @@ def test_the_same_findings_in_a_file_and_in_memory(found: divulge.Audit, tmp_pat
 def test_measuring_again_changes_nothing(found: divulge.Audit, tmp_path: Path) -> None:
     path = found.save(tmp_path / "run")
     files = {file: file.read_bytes() for file in (path / "findings").iterdir()}
-    assert divulge.load(path).measure().findings == found.findings
+    assert load_model(path).measure().findings == found.findings
     assert files == {file: file.read_bytes() for file in (path / "findings").iterdir()}
 
 
@@ -84,7 +85,7 @@ def test_the_same_seed_gives_the_same_findings(found: divulge.Audit) -> None:
 def test_the_index_names_the_record_as_the_user_gave_it() -> None:
     members, others = worlds.draw(60, 0), worlds.draw(40, 1)
     audit = divulge.audit(forest(members), members=members, nonmembers=others, attacks=FAST)
-    candidates = audit.contents.candidates
+    candidates = audit.candidates
     for flag, given in ((True, members), (False, others)):
         group = candidates.member == flag
         assert sorted(candidates.index[group]) == list(range(len(given)))

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from divulge.audits.challenges import result
-from divulge.audits.challenges import run as challenges_run
 from divulge.cli.main import main
 from divulge.core import NOBODY, Assignment, Collusion, Status
 from divulge.errors import DataError, SpecError, StoreError
@@ -18,6 +16,7 @@ from divulge.metrics import assignment
 from divulge.report.federation import small_samples
 
 from .. import federations
+from ..kinds import audit_federation, load_federation
 
 NAMES = ("ann", "bob<b>", "cat")
 
@@ -80,22 +79,19 @@ def test_the_command_says_who_trained_on_what(place: Path) -> None:
     assert summary["attacks"][0]["tests"]["p, permutation"] == 0.001
     assert summary["attacks"][3]["tests"]["p, z-test"] == 1.0
 
-    first = result.load(run)
+    first = load_federation(run)
     assert CliRunner().invoke(main, ["measure", str(run)]).exit_code == 0
-    assert result.load(run).findings == first.findings
+    assert load_federation(run).findings == first.findings
     (run / "report.html").unlink()
     assert CliRunner().invoke(main, ["report", str(run)]).exit_code == 0
     assert (run / "report.html").read_text(encoding="utf-8") == page
-    assert (
-        challenges_run.federated_file(place / "leaky.toml", run, resume=True).findings
-        == first.findings
-    )
+    assert audit_federation(place / "leaky.toml", run, resume=True).findings == first.findings
     with pytest.raises(StoreError, match="begun with"):
-        challenges_run.federated_file(place / "silent.toml", run, resume=True)
+        audit_federation(place / "silent.toml", run, resume=True)
 
 
 def test_where_nothing_leaks_the_page_says_that_nothing_can_be_told(place: Path) -> None:
-    found = challenges_run.federated_file(place / "silent.toml", place / "quiet")
+    found = audit_federation(place / "silent.toml", place / "quiet")
     assert found.verdict.level == "no leak found"
     assert found.verdict.p_value is not None
     assert found.verdict.p_value > 0.05
@@ -113,7 +109,7 @@ def test_the_gate_trips_by_metrics_of_assignments(place: Path) -> None:
 
 def test_without_a_truth_there_are_answers_alone(place: Path) -> None:
     (place / "blind.toml").write_text(SETTINGS.replace('truth = "leaky/owners.csv"\n', ""))
-    found = challenges_run.federated_file(place / "blind.toml", place / "blind")
+    found = audit_federation(place / "blind.toml", place / "blind")
     assert all(finding.status is Status.DONE for finding in found.findings)
     assert "nobody said who trained" in found.findings[0].unmeasured["accuracy"]
     assert any(line.startswith("Of 100 candidates, the attack gives ") for line in found.lines())
@@ -160,7 +156,7 @@ def test_tables_that_do_not_fit_are_refused(
 ) -> None:
     path = changed(place, file, old, new)
     with pytest.raises(DataError, match=says):
-        challenges_run.federated_file(path, place / "refused")
+        audit_federation(path, place / "refused")
 
 
 @pytest.mark.parametrize(
@@ -174,7 +170,7 @@ def test_tables_that_do_not_fit_are_refused(
 def test_settings_that_cannot_be_used_are_named(place: Path, old: str, new: str, says: str) -> None:
     (place / "odd.toml").write_text(SETTINGS.replace(old, new))
     with pytest.raises(SpecError, match=says):
-        challenges_run.federated_file(place / "odd.toml", place / "odd")
+        audit_federation(place / "odd.toml", place / "odd")
 
 
 def test_every_metric_is_measured_or_says_why_not() -> None:

@@ -6,19 +6,18 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from divulge.audits.challenges.subjects.assignment import TrainedOn
-from divulge.audits.challenges.subjects.composition import Composition
 from scipy import stats
 
 from divulge.attacks.composition.decaf.attack import Decaf
 from divulge.attacks.membership.cluster_lira.attack import ClusterLiRA
-from divulge.audits.challenges import blind, result
-from divulge.audits.challenges import run as challenges_run
+from divulge.audits.challenges import blind
 from divulge.audits.controls import FALSE_ALARM
 from divulge.core import (
     NOBODY,
     Assignment,
+    AssignmentFacts,
     BlindRun,
+    CompositionFacts,
     FederationView,
     Need,
     Proportions,
@@ -33,6 +32,7 @@ from divulge.report.federation.page import controls
 
 from .. import federations
 from ..attacks import federations as updates
+from ..kinds import audit_federation, load_federation
 
 CLIENTS = 10
 
@@ -42,8 +42,8 @@ def counts(seed: int = 0) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(map(int, row)) for row in drawn)
 
 
-def subject(seed: int = 0) -> Composition:
-    return Composition("ten", tuple(map(str, range(CLIENTS))), counts(seed), ())
+def subject(seed: int = 0) -> CompositionFacts:
+    return CompositionFacts("ten", tuple(map(str, range(CLIENTS))), counts(seed), ())
 
 
 def views(seed: int = 0) -> tuple[UpdateView, ...]:
@@ -144,10 +144,10 @@ def test_few_clients_are_said_to_be_too_few() -> None:
     assert "4 clients are too few" in found.reason
 
 
-def trained_on(game: AssignmentGame) -> TrainedOn:
+def trained_on(game: AssignmentGame) -> AssignmentFacts:
     view, truth = game.challenge.view, game.challenge.truth
     known = view.collusion
-    return TrainedOn(
+    return AssignmentFacts(
         ("a", "b", "c"), known.client, len(view.records),
         tuple(view.records.y.tolist()),
         tuple(np.flatnonzero(known.records).tolist()), tuple(truth.client.tolist()),
@@ -229,15 +229,19 @@ cat = "leaky/cat.csv"
 [[attacks]]
 name = "cluster-lira"
 """)
-    found = challenges_run.federated_file(tmp_path / "audit.toml", tmp_path / "run")
+    found = audit_federation(tmp_path / "audit.toml", tmp_path / "run")
     assert found.verdict.level != "instrument failed"
-    (control,) = result.load(tmp_path / "run").controls
+    (control,) = load_federation(tmp_path / "run").controls
     assert control is not None
     assert control.passed
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "cluster-lira: passed its control" in page
-    failed = dataclasses.replace(found, controls=(dataclasses.replace(control, passed=False),))
+    (entry,) = found.contents.entries
+    worse = dataclasses.replace(entry, blind=dataclasses.replace(control, passed=False))
+    failed = dataclasses.replace(
+        found, contents=dataclasses.replace(found.contents, entries=(worse,))
+    )
     (sentence,) = controls(failed._told)
     assert "its figures mean nothing" in sentence
     assert failed.verdict.level == "instrument failed"
-    assert failed.measure().controls == failed.controls
+    assert failed.measure().contents.entries[0].blind == failed.controls[0]

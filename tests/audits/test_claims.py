@@ -16,6 +16,7 @@ from divulge.core import Claim, Guarantee, Records, Target
 from divulge.training.trainers import EstimatorTrainer
 
 from .. import worlds
+from ..kinds import audit_model, load_model
 
 SIZE = 600
 ATTACKS = (divulge.attack("threshold"), divulge.attack("gap"))
@@ -57,8 +58,8 @@ def test_a_tree_that_memorised_contradicts_a_small_epsilon(tmp_path: Path) -> No
     claim = found.summary.claim
     assert claim is not None
     assert (claim.outcome, claim.derived) == ("contradicted", False)
-    assert found.contents.manifest.delta == 1e-5  # that of the claim, as no other was given
-    assert divulge.load(tmp_path / "run").summary == found.summary
+    assert found.facts.delta == 1e-5  # that of the claim, as no other was given
+    assert load_model(tmp_path / "run").summary == found.summary
 
 
 def test_a_coin_flip_contradicts_no_claim() -> None:
@@ -69,7 +70,7 @@ def test_a_coin_flip_contradicts_no_claim() -> None:
 
 def test_the_bounds_of_the_table_keep_a_delta_of_their_own() -> None:
     found = audit(TREE, guarantee=Guarantee(0.1, 1e-5), delta=0.0)
-    assert found.contents.manifest.delta == 0.0
+    assert found.facts.delta == 0.0
     claim = found.summary.claim
     assert claim is not None
     assert claim.delta == 1e-5
@@ -77,11 +78,11 @@ def test_the_bounds_of_the_table_keep_a_delta_of_their_own() -> None:
 
 def test_what_the_trainer_of_the_shadows_promises_is_the_claim_if_nobody_states_one() -> None:
     derived = audit(TREE, shadows=2, train=Promising(0.1))
-    assert derived.contents.manifest.claim == Claim(Guarantee(0.1, 1 / SIZE, "a promise"), True)
+    assert derived.facts.claim == Claim(Guarantee(0.1, 1 / SIZE, "a promise"), True)
     stated = audit(TREE, shadows=2, train=Promising(0.1), guarantee=Guarantee(3.0, 1e-5))
-    assert stated.contents.manifest.claim == Claim(Guarantee(3.0, 1e-5))
+    assert stated.facts.claim == Claim(Guarantee(3.0, 1e-5))
     for train in (Promising(None), EstimatorTrainer(DecisionTreeClassifier(), jobs=1)):
-        assert audit(TREE, shadows=2, train=train).contents.manifest.claim is None
+        assert audit(TREE, shadows=2, train=train).facts.claim is None
 
 
 def test_a_table_of_predictions_may_be_claimed_for(tmp_path: Path) -> None:
@@ -98,8 +99,8 @@ def test_a_table_of_predictions_may_be_claimed_for(tmp_path: Path) -> None:
     (tmp_path / "audit.toml").write_text(
         '[predictions]\nfile = "p.csv"\nepsilon = 0.1\ndelta = 1e-5\n[[attacks]]\nname = "gap"\n'
     )
-    again = divulge.audit_file(tmp_path / "audit.toml")
-    assert again.contents.manifest.claim == found.contents.manifest.claim
+    again = audit_model(tmp_path / "audit.toml")
+    assert again.facts.claim == found.facts.claim
 
 
 SUBJECT = """

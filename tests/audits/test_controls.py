@@ -32,7 +32,7 @@ from divulge.targets.planted import PlantedTarget
 
 from .. import table, worlds
 
-Game = Game[ModelView, Membership]
+ModelGame = Game[ModelView, Membership]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _innermost(target: object) -> object:
     return getattr(target, "_target", target)
 
 
-def control(attack: MembershipAttack, game: Game) -> Control:
+def control(attack: MembershipAttack, game: ModelGame) -> Control:
     guess = attempt.run(game, attack).guess
     assert guess is not None
     return controls.check(game, attack, guess)
@@ -98,7 +98,7 @@ def blind(found: Control) -> BlindRun:
     return found.blind
 
 
-DISHONEST: dict[str, Callable[[Game], MembershipAttack]] = {
+DISHONEST: dict[str, Callable[[ModelGame], MembershipAttack]] = {
     "pure truth": lambda game: Told(game.truth.member.tobytes(), 1.0, signal=0.0),
     "truth and signal": lambda game: Told(game.truth.member.tobytes(), 0.2),
     "truth turned round": lambda game: Told(game.truth.member.tobytes(), -0.2),
@@ -114,7 +114,7 @@ DISHONEST: dict[str, Callable[[Game], MembershipAttack]] = {
 @pytest.mark.parametrize("how", DISHONEST)
 @pytest.mark.parametrize("world", ["leaky", "silent"])
 def test_an_attack_that_was_told_the_truth_fails_the_blind_control(how: str, world: str) -> None:
-    game: Game = getattr(worlds, world)()
+    game: ModelGame = getattr(worlds, world)()
     run = blind(control(DISHONEST[how](game), game))
     assert run.measured is not None
     assert run.p_value is not None
@@ -259,8 +259,8 @@ def test_copies_are_left_out_of_an_audit_and_positions_are_as_given() -> None:
     check = checked(found, "duplicates")
     assert check.verdict is Verdict.PASS
     assert check.text.startswith("3 members and 3 non-members are exact copies of each other and")
-    manifest, candidates = found.contents.manifest, found.contents.candidates
-    assert (manifest.members, manifest.nonmembers, manifest.reference) == (57, 60, 60)
+    facts, candidates = found.facts, found.candidates
+    assert (facts.members, facts.nonmembers, facts.reference) == (57, 60, 60)
     for flag, given in ((True, members), (False, others)):
         index = candidates.index[candidates.member == flag]
         assert sorted(index.tolist()) == list(range(3, len(given)))

@@ -10,10 +10,10 @@ from sklearn.tree import DecisionTreeClassifier
 
 import divulge
 from divulge.audits.leave_one_out import result
-from divulge.audits.leave_one_out.run import leave_one_out_file
 from divulge.core import Records
 
 from .. import worlds
+from ..kinds import audit_in_turn, audit_model, load_model
 
 MEMBERS, OTHERS = worlds.draw(120, 0), worlds.draw(120, 1)
 IDS = [f"p_{k:03d}" for k in range(120)]
@@ -86,17 +86,17 @@ def test_ids_come_from_a_column_that_is_no_feature(
     path = lay_out(tmp_path, data)
     write(tmp_path, f"a.{suffix}", MEMBERS, IDS)
     write(tmp_path, f"b.{suffix}", OTHERS, others)
-    found = divulge.audit_file(path, tmp_path / "run")
+    found = audit_model(path, tmp_path / "run")
     assert found.findings[0].status is divulge.Status.DONE
     check_ids(tmp_path / "run")
 
 
 def test_ids_of_records_in_a_python_file_are_named_likewise(tmp_path: Path) -> None:
     data = 'members = "subject.py:members"\nnonmembers = "subject.py:nonmembers"\nid = "{}"'
-    divulge.audit_file(lay_out(tmp_path, data.format("subject.py:ids")), tmp_path / "run")
+    audit_model(lay_out(tmp_path, data.format("subject.py:ids")), tmp_path / "run")
     check_ids(tmp_path / "run")
     with pytest.raises(divulge.SpecError, match="user"):
-        divulge.audit_file(lay_out(tmp_path, data.format("user")), tmp_path / "other")
+        audit_model(lay_out(tmp_path, data.format("user")), tmp_path / "other")
 
 
 def test_ids_of_a_table_of_answers_may_fit_the_pattern_of_answers(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_ids_of_a_table_of_answers_may_fit_the_pattern_of_answers(tmp_path: Path
     check_ids(tmp_path / "one")
     settings = tmp_path / "audit.toml"
     settings.write_text(f'[predictions]\nfile = "answers.csv"\nid = "p_id"\n{ATTACKS}')
-    divulge.audit_file(settings, tmp_path / "two")
+    audit_model(settings, tmp_path / "two")
     check_ids(tmp_path / "two")
     with pytest.raises(divulge.DataError, match="one column 'nobody'"):
         divulge.audit_predictions(table, probabilities="p_[0-9]", ids="nobody", attacks=FAST)
@@ -126,12 +126,12 @@ def test_each_target_of_leave_one_out_has_the_ids_of_its_members(tmp_path: Path)
                                          "tree = DecisionTreeClassifier()\n")  # fmt: skip
     in_turn = '[leave_one_out]\nmodels = 3\ntrain = "trainer.py:tree"\n'
     path.write_text(path.read_text().replace('[target]\nmodel = "subject.py:model"\n', in_turn))
-    found = leave_one_out_file(path, tmp_path / "run")
+    found = audit_in_turn(path, tmp_path / "run")
     both = [*IDS, *(f"q_{own}" for own in IDS)]
     for k, target in enumerate(found.targets):
         target.report()
         table = exposed_csv(result.folder(tmp_path / "run", k))
-        assert len(table) == int(target.contents.candidates.member.sum())
+        assert len(table) == int(target.candidates.member.sum())
         assert all(row["id"] == both[int(row["position"])] for row in table)
 
 
@@ -144,7 +144,7 @@ def test_ids_from_python_come_back_after_saving(found: divulge.Audit, tmp_path: 
     run = found.save(tmp_path / "run")
     check_ids(run)
     before = (run / "exposed.csv").read_bytes()
-    again = divulge.load(run)
+    again = load_model(run)
     assert again.exposed(0.5) == found.exposed(0.5)
     again.report()
     assert (run / "exposed.csv").read_bytes() == before
@@ -212,12 +212,12 @@ def test_a_resumed_audit_writes_the_same_file(tmp_path: Path) -> None:
     data = 'members = "subject.py:members"\nnonmembers = "subject.py:nonmembers"\n'
     path = lay_out(tmp_path, data + 'id = "subject.py:ids"')
     run = tmp_path / "run"
-    first = divulge.audit_file(path, run)
+    first = audit_model(path, run)
     whole = (run / "exposed.csv").read_bytes()
     key = first.contents.manifest.findings[0]
     for name in (f"findings/{key}.json", "exposed.csv"):
         (run / name).unlink()
-    divulge.audit_file(path, run, resume=True)
+    audit_model(path, run, resume=True)
     assert (run / "exposed.csv").read_bytes() == whole
 
 
@@ -227,7 +227,7 @@ def test_a_folder_from_before_there_were_ids_is_read(found: divulge.Audit, tmp_p
         kept = {name: arrays[name] for name in ("member", "label", "index")}
     np.savez(run / "candidates.npz", **kept)
     (run / "exposed.csv").unlink()
-    old = divulge.load(run)
+    old = load_model(run)
     old.report()
     assert {row["id"] for row in exposed_csv(run)} == {""}
     assert old.summary == found.summary
@@ -240,4 +240,4 @@ def test_damaged_ids_are_said(found: divulge.Audit, tmp_path: Path, ids: np.ndar
         kept = dict(arrays.items())
     np.savez(run / "candidates.npz", **kept | {"ids": ids})
     with pytest.raises(divulge.StoreError, match="damaged"):
-        divulge.load(run)
+        load_model(run)

@@ -9,8 +9,6 @@ import pytest
 from click.testing import CliRunner
 
 from divulge.audits import config
-from divulge.audits.challenges import result
-from divulge.audits.challenges import run as challenges_run
 from divulge.cli.main import main
 from divulge.core import Status
 from divulge.errors import SpecError, StoreError
@@ -18,6 +16,7 @@ from divulge.federation import Federation, exact, simulate
 from divulge.training.recipe import Recipe
 
 from ..attacks import federations
+from ..kinds import audit_federation, load_federation
 
 SUBJECT = """
 from ..attacks.federations import reference, relu as network
@@ -82,33 +81,36 @@ def test_the_command_stores_findings_guesses_and_a_page_and_renders_them_again(
     assert (run / "figures" / "shares.svg").is_file()
     assert {p: p.read_bytes() for p in before} == before  # the attack leaves nothing behind
 
-    first = result.load(run)
+    first = load_federation(run)
     assert CliRunner().invoke(main, ["measure", str(run)]).exit_code == 0
-    again = result.load(run)
+    again = load_federation(run)
     assert again.findings == first.findings
     (run / "report.html").unlink()
     assert CliRunner().invoke(main, ["report", str(run)]).exit_code == 0
     assert (run / "report.html").read_text(encoding="utf-8") == page
-    resumed = challenges_run.federated_file(place / "audit.toml", run, resume=True)
+    resumed = audit_federation(place / "audit.toml", run, resume=True)
     assert resumed.findings == first.findings
     with pytest.raises(StoreError, match="begun with"):
-        challenges_run.federated_file(place / "blind.toml", run, resume=True)
+        audit_federation(place / "blind.toml", run, resume=True)
 
-    plan = json.loads((run / "federation.json").read_text())
-    old = {**plan, "schema": 2, "another-name": plan.pop("divulge")}  # before it had its name
-    (run / "federation.json").write_text(json.dumps({k: old[k] for k in old if k != "divulge"}))
-    assert result.load(run).findings == first.findings
-    assert result.load(run).plan.divulge == "0.1.0"
+    now = json.loads((run / "run.json").read_text())
+    (run / "run.json").unlink()  # as a folder was before all heads had one name, and a kind
+    dropped = ("divulge", "kind", "facts")
+    old = {key: value for key, value in now.items() if key not in dropped}
+    old |= {"schema": 2, "another-name": "0.1.0", "subject": now["facts"]}
+    (run / "federation.json").write_text(json.dumps(old))
+    assert load_federation(run).findings == first.findings
+    assert load_federation(run).contents.manifest.divulge == "0.1.0"
     old["subject"]["kind"] = "assignment"
     (run / "federation.json").write_text(json.dumps(old))
     with pytest.raises(StoreError, match="run the audit again"):
-        result.load(run)
+        load_federation(run)
 
 
 def test_without_a_truth_there_are_guesses_alone(place: Path) -> None:
-    found = challenges_run.federated_file(place / "blind.toml", place / "blind")
-    assert found.plan.subject.clients == ("3", "1")
-    assert found.plan.subject.truth is None
+    found = audit_federation(place / "blind.toml", place / "blind")
+    assert found.facts.clients == ("3", "1")
+    assert found.facts.truth is None
     for finding, guess in zip(found.findings, found.guesses, strict=True):
         assert finding.status is Status.DONE, finding.reason
         assert not finding.metrics
@@ -126,7 +128,7 @@ def test_what_cannot_be_attacked_says_why(place: Path) -> None:
     (place / "odd.toml").write_text(text.replace("clients = 24", "clients = 24\nfaithful = true"))
     settings = (place / "odd.toml").read_text().replace("threshold = 1e9", "faithful = true")
     (place / "odd.toml").write_text(settings.replace("rounds = 1", "threshold = 1e9"))
-    found = challenges_run.federated_file(place / "odd.toml", place / "odd")
+    found = audit_federation(place / "odd.toml", place / "odd")
     last = found.findings[2]
     assert last.status is Status.NOT_APPLICABLE
     assert "positive entry" in last.reason
@@ -156,4 +158,4 @@ def test_unknown_clients_and_missing_counts_are_named(place: Path) -> None:
         text = (place / "blind.toml").read_text().replace(old, new)
         (place / "wrong.toml").write_text(text)
         with pytest.raises(SpecError, match=says):
-            challenges_run.federated_file(place / "wrong.toml", place / "wrong")
+            audit_federation(place / "wrong.toml", place / "wrong")

@@ -8,8 +8,6 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
-from divulge.audits.challenges.run import federated_file
-from divulge.audits.challenges.subjects.interactions import ActedOn
 from scipy import stats
 
 from divulge.attacks import catalog
@@ -18,6 +16,7 @@ from divulge.audits.controls import FALSE_ALARM
 from divulge.core import (
     BlindRun,
     InteractionAttack,
+    InteractionFacts,
     LocalTraining,
     Need,
     ReceivedUpdate,
@@ -39,6 +38,8 @@ from divulge.federation.transcript import impressions, writer
 from divulge.metrics import conditional
 from divulge.metrics.permutation import signs_p
 
+from ..kinds import audit_federation
+
 CLIENTS = 24
 WEIGHTS = models.ranker(12, 0, torch.Generator().manual_seed(0))
 
@@ -48,7 +49,7 @@ class World:
     """Users of a search engine whose documents with a high first feature are relevant."""
 
     views: tuple[UpdateView, ...]
-    subject: ActedOn
+    subject: InteractionFacts
 
 
 @cache
@@ -70,7 +71,7 @@ def world(seed: int = 0, clients: int = CLIENTS) -> World:
     )
     items = tuple(len(played.handed[name]["features"]) for name in names)
     places = tuple(tuple(truth[name].tolist()) for name in names)
-    return World(views, ActedOn("search", names, items, places))
+    return World(views, InteractionFacts("search", names, items, places))
 
 
 def clicks() -> ClickModel:
@@ -225,7 +226,7 @@ def test_what_is_replayed_arrives_as_the_rounds_do(kind: UpdateKind) -> None:
         np.testing.assert_allclose(got[name], value, atol=1e-12)
 
 
-def rows(learner: bool) -> tuple[tuple[UpdateView, ...], ActedOn]:
+def rows(learner: bool) -> tuple[tuple[UpdateView, ...], InteractionFacts]:
     """Updates with a row for each item: up where it was acted on."""
     rng = np.random.default_rng(5)
     views, places = [], []
@@ -240,7 +241,7 @@ def rows(learner: bool) -> tuple[tuple[UpdateView, ...], ActedOn]:
         views.append(UpdateView(str(client), (played,), inputs=table, learner=query))
         places.append(tuple(np.flatnonzero(label).tolist()))
     names = tuple(map(str, range(CLIENTS)))
-    return tuple(views), ActedOn("rows", names, (20,) * CLIENTS, tuple(places))
+    return tuple(views), InteractionFacts("rows", names, (20,) * CLIENTS, tuple(places))
 
 
 def test_without_a_learner_the_rows_of_items_are_shuffled_and_nothing_else_is_sent() -> None:
@@ -298,7 +299,7 @@ def test_the_page_says_how_the_control_went(tmp_path: Path, secure: bool) -> Non
         'learner = "subject.py:ranker"\n'
     )
     assert impressions.client_views(Transcript.open(tmp_path / "search"), ["0"])
-    found = federated_file(tmp_path / "audit.toml", tmp_path / "run")
+    found = audit_federation(tmp_path / "audit.toml", tmp_path / "run")
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     if secure:
         assert found.controls[0] is None  # the attack itself could not be carried out

@@ -9,8 +9,6 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from divulge.audits.challenges import result
-from divulge.audits.challenges import run as challenges_run
 from divulge.cli.main import main
 from divulge.core import Finding, Interactions, Reconstruction, Status
 from divulge.data import interactions
@@ -28,6 +26,8 @@ from divulge.federation.search.users import Searching
 from divulge.federation.transcript import impressions, writer
 from divulge.metrics import interactions as metrics_interactions
 from divulge.report.federation import interactions as pages
+
+from ..kinds import audit_federation, load_federation
 
 SUBJECT = """
 from divulge.federation.search.learners import Pairwise
@@ -102,17 +102,17 @@ def test_the_command_recovers_interactions_and_the_page_names_no_item(place: Pat
     pairs = zip(summary["attacks"][0]["recovered"], summary["acted"], strict=True)
     assert all(0 <= found <= acted for found, acted in pairs)
 
-    first = result.load(run)
+    first = load_federation(run)
     assert CliRunner().invoke(main, ["measure", str(run)]).exit_code == 0
-    assert result.load(run).findings == first.findings
+    assert load_federation(run).findings == first.findings
     (run / "report.html").unlink()
     assert CliRunner().invoke(main, ["report", str(run)]).exit_code == 0
     assert (run / "report.html").read_text(encoding="utf-8") == page
-    resumed = challenges_run.federated_file(place / "films.toml", run, resume=True)
+    resumed = audit_federation(place / "films.toml", run, resume=True)
     assert resumed.findings == first.findings
     other = settings(place, "other", 'truth = "films.csv"', 'clients = ["3"]')
     with pytest.raises(StoreError, match="begun with"):
-        challenges_run.federated_file(other, run, resume=True)
+        audit_federation(other, run, resume=True)
 
 
 def test_the_gate_trips_by_metrics_of_interactions(place: Path) -> None:
@@ -128,15 +128,15 @@ def test_the_gate_trips_by_metrics_of_interactions(place: Path) -> None:
 def test_a_search_engine_is_audited_by_how_its_clients_train(place: Path) -> None:
     text = SETTINGS.replace("films", "search") + 'learner = "subject.py:ranker"\n'
     (place / "search.toml").write_text(text)
-    found = challenges_run.federated_file(place / "search.toml", place / "searched")
+    found = audit_federation(place / "search.toml", place / "searched")
     assert found.findings[0].status is Status.DONE, found.findings[0].reason
     assert found.findings[0].metrics["auc"].value > 0.7
 
 
 def test_without_a_truth_there_are_guesses_alone(place: Path) -> None:
     path = settings(place, "blind", 'truth = "films.csv"', 'clients = ["4", "2"]')
-    found = challenges_run.federated_file(path, place / "blind")
-    assert found.plan.subject.clients == ("4", "2")
+    found = audit_federation(path, place / "blind")
+    assert found.facts.clients == ("4", "2")
     assert not found.findings[0].metrics
     assert "nobody said what the clients acted on" in found.findings[0].unmeasured["auc"]
     assert any("are said to have been acted on" in line for line in found.lines())
@@ -163,7 +163,7 @@ def test_a_secure_sum_shows_no_client_and_says_so(place: Path) -> None:
     played, _ = recommender().round(range(4), SecureSum())
     writer.write(place / "summed", "summed", [played], items="items")
     path = settings(place, "summed", 'films"\ntruth = "films.csv"', 'summed"')
-    found = challenges_run.federated_file(path, place / "run-summed")
+    found = audit_federation(path, place / "run-summed")
     assert found.findings[0].status is Status.NOT_APPLICABLE
     assert "updates" in found.findings[0].reason
 
@@ -183,7 +183,7 @@ def test_a_truth_about_something_else_is_refused(place: Path, text: str, says: s
     (place / "wrong.csv").write_text(text)
     path = settings(place, "wrong", "films.csv", "wrong.csv")
     with pytest.raises(DataError, match=says):
-        challenges_run.federated_file(path, place / "wrong")
+        audit_federation(path, place / "wrong")
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_a_truth_about_something_else_is_refused(place: Path, text: str, says: s
 def test_settings_that_cannot_be_used_are_named(place: Path, more: str, says: str) -> None:
     path = settings(place, "odd", 'truth = "films.csv"', more)
     with pytest.raises(SpecError, match=says):
-        challenges_run.federated_file(path, place / "odd")
+        audit_federation(path, place / "odd")
 
 
 @pytest.mark.parametrize(
@@ -248,8 +248,8 @@ def test_clients_who_acted_on_all_or_nothing_are_told_and_left_out() -> None:
 
 
 def test_a_damaged_guess_is_refused(place: Path) -> None:
-    found = challenges_run.federated_file(place / "films.toml", place / "damaged")
-    path = place / "damaged" / "findings" / f"{found.plan.findings[0]}.npz"
+    found = audit_federation(place / "films.toml", place / "damaged")
+    path = place / "damaged" / "findings" / f"{found.contents.manifest.findings[0]}.npz"
     np.savez(path, likely=np.zeros(3), decided=np.zeros(3, bool))
     with pytest.raises(StoreError, match="damaged"):
-        result.load(place / "damaged")
+        load_federation(place / "damaged")

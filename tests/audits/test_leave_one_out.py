@@ -83,7 +83,7 @@ def test_each_target_is_an_ordinary_audit_of_what_it_was_trained_on(
         for half, seed in zip(halves, seeds, strict=True)
     ]
     for k, audit in enumerate(found.targets):
-        candidates = audit.contents.candidates
+        candidates = audit.candidates
         np.testing.assert_array_equal(candidates.member, halves[k])
         np.testing.assert_array_equal(candidates.index, np.arange(160))
         others = [j for j in range(5) if j != k]
@@ -217,45 +217,49 @@ def test_from_settings_to_a_table_and_on_with_more(tmp_path: Path) -> None:
     assert "Means over 3 targets, each against 3 of the other 3 models" in done.stdout
     log = tmp_path / "subject.py.log"
     assert log.read_text() == "x" * 4
-    kept = result.load(tmp_path / "run")
-    content = json.loads((tmp_path / "run" / "across.json").read_text())
+    kept = result.load_leave_one_out(tmp_path / "run")
+    content = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert content["across"]["calibrated"]["auc"]["value"] == kept.across["calibrated"]["auc"].value
     shown = CliRunner().invoke(main, ["report", str(tmp_path / "run")])
-    assert shown.stdout.strip() == kept.table().strip()
+    assert shown.stdout.strip() == str(tmp_path / "run" / "summary.md")
+    assert kept.table() in (tmp_path / "run" / "summary.md").read_text()
     page = CliRunner().invoke(main, ["report", str(tmp_path / "run" / "targets" / "001")])
     assert page.exit_code == 0
     assert (tmp_path / "run" / "targets" / "001" / "report.html").exists()
 
-    (tmp_path / "run" / "across.md").unlink()
+    (tmp_path / "run" / "summary.md").unlink()
     (tmp_path / "run" / "targets" / "000" / "findings").joinpath(
         kept.targets[0].contents.manifest.findings[0] + ".json"
     ).unlink()
     assert run(tmp_path, "--resume").exit_code == 0
     assert log.read_text() == "x" * 4
-    assert result.load(tmp_path / "run").across == kept.across
+    assert result.load_leave_one_out(tmp_path / "run").across == kept.across
 
     assert run(tmp_path, "--resume", models=6, targets=5).exit_code == 0
     assert log.read_text() == "x" * (4 + 2 + 1)  # model 3 again: it was no target, so it was let go
     fresh = tmp_path / "fresh"
     fresh.mkdir()
     run(fresh, models=6, targets=5)
-    assert result.load(fresh / "run").across == result.load(tmp_path / "run").across
+    assert (
+        result.load_leave_one_out(fresh / "run").across
+        == result.load_leave_one_out(tmp_path / "run").across
+    )
 
 
 def test_members_and_nonmembers_are_joined(tmp_path: Path) -> None:
     data = 'members = "subject.py:some"\nnonmembers = "subject.py:rest"'
     assert run(tmp_path, data=data).exit_code == 0
-    joined = result.load(tmp_path / "run")
+    joined = result.load_leave_one_out(tmp_path / "run")
     (tmp_path / "whole").mkdir()
     run(tmp_path / "whole")
-    assert joined.across == result.load(tmp_path / "whole" / "run").across
+    assert joined.across == result.load_leave_one_out(tmp_path / "whole" / "run").across
 
 
 def test_the_gate_looks_at_the_means(tmp_path: Path) -> None:
     done = run(tmp_path, "--fail-above", "auc=0.55", "--judge", "value", "--format", "json")
     assert done.exit_code == 3
     answer = json.loads(done.stdout.splitlines()[-1])
-    assert answer["report"].endswith("across.md")
+    assert answer["report"].endswith("summary.md")
     assert answer["findings"][0]["metrics"]["auc"]["value"] > 0.55
 
 

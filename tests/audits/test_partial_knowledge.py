@@ -24,30 +24,27 @@ from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.trainers import EstimatorTrainer
 
 from ..attacks import partly_known as world
+from ..kinds import audit_model
 
 FOREST = RandomForestClassifier(30, random_state=0)
 MEMBERS, NONMEMBERS, OWN, POOL = (world.draw(150, seed) for seed in range(4))
 TARGET = SklearnTarget(RandomForestClassifier(30, random_state=0).fit(MEMBERS.x, MEMBERS.y))
 
 
-def prepared(known: Known | None, **extra: Any) -> membership.Prepared:
-    return membership.prepare(
-        inputs.Subject(TARGET, MEMBERS, NONMEMBERS, OWN, known=known, **extra)
-    )
+def posed(known: Known | None, **extra: Any) -> membership.MembershipChallenge:
+    return membership.pose(inputs.Subject(TARGET, MEMBERS, NONMEMBERS, OWN, known=known, **extra))
 
 
 def test_hidden_values_reach_no_part_of_the_view() -> None:
     """Other values in their place, and the attacker sees the very same."""
     known = Known(columns=tuple("012345"), completions=2)
-    seen = prepared(known).challenge.view
+    seen = posed(known).game.view
     mask = np.arange(12) < 6
     inside, outside = (
         Records(np.where(mask, part.x, -77.0).astype(part.x.dtype), part.y)
         for part in (MEMBERS, NONMEMBERS)
     )
-    changed = membership.prepare(
-        inputs.Subject(TARGET, inside, outside, OWN, known=known)
-    ).challenge.view
+    changed = membership.pose(inputs.Subject(TARGET, inside, outside, OWN, known=known)).game.view
     for mine, theirs in zip(
         (seen.records, *seen.augmented), (changed.records, *changed.augmented), strict=True
     ):
@@ -69,19 +66,19 @@ def test_with_nothing_hidden_it_is_the_ordinary_audit() -> None:
         for known in (None, Known(share=1.0))
     ]
     assert [f.metrics for f in audits[0].findings] == [f.metrics for f in audits[1].findings]
-    views = [prepared(known, shadows=plan) for known in (None, Known(share=1.0))]
+    views = [posed(known, shadows=plan) for known in (None, Known(share=1.0))]
     assert views[0].compared == views[1].compared
 
 
 def test_shadows_are_asked_about_filled_in_records() -> None:
     plan = ShadowPlan(EstimatorTrainer(FOREST, 1), 4, POOL)
-    ready = prepared(Known(share=0.6, completions=2), shadows=plan)
-    view = ready.challenge.view
+    ready = posed(Known(share=0.6, completions=2), shadows=plan)
+    view = ready.game.view
     assert ready.shadows is not None
     shadows = train.train_shadows(view, ready.shadows)
     assert shadows.pool is not None
     assert len(shadows.augmented_phi) == len(shadows.pool.augmented_phi) == 1
-    whole = replace(ready.challenge, view=replace(view, shadows=shadows))
+    whole = replace(ready.game, view=replace(view, shadows=shadows))
     found = attempt.run(whole, LiRA()).finding
     assert found.status is Status.DONE, found.reason
     assert found.metrics["auc"].low > 0.5
@@ -91,8 +88,8 @@ def test_the_first_shadow_can_be_looked_into() -> None:
     """It is the model that answered as shadow 0, beside records of whose part in it one knows."""
     pytest.importorskip("torch")
     plan = ShadowPlan(EstimatorTrainer(FOREST, 1), 2, POOL)
-    ready = prepared(Known(share=0.6), shadows=plan)
-    view, plan = ready.challenge.view, ready.shadows or plan
+    ready = posed(Known(share=0.6), shadows=plan)
+    view, plan = ready.game.view, ready.shadows or plan
     shadows, first = train.train_shadows(view, plan, 3), train.train_first_shadow(view, plan, 3)
     assert first is not None
     assert shadows.pool is not None
@@ -137,18 +134,18 @@ def test_mrad_compares_with_a_shadow_where_an_audit_has_some() -> None:
 def test_who_knows_parts_cannot_train_on_the_candidates() -> None:
     plan = ShadowPlan(EstimatorTrainer(FOREST, 1), 4)
     with pytest.raises(SpecError, match="expected a pool"):
-        prepared(Known(share=0.6), shadows=plan)
+        posed(Known(share=0.6), shadows=plan)
 
 
 def test_other_ways_of_asking_and_parts_do_not_go_together() -> None:
     with pytest.raises(SpecError, match="no augment"):
-        prepared(Known(share=0.6), augment=("mirror",))
+        posed(Known(share=0.6), augment=("mirror",))
 
 
 def test_filling_in_needs_reference_records() -> None:
     subject = inputs.Subject(TARGET, MEMBERS, NONMEMBERS, known=Known(share=0.6))
     with pytest.raises(DataError, match="reference records"):
-        membership.prepare(subject)
+        membership.pose(subject)
 
 
 def write(folder: Path, known: str) -> Path:
@@ -175,7 +172,7 @@ def write(folder: Path, known: str) -> Path:
 
 def test_an_audit_says_what_somebody_tells_who_knows_these_columns(tmp_path: Path) -> None:
     columns = ", ".join(f'"f{k}"' for k in range(10))
-    found = divulge.audit_file(write(tmp_path, f"columns = [{columns}]"))
+    found = audit_model(write(tmp_path, f"columns = [{columns}]"))
     verdict = found.summary.verdict
     known = "only the columns f0, f1, f2, f3, f4, f5, f6, f7, f8 and f9 of each record"
     assert verdict.level == "leak"
@@ -194,8 +191,8 @@ def test_partly_known_candidates_meet_all_attacks() -> None:
 
 def test_settings_of_what_is_known_are_checked(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="columns or a share"):
-        divulge.audit_file(write(tmp_path, "completions = 2"))
+        audit_model(write(tmp_path, "completions = 2"))
     with pytest.raises(SpecError, match="did you mean 'columns'"):
         config.read(write(tmp_path, 'colums = ["f0"]'))
     with pytest.raises(DataError, match="did you mean 'f1'"):
-        divulge.audit_file(write(tmp_path, 'columns = ["f1x"]'))
+        audit_model(write(tmp_path, 'columns = ["f1x"]'))

@@ -9,6 +9,8 @@ import divulge
 from divulge.audits.planning import SHADOWS
 from divulge.errors import SpecError
 
+from ..kinds import audit_model
+
 
 def test_sizes_are_answered_with_what_they_show() -> None:
     found = divulge.plan(members=200, nonmembers=200)
@@ -57,7 +59,7 @@ def test_the_audit_at_hand_is_its_settings_or_its_run(tmp_path: Path) -> None:
     )
     before = divulge.plan_file(tmp_path / "audit.toml")
     assert (before.members, before.nonmembers, before.attacks) == (40, 50, 1)
-    found = divulge.audit_file(tmp_path / "audit.toml", tmp_path / "run")
+    found = audit_model(tmp_path / "audit.toml", tmp_path / "run")
     assert divulge.plan_file(tmp_path / "run") == before
     assert found.verdict.tested == 1
     assert dataclasses.asdict(divulge.plan_file(tmp_path / "run", power=0.9))["power"] == 0.9

@@ -69,14 +69,14 @@ def test_copies_change_nothing_but_positions(
     assert found.verdict == plain.verdict
     assert found.plan.records == plain.plan.records == 160
     for one, other in zip(found.targets, plain.targets, strict=True):
-        ours, theirs = one.contents.candidates, other.contents.candidates
+        ours, theirs = one.candidates, other.candidates
         np.testing.assert_array_equal(ours.member, theirs.member)
         np.testing.assert_array_equal(ours.label, theirs.label)
         np.testing.assert_array_equal(ours.index, OWN)
         np.testing.assert_array_equal(theirs.index, np.arange(160))
         assert ours.ids is not None
         assert ours.ids.tolist() == [IDS[k] for k in OWN]
-        assert one.contents.manifest.reference == other.contents.manifest.reference == 60
+        assert one.facts.reference == other.facts.reference == 60
         for mine, its in zip(one.contents.entries, other.contents.entries, strict=True):
             np.testing.assert_array_equal(mine.score, its.score)
 
@@ -86,8 +86,8 @@ def test_what_was_set_aside_is_said_everywhere(
 ) -> None:
     assert found.path is not None
     assert SAID in found.table()
-    assert SAID in (found.path / "across.md").read_text()
-    told = json.loads((found.path / "across.json").read_text())["copies"]
+    assert SAID in (found.path / "summary.md").read_text()
+    told = json.loads((found.path / "run.json").read_text())["copies"]
     assert told == {"records": 208, "repeated": 48, "reference": 80, "known": 20, "repeats": 0}
     assert plain.plan.set_aside == ""
     assert "set aside" not in plain.table()
@@ -108,7 +108,7 @@ def test_members_are_listed_under_the_users_own_positions_and_ids(
         assert found.path is not None
         with (result.folder(found.path, k) / "exposed.csv").open(newline="") as file:
             rows = list(csv.DictReader(file))
-        member = target.contents.candidates.member
+        member = target.candidates.member
         assert sorted(int(row["position"]) for row in rows) == OWN[member].tolist()
         for row in rows:
             position = int(row["position"])
@@ -119,7 +119,7 @@ def test_members_are_listed_under_the_users_own_positions_and_ids(
 
 def test_a_run_that_is_continued_or_read_says_the_same(found: divulge.LeaveOneOut) -> None:
     assert found.path is not None
-    again = result.load(found.path)
+    again = result.load_leave_one_out(found.path)
     assert again.plan == found.plan
     assert again.table() == found.table()
     TRAINED.clear()
@@ -146,10 +146,10 @@ def test_a_folder_from_before_copies_were_looked_for_is_read(
 ) -> None:
     run = tmp_path / "run"
     divulge.leave_one_out(train, records=POOL, run=run, **GIVEN)
-    content = json.loads((run / result.NAME).read_text())
+    content = json.loads((run / "run.json").read_text())
     del content["copies"]
-    (run / result.NAME).write_text(json.dumps(content))
-    assert result.load(run).plan.set_aside == ""
+    (run / "run.json").write_text(json.dumps(content))
+    assert result.load_leave_one_out(run).plan.set_aside == ""
     TRAINED.clear()
     divulge.leave_one_out(train, records=POOL, run=run, resume=True, **GIVEN)
     assert not TRAINED
@@ -168,12 +168,12 @@ def test_a_comparison_sets_copies_aside_likewise(tmp_path: Path) -> None:
         )
     for one in found.defences:
         for target in one.audits.targets:
-            np.testing.assert_array_equal(target.contents.candidates.index, OWN)
+            np.testing.assert_array_equal(target.candidates.index, OWN)
     assert SAID in found.table()
     assert "set aside" not in plain.table()
     assert SAID in (run / "report.html").read_text()
     assert json.loads((run / "summary.json").read_text())["set_aside"] == SAID
-    assert compare_result.load(run).table() == found.table()
+    assert compare_result.load_comparison(run).table() == found.table()
     TRAINED.clear()
     more = divulge.compare(ways, records=COPIED, reference=KNOWING, run=run, resume=True, **GIVEN)
     assert not TRAINED
@@ -241,8 +241,8 @@ def test_settings_set_copies_aside_too(tmp_path: Path, settings: str, data: str)
     assert said in done.output
     inside = [run] if settings == IN_TURN else list((run / "defences").iterdir())
     for folder in inside:
-        for target in result.load(folder).targets:
-            index = target.contents.candidates.index.tolist()
+        for target in result.load_leave_one_out(folder).targets:
+            index = target.candidates.index.tolist()
             assert index == [*range(60), *range(90, 130)]
     again = command(tmp_path, settings, "--run", str(run), "--resume", data=data)
     assert again.exit_code == 0, again.output
@@ -253,7 +253,7 @@ def test_ids_in_settings_are_those_of_the_records_kept(tmp_path: Path) -> None:
     data = 'records = "subject.py:records"\nid = "subject.py:ids"'
     done = command(tmp_path, IN_TURN, "--run", str(tmp_path / "run"), data=data)
     assert done.exit_code == 0, done.output
-    ids = result.load(tmp_path / "run").targets[0].contents.candidates.ids
+    ids = result.load_leave_one_out(tmp_path / "run").targets[0].candidates.ids
     assert ids is not None
     assert ids.tolist() == [f"r{k}" for k in (*range(60), *range(90, 130))]
 

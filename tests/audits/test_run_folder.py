@@ -10,28 +10,42 @@ import pytest
 
 import divulge
 from divulge.attacks import catalog
-from divulge.audits import attempt, run_folder
-from divulge.audits.run_folder import Candidates, Entry, Manifest, Run
-from divulge.core import Claim, Estimate, Finding, Guarantee, Status
+from divulge.audits import attempt
+from divulge.audits.run_folder import Run
+from divulge.core import (
+    Candidates,
+    Claim,
+    Entry,
+    Estimate,
+    Finding,
+    Guarantee,
+    Manifest,
+    MembershipFacts,
+    Status,
+)
+from divulge.core.runs import SCHEMA
 from divulge.errors import StoreError
 
-MANIFEST = Manifest(
-    name="test",
-    created="2026-01-01T00:00:00+00:00",
-    challenge="abc",
-    seed=0,
+FACTS = MembershipFacts(
     delta=0.0,
     members=2,
     nonmembers=2,
     reference=0,
     classes=2,
     class_names=(),
+    checks=(),
+    shadows="none",
+)
+MANIFEST = Manifest(
+    name="test",
+    created="2026-01-01T00:00:00+00:00",
+    challenge="abc",
+    seed=0,
     attacks=("gap", "threshold(signal=loss)"),
     findings=("gap-1", "threshold-1"),
     settings={"deep": {"er": [1, 2.5, None, "<script>"]}},
     environment={"python": "3"},
-    checks=(),
-    shadows="none",
+    facts=FACTS,
     divulge="0",
 )
 CANDIDATES = Candidates(
@@ -49,8 +63,7 @@ ENTRY = Entry(
         queries=4,
         seconds=1.25,
     ),
-    None,
-    np.array([0.1, -0.0, 1e-300, 3.0]),
+    arrays={"score": np.array([0.1, -0.0, 1e-300, 3.0])},
 )
 
 
@@ -71,7 +84,7 @@ def test_what_goes_in_comes_out(run: Run) -> None:
     assert entry.score is not None
     assert ENTRY.score is not None
     assert entry.score.tobytes() == ENTRY.score.tobytes()
-    np.testing.assert_array_equal(contents.candidates.member, CANDIDATES.member)
+    np.testing.assert_array_equal(contents.model()[1].member, CANDIDATES.member)
 
 
 def test_files_are_for_the_owner_alone_and_nothing_temporary_stays(run: Run) -> None:
@@ -105,11 +118,12 @@ def test_another_challenge_cannot_continue_a_run(run: Run) -> None:
 
 def test_a_claim_goes_in_and_out_and_older_folders_have_none(run: Run) -> None:
     file = run.path / "run.json"
-    claimed = dataclasses.replace(MANIFEST, claim=Claim(Guarantee(8.0, 1e-5, "DP-SGD"), True))
+    facts = dataclasses.replace(FACTS, claim=Claim(Guarantee(8.0, 1e-5, "DP-SGD"), True))
+    claimed = dataclasses.replace(MANIFEST, facts=facts)
     run.begin(claimed, CANDIDATES)
     assert run.manifest() == claimed
     table = json.loads(file.read_text())
-    del table["claim"]  # as folders were before there were claims
+    del table["facts"]["claim"]  # as folders were before there were claims
     file.write_text(json.dumps(table))
     assert run.manifest() == MANIFEST
 
@@ -118,14 +132,16 @@ def test_a_claim_goes_in_and_out_and_older_folders_have_none(run: Run) -> None:
 def test_a_claim_that_makes_no_sense_is_damage(run: Run, epsilon: object) -> None:
     file = run.path / "run.json"
     claim = {"guarantee": {"epsilon": epsilon, "delta": 0.1, "mechanism": ""}, "derived": False}
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"claim": claim}))
+    table = json.loads(file.read_text())
+    table["facts"]["claim"] = claim
+    file.write_text(json.dumps(table))
     with pytest.raises(StoreError, match="as divulge wrote it"):
         divulge.load(run.path)
 
 
 def test_a_newer_schema_is_refused(run: Run) -> None:
     file = run.path / "run.json"
-    table = json.loads(file.read_text()) | {"schema": run_folder.SCHEMA + 1, "new": True}
+    table = json.loads(file.read_text()) | {"schema": SCHEMA + 1, "new": True}
     file.write_text(json.dumps(table))
     with pytest.raises(StoreError, match="newer divulge"):
         divulge.load(run.path)
@@ -142,7 +158,7 @@ def test_a_damaged_file_is_named(run: Run, name: str, content: bytes) -> None:
 
 
 def test_arrays_that_do_not_fit_are_refused(run: Run) -> None:
-    run.put("gap-1", dataclasses.replace(ENTRY, score=np.zeros(3)))
+    run.put("gap-1", dataclasses.replace(ENTRY, arrays={"score": np.zeros(3)}))
     with pytest.raises(StoreError, match="expected 4 scores"):
         divulge.load(run.path)
 
@@ -157,7 +173,7 @@ def test_a_full_disk_is_said_and_nothing_is_half_written(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StoreError, match="disk is full"):
-        run.put("gap-1", dataclasses.replace(ENTRY, score=np.ones(4)))
+        run.put("gap-1", dataclasses.replace(ENTRY, arrays={"score": np.ones(4)}))
     after = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
     assert before == after
 
@@ -194,3 +210,22 @@ def test_a_run_from_before_the_program_had_its_name_is_read(run: Run) -> None:
     content["another-name"] = content.pop("divulge")
     path.write_text(json.dumps(content))
     assert Run.open(run.path).manifest() == dataclasses.replace(MANIFEST, divulge="0.1.0")
+
+
+def test_a_folder_from_before_heads_had_kinds_is_read(run: Run) -> None:
+    file = run.path / "run.json"
+    table = json.loads(file.read_text())
+    old = {key: table[key] for key in table if key not in ("facts", "kind")} | table["facts"]
+    del old["kind"]
+    file.write_text(json.dumps(old | {"schema": 1}))
+    assert run.manifest() == dataclasses.replace(MANIFEST, schema=1)
+
+
+def test_a_run_of_another_kind_is_refused_by_name(run: Run) -> None:
+    file = run.path / "run.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"kind": "comparison"}))
+    with pytest.raises(StoreError, match="got 'comparison'"):
+        run.manifest()
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"kind": "tea party"}))
+    with pytest.raises(StoreError, match="got 'tea party'"):
+        divulge.load(run.path)

@@ -13,8 +13,6 @@ import torch
 from click.testing import CliRunner
 
 from divulge.audits.challenges import images as challenges_images
-from divulge.audits.challenges import result
-from divulge.audits.challenges import run as challenges_run
 from divulge.cli.main import main
 from divulge.core import Round
 from divulge.data import interactions
@@ -22,6 +20,8 @@ from divulge.defences.updates.compose import no_defence
 from divulge.errors import SpecError, StoreError
 from divulge.federation.search import images, models
 from divulge.federation.transcript import writer
+
+from ..kinds import audit_federation, load_federation
 
 image = pytest.importorskip("PIL.Image", reason="needs pillow")
 RNG = np.random.default_rng(0)
@@ -106,25 +106,23 @@ def test_asked_it_shows_originals_above_what_clients_were_handed(place: Path, ru
 
 
 def test_python_knows_the_same_word_and_hostile_names_stay_names(place: Path, run: Path) -> None:
-    found = challenges_run.federated_file(
-        place / "photos.toml", run, resume=True, show_records=True
-    )
-    assert b"<img" in (found.path / "report.html").read_bytes()
+    found = audit_federation(place / "photos.toml", run, resume=True, show_records=True)
+    assert b"<img" in (run / "report.html").read_bytes()
     hostile = '"><img src=x onerror=alert(1)>'
-    plan = json.loads((found.path / result.NAME).read_text())
-    plan["subject"]["clients"][0] = hostile
-    (found.path / result.NAME).write_text(json.dumps(plan))
-    page = result.load(found.path).report(show_records=True).read_text()
+    manifest = json.loads((run / "run.json").read_text())
+    manifest["facts"]["clients"][0] = hostile
+    (run / "run.json").write_text(json.dumps(manifest))
+    page = load_federation(run).report(show_records=True).read_text()
     assert "onerror" in page
     assert "<img src=x" not in page
-    (found.path / "records/0001.png").write_bytes(b"<script>alert(1)</script>")
+    (run / "records/0001.png").write_bytes(b"<script>alert(1)</script>")
     with pytest.raises(StoreError, match="PNG"):
         found.report(show_records=True)
 
 
 def test_where_there_are_no_images_it_says_so_before_the_work(place: Path, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="the transcript has no original"):
-        challenges_run.federated_file(place / "lost.toml", tmp_path / "run", show_records=True)
+        audit_federation(place / "lost.toml", tmp_path / "run", show_records=True)
     assert not (tmp_path / "run").exists()
     (tmp_path / "audit.toml").write_text('[predictions]\nfile = "none.csv"\n')
     for words in (["audit", str(tmp_path / "audit.toml")], ["report", str(tmp_path)]):
@@ -140,7 +138,7 @@ def test_what_is_no_image_is_refused(tmp_path: Path) -> None:
     writer.write(tmp_path / "photos", "photos", [seen])
     (tmp_path / "audit.toml").write_text(SETTINGS.format("photos").split("learner")[0])
     with pytest.raises(StoreError, match="images of 8 bits"):
-        challenges_run.federated_file(tmp_path / "audit.toml", show_records=True)
+        audit_federation(tmp_path / "audit.toml", show_records=True)
 
 
 def test_a_round_of_users_is_read_back_as_they_are() -> None:

@@ -23,9 +23,10 @@ from divulge.defences.answers.temperature import Temperature
 from divulge.errors import SpecError
 from divulge.targets.defended import Defended
 from divulge.targets.function import FunctionTarget
-from divulge.targets.outputs import to_probabilities
+from divulge.targets.outputs import access_of, to_probabilities
 
 from .. import memorising
+from ..kinds import audit_model
 
 DEFENCES: tuple[AnswerDefence, ...] = (
     *(catalog.answer_defence(name) for name in catalog.ANSWER_DEFENCES),
@@ -112,7 +113,7 @@ def test_behind_a_defence_nobody_looks_inside(defence: AnswerDefence) -> None:
     class Open(FunctionTarget):
         @property
         def offers(self) -> Need:
-            return offers("probabilities") | Need.AUTOGRAD
+            return access_of("probabilities") | Need.AUTOGRAD
 
     target = Defended(Open(lambda x: drawn(3, 1.0)[: len(x)]), defence)
     assert Need.AUTOGRAD not in target.offers
@@ -261,10 +262,10 @@ def model(asked):
 def test_settings_in_a_file_put_it_before_the_model(tmp_path: Path) -> None:
     (tmp_path / "subject.py").write_text(SUBJECT)
     (tmp_path / "audit.toml").write_text(SETTINGS)
-    found = divulge.audit_file(tmp_path / "audit.toml")
+    found = audit_model(tmp_path / "audit.toml")
     score = found.contents.entries[0].score
     assert score is not None
     assert len(np.unique(score)) <= 11
     (tmp_path / "audit.toml").write_text(SETTINGS.replace("rounding", "rounded"))
     with pytest.raises(SpecError, match="did you mean 'rounding'"):
-        divulge.audit_file(tmp_path / "audit.toml")
+        audit_model(tmp_path / "audit.toml")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import divulge
+from ..kinds import audit_model
 
 SUBJECT = """
 import numpy as np
@@ -42,10 +42,10 @@ def test_the_guarantee_of_the_shadows_is_the_claim(tmp_path: Path) -> None:
     """The network's code stands in a file that other processes cannot import."""
     (tmp_path / "subject.py").write_text(SUBJECT)
     (tmp_path / "audit.toml").write_text(SETTINGS)
-    found = divulge.audit_file(tmp_path / "audit.toml")
+    found = audit_model(tmp_path / "audit.toml")
     claim = found.summary.claim
     assert claim is not None
     assert (claim.epsilon, claim.delta, claim.derived) == (2.0, 1e-5, True)
     assert claim.outcome == "consistent"
     assert "300 records" in claim.mechanism
-    assert found.contents.manifest.delta == 1e-5
+    assert found.facts.delta == 1e-5

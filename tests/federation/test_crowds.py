@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from divulge.audits.challenges.run import federated_file
 from safetensors.numpy import load_file
 
+from divulge import audit_file
 from divulge.cli.main import main
 from divulge.core import ReceivedUpdate, Round
 from divulge.data import interactions
@@ -87,7 +87,7 @@ def test_a_recommender_is_simulated_and_audited(place: Path) -> None:
     (place / "audit.toml").write_text(
         '[interactions]\ntranscript = "runs/films-001"\ntruth = "watched.csv"\n'
     )
-    finding = federated_file(place / "audit.toml").findings[0]
+    finding = audit_file(place / "audit.toml").findings[0]
     assert finding.metrics["auc"].value > 0.9
 
 
@@ -112,7 +112,7 @@ def test_a_search_engine_is_simulated_and_audited(place: Path) -> None:
         '[interactions]\ntranscript = "runs/search-001"\ntruth = "clicks.csv"\n'
         'learner = "subject.py:learner"\n'
     )
-    found = federated_file(place / "audit.toml")
+    found = audit_file(place / "audit.toml")
     assert len(Transcript.open(place / "runs" / "search-001").clients(1)) == 3
     assert found.findings[0].metrics["auc"].value > 0.9
 

@@ -7,15 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from divulge.audits.run_folder import Candidates, Contents, Entry, Manifest
 from divulge.core import (
+    Candidates,
     Check,
     Claim,
+    Contents,
     Control,
+    Entry,
     Estimate,
     Finding,
     Guarantee,
+    Manifest,
     Membership,
+    MembershipFacts,
     Scores,
     Status,
     Verdict,
@@ -83,7 +87,7 @@ class Bench:
             queries=len(score),
             seconds=1.234,
         )
-        return Entry(finding, control, score)
+        return Entry(finding, control, {"score": score})
 
     def contents(
         self,
@@ -106,20 +110,22 @@ class Bench:
             created="2025-01-02T03:04:05Z",
             challenge="0f" * 32,
             seed=7,
-            delta=0.0,
-            members=inside,
-            nonmembers=len(self.member) - inside,
-            reference=0,
-            classes=int(self.label.max()) + 1,
-            class_names=tuple(class_names),
             attacks=(*(entry.finding.label for entry in entries), *missing),
             findings=tuple(f"finding-{k}" for k in range(len(entries) + len(missing))),
             settings=dict(settings or {"seed": 7}),
             environment={"python": "3.11.9", "numpy": "2.2.0"},
-            checks=tuple(checks),
-            shadows=shadows,
+            facts=MembershipFacts(
+                delta=0.0,
+                members=inside,
+                nonmembers=len(self.member) - inside,
+                reference=0,
+                classes=int(self.label.max()) + 1,
+                class_names=tuple(class_names),
+                checks=tuple(checks),
+                shadows=shadows,
+                claim=claim,
+            ),
             divulge="0.1.0",
-            claim=claim,
         )
         candidates = Candidates(self.member, self.label, index, ids)
         return Contents(manifest, candidates, tuple(entries), tuple(missing))

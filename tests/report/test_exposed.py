@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from divulge.audits.run_folder import Contents
-from divulge.core import Status
+from divulge.core import Contents, Status
 from divulge.metrics.membership import Unmeasurable
 from divulge.report import exposed
 from divulge.report.files import render_files
@@ -103,7 +102,7 @@ def test_the_choice_does_not_depend_on_who_is_a_member() -> None:
 
 def test_groups_hold_the_list_with_the_highest_first() -> None:
     contents, found = cases.contents("leaky"), cases.summary("leaky").exposed
-    score, member = contents.entries[0].score, contents.candidates.member
+    score, member = contents.entries[0].score, contents.model()[1].member
     assert score is not None
     inside, outside = score[member], score[~member]
     order = np.argsort(-inside)
@@ -137,7 +136,7 @@ def test_the_file_has_every_member_once_and_agrees_with_the_page() -> None:
     assert scores == sorted(scores, reverse=True)
     kept = contents.entries[0].score
     assert kept is not None
-    assert sorted(scores) == sorted(kept[contents.candidates.member].tolist())
+    assert sorted(scores) == sorted(kept[contents.model()[1].member].tolist())
     for each in summary.exposed.lists:
         assert sum(float(row["q"]) <= each.fdr for row in table) == each.listed
     assert {row["class"] for row in table} == {f"kind {number}" for number in range(10)}

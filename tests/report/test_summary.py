@@ -48,7 +48,7 @@ def test_it_is_pure_and_survives_json(case: str) -> None:
 
 def test_scores_that_are_gone_are_an_error_that_says_so() -> None:
     contents = cases.contents("tight")
-    gutted = replace(contents.entries[0], score=None)
+    gutted = replace(contents.entries[0], arrays={})
     with pytest.raises(StoreError, match="expected the scores of attack0"):
         summarise(replace(contents, entries=(gutted, *contents.entries[1:])))
 
@@ -104,7 +104,7 @@ def test_the_threshold_accuses_no_more_than_its_fpr() -> None:
 
 def test_classes_are_measured_if_large_enough_and_listed_if_not() -> None:
     contents = cases.contents("many_classes")
-    member, label = contents.candidates.member, contents.candidates.label
+    member, label = contents.model()[1].member, contents.model()[1].label
     shown = cases.summary("many_classes").exposure
     assert shown is not None
     assert {row.label for row in shown.classes} == set(label.tolist())

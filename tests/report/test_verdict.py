@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from divulge.audits.run_folder import Entry
-from divulge.core import Check, Control, Status
+from divulge.core import Check, Control, Entry, Status
 from divulge.metrics import membership
 from divulge.report import words
 from divulge.report.schema import Conclusion, ShadowKind

@@ -37,7 +37,7 @@ def main() -> None:
             train=Fleet(recipe),
             attacks=[catalog.attack(name) for name in desk.more] or None,
         )
-    there = found.contents.candidates
+    there = found.candidates
     rows = np.where(
         there.member, np.flatnonzero(member)[there.index % member.sum()],
         np.flatnonzero(~member)[there.index % (~member).sum()],

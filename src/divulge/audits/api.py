@@ -9,7 +9,7 @@ from divulge._util.progress import Track, track_silently
 from divulge.attacks import catalog
 from divulge.audits import config, inputs, runner
 from divulge.audits.challenges import membership
-from divulge.audits.result import MembershipAudit
+from divulge.audits.result import Audit
 from divulge.audits.run_folder import Run, run_folder
 from divulge.audits.runner import Heading, check_delta, check_distinct
 from divulge.core import AnswerDefence, Guarantee, MembershipAttack, MembershipDraw
@@ -54,8 +54,8 @@ def audit(
     name: str = "audit",
     run: str | Path | None = None,
     resume: bool = False,
-) -> MembershipAudit:
-    """Audit a trained classifier for membership leakage.
+) -> Audit:
+    """SecretAudit a trained classifier for membership leakage.
 
     Args:
         model: a callable from features to probabilities, a fitted scikit-learn estimator, a
@@ -179,8 +179,8 @@ def audit_predictions(
     name: str = "audit",
     run: str | Path | None = None,
     resume: bool = False,
-) -> MembershipAudit:
-    """Audit a table of a model's answers; neither the model nor the records are needed.
+) -> Audit:
+    """SecretAudit a table of a model's answers; neither the model nor the records are needed.
 
     Attacks that read features do not apply, nor do the checks that compare them.
 
@@ -232,14 +232,14 @@ def audit_subject(
     folder: Run | None,
     track: Track[Any] = track_silently,
     workers: Workers | None = None,
-) -> MembershipAudit:
+) -> Audit:
     """An audit of one model, with its report where there is a run folder."""
     check_distinct(attacks)
     check_delta(delta)
     answers = None if folder is None else folder.path / "answers.sqlite"
     challenge = membership.pose(subject, heading.seed, delta, answers, track)
     found = runner.run(challenge, attacks, heading, folder, track, workers)
-    assert isinstance(found, MembershipAudit)
+    assert isinstance(found, Audit)
     if folder is not None:
         found.report()
     return found

@@ -12,7 +12,7 @@ from divulge._util.random import stream
 from divulge.attacks import catalog
 from divulge.audits.api import audit_subject
 from divulge.audits.inputs import Subject
-from divulge.audits.result import MembershipAudit
+from divulge.audits.result import Audit
 from divulge.audits.run_folder import Run
 from divulge.audits.runner import Heading
 from divulge.data import bundled
@@ -50,7 +50,7 @@ def subject() -> Subject:
     )
 
 
-def demo(run: str | Path | None = None, track: Track[Any] = track_silently) -> MembershipAudit:
+def demo(run: str | Path | None = None, track: Track[Any] = track_silently) -> Audit:
     """Train a small over-fitted network on scikit-learn's digits, and audit it.
 
     Args:

@@ -13,7 +13,7 @@ from divulge.audits.challenges.base import Challenge
 from divulge.audits.leave_one_out import run as leave_one_out
 from divulge.audits.leave_one_out.design import from_spec
 from divulge.audits.leave_one_out.result import LeaveOneOut
-from divulge.audits.result import Audit
+from divulge.audits.result import SecretAudit
 from divulge.audits.run_folder import run_folder
 from divulge.audits.runner import Heading, check_distinct
 from divulge.training.shadows import workers as working
@@ -34,8 +34,8 @@ def audit_file(
     show_records: bool = False,
     track: Track[Any] = track_silently,
     workers: str = "local",
-) -> Audit | LeaveOneOut:
-    """Audit what an ``audit.toml`` describes: a model, models in turn, or a federation.
+) -> SecretAudit | LeaveOneOut:
+    """SecretAudit what an ``audit.toml`` describes: a model, models in turn, or a federation.
 
     Args:
         path: the settings; relative paths in them start at its folder.

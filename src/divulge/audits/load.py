@@ -4,12 +4,12 @@ from pathlib import Path
 
 from divulge.audits.compare.result import Comparison, load_comparison
 from divulge.audits.leave_one_out.result import LeaveOneOut, load_leave_one_out
-from divulge.audits.result import Audit, load_audit
+from divulge.audits.result import SecretAudit, load_audit
 from divulge.audits.run_folder import head
 from divulge.errors import StoreError
 
 
-def load(run: str | Path) -> Audit | LeaveOneOut | Comparison:
+def load(run: str | Path) -> SecretAudit | LeaveOneOut | Comparison:
     """What is in a run folder of any kind; needs neither the model nor the data.
 
     Raises:

@@ -6,7 +6,7 @@ from pathlib import Path
 from divulge.audits import config, inputs
 from divulge.audits.config import AuditSpec
 from divulge.audits.leave_one_out import design
-from divulge.audits.result import MembershipAudit, load_audit
+from divulge.audits.result import Audit, load_audit
 from divulge.data import records as data_records
 from divulge.errors import SpecError
 from divulge.metrics import power as powers
@@ -140,12 +140,12 @@ def plan_file(path: str | Path, *, power: float = powers.POWER) -> Plan:
     path = Path(path)
     if path.is_dir():
         found = load_audit(path)
-        if not isinstance(found, MembershipAudit):
+        if not isinstance(found, Audit):
             raise SpecError(
                 f"expected an audit of a model in {path}, got one of {found.about}: a federation's "
                 "page says itself what it could have seen"
             )
-        facts = found.contents.model()[0]
+        facts = found.facts
         return plan(
             members=facts.members,
             nonmembers=facts.nonmembers,

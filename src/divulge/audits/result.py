@@ -16,6 +16,7 @@ from divulge.audits.secrets import Secret, secret
 from divulge.core import (
     AssignmentFacts,
     BlindRun,
+    Candidates,
     Check,
     CompositionFacts,
     Contents,
@@ -40,7 +41,7 @@ PAGE = "report.html"
 
 
 @dataclass(frozen=True)
-class Audit(Gated):
+class SecretAudit(Gated):
     """What an audit found, whatever the secret."""
 
     contents: Contents
@@ -126,7 +127,7 @@ class Audit(Gated):
         path = Path(path or PAGE)
         return Run(path.parent).write(path.name, files[PAGE])
 
-    def measure(self) -> "Audit":
+    def measure(self) -> "SecretAudit":
         """Compute all metrics again from the stored guesses; a run folder is brought up to date.
 
         Raises:
@@ -186,13 +187,23 @@ class Audit(Gated):
 
 
 @dataclass(frozen=True, repr=False)
-class MembershipAudit(Audit):
+class Audit(SecretAudit):
     """What an audit of a model found. Shows itself in a notebook."""
+
+    @property
+    def facts(self) -> MembershipFacts:
+        """The sizes, the checks, the claim and the settings that figures depend on."""
+        return self.contents.model()[0]
+
+    @property
+    def candidates(self) -> Candidates:
+        """The truth and the labels, in the order of scores."""
+        return self.contents.model()[1]
 
     @property
     def checks(self) -> tuple[Check, ...]:
         """The checks of the audit itself."""
-        return self.contents.model()[0].checks
+        return self.facts.checks
 
     @cached_property
     def summary(self) -> summaries.Summary:
@@ -242,7 +253,7 @@ class MembershipAudit(Audit):
         Raises:
             MissingExtra: pandas is not installed.
         """
-        candidates = self.contents.model()[1]
+        candidates = self.candidates
         ids = candidates.ids
         columns = {
             "member": candidates.member,
@@ -275,8 +286,15 @@ class MembershipAudit(Audit):
 
 
 @dataclass(frozen=True, repr=False)
-class FederationAudit(Audit):
+class FederationAudit(SecretAudit):
     """What an audit of a federation found: who trained on what, class shares, or interactions."""
+
+    @property
+    def facts(self) -> AssignmentFacts | CompositionFacts | InteractionFacts:
+        """The clients, what is asked about them, and the truth where it is known."""
+        facts = self.contents.facts
+        assert not isinstance(facts, MembershipFacts)
+        return facts
 
     @property
     def controls(self) -> tuple[BlindRun | None, ...]:
@@ -330,7 +348,7 @@ class FederationAudit(Audit):
         return tuple(place for place, yes in enumerate(failed) if yes)
 
     def _sheets(self) -> tuple[ImageSheet, ...]:
-        facts = self.contents.facts
+        facts = self.facts
         if not isinstance(facts, InteractionFacts) or self.path is None:
             images.none()
         return images.read(self.path, facts.clients, facts.items)
@@ -383,18 +401,18 @@ def _story(contents: Contents, guesses: tuple[Any, ...], unsound: tuple[int, ...
     )
 
 
-def show(contents: Contents, path: Path | None = None) -> Audit:
+def show(contents: Contents, path: Path | None = None) -> SecretAudit:
     """The audit that a run's contents make.
 
     Args:
         contents: of a run.
         path: its folder, if it has one.
     """
-    kind = MembershipAudit if isinstance(contents.facts, MembershipFacts) else FederationAudit
+    kind = Audit if isinstance(contents.facts, MembershipFacts) else FederationAudit
     return kind(contents, path)
 
 
-def load_audit(run: str | Path) -> Audit:
+def load_audit(run: str | Path) -> SecretAudit:
     """The audit of one secret in a run folder.
 
     Raises:

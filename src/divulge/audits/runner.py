@@ -10,7 +10,7 @@ import numpy as np
 from divulge._util.progress import Track, track_silently
 from divulge.audits import attempt
 from divulge.audits.challenges.base import Challenge, finding_key
-from divulge.audits.result import Audit, load_audit, show
+from divulge.audits.result import SecretAudit, load_audit, show
 from divulge.audits.run_folder import Run, environment
 from divulge.audits.secrets import secret
 from divulge.core import Attack, Contents, Entry, Manifest, Status
@@ -33,7 +33,7 @@ def run(
     folder: Run | None = None,
     track: Track[Any] = track_silently,
     workers: Workers | None = None,
-) -> Audit:
+) -> SecretAudit:
     """Put a challenge to attacks.
 
     With a run folder, each finding is stored as soon as it is there, and what is stored already

@@ -11,12 +11,12 @@ import click
 if TYPE_CHECKING:
     from divulge.audits.compare.result import Comparison
     from divulge.audits.leave_one_out.result import LeaveOneOut
-    from divulge.audits.result import Audit
+    from divulge.audits.result import SecretAudit
 
 FAILED = 1
 
 
-def finish(found: Audit | LeaveOneOut | Comparison, shape: str, code: int = 0) -> NoReturn:
+def finish(found: SecretAudit | LeaveOneOut | Comparison, shape: str, code: int = 0) -> NoReturn:
     """Print what was found, and exit.
 
     Args:

@@ -88,7 +88,7 @@ class _Group(click.Group):
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="divulge")
 def main() -> None:
-    """Audit the privacy of a machine learning model or a federated learning run.
+    """SecretAudit the privacy of a machine learning model or a federated learning run.
 
     Start with `divulge demo`, then `divulge init` for a model of your own.
     """
@@ -155,7 +155,7 @@ def audit(
     judge: Literal["low", "value"] | None,
     shape: str,
 ) -> None:
-    """Audit the model, or the federation, that SETTINGS, an audit.toml, describes.
+    """SecretAudit the model, or the federation, that SETTINGS, an audit.toml, describes.
 
     Example: divulge audit audit.toml --fail-on leak
     """
@@ -200,17 +200,17 @@ def _say(ruling: Ruling) -> int:
 def report(run: Path, show_records: bool) -> None:
     """Render the report of RUN again; neither model nor data is needed.
 
-    Of a leave-one-out audit it prints the table again; its targets are runs of their own, in
-    RUN/targets.
+    RUN may be of any kind: an audit, models audited in turn (whose targets are runs of their own,
+    in RUN/targets), or a comparison.
 
     Example: divulge report runs/demo-001
     """
     from divulge.audits.challenges import images
     from divulge.audits.load import load
-    from divulge.audits.result import Audit
+    from divulge.audits.result import SecretAudit
 
     found = load(run)
-    if isinstance(found, Audit):
+    if isinstance(found, SecretAudit):
         click.echo(found.report(show_records=show_records))
         return
     if show_records:
@@ -222,7 +222,7 @@ def report(run: Path, show_records: bool) -> None:
 @click.argument("run", type=click.Path(path_type=Path))
 @formats
 def measure(run: Path, shape: str) -> None:
-    """Compute the metrics of RUN again from its stored scores.
+    """Compute the metrics of RUN, of any kind, again from its stored guesses.
 
     Example: divulge measure runs/demo-001
     """

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from divulge.audits.compare.result import Comparison
 from divulge.audits.leave_one_out.result import LeaveOneOut
-from divulge.audits.result import Audit, FederationAudit, MembershipAudit
+from divulge.audits.result import Audit, FederationAudit, SecretAudit
 from divulge.core import Control, Finding, Status
 from divulge.report.federation.verdicts.judge import Judgement
 from divulge.report.schema import ClaimRow, Conclusion
@@ -20,7 +20,7 @@ from divulge.report.unmeasured import up_to_notes
 COLUMNS = {"AUC": "auc", "TPR at 1 % FPR": "tpr@0.01", "ε ≥": "epsilon"}
 
 
-def show(found: Audit | LeaveOneOut | Comparison) -> None:
+def show(found: SecretAudit | LeaveOneOut | Comparison) -> None:
     """Print the verdict, the warnings and one row per attack; of several targets, the means."""
     console = Console()
     if isinstance(found, FederationAudit):
@@ -28,13 +28,13 @@ def show(found: Audit | LeaveOneOut | Comparison) -> None:
         console.print(f"\n[bold]{escape(headline)}[/bold]", soft_wrap=True)
         for line in rest:
             console.print(line, markup=False, soft_wrap=True)
-    elif isinstance(found, MembershipAudit):
+    elif isinstance(found, Audit):
         _show_model(console, found)
     elif isinstance(found, LeaveOneOut | Comparison):
         console.print(found.table(), markup=False, soft_wrap=True)
 
 
-def _show_model(console: Console, audit: MembershipAudit) -> None:
+def _show_model(console: Console, audit: Audit) -> None:
     summary = audit.summary
     verdict, claim = summary.verdict, summary.claim
     console.print(f"\n[bold]{escape(verdict.headline)}[/bold]")
@@ -55,7 +55,7 @@ def _show_model(console: Console, audit: MembershipAudit) -> None:
         console.print(escape(line))
 
 
-def as_json(found: Audit | LeaveOneOut | Comparison) -> dict[str, Any]:
+def as_json(found: SecretAudit | LeaveOneOut | Comparison) -> dict[str, Any]:
     """The object of ``--format json``: run, report, and what was found.
 
     That is the verdict, the findings and, of one model, the claim; of a comparison its summary.
@@ -68,13 +68,13 @@ def as_json(found: Audit | LeaveOneOut | Comparison) -> dict[str, Any]:
     answer["findings"] = findings.dump_python(found.findings, mode="json")
     verdict = pydantic.TypeAdapter(Conclusion | Judgement)
     answer["verdict"] = verdict.dump_python(found.verdict, mode="json")
-    if isinstance(found, MembershipAudit):
+    if isinstance(found, Audit):
         claim = pydantic.TypeAdapter(ClaimRow | None)
         answer["claim"] = claim.dump_python(found.summary.claim, mode="json")
     return answer
 
 
-def _table(audit: MembershipAudit) -> Table:
+def _table(audit: Audit) -> Table:
     table = Table(
         title="Values with their 95 % intervals", title_justify="left", box=box.SIMPLE_HEAD
     )
@@ -90,7 +90,7 @@ def _table(audit: MembershipAudit) -> Table:
     return table
 
 
-def _lost(audit: Audit) -> Iterator[str]:
+def _lost(audit: SecretAudit) -> Iterator[str]:
     """A line for each reason why attacks did not run, with their names."""
     attacks: dict[tuple[Status, str], list[str]] = {}
     for finding in audit.findings:

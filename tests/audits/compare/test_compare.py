@@ -63,7 +63,7 @@ def compared(folder: Path | None, ways: Mapping[str, Any] = WAYS, **more: Any) -
         lambdas=(0.0, 2.0),
         name="<b>",
         run=folder,
-        resume=folder is not None and (folder / result.NAME).exists(),
+        resume=folder is not None and (folder / "run.json").exists(),
     )
 
 
@@ -75,11 +75,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
 
 def test_every_defence_is_trained_on_the_same_halves(found: Comparison) -> None:
     for k in range(3):
-        members = [
-            one.audits.targets[k].contents.candidates.member.tolist() for one in found.defences
-        ]
+        members = [one.audits.targets[k].candidates.member.tolist() for one in found.defences]
         assert members[0] == members[1] == members[2]
-    halves = {tuple(a.contents.candidates.member) for a in found.defences[0].audits.targets}
+    halves = {tuple(a.candidates.member) for a in found.defences[0].audits.targets}
     assert len(halves) == 3
 
 
@@ -87,7 +85,7 @@ def test_accuracy_is_that_of_each_target_on_what_it_was_not_trained_on(found: Co
     plain = found.defences[0]
     values = []
     for k, audit in enumerate(plain.audits.targets):
-        member = audit.contents.candidates.member
+        member = audit.candidates.member
         target = memorising.train(RECORDS.x[member], RECORDS.y[member], TRAINED[k])
         right = target.predict(RECORDS.x).argmax(axis=1) == RECORDS.y
         values.append(right[~member].mean())
@@ -195,7 +193,7 @@ def test_differences_are_taken_target_by_target(found: Comparison) -> None:
 
 def test_what_is_read_back_is_what_was_found(found: Comparison) -> None:
     assert found.path is not None
-    again = result.load(found.path)
+    again = result.load_comparison(found.path)
     assert again.rows == found.rows
     assert again.table() == found.table()
     before = {path: path.read_bytes() for path in found.path.glob("*.*")}
@@ -212,7 +210,7 @@ def test_a_defence_that_is_added_is_all_that_is_trained(found: Comparison, tmp_p
     assert more.rows[:3] == found.rows
     assert [row.name for row in more.rows] == ["plain", "rule", "label", "again"]
     assert more.plan.created == found.plan.created
-    assert result.load(run).rows == more.rows
+    assert result.load_comparison(run).rows == more.rows
 
 
 def test_without_a_folder_the_figures_are_the_same(found: Comparison) -> None:
@@ -257,7 +255,7 @@ def test_the_page_is_whole_and_inert(found: Comparison) -> None:
 
 def test_a_folder_of_another_kind_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="check the path"):
-        result.load(tmp_path)
+        result.load_comparison(tmp_path)
     (tmp_path / "x").write_text("")
     with pytest.raises(StoreError, match="expected a new run folder"):
         compared(tmp_path)
@@ -265,12 +263,12 @@ def test_a_folder_of_another_kind_is_refused(tmp_path: Path) -> None:
 
 def test_an_unfinished_comparison_says_so(found: Comparison, tmp_path: Path) -> None:
     plan = dataclasses.replace(found.plan, schema=99)
-    atomic.write(tmp_path / result.NAME, atomic.to_json(plan, result.Plan).encode())
+    atomic.write(tmp_path / "run.json", atomic.to_json(plan, result.Plan).encode())
     with pytest.raises(StoreError, match="newer divulge"):
-        result.load(tmp_path)
-    atomic.write(tmp_path / result.NAME, atomic.to_json(found.plan, result.Plan).encode())
-    with pytest.raises(StoreError, match=r"across\.json"):
-        result.load(tmp_path)
+        result.load_comparison(tmp_path)
+    atomic.write(tmp_path / "run.json", atomic.to_json(found.plan, result.Plan).encode())
+    with pytest.raises(StoreError, match="check the path"):
+        result.load_comparison(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -381,7 +379,7 @@ def test_the_command_compares_what_a_file_names(tmp_path: Path) -> None:
     assert answer["run"] == str(run)
     shown = CliRunner().invoke(main, ["report", str(run)])
     assert shown.output == f"{run / 'report.html'}\n"
-    assert leave_one_out_result.load(run / private["run"]).plan.models == 3
+    assert leave_one_out_result.load_leave_one_out(run / private["run"]).plan.models == 3
 
 
 @pytest.mark.parametrize(

@@ -106,8 +106,8 @@ class Compared:
 
     def row(self, lambdas: tuple[float, ...]) -> compare_table.DefenceRow:
         """What the report says of it."""
-        claimed = [a for a in self.audits.targets if a.contents.model()[0].claim is not None]
-        promised = [made.guarantee for a in claimed if (made := a.contents.model()[0].claim)]
+        claimed = [a for a in self.audits.targets if a.facts.claim is not None]
+        promised = [made.guarantee for a in claimed if (made := a.facts.claim)]
         outcomes = [weighed.outcome for a in claimed if (weighed := a.summary.claim)]
         aop = {f"{weight:g}": self.aop(weight) for weight in lambdas}
         limits = self.audits.limits

@@ -14,7 +14,7 @@ from divulge._util import atomic
 from divulge.attacks import catalog
 from divulge.audits.checks.duplicates import PoolCopies
 from divulge.audits.gate import Gated
-from divulge.audits.result import MembershipAudit, load_audit
+from divulge.audits.result import Audit, load_audit
 from divulge.audits.run_folder import has_head, read_head, write_head
 from divulge.core import Check, Estimate, Finding, Measurements, Need, Status, Verdict
 from divulge.core.runs import BEFORE_NAMING, SCHEMA
@@ -71,7 +71,7 @@ class LeaveOneOut(Gated):
     """Audits of models that were trained alike, each against the others."""
 
     plan: Plan
-    targets: tuple[MembershipAudit, ...]
+    targets: tuple[Audit, ...]
     """One audit a target, each with intervals of its own."""
     path: Path | None = None
     """The run folder, if it has one."""
@@ -123,7 +123,7 @@ class LeaveOneOut(Gated):
         models = [
             (
                 {words.make_showable(label): _score(audit, label) for label in done},
-                audit.contents.model()[1].member,
+                audit.candidates.member,
             )
             for audit in self.targets
         ]
@@ -138,7 +138,7 @@ class LeaveOneOut(Gated):
         for check in (check for one in summaries for check in one.checks):
             if check.verdict is Verdict.WARNING or check.name not in checks:
                 checks[check.name] = check
-        shadows = self.targets[0].contents.model()[0].shadows
+        shadows = self.targets[0].facts.shadows
         return judge_models(rows, models, together, list(checks.values()), shadows)
 
     @property
@@ -226,7 +226,7 @@ class LeaveOneOut(Gated):
         again = []
         for audit in self.targets:
             found = audit.measure()
-            assert isinstance(found, MembershipAudit)
+            assert isinstance(found, Audit)
             again.append(found)
         whole = replace(self, targets=tuple(again))
         if self.path is not None:
@@ -290,7 +290,7 @@ def load_leave_one_out(path: str | Path) -> LeaveOneOut:
     audits = []
     for k in range(plan.targets):
         found = load_audit(folder(path, k))
-        if not isinstance(found, MembershipAudit) or found.contents.missing:
+        if not isinstance(found, Audit) or found.contents.missing:
             raise StoreError(
                 f"expected every attack on every target in {path}: finish with --resume"
             )
@@ -349,7 +349,7 @@ def difference(these: Sequence[Estimate], those: Sequence[Estimate]) -> Estimate
     return Estimate(sum(each) / len(each), max(-1.0, low), min(1.0, high))
 
 
-def _score(audit: MembershipAudit, label: str) -> Score:
+def _score(audit: Audit, label: str) -> Score:
     (score,) = (entry.score for entry in audit.contents.entries if entry.finding.label == label)
     assert score is not None
     return score

@@ -20,7 +20,7 @@ from divulge.audits.challenges import membership
 from divulge.audits.leave_one_out import result
 from divulge.audits.leave_one_out.design import Question, question
 from divulge.audits.leave_one_out.result import LeaveOneOut
-from divulge.audits.result import MembershipAudit
+from divulge.audits.result import Audit
 from divulge.audits.run_folder import Run, has_head
 from divulge.audits.runner import Heading
 from divulge.core import AnswerDefence, Candidates, Game, Membership, MembershipAttack, ModelView
@@ -190,7 +190,7 @@ def _target(
     subsets: Subsets,
     path: Path,
     stored: bool,  # noqa: FBT001
-) -> MembershipAudit:
+) -> Audit:
     """An ordinary audit of one model against others."""
     plan = asked.plan
     answers = _answers(result.folder(path, k) / ANSWERS, sum(map(len, asked.queries)))
@@ -227,7 +227,7 @@ def _target(
     settings = {"leave_one_out": {"target": k, "shadows": others}}
     run = _run(result.folder(path, k)) if stored else None
     found = runner.run(challenge, asked.attacks, Heading(name, seed, settings), run)
-    assert isinstance(found, MembershipAudit)
+    assert isinstance(found, Audit)
     return found
 
 
