@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
+
 PAUSE = 0.2
 """Seconds between two looks at the memory."""
 
@@ -73,16 +75,14 @@ def run(
 
 
 def _memory(session: int) -> float:
-    """Bytes that the processes of a session hold now; 0 where Linux does not say."""
+    """Bytes that the processes of a session hold now; without shared pages if not on Linux."""
     total = 0
-    for process in Path("/proc").glob("[0-9]*"):
+    for process in psutil.process_iter():
         try:
-            # what follows the name in brackets: state, parent, group, session
-            fields = (process / "stat").read_text().rpartition(")")[2].split()
-            if int(fields[3]) == session:
-                held = (process / "smaps_rollup").read_text().partition("\nPss:")[2]
-                total += 1024 * int(held.split()[0])
-        except (OSError, IndexError, ValueError):  # it ended while we looked
+            if os.getsid(process.pid) == session:
+                held = process.memory_full_info()
+                total += getattr(held, "pss", held.uss)
+        except (psutil.Error, OSError):  # it ended while we looked
             continue
     return float(total)
 

@@ -1,7 +1,6 @@
 """Figures per user against plain definitions; intervals over users keep their promise."""
 
 import itertools
-from typing import Any
 
 import numpy as np
 import pytest
@@ -9,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from divulge.core import Interactions, Reconstruction
-from divulge.errors import DataError, SpecError
+from divulge.errors import DataError
 from divulge.metrics import interactions
-from divulge.metrics.utility import ndcg
 
 cases = st.lists(
     st.tuples(st.integers(0, 3), st.booleans(), st.booleans()), min_size=2, max_size=5
@@ -87,23 +85,3 @@ def test_what_cannot_be_measured_is_refused() -> None:
         Reconstruction(np.array([0.5, 1.5]), np.array([True, True]))
     with pytest.raises(DataError, match="2 of 2 scores outside"):
         Reconstruction(np.array([np.nan, -1.0]), np.array([True, True]))
-    with pytest.raises(SpecError, match="k=0"):
-        ndcg(np.zeros(2), np.zeros(2, int), k=0)
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=5),
-    st.integers(1, 4),
-)
-def test_ndcg_is_the_mean_over_the_orders_of_a_tie(case: list[tuple[int, int]], k: int) -> None:
-    score = np.array([float(s) for s, _ in case])
-    relevance = np.array([r for _, r in case])
-
-    def gained(order: tuple[int, ...]) -> Any:
-        return sum((2.0 ** relevance[i] - 1) / np.log2(r + 2) for r, i in enumerate(order[:k]))
-
-    every = list(itertools.permutations(range(len(case))))
-    best = max(map(gained, every))
-    allowed = [gained(o) for o in every if (np.diff(score[list(o)]) <= 0).all()]
-    wanted = np.mean(allowed) / best if best else 0.0
-    assert ndcg(score, relevance, k) == pytest.approx(wanted)

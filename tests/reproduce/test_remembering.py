@@ -6,11 +6,11 @@ torch = pytest.importorskip("torch")
 
 from divulge.federation.recommender.model import (
     ITEMS,
-    NeuralCF,  # noqa: E402
+    NeuralCF,
 )
 from divulge.reproduce.papers.raifle.cache import (
     CachingNeuralCF,
-    _train_items,  # noqa: E402
+    _train_items,
 )
 
 

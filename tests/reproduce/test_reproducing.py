@@ -13,7 +13,7 @@ from scipy import stats
 
 from divulge.cli.main import main
 from divulge.core import Estimate
-from divulge.reproduce import cells, run
+from divulge.reproduce import run, source
 from divulge.reproduce import table as tables
 from divulge.reproduce.result import Outcome, read_outcome
 from divulge.reproduce.run import reproduce
@@ -22,6 +22,8 @@ from divulge.reproduce.table import Row, Size
 from . import trial
 from .trial import calls
 
+TRIAL = f"{trial.__name__}:TABLE"
+
 
 @pytest.fixture(autouse=True)
 def _known() -> Iterator[None]:
@@ -29,7 +31,7 @@ def _known() -> Iterator[None]:
     calls.clear()
     listed = dict(tables.TABLES)
     tables.TABLES.clear()
-    tables.TABLES.update(trial=trial.__name__, second=trial.__name__)
+    tables.TABLES.update(trial=TRIAL, second=TRIAL)
     yield
     tables.TABLES.clear()
     tables.TABLES.update(listed)
@@ -108,7 +110,7 @@ def test_pieces_that_other_code_measured_are_not_taken_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured(tmp_path)
-    monkeypatch.setattr(cells, "code", lambda: "changed")
+    monkeypatch.setattr(source, "code", lambda _: "changed")
     measured(tmp_path)
     assert len(calls) == 8
 

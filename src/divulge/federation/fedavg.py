@@ -1,6 +1,5 @@
 """Simulate FedAvg and FedSGD on one machine, and yield each round as the server sees it."""
 
-import hashlib
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +9,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from divulge._util.digest import digest
 from divulge._util.random import stream
 from divulge.core import Guarantee, LocalTraining, Records, Round, Tensors, UpdateDefence
 from divulge.errors import DataError, SpecError, did_you_mean
@@ -147,11 +147,7 @@ class Federation(SimulatedFederation):
 
     def _digest(self) -> str:
         how = (trainer_identity(self.recipe), trainer_identity(self.trainer))
-        digest = hashlib.blake2b(repr(how).encode(), digest_size=16)
-        for part in (self.pool.x, self.pool.y, *self.clients):
-            digest.update(f"{part.dtype}{part.shape}".encode())
-            digest.update(np.ascontiguousarray(part).data)
-        return digest.hexdigest()
+        return digest(repr(how), self.pool.x, self.pool.y, *self.clients)
 
     def _learn(self) -> ClientTraining:
         """Function by which clients compute what they send."""

@@ -1,6 +1,5 @@
 """Simulate federations of users who interact with the items that a server shows them."""
 
-import hashlib
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,6 +9,7 @@ import numpy as np
 import torch
 from jaxtyping import Int
 
+from divulge._util.digest import digest
 from divulge._util.random import stream
 from divulge.core import Round, Tensors, UpdateDefence
 from divulge.errors import SpecError
@@ -145,14 +145,14 @@ class SearchUsers:
 
         A round that was not simulated by this object is simulated again.
         """
-        known = self._clicks_by_round.get((number, _digest(sent)))
+        known = self._clicks_by_round.get((number, digest("", *sent.values())))
         return self._simulate_round(number, sent)[1] if known is None else known
 
     def _simulate_round(self, number: int, sent: Tensors) -> tuple[Round, InteractionsByClient]:
         weights = {name: torch.from_numpy(np.array(array)) for name, array in sent.items()}
         rng = stream(self.seed, "searching", number)
         seen, acted = self.world.round(weights, self.many, self.asked, self.defence, rng, number)
-        self._clicks_by_round[number, _digest(sent)] = acted
+        self._clicks_by_round[number, digest("", *sent.values())] = acted
         return seen, acted
 
 
@@ -175,7 +175,7 @@ class ItemFederation(SimulatedFederation):
         """Header of the transcript."""
         fresh = self.crowd.initial_weights()
         shapes = {name: array.shape for name, array in fresh.items()}
-        settings = {**self.settings, "fresh": _digest(fresh)}
+        settings = {**self.settings, "fresh": digest("", *fresh.values())}
         return Header(self.name, "update", shapes, "fedavg", settings, self.crowd.table)
 
     def rounds(self, first: int = 0, sent: Tensors | None = None) -> Iterator[Round]:
@@ -199,10 +199,3 @@ class ItemFederation(SimulatedFederation):
         """Interactions of all clients in a transcript of this federation."""
         each = (self.crowd.acted(seen.number, seen.sent) for seen in transcript.rounds)
         return {client: items for told in each for client, items in told.items()}
-
-
-def _digest(tensors: Tensors) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for array in tensors.values():
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()

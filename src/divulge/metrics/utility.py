@@ -1,8 +1,5 @@
 """Utility metrics: accuracy weighed against privacy (AOP), and ranking quality (NDCG)."""
 
-import numpy as np
-from jaxtyping import Float, Int
-
 from divulge.core import Estimate
 from divulge.errors import SpecError
 from divulge.metrics.intervals import Interval, combine_intervals
@@ -69,48 +66,3 @@ def aop_estimate(accuracy: Estimate, auc: Estimate, weight: float = LAMBDA) -> E
         Interval(aop(accuracy.value, auc.high, weight), aop(accuracy.value, auc.low, weight)),
     )
     return Estimate(value, max(0.0, low), min(1.0, high))
-
-
-def ndcg(
-    score: Float[np.ndarray, " documents"],
-    relevance: Int[np.ndarray, " documents"],
-    k: int = 10,
-) -> float:
-    """Normalised discounted cumulative gain of the first k documents of one query.
-
-    The gain of a document is 2^relevance - 1, the discount of rank r is log2(r + 1). Documents
-    whose scores tie share their gain, which is the mean over all orders of the tie. A query without
-    a relevant document counts as 0.
-
-    Args:
-        score: one score a document; higher scores are ranked first.
-        relevance: the relevance of each document, from 0.
-        k: the number of ranks that count.
-
-    Raises:
-        SpecError: no rank counts.
-
-    References:
-        Järvelin and Kekäläinen (2002), Cumulated gain-based evaluation of IR techniques; Burges
-        et al. (2005), Learning to rank using gradient descent (the gain); McSherry and Najork
-        (2008), Computing information retrieval performance measures efficiently in the presence
-        of tied scores.
-
-    Examples:
-        >>> ndcg(np.array([3.0, 2.0, 1.0]), np.array([0, 1, 0]))
-        0.630...
-    """
-    if k < 1:
-        raise SpecError(f"expected one rank or more to count, got k={k}")
-    gain = np.exp2(relevance) - 1.0
-    best = _dcg(np.sort(gain)[::-1], k)
-    if best == 0:
-        return 0.0
-    _, tie = np.unique(-score, return_inverse=True)
-    shared = np.bincount(tie, gain) / np.bincount(tie)
-    return _dcg(shared[np.sort(tie)], k) / best
-
-
-def _dcg(gain: Float[np.ndarray, " documents"], k: int) -> float:
-    top = gain[:k]
-    return float((top / np.log2(np.arange(len(top)) + 2.0)).sum())

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
-import jinja2
 from markupsafe import Markup
 
 from divulge.report import chart_style, charts, compare_table, words
 from divulge.report.compare_table import ComparisonSummary
+from divulge.report.page import template_environment
 
 _LABEL = 30
 """Most characters of a name in a figure."""
@@ -156,33 +156,33 @@ def _axis_range(values: list[float]) -> tuple[float, float]:
 
 
 def _render_page(told: ComparisonSummary, svgs: Mapping[str, str]) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("divulge.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"title_of": words.metric_title, "plain": words.make_showable}
     above, *below = compare_table.lines(told)
-    return environment.get_template("compare.html.j2").render(
-        told=told,
-        verdict=compare_table.judge_comparison(told),
-        above=above,
-        below=below,
-        headings=compare_table.headings(told),
-        table=[
-            [words.make_showable(cell) for cell in compare_table.cells(told, row)]
-            for row in told.rows
-        ],
-        paired=[
-            [words.make_showable(cell) for cell in row] for row in compare_table.differences(told)
-        ],
-        about_paired=compare_table.PAIRED_NOTE,
-        best=compare_table.pareto_front(told.rows),
-        notes=[(row.name, note) for row in told.rows for note in compare_table.notes_on(row)],
-        figures={name: Markup(svg) for name, svg in svgs.items()},  # noqa: S704 - drawn by us
-        reproduction=json.dumps(
-            words.make_all_showable(told.reproduction), indent=2, ensure_ascii=False, default=str
-        ),
+    return (
+        template_environment()
+        .get_template("compare.html.j2")
+        .render(
+            told=told,
+            verdict=compare_table.judge_comparison(told),
+            above=above,
+            below=below,
+            headings=compare_table.headings(told),
+            table=[
+                [words.make_showable(cell) for cell in compare_table.cells(told, row)]
+                for row in told.rows
+            ],
+            paired=[
+                [words.make_showable(cell) for cell in row]
+                for row in compare_table.differences(told)
+            ],
+            about_paired=compare_table.PAIRED_NOTE,
+            best=compare_table.pareto_front(told.rows),
+            notes=[(row.name, note) for row in told.rows for note in compare_table.notes_on(row)],
+            figures={name: Markup(svg) for name, svg in svgs.items()},  # noqa: S704 - drawn by us
+            reproduction=json.dumps(
+                words.make_all_showable(told.reproduction),
+                indent=2,
+                ensure_ascii=False,
+                default=str,
+            ),
+        )
     )

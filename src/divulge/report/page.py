@@ -65,6 +65,7 @@ def template_environment() -> jinja2.Environment:
         "count": words.format_count,
         "p_value": words.format_p_value,
         "percent": words.format_percent,
+        "plain": words.make_showable,
         "rate": words.format_rate,
         "rounded_down": words.format_lower_bound,
         "title_of": words.metric_title,

@@ -1,6 +1,5 @@
 """Process images batch by batch, and store finished batches so that they survive a kill."""
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from divulge._util import atomic
+from divulge._util.digest import digest
 from divulge._util.progress import Track, track_silently
 from divulge.errors import SpecError
 
@@ -41,9 +41,8 @@ def map_batches(
         raise SpecError(f"expected rows and a batch size from 1, got {len(rows)} and {size}")
     with atomic.translate_os_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    key = hashlib.blake2b(f"{about} {size} {rows.shape} {rows.dtype}".encode(), digest_size=8)
-    key.update(np.ascontiguousarray(rows).data)
-    files = {n: folder / f"{key.hexdigest()}-{n:07d}.npz" for n in range(0, len(rows), size)}
+    key = digest(f"{about} {size}", rows)
+    files = {n: folder / f"{key}-{n:07d}.npz" for n in range(0, len(rows), size)}
     missing = [n for n, path in files.items() if not path.exists()]
     for start in track(missing, "Working on images", len(files) - len(missing)):
         made = np.asarray(work(rows[start : start + size], start))

@@ -8,14 +8,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import divulge
 from divulge._util import atomic
 from divulge.errors import DivulgeError, StoreError
+from divulge.reproduce import source
 from divulge.reproduce.table import Row, Size, Table
 
 
@@ -127,16 +126,7 @@ _CORES = "LOKY_MAX_CPU_COUNT"
 
 
 def _key(work: str, settings: Mapping[str, Any], seed: int, size: Size) -> str:
-    about = [work, settings, seed, size, version("divulge"), code()]
+    module = work.partition(":")[0]
+    about = [work, settings, seed, size, version("divulge"), source.code(module)]
     text = json.dumps(about, sort_keys=True, default=dict)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-
-
-@cache
-def code() -> str:
-    """A digest of this package's source: an attack that was changed gives other figures."""
-    root = Path(divulge.__file__).parent
-    digest = hashlib.blake2b(digest_size=8)
-    for path in sorted(root.rglob("*.py")):
-        digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
-    return digest.hexdigest()

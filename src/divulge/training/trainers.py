@@ -1,7 +1,6 @@
 """Turn whatever describes how a model is trained into a trainer: one interface for all."""
 
 import dataclasses
-import hashlib
 import inspect
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool
 
+from divulge._util.digest import digest
 from divulge.core import Records, Target, Trainer
 from divulge.errors import SpecError, TargetError
 from divulge.targets.outputs import Output
@@ -118,8 +118,7 @@ def trainer_identity(how: Any) -> str:
     if isinstance(how, tuple):
         return repr([trainer_identity(part) for part in how])
     if isinstance(how, np.ndarray):
-        content = hashlib.blake2b(np.ascontiguousarray(how).tobytes(), digest_size=8).hexdigest()
-        return f"{how.dtype} {how.shape} {content}"
+        return digest("array", how)
     try:
         return inspect.getsource(how)
     except (OSError, TypeError):

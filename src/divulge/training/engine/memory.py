@@ -1,9 +1,7 @@
 """How many models fit into memory at once."""
 
-import os
-from pathlib import Path
-
 import numpy as np
+import psutil
 import torch
 from torch import nn
 
@@ -53,10 +51,5 @@ def free_bytes(device: torch.device) -> int:
     """Bytes of memory that could be used now."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
-    try:  # counts what the system would give back from its file cache
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        available = next(line for line in lines if line.startswith("MemAvailable:"))
-        return int(available.split()[1]) * 1024
-    except (OSError, StopIteration):
-        pages = os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**20
-        return pages * (os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096) // 2
+    # counts what the system would give back from its file cache
+    return int(psutil.virtual_memory().available)

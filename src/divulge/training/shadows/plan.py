@@ -1,12 +1,12 @@
 """A plan of the shadow models to train: how many, how, and on what records."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool
 
+from divulge._util.digest import digest
 from divulge._util.random import stream
 from divulge.core import AnswerDefence, Records, Trainer
 from divulge.errors import SpecError
@@ -72,9 +72,6 @@ def shadow_key(plan: ShadowPlan, queries: Sequence[Records], seed: int) -> str:
         seed: the seed of the halves and the models.
     """
     how = plan.fingerprint if plan.answers is None else f"{plan.fingerprint} {plan.answers!r}"
-    digest = hashlib.blake2b(f"{how}\0{seed}".encode(), digest_size=16)
-    for records in (*queries, *([] if plan.pool is None else [plan.pool])):
-        for array in (records.x, records.y):
-            digest.update(f"\0{array.dtype.str}{array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).data)
-    return f"{digest.hexdigest()}{'' if plan.pool is None else '-offline'}"
+    sets = (*queries, *([] if plan.pool is None else [plan.pool]))
+    told = digest(f"{how}\0{seed}", *(array for one in sets for array in (one.x, one.y)))
+    return f"{told}{'' if plan.pool is None else '-offline'}"

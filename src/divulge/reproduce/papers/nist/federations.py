@@ -14,9 +14,9 @@ from divulge.core import Records, Target, Trainer
 from divulge.defences.training.dp_sgd.trainer import DPSGD
 from divulge.federation import local_models
 from divulge.reproduce import data
-from divulge.reproduce.cells import code
 from divulge.reproduce.papers.nist import genomics
 from divulge.reproduce.papers.nist.network import network
+from divulge.reproduce.source import code
 from divulge.targets.function import FunctionTarget
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe
@@ -80,7 +80,7 @@ def train_federation(
     """
     rng = stream(seed, "genomes", origin)
     records = make_pool(origin, rng, scale.place_step)
-    name = f"{origin}-{epsilon}-{scale.place_step}-{scale.epochs}-{seed}-{code()}.npz"
+    name = f"{origin}-{epsilon}-{scale.place_step}-{scale.epochs}-{seed}-{code(__name__)}.npz"
     trainer = _CachedTrainer(
         client_trainer(records.x.shape[1], epsilon, scale.epochs), folder / "genomes" / name
     )

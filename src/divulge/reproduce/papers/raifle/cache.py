@@ -1,13 +1,13 @@
 """Cache simulated trainings that several rows share."""
 
 import functools
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from divulge._util.digest import digest
 from divulge.federation.recommender.model import ITEMS, NeuralCF
 
 _CACHE_SIZE = 480
@@ -32,22 +32,16 @@ class CachingNeuralCF(NeuralCF):
         """Train, and return the change; for one user only that of the item embeddings."""
         if items.ndim == 3 or private is None or real is not None:
             return NeuralCF.update(self, sent, items, interactions, private, real)
-        network = tuple(tensor for name, tensor in sent.items() if name != ITEMS)
-        digest = hashlib.blake2b(digest_size=16)
-        for tensor in (items, interactions, private, *network):
-            digest.update(tensor.numpy().data)
-        return {
-            ITEMS: _train_items(
-                self, _UserTraining(digest.digest(), sent, items, interactions, private)
-            )
-        }
+        network = (tensor for name, tensor in sent.items() if name != ITEMS)
+        key = digest("", *(each.numpy() for each in (items, interactions, private, *network)))
+        return {ITEMS: _train_items(self, _UserTraining(key, sent, items, interactions, private))}
 
 
 @dataclass(frozen=True, slots=True)
 class _UserTraining:
     """Inputs of one user's training."""
 
-    digest: bytes
+    digest: str
     sent: Mapping[str, Tensor] = field(compare=False)
     items: Float[Tensor, "items width"] = field(compare=False)
     interactions: Float[Tensor, " items"] = field(compare=False)
