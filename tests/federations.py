@@ -31,9 +31,11 @@ def pack(name: str, tier: str) -> AssignmentGame:
 
 
 def made(
-    seed: int, *, leak: float = 1.0, clients: int = 3, classes: int = CLASSES
+    seed: int, *, leak: float = 1.0, sure: float = 0.0, clients: int = 3, classes: int = CLASSES
 ) -> AssignmentGame:
     """Clients whose members gather around one point a class, as far as ``leak`` says.
+
+    Of their labels the models are surer by so much of a logit.
 
     Clients have 30 members and 30 others among their relevant records, and 40 external ones; of
     100 candidates 20 are of each client, and the rest of nobody.
@@ -49,7 +51,8 @@ def made(
     for k in range(clients):
         centre = 4 * np.eye(classes) + rng.normal(size=(classes, classes))
         spread = np.where(owner == k, 1 - 0.95 * leak, 1.0)[:, None]
-        logits = centre[y] + 2 * spread * rng.normal(size=(len(y), classes))
+        own = sure * np.eye(classes)[y] * (owner == k)[:, None]
+        logits = centre[y] + own + 2 * spread * rng.normal(size=(len(y), classes))
         targets.append(TableTarget(to_probabilities(logits, "logits", len(y)), OFFERS))
     edges = np.cumsum((0, *sizes))
     parts = [np.arange(a, b) for a, b in itertools.pairwise(edges)]

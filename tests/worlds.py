@@ -70,8 +70,7 @@ def _phi(seed: int, records: Records) -> np.ndarray:
 
 def part(view: ModelView, chosen: np.ndarray) -> ModelView:
     """The same view of some candidates, or of all in another order."""
-    assert view.shadows is not None
-    shadows = dataclasses.replace(
+    shadows = view.shadows and dataclasses.replace(
         view.shadows,
         phi=view.shadows.phi[chosen],
         member=view.shadows.member[chosen],
@@ -82,6 +81,7 @@ def part(view: ModelView, chosen: np.ndarray) -> ModelView:
         records=view.records.take(chosen),
         augmented=tuple(records.take(chosen) for records in view.augmented),
         shadows=shadows,
+        known=None if view.known is None else view.known[chosen],
     )
 
 

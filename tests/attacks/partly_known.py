@@ -28,11 +28,11 @@ def draw(count: int, seed: int) -> Records:
 
 @cache
 def trained(seed: int, members: int = SIZE) -> Target:
-    """A network that learned the first records of `draw` with this seed by heart."""
+    """A network that learned the first half of what `draw` makes of this seed by heart."""
     import torch
     from torch import nn
 
-    records = draw(2 * SIZE, seed).take(np.arange(members))
+    records = draw(2 * members, seed).take(np.arange(members))
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         module = nn.Sequential(nn.Linear(12, 64), nn.ReLU(), nn.Linear(64, 3))
@@ -45,13 +45,15 @@ def trained(seed: int, members: int = SIZE) -> Target:
     return TorchTarget(module.eval(), "logits")
 
 
-def challenge(known: Known, seed: int = 0, *, learned: bool = True) -> Game[ModelView, Membership]:
+def challenge(
+    known: Known, seed: int = 0, *, learned: bool = True, size: int = SIZE
+) -> Game[ModelView, Membership]:
     """Half of the candidates were learned, or none."""
-    candidates, own = draw(2 * SIZE, seed), draw(400, seed + 1000)
-    target = trained(seed if learned else seed + 500)
+    candidates, own = draw(2 * size, seed), draw(400, seed + 1000)
+    target = trained(seed if learned else seed + 500, size)
     shown = partial_records.hide_and_impute(candidates, own, None, known, (), seed)
     view = ModelView(target, shown.candidates[0], shown.reference, known=shown.known, own=own)
-    return Game(view, Membership(np.arange(2 * SIZE) < SIZE))
+    return Game(view, Membership(np.arange(2 * size) < size))
 
 
 def with_shadow(view: ModelView, known: Known, seed: int = 0) -> ModelView:

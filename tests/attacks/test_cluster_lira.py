@@ -139,19 +139,6 @@ def test_posteriors_are_shares_of_one_and_the_guess_is_the_likeliest() -> None:
     assert not (guess.client[~own.records] == own.client).any()
 
 
-def test_does_not_depend_on_the_order_of_candidates() -> None:
-    view = federations.made(3, clients=2).challenge.view
-    order = np.random.default_rng(4).permutation(len(view.records))
-    moved = dataclasses.replace(
-        view,
-        records=view.records.take(order),
-        collusion=dataclasses.replace(view.collusion, records=view.collusion.records[order]),
-    )
-    np.testing.assert_array_equal(
-        ClusterLiRA()(moved, RNG).client, ClusterLiRA()(view, RNG).client[order]
-    )
-
-
 def test_sees_clusters_that_no_one_sided_score_can() -> None:
     """Members lie at one point, and others on all sides of it."""
     ours, loss = [], []

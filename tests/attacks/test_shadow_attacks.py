@@ -23,6 +23,7 @@ from divulge.errors import DataError, NotApplicable
 from divulge.metrics import membership
 
 from .. import naive_shadows, table, worlds
+from ..games.membership import TwoWays
 
 ATTACKS = tuple(catalog.attack(name) for name in catalog.SHADOW_ATTACKS)
 each = pytest.mark.parametrize("attack", ATTACKS, ids=attempt.label)
@@ -51,14 +52,14 @@ def pool_of(challenge_seed: int) -> PoolPredictions:
 
 @each
 def test_a_leak_is_found_by_two_ways_of_asking(attack: MembershipAttack) -> None:
-    table.finds_a_leak_in_two_ways(attack)
+    table.finds_a_leak(table.Case(TwoWays(), attack))
 
 
 @each
 def test_nothing_is_seen_by_two_ways_of_asking_where_nothing_leaks(
     attack: MembershipAttack,
 ) -> None:
-    table.sees_nothing_where_nothing_leaks(attack, ways=2)
+    table.sees_nothing_where_nothing_leaks(table.Case(TwoWays(), attack))
 
 
 def test_the_planted_leak_is_in_every_way_of_asking() -> None:

@@ -13,7 +13,9 @@ from divulge.errors import SpecError, TargetError
 from divulge.metrics import delong
 from divulge.metrics.measure import METRICS, measure
 
-from .. import table, worlds
+from .. import worlds
+from ..games.membership import Models, Poorer
+from ..impostors import CoinFlip, SignFlipped
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,8 +93,9 @@ def test_both_controls_come_out_right_for_every_attack(attack: Threshold) -> Non
         assert control.calm, control.covered
 
 
-@pytest.mark.parametrize("attack", [table.CoinFlip(), table.SignFlipped()], ids=lambda a: a.name)
-def test_a_bad_attack_fails_its_positive_control(attack: table.CoinFlip) -> None:
+@pytest.mark.parametrize("bad", [CoinFlip, SignFlipped])
+def test_a_bad_attack_fails_its_positive_control(bad: type[CoinFlip]) -> None:
+    attack = bad(Models())
     guess = attempt.run(worlds.leaky(), attack).guess
     assert guess is not None
     assert not controls.check(worlds.leaky(), attack, guess).sees
@@ -108,7 +111,7 @@ def test_intervals_that_are_too_short_fail_the_null_control(
 
 def test_a_label_only_target_leaves_the_gap_attack_standing() -> None:
     challenge = worlds.leaky()
-    target = table._Poorer(challenge.view.target, Need.HARD_LABELS | Need.FEATURES)
+    target = Poorer(challenge.view.target, Need.HARD_LABELS | Need.FEATURES)
     poor = dataclasses.replace(challenge, view=dataclasses.replace(challenge.view, target=target))
     statuses = {
         a.name: attempt.run(poor, a).finding.status for a in catalog.default_attacks(shadows=True)

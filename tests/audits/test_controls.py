@@ -30,7 +30,9 @@ from divulge.metrics.permutation import rank_sum_p
 from divulge.targets.cache import record_keys
 from divulge.targets.planted import PlantedTarget
 
-from .. import table, worlds
+from .. import worlds
+from ..games.membership import Models
+from ..impostors import CoinFlip, SignFlipped
 
 ModelGame = Game[ModelView, Membership]
 
@@ -140,7 +142,7 @@ def test_sound_attacks_pass_on_models_that_leak_and_on_others(attack: Membership
 
 
 @pytest.mark.parametrize(
-    "attack", [Constant(), table.CoinFlip(), table.SignFlipped()], ids=lambda one: one.name
+    "attack", [Constant(), CoinFlip(Models()), SignFlipped(Models())], ids=lambda one: one.name
 )
 def test_attacks_that_know_nothing_pass_the_blind_control_and_fail_another(
     attack: MembershipAttack,

@@ -1,16 +1,12 @@
-"""Every answer defence of the catalogue has the same properties; bad settings are refused."""
+"""Every answer defence of the catalogue has every property of the table; bad ones do not."""
 
-import json
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 
 import divulge
 from divulge.attacks import catalog as attacks_catalog
@@ -21,12 +17,11 @@ from divulge.defences.answers.coarse import Rounding, TopOne
 from divulge.defences.answers.noise import AnswerNoise
 from divulge.defences.answers.temperature import Temperature
 from divulge.errors import SpecError
-from divulge.targets.defended import Defended
-from divulge.targets.function import FunctionTarget
-from divulge.targets.outputs import access_of, to_probabilities
+from divulge.targets.outputs import to_probabilities
 
 from .. import memorising
 from ..kinds import audit_model
+from . import answer_table as table
 
 DEFENCES: tuple[AnswerDefence, ...] = (
     *(catalog.answer_defence(name) for name in catalog.ANSWER_DEFENCES),
@@ -36,97 +31,52 @@ DEFENCES: tuple[AnswerDefence, ...] = (
     AnswerNoise(2.0),
 )
 RNG = np.random.default_rng(0)
-X = RNG.normal(size=(500, 3))
 
 
-def drawn(classes: int, sharp: float) -> np.ndarray:
-    return to_probabilities(sharp * RNG.normal(size=(500, classes)), "logits", 500)
+@pytest.mark.parametrize("prove", table.PROPERTIES, ids=lambda prove: prove.__name__)
+@pytest.mark.parametrize("defence", DEFENCES, ids=repr)
+def test_property(defence: AnswerDefence, prove: table.Property) -> None:
+    prove(defence)
 
 
-ANSWERS = (
-    drawn(2, 1.0),
-    drawn(10, 5.0),
-    drawn(100, 0.1),
-    np.eye(4)[RNG.integers(0, 4, 500)],
-    np.full((500, 3), 1 / 3),
+@dataclass(frozen=True)
+class Careless:
+    """Writes into the answers, forgets what it said before, and moves the label."""
+
+    name: ClassVar[str] = "careless"
+    paper: ClassVar[str] = "none"
+    keeps_label: ClassVar[bool] = True
+
+    def offers(self, before: Need) -> Need:
+        return before | Need.PROBABILITIES
+
+    def change(self, answers: np.ndarray, x: np.ndarray, key: int) -> np.ndarray:
+        del x, key
+        return np.random.default_rng().permuted(answers, axis=1)
+
+
+@dataclass(frozen=True)
+class Writing(Careless):
+    def change(self, answers: np.ndarray, x: np.ndarray, key: int) -> np.ndarray:
+        del x, key
+        answers += 0.1
+        return answers
+
+
+@pytest.mark.parametrize(
+    ("bad", "prove"),
+    [
+        (Careless(), table.keeps_the_label_where_promised),
+        (Careless(), table.repeats_itself_whenever_a_record_comes),
+        (Careless(), table.has_settings_that_json_can_hold),
+        (Careless(), table.promises_no_more_than_there_was),
+        (Careless(), table.names_its_paper),
+        (Writing(), table.gives_distributions),
+    ],
 )
-
-every = pytest.mark.parametrize("defence", DEFENCES, ids=repr)
-
-
-def check_distributions(before: np.ndarray, after: np.ndarray) -> None:
-    assert after.shape == before.shape
-    assert after.dtype == np.float64
-    assert (after >= 0).all()
-    np.testing.assert_allclose(after.sum(axis=1), 1, atol=1e-9)
-
-
-@every
-def test_answers_stay_distributions_and_keep_the_label_where_promised(
-    defence: AnswerDefence,
-) -> None:
-    for before in ANSWERS:
-        kept = before.copy()
-        after = defence.change(before, X, 7)
-        np.testing.assert_array_equal(before, kept)
-        check_distributions(before, after)
-        if defence.keeps_label:
-            np.testing.assert_array_equal(after.argmax(axis=1), before.argmax(axis=1))
-
-
-@every
-@settings(max_examples=25)
-@given(
-    rows=arrays.arrays(
-        np.float64, (7, 5), elements=st.floats(0, 1, allow_subnormal=False) | st.just(0.5)
-    )
-)
-def test_whatever_the_answers_are(defence: AnswerDefence, rows: np.ndarray) -> None:
-    rows = rows + (rows.sum(axis=1, keepdims=True) == 0)
-    before = rows / rows.sum(axis=1, keepdims=True)
-    after = defence.change(before, X[:7], 0)
-    check_distributions(before, after)
-    # of classes that are equally likely, up to what rounding leaves, any may be the label
-    top = before[np.arange(7), after.argmax(axis=1)]
-    np.testing.assert_allclose(top, before.max(axis=1), atol=1e-12)
-
-
-@every
-def test_a_record_gets_the_same_answer_whenever_it_comes(defence: AnswerDefence) -> None:
-    before = ANSWERS[1]
-    whole = defence.change(before, X, 7)
-    order = RNG.permutation(500)
-    np.testing.assert_array_equal(defence.change(before[order], X[order], 7), whole[order])
-    np.testing.assert_array_equal(defence.change(before[3:4], X[3:4], 7), whole[3:4])
-    assert defence.change(before[:0], X[:0], 7).shape == (0, 10)
-
-
-@every
-def test_settings_are_plain_and_the_repr_tells_them(defence: AnswerDefence) -> None:
-    told: dict[str, Any] = asdict(defence)  # type: ignore[call-overload]
-    assert json.loads(json.dumps(told)) == told
-    assert catalog.answer_defence(defence.name, **told) == defence
-
-
-@every
-def test_behind_a_defence_nobody_looks_inside(defence: AnswerDefence) -> None:
-    class Open(FunctionTarget):
-        @property
-        def offers(self) -> Need:
-            return access_of("probabilities") | Need.AUTOGRAD
-
-    target = Defended(Open(lambda x: drawn(3, 1.0)[: len(x)]), defence)
-    assert Need.AUTOGRAD not in target.offers
-    assert Need.HARD_LABELS | Need.FEATURES in target.offers
-    assert (Need.PROBABILITIES in target.offers) == (defence.name != "top-1")
-    check_distributions(X[:4], target.predict(X[:4]))
-
-
-@every
-def test_labels_need_no_defence(defence: AnswerDefence) -> None:
-    labels = FunctionTarget(lambda x: np.zeros(len(x), int), "labels", classes=2)
-    with pytest.raises(SpecError, match="got labels: leave"):
-        Defended(labels, defence)
+def test_a_careless_defence_fails_the_table(bad: Careless, prove: table.Property) -> None:
+    with pytest.raises((AssertionError, ValueError, SpecError)):
+        prove(bad)
 
 
 def test_rounding_is_on_its_grid() -> None:
@@ -140,19 +90,19 @@ def test_a_temperature_is_that_of_the_logits(temperature: float) -> None:
     logits = RNG.normal(size=(500, 6))
     before = to_probabilities(logits, "logits", 500)
     expected = to_probabilities(logits / temperature, "logits", 500)
-    after = Temperature(temperature).change(before, X, 0)
+    after = Temperature(temperature).change(before, table.X, 0)
     np.testing.assert_allclose(after, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("distortion", [0.01, 0.5, 2.0])
 def test_noise_is_bounded_and_differs_by_record_and_model(distortion: float) -> None:
-    before = np.repeat(ANSWERS[1][:1], 500, axis=0)
-    after = AnswerNoise(distortion).change(before, X, 0)
+    before = np.repeat(table.ANSWERS[1][:1], 500, axis=0)
+    after = AnswerNoise(distortion).change(before, table.X, 0)
     distance = np.abs(after - before).sum(axis=1)
     assert distance.max() <= distortion * (1 + 1e-9)
     assert distance.min() > 0
     assert len(np.unique(after, axis=0)) == 500
-    assert (AnswerNoise(distortion).change(before, X, 1) != after).any(axis=1).all()
+    assert (AnswerNoise(distortion).change(before, table.X, 1) != after).any(axis=1).all()
 
 
 def test_whole_noise_tells_nothing_but_the_label() -> None:
@@ -160,7 +110,9 @@ def test_whole_noise_tells_nothing_but_the_label() -> None:
     sure = np.eye(4)[label]
     unsure = 0.9 * np.full((500, 4), 0.25) + 0.1 * sure
     noise = AnswerNoise(2.0)
-    np.testing.assert_allclose(noise.change(sure, X, 3), noise.change(unsure, X, 3), atol=1e-12)
+    np.testing.assert_allclose(
+        noise.change(sure, table.X, 3), noise.change(unsure, table.X, 3), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What every defence that is trained in must do, written once; each function asserts one thing."""
+"""What every trainer must do, and every defence that is trained in; each function asserts one."""
 
 import dataclasses
 from collections.abc import Callable
@@ -77,10 +77,13 @@ def reads_its_own_records_alone(defence: Trainer) -> None:
 
 
 def leaves_the_pool_alone(defence: Trainer) -> None:
+    """Nor does it need to write to it."""
     x, y = POOL.x.copy(), POOL.y.copy()
-    trained(defence)
-    np.testing.assert_array_equal(POOL.x, x)
-    np.testing.assert_array_equal(POOL.y, y)
+    for array in (locked := Records(x.copy(), y.copy())).x, locked.y:
+        array.flags.writeable = False
+    trained(defence, locked)
+    np.testing.assert_array_equal(locked.x, x)
+    np.testing.assert_array_equal(locked.y, y)
 
 
 def leaves_the_recipe_alone(defence: Any) -> None:
@@ -116,13 +119,16 @@ def names_its_paper(defence: Any) -> None:
     assert len((type(defence).__doc__ or "").splitlines()[0]) > 20
 
 
-PROPERTIES: tuple[Property, ...] = (
+OF_TRAINERS: tuple[Property, ...] = (
     learns,
     repeats_itself_and_leaves_other_random_numbers_alone,
     reads_its_own_records_alone,
     leaves_the_pool_alone,
-    leaves_the_recipe_alone,
     refuses_an_empty_subset,
+)
+PROPERTIES: tuple[Property, ...] = (
+    *OF_TRAINERS,
+    leaves_the_recipe_alone,
     is_settings,
     refuses_unknown_settings_in_words,
     names_its_paper,

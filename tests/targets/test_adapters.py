@@ -1,22 +1,35 @@
 """What every way to reach a model has in common, over one classifier."""
 
-from collections.abc import Callable
+import importlib
+import inspect
+import itertools
+import pkgutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
-from divulge.core import Need, Target
+from divulge import targets
+from divulge.cli import listing
+from divulge.core import Need, Records, Target
+from divulge.defences.answers.temperature import Temperature
 from divulge.errors import SpecError, TargetError
+from divulge.targets import predictions
 from divulge.targets.budget import CountingTarget
 from divulge.targets.cache import CachedTarget
+from divulge.targets.defended import Defended
 from divulge.targets.files import load_target
 from divulge.targets.function import FunctionTarget
 from divulge.targets.onnx import OnnxTarget
+from divulge.targets.planted import PlantedTarget
+from divulge.targets.predictions import RecordedTarget
+from divulge.targets.shuffled import ShuffledTarget
 from divulge.targets.sklearn import SklearnTarget
 from divulge.targets.torch import TorchTarget
 
+from .. import excepted
 from . import tiny_models as tiny
 
 Size = Callable[[Path, int], Target]
@@ -90,6 +103,39 @@ def _cached_on_disk(folder: Path, size: int) -> Target:
     return CachedTarget(FunctionTarget(tiny.probabilities), path, "tiny", size)
 
 
+def _defended(folder: Path, size: int) -> Target:
+    return Defended(FunctionTarget(tiny.probabilities), Temperature(1.0))
+
+
+def _shuffled(folder: Path, size: int) -> Target:
+    """Of all the candidates one may change places."""
+    ways, rng = (Records(tiny.X, np.zeros(len(tiny.X), np.int64)),), np.random.default_rng(0)
+    chosen = np.arange(len(tiny.X)) < 1
+    return ShuffledTarget(FunctionTarget(tiny.probabilities), ways, rng, chosen=chosen)
+
+
+def _planted(folder: Path, size: int) -> Target:
+    y = tiny.probabilities(tiny.X).argmax(axis=1)
+    return PlantedTarget(
+        FunctionTarget(tiny.probabilities), tiny.X, y, np.ones(len(y), np.bool_), 0
+    )
+
+
+def _recorded(folder: Path, size: int) -> Target:
+    records = Records(tiny.X, np.zeros(len(tiny.X), np.int64))
+    return RecordedTarget((records,), tiny.probabilities(tiny.X))
+
+
+def _table(folder: Path, size: int) -> Target:
+    path = folder / "predictions.csv"
+    flags = np.arange(len(tiny.X))[:, None] % [3, 2]
+    rows = np.column_stack([tiny.probabilities(tiny.X), flags])
+    np.savetxt(
+        path, rows, delimiter=",", header="p_0,p_1,p_2,label,member", comments="", fmt="%.17g"
+    )
+    return predictions.read_predictions(path).target
+
+
 ADAPTERS: dict[str, Size] = {
     "function": _function,
     "function of logits": _function_logits,
@@ -106,8 +152,82 @@ ADAPTERS: dict[str, Size] = {
     "counting": _counting,
     "cached": _cached,
     "cached on disk": _cached_on_disk,
+    "defended": _defended,
+    "shuffled": _shuffled,
+    "planted": _planted,
+    "recorded": _recorded,
+    "predictions": _table,
 }
-each = pytest.mark.parametrize("name", ADAPTERS)
+ROWS = {"predictions": np.arange(len(tiny.X))[:, None]}
+"""What is asked about where it is not features."""
+
+
+def same_whatever_the_batch(name: str, folder: Path) -> None:
+    for size in (3, 1024):
+        answers = ADAPTERS[name](folder, size).predict(asked(name))
+        assert answers.dtype == np.float64
+        np.testing.assert_allclose(answers.sum(axis=1), 1, rtol=1e-12)
+        np.testing.assert_allclose(answers, tiny.probabilities(tiny.X), atol=1e-6)
+
+
+def welcomes_one_record_in_float64(name: str, folder: Path) -> None:
+    one = asked(name)[:1].astype(np.float64)
+    answers = ADAPTERS[name](folder, 3).predict(one)
+    np.testing.assert_allclose(answers, tiny.probabilities(tiny.X[:1]), atol=1e-6)
+
+
+def repeats_itself_in_any_order(name: str, folder: Path) -> None:
+    target, x = ADAPTERS[name](folder, 3), asked(name)
+    order = np.random.default_rng(0).permutation(len(x))
+    first = target.predict(x)
+    np.testing.assert_array_equal(target.predict(x), first)
+    np.testing.assert_allclose(target.predict(x[order]), first[order], rtol=1e-6)
+
+
+def changes_no_record(name: str, folder: Path) -> None:
+    x = np.array(asked(name))
+    ADAPTERS[name](folder, 3).predict(x)
+    np.testing.assert_array_equal(x, asked(name))
+
+
+def offers_everything(name: str, folder: Path) -> None:
+    everything = Need.PROBABILITIES | Need.HARD_LABELS | Need.FEATURES
+    offers = ADAPTERS[name](folder, 3).offers
+    assert offers & ~Need.AUTOGRAD == everything
+    assert (Need.AUTOGRAD in offers) == (name.startswith("torch") or name == "safetensors")
+
+
+def refuses_records_of_another_width(name: str, folder: Path) -> None:
+    with pytest.raises(TargetError, match="expected"):
+        ADAPTERS[name](folder, 3).predict(np.zeros((4, 9), dtype=np.float32))
+
+
+def asked(name: str) -> np.ndarray:
+    return ROWS.get(name, tiny.X)
+
+
+PROPERTIES = (
+    same_whatever_the_batch,
+    welcomes_one_record_in_float64,
+    repeats_itself_in_any_order,
+    changes_no_record,
+    offers_everything,
+    refuses_records_of_another_width,
+)
+ANOTHER_MODEL = "answers otherwise on purpose"
+EXCEPTIONS = {
+    ("planted", same_whatever_the_batch): ANOTHER_MODEL,
+    ("planted", welcomes_one_record_in_float64): ANOTHER_MODEL,
+    ("recorded", welcomes_one_record_in_float64): "knows records bit by bit",
+    ("predictions", offers_everything): "has no features",
+}
+
+
+def cases() -> Iterator[Any]:
+    for name, prove in itertools.product(ADAPTERS, PROPERTIES):
+        raises = TargetError if name == "recorded" else AssertionError
+        marks = excepted.marks(EXCEPTIONS.get((name, prove)), raises)
+        yield pytest.param(name, prove, marks=marks, id=f"{name}-{prove.__name__}")
 
 
 @pytest.fixture(scope="module")
@@ -115,43 +235,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("models")
 
 
-@each
-@pytest.mark.parametrize("size", [3, 1024])
-def test_answers_are_those_of_the_model_whatever_the_batch(
-    name: str, size: int, folder: Path
+@pytest.mark.parametrize(("name", "prove"), list(cases()))
+def test_property(name: str, prove: Callable[[str, Path], None], folder: Path) -> None:
+    prove(name, folder)
+
+
+def test_every_class_that_answers_and_every_kind_that_is_listed_is_in_the_table(
+    folder: Path,
 ) -> None:
-    answers = ADAPTERS[name](folder, size).predict(tiny.X)
-    assert answers.dtype == np.float64
-    np.testing.assert_allclose(answers, tiny.probabilities(tiny.X), atol=1e-6)
-    np.testing.assert_allclose(answers.sum(axis=1), 1, rtol=1e-12)
-
-
-@each
-def test_one_record_and_float64_are_welcome(name: str, folder: Path) -> None:
-    one = tiny.X[:1].astype(np.float64)
-    answers = ADAPTERS[name](folder, 3).predict(one)
-    np.testing.assert_allclose(answers, tiny.probabilities(one), atol=1e-6)
-
-
-@each
-def test_asking_changes_no_record(name: str, folder: Path) -> None:
-    x = np.array(tiny.X)
-    ADAPTERS[name](folder, 3).predict(x)
-    np.testing.assert_array_equal(x, tiny.X)
-
-
-@each
-def test_everything_is_offered(name: str, folder: Path) -> None:
-    everything = Need.PROBABILITIES | Need.HARD_LABELS | Need.FEATURES
-    offers = ADAPTERS[name](folder, 3).offers
-    assert offers & ~Need.AUTOGRAD == everything
-    assert (Need.AUTOGRAD in offers) == (name.startswith("torch") or name == "safetensors")
-
-
-@each
-def test_records_of_another_width_are_a_target_error(name: str, folder: Path) -> None:
-    with pytest.raises(TargetError, match="expected"):
-        ADAPTERS[name](folder, 3).predict(np.zeros((4, 9), dtype=np.float32))
+    modules = [
+        importlib.import_module(f"{targets.__name__}.{found.name}")
+        for found in pkgutil.iter_modules(targets.__path__)
+    ]
+    classes = {
+        kind
+        for module in modules
+        for kind in vars(module).values()
+        if inspect.isclass(kind) and kind.__module__ == module.__name__ and hasattr(kind, "predict")
+    }
+    assert classes == {type(build(folder, 3)) for build in ADAPTERS.values()}
+    assert {kind.replace("scikit-learn", "sklearn") for kind in listing.TARGETS} <= set(ADAPTERS)
 
 
 @pytest.mark.parametrize("name", ["torch", "onnx", "pt2"])
@@ -167,11 +270,11 @@ def test_logits_are_never_taken_for_probabilities(folder: Path) -> None:
     pytest.importorskip("onnxruntime")
     output: Literal["probabilities"] = "probabilities"
     path = tiny.save_onnx(folder / "logits.onnx")
-    targets: list[Target] = [
+    wrong: list[Target] = [
         FunctionTarget(tiny.logits),
         TorchTarget(tiny.module(), output),
         OnnxTarget(path, output, output_name="logits"),
     ]
-    for target in targets:
+    for target in wrong:
         with pytest.raises(TargetError, match='pass output="logits"'):
             target.predict(tiny.X)

@@ -1,7 +1,10 @@
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -9,6 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from divulge.core import Trainer
 from divulge.errors import SpecError, TargetError
+from divulge.training.fleet import Fleet
 from divulge.training.trainers import (
     EstimatorTrainer,
     FunctionTrainer,
@@ -16,7 +20,8 @@ from divulge.training.trainers import (
     trainer_identity,
 )
 
-from .. import worlds
+from .. import excepted, worlds
+from ..defences import trained_table as table
 
 POOL = worlds.draw(80, 0)
 HALVES = np.random.default_rng(0).random((3, 80)) < 0.5
@@ -26,15 +31,29 @@ def tree(x: np.ndarray, y: np.ndarray, seed: int) -> DecisionTreeClassifier:
     return DecisionTreeClassifier(random_state=seed).fit(x, y)
 
 
-@pytest.mark.parametrize(
-    "trainer", [EstimatorTrainer(DecisionTreeClassifier(), jobs=1), FunctionTrainer(tree)]
+def forest(x: np.ndarray, y: np.ndarray, seed: int) -> RandomForestClassifier:
+    return RandomForestClassifier(10, random_state=seed).fit(x, y)
+
+
+TRAINERS: tuple[Trainer, ...] = (
+    EstimatorTrainer(RandomForestClassifier(10), jobs=1),
+    FunctionTrainer(forest),
+    Fleet(table.RECIPE, "one-by-one", 1),
+    Fleet(table.RECIPE, "stacked", 1),
 )
-def test_each_model_learns_its_own_half(trainer: Trainer) -> None:
-    models = list(trainer.many(POOL, HALVES, [1, 2, 3]))
-    for model, half in zip(models, HALVES, strict=True):
-        right = model.predict(POOL.x).argmax(axis=1) == POOL.y
-        assert right[half].all()  # a full tree remembers all it saw
-        assert not right[~half].all()
+EXCEPTIONS: dict[tuple[type, table.Property], str] = {}
+
+
+def cases() -> Iterator[Any]:
+    for trainer, prove in itertools.product(TRAINERS, table.OF_TRAINERS):
+        marks = excepted.marks(EXCEPTIONS.get((type(trainer), prove)), TargetError)
+        name = f"{type(trainer).__name__}-{prove.__name__}"
+        yield pytest.param(trainer, prove, marks=marks, id=name)
+
+
+@pytest.mark.parametrize(("trainer", "prove"), list(cases()))
+def test_property(trainer: Trainer, prove: table.Property) -> None:
+    prove(trainer)
 
 
 def test_both_ways_train_the_same_models() -> None:

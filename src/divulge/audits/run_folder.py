@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import pydantic
 
 from divulge._util import atomic
 from divulge._util.folders import create_folder
@@ -53,7 +54,10 @@ def head(path: Path) -> dict[str, Any]:
         raise StoreError(f"expected a run folder made by divulge, got {path}: check the path")
     with atomic.translate_os_errors(place):
         raw = place.read_bytes()
-    found: dict[str, Any] = atomic.from_json(raw, dict[str, Any], place)
+    try:
+        found = pydantic.TypeAdapter(dict[str, Any]).validate_json(raw)
+    except pydantic.ValidationError as error:
+        raise atomic.damaged_file_error(place, error) from error
     schema = found.get("schema")
     if isinstance(schema, int) and schema > SCHEMA:
         raise StoreError(

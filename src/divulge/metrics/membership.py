@@ -172,9 +172,10 @@ def tpr_at_fpr(
     """
     n = int(np.sum(~member))
     if fpr * n < 1 - _ROUNDING:
+        shown = f"a false-positive rate of {1 / n:.2g} at the lowest" if n else "none"
         raise Unmeasurable(
-            f"{n} non-members can show a false-positive rate of {1 / n:.2g} at the lowest, "
-            f"not {fpr:g}: give at least {math.ceil(1 / fpr)}"
+            f"{n} non-members can show {shown}, not a rate of {fpr:g}: give at least "
+            f"{math.ceil(1 / fpr)}"
         )
     return tpr_at_fprs(score, member, np.array([fpr]), confidence)[0]
 

@@ -12,7 +12,7 @@ from jaxtyping import Bool
 
 from divulge._util.digest import digest
 from divulge.core import Records, Target, Trainer
-from divulge.errors import SpecError, TargetError
+from divulge.errors import DataError, SpecError, TargetError
 from divulge.targets.outputs import Output
 from divulge.targets.sklearn import SklearnTarget
 from divulge.targets.wrap import as_target
@@ -39,8 +39,10 @@ class EstimatorTrainer:
         """One fitted clone a row of ``subsets``, in order, as soon as it is there.
 
         Raises:
+            DataError: a subset is empty.
             TargetError: a clone could not be fitted.
         """
+        check_subsets(subsets)
         from joblib import Parallel, delayed
 
         jobs = min(self.jobs, len(seeds)) if self.jobs > 0 else self.jobs
@@ -77,14 +79,26 @@ class FunctionTrainer:
         """One model a row of ``subsets``, one after another.
 
         Raises:
+            DataError: a subset is empty.
             TargetError: the function failed.
         """
+        check_subsets(subsets)
         for subset, seed in zip(subsets, seeds, strict=True):
             try:
                 model = self.function(pool.x[subset], pool.y[subset], seed)
             except Exception as error:
                 raise _training_error(error) from error
             yield as_target(model, self.output)
+
+
+def check_subsets(subsets: Bool[np.ndarray, "models records"]) -> None:
+    """Refuse to train a model on nothing.
+
+    Raises:
+        DataError: a subset is empty.
+    """
+    if not subsets.any(axis=1).all():
+        raise DataError("expected records in every subset, got an empty one: enlarge the pool")
 
 
 def as_trainer(how: Any, output: Output | None = None) -> Trainer:

@@ -11,13 +11,13 @@ from jaxtyping import Bool
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from divulge.errors import DataError
 from divulge.training.engine.dense import dense_layers, dense_training_step
 from divulge.training.engine.networks import pool_before_relu, restore
 from divulge.training.engine.tensors import PoolTensors, to_channels_last
 from divulge.training.losses import Adversary, BatchLoss, LastLayerAdversary, Loss
 from divulge.training.recipe import Recipe, Rows
 from divulge.training.selection import BestEpoch
+from divulge.training.trainers import check_subsets
 
 Step = Callable[[torch.Tensor, float], None]
 """A function that learns the batch with these row numbers at this learning rate."""
@@ -44,8 +44,7 @@ def make_jobs(
     Raises:
         DataError: a subset is empty.
     """
-    if not subsets.any(axis=1).all():
-        raise DataError("expected records in every subset, got an empty one: enlarge the pool")
+    check_subsets(subsets)
     return [
         Job(np.flatnonzero(subset), int(seed), start)
         for subset, seed in zip(subsets, seeds, strict=True)
