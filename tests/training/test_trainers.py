@@ -1,5 +1,3 @@
-import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,7 @@ from divulge.training.trainers import (
     trainer_identity,
 )
 
-from .. import excepted, worlds
+from .. import worlds
 from ..defences import trained_table as table
 
 POOL = worlds.draw(80, 0)
@@ -41,17 +39,10 @@ TRAINERS: tuple[Trainer, ...] = (
     Fleet(table.RECIPE, "one-by-one", 1),
     Fleet(table.RECIPE, "stacked", 1),
 )
-EXCEPTIONS: dict[tuple[type, table.Property], str] = {}
 
 
-def cases() -> Iterator[Any]:
-    for trainer, prove in itertools.product(TRAINERS, table.OF_TRAINERS):
-        marks = excepted.marks(EXCEPTIONS.get((type(trainer), prove)), TargetError)
-        name = f"{type(trainer).__name__}-{prove.__name__}"
-        yield pytest.param(trainer, prove, marks=marks, id=name)
-
-
-@pytest.mark.parametrize(("trainer", "prove"), list(cases()))
+@pytest.mark.parametrize("prove", table.OF_TRAINERS, ids=lambda prove: prove.__name__)
+@pytest.mark.parametrize("trainer", TRAINERS, ids=lambda trainer: type(trainer).__name__)
 def test_property(trainer: Trainer, prove: table.Property) -> None:
     prove(trainer)
 
