@@ -15,6 +15,9 @@ members = "a.npz"
 nonmembers = "b.npz"
 """
 IN_TURN = "[leave_one_out]\ntrain = 't'\n"
+PREDICTIONS = "[predictions]\nfile = 'p.csv'\n"
+ITEMS = "[interactions]\ntranscript = 't'\n"
+OWNERS = "[assignment]\ncolluder = 'a'\npredictions = {a = 'a.csv'}\n"
 
 CLAIM = MINIMAL.replace('model"\n', 'model"\n{}\n')
 
@@ -27,7 +30,7 @@ def parse(tmp_path: Path, text: str) -> config.AuditSpec:
 def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
     settings = parse(tmp_path, MINIMAL)
     assert settings.seed == 0
-    assert settings.target is not None
+    assert isinstance(settings, config.ModelAuditSpec)
     assert settings.target.batch_size == 1024
     assert config.attacks(settings) == catalog.default_attacks()
 
@@ -46,6 +49,16 @@ def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
         ("[target]\nmodel = 'm'\n[data]\nmembers='a'", "'data.nonmembers', it is missing"),
         ("[target]\nmodel = 'm'", r"\[target\] and \[data\], or \[predictions\] alone"),
         (MINIMAL + "[predictions]\nfile = 'p.csv'", r"\[predictions\] alone"),
+        (PREDICTIONS + "[data]\nmembers = 'm'", r"alone, got \[data\], \[predictions\]"),
+        (PREDICTIONS + "[target]\nmodel = 'm'", r"alone, got \[predictions\], \[target\]"),
+        (PREDICTIONS + "[shadows]\ntrain = 't'", r"beside \[shadows\], got \[predictions\]"),
+        (PREDICTIONS + "[known]\nshare = 0.5", r"beside \[known\], got no \[target\]"),
+        (PREDICTIONS.replace("ons]", "on]"), r"got 'prediction': did you mean 'predictions'"),
+        (ITEMS + MINIMAL, r"\[interactions\] alone, got \[target\] beside it"),
+        (ITEMS + OWNERS, r"alone, got \[assignment\] beside it"),
+        (ITEMS + "[gate]\nclaim = true", r"no gate.claim beside \[interactions\]"),
+        (IN_TURN + "[data]\nrecords = 'r'\n[gate]\nclaim = true", "here are many"),
+        ("seed = 1", "got neither"),
         ("seed = ", "expected TOML"),
         ("attacks = 3\n" + MINIMAL, "attacks"),
         (MINIMAL + "records = 'r'", "expected no key 'data.records'"),
@@ -83,6 +96,37 @@ def test_a_number_that_is_none_is_refused(tmp_path: Path, line: str, number: str
         parse(tmp_path, line.format(number))
 
 
+@pytest.mark.parametrize(
+    ("text", "kind", "about", "attacks"),
+    [
+        (MINIMAL, config.ModelAuditSpec, "membership", 12),
+        (MINIMAL + "[shadows]\ntrain = 't'", config.ModelAuditSpec, "membership", 17),
+        (PREDICTIONS, config.PredictionsAuditSpec, "membership", 12),
+        (
+            IN_TURN + "[data]\nrecords = 'r'",
+            config.LeaveOneOutAuditSpec,
+            "membership",
+            17,
+        ),
+        (
+            "[updates]\ntranscript = 't'\nnetwork = 'n'\nreference = 'r'",
+            config.FederationAuditSpec,
+            "composition",
+            2,
+        ),
+        (ITEMS, config.FederationAuditSpec, "interactions", 2),
+        (OWNERS, config.FederationAuditSpec, "assignment", 4),
+    ],
+)
+def test_sections_say_what_is_audited(
+    tmp_path: Path, text: str, kind: type, about: str, attacks: int
+) -> None:
+    settings = parse(tmp_path, text)
+    assert type(settings) is kind
+    assert settings.about == about
+    assert len(config.attacks(settings)) == attacks
+
+
 def test_a_missing_file_points_to_init(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="divulge init"):
         config.read(tmp_path / "none.toml")
@@ -114,14 +158,13 @@ def test_every_commented_key_of_the_template_is_valid(tmp_path: Path) -> None:
         lines.append(bare if line.startswith("# ") and is_setting else line)
     start, end = lines.index("[predictions]"), lines.index("[[attacks]]")
     read = parse(tmp_path, "\n".join(lines[:start] + lines[end:]))
-    assert read.target is not None
+    assert isinstance(read, config.ModelAuditSpec)
     assert read.target.model_fields_set == set(config.TargetSpec.model_fields)
-    assert read.data is not None
     assert read.data.model_fields_set == set(config.DataSpec.model_fields) - {"records"}
     assert read.shadows is not None
     assert read.shadows.model_fields_set == set(config.ShadowsSpec.model_fields)
     assert read.gate.model_fields_set == set(config.GateSpec.model_fields)
     alone = parse(tmp_path, "\n".join(lines[start:end]))
-    assert alone.predictions is not None
+    assert isinstance(alone, config.PredictionsAuditSpec)
     missing = set(config.PredictionsSpec.model_fields) - alone.predictions.model_fields_set
     assert missing == {"class_names"}  # explained under [data] already

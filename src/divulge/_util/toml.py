@@ -5,7 +5,7 @@ Reading is pure: it loads no data and runs no code of the user.
 
 import math
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
@@ -81,12 +81,26 @@ def check_finite(value: Any, where: str, place: tuple[str, ...]) -> None:
         raise SpecError(f"{where}: expected a finite number for {name!r}, got {value}: correct it")
 
 
+def check_keys(table: Iterable[str], known: Collection[str], where: str) -> None:
+    """Refuse keys that are not known, all at once.
+
+    Raises:
+        SpecError: names each, and the nearest known one.
+    """
+    said = [_explain_unknown(key, known, where, key) for key in table if key not in known]
+    if said:
+        raise SpecError("\n".join(said))
+
+
+def _explain_unknown(key: str, known: Iterable[str], where: str, place: str) -> str:
+    return f"{where}: expected a known key, got {place!r}: {did_you_mean(key, known)}"
+
+
 def _explain(item: Any, where: str, model: type[Section]) -> str:
     place = ".".join(map(str, item["loc"]))
     if item["type"] == "extra_forbidden":
         section = _section_at(item["loc"][:-1], model)
-        hint = did_you_mean(str(item["loc"][-1]), section.model_fields)
-        return f"{where}: expected a known key, got {place!r}: {hint}"
+        return _explain_unknown(str(item["loc"][-1]), section.model_fields, where, place)
     if item["type"] == "missing":
         return f"{where}: expected the key {place!r}, it is missing: add it"
     return f"{where}: expected a valid {place!r}, got {item['input']!r}: {item['msg']}"

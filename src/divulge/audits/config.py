@@ -1,14 +1,18 @@
-"""The sections of ``audit.toml``, and those of several files: their keys, what each may hold."""
+"""``audit.toml``: its sections, which of them make up an audit, and how they are read.
+
+Reading is pure: no data is loaded and no code of the user's is run here.
+"""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import pydantic
 
-from divulge._util.toml import Section, build_attacks, read_toml, validate_section
+from divulge._util import toml
+from divulge._util.toml import Section
 from divulge.attacks import catalog
-from divulge.core import Attack, MembershipAttack, MembershipDraw, NoiseAssumption
+from divulge.core import Attack, MembershipDraw, NoiseAssumption
 from divulge.errors import SpecError
 
 Judge = Literal["low", "value"]
@@ -187,43 +191,75 @@ class GateSpec(Section):
     """Also fail unless the measurement is consistent with the claimed epsilon."""
 
 
-FEDERATED = ("updates", "interactions", "assignment")
-"""Sections that ask about a federation, in place of a model."""
+FEDERATED: Mapping[str, tuple[Callable[..., Attack[Any, Any]], tuple[str, ...]]] = {
+    "updates": (catalog.update_attack, ("decaf", "label-counts")),
+    "interactions": (catalog.interaction_attack, ("raifle", "random-interactions")),
+    "assignment": (
+        catalog.federation_attack,
+        ("cluster-lira", "variance-lira", "confidence-rule", "nobody"),
+    ),
+}
+"""By section that asks about a federation: what builds attacks, and the default ones."""
 
 
-class AuditSpec(Section):
-    """A whole ``audit.toml``."""
+class CommonSpec(Section):
+    """What may stand in every ``audit.toml``, whatever is audited."""
 
     name: Annotated[str, pydantic.Field(pattern=r"^[\w][\w .-]{0,99}$")] = "audit"
     seed: Annotated[int, pydantic.Field(ge=0)] = 0
-    target: TargetSpec | None = None
-    data: DataSpec | None = None
-    predictions: PredictionsSpec | None = None
-    shadows: ShadowsSpec | None = None
-    leave_one_out: LeaveOneOutSpec | None = None
-    updates: UpdatesSpec | None = None
-    interactions: InteractionsSpec | None = None
-    assignment: AssignmentSpec | None = None
-    known: KnownSpec | None = None
     attacks: tuple[dict[str, Any], ...] = ()
     """Empty: the default attacks."""
     metrics: MetricsSpec = MetricsSpec()
     gate: GateSpec = GateSpec()
 
     @property
-    def federated(self) -> str | None:
-        """Which section asks about a federation; None where a model is audited."""
-        return next((name for name in FEDERATED if getattr(self, name) is not None), None)
+    def about(self) -> str:
+        """The secret that is asked about."""
+        return "membership"
+
+
+class ModelAuditSpec(CommonSpec):
+    """An ``audit.toml`` about a model and its records."""
+
+    target: TargetSpec
+    data: DataSpec
+    shadows: ShadowsSpec | None = None
+    known: KnownSpec | None = None
+
+
+class PredictionsAuditSpec(CommonSpec):
+    """An ``audit.toml`` about a table of a model's answers."""
+
+    predictions: PredictionsSpec
+
+
+class LeaveOneOutAuditSpec(CommonSpec):
+    """An ``audit.toml`` about models that are trained, and audited against each other."""
+
+    leave_one_out: LeaveOneOutSpec
+    data: DataSpec
+
+
+class FederationAuditSpec(CommonSpec):
+    """An ``audit.toml`` about a federation's clients: exactly one section says what of them."""
+
+    updates: UpdatesSpec | None = None
+    interactions: InteractionsSpec | None = None
+    assignment: AssignmentSpec | None = None
+
+    @property
+    def section(self) -> str:
+        """The name of the section that is there."""
+        return next(name for name in FEDERATED if getattr(self, name) is not None)
 
     @property
     def about(self) -> str:
         """The secret that is asked about."""
-        asked = self.federated or "membership"
-        return "composition" if asked == "updates" else asked
+        return "composition" if self.section == "updates" else self.section
 
 
-# ``audit.toml``: what to audit, read into frozen settings.
-# Reading is pure: no data is loaded and no code of the user's is run here.
+AuditSpec = ModelAuditSpec | PredictionsAuditSpec | LeaveOneOutAuditSpec | FederationAuditSpec
+"""A whole ``audit.toml``: what is audited decides which sections it has."""
 
 
 def read(path: Path) -> AuditSpec:
@@ -231,13 +267,14 @@ def read(path: Path) -> AuditSpec:
 
     Raises:
         SpecError: the file is missing or not TOML, a key is unknown (the nearest valid key is
-            named), a value is of the wrong kind, or a section is missing.
+            named), a value is of the wrong kind, a section is missing, or sections stand together
+            that belong to different audits.
     """
-    return parse(read_toml(path), where=str(path))
+    return parse(toml.read_toml(path), where=str(path))
 
 
 def parse(table: dict[str, Any], where: str) -> AuditSpec:
-    """The settings in a table.
+    """The settings in a table, of the kind of audit that its sections are those of.
 
     Args:
         table: as read from TOML.
@@ -246,72 +283,84 @@ def parse(table: dict[str, Any], where: str) -> AuditSpec:
     Raises:
         SpecError: see `read`.
     """
-    spec = validate_section(AuditSpec, table, where)
-    if spec.federated is not None:
-        _check_federated(spec, spec.federated, where)
-        return spec
-    if spec.known is not None and spec.target is None:
+    toml.check_finite(table, where, ())
+    known = {key for kind in get_args(AuditSpec) for key in kind.model_fields}
+    toml.check_keys(table, known, where)
+    if asked := [name for name in FEDERATED if name in table]:
+        return _parse_federation(table, asked[0], where)
+    if "known" in table and "target" not in table:
         raise SpecError(
             f"{where}: expected [target] and [data] beside [known], got no [target]: the model has "
             "to be asked about records with filled-in features"
         )
-    if spec.leave_one_out is not None:
-        _check_leave_one_out(spec, where)
-        return spec
-    if (spec.predictions is None) == (spec.target is None or spec.data is None):
+    if "leave_one_out" in table:
+        return _parse_leave_one_out(table, where)
+    audited = table.keys() & {"target", "data", "predictions"}
+    if audited not in ({"target", "data"}, {"predictions"}):
+        given = ", ".join(f"[{name}]" for name in sorted(table) if isinstance(table[name], dict))
         raise SpecError(
             f"{where}: expected [target] and [data], or [predictions] alone, got "
-            f"{', '.join(f'[{name}]' for name in sorted(table) if isinstance(table[name], dict))}"
+            f"{given or 'neither'}: say what is to be audited, once"
         )
-    if spec.data is not None:
+    if "target" in table:
+        spec = toml.validate_section(ModelAuditSpec, table, where)
         _check_keys(spec.data, where, wanted=("members", "nonmembers"), unwanted=("records",))
-    if spec.shadows is not None and spec.target is None:
+        _check_claim(spec.target, where)
+        return spec
+    if "shadows" in table:
         raise SpecError(
             f"{where}: expected [target] and [data] beside [shadows], got [predictions]"
         )
-    audited = spec.target or spec.predictions
-    if audited is not None and (audited.epsilon is None) != (audited.delta is None):
-        raise SpecError(
-            f"{where}: expected epsilon and delta of the claim together, got one of them: say "
-            "delta = 0.0 if the claim has none"
-        )
-    if audited is not None and audited.noise != "any" and not audited.delta:
-        raise SpecError(
-            f"{where}: expected epsilon and delta above 0 beside noise = {audited.noise!r}, got "
-            f"delta = {audited.delta}: noise says what the claim rests on"
-        )
-    return spec
+    exported = toml.validate_section(PredictionsAuditSpec, table, where)
+    _check_claim(exported.predictions, where)
+    return exported
 
 
-def _check_federated(spec: AuditSpec, section: str, where: str) -> None:
-    models = ("target", "data", "predictions", "shadows", "leave_one_out", "known")
-    others = [name for name in (*models, *FEDERATED) if name != section]
-    if given := [name for name in others if getattr(spec, name) is not None]:
+def _parse_federation(table: dict[str, Any], section: str, where: str) -> FederationAuditSpec:
+    may = CommonSpec.model_fields.keys() | {section}
+    if given := [name for name in table if name not in may]:
         raise SpecError(
             f"{where}: expected [{section}] alone, got [{given[0]}] beside it: a federation is "
             "audited without a model of its own, and for one secret at a time"
         )
+    spec = toml.validate_section(FederationAuditSpec, table, where)
     if spec.gate.claim:
         raise SpecError(
             f"{where}: expected no gate.claim beside [{section}], got true: a claim is about one "
             "model"
         )
+    return spec
 
 
-def _check_leave_one_out(spec: AuditSpec, where: str) -> None:
-    if spec.gate.claim:
-        raise SpecError(
-            f"{where}: expected no gate.claim beside [leave_one_out], got true: a claim is about "
-            "one model, and here are many"
-        )
-    others = [name for name in ("target", "predictions", "shadows") if getattr(spec, name)]
-    if others or spec.data is None:
+def _parse_leave_one_out(table: dict[str, Any], where: str) -> LeaveOneOutAuditSpec:
+    others = [name for name in ("target", "predictions", "shadows") if name in table]
+    if others or "data" not in table:
         raise SpecError(
             f"{where}: expected [leave_one_out] and [data] alone, got "
             f"{', '.join(f'[{name}]' for name in others) or 'no [data]'}: its models are the "
             "targets, and each other's shadows"
         )
+    spec = toml.validate_section(LeaveOneOutAuditSpec, table, where)
+    if spec.gate.claim:
+        raise SpecError(
+            f"{where}: expected no gate.claim beside [leave_one_out], got true: a claim is about "
+            "one model, and here are many"
+        )
     check_records(spec.data, where)
+    return spec
+
+
+def _check_claim(audited: TargetSpec | PredictionsSpec, where: str) -> None:
+    if (audited.epsilon is None) != (audited.delta is None):
+        raise SpecError(
+            f"{where}: expected epsilon and delta of the claim together, got one of them: say "
+            "delta = 0.0 if the claim has none"
+        )
+    if audited.noise != "any" and not audited.delta:
+        raise SpecError(
+            f"{where}: expected epsilon and delta above 0 beside noise = {audited.noise!r}, got "
+            f"delta = {audited.delta}: noise says what the claim rests on"
+        )
 
 
 def check_records(data: DataSpec, where: str) -> None:
@@ -345,36 +394,17 @@ def _check_keys(
             )
 
 
-def attacks(spec: AuditSpec) -> tuple[MembershipAttack, ...]:
-    """The attacks asked for, or the default ones.
+def attacks(spec: AuditSpec) -> tuple[Attack[Any, Any], ...]:
+    """The attacks asked for, or the default ones of this kind of audit.
 
     Raises:
         SpecError: an attack or one of its settings does not exist, or an entry has no name.
     """
-    if not spec.attacks:
-        return catalog.default_attacks(
-            shadows=bool(spec.shadows or spec.leave_one_out), partial=spec.known is not None
-        )
-    return tuple(build_attacks(spec.attacks, catalog.attack))
-
-
-_FEDERATED: Mapping[str, tuple[Callable[..., Attack[Any, Any]], tuple[str, ...]]] = {
-    "updates": (catalog.update_attack, ("decaf", "label-counts")),
-    "interactions": (catalog.interaction_attack, ("raifle", "random-interactions")),
-    "assignment": (
-        catalog.federation_attack,
-        ("cluster-lira", "variance-lira", "confidence-rule", "nobody"),
-    ),
-}
-"""By section: what builds attacks, and those that run where none is asked for."""
-
-
-def federated_attacks(spec: AuditSpec) -> tuple[Attack[Any, Any], ...]:
-    """The attacks on a federation asked for, or the default ones.
-
-    Raises:
-        SpecError: see `attacks`.
-    """
-    assert spec.federated is not None
-    build, usual = _FEDERATED[spec.federated]
-    return tuple(build_attacks(spec.attacks, build)) if spec.attacks else tuple(map(build, usual))
+    if isinstance(spec, FederationAuditSpec):
+        build, usual = FEDERATED[spec.section]
+        return tuple(toml.build_attacks(spec.attacks, build)) or tuple(map(build, usual))
+    if spec.attacks:
+        return tuple(toml.build_attacks(spec.attacks, catalog.attack))
+    if isinstance(spec, ModelAuditSpec):
+        return catalog.default_attacks(shadows=bool(spec.shadows), partial=bool(spec.known))
+    return catalog.default_attacks(shadows=isinstance(spec, LeaveOneOutAuditSpec))

@@ -149,9 +149,9 @@ def estimate_file(path: str | Path, workers: str = "local") -> Cost:
     """
     path, who = Path(path), working.workers_by_name(workers)
     settings = config.read(path)
-    if settings.leave_one_out is not None:
+    if isinstance(settings, config.LeaveOneOutAuditSpec):
         return in_turn(from_spec(settings, path.parent), who)
-    if settings.shadows is None:
+    if not isinstance(settings, config.ModelAuditSpec) or settings.shadows is None:
         raise SpecError(
             f"expected [shadows] or [leave_one_out] in {path}, got neither: without models to "
             "train there is nothing to estimate"

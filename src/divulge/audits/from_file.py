@@ -1,6 +1,6 @@
 """Audits that an ``audit.toml`` describes, of every kind."""
 
-from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,6 @@ from divulge.audits.result import SecretAudit
 from divulge.audits.run_folder import run_folder
 from divulge.audits.runner import Heading, check_distinct
 from divulge.training.shadows import workers as working
-
-FEDERATED: Mapping[str, Callable[[Any, Path], Challenge]] = {
-    "updates": composition.pose,
-    "interactions": interactions.pose,
-    "assignment": assignment.pose,
-}
-"""By section: what poses its challenge."""
 
 
 def audit_file(
@@ -52,29 +45,35 @@ def audit_file(
     """
     who, path = working.workers_by_name(workers), Path(path)
     settings = config.read(path)
-    if settings.federated is None and show_records:
+    if show_records and not isinstance(settings, config.FederationAuditSpec):
         images.none()
-    if settings.leave_one_out is not None:
+    choose = partial(choose_run_folder, run, path, settings.name, resume=resume)
+    if isinstance(settings, config.LeaveOneOutAuditSpec):
         asked = from_spec(settings, path.parent)
-        folder = leave_one_out.begin(
-            choose_run_folder(run, path, settings.name, resume=resume), resume=resume
-        )
+        folder = leave_one_out.begin(choose(), resume=resume)
         return leave_one_out.audit_each(asked, folder, track, who)
     attacks = config.attacks(settings)
     check_distinct(attacks)
     shown = settings.model_dump(mode="json", exclude_defaults=True)
     heading = Heading(settings.name, settings.seed, shown)
-    if settings.federated is None:
+    if not isinstance(settings, config.FederationAuditSpec):
         subject = inputs.load(settings, path.parent)
-        started = run_folder(
-            choose_run_folder(run, path, settings.name, resume=resume), resume=resume
-        )
+        started = run_folder(choose(), resume=resume)
         return audit_subject(subject, attacks, heading, settings.metrics.delta, started, track, who)
-    challenge = FEDERATED[settings.federated](getattr(settings, settings.federated), path.parent)
+    challenge = _pose(settings, path.parent)
     pictures = challenge.pictures() if show_records else {}
-    started = run_folder(choose_run_folder(run, path, settings.name, resume=resume), resume=resume)
+    started = run_folder(choose(), resume=resume)
     found = runner.run(challenge, attacks, heading, started, track)
     for name, png in pictures.items():
         started.write(name, png)
     found.report(show_records=show_records)
     return found
+
+
+def _pose(settings: config.FederationAuditSpec, folder: Path) -> Challenge:
+    if settings.updates is not None:
+        return composition.pose(settings.updates, folder)
+    if settings.interactions is not None:
+        return interactions.pose(settings.interactions, folder)
+    assert settings.assignment is not None  # one of the three is there
+    return assignment.pose(settings.assignment, folder)

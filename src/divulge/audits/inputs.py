@@ -70,8 +70,8 @@ class Subject:
         )
 
 
-def load(spec: config.AuditSpec, folder: Path) -> Subject:
-    """The model and records that settings name.
+def load(spec: config.ModelAuditSpec | config.PredictionsAuditSpec, folder: Path) -> Subject:
+    """The model and records that settings name, or the table of its answers.
 
     Args:
         spec: the settings.
@@ -80,10 +80,8 @@ def load(spec: config.AuditSpec, folder: Path) -> Subject:
     Raises:
         DivulgeError: a file, a name in it, or what it holds is not what was expected.
     """
-    if spec.predictions is not None:
+    if isinstance(spec, config.PredictionsAuditSpec):
         return predictions(spec.predictions, folder)
-    if spec.target is None or spec.data is None:
-        raise SpecError("expected [target] and [data], got [leave_one_out]: use leave_one_out_file")
     data = spec.data
     read = partial(load_records, label=data.label, folder=folder, own_id=data.id)
     members = read(str(data.members))

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from divulge.audits import config, inputs
-from divulge.audits.config import AuditSpec
 from divulge.audits.leave_one_out import design
 from divulge.audits.result import Audit, load_audit
 from divulge.data import records as data_records
@@ -153,9 +152,9 @@ def plan_file(path: str | Path, *, power: float = powers.POWER) -> Plan:
             attacks=max(1, found.verdict.tested),
         )
     settings = config.read(path)
-    if settings.federated:
+    if isinstance(settings, config.FederationAuditSpec):
         raise SpecError(
-            f"expected an audit of a model in {path}, got [{settings.federated}]: "
+            f"expected an audit of a model in {path}, got [{settings.section}]: "
             "a federation's page says itself what it could have seen"
         )
     members, nonmembers = _sizes(settings, path.parent)
@@ -163,16 +162,18 @@ def plan_file(path: str | Path, *, power: float = powers.POWER) -> Plan:
     return plan(members=members, nonmembers=nonmembers, power=power, attacks=attacks)
 
 
-def _sizes(settings: AuditSpec, folder: Path) -> tuple[int, int]:
+def _sizes(
+    settings: config.ModelAuditSpec | config.PredictionsAuditSpec | config.LeaveOneOutAuditSpec,
+    folder: Path,
+) -> tuple[int, int]:
     """How many members and non-members there will be."""
-    if settings.predictions is not None:
+    if isinstance(settings, config.PredictionsAuditSpec):
         subject = inputs.predictions(settings.predictions, folder)
         return len(subject.members), len(subject.nonmembers)
-    assert settings.data is not None
-    if settings.leave_one_out is not None:
-        records = len(design.pool(settings.data, folder)[0])
-        return records // 2, records - records // 2
     data = settings.data
+    if isinstance(settings, config.LeaveOneOutAuditSpec):
+        records = len(design.pool(data, folder)[0])
+        return records // 2, records - records // 2
     members, nonmembers = (
         len(data_records.load_records(str(where), data.label, folder))
         for where in (data.members, data.nonmembers)

@@ -182,15 +182,13 @@ def pool(data: config.DataSpec, folder: Path) -> Pool:
     return Pool(records, reference, np.concatenate(own))
 
 
-def from_spec(settings: config.AuditSpec, folder: Path) -> Question:
+def from_spec(settings: config.LeaveOneOutAuditSpec, folder: Path) -> Question:
     """The question that settings ask, with its records loaded.
 
     Raises:
         DivulgeError: a file, a name in it, or what it holds is not what was expected.
     """
     asked, data = settings.leave_one_out, settings.data
-    if asked is None or data is None:
-        raise SpecError("expected [leave_one_out] and [data], got another audit")
     loaded = pool(data, folder)
     answers = inputs.answer_defence(asked.answers)
     return question(
