@@ -64,8 +64,9 @@ def train_shadows(
 def train_first_shadow(view: ModelView, plan: ShadowPlan, seed: int = 0) -> ShadowModel | None:
     """The first offline shadow itself, for attacks that look into it, or rehearse on it.
 
-    `train_shadows` keeps what models say, not the models: this one is trained again, from the same seed.
-    None where less can be asked of it than of the target, as where only that can be looked into.
+    `train_shadows` keeps what models say, not the models: this one is trained again, from the same
+    seed. None where less can be asked of it than of the target, as where only that can be looked
+    into.
 
     Raises:
         TargetError: it could not be trained.
@@ -138,7 +139,10 @@ def as_shadows(
     matrix: RowMatrix,
     subsets: Bool[np.ndarray, "models records"],
 ) -> Shadows:
-    """The rows of `load_or_train_rows` as attacks get them: a matrix for each set of records, without a copy."""
+    """The rows of `load_or_train_rows` as attacks get them.
+
+    There is a matrix for each set of records, without a copy.
+    """
     sizes = [len(group) for group in shadow_queries(view, plan)]
     phi = (part.T for part in np.split(matrix, np.cumsum(sizes)[:-1], axis=1))
     candidates, *augmented = (next(phi) for _ in (view.records, *view.augmented))

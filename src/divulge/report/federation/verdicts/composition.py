@@ -57,15 +57,15 @@ class CompositionWords:
         assert tested is not None
         without = tested.null_mean(attack, statistic)
         if statistic == "l1":
+            misplaced = interval_words(_misplaced_share(guess, truth, confidence))
             return (
-                f"puts {interval_words(_misplaced_share(guess, truth, confidence))} of a client’s records into "  # noqa: RUF001
-                f"wrong classes; with guesses exchanged among clients it would be "
-                f"{percent_words(-without / 2)}"
+                f"puts {misplaced} of a client’s records into wrong classes; "  # noqa: RUF001
+                f"with guesses exchanged among clients it would be {percent_words(-without / 2)}"
             )
         right = composition.measure_null_classes(guess, truth, confidence)[0]["null_accuracy"]
         return (
-            f"says rightly of {interval_words(right)} of the classes whether a client holds any; with "
-            f"guesses exchanged among clients it would be {percent_words(without)}"
+            f"says rightly of {interval_words(right)} of the classes whether a client holds any; "
+            f"with guesses exchanged among clients it would be {percent_words(without)}"
         )
 
     def describe_hidden(self, attacks: Sequence[int], confidence: float) -> str:
@@ -88,8 +88,8 @@ class CompositionWords:
         if needed is None:
             return ""
         return (
-            f"Guesses that truly put {percent_words(-needed / 2, math.floor)} or fewer there would be "
-            "found in four of five such audits."
+            f"Guesses that truly put {percent_words(-needed / 2, math.floor)} or fewer there would "
+            "be found in four of five such audits."
         )
 
 

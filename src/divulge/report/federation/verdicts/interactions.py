@@ -63,8 +63,8 @@ class InteractionWords:
         shares = [self._auc(k, confidence) for k in attacks]
         high = max(share.high or share.value for share in shares)
         return (
-            f"A leak that lets an attack pick the clicked item up to {percent_words(high, math.ceil)} "
-            "of the time could still hide."
+            "A leak that lets an attack pick the clicked item up to "
+            f"{percent_words(high, math.ceil)} of the time could still hide."
         )
 
     def describe_visible(self, tested: RandomisationTest) -> str:
@@ -73,8 +73,8 @@ class InteractionWords:
         if needed is None:
             return ""
         return (
-            f"An attack that truly picks it {percent_words(needed, math.ceil)} of the time would be "
-            "found in four of five such audits."
+            f"An attack that truly picks it {percent_words(needed, math.ceil)} of the time would "
+            "be found in four of five such audits."
         )
 
     def _auc(self, attack: int, confidence: float) -> Estimate:
