@@ -211,7 +211,7 @@ def _trial(work: ShadowWorkload, workers: Workers) -> Cost:
         trial=ends[-1],
         seconds=_for_all(ends, wave, models),
         memory=memory,
-        disk=models * queries * 8 + work.answered * kept,
+        disk=models * queries * 8 + work.models_with_predictions * kept,
         queries=queries,
     )
 

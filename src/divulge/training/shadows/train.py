@@ -81,7 +81,7 @@ def train_first_shadow(view: ModelView, plan: ShadowPlan, seed: int = 0) -> Shad
 
 
 def prepare_workload(
-    plan: ShadowPlan, queries: tuple[Records, ...], seed: int, answered: int = 0
+    plan: ShadowPlan, queries: tuple[Records, ...], seed: int, models_with_predictions: int = 0
 ) -> ShadowWorkload:
     """The work of the workers; nothing is trained yet. The candidates are the first query."""
     pool = queries[0] if plan.pool is None else plan.pool
@@ -91,7 +91,7 @@ def prepare_workload(
         queries=queries,
         subsets=plan.subsets(pool, seed),
         seeds=plan.seeds(seed),
-        answered=answered,
+        models_with_predictions=models_with_predictions,
         answers=plan.answers,
     )
 

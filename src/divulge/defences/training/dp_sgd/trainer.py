@@ -237,7 +237,7 @@ class DPSGD:
 
     def _training_size(self, job: Job) -> int:
         """How many records a model is trained on; others are held out."""
-        return len(self.recipe.parts(job.rows, job.seed)[0])
+        return len(self.recipe.split_rows(job.rows, job.seed)[0])
 
     def _plan(self, records: int) -> DPSGDPlan:
         if records < 1:
