@@ -1,5 +1,6 @@
 from . import prediction_tables as prediction_tables
 from .client_checks.composition import InferredMix as InferredMix
+from .client_checks.interactions import OwnInteractions as OwnInteractions
 from .fedavg import Federation as Federation
 from .local_models import simulate_local_models as simulate_local_models
 from .manipulation.features import NoiseInjection as NoiseInjection

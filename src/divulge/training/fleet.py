@@ -24,7 +24,7 @@ from divulge.training.recipe import Recipe
 
 Strategy = Literal["auto", "processes", "stacked", "one-by-one"]
 _NOT_IDENTITY = {"identity": False}
-"""Metadata of a setting that changes the speed but not the models: `trainer_name` omits it."""
+"""Metadata of a setting that changes the speed but not the models: `trainer_identity` omits it."""
 
 _REMEDY = "make one network by hand and put a few records to it to see why"
 

@@ -106,7 +106,7 @@ class DAP(TrainingDefence):
         """The best by r against this discriminator, and how it was trained.
 
         Raises:
-            TargetError: see `protected`.
+            TargetError: see `train_protected`.
         """
         tried = [self._train_against(self.against(found, r), pool, job) for r in self.r]
         if len(tried) == 1:

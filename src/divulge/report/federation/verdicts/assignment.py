@@ -53,7 +53,7 @@ class AssignmentWords:
     figures: ClassVar[int] = 2
 
     def describe_result(self, attack: int, statistic: str, confidence: float) -> str:
-        """See `Case`."""
+        """See `VerdictWords`."""
         guess, truth, tested = self.guesses[attack], self.truth, self.test
         assert guess is not None
         assert truth is not None
@@ -83,7 +83,7 @@ class AssignmentWords:
         )
 
     def describe_hidden(self, attacks: Sequence[int], confidence: float) -> str:
-        """See `Case`."""
+        """See `VerdictWords`."""
         assert self.truth is not None
         shares = [
             assignment.accuracy(guess, self.truth, confidence)
@@ -99,7 +99,7 @@ class AssignmentWords:
         )
 
     def describe_visible(self, tested: RandomisationTest) -> str:
-        """See `Case`."""
+        """See `VerdictWords`."""
         needed = tested.detectable_value("accuracy")
         if needed is None:
             return ""

@@ -50,7 +50,7 @@ class CompositionWords:
     figures: ClassVar[int] = 2
 
     def describe_result(self, attack: int, statistic: str, confidence: float) -> str:
-        """See `Case`."""
+        """See `VerdictWords`."""
         guess, truth, tested = self.guesses[attack], self.truth, self.test
         assert guess is not None
         assert truth is not None
@@ -69,7 +69,7 @@ class CompositionWords:
         )
 
     def describe_hidden(self, attacks: Sequence[int], confidence: float) -> str:
-        """See `Case`."""
+        """See `VerdictWords`."""
         truth = self.truth
         assert truth is not None
         wrong = [
@@ -83,7 +83,7 @@ class CompositionWords:
         )
 
     def describe_visible(self, tested: RandomisationTest) -> str:
-        """See `Case`."""
+        """See `VerdictWords`."""
         needed = tested.detectable_value("l1")
         if needed is None:
             return ""

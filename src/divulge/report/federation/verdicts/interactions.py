@@ -51,7 +51,7 @@ class InteractionWords:
     figures: ClassVar[int] = 1
 
     def describe_result(self, attack: int, statistic: str, confidence: float) -> str:
-        """See `Case`."""
+        """See `VerdictWords`."""
         del statistic
         return (
             "picks the clicked one of two items, of which one was clicked, "
@@ -59,7 +59,7 @@ class InteractionWords:
         )
 
     def describe_hidden(self, attacks: Sequence[int], confidence: float) -> str:
-        """See `Case`."""
+        """See `VerdictWords`."""
         shares = [self._auc(k, confidence) for k in attacks]
         high = max(share.high or share.value for share in shares)
         return (
@@ -68,7 +68,7 @@ class InteractionWords:
         )
 
     def describe_visible(self, tested: RandomisationTest) -> str:
-        """See `Case`."""
+        """See `VerdictWords`."""
         needed = tested.detectable_value("auc")
         if needed is None:
             return ""
