@@ -82,7 +82,7 @@ def test_estimated_gradients_come_near_the_true_ones(two_sided: bool) -> None:
     # each estimate is a mean of 20,000 products with standard deviation up to √5 |gradient|
     error = 5 * np.sqrt(5 / 20_000) * np.abs(wanted)
     assert (np.abs(found - wanted) < error + 1e-3).all()
-    assert target.asked == descent.count_queries(3) == 3 * (40_000 if two_sided else 20_001)
+    assert target.query_count == descent.count_queries(3) == 3 * (40_000 if two_sided else 20_001)
 
 
 def test_what_is_estimated_of_a_record_does_not_depend_on_the_others() -> None:

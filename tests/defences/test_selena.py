@@ -22,7 +22,7 @@ JOB = Job(np.arange(10, 50), 7)
 
 
 def test_a_soft_label_is_the_mean_of_those_that_never_saw_the_record() -> None:
-    fit, held_out = RECIPE.parts(JOB.rows, JOB.seed)
+    fit, held_out = RECIPE.split_rows(JOB.rows, JOB.seed)
     unseen = SELENA_._draw_exclusions(fit, JOB.seed)
     assert unseen.shape == (5, len(fit))
     assert (unseen.sum(axis=0) == 2).all()
@@ -45,7 +45,7 @@ def test_a_soft_label_is_the_mean_of_those_that_never_saw_the_record() -> None:
 
 def test_the_own_label_of_a_record_has_no_part_in_its_soft_label() -> None:
     """Nobody who answers for a record has learned its label: another one changes nothing."""
-    fit, _ = RECIPE.parts(JOB.rows, JOB.seed)
+    fit, _ = RECIPE.split_rows(JOB.rows, JOB.seed)
     row = int(fit[3])
     y = table.POOL.y.copy()
     y[row] = (y[row] + 1) % table.CLASSES

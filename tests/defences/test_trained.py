@@ -127,7 +127,7 @@ Y = torch.tensor([0, 1, 1, 2])
 
 
 def loss(name: str, **settings: Any) -> Any:
-    return catalog.trained_defence(name, table.RECIPE, **settings).defended().loss  # type: ignore[attr-defined]
+    return catalog.trained_defence(name, table.RECIPE, **settings).defended_recipe().loss  # type: ignore[attr-defined]
 
 
 def test_relaxloss_is_what_a_loop_over_records_computes() -> None:
@@ -169,7 +169,7 @@ def test_dropout_stands_before_each_layer_with_weights_but_the_first() -> None:
 @pytest.mark.parametrize("name", ["label-smoothing", "relaxloss"])
 def test_a_stack_of_models_learns_the_same(name: str) -> None:
     recipe = replace(table.RECIPE, epochs=4)
-    defended = catalog.trained_defence(name, recipe).defended()  # type: ignore[attr-defined]
+    defended = catalog.trained_defence(name, recipe).defended_recipe()  # type: ignore[attr-defined]
     one, other = (
         [target.predict(table.OTHERS.x) for target in table.trained(Fleet(defended, way, 1))]
         for way in ("one-by-one", "stacked")

@@ -4,14 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from divulge.federation.recommender.model import (
-    ITEMS,
-    NeuralCF,
-)
-from divulge.reproduce.papers.raifle.cache import (
-    CachingNeuralCF,
-    _train_items,
-)
+from divulge.federation.recommender.model import ITEMS, NeuralCF  # noqa: E402
+from divulge.reproduce.papers.raifle.cache import CachingNeuralCF, _train_items  # noqa: E402
 
 
 def test_it_trains_as_fncf_and_once() -> None:

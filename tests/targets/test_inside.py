@@ -62,7 +62,7 @@ def test_looks_inside_count_and_are_handed_on() -> None:
     assert Need.AUTOGRAD in counting.offers
     np.testing.assert_array_equal(counting.gradient(X, Y), target.gradient(X, Y))
     np.testing.assert_array_equal(counting.last_layer(X).features, target.last_layer(X).features)
-    assert counting.asked == 14
+    assert counting.query_count == 14
 
 
 def test_neither_labels_nor_a_planted_leak_can_be_looked_into() -> None:

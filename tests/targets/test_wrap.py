@@ -112,8 +112,8 @@ def test_what_cannot_be_recognised_has_no_fingerprint() -> None:
 
 def test_no_framework_is_loaded_for_a_function() -> None:
     code = (
-        "import sys, numpy; from divulge.targets.wrap import wrap; "
-        "wrap(lambda x: numpy.full((len(x), 2), .5)).predict(numpy.zeros((3, 1))); "
+        "import sys, numpy; from divulge.targets.wrap import as_target; "
+        "as_target(lambda x: numpy.full((len(x), 2), .5)).predict(numpy.zeros((3, 1))); "
         "print(*sorted({'torch', 'onnxruntime', 'skops', 'pyarrow', 'sklearn'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

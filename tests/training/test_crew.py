@@ -98,7 +98,7 @@ def test_a_crew_trains_as_a_fleet(optimiser: Optimiser, network: Callable[[], nn
 @pytest.mark.parametrize("network", [dense, pooled])
 def test_clients_learn_by_another_loss_too(network: Callable[[], nn.Module]) -> None:
     plain = replace(RECIPE, network=network, lr=0.01)
-    relaxed = RelaxLoss(plain, alpha=3.0).defended()  # above what is lost at first
+    relaxed = RelaxLoss(plain, alpha=3.0).defended_recipe()  # above what is lost at first
     for one, other, third in zip(trained(relaxed), fleet(relaxed), fleet(plain), strict=True):
         for name, array in other.items():
             np.testing.assert_allclose(one[name], array, rtol=1e-4, atol=1e-5, err_msg=name)
@@ -159,7 +159,7 @@ def test_what_makes_no_sense_is_refused() -> None:
         Crew(replace(RECIPE, patience=2), pool())
     with pytest.raises(SpecError, match="without patience and select"):
         Crew(replace(RECIPE, select="aop"), pool())
-    playing = AdversarialRegularisation(replace(RECIPE, select="aop")).defended()
+    playing = AdversarialRegularisation(replace(RECIPE, select="aop")).defended_recipe()
     with pytest.raises(SpecError, match="without an adversary for clients"):
         Crew(replace(playing, select=None), pool())
     with pytest.raises(TargetError, match="make a network"):

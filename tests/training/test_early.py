@@ -68,7 +68,7 @@ def test_epochs_that_get_better_are_all_run() -> None:
     pool = Records((np.eye(3)[y] @ rng.normal(size=(3, 128))).astype(np.float32), y)
     patient = Recipe(linear, lr=0.01, **NOISE)
     rows = np.arange(60)
-    fit, held_out = patient.parts(rows, 1)
+    fit, held_out = patient.split_rows(rows, 1)
     assert len(held_out) == 18
     np.testing.assert_array_equal(np.sort(np.concatenate([fit, held_out])), rows)
     only = np.isin(rows, fit)[None]
@@ -117,7 +117,7 @@ def test_the_epoch_is_the_best_by_what_was_asked_for(select: Select, way: Strate
     recipe = Recipe(linear, lr=0.03, momentum=0.9, epochs=6, batch_size=8, held_out=0.5)
     rows, everybody = np.arange(60), np.ones((1, 60), np.bool_)
     selecting = replace(recipe, select=select)
-    fit, held_out = selecting.parts(rows, 1)
+    fit, held_out = selecting.split_rows(rows, 1)
     only = np.isin(rows, fit)[None]
     after = [
         next(Fleet(replace(recipe, epochs=k), "one-by-one").networks(pool, only, [1]))

@@ -111,7 +111,7 @@ def run(
     )
     if found.guess is None:
         return found
-    return found._replace(finding=dataclasses.replace(found.finding, queries=counting.asked))
+    return found._replace(finding=dataclasses.replace(found.finding, queries=counting.query_count))
 
 
 def run_on_clients(

@@ -84,11 +84,12 @@ class Cost:
     def __str__(self) -> str:
         memory = "memory unknown on this system" if self.memory is None else _bytes(self.memory)
         return (
-            f"About {_span(self.seconds)} to train {words.format_count(self.models, 'model')} and to ask "
-            f"each about {words.format_count(self.queries, 'record')}.\n"
+            f"About {_span(self.seconds)} to train {words.format_count(self.models, 'model')} and "
+            f"to ask each about {words.format_count(self.queries, 'record')}.\n"
             f"About {memory} of memory, and {_bytes(self.disk)} on disk.\n"
-            f"From a trial: {words.format_count(self.trained, 'model')} in {_span(self.trial)}, the start "
-            "of workers included. Attacks, and an audited model's own answers, come on top."
+            f"From a trial: {words.format_count(self.trained, 'model')} in {_span(self.trial)}, "
+            "the start of workers included. Attacks, and an audited model's own answers, come on "
+            "top."
         )
 
 
@@ -210,7 +211,7 @@ def _trial(work: ShadowWorkload, workers: Workers) -> Cost:
         trial=ends[-1],
         seconds=_for_all(ends, wave, models),
         memory=memory,
-        disk=models * queries * 8 + work.answered * kept,
+        disk=models * queries * 8 + work.models_with_predictions * kept,
         queries=queries,
     )
 

@@ -50,8 +50,8 @@ class Plan:
         if not self.needed:
             seen = powers.VisibleLeaks(self.auc, self.exposed)
             return (
-                f"{words.format_count(self.members or 0, 'member')}, {self.nonmembers:,} non-members, "
-                f"{words.format_count(self.attacks, 'attack')}.\n"
+                f"{words.format_count(self.members or 0, 'member')}, {self.nonmembers:,} "
+                f"non-members, {words.format_count(self.attacks, 'attack')}.\n"
                 f"{sentences.sensitivity(seen, self.attacks, self.power)}"
             )
         leak = (

@@ -112,7 +112,7 @@ class InteractionFacts:
     items: tuple[int, ...]
     """The number of items that each client was shown."""
     acted: tuple[tuple[int, ...], ...] | None
-    """By client, positions of the items that it interacted with among those that it was shown;
+    """Positions of the items that each client interacted with, among those that it was shown;
     None if nobody said."""
     kind: Literal["interactions"] = "interactions"
 

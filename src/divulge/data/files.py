@@ -59,7 +59,8 @@ def read_npz_arrays(path: Path, *names: str) -> list[np.ndarray]:
             size = sum(entry.file_size for entry in packed.infolist())
         if size > MAX_NPZ_BYTES:
             raise DataError(
-                f"expected at most {MAX_NPZ_BYTES} bytes in {path}, it would unpack to {size}: split it"
+                f"expected at most {MAX_NPZ_BYTES} bytes in {path}, it would unpack to {size}: "
+                "split it"
             )
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return [archive[name] for name in names]

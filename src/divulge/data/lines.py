@@ -29,8 +29,8 @@ def read_lines(path: Path, largest: int = MAX_TEXT_BYTES) -> Iterator[tuple[int,
                 left -= len(line)
                 if left < 0 or len(line) > MAX_LINE_BYTES:
                     raise DataError(
-                        f"expected at most {largest} bytes and {MAX_LINE_BYTES} a line in {path}, got "
-                        f"more at line {number}: split the file"
+                        f"expected at most {largest} bytes and {MAX_LINE_BYTES} a line in {path}, "
+                        f"got more at line {number}: split the file"
                     )
                 text = line.decode("utf-8").strip()
                 if text:

@@ -15,4 +15,7 @@ from .updates.compose import chain as chain
 from .updates.compression import Sign as Sign
 from .updates.compression import TopK as TopK
 from .updates.local_dp import LocalNoise as LocalNoise
+from .updates.protocol import begin_round as begin_round
+from .updates.protocol import receive as receive
+from .updates.protocol import send as send
 from .updates.secure_aggregation import SecureSum as SecureSum

@@ -67,7 +67,7 @@ def federate_file(
     handing = load_item_federation(settings, path.parent)
     folder = choose_run_folder(run, path, settings.name, resume=resume)
     played = simulate(handing, settings.rounds, folder, resume=resume, track=track)
-    interactions.write_interactions(path.parent / crowd.truth, handing.acted(played))
+    interactions.write_interactions(path.parent / crowd.truth, handing.interactions_in(played))
     return folder
 
 

@@ -43,7 +43,7 @@ class UserPopulation(Protocol):
         """Simulate a round as the server sees it; equal numbers and weights give equal rounds."""
         ...
 
-    def acted(self, number: int, sent: Tensors) -> InteractionsByClient:
+    def interactions_in_round(self, number: int, sent: Tensors) -> InteractionsByClient:
         """Interactions of the users of a round, which the server is not told."""
         ...
 
@@ -83,10 +83,10 @@ class RecommenderUsers:
         """
         return self.world.round(self._participants(number), self.defence, number, sent)[0]
 
-    def acted(self, number: int, sent: Tensors) -> InteractionsByClient:
+    def interactions_in_round(self, number: int, sent: Tensors) -> InteractionsByClient:
         """Interactions of the users of a round, from the log: nobody has to train again."""
         del sent
-        return self.world.acted(self._participants(number))
+        return self.world.interactions_of(self._participants(number))
 
     def _participants(self, number: int) -> list[int]:
         users = self.world.log.users
@@ -140,7 +140,7 @@ class SearchUsers:
         """
         return self._simulate_round(number, sent)[0]
 
-    def acted(self, number: int, sent: Tensors) -> InteractionsByClient:
+    def interactions_in_round(self, number: int, sent: Tensors) -> InteractionsByClient:
         """Clicks of the users of a round, which depend on what the ranker showed them.
 
         A round that was not simulated by this object is simulated again.
@@ -195,7 +195,9 @@ class ItemFederation(SimulatedFederation):
             weights = {name: array + mean[name] for name, array in weights.items()}
             yield replace(seen, aggregated=weights)
 
-    def acted(self, transcript: Transcript) -> InteractionsByClient:
+    def interactions_in(self, transcript: Transcript) -> InteractionsByClient:
         """Interactions of all clients in a transcript of this federation."""
-        each = (self.crowd.acted(seen.number, seen.sent) for seen in transcript.rounds)
+        each = (
+            self.crowd.interactions_in_round(seen.number, seen.sent) for seen in transcript.rounds
+        )
         return {client: items for told in each for client, items in told.items()}

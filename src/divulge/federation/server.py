@@ -65,7 +65,8 @@ def average(received: Iterable[ReceivedUpdate]) -> dict[str, np.ndarray]:
     """Average the received tensors, weighted by numbers of records; counters are rounded.
 
     Examples:
-        >>> one, other = ReceivedUpdate({"w": np.array([1.0])}, 2), ReceivedUpdate({"w": np.array([4.0])}, 1)
+        >>> one = ReceivedUpdate({"w": np.array([1.0])}, 2)
+        >>> other = ReceivedUpdate({"w": np.array([4.0])}, 1)
         >>> average([one, other])
         {'w': array([2.])}
     """

@@ -45,7 +45,7 @@ def partial_correlations(
         x, y = _columns(covariates[unit]), _pair(score[unit], label[unit])
         if y.any(axis=0).all():
             left = y - x @ np.linalg.solve(squares - x.T @ x, products - x.T @ y)
-            one, other = _standardised(left).T
+            one, other = _standardise(left).T
             found[unit] = one @ other / len(y) * np.sqrt(len(y) - 1)
     return found
 
@@ -53,16 +53,16 @@ def partial_correlations(
 def _pair(score: Scores, label: Labels) -> Float[np.ndarray, "records 2"]:
     """What is regressed: ranks of scores, and labels."""
     ranks = stats.rankdata(score)
-    return _standardised(np.column_stack([ranks, label.astype(np.float64)]))
+    return _standardise(np.column_stack([ranks, label.astype(np.float64)]))
 
 
 def _columns(unit: Covariates) -> Float[np.ndarray, "records columns"]:
     """Ranks and their squares: clicks may rise with a covariate, or peak in its middle."""
-    ranks = _standardised(stats.rankdata(unit, axis=0))
-    return np.column_stack([ranks, _standardised(ranks**2)])
+    ranks = _standardise(stats.rankdata(unit, axis=0))
+    return np.column_stack([ranks, _standardise(ranks**2)])
 
 
-def _standardised(columns: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
+def _standardise(columns: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
     """With mean 0 and deviation 1 in each column; constant ones become 0."""
     centred = columns - columns.mean(axis=0)
     spread = centred.std(axis=0)

@@ -60,7 +60,8 @@ def count_accused(score: Score, member: Member) -> AccusedCounts:
         DataError: a score is not finite, or a group is empty.
 
     Examples:
-        >>> count_accused(np.array([3.0, 2.0, 2.0, 1.0]), np.array([True, True, False, False])).tolist()
+        >>> member = np.array([True, True, False, False])
+        >>> count_accused(np.array([3.0, 2.0, 2.0, 1.0]), member).tolist()
         [0, 1]
     """
     inside, outside = split_by_membership(score, member)

@@ -88,8 +88,8 @@ def precision_at_count(
 def mean_over_users(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
     """The mean over users of a figure in [0, 1], and its interval over users.
 
-    The interval is `divulge.metrics.intervals.bounded_mean`, for users of any distribution: users who
-    are all alike never shrink it to a point.
+    The interval is `divulge.metrics.intervals.bounded_mean`, for users of any distribution: users
+    who are all alike never shrink it to a point.
 
     Raises:
         DataError: there is no user.

@@ -21,8 +21,8 @@ def control_failure(control: ControlRow) -> str:
     if blind is not None and blind.measured is not None and not blind.passed:
         return (
             "separates members from non-members even when the model's predictions are shuffled "
-            f"among the records ({_auc_words(blind.measured)}): it knows the membership from elsewhere, "
-            "or the two data sets differ in themselves"
+            f"among the records ({_auc_words(blind.measured)}): it knows the membership from "
+            "elsewhere, or the two data sets differ in themselves"
         )
     if control.planted is None:
         return f"could not be tried on a leak planted on purpose{_reason_words(control.reason)}"

@@ -72,8 +72,9 @@ def _judge_bound(
     largest = largest_bound(records, promised.delta, **assumed)
     if bound.low > promised.epsilon:
         sentence = (
-            f"{_name_claim(claim)} is false at 95 % confidence, or the training did not do what was "
-            f"claimed: an attack shows that ε is at least {words.format_lower_bound(bound.low)}."
+            f"{_name_claim(claim)} is false at 95 % confidence, or the training did not do what "
+            "was claimed: an attack shows that ε is at least "
+            f"{words.format_lower_bound(bound.low)}."
         )
         return _claim_row(claim, "contradicted", sentence, bound, attack, largest)
     if largest <= promised.epsilon:
@@ -105,9 +106,9 @@ def _too_few_sentence(claim: Claim, records: int, largest: float, needed: int | 
     more = "No number of records" if needed is None else f"About {needed:,} records, half of them"
     enough = "would do" if needed is None else "members, could contradict it"
     return (
-        f"{_name_claim(claim)} cannot be decided with {words.format_count(records, 'record')}: even a model "
-        f"that leaks every record would show no more than ε ≥ {words.format_lower_bound(largest)}. "
-        f"{more} {enough}."
+        f"{_name_claim(claim)} cannot be decided with {words.format_count(records, 'record')}: "
+        "even a model that leaks every record would show no more than ε ≥ "
+        f"{words.format_lower_bound(largest)}. {more} {enough}."
     )
 
 

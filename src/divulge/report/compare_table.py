@@ -250,10 +250,10 @@ def lines(told: ComparisonSummary) -> tuple[str, ...]:
     return (
         f"{words.format_count(len(told.rows), 'way')} to train, each with "
         f"{words.format_count(told.models, 'model')} on random halves of "
-        f"{words.format_count(told.records, 'record')}, the same halves for all. Figures are means over "
-        f"{words.format_count(told.targets, 'target')}, each attacked with {told.shadows} of the other "
-        "models, which were trained and answer in the same way. Brackets are 95 % intervals over "
-        f"targets, which share records and shadows. {told.set_aside}".strip(),
+        f"{words.format_count(told.records, 'record')}, the same halves for all. Figures are means "
+        f"over {words.format_count(told.targets, 'target')}, each attacked with {told.shadows} of "
+        "the other models, which were trained and answer in the same way. Brackets are 95 % "
+        f"intervals over targets, which share records and shadows. {told.set_aside}".strip(),
         f"Dominated by no other, by accuracy and AUC together: {'; '.join(best)}."
         if best
         else "No attack could be measured, so nothing is said of privacy.",

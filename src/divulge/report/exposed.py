@@ -209,9 +209,10 @@ def refuse_empty_list(found: ExposedRecords, members: int, nonmembers: int, q: f
 
 def _too_few_sentence(members: int, nonmembers: int, q: float) -> str:
     return (
-        f"With {words.format_count(nonmembers, 'non-member')} every list is empty, whatever the scores. "
-        f"Give at least {metrics.nonmembers_needed(1, 1, q):,} for a list that can hold all members, "
-        f"{metrics.nonmembers_needed(members, 1, q):,} for one that can hold a single member."
+        f"With {words.format_count(nonmembers, 'non-member')} every list is empty, whatever the "
+        f"scores. Give at least {metrics.nonmembers_needed(1, 1, q):,} for a list that can hold "
+        f"all members, {metrics.nonmembers_needed(members, 1, q):,} for one that can hold a single "
+        "member."
     )
 
 
@@ -237,7 +238,7 @@ def escape_cell(text: str) -> str:
         OWASP, CSV injection.
 
     Examples:
-        >>> escape_cell("=HYPERLINK(1)"), escape_cell("-12.5"), escape_cell("-12.5+1"), escape_cell("A-17")
+        >>> tuple(escape_cell(text) for text in ("=HYPERLINK(1)", "-12.5", "-12.5+1", "A-17"))
         ("'=HYPERLINK(1)", '-12.5', "'-12.5+1", 'A-17')
     """
     shown = _CONTROL.sub("\ufffd", words.make_showable(text))

@@ -26,7 +26,8 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
 
     Args:
         summary: all that the page says.
-        figures: SVG by name, as `divulge.report.charts` draws them: their texts are escaped.
+        figures: SVG by name, as `divulge.report.charts.draw_charts` draws them: their texts are
+            escaped.
     """
     names = dict.fromkeys(
         name for row in summary.attacks for name in (*row.metrics, *row.unmeasured)

@@ -226,7 +226,8 @@ def _warnings(
     ]
     said += [
         f"{item.row.label} ranks members below non-members "
-        f"(AUC {words.format_auc(item.row.metrics['auc'])}): turned round, it would recognise members."
+        f"(AUC {words.format_auc(item.row.metrics['auc'])}): turned round, it would recognise "
+        "members."
         for item in evidence
         if item.backwards
     ]

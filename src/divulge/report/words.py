@@ -176,7 +176,7 @@ def metric_title(name: str) -> str:
     """A metric's name as a column heading.
 
     Examples:
-        >>> metric_title("tpr@0.01"), metric_title("precision@0.01:0.1"), metric_title("balanced_accuracy")
+        >>> tuple(map(metric_title, ("tpr@0.01", "precision@0.01:0.1", "balanced_accuracy")))
         ('TPR at 1 % FPR', 'Precision at 1 % FPR, 10 % members', 'Balanced accuracy')
     """
     found = _PARAMETER.fullmatch(name)
@@ -201,7 +201,7 @@ def describe_knowledge(settings: Any) -> str:
     """Say what an attacker knows of each record, by a run's settings; empty if it knows all.
 
     Examples:
-        >>> describe_knowledge({"columns": ["age", "zip"]}), describe_knowledge({"share": 0.4}), describe_knowledge(None)
+        >>> tuple(map(describe_knowledge, ({"columns": ["age", "zip"]}, {"share": 0.4}, None)))
         ('the columns age and zip', '40 % of the features', '')
     """
     if not isinstance(settings, dict):

@@ -27,7 +27,7 @@ class Piece:
     values: dict[str, list[float]]
     reason: str
     seconds: float
-    """Of the processor."""
+    """CPU seconds that the piece took."""
 
 
 class Work(NamedTuple):
@@ -41,7 +41,7 @@ class Work(NamedTuple):
     seed: int
     size: Size
     folders: tuple[Path, ...]
-    """Of the tables that need it; each is given the piece."""
+    """Folders of the tables that need the piece; each is given it."""
     kept: Path | None
     """The folder for what several pieces need, if the work wants one."""
 
@@ -56,7 +56,7 @@ def works(tables: Mapping[Path, Table], size: Size) -> list[Work]:
     found: dict[str, Work] = {}
     first = next(iter(tables))
     for folder, table in tables.items():
-        for key, row, seed in keyed(table, size):
+        for key, row, seed in key_pieces(table, size):
             kept = first if table.keeps else None
             work = Work(key, table.work, row.name, dict(row.settings), seed, size, (), kept)
             known = found.get(key, work)
@@ -64,7 +64,7 @@ def works(tables: Mapping[Path, Table], size: Size) -> list[Work]:
     return list(found.values())
 
 
-def keyed(table: Table, size: Size) -> Iterator[tuple[str, Row, int]]:
+def key_pieces(table: Table, size: Size) -> Iterator[tuple[str, Row, int]]:
     """Key, row and seed of each piece of a table."""
     for seed in range(table.seeds[size]):
         for row in table.rows:
@@ -83,7 +83,7 @@ def done(work: Work) -> tuple[str, Piece]:
         with atomic.translate_os_errors(there):
             piece = atomic.from_json(there.read_bytes(), Piece, there)
     else:
-        piece = _measured(work)
+        piece = _measure_piece(work)
     if not piece.reason:  # what failed may have been a passing fault, such as data not there
         for path in paths:
             if not path.exists():
@@ -91,7 +91,7 @@ def done(work: Work) -> tuple[str, Piece]:
     return work.key, piece
 
 
-def _measured(work: Work) -> Piece:
+def _measure_piece(work: Work) -> Piece:
     module, _, function = work.work.partition(":")
     begun = time.process_time()
     values: Mapping[str, Sequence[float]] = {}

@@ -56,9 +56,9 @@ class Crew:
             yield from map(do, items)
             return
         with _alive():
-            yield from self._shared(do, items)
+            yield from self._distribute(do, items)
 
-    def _shared(self, do: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+    def _distribute(self, do: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
         count = len(self._pools)
         ends = [len(items) * k // count for k in range(count + 1)]
         stretches = [deque(items[a:b]) for a, b in itertools.pairwise(ends)]

@@ -65,7 +65,7 @@ class Provenance:
     date: str
     """Time of the measurement, in UTC and ISO 8601."""
     cpu_seconds: float
-    """Of all pieces of work, each measured in its process."""
+    """CPU seconds of all pieces of work, each measured in its process."""
     divulge: str = BEFORE_NAMING
 
 

@@ -51,7 +51,7 @@ def reproduce(
     crew = crew or Crew(1)
     todo = reproduce_cells.works(tables, size)
     missing = {
-        name: {key for key, *_ in reproduce_cells.keyed(tables[folder], size)}
+        name: {key for key, *_ in reproduce_cells.key_pieces(tables[folder], size)}
         for name, folder in folders.items()
     }
     text = f"Measuring {next(iter(folders)) if len(folders) == 1 else f'{len(folders)} tables'}"
@@ -70,7 +70,7 @@ def reproduce(
 def _outcome(name: str, size: Size, found: Mapping[str, Piece], crew: Crew) -> Outcome:
     table = find_table(name)
     by_row: dict[str, list[Piece]] = {row.name: [] for row in table.rows}
-    for key, row, _ in reproduce_cells.keyed(table, size):
+    for key, row, _ in reproduce_cells.key_pieces(table, size):
         by_row[row.name].append(found[key])
     cells = _cells(table, by_row)
     return Outcome(

@@ -17,7 +17,7 @@ class CountingTarget:
         >>> from divulge.targets import FunctionTarget
         >>> target = CountingTarget(FunctionTarget(lambda x: np.full((len(x), 2), 0.5)), budget=3)
         >>> _ = target.predict(np.zeros((2, 1)))
-        >>> target.asked
+        >>> target.query_count
         2
     """
 
@@ -27,7 +27,7 @@ class CountingTarget:
         self._asked = 0
 
     @property
-    def asked(self) -> int:
+    def query_count(self) -> int:
         """How many records were asked about."""
         return self._asked
 

@@ -53,7 +53,7 @@ class PredictionFile:
             # Before SQLite does, which would let everybody read what the model was asked.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._file_error(error) from error
         with self._transaction() as db:
             self._check_tables({name for (name,) in db.execute(_TABLE_NAMES)})
             db.executescript(_TABLES)
@@ -75,7 +75,7 @@ class PredictionFile:
                 _COUNT_DAMAGED, (_KEY_BYTES, _NUMBER_BYTES * (self.classes or 0))
             ).fetchone()
             if odd:
-                raise self._failed(f"{odd} answers of another length")
+                raise self._file_error(f"{odd} answers of another length")
             return dict(db.execute("SELECT key, value FROM answers"))
 
     def append(self, answers: Mapping[bytes, bytes], classes: int) -> None:
@@ -91,7 +91,7 @@ class PredictionFile:
 
     def _check_tables(self, names: set[str]) -> None:
         if names - {"meta", "answers"}:
-            raise self._failed("a database of another program")
+            raise self._file_error("a database of another program")
 
     def _check(self, found: Mapping[str, str], fingerprint: str) -> None:
         if found["schema"] != str(_SCHEMA):
@@ -117,9 +117,9 @@ class PredictionFile:
                 "its permissions, then continue; the answers in it are kept"
             ) from error
         except sqlite3.Error as error:
-            raise self._failed(error) from error
+            raise self._file_error(error) from error
 
-    def _failed(self, reason: object) -> StoreError:
+    def _file_error(self, reason: object) -> StoreError:
         return StoreError(
             f"expected {self._path} to hold the answers of a model, got {reason}: "
             "delete the file or use another path"

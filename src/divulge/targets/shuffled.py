@@ -67,7 +67,7 @@ class ShuffledTarget:
             if x is way.x:  # as most attacks ask: the inner target knows this array
                 place = np.arange(len(x))
                 return self._swap_classes(self._target.predict(x)[self._order], place)
-        exchanged, place = self._exchanged(x)
+        exchanged, place = self._substitute_candidates(x)
         return self._swap_classes(self._target.predict(exchanged), place)
 
     def gradient(
@@ -78,7 +78,7 @@ class ShuffledTarget:
         Raises:
             NotApplicable: the inner target cannot be looked into.
         """
-        exchanged, place = self._exchanged(x)
+        exchanged, place = self._substitute_candidates(x)
         classes = np.where(place == _UNKNOWN, y, self._y[self._order[place]])
         return as_white_box(self._target).gradient(exchanged, classes)
 
@@ -88,9 +88,9 @@ class ShuffledTarget:
         Raises:
             NotApplicable: the inner target cannot be looked into.
         """
-        return as_white_box(self._target).last_layer(self._exchanged(x)[0])
+        return as_white_box(self._target).last_layer(self._substitute_candidates(x)[0])
 
-    def _exchanged(self, x: Features) -> tuple[Features, CandidatePositions]:
+    def _substitute_candidates(self, x: Features) -> tuple[Features, CandidatePositions]:
         """What is asked in place of these records, and which candidate each row is about."""
         exchanged = x.copy()
         if self._known is not None:

@@ -24,7 +24,7 @@ from divulge.training.recipe import Recipe
 
 Strategy = Literal["auto", "processes", "stacked", "one-by-one"]
 _NOT_IDENTITY = {"identity": False}
-"""Metadata of a setting that changes the speed but not the models: `trainer_name` omits it."""
+"""Metadata of a setting that changes the speed but not the models: `trainer_identity` omits it."""
 
 _REMEDY = "make one network by hand and put a few records to it to see why"
 
@@ -83,7 +83,7 @@ class Fleet:
         """The strategy, the number of workers, and the reason, in words."""
         if self.way == "auto":
             return "auto: chosen by a short trial when the records are there"
-        return f"{self.way} ({self._workers()}): {self.why}"
+        return f"{self.way} ({self._worker_count()}): {self.why}"
 
     @property
     def together(self) -> int:
@@ -145,9 +145,9 @@ class Fleet:
             DataError: a subset is empty.
             TargetError: the recipe makes no network, or one that could not be trained.
         """
-        yield from self.trained(pool, make_jobs(subsets, seeds, start))
+        yield from self.train_jobs(pool, make_jobs(subsets, seeds, start))
 
-    def trained(self, pool: Records, jobs: Sequence[Job]) -> Iterator[nn.Module]:
+    def train_jobs(self, pool: Records, jobs: Sequence[Job]) -> Iterator[nn.Module]:
         """`networks` of these jobs.
 
         Raises:
@@ -183,7 +183,7 @@ class Fleet:
         wave = self.at_once or memory.models_that_fit(self.recipe, data.tensors(self.device))
         return TrainingSetup(self.recipe, pool, data, self.device, wave)
 
-    def _workers(self) -> int:
+    def _worker_count(self) -> int:
         import joblib
 
         processes = self.way in ("auto", "processes")
@@ -203,11 +203,13 @@ class Fleet:
         fleet = replace(self, at_once=work.models_at_once)
         if self.way == "auto" and torch.device(self.device).type == "cpu":
             threads = self.workers or torch.get_num_threads()
-            choice = choose_fastest(work, jobs, self._workers(), threads, stackable=why_not is None)
+            choice = choose_fastest(
+                work, jobs, self._worker_count(), threads, stackable=why_not is None
+            )
             return replace(fleet, way=choice.way, workers=choice.workers, why=choice.why), work
         if self.way == "auto" and why_not:
             fleet = replace(fleet, way="one-by-one", why=why_not)
         elif self.way == "auto":
             why = "small models leave an accelerator idle unless computed together"
             fleet = replace(fleet, way="stacked", why=why)
-        return replace(fleet, workers=fleet._workers()), work
+        return replace(fleet, workers=fleet._worker_count()), work

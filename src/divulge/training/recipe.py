@@ -108,7 +108,7 @@ class Recipe:
         lonely = bool(edges) and self.batch_size > 1 and records - edges[-1] == 1
         return edges[:-1] if lonely else edges
 
-    def parts(self, rows: Rows, seed: int) -> tuple[TrainingRows, HeldOutRows]:
+    def split_rows(self, rows: Rows, seed: int) -> tuple[TrainingRows, HeldOutRows]:
         """The rows that a model is trained on, and those held out for it.
 
         Raises:
@@ -147,7 +147,7 @@ class Recipe:
             return self.lr
         return self.lr * (1 + math.cos(math.pi * progress)) / 2
 
-    def over(self, params: "list[torch.Tensor]") -> "torch.optim.Optimizer":
+    def make_optimiser(self, params: "list[torch.Tensor]") -> "torch.optim.Optimizer":
         """The optimiser of these parameters.
 
         All of them work element by element: a stack of weights is trained as each one would be.

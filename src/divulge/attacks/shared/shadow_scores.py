@@ -171,7 +171,7 @@ def in_out_means(parts: Iterable[tuple[Matrix, Mask]]) -> InOutMeans:
     Examples:
         >>> values = np.array([[3.0, 1.0], [5.0, 2.0], [7.0, 9.0]])
         >>> in_out_means([(values, np.array([[True, False], [True, False], [True, True]]))])
-        InOut(inside=array([3., 5., 8.]), outside=array([1. , 2. , 5.5]))
+        InOutMeans(inside=array([3., 5., 8.]), outside=array([1. , 2. , 5.5]))
     """
     inside, outside = observed_in_out_means(parts)
     both = ~np.isnan(inside) & ~np.isnan(outside)

@@ -94,13 +94,14 @@ def card(
     ]
     parts = [
         "## Membership privacy",
-        f"Trained with: {make_inert(row.name)} ({make_inert(row.trained_with)}), on {records:,} records.",
+        f"Trained with: {make_inert(row.name)} ({make_inert(row.trained_with)}), on {records:,} "
+        "records.",
         _guarantee(row.epsilon, row.delta),
         f"Audited with divulge {found.plan.divulge} against "
-        f"{', '.join(make_inert(label) for label in plan.attacks)}: means over {plan.targets} models "
-        f"trained in this way on random halves of {plan.records:,} records, this one among them, "
-        f"each attacked with {plan.shadows} further models trained in the same way. Intervals are "
-        "95 % over models.",
+        f"{', '.join(make_inert(label) for label in plan.attacks)}: means over {plan.targets} "
+        f"models trained in this way on random halves of {plan.records:,} records, this one among "
+        f"them, each attacked with {plan.shadows} further models trained in the same way. "
+        "Intervals are 95 % over models.",
         "\n".join([
             f"| | this defence | {make_inert(base.name)} |", "| --- | --- | --- |", *figures
         ]),
@@ -128,8 +129,8 @@ def _guarantee(epsilon: float | None, delta: float | None) -> str:
 
 def _behind(answers: object) -> str:
     return (
-        f"The figures suppose that answers pass {make_inert(repr(answers))} before anybody sees them. "
-        "**It is not part of the files**: whoever serves the model has to put it there."
+        f"The figures suppose that answers pass {make_inert(repr(answers))} before anybody sees "
+        "them. **It is not part of the files**: whoever serves the model has to put it there."
     )
 
 

@@ -164,9 +164,9 @@ class LeaveOneOut(Gated):
             " ".join(make_inert(sentence) for sentence in sentences if sentence),
             "",
             f"Means over {plan.targets} targets, each against {plan.shadows} of the other "
-            f"{plan.models - 1} models, {words.format_count(plan.records, 'record')}; in brackets 95 % "
-            "intervals across targets, which share records and shadows. The epsilon bound is one "
-            f"of all targets together. {plan.set_aside}".strip(),
+            f"{plan.models - 1} models, {words.format_count(plan.records, 'record')}; in brackets "
+            "95 % intervals across targets, which share records and shadows. The epsilon bound is "
+            f"one of all targets together. {plan.set_aside}".strip(),
             "",
             *(f"| {' | '.join(cells)} |" for cells in rows),
             "",

@@ -63,7 +63,7 @@ class AdversarialRegularisation(TrainingDefence):
                 f"weight={self.weight} and attacker_lr={self.attacker_lr}"
             )
 
-    def defended(self) -> Recipe:
+    def defended_recipe(self) -> Recipe:
         """The same recipe with an attacker beside it."""
         return replace(self.recipe, loss=_MembershipAdversary(self.weight, self.attacker_lr))
 
@@ -85,10 +85,12 @@ class _MembershipAdversary:
         ).to(data.x.device)
         optimiser = torch.optim.Adam(attacker.parameters(), self.attacker_lr)
 
-        def says(logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        def attacker_logits(logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             label = one_hot(y, classes).to(logits.dtype)
-            said: torch.Tensor = attacker(torch.cat([logits.softmax(dim=1), label], dim=1).float())
-            return said
+            logits_of_membership: torch.Tensor = attacker(
+                torch.cat([logits.softmax(dim=1), label], dim=1).float()
+            )
+            return logits_of_membership
 
         def loss(rows: torch.Tensor) -> torch.Tensor:
             x, y = data.batch(rows)
@@ -97,14 +99,14 @@ class _MembershipAdversary:
             with torch.no_grad():
                 others, labels = data.batch(held_out[drawn])
                 answers = module(others)
-            inside, outside = says(logits.detach(), y), says(answers, labels)
+            inside, outside = attacker_logits(logits.detach(), y), attacker_logits(answers, labels)
             optimiser.zero_grad()
             torch.autograd.backward(
                 binary_cross_entropy_with_logits(inside, torch.ones_like(inside))
                 + binary_cross_entropy_with_logits(outside, torch.zeros_like(outside))
             )
             optimiser.step()
-            gain = logsigmoid(says(logits, y)).mean()
+            gain = logsigmoid(attacker_logits(logits, y)).mean()
             return cross_entropy(logits, y) + self.weight * gain
 
         return lambda epoch: loss  # noqa: ARG005 (the same in all epochs)

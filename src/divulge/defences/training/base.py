@@ -38,7 +38,7 @@ class TrainingDefence:
     name: ClassVar[str]
     paper: ClassVar[str]
 
-    def defended(self) -> Recipe:
+    def defended_recipe(self) -> Recipe:
         """How a defended model is trained."""
         raise NotImplementedError
 
@@ -65,7 +65,7 @@ class TrainingDefence:
 
     def _networks(self, pool: Records, jobs: Sequence[Job]) -> Iterator[nn.Module]:
         """Train all models as one fleet; defences that prepare something for each override this."""
-        return self.fleet(self.defended()).trained(pool, jobs)
+        return self.fleet(self.defended_recipe()).train_jobs(pool, jobs)
 
     def many(
         self,
@@ -101,5 +101,5 @@ class TrainingDefence:
     def train_one(self, recipe: Recipe, pool: Records, job: Job) -> nn.Module:
         """One model by a recipe of its own, in this process."""
         fleet = Fleet(recipe, "one-by-one", self.workers or 1, self.device)
-        (module,) = fleet.trained(pool, [job])
+        (module,) = fleet.train_jobs(pool, [job])
         return module

@@ -37,9 +37,9 @@ class EarlyStopping(TrainingDefence):
     paper: ClassVar[str] = "Song and Mittal 2021"
 
     def __post_init__(self) -> None:
-        self.defended()  # the recipe looks at the settings
+        self.defended_recipe()  # the recipe looks at the settings
 
-    def defended(self) -> Recipe:
+    def defended_recipe(self) -> Recipe:
         """The same recipe with records held out."""
         return replace(
             self.recipe, patience=self.patience, held_out=self.held_out, select=self.select

@@ -40,7 +40,7 @@ class LabelSmoothing(TrainingDefence):
         if not 0 <= self.amount < 1:
             raise SpecError(f"expected amount from 0 to below 1, got {self.amount}")
 
-    def defended(self) -> Recipe:
+    def defended_recipe(self) -> Recipe:
         """The same recipe with smooth labels."""
         return replace(self.recipe, loss=_SmoothedCrossEntropy(self.amount))
 

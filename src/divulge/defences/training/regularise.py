@@ -49,7 +49,7 @@ class Regularise(TrainingDefence):
                 f"dropout={self.dropout} and l2={self.l2}"
             )
 
-    def defended(self) -> Recipe:
+    def defended_recipe(self) -> Recipe:
         """The same recipe with layers that drop out, and the penalty."""
         network = NetworkWithDropout(self.recipe.network, self.dropout)
         return replace(self.recipe, network=network, loss=_LogitPenaltyLoss(self.l2))

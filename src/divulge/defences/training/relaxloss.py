@@ -47,7 +47,7 @@ class RelaxLoss(TrainingDefence):
                 f"alpha={self.alpha} and upper={self.upper}"
             )
 
-    def defended(self) -> Recipe:
+    def defended_recipe(self) -> Recipe:
         """The same recipe with the relaxed loss."""
         return replace(self.recipe, loss=_RelaxedCrossEntropy(self.alpha, self.upper))
 

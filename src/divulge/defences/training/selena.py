@@ -70,7 +70,7 @@ class SELENA(TrainingDefence):
         Raises:
             DataError: a sub-model is left without records.
         """
-        fit, _ = self.recipe.parts(job.rows, job.seed)
+        fit, _ = self.recipe.split_rows(job.rows, job.seed)
         unseen = self._draw_exclusions(fit, job.seed)
         if unseen.all(axis=1).any():
             raise DataError(

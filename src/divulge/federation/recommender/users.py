@@ -121,9 +121,9 @@ class Recommending:
         )
         training = LocalTraining("adam", self.learner.lr, epochs=self.learner.epochs)
         played = Round(number, "update", sent, received, masked, training, handed=handed)
-        return played, self.acted(users)
+        return played, self.interactions_of(users)
 
-    def acted(self, users: Sequence[int]) -> dict[str, Int[np.ndarray, " acted"]]:
+    def interactions_of(self, users: Sequence[int]) -> dict[str, Int[np.ndarray, " acted"]]:
         """Items that each client interacted with; users who interacted with all never take part."""
         each = self.log.of_each()
         return {str(user): each[user] for user in users if len(each[user]) < self.log.items}

@@ -94,8 +94,10 @@ def count_usable(member: Member, drawn: MembershipDraw) -> UsableRecords:
     of each group as the smaller one has, which is a draw of fixed numbers whatever the coins were.
 
     Examples:
-        >>> count_usable(np.arange(1000) < 480, "coins"), count_usable(np.arange(1000) < 100, "coins")
-        (Counted(records=1000, drawn='coins'), Counted(records=200, drawn='fixed'))
+        >>> count_usable(np.arange(1000) < 480, "coins")
+        UsableRecords(records=1000, drawn='coins')
+        >>> count_usable(np.arange(1000) < 100, "coins")
+        UsableRecords(records=200, drawn='fixed')
     """
     members, records = int(np.sum(member)), len(member)
     if drawn == "coins" and abs(2 * members - records) <= _UNFAIR * math.sqrt(records):

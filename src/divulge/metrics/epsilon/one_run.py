@@ -45,8 +45,10 @@ def is_rarer(curve: TradeOffCurve, records: int, guesses: int, hits: int, chance
 
     Examples:
         >>> from divulge.metrics.epsilon.curves import approximate_dp_curve
-        >>> [is_rarer(approximate(epsilon, 0.0), 100, 50, 50, 0.05) for epsilon in (2.5, 3.0)]
-        [True, False]
+        >>> is_rarer(approximate_dp_curve(2.5, 0.0), 100, 50, 50, 0.05)
+        True
+        >>> is_rarer(approximate_dp_curve(3.0, 0.0), 100, 50, 50, 0.05)
+        False
     """
     reached, beyond = chance, 0.0  # a(j), and the sum of a(i) over i > j
     for j in range(hits, 0, -1):

@@ -218,13 +218,14 @@ def _sentences_with_truth(
         own, said = truth.client == k, told.client == k
         yield (
             f"Client {asked.name(k)} trained on {words.format_count(int(own.sum()), 'candidate')}: "
-            f"{_count_words(own & said)} of them found, {_count_words(said & ~own)} of the others wrongly "
-            "taken for its own."
+            f"{_count_words(own & said)} of them found, {_count_words(said & ~own)} of the others "
+            "wrongly taken for its own."
         )
     outside = truth.client == NOBODY
     accused = _count_words(outside & (told.client != NOBODY))
     yield (
-        f"Candidates that no client trained on: {_count_words(outside)}; {accused} of them given to one."
+        f"Candidates that no client trained on: {_count_words(outside)}; {accused} of them given "
+        "to one."
     )
 
 

@@ -115,7 +115,8 @@ def _client_sentence(held: CompositionFacts, client: int, guess: Proportions) ->
     most = [label for label in order[:_MOST_NAMED] if guess.share[label] > 0]
     named = [f"{held.class_name(k)} ({100 * guess.share[k]:.0f} %)" for k in most]
     parts = [
-        f"Client {words.make_showable(held.clients[client])} seems to hold mostly {join_words(named)}"
+        f"Client {words.make_showable(held.clients[client])} seems to hold mostly "
+        f"{join_words(named)}"
     ]
     absent = [held.class_name(k) for k, null in enumerate(guess.null) if null]
     if absent:

@@ -99,8 +99,8 @@ def page_content(
 def _sentence_without_truth(items: tuple[int, ...], told: Guesses) -> str:
     said = sum(int(guess.decided.sum()) for guess in told)
     return (
-        f"Of {words.format_count(sum(items), 'item')} handed to {words.format_count(len(items), 'client')}, "
-        f"{said:,} are said to have been acted on."
+        f"Of {words.format_count(sum(items), 'item')} handed to "
+        f"{words.format_count(len(items), 'client')}, {said:,} are said to have been acted on."
     )
 
 
@@ -114,14 +114,15 @@ def _sentences_with_truth(finding: Finding, told: Guesses, truth: Truth) -> Iter
         limits = intervals.clustered_proportion(right[some], acted[some])
         share = words.format_rate(Estimate(float(right.sum() / acted.sum()), *limits))
         yield (
-            f"Of {words.format_count(int(acted.sum()), 'interaction')} of {many}, {right.sum():,} were "
-            f"recovered: {share}. Besides, {words.format_count(said - int(right.sum()), 'item')} left "
-            "alone were taken for acted on."
+            f"Of {words.format_count(int(acted.sum()), 'interaction')} of {many}, {right.sum():,} "
+            f"were recovered: {share}. Besides, "
+            f"{words.format_count(said - int(right.sum()), 'item')} left alone were taken for "
+            "acted on."
         )
         shares = right[some] / acted[some]
         yield (
-            f"Of {int((shares >= 0.9).sum()):,} of {words.format_count(int(some.sum()), 'client')} nine "
-            "in ten interactions or more were recovered; of the median client "
+            f"Of {int((shares >= 0.9).sum()):,} of {words.format_count(int(some.sum()), 'client')} "
+            "nine in ten interactions or more were recovered; of the median client "
             f"{100 * np.median(shares):.0f} %, "
             f"of the least exposed one {100 * shares.min():.0f} %."
         )
@@ -134,8 +135,8 @@ def _sentences_with_truth(finding: Finding, told: Guesses, truth: Truth) -> Iter
         )
     if alike := sum(not interactions.is_mixed(one) for one in truth):
         yield (
-            f"{words.format_count(alike, 'client')} acted on all items or on none: nothing could be told "
-            "apart there, and the means below leave such clients out."
+            f"{words.format_count(alike, 'client')} acted on all items or on none: nothing could "
+            "be told apart there, and the means below leave such clients out."
         )
 
 
@@ -243,7 +244,7 @@ def _recovery_figure(
         "recovered",
         "How exposed clients are",
         chart,
-        f"{words.format_count(len(mixed), 'client')} by their precision at the true count, in steps of "
-        "10 %: the further to the right, the more of what a client acted on is known.",
+        f"{words.format_count(len(mixed), 'client')} by their precision at the true count, in "
+        "steps of 10 %: the further to the right, the more of what a client acted on is known.",
         "Histogram of clients by the share of their interactions that was recovered",
     )

@@ -45,8 +45,8 @@ def _accuracy_sentence(candidates: int, constant: int) -> str:
             "from the best single one."
         )
     return (
-        f"With {words.format_count(candidates, 'candidate')}, an attack has to give {least} right answers "
-        f"to be told from the best single one, which is right for {constant}."
+        f"With {words.format_count(candidates, 'candidate')}, an attack has to give {least} right "
+        f"answers to be told from the best single one, which is right for {constant}."
     )
 
 
@@ -54,9 +54,9 @@ def _member_sentence(members: int) -> str:
     half = members // 2
     low, high = clopper_pearson(half, members)
     return (
-        f"With {words.format_count(members, 'member')} of other clients, {half} of them found would leave "
-        f"the true share anywhere from {100 * low:.0f} % to {100 * high:.0f} %: two attacks can "
-        "hardly be ranked by how many members they find."
+        f"With {words.format_count(members, 'member')} of other clients, {half} of them found "
+        f"would leave the true share anywhere from {100 * low:.0f} % to {100 * high:.0f} %: two "
+        "attacks can hardly be ranked by how many members they find."
     )
 
 
@@ -65,6 +65,7 @@ def _outsider_sentence(outsiders: int) -> str:
     most = 1 - lower_limit(outsiders, outsiders, _ERROR)
     return (
         f"With {words.format_count(outsiders, 'outsider')}, one accused is already "
-        f"{words.format_percent(1 / outsiders)}; none accused would show no more than that fewer than "
-        f"{100 * most:.1f} % are (with 95 % confidence), so nothing can be said about rarer ones."
+        f"{words.format_percent(1 / outsiders)}; none accused would show no more than that fewer "
+        f"than {100 * most:.1f} % are (with 95 % confidence), so nothing can be said about rarer "
+        "ones."
     )

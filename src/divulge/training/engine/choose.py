@@ -90,7 +90,9 @@ def choose_fastest(
         threads: the largest number of threads for strategies that stay in this process.
         stackable: whether the network can be trained in a stack.
     """
-    steps = sum(work.recipe.steps(len(work.recipe.parts(job.rows, job.seed)[0])) for job in jobs)
+    steps = sum(
+        work.recipe.steps(len(work.recipe.split_rows(job.rows, job.seed)[0])) for job in jobs
+    )
     _time_training(work, "one-by-one", 1, jobs[:1], 1)  # fills caches, gets memory from the system
     whole = steps * _time_training(work, "one-by-one", 1, jobs[:1], 1)
     if whole < _MIN_WORK_SECONDS:

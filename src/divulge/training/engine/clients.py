@@ -68,10 +68,12 @@ class ReusableTrainer:
         self._flats = [
             _flatten_parameters([p for p in trained if p.dtype == kind]) for kind in kinds
         ]
-        self._optimiser = recipe.over([flat.whole for flat in self._flats]) if trained else None
+        self._optimiser = (
+            recipe.make_optimiser([flat.whole for flat in self._flats]) if trained else None
+        )
         self._epoch = 0
 
-    def trained(
+    def train(
         self, start: Mapping[str, torch.Tensor], rows: Rows, seed: int
     ) -> dict[str, np.ndarray]:
         """The state dictionary after training on these records; what ``start`` lacks is fresh."""
@@ -224,7 +226,7 @@ class Crew:
             for k in range(_CHUNKS_PER_PROCESS * self._process_count)
         )
         chunks = [chunk for chunk in dealt if chunk]
-        folder = self._shared()
+        folder = self._share_pool()
         parallel = Parallel(n_jobs=self._process_count, batch_size=1, max_nbytes=None)
         found = parallel(
             delayed(_train_tasks_in_worker)(folder, dict(start), [tasks[k] for k in chunk])
@@ -233,7 +235,7 @@ class Crew:
         done = dict(zip(itertools.chain(*chunks), itertools.chain(*found), strict=True))
         return [done[k] for k in range(len(tasks))]
 
-    def _shared(self) -> str:
+    def _share_pool(self) -> str:
         """The folder from which processes read recipe and records, and which names this crew."""
         if self._scratch is None:
             self._scratch = TemporaryFolder(self)
@@ -284,4 +286,4 @@ def _train_tasks(
     replica: ReusableTrainer, start: Mapping[str, np.ndarray], tasks: Sequence[_ClientTask]
 ) -> Iterator[dict[str, np.ndarray]]:
     tensors = {name: torch.tensor(array) for name, array in start.items()}
-    return (replica.trained(tensors, task.rows, task.seed) for task in tasks)
+    return (replica.train(tensors, task.rows, task.seed) for task in tasks)

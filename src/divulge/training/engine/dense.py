@@ -129,7 +129,7 @@ class _ManualBackpropagation:
     ) -> None:
         self._recipe, self._layers, self._flat = recipe, layers, flat
         self._gathered = flat
-        self._optimiser = recipe.over([flat]) if recipe.optimiser != "sgd" else None
+        self._optimiser = recipe.make_optimiser([flat]) if recipe.optimiser != "sgd" else None
         if recipe.optimiser != "sgd" or recipe.momentum:
             self._gathered = torch.zeros_like(flat)
         if recipe.optimiser != "sgd":

@@ -53,7 +53,7 @@ def make_jobs(
 
 def train_network(recipe: Recipe, data: PoolTensors, job: Job) -> nn.Module:
     """One model, in evaluation mode. The random numbers of the caller are left alone."""
-    fit, held_out = recipe.parts(job.rows, job.seed)
+    fit, held_out = recipe.split_rows(job.rows, job.seed)
     with temporary_seed(job.seed, data.x.device), flush_subnormals():
         module = build_network_unseeded(recipe, job).to(data.x.device)
         if data.channels_last:
@@ -102,7 +102,7 @@ def _dense_steps(
 def _autograd_steps(
     recipe: Recipe, module: nn.Module, data: PoolTensors, held_out: torch.Tensor
 ) -> Iterator[StepFactory]:
-    optimiser = recipe.over([p for p in module.parameters() if p.requires_grad])
+    optimiser = recipe.make_optimiser([p for p in module.parameters() if p.requires_grad])
     losses = batch_losses(recipe, module, data, held_out)
 
     def steps(epoch: int) -> Step:

@@ -11,9 +11,9 @@ from divulge.training.engine.tensors import PoolTensors
 from divulge.training.recipe import Recipe
 
 _STATE_COPIES = 6
-"""Of a model's state while it is trained: weights, gradients, two moments, and scratch for two."""
+"""Copies of a model's state in training: weights, gradients, two moments, and scratch for two."""
 _ACTIVATION_COPIES = 3
-"""Of what its layers answer: kept for the gradient, the gradient of it, and scratch."""
+"""Copies of what its layers answer: kept for the gradient, the gradient of it, and scratch."""
 
 
 def models_that_fit(recipe: Recipe, data: PoolTensors) -> int:

@@ -87,12 +87,12 @@ class Stack:
     """The states of several modules of one kind, each tensor with one more axis in front.
 
     Attributes:
-        trained: the stacked parameters that an optimiser changes.
+        trainable: the stacked parameters that an optimiser changes.
     """
 
     def __init__(self, modules: list[nn.Module], loss: Loss) -> None:
         self._params, self._buffers = stack_module_state(modules)
-        self.trained = [p for p in self._params.values() if p.requires_grad]
+        self.trainable = [p for p in self._params.values() if p.requires_grad]
         self._size = len(modules)
         self._loss = partial(_stacked_loss, deepcopy(modules[0]).train(), loss)
 
@@ -111,8 +111,8 @@ class Stack:
                 }
             self._params[name] = rest
         self._buffers = {name: b[positions] for name, b in self._buffers.items()}
-        self.trained = [p for p in self._params.values() if p.requires_grad]
-        optimiser.param_groups[0]["params"] = self.trained
+        self.trainable = [p for p in self._params.values() if p.requires_grad]
+        optimiser.param_groups[0]["params"] = self.trainable
         self._size = len(positions)
 
     def differentiate(

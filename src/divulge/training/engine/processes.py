@@ -82,7 +82,7 @@ class _PoolFiles(NamedTuple):
     """A pool as files, which processes map into their memory instead of getting a copy."""
 
     known: "tuple[weakref.ref[np.ndarray], weakref.ref[np.ndarray]]"
-    """By its arrays."""
+    """The arrays of the pool, features and labels, by which it is recognised."""
     data: PoolArrays
     scratch: TemporaryFolder
     """Where the files are, which go once the records are gone."""

@@ -20,7 +20,7 @@ from divulge.training.selection import BestEpoch
 
 def train_stacked(recipe: Recipe, data: PoolTensors, jobs: Sequence[Job]) -> list[nn.Module]:
     """The models in order: one stack for each number of steps that an epoch has."""
-    fits = [recipe.parts(job.rows, job.seed)[0] for job in jobs]
+    fits = [recipe.split_rows(job.rows, job.seed)[0] for job in jobs]
     done: dict[int, nn.Module] = {}
     for members in _group_positions(recipe.steps(len(fit)) for fit in fits):
         modules = _train_stack(recipe, data, [jobs[k] for k in members])
@@ -30,10 +30,10 @@ def train_stacked(recipe: Recipe, data: PoolTensors, jobs: Sequence[Job]) -> lis
 
 @flush_subnormals()
 def _train_stack(recipe: Recipe, data: PoolTensors, jobs: Sequence[Job]) -> list[nn.Module]:
-    parts = [recipe.parts(job.rows, job.seed) for job in jobs]
+    parts = [recipe.split_rows(job.rows, job.seed) for job in jobs]
     modules = [build_network(recipe, job).to(data.x.device) for job in jobs]
     stack = Stack(modules, plain_loss(recipe))
-    optimiser = recipe.over(stack.trained)
+    optimiser = recipe.make_optimiser(stack.trainable)
     best = [BestEpoch(recipe, data, *part) for part in parts] if recipe.selects else []
     plans = (recipe.plan(fit, job.seed) for (fit, _), job in zip(parts, jobs, strict=True))
     going = list(range(len(jobs)))

@@ -64,8 +64,9 @@ def train_shadows(
 def train_first_shadow(view: ModelView, plan: ShadowPlan, seed: int = 0) -> ShadowModel | None:
     """The first offline shadow itself, for attacks that look into it, or rehearse on it.
 
-    `train_shadows` keeps what models say, not the models: this one is trained again, from the same seed.
-    None where less can be asked of it than of the target, as where only that can be looked into.
+    `train_shadows` keeps what models say, not the models: this one is trained again, from the same
+    seed. None where less can be asked of it than of the target, as where only that can be looked
+    into.
 
     Raises:
         TargetError: it could not be trained.
@@ -80,7 +81,7 @@ def train_first_shadow(view: ModelView, plan: ShadowPlan, seed: int = 0) -> Shad
 
 
 def prepare_workload(
-    plan: ShadowPlan, queries: tuple[Records, ...], seed: int, answered: int = 0
+    plan: ShadowPlan, queries: tuple[Records, ...], seed: int, models_with_predictions: int = 0
 ) -> ShadowWorkload:
     """The work of the workers; nothing is trained yet. The candidates are the first query."""
     pool = queries[0] if plan.pool is None else plan.pool
@@ -90,7 +91,7 @@ def prepare_workload(
         queries=queries,
         subsets=plan.subsets(pool, seed),
         seeds=plan.seeds(seed),
-        answered=answered,
+        models_with_predictions=models_with_predictions,
         answers=plan.answers,
     )
 
@@ -138,7 +139,10 @@ def as_shadows(
     matrix: RowMatrix,
     subsets: Bool[np.ndarray, "models records"],
 ) -> Shadows:
-    """The rows of `load_or_train_rows` as attacks get them: a matrix for each set of records, without a copy."""
+    """The rows of `load_or_train_rows` as attacks get them.
+
+    There is a matrix for each set of records, without a copy.
+    """
     sizes = [len(group) for group in shadow_queries(view, plan)]
     phi = (part.T for part in np.split(matrix, np.cumsum(sizes)[:-1], axis=1))
     candidates, *augmented = (next(phi) for _ in (view.records, *view.augmented))

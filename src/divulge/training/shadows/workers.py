@@ -30,7 +30,7 @@ class ShadowWorkload:
     queries: tuple[Records, ...]
     subsets: Bool[np.ndarray, "models records"]
     seeds: Sequence[int]
-    answered: int = 0
+    models_with_predictions: int = 0
     """How many of the first models also return all their probabilities."""
     answers: AnswerDefence | None = None
     """The defence that changes every model's predictions, with the model's seed as its secret."""
@@ -77,7 +77,7 @@ def train_batch(work: ShadowWorkload, models: Sequence[int]) -> Generator[Shadow
             signals.compute_signal("scaled_logit", answer, group.y)
             for answer, group in zip(answers, work.queries, strict=True)
         ]
-        whole = np.concatenate(answers) if k < work.answered else None
+        whole = np.concatenate(answers) if k < work.models_with_predictions else None
         if whole is not None and Need.PROBABILITIES not in model.offers:
             raise TargetError("expected models that give probabilities, got labels: train others")
         yield ShadowPredictions(k, np.concatenate(row), whole)

@@ -76,7 +76,7 @@ class ShadowClients:
         rare: np.ndarray = (self.counts > 0) & (self.shares < 1 / self.counts.shape[1])
         return rare
 
-    def joined(self, other: "ShadowClients") -> "ShadowClients":
+    def concatenate(self, other: "ShadowClients") -> "ShadowClients":
         """These virtual clients followed by the others."""
         return ShadowClients(
             np.concatenate([self.counts, other.counts]),

@@ -72,7 +72,7 @@ class ShadowClientSimulation:
             noise = self._noise[number]
             shown = shadow_clients.simulate_round(stage, crew, more, noise, self._seed, before)
             self._shown[number].append(shown)
-        self._cast = more if self._cast is None else self._cast.joined(more)
+        self._cast = more if self._cast is None else self._cast.concatenate(more)
 
     def guesses(self, null_error: float) -> tuple[Proportions, ...]:
         """Guess what the victims hold, from all virtual clients so far.

@@ -130,7 +130,8 @@ def _leave_one_out_rows(
             order = here[chosen] * models + k
             lessons.append((seen, block.member[chosen, k], here[chosen], order))
         turns.append([
-            features.leave_one_out_features(rows, others.column(k, slice(None)), usual) for k in away
+            features.leave_one_out_features(rows, others.column(k, slice(None)), usual)
+            for k in away
         ])  # fmt: skip
     seen, member, places_, order = map(np.concatenate, zip(*lessons, strict=True))
     order = np.argsort(order)  # whatever the order of the records, trees meet the same rows

@@ -163,7 +163,8 @@ def leave_one_out_features(
         played - mean_in,
         played - mean_out,
         log_p - np.log(np.maximum(expected, _SMALL)),
-        _gaussian_log_density(played, mean_in, usual.inside) - _gaussian_log_density(played, mean_out, usual.outside),
+        _gaussian_log_density(played, mean_in, usual.inside)
+        - _gaussian_log_density(played, mean_out, usual.outside),
         _student_log_density(played, mean_in, var_in, inside.models)
         - _student_log_density(played, mean_out, var_out, outside.models),
         np.log(var_in),

@@ -113,9 +113,9 @@ def collect_evidence(
     inside = int(found.member.sum())
     if min(inside, len(found.member) - inside) < _MIN_SAMPLES:
         raise DataError(
-            f"expected {_MIN_SAMPLES} members and {_MIN_SAMPLES} non-members that shadows classify wrongly, "
-            f"got {inside} and {len(found.member) - inside}: give more shadows or records, train "
-            'them for fewer epochs, or use samples="all"'
+            f"expected {_MIN_SAMPLES} members and {_MIN_SAMPLES} non-members that shadows classify "
+            f"wrongly, got {inside} and {len(found.member) - inside}: give more shadows or "
+            'records, train them for fewer epochs, or use samples="all"'
         )
     return found
 

@@ -116,11 +116,11 @@ def _fold_batch_norm(norm: nn.BatchNorm1d) -> _Affine:
 
 
 def _move_block(block: _FoldedBlock, device: torch.device) -> _FoldedBlock:
-    def moved(affine: _Affine) -> _Affine:
+    def move_affine(affine: _Affine) -> _Affine:
         return affine[0].detach().to(device), affine[1].detach().to(device)
 
-    linear = tuple(moved(layer) for layer in block.linear)
-    return _FoldedBlock(moved(block.first), linear, block.around.detach().to(device))
+    linear = tuple(move_affine(layer) for layer in block.linear)
+    return _FoldedBlock(move_affine(block.first), linear, block.around.detach().to(device))
 
 
 def _forward(block: _FoldedBlock, x: torch.Tensor) -> list[torch.Tensor]:
@@ -200,12 +200,12 @@ class DiscriminatorAdversary:
         suspicion = DiscriminatorLoss(self.discriminator, data.x.device)
         beta = 1.0
 
-        def balanced() -> float:
+        def balance_losses() -> float:
             """The balance β of eq. 3."""
             with _inference_mode(module):
                 x, y = data.batch(held_out)
                 logits = module(x)
-                kept = self._kept(logits, y)
+                kept = self._shown_records(logits, y)
                 if not kept.any():
                     return beta
                 ours, its = cross_entropy(logits, y), suspicion.value(logits[kept], y[kept])
@@ -213,10 +213,10 @@ class DiscriminatorAdversary:
 
         def epoch_term(epoch: int) -> TermFunction:
             nonlocal beta
-            beta = balanced() if epoch else 1.0
+            beta = balance_losses() if epoch else 1.0
 
             def term(logits: torch.Tensor, y: torch.Tensor) -> LastLayerTerm | None:
-                kept = self._kept(logits, y)
+                kept = self._shown_records(logits, y)
                 if not beta or not kept.any():
                     return None
                 value, gradient = suspicion.with_gradient(logits[kept], y[kept])
@@ -228,7 +228,7 @@ class DiscriminatorAdversary:
 
         return epoch_term
 
-    def _kept(self, logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    def _shown_records(self, logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """Which records the discriminator is shown."""
         return (logits.argmax(dim=1) != y) | (self.samples == "all")
 

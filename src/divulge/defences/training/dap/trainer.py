@@ -100,28 +100,28 @@ class DAP(TrainingDefence):
             TargetError: the recipe makes no network, or one that could not be trained, or that does
                 not end in a linear layer.
         """
-        return self.chosen(self.taught(pool, job.rows, job.seed), pool, job)
+        return self.train_best(self.train_discriminator(pool, job.rows, job.seed), pool, job)
 
-    def chosen(self, found: Discriminator, pool: Records, job: Job) -> "ProtectedModel":
+    def train_best(self, found: Discriminator, pool: Records, job: Job) -> "ProtectedModel":
         """The best by r against this discriminator, and how it was trained.
 
         Raises:
-            TargetError: see `protected`.
+            TargetError: see `train_protected`.
         """
         tried = [self._train_against(self.against(found, r), pool, job) for r in self.r]
         if len(tried) == 1:
             return tried[0]
         data = PoolArrays.prepare(pool, tried[0].module).tensors(self.device)
-        parts = self.recipe.parts(job.rows, job.seed)
+        parts = self.recipe.split_rows(job.rows, job.seed)
         return max(tried, key=lambda one: merit("aop", one.module, data, *parts))
 
-    def taught(self, pool: Records, rows: Rows, seed: int) -> Discriminator:
+    def train_discriminator(self, pool: Records, rows: Rows, seed: int) -> Discriminator:
         """The frozen discriminator of one model.
 
         Raises:
             DataError: shadows classify too few records wrongly.
         """
-        held_out = self.recipe.parts(rows, seed)[1]
+        held_out = self.recipe.split_rows(rows, seed)[1]
         public = pool.take(held_out) if self.public is None else self.public
         drawn = stream(seed, "halves of the public records")
         half = len(public) // 2

@@ -48,7 +48,7 @@ class _DPSGDStep:
         from opacus import grad_sample, optimizers
         from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 
-        inner = recipe.over([p for p in module.parameters() if p.requires_grad])
+        inner = recipe.make_optimiser([p for p in module.parameters() if p.requires_grad])
         settings = {
             "noise_multiplier": plan.noise,
             "max_grad_norm": plan.max_grad_norm,
@@ -80,7 +80,7 @@ class _DPSGDStep:
 
 def train_privately(recipe: Recipe, plan: DPSGDPlan, data: PoolArrays, job: Job) -> nn.Module:
     """One model, in evaluation mode. The random numbers of the caller are left alone."""
-    fit, held_out = recipe.parts(job.rows, job.seed)
+    fit, held_out = recipe.split_rows(job.rows, job.seed)
     x, y = (torch.from_numpy(array[fit]) for array in (data.x, data.y))
     coins, noise = (_generator(job.seed, name) for name in ("poisson batches", "noise"))
     with temporary_seed(job.seed, torch.device("cpu")), warnings.catch_warnings():

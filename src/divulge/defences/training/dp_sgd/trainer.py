@@ -118,7 +118,7 @@ class DPSGD:
         """What a model trained on so many records promises; None where that is no finite ε.
 
         Neighbours differ by one record added or removed. The ε is that of the privacy-loss
-        distribution (PLD) of dp-accounting, see `accounting.epsilon_of`.
+        distribution (PLD) of dp-accounting, see `accounting.dp_sgd_epsilon`.
 
         Args:
             n_records: how many records the model was trained on.
@@ -237,7 +237,7 @@ class DPSGD:
 
     def _training_size(self, job: Job) -> int:
         """How many records a model is trained on; others are held out."""
-        return len(self.recipe.parts(job.rows, job.seed)[0])
+        return len(self.recipe.split_rows(job.rows, job.seed)[0])
 
     def _plan(self, records: int) -> DPSGDPlan:
         if records < 1:

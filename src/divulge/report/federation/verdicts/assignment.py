@@ -53,7 +53,7 @@ class AssignmentWords:
     figures: ClassVar[int] = 2
 
     def describe_result(self, attack: int, statistic: str, confidence: float) -> str:
-        """See `Case`."""
+        """See `VerdictWords`."""
         guess, truth, tested = self.guesses[attack], self.truth, self.test
         assert guess is not None
         assert truth is not None
@@ -70,19 +70,20 @@ class AssignmentWords:
             area = membership.auc(*found, confidence)
             return (
                 "tells a record that a client trained on from another one in "
-                f"{interval_words(area)} of cases; without information it would be {percent_words(without)}"
+                f"{interval_words(area)} of cases; without information it would be "
+                f"{percent_words(without)}"
             )
         share_of_pairs = float(statistic.partition("@")[2])
         assert share_of_pairs in TOPS
         count = max(1, round(share_of_pairs * len(found.score)))
         return (
-            f"is right about {tested.observed_value(attack, statistic):.3g} of the {count} pairs of "
-            f"record and client that it is surest of; without information it would be "
+            f"is right about {tested.observed_value(attack, statistic):.3g} of the {count} pairs "
+            "of record and client that it is surest of; without information it would be "
             f"{without:.2g}"
         )
 
     def describe_hidden(self, attacks: Sequence[int], confidence: float) -> str:
-        """See `Case`."""
+        """See `VerdictWords`."""
         assert self.truth is not None
         shares = [
             assignment.accuracy(guess, self.truth, confidence)
@@ -98,11 +99,11 @@ class AssignmentWords:
         )
 
     def describe_visible(self, tested: RandomisationTest) -> str:
-        """See `Case`."""
+        """See `VerdictWords`."""
         needed = tested.detectable_value("accuracy")
         if needed is None:
             return ""
         return (
-            f"An attack of this kind that is truly right for {percent_words(needed, math.ceil)} of them "
-            "would be found in four of five such audits."
+            f"An attack of this kind that is truly right for {percent_words(needed, math.ceil)} of "
+            "them would be found in four of five such audits."
         )

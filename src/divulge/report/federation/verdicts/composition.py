@@ -50,26 +50,26 @@ class CompositionWords:
     figures: ClassVar[int] = 2
 
     def describe_result(self, attack: int, statistic: str, confidence: float) -> str:
-        """See `Case`."""
+        """See `VerdictWords`."""
         guess, truth, tested = self.guesses[attack], self.truth, self.test
         assert guess is not None
         assert truth is not None
         assert tested is not None
         without = tested.null_mean(attack, statistic)
         if statistic == "l1":
+            misplaced = interval_words(_misplaced_share(guess, truth, confidence))
             return (
-                f"puts {interval_words(_misplaced_share(guess, truth, confidence))} of a client’s records into "  # noqa: RUF001
-                f"wrong classes; with guesses exchanged among clients it would be "
-                f"{percent_words(-without / 2)}"
+                f"puts {misplaced} of a client’s records into wrong classes; "  # noqa: RUF001
+                f"with guesses exchanged among clients it would be {percent_words(-without / 2)}"
             )
         right = composition.measure_null_classes(guess, truth, confidence)[0]["null_accuracy"]
         return (
-            f"says rightly of {interval_words(right)} of the classes whether a client holds any; with "
-            f"guesses exchanged among clients it would be {percent_words(without)}"
+            f"says rightly of {interval_words(right)} of the classes whether a client holds any; "
+            f"with guesses exchanged among clients it would be {percent_words(without)}"
         )
 
     def describe_hidden(self, attacks: Sequence[int], confidence: float) -> str:
-        """See `Case`."""
+        """See `VerdictWords`."""
         truth = self.truth
         assert truth is not None
         wrong = [
@@ -83,13 +83,13 @@ class CompositionWords:
         )
 
     def describe_visible(self, tested: RandomisationTest) -> str:
-        """See `Case`."""
+        """See `VerdictWords`."""
         needed = tested.detectable_value("l1")
         if needed is None:
             return ""
         return (
-            f"Guesses that truly put {percent_words(-needed / 2, math.floor)} or fewer there would be "
-            "found in four of five such audits."
+            f"Guesses that truly put {percent_words(-needed / 2, math.floor)} or fewer there would "
+            "be found in four of five such audits."
         )
 
 

@@ -51,7 +51,7 @@ class InteractionWords:
     figures: ClassVar[int] = 1
 
     def describe_result(self, attack: int, statistic: str, confidence: float) -> str:
-        """See `Case`."""
+        """See `VerdictWords`."""
         del statistic
         return (
             "picks the clicked one of two items, of which one was clicked, "
@@ -59,22 +59,22 @@ class InteractionWords:
         )
 
     def describe_hidden(self, attacks: Sequence[int], confidence: float) -> str:
-        """See `Case`."""
+        """See `VerdictWords`."""
         shares = [self._auc(k, confidence) for k in attacks]
         high = max(share.high or share.value for share in shares)
         return (
-            f"A leak that lets an attack pick the clicked item up to {percent_words(high, math.ceil)} "
-            "of the time could still hide."
+            "A leak that lets an attack pick the clicked item up to "
+            f"{percent_words(high, math.ceil)} of the time could still hide."
         )
 
     def describe_visible(self, tested: RandomisationTest) -> str:
-        """See `Case`."""
+        """See `VerdictWords`."""
         needed = tested.detectable_value("auc")
         if needed is None:
             return ""
         return (
-            f"An attack that truly picks it {percent_words(needed, math.ceil)} of the time would be "
-            "found in four of five such audits."
+            f"An attack that truly picks it {percent_words(needed, math.ceil)} of the time would "
+            "be found in four of five such audits."
         )
 
     def _auc(self, attack: int, confidence: float) -> Estimate:

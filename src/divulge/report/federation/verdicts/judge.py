@@ -207,7 +207,8 @@ def _conclude_no_leak(
         f"No leak was found by the {words.format_count(len(sound), 'attack')} tried",
         (
             f"{found}: chance explains this ({_test_words(tested, sound)}).",
-            f"{case.describe_hidden(sound, _confidence(case, sound))} {case.describe_visible(tested)}".rstrip(),
+            f"{case.describe_hidden(sound, _confidence(case, sound))} "
+            f"{case.describe_visible(tested)}".rstrip(),
             "Other kinds of attack were not tried.",
         ),
         "If a smaller leak matters, audit more clients or records, or try more attacks "

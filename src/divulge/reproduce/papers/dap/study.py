@@ -179,7 +179,7 @@ def _measure_models(
     phi, reference_phi = (_phi(targets, records) for records in (pool, reference))
     every = np.arange(len(pool))
     drawn = np.stack([np.isin(every, job.rows) for job in jobs], axis=1)
-    fit = np.stack([np.isin(every, recipe.parts(j.rows, j.seed)[0]) for j in jobs], axis=1)
+    fit = np.stack([np.isin(every, recipe.split_rows(j.rows, j.seed)[0]) for j in jobs], axis=1)
     rows = []
     for k, target in enumerate(targets):
         asked, others = fit[:, k] | ~drawn[:, k], np.arange(len(targets)) != k

@@ -129,7 +129,7 @@ class PoolTrainer:
         if len(tried) == 1:
             return tried[0]
         data = PoolArrays.prepare(self.pool, tried[0].module).tensors("cpu")
-        parts = recipe.parts(self.jobs[0].rows, self.jobs[0].seed)
+        parts = recipe.split_rows(self.jobs[0].rows, self.jobs[0].seed)
         return max(tried, key=lambda one: merit("accuracy", one.module, data, *parts))
 
     def _train_first_dap(
@@ -139,7 +139,7 @@ class PoolTrainer:
         job, begun = self.jobs[0], process_time()
         discriminator, seconds = self._discriminator_of(dap, public, job)
         aside = seconds - (process_time() - begun)
-        module, found = dap.chosen(discriminator, self.pool, job)
+        module, found = dap.train_best(discriminator, self.pool, job)
         assert isinstance(found.loss, DiscriminatorAdversary)
         settled, brief = (
             replace(dap, r=(found.loss.r,)),
@@ -147,7 +147,7 @@ class PoolTrainer:
         )
 
         def alike(job: Job) -> nn.Module:
-            return settled.chosen(
+            return settled.train_best(
                 self._discriminator_of(dap, public, job)[0], self.pool, job
             ).module
 
@@ -172,7 +172,7 @@ class PoolTrainer:
 
         def adapt_job(job: Job) -> Job:
             """Job without the held-out records by which other defences choose the epoch."""
-            return job._replace(rows=recipe.parts(job.rows, job.seed)[0])
+            return job._replace(rows=recipe.split_rows(job.rows, job.seed)[0])
 
         plain = recipe if recipe.select == "aop" else replace(recipe, select=None)
         begun, records = process_time(), len(adapt_job(self.jobs[0]).rows)
@@ -208,7 +208,7 @@ def _train_discriminator(
     tests = np.setdiff1d(np.arange(len(making.pool)), job.rows)
     records = {"held out": None, "test": making.pool.take(tests), "others": making.others}[public]
     begun = process_time()
-    found = replace(dap, public=records).taught(making.pool, job.rows, job.seed)
+    found = replace(dap, public=records).train_discriminator(making.pool, job.rows, job.seed)
     return found, process_time() - begun
 
 

@@ -100,7 +100,8 @@ def users_table(
         more: further differences from the paper.
         extra: settings of further rows by name.
         minutes: minutes at size small.
-        federation: settings of the federation; see `divulge.reproduce.papers.decaf.study.FederationSetting`.
+        federation: settings of the federation; see
+            `divulge.reproduce.papers.decaf.study.FederationSetting`.
     """
     paper = dict(zip(COLUMNS, (*published, 1.0), strict=True))
     rows = [
