@@ -90,7 +90,7 @@ def _ours(answers: Answers) -> list[Contender]:
         Contender("divulge: seven attacks", lambda: _scores(challenge)),
         Contender(
             "divulge: seven attacks with all statistics",
-            lambda: [attempt.run(challenge, attack) for attack in _ATTACKS],
+            lambda: [attempt.run_on_model(challenge, attack) for attack in _ATTACKS],
         ),
         Contender(
             "divulge: the statistics of one attack",

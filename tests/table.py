@@ -66,14 +66,14 @@ class World(ABC):
         """What is asked about has nothing to do with what was trained on; cached."""
 
     @abstractmethod
-    def run(self, game: Trial, attack: Any, seed: int = 0) -> attempt.Result: ...
+    def run(self, game: Trial, attack: Any, seed: int = 0) -> attempt.AttackResult: ...
 
     @abstractmethod
-    def beats_chance(self, game: Trial, found: attempt.Result) -> bool:
+    def beats_chance(self, game: Trial, found: attempt.AttackResult) -> bool:
         """By the lower limit of a metric."""
 
     @abstractmethod
-    def covers_chance(self, game: Trial, found: attempt.Result) -> bool:
+    def covers_chance(self, game: Trial, found: attempt.AttackResult) -> bool:
         """In 95 of 100 cases where the guess knows nothing."""
 
     @abstractmethod
@@ -125,12 +125,12 @@ Property = Callable[[Case], None]
 
 
 @cache
-def first(case: Case) -> attempt.Result:
+def first(case: Case) -> attempt.AttackResult:
     """What the attack finds in the leaky game: several properties look at it."""
     return done(case, case.world.leaky())
 
 
-def done(case: Case, game: Trial, seed: int = 0) -> attempt.Result:
+def done(case: Case, game: Trial, seed: int = 0) -> attempt.AttackResult:
     found = case.world.run(game, case.attack, seed)
     assert found.finding.status is Status.DONE, found.finding.reason
     return found
@@ -190,7 +190,7 @@ def says_when_it_cannot_run(case: Case) -> None:
 
 
 def has_settings_that_json_can_hold(case: Case) -> None:
-    settings = json.loads(json.dumps(attempt.settings(case.attack)))
+    settings = json.loads(json.dumps(attempt.attack_settings(case.attack)))
     assert build(type(case.attack), case.attack.name, settings) == case.attack
 
 
@@ -207,7 +207,7 @@ def has_a_page(case: Case) -> None:
     assert rows
     for page, _ in rows:
         assert name in (PAGES / page).read_text(encoding="utf-8")
-    for setting in attempt.settings(case.attack):
+    for setting in attempt.attack_settings(case.attack):
         assert any(f"`{setting}`" in row for _, row in rows)
 
 
@@ -244,7 +244,7 @@ def every(cases: Iterable[Case]) -> pytest.MarkDecorator:
         for prove in proofs:
             marks = excepted.marks(case.exceptions.get(prove.__name__))
             marks += [pytest.mark.slow] if case.slow else []
-            name = f"{attempt.label(case.attack)}-{prove.__name__}"
+            name = f"{attempt.attack_label(case.attack)}-{prove.__name__}"
             rows.append(pytest.param(prove, case, id=name, marks=marks))
     return pytest.mark.parametrize(("prove", "case"), rows)
 

@@ -25,7 +25,7 @@ from . import worlds
 def test_no_score_has_an_inverted_sign() -> None:
     """A loss attack that printed .386 where .614 was true."""
     for attack in catalog.default_attacks(shadows=True):
-        assert attempt.run(worlds.leaky(), attack).finding.metrics["auc"].value > 0.5
+        assert attempt.run_on_model(worlds.leaky(), attack).finding.metrics["auc"].value > 0.5
 
 
 def test_a_bound_on_epsilon_does_not_come_from_noise() -> None:
@@ -127,7 +127,7 @@ def test_a_score_does_not_depend_on_the_truth() -> None:
     challenge = worlds.leaky()
     flipped = Game(challenge.view, Membership(~challenge.truth.member))
     for attack in catalog.default_attacks(shadows=True):
-        one, other = (attempt.run(game, attack).guess for game in (challenge, flipped))
+        one, other = (attempt.run_on_model(game, attack).guess for game in (challenge, flipped))
         assert one is not None
         assert other is not None
         np.testing.assert_array_equal(one.score, other.score)
@@ -187,7 +187,7 @@ def test_a_model_scored_on_strangers_is_not_called_leaking() -> None:
 
 def test_the_rates_that_people_ask_for_are_all_there() -> None:
     """A report without TPR at 1 % FPR, and one whose accuracy stood at a useless threshold."""
-    metrics = attempt.run(worlds.leaky(), Threshold()).finding.metrics
+    metrics = attempt.run_on_model(worlds.leaky(), Threshold()).finding.metrics
     assert {"tpr@0.1", "tpr@0.01", "balanced_accuracy"} <= set(metrics)
     assert metrics["auc"].value > 0.6
     assert metrics["balanced_accuracy"].value > 0.55

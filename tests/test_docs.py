@@ -299,8 +299,8 @@ def test_settings_in_the_documentation_are_valid(block: str) -> None:
     if not {"predictions", "leave_one_out", *config.FEDERATED} & table.keys():
         for section, text in SETTINGS.items():
             table = tomllib.loads(text) | table if section not in table else table
-    parsed = config.parse(table, "the documentation")
-    assert config.attacks(parsed)
+    parsed = config.parse_config(table, "the documentation")
+    assert config.requested_attacks(parsed)
     asked = parsed.gate
     wanted = gate.Gate(tuple(asked.fail_on), asked.fail_above, about=parsed.about)
     assert wanted.ceilings == asked.fail_above

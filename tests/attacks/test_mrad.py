@@ -159,7 +159,7 @@ def test_a_few_questions_do_as_well_as_the_gradient() -> None:
     """By 21 questions a candidate; none of its random directions is the gradient's own."""
     challenge = world.challenge(HALF)
     white, black = (
-        attempt.run(challenge, attack).finding
+        attempt.run_on_model(challenge, attack).finding
         for attack in (MRAD(), MRAD(access="answers", directions=20))
     )
     assert black.queries == 21 * len(challenge.view.records)
@@ -176,7 +176,7 @@ NULLS = (
 )
 
 
-@pytest.mark.parametrize("attack", NULLS, ids=attempt.label)
+@pytest.mark.parametrize("attack", NULLS, ids=attempt.attack_label)
 def test_candidates_of_which_nothing_is_known_give_chance(attack: Any) -> None:
     """All that is left is the label, of which members and others have the same mix."""
     runs = 12
@@ -193,8 +193,8 @@ def test_with_a_shadow_it_compares(detector: str) -> None:
     challenge = world.challenge(HALF)
     view = world.with_shadow(challenge.view, HALF)
     attack = catalog.attack("mrad", detector=detector)
-    plain = attempt.run(challenge, attack).finding
-    found = attempt.run(replace(challenge, view=view), attack).finding
+    plain = attempt.run_on_model(challenge, attack).finding
+    found = attempt.run_on_model(replace(challenge, view=view), attack).finding
     assert found.status is Status.DONE, found.reason
     assert found.metrics["auc"] != plain.metrics["auc"]
     # a model compared with itself has nothing to add
@@ -216,9 +216,9 @@ def test_with_nothing_hidden_it_says_nothing_of_the_model() -> None:
 def test_it_says_when_it_cannot_run() -> None:
     challenge = world.challenge(HALF)
     whole = replace(challenge, view=replace(challenge.view, known=None))
-    assert "partial" in attempt.run(whole, MRAD()).finding.reason
+    assert "partial" in attempt.run_on_model(whole, MRAD()).finding.reason
     shut = replace(challenge.view, target=FunctionTarget(lambda x: np.full((len(x), 3), 1 / 3)))
-    found = attempt.run(replace(challenge, view=shut), MRAD()).finding
+    found = attempt.run_on_model(replace(challenge, view=shut), MRAD()).finding
     assert (found.status, "autograd" in found.reason) == (Status.NOT_APPLICABLE, True)
     assert Need.AUTOGRAD not in MRAD(access="answers").needs
     with pytest.raises(NotApplicable, match="looked into"):

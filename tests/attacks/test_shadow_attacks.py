@@ -26,7 +26,7 @@ from .. import naive_shadows, table, worlds
 from ..games.membership import TwoWays
 
 ATTACKS = tuple(catalog.attack(name) for name in catalog.SHADOW_ATTACKS)
-each = pytest.mark.parametrize("attack", ATTACKS, ids=attempt.label)
+each = pytest.mark.parametrize("attack", ATTACKS, ids=attempt.attack_label)
 
 
 def rng() -> np.random.Generator:
@@ -63,7 +63,7 @@ def test_nothing_is_seen_by_two_ways_of_asking_where_nothing_leaks(
 
 
 def test_the_planted_leak_is_in_every_way_of_asking() -> None:
-    planted = controls.planted(worlds.two_ways(worlds.leaky(), 0))
+    planted = controls.plant_leak(worlds.two_ways(worlds.leaky(), 0))
     view, memorised = planted.view, planted.truth.member
     for records in (view.records, *view.augmented):
         told = view.target.predict(records.x)[np.arange(len(records)), records.y]
@@ -325,7 +325,7 @@ def test_offline_shadow_learns_from_the_pool() -> None:
     challenge = worlds.leaky()
     with pytest.raises(NotApplicable, match="were not asked about these"):
         Shadow()(offline(challenge.view), rng())
-    found = attempt.run(
+    found = attempt.run_on_model(
         dataclasses.replace(challenge, view=offline(challenge.view, pool_of(1))), Shadow()
     ).finding
     assert found.metrics["auc"].low > 0.5

@@ -51,7 +51,7 @@ class Broken:
     ],
 )
 def test_an_attack_that_breaks_is_a_finding_that_says_why(how: str, reason: str) -> None:
-    finding, guess = attempt.run(worlds.leaky(), Broken(how))
+    finding, guess = attempt.run_on_model(worlds.leaky(), Broken(how))
     assert guess is None
     assert finding.status is Status.FAILED
     assert reason in finding.reason
@@ -72,23 +72,23 @@ def test_every_metric_is_measured_or_said_to_be_unmeasurable() -> None:
 
 
 def test_answers_are_counted_per_attack() -> None:
-    assert attempt.run(worlds.leaky(), Threshold()).finding.queries == 600
-    assert attempt.run(worlds.leaky(), Threshold(per_class=True)).finding.queries == 900
+    assert attempt.run_on_model(worlds.leaky(), Threshold()).finding.queries == 600
+    assert attempt.run_on_model(worlds.leaky(), Threshold(per_class=True)).finding.queries == 900
 
 
 def test_the_order_of_attacks_changes_nothing() -> None:
     attacks = catalog.default_attacks(shadows=True)
-    forth = {a: attempt.run(worlds.leaky(), a).finding.metrics for a in attacks}
-    back = {a: attempt.run(worlds.leaky(), a).finding.metrics for a in reversed(attacks)}
+    forth = {a: attempt.run_on_model(worlds.leaky(), a).finding.metrics for a in attacks}
+    back = {a: attempt.run_on_model(worlds.leaky(), a).finding.metrics for a in reversed(attacks)}
     assert forth == back
 
 
-@pytest.mark.parametrize("attack", catalog.default_attacks(shadows=True), ids=attempt.label)
+@pytest.mark.parametrize("attack", catalog.default_attacks(shadows=True), ids=attempt.attack_label)
 def test_both_controls_come_out_right_for_every_attack(attack: Threshold) -> None:
     for challenge in (worlds.leaky(), worlds.silent()):
-        guess = attempt.run(challenge, attack).guess
+        guess = attempt.run_on_model(challenge, attack).guess
         assert guess is not None
-        control = controls.check(challenge, attack, guess)
+        control = controls.run_controls(challenge, attack, guess)
         assert control.sees, control.planted
         assert control.calm, control.covered
 
@@ -96,9 +96,9 @@ def test_both_controls_come_out_right_for_every_attack(attack: Threshold) -> Non
 @pytest.mark.parametrize("bad", [CoinFlip, SignFlipped])
 def test_a_bad_attack_fails_its_positive_control(bad: type[CoinFlip]) -> None:
     attack = bad(Models())
-    guess = attempt.run(worlds.leaky(), attack).guess
+    guess = attempt.run_on_model(worlds.leaky(), attack).guess
     assert guess is not None
-    assert not controls.check(worlds.leaky(), attack, guess).sees
+    assert not controls.run_controls(worlds.leaky(), attack, guess).sees
 
 
 def test_intervals_that_are_too_short_fail_the_null_control(
@@ -106,7 +106,7 @@ def test_intervals_that_are_too_short_fail_the_null_control(
 ) -> None:
     monkeypatch.setattr(controls, "areas", partial(delong.areas, confidence=0.5))
     guess = Threshold()(worlds.leaky().view, np.random.default_rng(0))
-    assert not controls.check(worlds.leaky(), Threshold(), guess).calm
+    assert not controls.run_controls(worlds.leaky(), Threshold(), guess).calm
 
 
 def test_a_label_only_target_leaves_the_gap_attack_standing() -> None:
@@ -114,7 +114,8 @@ def test_a_label_only_target_leaves_the_gap_attack_standing() -> None:
     target = Poorer(challenge.view.target, Need.HARD_LABELS | Need.FEATURES)
     poor = dataclasses.replace(challenge, view=dataclasses.replace(challenge.view, target=target))
     statuses = {
-        a.name: attempt.run(poor, a).finding.status for a in catalog.default_attacks(shadows=True)
+        a.name: attempt.run_on_model(poor, a).finding.status
+        for a in catalog.default_attacks(shadows=True)
     }
     assert statuses == {
         "threshold": Status.NOT_APPLICABLE,

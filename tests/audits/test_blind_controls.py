@@ -90,13 +90,13 @@ class ToldShares:
 
 
 def run(attack: Reads | ToldShares, seed: int = 0) -> BlindRun:
-    found = blind.on_updates(views(), subject(), attack, seed)
+    found = blind.control_on_updates(views(), subject(), attack, seed)
     assert found is not None
     return found
 
 
 def test_updates_move_among_the_clients_and_each_has_one_name() -> None:
-    before, after = views(), blind.exchanged(views(), 0)
+    before, after = views(), blind.exchange_updates(views(), 0)
     order = [one.rounds[0].received[one.victim].records or 0 for one in after]
     assert sorted(order) == [100 + k for k in range(CLIENTS)]
     assert order != sorted(order)
@@ -112,7 +112,7 @@ def test_an_attack_that_reads_updates_guesses_those_of_the_others() -> None:
     rng = np.random.default_rng
     attack = Decaf(level="bias")
     before = [attack(one, rng(0)).share for one in seen]
-    moved = blind.exchanged(seen, 3)
+    moved = blind.exchange_updates(seen, 3)
     after = [attack(one, rng(0)).share for one in moved]
     order = [min(range(len(seen)), key=lambda k: np.abs(before[k] - one).sum()) for one in after]
     np.testing.assert_array_equal(np.array(after), np.array(before)[order])
@@ -139,7 +139,7 @@ def test_who_reads_updates_passes_as_often_as_promised() -> None:
 
 def test_few_clients_are_said_to_be_too_few() -> None:
     truth = [Proportions(np.eye(4)[k], np.zeros(4, bool)) for k in range(4)]
-    found = blind.of_shares(truth, truth, 0)
+    found = blind.judge_shares(truth, truth, 0)
     assert found.passed
     assert "4 clients are too few" in found.reason
 
@@ -174,7 +174,9 @@ class ToldOwners:
 def test_who_was_told_the_owners_fails(share: float) -> None:
     game = federations.made(0)
     owners = tuple(game.challenge.truth.client.tolist())
-    found = blind.on_answers(game.challenge.view, trained_on(game), ToldOwners(owners, share), 0)
+    found = blind.control_on_predictions(
+        game.challenge.view, trained_on(game), ToldOwners(owners, share), 0
+    )
     assert found is not None
     assert not found.passed
 
@@ -183,7 +185,9 @@ def test_who_reads_answers_passes() -> None:
     """The published leak is found before the shuffle, and not after it."""
     for seed in range(4):
         game = federations.made(seed)
-        found = blind.on_answers(game.challenge.view, trained_on(game), ClusterLiRA(), seed)
+        found = blind.control_on_predictions(
+            game.challenge.view, trained_on(game), ClusterLiRA(), seed
+        )
         assert found is not None
         assert found.passed
         assert found.measured is not None
@@ -193,9 +197,9 @@ def test_who_reads_answers_passes() -> None:
 def test_without_the_truth_there_is_no_control() -> None:
     game = federations.made(0)
     silent = dataclasses.replace(trained_on(game), owners=None)
-    assert blind.on_answers(game.challenge.view, silent, ClusterLiRA(), 0) is None
+    assert blind.control_on_predictions(game.challenge.view, silent, ClusterLiRA(), 0) is None
     unknown = dataclasses.replace(subject(), counts=None)
-    assert blind.on_updates(views(), unknown, Reads(), 0) is None
+    assert blind.control_on_updates(views(), unknown, Reads(), 0) is None
 
 
 @pytest.mark.parametrize("test", ["matches", "pairs"])

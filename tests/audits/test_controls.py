@@ -90,9 +90,9 @@ def _innermost(target: object) -> object:
 
 
 def control(attack: MembershipAttack, game: ModelGame) -> Control:
-    guess = attempt.run(game, attack).guess
+    guess = attempt.run_on_model(game, attack).guess
     assert guess is not None
-    return controls.check(game, attack, guess)
+    return controls.run_controls(game, attack, guess)
 
 
 def blind(found: Control) -> BlindRun:
@@ -133,10 +133,10 @@ def test_the_other_two_controls_let_a_little_truth_pass() -> None:
     assert not found.passed
 
 
-@pytest.mark.parametrize("attack", catalog.default_attacks(shadows=True), ids=attempt.label)
+@pytest.mark.parametrize("attack", catalog.default_attacks(shadows=True), ids=attempt.attack_label)
 def test_sound_attacks_pass_on_models_that_leak_and_on_others(attack: MembershipAttack) -> None:
     for game in (worlds.leaky(), worlds.two_ways(worlds.silent(), 0)):
-        run = controls.blind_run(game, attack)
+        run = controls.control_on_shuffled(game, attack)
         assert run.passed, run
         assert run.measured is not None
 
@@ -183,7 +183,7 @@ def test_small_classes_cause_no_false_alarms() -> None:
     runs = 60
     p_values = []
     for seed in range(runs):
-        shuffled = controls.shuffled(game, seed)
+        shuffled = controls.shuffle_predictions(game, seed)
         score = LiRA()(shuffled.view, np.random.default_rng(0)).score
         p_values.append(rank_sum_p(score, game.truth.member, fine, np.random.default_rng(seed)))
     count = np.sum(np.array(p_values) <= 0.1)
@@ -205,7 +205,9 @@ def test_scores_that_follow_the_class_pass_where_members_are_of_other_classes() 
         def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
             return Scores(view.records.y + Threshold()(view, rng).score / 10)
 
-    run = controls.blind_run(dataclasses.replace(game, truth=Membership(member)), ByClass())
+    run = controls.control_on_shuffled(
+        dataclasses.replace(game, truth=Membership(member)), ByClass()
+    )
     assert run.measured is not None
     assert run.measured.low > 0.6
     assert run.passed

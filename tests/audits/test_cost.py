@@ -108,7 +108,7 @@ def test_the_start_of_workers_counts_once(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="/proc of Linux")
 def test_memory_is_that_of_this_process_and_its_children() -> None:
-    before = cost.peak()
+    before = cost.peak_memory()
     assert before is not None
     code = "import numpy as np; block = np.ones(10**7); print(block[0], flush=True); input()"
     with subprocess.Popen(
@@ -116,7 +116,7 @@ def test_memory_is_that_of_this_process_and_its_children() -> None:
     ) as child:
         assert child.stdout is not None
         child.stdout.readline()  # it holds 80 MB now
-        after = cost.peak()
+        after = cost.peak_memory()
         child.kill()
     assert after is not None
     assert after - before > 75e6

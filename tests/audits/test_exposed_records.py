@@ -130,7 +130,7 @@ def test_each_target_of_leave_one_out_has_the_ids_of_its_members(tmp_path: Path)
     both = [*IDS, *(f"q_{own}" for own in IDS)]
     for k, target in enumerate(found.targets):
         target.report()
-        table = exposed_csv(result.folder(tmp_path / "run", k))
+        table = exposed_csv(result.target_folder(tmp_path / "run", k))
         assert len(table) == int(target.candidates.member.sum())
         assert all(row["id"] == both[int(row["position"])] for row in table)
 

@@ -147,7 +147,7 @@ def test_other_sections_are_refused(more: str, says: str) -> None:
 
     table = tomllib.loads(SETTINGS.format(counts="") + more)
     with pytest.raises(SpecError, match=says):
-        config.parse(table, "audit.toml")
+        config.parse_config(table, "audit.toml")
 
 
 def test_unknown_clients_and_missing_counts_are_named(place: Path) -> None:

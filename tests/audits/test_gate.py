@@ -4,7 +4,13 @@ from typing import get_args
 
 import pytest
 
-from divulge.audits.gate import Gate, Ruling, read_ceiling, rule, unproven
+from divulge.audits.gate import (
+    Gate,
+    Ruling,
+    hold_against_gate,
+    hold_claim_against_gate,
+    read_ceiling,
+)
 from divulge.core import Estimate
 from divulge.errors import SpecError
 from divulge.report.schema import ClaimRow, Level, Limits
@@ -31,7 +37,7 @@ LIMITS = {
 
 
 def ruled(gate: Gate, level: Level = "no leak found") -> Ruling:
-    return rule(gate, Verdict(level), LIMITS)
+    return hold_against_gate(gate, Verdict(level), LIMITS)
 
 
 LEVELS: tuple[Level, ...] = get_args(Level)
@@ -52,8 +58,8 @@ def test_a_gate_that_passes_says_what_was_compared() -> None:
 
 def test_the_highest_value_of_all_attacks_can_decide_instead() -> None:
     found = {"auc": limits(0.7, 0.65, 0.75, most=0.8)}
-    assert rule(Gate(fail_above={"auc": 0.75}), Verdict(), found).passes
-    assert rule(Gate(fail_above={"auc": 0.75}, judge="value"), Verdict(), found).failed
+    assert hold_against_gate(Gate(fail_above={"auc": 0.75}), Verdict(), found).passes
+    assert hold_against_gate(Gate(fail_above={"auc": 0.75}, judge="value"), Verdict(), found).failed
 
 
 def test_what_was_not_measured_cannot_pass() -> None:
@@ -141,11 +147,11 @@ CLAIM = ClaimRow(
     ],
 )
 def test_a_claim_passes_only_where_it_is_consistent(claim: ClaimRow, ruling: Ruling) -> None:
-    assert unproven(claim) == ruling
+    assert hold_claim_against_gate(claim) == ruling
 
 
 def test_without_a_claim_none_can_hold() -> None:
-    assert "no ε is claimed" in unproven(None).undecided[0]
+    assert "no ε is claimed" in hold_claim_against_gate(None).undecided[0]
 
 
 @pytest.mark.parametrize("level", ["instrument failed", "confounded", "nothing measured"])

@@ -47,7 +47,7 @@ def null_audit(seed: int) -> dict[str, bool]:
     answers = rng.dirichlet(np.full(5, 0.3), size=RECORDS)
     rows = Records(np.arange(RECORDS)[:, None], rng.integers(0, 5, RECORDS))
     truth = Membership(rng.permutation(RECORDS) < RECORDS // 2)
-    found = attempt.run(Game(ModelView(Oblivious(answers), rows), truth), Threshold())
+    found = attempt.run_on_model(Game(ModelView(Oblivious(answers), rows), truth), Threshold())
     return {name: value in found.finding.metrics[name] for name, value in CHANCE.items()}
 
 

@@ -115,7 +115,7 @@ class ReadsFeatures:
 
 
 def run(attack: InteractionAttack, seed: int = 0, clients: int = CLIENTS) -> BlindRun:
-    found = blind.on_interactions(
+    found = blind.control_on_interactions(
         world(seed, clients).views, world(seed, clients).subject, attack, seed
     )
     assert found is not None
@@ -162,10 +162,10 @@ def test_the_replay_has_as_many_clicks_as_there_were_and_no_more_than_chance_of_
     here, attack = world(), catalog.interaction_attack("raifle")
     truth = here.subject.truth
     assert truth is not None
-    real = blind.of_clicks(guesses(attack, here.views), truth, here.views, 0)
+    real = blind.judge_clicks(guesses(attack, here.views), truth, here.views, 0)
     assert not real.passed  # the updates do say what was clicked
-    assert blind.of_clicks(
-        guesses(attack, replay.replayed(here.views, truth, 0)), truth, here.views, 0
+    assert blind.judge_clicks(
+        guesses(attack, replay.replay_updates(here.views, truth, 0)), truth, here.views, 0
     ).passed
 
 
@@ -177,7 +177,7 @@ def test_the_same_seed_gives_the_same_control_and_another_one_other_clicks() -> 
     attack = catalog.interaction_attack("raifle")
     assert run(attack) == run(attack)
     here = world()
-    assert blind.on_interactions(here.views, here.subject, attack, 1) != run(attack)
+    assert blind.control_on_interactions(here.views, here.subject, attack, 1) != run(attack)
 
 
 def test_few_clients_are_said_to_be_too_few() -> None:
@@ -190,11 +190,11 @@ def test_clients_who_clicked_nothing_are_left_out_and_without_others_nothing_is_
     here, attack = world(), catalog.interaction_attack("random-interactions")
     assert here.subject.acted is not None
     idle = dataclasses.replace(here.subject, acted=(*here.subject.acted[:12], *[()] * 12))
-    found = blind.on_interactions(here.views, idle, attack, 0)
+    found = blind.control_on_interactions(here.views, idle, attack, 0)
     assert found is not None
     assert "12 clients are too few" in found.reason
     nobody = dataclasses.replace(here.subject, acted=((),) * CLIENTS)
-    found = blind.on_interactions(here.views, nobody, attack, 0)
+    found = blind.control_on_interactions(here.views, nobody, attack, 0)
     assert found is not None
     assert found.p_value is None
     assert "no client acted on some" in found.reason
@@ -219,7 +219,7 @@ def test_what_is_replayed_arrives_as_the_rounds_do(kind: UpdateKind) -> None:
         here.views[0],
         rounds=(dataclasses.replace(seen, kind=kind, training=LocalTraining(lr=0.1)),),
     )
-    (moved,) = replay.replayed((view,), truth, 0)
+    (moved,) = replay.replay_updates((view,), truth, 0)
     assert moved.rounds[0].kind == kind
     got = moved.rounds[0].change("0")
     for name, value in want.items():
@@ -248,22 +248,22 @@ def test_without_a_learner_the_rows_of_items_are_shuffled_and_nothing_else_is_se
     views, subject = rows(learner=False)
     truth = subject.truth
     assert truth is not None
-    for before, after in zip(views, replay.replayed(views, truth, 0), strict=True):
+    for before, after in zip(views, replay.replay_updates(views, truth, 0), strict=True):
         was, now = (one.rounds[0].received[one.victim].tensors for one in (before, after))
         assert set(now) == {"items"}
         assert not np.array_equal(was["items"], now["items"])
         np.testing.assert_array_equal(np.sort(was["items"], axis=0), np.sort(now["items"], axis=0))
     attack = catalog.interaction_attack("raifle")
-    found = blind.on_interactions(views, subject, attack, 0)
+    found = blind.control_on_interactions(views, subject, attack, 0)
     assert found is not None
     assert found.passed
     assert not found.reason
-    assert not blind.of_clicks(guesses(attack, views), truth, views, 0).passed
+    assert not blind.judge_clicks(guesses(attack, views), truth, views, 0).passed
 
 
 def test_a_learner_that_cannot_be_run_is_said() -> None:
     views, subject = rows(learner=True)  # it knows other weights than these
-    found = blind.on_interactions(views, subject, catalog.interaction_attack("raifle"), 0)
+    found = blind.control_on_interactions(views, subject, catalog.interaction_attack("raifle"), 0)
     assert found is not None
     assert found.p_value is None
     assert found.reason
@@ -272,9 +272,9 @@ def test_a_learner_that_cannot_be_run_is_said() -> None:
 def test_without_learner_and_rows_or_without_a_truth_there_is_no_control() -> None:
     here, attack = world(), catalog.interaction_attack("random-interactions")
     unknown = dataclasses.replace(here.subject, acted=None)
-    assert blind.on_interactions(here.views, unknown, attack, 0) is None
+    assert blind.control_on_interactions(here.views, unknown, attack, 0) is None
     alone = [dataclasses.replace(view, learner=None) for view in here.views]
-    found = blind.on_interactions(alone, here.subject, attack, 0)
+    found = blind.control_on_interactions(alone, here.subject, attack, 0)
     assert found is not None
     assert found.p_value is None
     assert "expected a learner" in found.reason

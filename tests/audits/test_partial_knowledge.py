@@ -32,7 +32,9 @@ TARGET = SklearnTarget(RandomForestClassifier(30, random_state=0).fit(MEMBERS.x,
 
 
 def posed(known: Known | None, **extra: Any) -> membership.MembershipChallenge:
-    return membership.pose(inputs.Subject(TARGET, MEMBERS, NONMEMBERS, OWN, known=known, **extra))
+    return membership.pose(
+        inputs.AuditInputs(TARGET, MEMBERS, NONMEMBERS, OWN, known=known, **extra)
+    )
 
 
 def test_hidden_values_reach_no_part_of_the_view() -> None:
@@ -44,7 +46,9 @@ def test_hidden_values_reach_no_part_of_the_view() -> None:
         Records(np.where(mask, part.x, -77.0).astype(part.x.dtype), part.y)
         for part in (MEMBERS, NONMEMBERS)
     )
-    changed = membership.pose(inputs.Subject(TARGET, inside, outside, OWN, known=known)).game.view
+    changed = membership.pose(
+        inputs.AuditInputs(TARGET, inside, outside, OWN, known=known)
+    ).game.view
     for mine, theirs in zip(
         (seen.records, *seen.augmented), (changed.records, *changed.augmented), strict=True
     ):
@@ -79,7 +83,7 @@ def test_shadows_are_asked_about_filled_in_records() -> None:
     assert shadows.pool is not None
     assert len(shadows.augmented_phi) == len(shadows.pool.augmented_phi) == 1
     whole = replace(ready.game, view=replace(view, shadows=shadows))
-    found = attempt.run(whole, LiRA()).finding
+    found = attempt.run_on_model(whole, LiRA()).finding
     assert found.status is Status.DONE, found.reason
     assert found.metrics["auc"].low > 0.5
 
@@ -143,7 +147,7 @@ def test_other_ways_of_asking_and_parts_do_not_go_together() -> None:
 
 
 def test_filling_in_needs_reference_records() -> None:
-    subject = inputs.Subject(TARGET, MEMBERS, NONMEMBERS, known=Known(share=0.6))
+    subject = inputs.AuditInputs(TARGET, MEMBERS, NONMEMBERS, known=Known(share=0.6))
     with pytest.raises(DataError, match="reference records"):
         membership.pose(subject)
 
@@ -183,7 +187,10 @@ def test_an_audit_says_what_somebody_tells_who_knows_these_columns(tmp_path: Pat
 def test_partly_known_candidates_meet_all_attacks() -> None:
     table = {"target": {"model": "a.py:m"}, "data": {"members": "m.npz", "nonmembers": "n.npz"}}
     whole, partly = (
-        [attack.name for attack in config.attacks(config.parse(table | extra, "here"))]
+        [
+            attack.name
+            for attack in config.requested_attacks(config.parse_config(table | extra, "here"))
+        ]
         for extra in ({}, {"known": {"share": 0.5}})
     )
     assert partly == [*whole, "gradient-norm", "mrad"]
@@ -193,6 +200,6 @@ def test_settings_of_what_is_known_are_checked(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="columns or a share"):
         audit_model(write(tmp_path, "completions = 2"))
     with pytest.raises(SpecError, match="did you mean 'columns'"):
-        config.read(write(tmp_path, 'colums = ["f0"]'))
+        config.read_config(write(tmp_path, 'colums = ["f0"]'))
     with pytest.raises(DataError, match="did you mean 'f1'"):
         audit_model(write(tmp_path, 'columns = ["f1x"]'))

@@ -106,7 +106,7 @@ def test_members_are_listed_under_the_users_own_positions_and_ids(
     for k, target in enumerate(found.targets):
         target.report()
         assert found.path is not None
-        with (result.folder(found.path, k) / "exposed.csv").open(newline="") as file:
+        with (result.target_folder(found.path, k) / "exposed.csv").open(newline="") as file:
             rows = list(csv.DictReader(file))
         member = target.candidates.member
         assert sorted(int(row["position"]) for row in rows) == OWN[member].tolist()

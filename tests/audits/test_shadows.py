@@ -175,6 +175,8 @@ def test_shadows_find_what_a_threshold_cannot() -> None:
     plain, compared = [], []
     for seed in range(5):
         challenge = worlds.leaky(seed)
-        plain.append(attempt.run(challenge, catalog.attack("threshold")).finding.metrics["auc"])
-        compared.append(attempt.run(challenge, Calibrated()).finding.metrics["auc"])
+        plain.append(
+            attempt.run_on_model(challenge, catalog.attack("threshold")).finding.metrics["auc"]
+        )
+        compared.append(attempt.run_on_model(challenge, Calibrated()).finding.metrics["auc"])
     assert np.mean([e.value for e in compared]) > np.mean([e.value for e in plain])

@@ -21,7 +21,7 @@ def test_one_population_is_not_told_apart_more_often_than_promised() -> None:
     """p is uniform, so its deciles are equally likely, and so are the intervals that miss .5."""
     trials = 200
     told = [
-        blind_baseline.compare(draw(60, 2 * k), draw(60, 2 * k + 1), np.random.default_rng(k))
+        blind_baseline.separate(draw(60, 2 * k), draw(60, 2 * k + 1), np.random.default_rng(k))
         for k in range(trials)
     ]
     p_values = np.array([one.p_value for one in told if one is not None])
@@ -34,7 +34,7 @@ def test_one_population_is_not_told_apart_more_often_than_promised() -> None:
 
 
 def test_two_populations_are_told_apart() -> None:
-    (check,) = blind_baseline.check(draw(200, 0, 0.5), draw(200, 1), None)
+    (check,) = blind_baseline.check_separation(draw(200, 0, 0.5), draw(200, 1), None)
     assert check.verdict is Verdict.WARNING
     assert check.estimates["auc"].low > 0.6
 
@@ -51,7 +51,7 @@ def test_two_populations_are_told_apart() -> None:
 def test_the_set_that_differs_is_named(odd: str, blind: str, reference: str, said: str) -> None:
     sets = ("members", "non-members", "reference")
     drawn = [draw(200, k, 0.8 * (name == odd)) for k, name in enumerate(sets)]
-    found = by_name(blind_baseline.check(drawn[0], drawn[1], drawn[2]))
+    found = by_name(blind_baseline.check_separation(drawn[0], drawn[1], drawn[2]))
     assert found["blind baseline"].verdict == blind
     assert found["reference baseline"].verdict == reference
     assert said in found["blind baseline"].text + found["reference baseline"].text
@@ -60,11 +60,13 @@ def test_the_set_that_differs_is_named(odd: str, blind: str, reference: str, sai
 def test_images_are_reduced_first() -> None:
     rng = np.random.default_rng(0)
     wide = Records(rng.normal(size=(400, 8, 8, 3)), rng.integers(0, 3, 400))
-    (check,) = blind_baseline.check(wide.take(np.arange(200)), wide.take(np.arange(200, 400)), None)
+    (check,) = blind_baseline.check_separation(
+        wide.take(np.arange(200)), wide.take(np.arange(200, 400)), None
+    )
     assert check.verdict is Verdict.PASS
 
 
 def test_few_records_are_not_compared() -> None:
-    (check,) = blind_baseline.check(draw(9, 0), draw(50, 1), draw(50, 2))
+    (check,) = blind_baseline.check_separation(draw(9, 0), draw(50, 1), draw(50, 2))
     assert check.verdict is Verdict.NOT_APPLICABLE
-    assert len(blind_baseline.check(draw(50, 0), draw(50, 1), draw(9, 2))) == 1
+    assert len(blind_baseline.check_separation(draw(50, 0), draw(50, 1), draw(9, 2))) == 1

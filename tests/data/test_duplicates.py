@@ -13,7 +13,7 @@ def rows(*values: float) -> Records:
 
 
 def test_copies_are_found_within_and_between_all_sets() -> None:
-    found = duplicates.find(rows(1, 2, 2, 3, 4), rows(2, 5, 6, 6), rows(3, 5, 7, 7, 8))
+    found = duplicates.find_copies(rows(1, 2, 2, 3, 4), rows(2, 5, 6, 6), rows(3, 5, 7, 7, 8))
     assert found.members.tolist() == [0, 3, 4]
     assert found.nonmembers.tolist() == [1, 2, 3]
     assert found.reference.tolist() == [2, 3, 4]
@@ -24,12 +24,12 @@ def test_copies_are_found_within_and_between_all_sets() -> None:
 def test_records_are_compared_by_value() -> None:
     """Not by type, and zero has one sign."""
     short = Records(np.array([[1], [0]], np.float32), np.zeros(2, np.int64))
-    found = duplicates.find(short, rows(1.0, -0.0, 2.0), None)
+    found = duplicates.find_copies(short, rows(1.0, -0.0, 2.0), None)
     assert found.copies.nonmembers == found.copies.members == 2
 
 
 def test_distinct_records_stay_as_they_are() -> None:
-    found = duplicates.find(rows(1, 2), rows(3, 4), rows(5))
+    found = duplicates.find_copies(rows(1, 2), rows(3, 4), rows(5))
     assert found.copies.between == 0
     assert [len(kept) for kept in found[:3]] == [2, 2, 1]
 
@@ -46,26 +46,26 @@ def test_distinct_records_stay_as_they_are() -> None:
 def test_sets_that_are_mostly_one_are_refused(
     sets: tuple[Records, Records, Records | None], message: str
 ) -> None:
-    copies = duplicates.find(*sets).copies
+    copies = duplicates.find_copies(*sets).copies
     with pytest.raises(DataError, match=message):
-        duplicates.check(copies, *(0 if one is None else len(one) for one in sets))
+        duplicates.check_copies(copies, *(0 if one is None else len(one) for one in sets))
 
 
 def test_half_of_a_set_is_not_most_of_it() -> None:
-    copies = duplicates.find(rows(1, 2), rows(1, 3), rows(1, 3, 4, 5)).copies
-    duplicates.check(copies, 2, 2, 4)
+    copies = duplicates.find_copies(rows(1, 2), rows(1, 3), rows(1, 3, 4, 5)).copies
+    duplicates.check_copies(copies, 2, 2, 4)
 
 
 def test_of_copies_in_a_pool_the_first_is_kept_whatever_its_label() -> None:
     pool = Records(np.array([[3], [1], [3], [2], [1], [3]]), np.arange(6))
-    found = duplicates.find_in_pool(pool, rows(2, 9, 9, 8, -0.0))
+    found = duplicates.find_copies_in_pool(pool, rows(2, 9, 9, 8, -0.0))
     assert found.records.tolist() == [0, 1, 3]
     assert found.reference.tolist() == [1, 2, 3, 4]
     assert found.copies == duplicates.PoolCopies(6, 3, 5, 1, 1)
 
 
 def test_a_pool_without_copies_stays_as_it_is() -> None:
-    found = duplicates.find_in_pool(rows(2, 1, 3), None)
+    found = duplicates.find_copies_in_pool(rows(2, 1, 3), None)
     assert found.records.tolist() == [0, 1, 2]
     assert found.copies == duplicates.PoolCopies(3, 0, 0, 0, 0)
     duplicates.check_pool(found.copies)
@@ -81,11 +81,11 @@ def test_a_pool_without_copies_stays_as_it_is() -> None:
 def test_a_pool_of_one_record_and_a_reference_that_is_the_pool_are_refused(
     pool: Records, reference: Records | None, message: str
 ) -> None:
-    copies = duplicates.find_in_pool(pool, reference).copies
+    copies = duplicates.find_copies_in_pool(pool, reference).copies
     with pytest.raises(DataError, match=message):
         duplicates.check_pool(copies)
 
 
 def test_half_of_a_reference_may_stand_in_the_pool() -> None:
-    found = duplicates.find_in_pool(rows(1, 2, 2), rows(1, 3))
+    found = duplicates.find_copies_in_pool(rows(1, 2, 2), rows(1, 3))
     duplicates.check_pool(found.copies)

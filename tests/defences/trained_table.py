@@ -142,5 +142,7 @@ def leak(trainer: Trainer) -> float:
     found = []
     for target, subset in zip(trainer.many(pool, subsets, range(4)), subsets, strict=True):
         challenge = Game(ModelView(target, pool), Membership(subset))
-        found.append(attempt.run(challenge, attacks_catalog.attack("threshold"), 0).finding)
+        found.append(
+            attempt.run_on_model(challenge, attacks_catalog.attack("threshold"), 0).finding
+        )
     return float(np.mean([finding.metrics["auc"].value for finding in found]))

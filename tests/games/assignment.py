@@ -32,7 +32,7 @@ class Federations(World):
     def silent(self, seed: int) -> Trial:
         return _game(seed, 0.0)
 
-    def run(self, game: Trial, attack: Any, seed: int = 0) -> attempt.Result:
+    def run(self, game: Trial, attack: Any, seed: int = 0) -> attempt.AttackResult:
         (view,), (truth,) = game.views, game.truths
 
         def measure(guess: Assignment) -> Any:
@@ -40,14 +40,14 @@ class Federations(World):
 
         return attempt.run_on_federation(view, measure, attack, seed)
 
-    def beats_chance(self, game: Trial, found: attempt.Result) -> bool:
+    def beats_chance(self, game: Trial, found: attempt.AttackResult) -> bool:
         """An answer that is the same for all records may beat chance, but is not informed."""
         (view,) = game.views
         chance = assignment.chance_accuracy(view.collusion.records, len(view.targets))
         better = found.finding.metrics["accuracy"].low > chance
         return better and not self.covers_chance(game, found)
 
-    def covers_chance(self, game: Trial, found: attempt.Result) -> bool:
+    def covers_chance(self, game: Trial, found: attempt.AttackResult) -> bool:
         (view,), (truth,) = game.views, game.truths
         rng, label = np.random.default_rng(0), view.records.y
         return uninformed.randomise([found.guess], truth, view.collusion, label, rng).p > ERROR

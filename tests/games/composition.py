@@ -34,19 +34,19 @@ class Mixes(World):
     def silent(self, seed: int) -> Trial:
         return _game(seed, seed + 100)
 
-    def run(self, game: Trial, attack: Any, seed: int = 0) -> attempt.Result:
+    def run(self, game: Trial, attack: Any, seed: int = 0) -> attempt.AttackResult:
         def measure(guesses: Any) -> Any:
             return composition.measure(guesses, game.truths)
 
         return attempt.run_on_clients(game.views, measure, attack, seed)
 
-    def beats_chance(self, game: Trial, found: attempt.Result) -> bool:
+    def beats_chance(self, game: Trial, found: attempt.AttackResult) -> bool:
         """Nearer, by L1, to its own client than to all on average: a constant answer is not."""
         share = np.array([truth.share for truth in game.truths])
         apart = np.abs([guess.share - share for guess in found.guess]).sum(axis=2)
         return intervals.student_mean((apart.mean(axis=1) - apart.diagonal()).tolist()).low > 0
 
-    def covers_chance(self, game: Trial, found: attempt.Result) -> bool:
+    def covers_chance(self, game: Trial, found: attempt.AttackResult) -> bool:
         return uninformed.randomise([found.guess], game.truths, np.random.default_rng(0)).p > ERROR
 
     def check(self, view: Any, guess: Any) -> None:

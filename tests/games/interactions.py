@@ -32,17 +32,17 @@ class Items(World):
     def silent(self, seed: int) -> Trial:
         return _game(self, seed, shuffled=True)
 
-    def run(self, game: Trial, attack: Any, seed: int = 0) -> attempt.Result:
+    def run(self, game: Trial, attack: Any, seed: int = 0) -> attempt.AttackResult:
         def measure(guesses: Any) -> Any:
             return interactions.measure(guesses, game.truths)
 
         return attempt.run_on_clients(game.views, measure, attack, seed)
 
-    def beats_chance(self, game: Trial, found: attempt.Result) -> bool:
+    def beats_chance(self, game: Trial, found: attempt.AttackResult) -> bool:
         del game
         return found.finding.metrics["auc"].low > 0.5
 
-    def covers_chance(self, game: Trial, found: attempt.Result) -> bool:
+    def covers_chance(self, game: Trial, found: attempt.AttackResult) -> bool:
         del game
         return 0.5 in found.finding.metrics["auc"]
 

@@ -80,14 +80,14 @@ class Models(World):
     def silent(self, seed: int) -> Trial:
         return _game(worlds.silent(seed))
 
-    def run(self, game: Trial, attack: Any, seed: int = 0) -> attempt.Result:
-        return attempt.run(Game(game.views[0], game.truths[0]), attack, seed)
+    def run(self, game: Trial, attack: Any, seed: int = 0) -> attempt.AttackResult:
+        return attempt.run_on_model(Game(game.views[0], game.truths[0]), attack, seed)
 
-    def beats_chance(self, game: Trial, found: attempt.Result) -> bool:
+    def beats_chance(self, game: Trial, found: attempt.AttackResult) -> bool:
         del game
         return found.finding.metrics["auc"].low > 0.5
 
-    def covers_chance(self, game: Trial, found: attempt.Result) -> bool:
+    def covers_chance(self, game: Trial, found: attempt.AttackResult) -> bool:
         del game
         return 0.5 in found.finding.metrics["auc"]
 

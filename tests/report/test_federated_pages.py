@@ -38,7 +38,7 @@ def of_interactions() -> tuple[tuple[Finding, ...], PageContent]:
 
 def of_assignment() -> tuple[tuple[Finding, ...], PageContent]:
     truth = Assignment(np.array([0, 1, 2, *[NOBODY] * 9]))
-    asked = assignment.AssignmentFacts(
+    asked = assignment.AssignmentInput(
         (HOSTILE, "b", "c"), 2, truth.client == 2, np.zeros(12, np.int64), truth
     )
     findings = (finding("nobody", {"accuracy": Estimate(0.8, 0.5, 0.9)}),)

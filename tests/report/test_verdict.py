@@ -83,7 +83,8 @@ def test_a_leak_of_a_few_members_is_told_by_the_top_of_the_scores() -> None:
     assert (verdict.level, verdict.attack, verdict.statistic) == ("leak", "one", "top 5%")
     assert verdict.sentences[0] == (
         "Of the 20 records that the strongest attack ranks highest, 20 are training records "
-        f"(guessing: 10; p = {words.format_p_value(verdict.p_value or 1)}, corrected for all 2 attacks)."
+        f"(guessing: 10; p = {words.format_p_value(verdict.p_value or 1)}, corrected for all 2 "
+        "attacks)."
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from divulge.errors import DataError, DivulgeError
 from divulge.reproduce import cells
 from divulge.reproduce.cells import Work
-from divulge.reproduce.pool import Crew
+from divulge.reproduce.pool import CellWorkers
 
 from . import trial
 
@@ -32,12 +32,14 @@ def slow(item: float) -> int:
 @pytest.mark.parametrize("count", [0, 1, 2, 7])
 def test_two_processes_give_what_one_gives(count: int) -> None:
     double = partial(operator.mul, 2)
-    with Crew(2) as crew:
-        assert sorted(crew.each(double, range(count))) == list(Crew(1).each(double, range(count)))
+    with CellWorkers(2) as crew:
+        assert sorted(crew.each(double, range(count))) == list(
+            CellWorkers(1).each(double, range(count))
+        )
 
 
 def test_who_is_done_takes_from_the_others() -> None:
-    with Crew(2) as crew:
+    with CellWorkers(2) as crew:
         list(crew.each(slow, [0.0, 0.0]))  # both have started
         who = list(crew.each(slow, [2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]))
     assert sorted(who.count(one) for one in set(who)) == [1, 7]
@@ -46,7 +48,7 @@ def test_who_is_done_takes_from_the_others() -> None:
 def test_each_works_with_one_thread_and_pieces_are_stored(tmp_path: Path) -> None:
     (tmp_path / "cells").mkdir()
     work = Work("one", f"{trial.__name__}:whoami", "row", {}, 0, "small", (tmp_path,), None)
-    with Crew(2) as crew:
+    with CellWorkers(2) as crew:
         ((_, piece), (_, other)) = crew.each(cells.done, [work, work._replace(key="two")])
     assert piece.values["one"][1] == other.values["one"][1] == 1
     assert piece.values["one"][0] != other.values["one"][0]
@@ -54,7 +56,7 @@ def test_each_works_with_one_thread_and_pieces_are_stored(tmp_path: Path) -> Non
 
 
 def test_errors_of_ours_pass_and_a_death_is_said_in_our_words() -> None:
-    with Crew(2) as crew, pytest.raises(DataError, match="another number"):
+    with CellWorkers(2) as crew, pytest.raises(DataError, match="another number"):
         list(crew.each(refused, [1, 2]))
-    with Crew(2) as crew, pytest.raises(DivulgeError, match="one died"):
+    with CellWorkers(2) as crew, pytest.raises(DivulgeError, match="one died"):
         list(crew.each(died, [1, 2]))

@@ -44,7 +44,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def forget() -> None:
     source.code.cache_clear()
-    source._imported.cache_clear()
+    source._imports_of.cache_clear()
 
 
 def changed(path: Path) -> bool:
@@ -68,19 +68,19 @@ def test_an_edit_counts_where_the_study_runs_it_and_nowhere_else(root: Path) -> 
 
 def test_a_new_import_counts(root: Path) -> None:
     page, recipe = root / "report" / "page.py", root / "training" / "recipe.py"
-    assert page not in source.reached(STUDY)
+    assert page not in source.reachable_files(STUDY)
     recipe.write_text(f"{recipe.read_text()}\ndef later():\n    from ..report import page\n")
     forget()
-    assert page in source.reached(STUDY)
+    assert page in source.reachable_files(STUDY)
 
 
 def test_a_public_name_of_a_package_leads_to_all_of_its_public_names(root: Path) -> None:
     recipe, api = root / "training" / "recipe.py", root / "audits" / "api.py"
-    assert api not in source.reached(STUDY)
+    assert api not in source.reachable_files(STUDY)
     recipe.write_text(f"{recipe.read_text()}\nfrom divulge import audit_file\n")
     forget()
-    assert root / "__init__.pyi" in source.reached(STUDY)
-    assert api in source.reached(STUDY)
+    assert root / "__init__.pyi" in source.reachable_files(STUDY)
+    assert api in source.reachable_files(STUDY)
 
 
 LOADED = """
@@ -100,4 +100,4 @@ def test_what_python_loads_for_a_study_is_in_its_key(module: str) -> None:
     )
     loaded = {Path(line) for line in done.stdout.split()}
     assert source.ROOT / "core" / "rounds.py" in loaded
-    assert loaded <= source.reached(module)
+    assert loaded <= source.reachable_files(module)

@@ -10,8 +10,8 @@ from divulge.attacks import catalog
 from divulge.audits import config, inputs, runner
 from divulge.audits.challenges import membership
 from divulge.audits.result import Audit
-from divulge.audits.run_folder import Run, run_folder
-from divulge.audits.runner import Heading, check_delta, check_distinct
+from divulge.audits.run_folder import Run, open_run_folder
+from divulge.audits.runner import RunHeading, check_delta, check_distinct
 from divulge.core import AnswerDefence, Guarantee, MembershipAttack, MembershipDraw
 from divulge.data import augmentation as augmenting
 from divulge.data import records
@@ -119,7 +119,7 @@ def audit(
         True
     """
     who = working.workers_by_name(workers)
-    plan, ways = _plan(model, output, shadows, train), tuple(augment)
+    plan, ways = _plan_shadows(model, output, shadows, train), tuple(augment)
     if plan is None and (ways or pool is not None):
         given = "augment" if ways else "pool"
         raise SpecError(f"expected shadows beside {given}, got none: pass shadows=16")
@@ -127,7 +127,7 @@ def audit(
         own = records.as_records(pool, "pool")
         plan = replace(plan, pool=own, pool_otherwise=augmenting.augment(own, ways))
     inside = records.as_records(members, "members")
-    subject = inputs.Subject(
+    subject = inputs.AuditInputs(
         target=wrap.as_target(model, output, batch_size=batch_size, classes=classes),
         members=inside,
         nonmembers=records.as_records(nonmembers, "nonmembers"),
@@ -140,7 +140,7 @@ def audit(
         augment=ways,
         guarantee=guarantee,
         known=known,
-        columns=_columns(members),
+        columns=_column_names(members),
         ids=None if ids is None else as_ids(ids, len(inside), "ids"),
         drawn=membership,
     )
@@ -155,9 +155,9 @@ def audit(
     return audit_subject(
         subject,
         tuple(usual if attacks is None else attacks),
-        Heading(name, seed, settings),
+        RunHeading(name, seed, settings),
         delta,
-        None if run is None else run_folder(Path(run), resume=resume),
+        None if run is None else open_run_folder(Path(run), resume=resume),
         workers=who,
     )
 
@@ -216,18 +216,18 @@ def audit_predictions(
     )
     shown = settings.model_dump(mode="json") | {"file": Path(path).name}
     return audit_subject(
-        replace(inputs.predictions(settings, Path()), guarantee=guarantee),
+        replace(inputs.inputs_from_predictions(settings, Path()), guarantee=guarantee),
         tuple(catalog.default_attacks() if attacks is None else attacks),
-        Heading(name, seed, {"predictions": shown}),
+        RunHeading(name, seed, {"predictions": shown}),
         delta,
-        None if run is None else run_folder(Path(run), resume=resume),
+        None if run is None else open_run_folder(Path(run), resume=resume),
     )
 
 
 def audit_subject(
-    subject: inputs.Subject,
+    subject: inputs.AuditInputs,
     attacks: tuple[MembershipAttack, ...],
-    heading: Heading,
+    heading: RunHeading,
     delta: float | None,
     folder: Run | None,
     track: Track[Any] = track_silently,
@@ -238,20 +238,20 @@ def audit_subject(
     check_delta(delta)
     answers = None if folder is None else folder.path / "answers.sqlite"
     challenge = membership.pose(subject, heading.seed, delta, answers, track)
-    found = runner.run(challenge, attacks, heading, folder, track, workers)
+    found = runner.run_audit(challenge, attacks, heading, folder, track, workers)
     assert isinstance(found, Audit)
     if folder is not None:
         found.report()
     return found
 
 
-def _columns(records: Any) -> tuple[str, ...]:
+def _column_names(records: Any) -> tuple[str, ...]:
     """The names of features, where they come as a data frame."""
     pair = isinstance(records, tuple | list) and len(records) == 2
     return tuple(map(str, getattr(records[0], "columns", ()))) if pair else ()
 
 
-def _plan(model: Any, output: Output | None, shadows: int, train: Any) -> ShadowPlan | None:
+def _plan_shadows(model: Any, output: Output | None, shadows: int, train: Any) -> ShadowPlan | None:
     if shadows == 0:
         return None
     if train is None and not hasattr(model, "get_params"):

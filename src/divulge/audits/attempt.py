@@ -33,7 +33,7 @@ from divulge.targets.budget import CountingTarget
 G = TypeVar("G")
 
 
-class Result(NamedTuple):
+class AttackResult(NamedTuple):
     """What an attack showed, and the guess that shows it."""
 
     finding: Finding
@@ -41,7 +41,7 @@ class Result(NamedTuple):
     """Of the attack's kind; None if there is none."""
 
 
-def settings(attack: Attack[Any, Any]) -> dict[str, Any]:
+def attack_settings(attack: Attack[Any, Any]) -> dict[str, Any]:
     """An attack's settings: the fields of its dataclass."""
     return {
         field.name: getattr(attack, field.name)
@@ -49,12 +49,12 @@ def settings(attack: Attack[Any, Any]) -> dict[str, Any]:
     }
 
 
-def label(attack: Attack[Any, Any]) -> str:
+def attack_label(attack: Attack[Any, Any]) -> str:
     """The attack's name with the settings that tell it from others.
 
     Examples:
         >>> from divulge.attacks import Threshold
-        >>> label(Threshold(signal="margin"))
+        >>> attack_label(Threshold(signal="margin"))
         'threshold(signal=margin)'
     """
     shown = [
@@ -70,7 +70,7 @@ def attempt(
     seed: int,
     guess: Callable[[np.random.Generator], G],
     measure: Callable[[G], Measurements],
-) -> Result:
+) -> AttackResult:
     """One attack, whatever it attacks.
 
     An attack that cannot run or breaks ends as a finding that says why; nothing is dropped. It
@@ -83,23 +83,23 @@ def attempt(
         measure: holds what it guessed against the truth.
     """
     begun = time.perf_counter()
-    finding = _begun(attack)
+    finding = _start_finding(attack)
     try:
         guessed = guess(stream(seed, "attack", finding.label))
         metrics, unmeasured = measure(guessed)
     except Exception as error:  # whatever breaks inside an attack is a finding, not the end
-        return Result(_ended(finding, error), None)
+        return AttackResult(_end_finding(finding, error), None)
     seconds = time.perf_counter() - begun
     done = dataclasses.replace(finding, metrics=metrics, unmeasured=unmeasured, seconds=seconds)
-    return Result(done, guessed)
+    return AttackResult(done, guessed)
 
 
-def run(
+def run_on_model(
     challenge: Game[ModelView, Membership],
     attack: MembershipAttack,
     seed: int = 0,
     delta: float = 0.0,
-) -> Result:
+) -> AttackResult:
     """One attack on one model; see `attempt` for what becomes of one that cannot run."""
     counting = CountingTarget(challenge.view.target)
     view = dataclasses.replace(challenge.view, target=counting)
@@ -120,7 +120,7 @@ def run_on_clients(
     attack: Attack[UpdateView, G],
     seed: int = 0,
     track: Track[Any] = track_silently,
-) -> Result:
+) -> AttackResult:
     """One attack on several clients of one federation, by what each sent.
 
     Args:
@@ -133,7 +133,7 @@ def run_on_clients(
     found = attempt(attack, seed, lambda rng: _guesses(attack, views, rng, track), measure)
     if found.guess is None:
         return found
-    how = _how([said for guess in found.guess if (said := getattr(guess, "how", ""))])
+    how = _join_methods([said for guess in found.guess if (said := getattr(guess, "how", ""))])
     return found._replace(finding=dataclasses.replace(found.finding, how=how))
 
 
@@ -143,7 +143,7 @@ def run_on_federation(
     attack: AssignmentAttack,
     seed: int = 0,
     track: Track[Any] = track_silently,
-) -> Result:
+) -> AttackResult:
     """One attack on the models of a federation's clients; arguments as of `run_on_clients`."""
 
     def guess(rng: np.random.Generator) -> Assignment:
@@ -186,7 +186,7 @@ _WAYS = 3
 """Ways to a guess that a finding tells in full."""
 
 
-def _how(said: Sequence[str]) -> str:
+def _join_methods(said: Sequence[str]) -> str:
     """What guesses rest on: each way once; of many, those that begin alike by one of them."""
     if len(set(said)) <= _WAYS:
         return "; or ".join(dict.fromkeys(said))
@@ -206,17 +206,17 @@ def _check_needs(attack: Attack[Any, Any], offers: Need) -> None:
         )
 
 
-def _begun(attack: Attack[Any, Any]) -> Finding:
+def _start_finding(attack: Attack[Any, Any]) -> Finding:
     return Finding(
-        label=label(attack),
+        label=attack_label(attack),
         attack=attack.name,
         paper=attack.paper,
-        settings=settings(attack),
+        settings=attack_settings(attack),
         status=Status.DONE,
     )
 
 
-def _ended(finding: Finding, error: Exception) -> Finding:
+def _end_finding(finding: Finding, error: Exception) -> Finding:
     """The finding of an attack that an error ended."""
     if isinstance(error, NotApplicable):
         return dataclasses.replace(finding, status=Status.NOT_APPLICABLE, reason=str(error))

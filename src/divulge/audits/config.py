@@ -262,7 +262,7 @@ AuditSpec = ModelAuditSpec | PredictionsAuditSpec | LeaveOneOutAuditSpec | Feder
 """A whole ``audit.toml``: what is audited decides which sections it has."""
 
 
-def read(path: Path) -> AuditSpec:
+def read_config(path: Path) -> AuditSpec:
     """The settings in a file.
 
     Raises:
@@ -270,10 +270,10 @@ def read(path: Path) -> AuditSpec:
             named), a value is of the wrong kind, a section is missing, or sections stand together
             that belong to different audits.
     """
-    return parse(toml.read_toml(path), where=str(path))
+    return parse_config(toml.read_toml(path), where=str(path))
 
 
-def parse(table: dict[str, Any], where: str) -> AuditSpec:
+def parse_config(table: dict[str, Any], where: str) -> AuditSpec:
     """The settings in a table, of the kind of audit that its sections are those of.
 
     Args:
@@ -281,7 +281,7 @@ def parse(table: dict[str, Any], where: str) -> AuditSpec:
         where: the file's name, for messages.
 
     Raises:
-        SpecError: see `read`.
+        SpecError: see `read_config`.
     """
     toml.check_finite(table, where, ())
     known = {key for kind in get_args(AuditSpec) for key in kind.model_fields}
@@ -346,7 +346,7 @@ def _parse_leave_one_out(table: dict[str, Any], where: str) -> LeaveOneOutAuditS
             f"{where}: expected no gate.claim beside [leave_one_out], got true: a claim is about "
             "one model, and here are many"
         )
-    check_records(spec.data, where)
+    check_pool_section(spec.data, where)
     return spec
 
 
@@ -363,7 +363,7 @@ def _check_claim(audited: TargetSpec | PredictionsSpec, where: str) -> None:
         )
 
 
-def check_records(data: DataSpec, where: str) -> None:
+def check_pool_section(data: DataSpec, where: str) -> None:
     """Refuse other data than all records at once, or members and non-members to be joined.
 
     Raises:
@@ -394,7 +394,7 @@ def _check_keys(
             )
 
 
-def attacks(spec: AuditSpec) -> tuple[Attack[Any, Any], ...]:
+def requested_attacks(spec: AuditSpec) -> tuple[Attack[Any, Any], ...]:
     """The attacks asked for, or the default ones of this kind of audit.
 
     Raises:

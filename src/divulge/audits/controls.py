@@ -56,27 +56,27 @@ def fewest_covered(shuffles: int) -> int:
     return int(stats.binom.ppf(FALSE_ALARM, shuffles, 0.95))
 
 
-def check(
+def run_controls(
     challenge: Game[ModelView, Membership],
     attack: MembershipAttack,
     guess: Scores,
     seed: int = 0,
 ) -> Control:
     """All controls of one attack that has guessed."""
-    result = attempt.run(planted(challenge, seed), attack, seed)
+    result = attempt.run_on_model(plant_leak(challenge, seed), attack, seed)
     done = result.finding.status is Status.DONE
-    covered = _covered(guess, challenge.truth, seed)
+    covered = _count_covered(guess, challenge.truth, seed)
     return Control(
         planted=result.finding.metrics["auc"] if done else None,
         covered=covered,
         shuffles=SHUFFLES,
         calm=covered >= fewest_covered(SHUFFLES),
         reason=result.finding.reason,
-        blind=blind_run(challenge, attack, seed),
+        blind=control_on_shuffled(challenge, attack, seed),
     )
 
 
-def blind_run(
+def control_on_shuffled(
     challenge: Game[ModelView, Membership], attack: MembershipAttack, seed: int = 0
 ) -> BlindRun:
     """The attack on shuffled answers, held against the real membership.
@@ -87,7 +87,7 @@ def blind_run(
     of them, passes as often where members and non-members are drawn from one population; where
     the two sets differ in themselves, it may rightly fail: it does not measure the model alone.
     """
-    result = attempt.run(shuffled(challenge, seed), attack, seed)
+    result = attempt.run_on_model(shuffle_predictions(challenge, seed), attack, seed)
     if result.guess is None:
         return BlindRun(None, None, passed=False, reason=result.finding.reason)
     rng = stream(seed, "blind control")
@@ -97,7 +97,9 @@ def blind_run(
     return BlindRun(result.finding.metrics["auc"], p_value, passed=p_value > FALSE_ALARM)
 
 
-def shuffled(challenge: Game[ModelView, Membership], seed: int = 0) -> Game[ModelView, Membership]:
+def shuffle_predictions(
+    challenge: Game[ModelView, Membership], seed: int = 0
+) -> Game[ModelView, Membership]:
     """The same candidates and truth before a model that answers about another candidate."""
     view = challenge.view
     ways, rng = (view.records, *view.augmented), stream(seed, "shuffled answers")
@@ -105,7 +107,9 @@ def shuffled(challenge: Game[ModelView, Membership], seed: int = 0) -> Game[Mode
     return dataclasses.replace(challenge, view=dataclasses.replace(view, target=target))
 
 
-def planted(challenge: Game[ModelView, Membership], seed: int = 0) -> Game[ModelView, Membership]:
+def plant_leak(
+    challenge: Game[ModelView, Membership], seed: int = 0
+) -> Game[ModelView, Membership]:
     """The same candidates before a model that betrays a random half of them on purpose."""
     records = challenge.view.records
     memorised = stream(seed, "planted leak").random(len(records)) < 0.5
@@ -121,7 +125,7 @@ def planted(challenge: Game[ModelView, Membership], seed: int = 0) -> Game[Model
     return Game(dataclasses.replace(challenge.view, target=target), Membership(memorised))
 
 
-def _covered(guess: Scores, truth: Membership, seed: int) -> int:
+def _count_covered(guess: Scores, truth: Membership, seed: int) -> int:
     """In how many shuffles of membership the interval of the AUC holds one half."""
     rng = stream(seed, "shuffled membership")
     chosen = _sample(truth.member, rng)

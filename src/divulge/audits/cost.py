@@ -10,7 +10,7 @@ from typing import Any
 
 from divulge.audits import config, inputs
 from divulge.audits.challenges import membership
-from divulge.audits.leave_one_out.design import Question, from_spec
+from divulge.audits.leave_one_out.design import LeaveOneOutDesign, design_from_config
 from divulge.core import Records
 from divulge.data import augmentation as augmenting
 from divulge.data import records as data_records
@@ -34,7 +34,7 @@ from divulge.training.trainers import as_trainer
 _PROCESSES = Path("/proc")
 
 
-def peak() -> int | None:
+def peak_memory() -> int | None:
     """Bytes: the sum of their peaks, shared pages counted in each; None where nobody says.
 
     Linux says it in ``/proc``.
@@ -62,7 +62,7 @@ LIMIT = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class CostEstimate:
     """About what it takes to train shadows and ask them; attacks come on top."""
 
     models: int
@@ -103,7 +103,7 @@ def estimate(
     augment: Iterable[Any] = (),
     workers: str = "local",
     seed: int = 0,
-) -> Cost:
+) -> CostEstimate:
     """About what training shadows will cost: trains as many as there are workers, and asks them.
 
     Args:
@@ -135,10 +135,12 @@ def estimate(
         tuple(augment),
         None if reference is None else data_records.as_records(reference, "reference"),
     )
-    return _trial(training.prepare_workload(plan, queries, seed), working.workers_by_name(workers))
+    return _run_trial(
+        training.prepare_workload(plan, queries, seed), working.workers_by_name(workers)
+    )
 
 
-def estimate_file(path: str | Path, workers: str = "local") -> Cost:
+def estimate_file(path: str | Path, workers: str = "local") -> CostEstimate:
     """About what training the shadows that an ``audit.toml`` asks for will cost.
 
     Args:
@@ -149,23 +151,23 @@ def estimate_file(path: str | Path, workers: str = "local") -> Cost:
         DivulgeError: see `estimate`; or no models are to be trained.
     """
     path, who = Path(path), working.workers_by_name(workers)
-    settings = config.read(path)
+    settings = config.read_config(path)
     if isinstance(settings, config.LeaveOneOutAuditSpec):
-        return in_turn(from_spec(settings, path.parent), who)
+        return estimate_in_turn(design_from_config(settings, path.parent), who)
     if not isinstance(settings, config.ModelAuditSpec) or settings.shadows is None:
         raise SpecError(
             f"expected [shadows] or [leave_one_out] in {path}, got neither: without models to "
             "train there is nothing to estimate"
         )
-    subject, _ = membership.distinct(inputs.load(settings, path.parent))
+    subject, _ = membership.set_copies_aside(inputs.load_inputs(settings, path.parent))
     assert subject.shadows is not None
     candidates = subject.members.joined(subject.nonmembers)
     further = subject.shadows.own
     queries = (*_queries(candidates, subject.augment, subject.reference), *further)
-    return _trial(training.prepare_workload(subject.shadows, queries, settings.seed), who)
+    return _run_trial(training.prepare_workload(subject.shadows, queries, settings.seed), who)
 
 
-def in_turn(asked: Question, who: Workers) -> Cost:
+def estimate_in_turn(asked: LeaveOneOutDesign, who: Workers) -> CostEstimate:
     """About what training models will cost that are audited in turn.
 
     Args:
@@ -176,7 +178,7 @@ def in_turn(asked: Question, who: Workers) -> Cost:
         TargetError: one could not be trained.
     """
     plan = asked.plan
-    return _trial(
+    return _run_trial(
         training.prepare_workload(asked.shadows, asked.queries, plan.seed, plan.targets), who
     )
 
@@ -188,7 +190,7 @@ def _queries(
     return (candidates, *augmenting.augment(candidates, ways), *further)
 
 
-def _trial(work: ShadowWorkload, workers: Workers) -> Cost:
+def _run_trial(work: ShadowWorkload, workers: Workers) -> CostEstimate:
     """Train as many models as can be trained at once, and as many again: these need no start."""
     models, wave = len(work.seeds), workers.processors()
     begun, kept = time.perf_counter(), 0
@@ -197,33 +199,35 @@ def _trial(work: ShadowWorkload, workers: Workers) -> Cost:
     ):  # as it would be for all models, not for these few
         work = replace(work, trainer=work.trainer.settled(work.pool, work.subsets))
     ends: list[float] = []
-    with closing(_waves(work, workers, wave)) as arriving:
+    with closing(_train_batches(work, workers, wave)) as arriving:
         for arrived in arriving:
             ends.append(time.perf_counter() - begun)
             kept = max(kept, 0 if arrived.answers is None else arrived.answers.nbytes)
             if ends[-1] > LIMIT:
                 break
-        memory = peak()  # while workers are still there
+        memory = peak_memory()  # while workers are still there
     queries = sum(map(len, work.queries))
-    return Cost(
+    return CostEstimate(
         models=models,
         trained=len(ends),
         trial=ends[-1],
-        seconds=_for_all(ends, wave, models),
+        seconds=_extrapolate(ends, wave, models),
         memory=memory,
         disk=models * queries * 8 + work.models_with_predictions * kept,
         queries=queries,
     )
 
 
-def _waves(work: ShadowWorkload, workers: Workers, wave: int) -> Generator[ShadowPredictions]:
+def _train_batches(
+    work: ShadowWorkload, workers: Workers, wave: int
+) -> Generator[ShadowPredictions]:
     models = len(work.seeds)
     yield from workers.train(work, range(min(models, wave)))
     if models > wave:
         yield from workers.train(work, range(wave, min(models, 2 * wave)))
 
 
-def _for_all(ends: Sequence[float], wave: int, models: int) -> float:
+def _extrapolate(ends: Sequence[float], wave: int, models: int) -> float:
     """Seconds for all models, from those at which the first ones were there.
 
     Where a second wave came, its pace is that of all the others, too.

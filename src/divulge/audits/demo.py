@@ -11,10 +11,10 @@ from divulge._util.progress import Track, track_silently
 from divulge._util.random import stream
 from divulge.attacks import catalog
 from divulge.audits.api import audit_subject
-from divulge.audits.inputs import Subject
+from divulge.audits.inputs import AuditInputs
 from divulge.audits.result import Audit
 from divulge.audits.run_folder import Run
-from divulge.audits.runner import Heading
+from divulge.audits.runner import RunHeading
 from divulge.data import bundled
 from divulge.targets.sklearn import SklearnTarget
 
@@ -25,7 +25,7 @@ DESCRIPTION = (
 )
 
 
-def subject() -> Subject:
+def train_network() -> AuditInputs:
     """The network, trained now, with its records."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.neural_network import MLPClassifier
@@ -40,7 +40,7 @@ def subject() -> Subject:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         network.fit(members.x.astype(np.float64), members.y)
-    return Subject(
+    return AuditInputs(
         target=SklearnTarget(network),
         members=members,
         nonmembers=digits.take(order[MEMBERS : MEMBERS + NONMEMBERS]),
@@ -58,6 +58,6 @@ def demo(run: str | Path | None = None, track: Track[Any] = track_silently) -> A
         track: shows progress.
     """
     folder = Run.create(numbered_folder(Path("runs") / "demo") if run is None else Path(run))
-    loaded = next(iter(track([subject], "Training a network on digits")))()
-    heading = Heading("digits demonstration", 0, {"demo": DESCRIPTION})
+    loaded = next(iter(track([train_network], "Training a network on digits")))()
+    heading = RunHeading("digits demonstration", 0, {"demo": DESCRIPTION})
     return audit_subject(loaded, catalog.default_attacks(), heading, 0.0, folder, track)

@@ -11,11 +11,11 @@ from divulge.audits.api import audit_subject
 from divulge.audits.challenges import assignment, composition, images, interactions
 from divulge.audits.challenges.base import Challenge
 from divulge.audits.leave_one_out import run as leave_one_out
-from divulge.audits.leave_one_out.design import from_spec
+from divulge.audits.leave_one_out.design import design_from_config
 from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.result import SecretAudit
-from divulge.audits.run_folder import run_folder
-from divulge.audits.runner import Heading, check_distinct
+from divulge.audits.run_folder import open_run_folder
+from divulge.audits.runner import RunHeading, check_distinct
 from divulge.training.shadows import workers as working
 
 
@@ -44,26 +44,26 @@ def audit_file(
         DivulgeError: see `audit`.
     """
     who, path = working.workers_by_name(workers), Path(path)
-    settings = config.read(path)
+    settings = config.read_config(path)
     if show_records and not isinstance(settings, config.FederationAuditSpec):
-        images.none()
+        images.refuse_images()
     choose = partial(choose_run_folder, run, path, settings.name, resume=resume)
     if isinstance(settings, config.LeaveOneOutAuditSpec):
-        asked = from_spec(settings, path.parent)
+        asked = design_from_config(settings, path.parent)
         folder = leave_one_out.begin(choose(), resume=resume)
         return leave_one_out.audit_each(asked, folder, track, who)
-    attacks = config.attacks(settings)
+    attacks = config.requested_attacks(settings)
     check_distinct(attacks)
     shown = settings.model_dump(mode="json", exclude_defaults=True)
-    heading = Heading(settings.name, settings.seed, shown)
+    heading = RunHeading(settings.name, settings.seed, shown)
     if not isinstance(settings, config.FederationAuditSpec):
-        subject = inputs.load(settings, path.parent)
-        started = run_folder(choose(), resume=resume)
+        subject = inputs.load_inputs(settings, path.parent)
+        started = open_run_folder(choose(), resume=resume)
         return audit_subject(subject, attacks, heading, settings.metrics.delta, started, track, who)
     challenge = _pose(settings, path.parent)
     pictures = challenge.pictures() if show_records else {}
-    started = run_folder(choose(), resume=resume)
-    found = runner.run(challenge, attacks, heading, started, track)
+    started = open_run_folder(choose(), resume=resume)
+    found = runner.run_audit(challenge, attacks, heading, started, track)
     for name, png in pictures.items():
         started.write(name, png)
     found.report(show_records=show_records)

@@ -69,14 +69,14 @@ class Gate:
         return self.fail_above or {}
 
 
-class Gated:
+class GatedAudit:
     """Audits that can be held against a gate."""
 
     __slots__ = ()
     about = "membership"
 
     @property
-    def verdict(self) -> "Judged":
+    def verdict(self) -> "JudgedVerdict":
         """Whether there is a leak."""
         raise NotImplementedError
 
@@ -113,9 +113,9 @@ class Gated:
                 a claim is asked about where not one model was audited.
         """
         asked = Gate(tuple(fail_on), fail_above, judge, self.about)
-        ruling = rule(asked, self.verdict, self.limits)
+        ruling = hold_against_gate(asked, self.verdict, self.limits)
         for one in self.claims if claim else ():
-            ruling += unproven(one)
+            ruling += hold_claim_against_gate(one)
         return ruling
 
 
@@ -141,7 +141,7 @@ class Ruling:
 
 
 @runtime_checkable
-class Judged(Protocol):
+class JudgedVerdict(Protocol):
     """What a gate looks at: the verdict of an audit of any kind."""
 
     @property
@@ -160,7 +160,7 @@ class Judged(Protocol):
         ...
 
 
-def rule(gate: Gate, verdict: Judged, limits: Mapping[str, Limits]) -> Ruling:
+def hold_against_gate(gate: Gate, verdict: JudgedVerdict, limits: Mapping[str, Limits]) -> Ruling:
     """Hold an audit against a gate.
 
     Args:
@@ -176,7 +176,7 @@ def rule(gate: Gate, verdict: Judged, limits: Mapping[str, Limits]) -> Ruling:
     return ruling
 
 
-def unproven(claim: ClaimRow | None) -> Ruling:
+def hold_claim_against_gate(claim: ClaimRow | None) -> Ruling:
     """What becomes of a claimed guarantee: only one that was held against figures can pass.
 
     Args:
@@ -219,7 +219,7 @@ def _check(name: str, ceiling: float, known: Collection[str]) -> None:
         raise SpecError(f"expected a ceiling of {name} {span}, got {ceiling:g}: correct it")
 
 
-def _on_verdict(fail_on: Collection[str], verdict: Judged) -> Ruling:
+def _on_verdict(fail_on: Collection[str], verdict: JudgedVerdict) -> Ruling:
     level, said = verdict.level, f"the verdict is {verdict.level!r}: {verdict.headline}"
     if any(level in _LEVELS[word] for word in fail_on):
         return Ruling(failed=(said,))
@@ -229,7 +229,7 @@ def _on_verdict(fail_on: Collection[str], verdict: Judged) -> Ruling:
 
 
 def _on_ceiling(
-    name: str, ceiling: float, judge: str, verdict: Judged, limits: Limits | None
+    name: str, ceiling: float, judge: str, verdict: JudgedVerdict, limits: Limits | None
 ) -> Ruling:
     if limits is None:
         said = f"{name} was measured by no attack, so nothing shows that it is at most {ceiling:g}"

@@ -28,7 +28,7 @@ from divulge.training.trainers import as_trainer
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class AuditInputs:
     """What is to be audited, loaded but not yet asked anything."""
 
     target: Target
@@ -54,7 +54,7 @@ class Subject:
     drawn: MembershipDraw = "fixed"
     """How it was decided who is a member."""
 
-    def behind(self, defence: AnswerDefence, key: int) -> "Subject":
+    def behind(self, defence: AnswerDefence, key: int) -> "AuditInputs":
         """The same with an answer defence before the model, and before its shadows.
 
         Args:
@@ -70,7 +70,9 @@ class Subject:
         )
 
 
-def load(spec: config.ModelAuditSpec | config.PredictionsAuditSpec, folder: Path) -> Subject:
+def load_inputs(
+    spec: config.ModelAuditSpec | config.PredictionsAuditSpec, folder: Path
+) -> AuditInputs:
     """The model and records that settings name, or the table of its answers.
 
     Args:
@@ -81,12 +83,12 @@ def load(spec: config.ModelAuditSpec | config.PredictionsAuditSpec, folder: Path
         DivulgeError: a file, a name in it, or what it holds is not what was expected.
     """
     if isinstance(spec, config.PredictionsAuditSpec):
-        return predictions(spec.predictions, folder)
+        return inputs_from_predictions(spec.predictions, folder)
     data = spec.data
     read = partial(load_records, label=data.label, folder=folder, own_id=data.id)
     members = read(str(data.members))
-    target, fingerprint = _target(spec.target, folder)
-    subject = Subject(
+    target, fingerprint = _load_target(spec.target, folder)
+    subject = AuditInputs(
         target=target,
         members=members,
         nonmembers=read(str(data.nonmembers)),
@@ -95,19 +97,21 @@ def load(spec: config.ModelAuditSpec | config.PredictionsAuditSpec, folder: Path
         fingerprint=fingerprint,
         budget=spec.target.budget,
         batch_size=spec.target.batch_size,
-        shadows=_shadows(spec.shadows, spec.target.output, data, folder) if spec.shadows else None,
+        shadows=_plan_shadows(spec.shadows, spec.target.output, data, folder)
+        if spec.shadows
+        else None,
         augment=resolve_augmentations(spec.shadows.augment, folder) if spec.shadows else (),
-        guarantee=_claimed(spec.target),
+        guarantee=_claimed_guarantee(spec.target),
         known=Known(**spec.known.model_dump()) if spec.known else None,
         columns=_columns(data, folder) if spec.known else (),
         ids=ids_of(str(data.members), members, data.id, folder) if data.id else None,
         drawn=data.membership or "fixed",
     )
-    defence = answer_defence(spec.target.answers)
+    defence = answer_defence_from_config(spec.target.answers)
     return subject if defence is None else subject.behind(defence, spec.seed)
 
 
-def answer_defence(settings: dict[str, Any] | None) -> AnswerDefence | None:
+def answer_defence_from_config(settings: dict[str, Any] | None) -> AnswerDefence | None:
     """The answer defence that a key ``answers`` asks for; None without one.
 
     Raises:
@@ -123,7 +127,7 @@ def answer_defence(settings: dict[str, Any] | None) -> AnswerDefence | None:
     return catalog.answer_defence(name, **{k: v for k, v in settings.items() if k != "name"})
 
 
-def predictions(spec: config.PredictionsSpec, folder: Path) -> Subject:
+def inputs_from_predictions(spec: config.PredictionsSpec, folder: Path) -> AuditInputs:
     """An exported table of answers as a subject.
 
     Raises:
@@ -142,19 +146,19 @@ def predictions(spec: config.PredictionsSpec, folder: Path) -> Subject:
     # the only "feature" of a record is its row; the target offers no features, so nobody reads it
     rows = np.arange(len(answers.label))[:, None]
     records = Records(rows, answers.label)
-    return Subject(
+    return AuditInputs(
         target=answers.target,
         members=records.take(answers.member),
         nonmembers=records.take(~answers.member),
         class_names=spec.class_names,
         fingerprint=files.fingerprint_file(path),
-        guarantee=_claimed(spec),
+        guarantee=_claimed_guarantee(spec),
         ids=ids.read_ids(path, spec.id, len(rows))[answers.member] if spec.id else None,
         drawn=spec.membership,
     )
 
 
-def _target(spec: config.TargetSpec, folder: Path) -> tuple[Target, str | None]:
+def _load_target(spec: config.TargetSpec, folder: Path) -> tuple[Target, str | None]:
     file, name = imports.split_reference(spec.model)
     if not name:
         path = folder / file
@@ -185,13 +189,13 @@ def _target(spec: config.TargetSpec, folder: Path) -> tuple[Target, str | None]:
     return target, fingerprint
 
 
-def _claimed(spec: config.TargetSpec | config.PredictionsSpec) -> Guarantee | None:
+def _claimed_guarantee(spec: config.TargetSpec | config.PredictionsSpec) -> Guarantee | None:
     if spec.epsilon is None or spec.delta is None:
         return None
     return Guarantee(spec.epsilon, spec.delta, noise=spec.noise)
 
 
-def shadow_plan(
+def plan_shadows(
     train: str,
     models: int,
     output: Output | None,
@@ -216,14 +220,14 @@ def shadow_plan(
     return ShadowPlan(trainer, models, own, otherwise, fingerprint, answers=answers)
 
 
-def _shadows(
+def _plan_shadows(
     spec: config.ShadowsSpec, output: Output | None, data: config.DataSpec, folder: Path
 ) -> ShadowPlan:
     pool: tuple[Records, ...] = ()
     if spec.pool:
         own = load_records(spec.pool, data.label, folder, data.id)
         pool = (own, *augmentation.augment(own, resolve_augmentations(spec.augment, folder)))
-    return shadow_plan(spec.train, spec.models, output, folder, pool)
+    return plan_shadows(spec.train, spec.models, output, folder, pool)
 
 
 def fingerprint_of(name: str | None, folder: Path) -> str:

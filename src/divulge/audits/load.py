@@ -5,7 +5,7 @@ from pathlib import Path
 from divulge.audits.compare.result import Comparison, load_comparison
 from divulge.audits.leave_one_out.result import LeaveOneOut, load_leave_one_out
 from divulge.audits.result import SecretAudit, load_audit
-from divulge.audits.run_folder import head
+from divulge.audits.run_folder import read_raw_head
 from divulge.errors import StoreError
 
 
@@ -16,7 +16,7 @@ def load(run: str | Path) -> SecretAudit | LeaveOneOut | Comparison:
         StoreError: it is no run folder, damaged, not finished, or made by a newer divulge.
     """
     path = Path(run)
-    kind = head(path)["kind"]
+    kind = read_raw_head(path)["kind"]
     if kind == "audit":
         return load_audit(path)
     if kind == "leave-one-out":

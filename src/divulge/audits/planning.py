@@ -18,7 +18,7 @@ docs/shadow-quality.md, rounded down."""
 
 
 @dataclass(frozen=True, slots=True)
-class Needed:
+class RecordsNeeded:
     """The records that an audit with so many shadow models needs."""
 
     shadows: int
@@ -29,7 +29,7 @@ class Needed:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class AuditPlan:
     """What an audit sees, or what it takes to see a leak."""
 
     power: float
@@ -43,7 +43,7 @@ class Plan:
     none is."""
     exposed: float | None
     """The smallest share of fully exposed members that is seen, or the one asked about."""
-    needed: tuple[Needed, ...] = ()
+    needed: tuple[RecordsNeeded, ...] = ()
     """By number of shadow models, where a leak was given."""
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ def plan(
     exposed: float | None = None,
     power: float = powers.POWER,
     attacks: int = powers.ATTACKS,
-) -> Plan:
+) -> AuditPlan:
     """Say what an audit sees, from its size; or what it takes to see a leak of a given size.
 
     Args:
@@ -109,7 +109,7 @@ def plan(
                 f"expected members and non-members from 1, got {members} and {nonmembers}"
             )
         critical = powers.critical_deviation(members, nonmembers, attacks)
-        return Plan(
+        return AuditPlan(
             power, attacks, members, nonmembers,
             *powers.visible_leaks(members, nonmembers, critical, power),
         )  # fmt: skip
@@ -120,13 +120,13 @@ def plan(
         )
     powers.check_leak(auc, exposed)
     needed = tuple(
-        Needed(shadows, kept[auc is None], _records(auc, exposed, kept, power, attacks))
+        RecordsNeeded(shadows, kept[auc is None], _records(auc, exposed, kept, power, attacks))
         for shadows, kept in SHADOWS.items()
     )
-    return Plan(power, attacks, None, None, auc, exposed, needed)
+    return AuditPlan(power, attacks, None, None, auc, exposed, needed)
 
 
-def plan_file(path: str | Path, *, power: float = powers.POWER) -> Plan:
+def plan_file(path: str | Path, *, power: float = powers.POWER) -> AuditPlan:
     """Say what the audit at hand sees: that of an ``audit.toml``, or one in a run folder.
 
     Args:
@@ -151,14 +151,14 @@ def plan_file(path: str | Path, *, power: float = powers.POWER) -> Plan:
             power=power,
             attacks=max(1, found.verdict.tested),
         )
-    settings = config.read(path)
+    settings = config.read_config(path)
     if isinstance(settings, config.FederationAuditSpec):
         raise SpecError(
             f"expected an audit of a model in {path}, got [{settings.section}]: "
             "a federation's page says itself what it could have seen"
         )
     members, nonmembers = _sizes(settings, path.parent)
-    attacks = len(config.attacks(settings))
+    attacks = len(config.requested_attacks(settings))
     return plan(members=members, nonmembers=nonmembers, power=power, attacks=attacks)
 
 
@@ -168,11 +168,11 @@ def _sizes(
 ) -> tuple[int, int]:
     """How many members and non-members there will be."""
     if isinstance(settings, config.PredictionsAuditSpec):
-        subject = inputs.predictions(settings.predictions, folder)
+        subject = inputs.inputs_from_predictions(settings.predictions, folder)
         return len(subject.members), len(subject.nonmembers)
     data = settings.data
     if isinstance(settings, config.LeaveOneOutAuditSpec):
-        records = len(design.pool(data, folder)[0])
+        records = len(design.read_pool(data, folder)[0])
         return records // 2, records - records // 2
     members, nonmembers = (
         len(data_records.load_records(str(where), data.label, folder))

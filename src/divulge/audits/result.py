@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from divulge.audits.challenges import images
-from divulge.audits.gate import Gated
+from divulge.audits.gate import GatedAudit
 from divulge.audits.run_folder import Run
-from divulge.audits.secrets import Secret, secret
+from divulge.audits.secrets import Secret, secret_of
 from divulge.core import (
     AssignmentFacts,
     BlindRun,
@@ -41,7 +41,7 @@ PAGE = "report.html"
 
 
 @dataclass(frozen=True)
-class SecretAudit(Gated):
+class SecretAudit(GatedAudit):
     """What an audit found, whatever the secret."""
 
     contents: Contents
@@ -91,7 +91,7 @@ class SecretAudit(Gated):
 
     @property
     def _held(self) -> Secret:
-        return secret(self.contents.facts, self.contents.candidates)
+        return secret_of(self.contents.facts, self.contents.candidates)
 
     def files(self, *, show_records: bool = False) -> dict[str, bytes]:
         """Every file of the report, by path.
@@ -141,7 +141,7 @@ class SecretAudit(Gated):
             metrics, unmeasured = held.measure(guess)
             again = replace(entry.finding, metrics=metrics, unmeasured=unmeasured)
             entries.append(replace(entry, finding=again))
-        found = show(replace(self.contents, entries=tuple(entries)), self.path)
+        found = audit_of(replace(self.contents, entries=tuple(entries)), self.path)
         if self.path is not None:
             found._put(Run.open(self.path))
             found.report()
@@ -273,7 +273,7 @@ class Audit(SecretAudit):
         from divulge.report import files  # draws, so it loads the chart library
 
         if show_records:
-            images.none()
+            images.refuse_images()
         return files.render_files(self.contents)
 
     def _repr_html_(self) -> str:
@@ -350,8 +350,8 @@ class FederationAudit(SecretAudit):
     def _sheets(self) -> tuple[ImageSheet, ...]:
         facts = self.facts
         if not isinstance(facts, InteractionFacts) or self.path is None:
-            images.none()
-        return images.read(self.path, facts.clients, facts.items)
+            images.refuse_images()
+        return images.read_sheets(self.path, facts.clients, facts.items)
 
     @cached_property
     def _told(self) -> FederationReport:
@@ -362,7 +362,7 @@ class FederationAudit(SecretAudit):
             created=manifest.created,
             findings=self.findings,
             controls=self.controls,
-            story=_story(self.contents, self.guesses, self._unsound()),
+            story=_page_content(self.contents, self.guesses, self._unsound()),
             reproduction={
                 "divulge": manifest.divulge,
                 "seed": manifest.seed,
@@ -373,14 +373,16 @@ class FederationAudit(SecretAudit):
         )
 
 
-def _story(contents: Contents, guesses: tuple[Any, ...], unsound: tuple[int, ...]) -> PageContent:
+def _page_content(
+    contents: Contents, guesses: tuple[Any, ...], unsound: tuple[int, ...]
+) -> PageContent:
     """What the page of an audited federation says."""
     facts = contents.facts
     findings = tuple(entry.finding for entry in contents.entries)
     if isinstance(facts, AssignmentFacts):
         from divulge.report.federation import assignment
 
-        asked = assignment.AssignmentFacts(
+        asked = assignment.AssignmentInput(
             facts.clients,
             facts.colluder,
             facts.collusion.records,
@@ -391,7 +393,7 @@ def _story(contents: Contents, guesses: tuple[Any, ...], unsound: tuple[int, ...
     if isinstance(facts, CompositionFacts):
         from divulge.report.federation import composition
 
-        held = composition.CompositionFacts(facts.clients, facts.class_names, facts.truth)
+        held = composition.CompositionInput(facts.clients, facts.class_names, facts.truth)
         return composition.page_content(held, findings, guesses, unsound)
     from divulge.report.federation import interactions
 
@@ -401,7 +403,7 @@ def _story(contents: Contents, guesses: tuple[Any, ...], unsound: tuple[int, ...
     )
 
 
-def show(contents: Contents, path: Path | None = None) -> SecretAudit:
+def audit_of(contents: Contents, path: Path | None = None) -> SecretAudit:
     """The audit that a run's contents make.
 
     Args:
@@ -423,7 +425,7 @@ def load_audit(run: str | Path) -> SecretAudit:
     contents = Run.open(path).contents()
     if contents.missing and not isinstance(contents.facts, MembershipFacts):
         raise StoreError(f"expected every attack in {path}, some are missing: finish with --resume")
-    return show(contents, path)
+    return audit_of(contents, path)
 
 
 def _frame(data: Any, columns: list[str] | None = None) -> "pd.DataFrame":

@@ -43,7 +43,7 @@ EARLIER = {
 H = TypeVar("H")
 
 
-def head(path: Path) -> dict[str, Any]:
+def read_raw_head(path: Path) -> dict[str, Any]:
     """The head of a run folder of any kind, with its ``kind``.
 
     Raises:
@@ -64,10 +64,12 @@ def head(path: Path) -> dict[str, Any]:
             f"expected schema {SCHEMA} or older, {path} has schema {schema}: "
             "it was made by a newer divulge; update this one"
         )
-    return found if "kind" in found else _as_today(found, EARLIER.get(place.name, "audit"), path)
+    return (
+        found if "kind" in found else _upgrade_head(found, EARLIER.get(place.name, "audit"), path)
+    )
 
 
-def _as_today(found: dict[str, Any], kind: str, path: Path) -> dict[str, Any]:
+def _upgrade_head(found: dict[str, Any], kind: str, path: Path) -> dict[str, Any]:
     """A head that was written before heads had kinds."""
     found = {**found, "kind": kind}
     if kind != "audit":
@@ -89,9 +91,9 @@ def read_head(path: Path, kind: type[H]) -> H:
     """The head of a run folder, which has to be of this kind.
 
     Raises:
-        StoreError: see `head`; or it is of another kind, or does not hold what it should.
+        StoreError: see `read_raw_head`; or it is of another kind, or does not hold what it should.
     """
-    found, wanted = head(path), kind.__dataclass_fields__["kind"].default  # type: ignore[attr-defined]
+    found, wanted = read_raw_head(path), kind.__dataclass_fields__["kind"].default  # type: ignore[attr-defined]
     if found["kind"] != wanted:
         raise StoreError(
             f"expected a run of kind {wanted!r} in {path}, got {found['kind']!r}: "
@@ -115,7 +117,7 @@ def has_head(path: Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
+class _StoredFinding:
     """A finding file."""
 
     finding: Finding
@@ -208,8 +210,8 @@ class Run:
         if entry.arrays:
             atomic.write_arrays(base.with_suffix(".npz"), dict(entry.arrays))
         atomic.write(base.with_suffix(".seconds"), f"{entry.finding.seconds!r}\n".encode())
-        stored = _Stored(replace(entry.finding, seconds=0.0), entry.control, entry.blind)
-        atomic.write(base.with_suffix(".json"), atomic.to_json(stored, _Stored).encode())
+        stored = _StoredFinding(replace(entry.finding, seconds=0.0), entry.control, entry.blind)
+        atomic.write(base.with_suffix(".json"), atomic.to_json(stored, _StoredFinding).encode())
 
     def get(self, key: str) -> Entry | None:
         """A stored finding, or None.
@@ -221,7 +223,7 @@ class Run:
         if not base.with_suffix(".json").exists():
             return None
         raw = self._read(f"findings/{key}.json")
-        stored = atomic.from_json(raw, _Stored, base.with_suffix(".json"))
+        stored = atomic.from_json(raw, _StoredFinding, base.with_suffix(".json"))
         seconds_file = base.with_suffix(".seconds")
         try:
             seconds = float(seconds_file.read_text()) if seconds_file.exists() else 0.0
@@ -282,7 +284,7 @@ class Run:
             return (self.path / name).read_bytes()
 
 
-def environment() -> dict[str, str]:
+def describe_environment() -> dict[str, str]:
     """What a figure may depend on besides the settings."""
     packages = {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
     return {
@@ -293,6 +295,6 @@ def environment() -> dict[str, str]:
     }
 
 
-def run_folder(path: Path, *, resume: bool) -> Run:
+def open_run_folder(path: Path, *, resume: bool) -> Run:
     """A new run folder, or one to be continued."""
     return Run.open(path) if resume and (path / "findings").is_dir() else Run.create(path)

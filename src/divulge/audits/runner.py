@@ -10,15 +10,15 @@ import numpy as np
 from divulge._util.progress import Track, track_silently
 from divulge.audits import attempt
 from divulge.audits.challenges.base import Challenge, finding_key
-from divulge.audits.result import SecretAudit, load_audit, show
-from divulge.audits.run_folder import Run, environment
-from divulge.audits.secrets import secret
+from divulge.audits.result import SecretAudit, audit_of, load_audit
+from divulge.audits.run_folder import Run, describe_environment
+from divulge.audits.secrets import secret_of
 from divulge.core import Attack, Contents, Entry, Manifest, Status
 from divulge.errors import SpecError
 from divulge.training.shadows.workers import Workers
 
 
-class Heading(NamedTuple):
+class RunHeading(NamedTuple):
     """What a run is called, and what it was asked for with."""
 
     name: str
@@ -26,10 +26,10 @@ class Heading(NamedTuple):
     settings: dict[str, Any]
 
 
-def run(
+def run_audit(
     challenge: Challenge,
     attacks: Sequence[Attack[Any, Any]],
-    heading: Heading,
+    heading: RunHeading,
     folder: Run | None = None,
     track: Track[Any] = track_silently,
     workers: Workers | None = None,
@@ -62,7 +62,7 @@ def run(
         for attack, key in zip(attacks, manifest.findings, strict=True)
     ]
     if folder is None:
-        return show(Contents(manifest, challenge.candidates, tuple(entries)))
+        return audit_of(Contents(manifest, challenge.candidates, tuple(entries)))
     return load_audit(folder.path)
 
 
@@ -84,7 +84,7 @@ def _entry(
         entry = Entry(finding)
     else:
         control, blind = challenge.control(attack, guess, seed, track)
-        arrays = secret(challenge.facts, challenge.candidates).encode(guess)
+        arrays = secret_of(challenge.facts, challenge.candidates).encode(guess)
         entry = Entry(finding, control, arrays, blind)
     if folder:
         folder.put(key, entry)
@@ -92,17 +92,17 @@ def _entry(
 
 
 def _manifest(
-    challenge: Challenge, attacks: Sequence[Attack[Any, Any]], heading: Heading
+    challenge: Challenge, attacks: Sequence[Attack[Any, Any]], heading: RunHeading
 ) -> Manifest:
     return Manifest(
         name=heading.name,
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         challenge=challenge.digest,
         seed=heading.seed,
-        attacks=tuple(attempt.label(attack) for attack in attacks),
+        attacks=tuple(attempt.attack_label(attack) for attack in attacks),
         findings=tuple(finding_key(challenge, attack, heading.seed) for attack in attacks),
         settings=heading.settings,
-        environment=environment(),
+        environment=describe_environment(),
         facts=challenge.facts,
         divulge=version("divulge"),
     )
@@ -131,7 +131,7 @@ def check_distinct(attacks: Iterable[Attack[Any, Any]]) -> None:
     """
     seen: set[str] = set()
     for attack in attacks:
-        label = attempt.label(attack)
+        label = attempt.attack_label(attack)
         if label in seen:
             raise SpecError(f"expected different attacks, got {label} twice: drop one")
         seen.add(label)

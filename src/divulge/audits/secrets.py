@@ -178,7 +178,7 @@ class InteractionSecret:
         return tuple(guesses)
 
 
-def secret(facts: Facts, candidates: Candidates | None) -> Secret:
+def secret_of(facts: Facts, candidates: Candidates | None) -> Secret:
     """The secret that an audit is about.
 
     Args:

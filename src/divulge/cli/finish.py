@@ -27,8 +27,8 @@ def finish(found: SecretAudit | LeaveOneOut | Comparison, shape: str, code: int 
     from divulge.cli import render
 
     if shape == "text":
-        render.show(found)
-    answer = render.as_json(found)
+        render.show_result(found)
+    answer = render.result_as_json(found)
     click.echo(f"Report: {answer['report']}", err=shape == "json")
     if shape == "json":
         click.echo(json.dumps(answer))

@@ -161,7 +161,7 @@ def audit(
     """
     from divulge.audits import config, cost, from_file, gate
 
-    asked = config.read(settings)
+    asked = config.read_config(settings)
     if estimate:
         about = cost.estimate_file(settings, workers)
         click.echo(about if shape == "text" else json.dumps(asdict(about)))
@@ -214,7 +214,7 @@ def report(run: Path, show_records: bool) -> None:
         click.echo(found.report(show_records=show_records))
         return
     if show_records:
-        images.none()
+        images.refuse_images()
     click.echo(found.report())
 
 

@@ -20,7 +20,7 @@ from divulge.report.unmeasured import up_to_notes
 COLUMNS = {"AUC": "auc", "TPR at 1 % FPR": "tpr@0.01", "ε ≥": "epsilon"}
 
 
-def show(found: SecretAudit | LeaveOneOut | Comparison) -> None:
+def show_result(found: SecretAudit | LeaveOneOut | Comparison) -> None:
     """Print the verdict, the warnings and one row per attack; of several targets, the means."""
     console = Console()
     if isinstance(found, FederationAudit):
@@ -55,7 +55,7 @@ def _show_model(console: Console, audit: Audit) -> None:
         console.print(escape(line))
 
 
-def as_json(found: SecretAudit | LeaveOneOut | Comparison) -> dict[str, Any]:
+def result_as_json(found: SecretAudit | LeaveOneOut | Comparison) -> dict[str, Any]:
     """The object of ``--format json``: run, report, and what was found.
 
     That is the verdict, the findings and, of one model, the claim; of a comparison its summary.

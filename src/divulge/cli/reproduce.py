@@ -60,7 +60,7 @@ def reproduce(
     from divulge._util.folders import create_folder, numbered_folder
     from divulge.cli import tables
     from divulge.reproduce import page
-    from divulge.reproduce.pool import Crew, cores
+    from divulge.reproduce.pool import CellWorkers, cores
     from divulge.reproduce.run import reproduce
     from divulge.reproduce.table import TABLES, find_table
 
@@ -77,7 +77,7 @@ def reproduce(
     for folder in folders.values():
         if not (resume and (folder / "cells").is_dir()):
             create_folder(folder)
-    with Crew(processes or cores()) as crew:
+    with CellWorkers(processes or cores()) as crew:
         outcomes = list(
             reproduce(folders, size, track_with_bar, crew)
         )  # each is in its folder when whole

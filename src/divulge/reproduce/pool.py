@@ -24,7 +24,7 @@ def cores() -> int:
     return int(joblib.cpu_count())
 
 
-class Crew:
+class CellWorkers:
     """Single-threaded processes, each with a stretch of the work that it begins with.
 
     One that is done with its own stretch takes from the far end of the longest that is left.
@@ -34,7 +34,7 @@ class Crew:
         self.processes = processes
         self._pools: list[ProcessPoolExecutor] = []
 
-    def __enter__(self) -> "Crew":
+    def __enter__(self) -> "CellWorkers":
         context = multiprocessing.get_context("spawn")
         if self.processes > 1:
             self._pools = [

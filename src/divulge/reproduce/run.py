@@ -16,7 +16,7 @@ from divulge.errors import SpecError, did_you_mean
 from divulge.reproduce import cells as reproduce_cells
 from divulge.reproduce import units
 from divulge.reproduce.cells import Piece
-from divulge.reproduce.pool import Crew, cores
+from divulge.reproduce.pool import CellWorkers, cores
 from divulge.reproduce.result import Cell, Outcome, Provenance
 from divulge.reproduce.table import Row, Size, Table, find_table
 
@@ -25,7 +25,7 @@ def reproduce(
     folders: Mapping[str, Path],
     size: Size,
     track: Track[Any] = track_silently,
-    crew: Crew | None = None,
+    crew: CellWorkers | None = None,
 ) -> Iterator[Outcome]:
     """Measure tables, and yield each when it is complete; cells of several are measured once.
 
@@ -48,7 +48,7 @@ def reproduce(
     for folder in tables:
         with atomic.translate_os_errors(folder):
             (folder / "cells").mkdir(parents=True, exist_ok=True)
-    crew = crew or Crew(1)
+    crew = crew or CellWorkers(1)
     todo = reproduce_cells.works(tables, size)
     missing = {
         name: {key for key, *_ in reproduce_cells.key_pieces(tables[folder], size)}
@@ -67,7 +67,7 @@ def reproduce(
             yield outcome
 
 
-def _outcome(name: str, size: Size, found: Mapping[str, Piece], crew: Crew) -> Outcome:
+def _outcome(name: str, size: Size, found: Mapping[str, Piece], crew: CellWorkers) -> Outcome:
     table = find_table(name)
     by_row: dict[str, list[Piece]] = {row.name: [] for row in table.rows}
     for key, row, _ in reproduce_cells.key_pieces(table, size):
@@ -155,7 +155,9 @@ def _column_range(table: Table, column: str) -> tuple[float, float]:
     return table.smallest.get(column, 0.0), table.largest.get(column, 1.0)
 
 
-def _record_provenance(name: str, size: Size, found: Iterable[Piece], crew: Crew) -> Provenance:
+def _record_provenance(
+    name: str, size: Size, found: Iterable[Piece], crew: CellWorkers
+) -> Provenance:
     return Provenance(
         command=f"divulge reproduce {name} --size {size}",
         commit=_checkout_commit(),

@@ -23,25 +23,25 @@ def code(module: str) -> str:
     attacks depends on each of them.
     """
     made = hashlib.blake2b(digest_size=8)
-    for path in sorted(reached(module)):
+    for path in sorted(reachable_files(module)):
         name = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
         made.update(name.encode() + path.read_bytes())
     return made.hexdigest()
 
 
-def reached(module: str) -> frozenset[Path]:
+def reachable_files(module: str) -> frozenset[Path]:
     """The files of the module, of those in this package that it imports, and that these import."""
     found: set[Path] = set()
     waiting = set(_files(module)) or _elsewhere(module)
     while waiting:
         path = waiting.pop()
         found.add(path)
-        waiting |= _imported(path) - found
+        waiting |= _imports_of(path) - found
     return frozenset(found)
 
 
 @cache
-def _imported(path: Path) -> frozenset[Path]:
+def _imports_of(path: Path) -> frozenset[Path]:
     return frozenset(file for name in _names(path) for file in _files(name))
 
 

@@ -119,7 +119,9 @@ def test_the_strongest_attack_is_the_highest_mean_of_those_that_count(found: Com
                 for finding in audit.findings
                 if finding.label == best.attack
             ]
-            assert best.estimate == leave_one_out_result.mean(name, each, best_of=len(counted))
+            assert best.estimate == leave_one_out_result.mean_over_targets(
+                name, each, best_of=len(counted)
+            )
 
 
 @pytest.mark.parametrize("targets", [3, 5, 8])
@@ -134,7 +136,7 @@ def test_the_interval_of_the_strongest_attack_allows_for_the_choice(
         aucs = 0.5 + 0.02 * (own + rng.normal(0, alike**0.5, targets))
         best = aucs[aucs.mean(axis=1).argmax()]
         each = [Estimate(auc, auc - 0.04, auc + 0.04) for auc in best.tolist()]
-        covered += 0.5 in leave_one_out_result.mean("auc", each, best_of=12)
+        covered += 0.5 in leave_one_out_result.mean_over_targets("auc", each, best_of=12)
     # three standard errors of a coverage of exactly 95 %
     assert covered / runs > 0.95 - 3 * (0.95 * 0.05 / runs) ** 0.5
 
@@ -263,10 +265,12 @@ def test_a_folder_of_another_kind_is_refused(tmp_path: Path) -> None:
 
 def test_an_unfinished_comparison_says_so(found: Comparison, tmp_path: Path) -> None:
     plan = dataclasses.replace(found.plan, schema=99)
-    atomic.write(tmp_path / "run.json", atomic.to_json(plan, result.Plan).encode())
+    atomic.write(tmp_path / "run.json", atomic.to_json(plan, result.ComparisonManifest).encode())
     with pytest.raises(StoreError, match="newer divulge"):
         result.load_comparison(tmp_path)
-    atomic.write(tmp_path / "run.json", atomic.to_json(found.plan, result.Plan).encode())
+    atomic.write(
+        tmp_path / "run.json", atomic.to_json(found.plan, result.ComparisonManifest).encode()
+    )
     with pytest.raises(StoreError, match="check the path"):
         result.load_comparison(tmp_path)
 

@@ -10,7 +10,7 @@ import numpy as np
 from divulge._util.digest import digest
 from divulge._util.progress import Track, track_silently
 from divulge.audits import attempt
-from divulge.audits.attempt import Result
+from divulge.audits.attempt import AttackResult
 from divulge.audits.challenges import blind, images
 from divulge.audits.challenges.base import Controls
 from divulge.audits.config import AssignmentSpec
@@ -39,7 +39,7 @@ class AssignmentChallenge:
 
     def attempt(
         self, attack: AssignmentAttack, seed: int, track: Track[Any] = track_silently
-    ) -> Result:
+    ) -> AttackResult:
         """One attack on the clients' models."""
         measure = AssignmentSecret(self.facts).measure
         return attempt.run_on_federation(self.view, measure, attack, seed, track)
@@ -53,7 +53,9 @@ class AssignmentChallenge:
     ) -> Controls:
         """The attack on shuffled predictions, held against the real clients."""
         del guess
-        return Controls(blind=blind.on_answers(self.view, self.facts, attack, seed, track))
+        return Controls(
+            blind=blind.control_on_predictions(self.view, self.facts, attack, seed, track)
+        )
 
     def pictures(self) -> Mapping[str, bytes]:
         """Nothing: candidates are never shown.
@@ -61,7 +63,7 @@ class AssignmentChallenge:
         Raises:
             SpecError: always.
         """
-        images.none()
+        images.refuse_images()
 
 
 def pose(spec: AssignmentSpec, folder: Path) -> AssignmentChallenge:

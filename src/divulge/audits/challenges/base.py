@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from divulge._util.progress import Track
 from divulge.audits import attempt
-from divulge.audits.attempt import Result
+from divulge.audits.attempt import AttackResult
 from divulge.core import Attack, BlindRun, Candidates, Control, Facts
 from divulge.errors import SpecError, did_you_mean
 from divulge.federation import Transcript
@@ -59,7 +59,7 @@ class Challenge(Protocol):
         """
         ...
 
-    def attempt(self, attack: Any, seed: int, track: Track[Any]) -> Result:
+    def attempt(self, attack: Any, seed: int, track: Track[Any]) -> AttackResult:
         """Run an attack; one that cannot run or breaks ends as a finding that says why."""
         ...
 
@@ -78,12 +78,13 @@ class Challenge(Protocol):
 
 def finding_key(challenge: Challenge, attack: Attack[Any, Any], seed: int) -> str:
     """The name of a finding's files: the attack, and a digest of all that its result depends on."""
-    settings = sorted(attempt.settings(attack).items())
-    text = f"{challenge.digest} {challenge.compared} {seed} {attempt.label(attack)} {settings!r}"
+    settings = sorted(attempt.attack_settings(attack).items())
+    name = attempt.attack_label(attack)
+    text = f"{challenge.digest} {challenge.compared} {seed} {name} {settings!r}"
     return f"{attack.name}-{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"
 
 
-def attacked(transcript: Transcript, asked: Sequence[str]) -> tuple[str, ...]:
+def clients_under_attack(transcript: Transcript, asked: Sequence[str]) -> tuple[str, ...]:
     """The clients asked for; without any, all that ever took part.
 
     They come in the order of their first round; if their names are numbers, by size.

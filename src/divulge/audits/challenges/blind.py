@@ -45,7 +45,7 @@ FEWEST_ACTING = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Renamed:
+class RenamedRounds:
     """Rounds whose clients go by each other's names."""
 
     rounds: Rounds
@@ -67,7 +67,7 @@ class Renamed:
         return replace(played, received=received)
 
 
-def on_updates(
+def control_on_updates(
     views: Sequence[UpdateView],
     facts: CompositionFacts,
     attack: CompositionAttack,
@@ -78,14 +78,14 @@ def on_updates(
     truths = facts.truth
     if truths is None:
         return None
-    moved, measure = exchanged(views, seed), CompositionSecret(facts).measure
+    moved, measure = exchange_updates(views, seed), CompositionSecret(facts).measure
     finding, guesses = attempt.run_on_clients(moved, measure, attack, seed, track)
     if guesses is None:
         return BlindRun(None, None, passed=False, reason=finding.reason)
-    return of_shares(guesses, truths, seed)
+    return judge_shares(guesses, truths, seed)
 
 
-def on_interactions(
+def control_on_interactions(
     views: Sequence[UpdateView],
     facts: InteractionFacts,
     attack: InteractionAttack,
@@ -100,18 +100,18 @@ def on_interactions(
     if truths is None:
         return None
     try:
-        moved = replay.replayed(views, truths, seed)
+        moved = replay.replay_updates(views, truths, seed)
     except Exception as error:  # the learner is the user's own code
-        return _untested(str(error) or type(error).__name__)
+        return _not_tested(str(error) or type(error).__name__)
     finding, guesses = attempt.run_on_clients(
         moved, InteractionSecret(facts).measure, attack, seed, track
     )
     if guesses is None:
         return BlindRun(None, None, passed=False, reason=finding.reason)
-    return of_clicks(guesses, truths, views, seed)
+    return judge_clicks(guesses, truths, views, seed)
 
 
-def on_answers(
+def control_on_predictions(
     view: FederationView,
     facts: AssignmentFacts,
     attack: AssignmentAttack,
@@ -122,14 +122,14 @@ def on_answers(
     truth = facts.truth
     if truth is None or view.collusion.records.all():
         return None
-    moved, measure = shuffled(view, seed), AssignmentSecret(facts).measure
+    moved, measure = shuffle_predictions(view, seed), AssignmentSecret(facts).measure
     finding, guess = attempt.run_on_federation(moved, measure, attack, seed, track)
     if guess is None:
         return BlindRun(None, None, passed=False, reason=finding.reason)
-    return of_clients(guess, truth, view, seed)
+    return judge_clients(guess, truth, view, seed)
 
 
-def exchanged(views: Sequence[UpdateView], seed: int) -> tuple[UpdateView, ...]:
+def exchange_updates(views: Sequence[UpdateView], seed: int) -> tuple[UpdateView, ...]:
     """The views with the clients' updates shuffled among them: each has the name of one alone.
 
     Args:
@@ -139,12 +139,14 @@ def exchanged(views: Sequence[UpdateView], seed: int) -> tuple[UpdateView, ...]:
     order = stream(seed, "shuffled updates").permutation(len(views))
     names = {views[other].victim: view.victim for view, other in zip(views, order, strict=True)}
     return tuple(
-        replace(views[other], victim=view.victim, rounds=Renamed(views[other].rounds, names))
+        replace(views[other], victim=view.victim, rounds=RenamedRounds(views[other].rounds, names))
         for view, other in zip(views, order, strict=True)
     )
 
 
-def of_shares(guesses: Sequence[Proportions], truths: Sequence[Proportions], seed: int) -> BlindRun:
+def judge_shares(
+    guesses: Sequence[Proportions], truths: Sequence[Proportions], seed: int
+) -> BlindRun:
     """Guesses on exchanged updates, held against the real class shares of each client.
 
     p is the chance that guesses and truths that are paired at random are as near by L1.
@@ -158,7 +160,7 @@ def of_shares(guesses: Sequence[Proportions], truths: Sequence[Proportions], see
     return BlindRun(measured, p_value, passed=p_value > FALSE_ALARM, reason=few)
 
 
-def of_clicks(
+def judge_clicks(
     guesses: Sequence[Reconstruction],
     truths: Sequence[Interactions],
     views: Sequence[UpdateView],
@@ -167,19 +169,19 @@ def of_clicks(
     """Guesses on updates of shuffled clicks, held against what each client really acted on.
 
     A guess may follow features that clicks follow too. So what counts is the correlation that is
-    left when both are regressed on what is no secret, see `replay.public`, by the slopes of the
-    other clients. p is the chance that the correlations of all clients sum up as high where each
-    is as likely with the other sign: tastes that make the clicks of one client depend on each
+    left when both are regressed on what is no secret, see `replay.public_features`, by the slopes
+    of the other clients. p is the chance that the correlations of all clients sum up as high where
+    each is as likely with the other sign: tastes that make the clicks of one client depend on each
     other do not matter, as each client counts as one.
     """
     mixed = [k for k, truth in enumerate(truths) if interactions.is_mixed(truth)]
     if not mixed:
-        return _untested("no client acted on some of its items and left others alone")
+        return _not_tested("no client acted on some of its items and left others alone")
     acted = [truths[k] for k in mixed]
     found = conditional.partial_correlations(
         [guesses[k].score for k in mixed],
         [truth.acted for truth in acted],
-        replay.public([views[k] for k in mixed], acted, seed),
+        replay.public_features([views[k] for k in mixed], acted, seed),
     )
     p_value = signs_p(found, stream(seed, "blind control"))
     telling = int(np.count_nonzero(found))
@@ -188,11 +190,11 @@ def of_clicks(
     return BlindRun(measured, p_value, passed=p_value > FALSE_ALARM, reason=few)
 
 
-def _untested(why: str) -> BlindRun:
+def _not_tested(why: str) -> BlindRun:
     return BlindRun(None, None, passed=True, reason=why)
 
 
-def shuffled(view: FederationView, seed: int) -> FederationView:
+def shuffle_predictions(view: FederationView, seed: int) -> FederationView:
     """The view with all models' answers shuffled among the candidates of unknown clients.
 
     All models shuffle alike. The colluding client's own records stay, as it knows them.
@@ -205,7 +207,9 @@ def shuffled(view: FederationView, seed: int) -> FederationView:
     return replace(view, targets=targets)
 
 
-def of_clients(guess: Assignment, truth: Assignment, view: FederationView, seed: int) -> BlindRun:
+def judge_clients(
+    guess: Assignment, truth: Assignment, view: FederationView, seed: int
+) -> BlindRun:
     """A guess on shuffled answers, held against the real client of each candidate.
 
     The truth is permuted within classes: clients may hold other classes than each other.

@@ -9,9 +9,9 @@ from divulge._util import imports
 from divulge._util.digest import digest
 from divulge._util.progress import Track, track_silently
 from divulge.audits import attempt
-from divulge.audits.attempt import Result
+from divulge.audits.attempt import AttackResult
 from divulge.audits.challenges import blind, images
-from divulge.audits.challenges.base import Controls, attacked
+from divulge.audits.challenges.base import Controls, clients_under_attack
 from divulge.audits.config import UpdatesSpec
 from divulge.audits.secrets import CompositionSecret
 from divulge.core import CompositionAttack, CompositionFacts, Proportions, UpdateView
@@ -40,7 +40,7 @@ class CompositionChallenge:
 
     def attempt(
         self, attack: CompositionAttack, seed: int, track: Track[Any] = track_silently
-    ) -> Result:
+    ) -> AttackResult:
         """One attack on every client."""
         measure = CompositionSecret(self.facts).measure
         return attempt.run_on_clients(self.views, measure, attack, seed, track)
@@ -54,7 +54,7 @@ class CompositionChallenge:
     ) -> Controls:
         """The attack on exchanged updates, held against the real class shares."""
         del guess
-        return Controls(blind=blind.on_updates(self.views, self.facts, attack, seed, track))
+        return Controls(blind=blind.control_on_updates(self.views, self.facts, attack, seed, track))
 
     def pictures(self) -> Mapping[str, bytes]:
         """Nothing: clients' records are not known.
@@ -62,7 +62,7 @@ class CompositionChallenge:
         Raises:
             SpecError: always.
         """
-        images.none()
+        images.refuse_images()
 
 
 def pose(spec: UpdatesSpec, folder: Path) -> CompositionChallenge:
@@ -79,7 +79,7 @@ def pose(spec: UpdatesSpec, folder: Path) -> CompositionChallenge:
     transcript = Transcript.open(folder / spec.transcript)
     reference = records.load_records(spec.reference, spec.label, folder)
     network = imports.load_object(spec.network, folder)
-    clients = attacked(transcript, spec.clients)
+    clients = clients_under_attack(transcript, spec.clients)
     counts = _counts(spec, clients)
     views = tuple(transcript.view(client, network, reference) for client in clients)
     facts = CompositionFacts(transcript.header.name, clients, counts, spec.class_names)

@@ -16,7 +16,7 @@ CLIENTS, IMAGES = 4, 8
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
-def none() -> NoReturn:
+def refuse_images() -> NoReturn:
     """Of audits that are not about images.
 
     Raises:
@@ -28,7 +28,7 @@ def none() -> NoReturn:
     )
 
 
-def sheets(transcript: Transcript, clients: Sequence[str]) -> Mapping[str, bytes]:
+def draw_sheets(transcript: Transcript, clients: Sequence[str]) -> Mapping[str, bytes]:
     """A contact sheet of each of the first clients: originals above what was shown instead.
 
     Raises:
@@ -39,7 +39,7 @@ def sheets(transcript: Transcript, clients: Sequence[str]) -> Mapping[str, bytes
     return {_name(k): contact_sheet(*pair, columns=IMAGES) for k, pair in enumerate(pairs)}
 
 
-def read(run: Path, clients: Sequence[str], items: Sequence[int]) -> tuple[ImageSheet, ...]:
+def read_sheets(run: Path, clients: Sequence[str], items: Sequence[int]) -> tuple[ImageSheet, ...]:
     """The sheets that a run folder keeps.
 
     Args:

@@ -11,9 +11,9 @@ from divulge._util import imports
 from divulge._util.digest import digest
 from divulge._util.progress import Track, track_silently
 from divulge.audits import attempt, inputs
-from divulge.audits.attempt import Result
+from divulge.audits.attempt import AttackResult
 from divulge.audits.challenges import blind, images
-from divulge.audits.challenges.base import Controls, attacked
+from divulge.audits.challenges.base import Controls, clients_under_attack
 from divulge.audits.config import InteractionsSpec
 from divulge.audits.secrets import InteractionSecret
 from divulge.core import InteractionAttack, InteractionFacts, Reconstruction, UpdateView
@@ -45,7 +45,7 @@ class InteractionChallenge:
 
     def attempt(
         self, attack: InteractionAttack, seed: int, track: Track[Any] = track_silently
-    ) -> Result:
+    ) -> AttackResult:
         """One attack on every client."""
         measure = InteractionSecret(self.facts).measure
         return attempt.run_on_clients(self.views, measure, attack, seed, track)
@@ -59,7 +59,9 @@ class InteractionChallenge:
     ) -> Controls:
         """The attack on updates of shuffled clicks, held against the real ones."""
         del guess
-        return Controls(blind=blind.on_interactions(self.views, self.facts, attack, seed, track))
+        return Controls(
+            blind=blind.control_on_interactions(self.views, self.facts, attack, seed, track)
+        )
 
     def pictures(self) -> Mapping[str, bytes]:
         """Contact sheets of the images that the first clients were shown.
@@ -67,7 +69,7 @@ class InteractionChallenge:
         Raises:
             SpecError: the transcript has no images, or no originals.
         """
-        return images.sheets(self.transcript, self.facts.clients)
+        return images.draw_sheets(self.transcript, self.facts.clients)
 
 
 def pose(spec: InteractionsSpec, folder: Path) -> InteractionChallenge:
@@ -83,7 +85,7 @@ def pose(spec: InteractionsSpec, folder: Path) -> InteractionChallenge:
     """
     transcript = Transcript.open(folder / spec.transcript)
     learner = imports.load_object(spec.learner, folder) if spec.learner else None
-    clients = attacked(transcript, spec.clients)
+    clients = clients_under_attack(transcript, spec.clients)
     found = impressions.client_views(transcript, clients, learner)
     truth = None if spec.truth is None else _truth(folder / spec.truth, transcript, clients, found)
     items = tuple(len(one.item) for one in found)
@@ -106,7 +108,7 @@ def _truth(
         DataError: the file is about clients who never took part, or about items not handed out.
     """
     pairs = interactions.read_interactions(path)
-    if strangers := set(pairs) - set(attacked(transcript, ())):
+    if strangers := set(pairs) - set(clients_under_attack(transcript, ())):
         raise DataError(
             f"expected clients of the transcript in {path}, got {min(strangers)!r}: name clients "
             "as it does"

@@ -16,14 +16,14 @@ from divulge._util.digest import digest
 from divulge._util.progress import Track, track_silently
 from divulge._util.random import stream
 from divulge.audits import attempt, controls
-from divulge.audits.attempt import Result
+from divulge.audits.attempt import AttackResult
 from divulge.audits.challenges import images
 from divulge.audits.challenges.base import Controls
 from divulge.audits.checks import duplicates
 from divulge.audits.checks import records as checks
-from divulge.audits.checks.duplicates import Copies, Distinct, PoolCopies
-from divulge.audits.checks.records import Again
-from divulge.audits.inputs import Subject
+from divulge.audits.checks.duplicates import Copies, DistinctSets, PoolCopies
+from divulge.audits.checks.records import SecondPredictions
+from divulge.audits.inputs import AuditInputs
 from divulge.core import (
     Candidates,
     Claim,
@@ -84,10 +84,10 @@ class MembershipChallenge:
 
     def attempt(
         self, attack: MembershipAttack, seed: int, track: Track[Any] = track_silently
-    ) -> Result:
+    ) -> AttackResult:
         """One attack on the model."""
         (found,) = (
-            attempt.run(self.game, attack, seed, self.facts.delta)
+            attempt.run_on_model(self.game, attack, seed, self.facts.delta)
             for _ in track([attack], attack.name)
         )
         return found
@@ -97,7 +97,7 @@ class MembershipChallenge:
     ) -> Controls:
         """All controls of an attack that has guessed."""
         del track
-        return Controls(control=controls.check(self.game, attack, guess, seed))
+        return Controls(control=controls.run_controls(self.game, attack, guess, seed))
 
     def pictures(self) -> Mapping[str, bytes]:
         """Nothing: candidates are never shown.
@@ -105,11 +105,11 @@ class MembershipChallenge:
         Raises:
             SpecError: always.
         """
-        images.none()
+        images.refuse_images()
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class AuditorKnowledge:
     """What the auditor knows besides the challenge."""
 
     answers: Float64[np.ndarray, "records classes"]
@@ -122,12 +122,12 @@ class Known:
     claim: Claim | None = None
     copies: Copies | PoolCopies | None = None
     """Records that stood twice and are left out; None where features are unknown."""
-    again: Again | None = None
+    again: SecondPredictions | None = None
     """What the model says of some candidates when it is asked again, if it can be."""
 
 
-def describe(
-    game: Game[ModelView, Membership], known: Known, seed: int, delta: float
+def describe_facts(
+    game: Game[ModelView, Membership], known: AuditorKnowledge, seed: int, delta: float
 ) -> MembershipFacts:
     """What the run folder keeps of a challenge; all checks of its records are made here.
 
@@ -135,7 +135,7 @@ def describe(
         DataError: the pool of the shadow models has other features than the candidates.
     """
     view, truth, plan = known.whole or game.view, game.truth, known.shadows
-    question = checks.Subject(
+    question = checks.CheckInputs(
         view.records,
         truth.member,
         view.reference,
@@ -152,20 +152,20 @@ def describe(
         reference=0 if view.reference is None else len(view.reference),
         classes=known.answers.shape[1],
         class_names=known.class_names,
-        checks=checks.check(question, seed),
-        shadows=_kind(plan),
+        checks=checks.check_records(question, seed),
+        shadows=_shadow_kind(plan),
         claim=known.claim,
         drawn=truth.drawn,
     )
 
 
-def _kind(plan: ShadowPlan | None) -> ShadowKind:
+def _shadow_kind(plan: ShadowPlan | None) -> ShadowKind:
     if plan is None:
         return "none"
     return "online" if plan.pool is None else "offline"
 
 
-def derived(plan: ShadowPlan | None, members: int) -> Claim | None:
+def promised_claim(plan: ShadowPlan | None, members: int) -> Claim | None:
     """What training shadow models in the target's way promises for so many records."""
     trainer: object = plan.trainer if plan else None
     promised = trainer.guarantee(members) if isinstance(trainer, PrivateTrainer) else None
@@ -173,7 +173,7 @@ def derived(plan: ShadowPlan | None, members: int) -> Claim | None:
 
 
 def pose(
-    subject: Subject,
+    subject: AuditInputs,
     seed: int = 0,
     delta: float | None = None,
     answers_path: Path | None = None,
@@ -196,7 +196,7 @@ def pose(
             fit the model's classes.
         TargetError: the model failed, or the budget is too small for one answer a record.
     """
-    claim = derived(subject.shadows, len(subject.members))
+    claim = promised_claim(subject.shadows, len(subject.members))
     if subject.guarantee is not None:
         claim = Claim(subject.guarantee)
     if delta is None:
@@ -204,7 +204,7 @@ def pose(
     for name, records in (("members", subject.members), ("nonmembers", subject.nonmembers)):
         if not len(records):
             raise DataError(f"expected records in {name}, got none: an audit compares two groups")
-    subject, kept = distinct(subject)
+    subject, kept = set_copies_aside(subject)
     order = stream(seed, "order of candidates").permutation(
         len(subject.members) + len(subject.nonmembers)
     )
@@ -220,18 +220,18 @@ def pose(
     for records in (view.records, *view.augmented):
         _ask(target, records, subject, track)
     game = Game(view, Membership(order < len(subject.members), subject.drawn))
-    known = Known(
+    known = AuditorKnowledge(
         answers,
         shadows,
         None if view.known is None else ModelView(target, candidates, subject.reference),
         subject.class_names,
         claim,
         kept.copies if Need.FEATURES in target.offers else None,
-        _again(counted, candidates, subject, seed, place),
+        _ask_again(counted, candidates, subject, seed, place),
     )
     return MembershipChallenge(
         game,
-        describe(game, known, seed, delta),
+        describe_facts(game, known, seed, delta),
         Candidates(
             game.truth.member,
             view.records.y,
@@ -239,19 +239,19 @@ def pose(
             _ids_of(subject)[order] if subject.ids is not None else None,
         ),
         _digest(game, answers, f"{subject.fingerprint} {seed} {delta!r}"),
-        compared(shadows, view, seed),
+        comparison_key(shadows, view, seed),
         shadows,
         seed,
     )
 
 
-def _ids_of(subject: Subject) -> Shaped[np.ndarray, " records"]:
+def _ids_of(subject: AuditInputs) -> Shaped[np.ndarray, " records"]:
     """Those of the members, followed by nothing for each non-member."""
     assert subject.ids is not None
     return np.concatenate([subject.ids, np.full(len(subject.nonmembers), "")])
 
 
-def distinct(subject: Subject) -> tuple[Subject, Distinct]:
+def set_copies_aside(subject: AuditInputs) -> tuple[AuditInputs, DistinctSets]:
     """The subject without the records that stand in two sets.
 
     Raises:
@@ -260,9 +260,9 @@ def distinct(subject: Subject) -> tuple[Subject, Distinct]:
     members, nonmembers, reference = subject.members, subject.nonmembers, subject.reference
     for other in (nonmembers, *([] if reference is None else [reference])):
         members.joined(other)  # refuses other shapes
-    found = duplicates.find(members, nonmembers, reference)
+    found = duplicates.find_copies(members, nonmembers, reference)
     counts = len(members), len(nonmembers), 0 if reference is None else len(reference)
-    duplicates.check(found.copies, *counts)
+    duplicates.check_copies(found.copies, *counts)
     if not found.copies.between:
         return subject, found
     left = replace(
@@ -275,9 +275,9 @@ def distinct(subject: Subject) -> tuple[Subject, Distinct]:
     return left, found
 
 
-def _again(
-    target: CountingTarget, candidates: Records, subject: Subject, seed: int, path: Path | None
-) -> Again | None:
+def _ask_again(
+    target: CountingTarget, candidates: Records, subject: AuditInputs, seed: int, path: Path | None
+) -> SecondPredictions | None:
     """Second answers about a few candidates; none if they were exported, or the budget is spent."""
     if Need.FEATURES not in target.offers:
         return None
@@ -287,13 +287,13 @@ def _again(
         target, path, subject.fingerprint or "", subject.batch_size, salt=b"again"
     )
     try:
-        return Again(rows, second.predict(candidates.x[rows]))
+        return SecondPredictions(rows, second.predict(candidates.x[rows]))
     except BudgetSpent:
         return None
 
 
 def _view(
-    target: Target, candidates: Records, subject: Subject, seed: int
+    target: Target, candidates: Records, subject: AuditInputs, seed: int
 ) -> tuple[ModelView, ShadowPlan | None]:
     """The candidates as the attacker sees them, and the shadows that are asked likewise.
 
@@ -338,7 +338,7 @@ def _view(
     return view, plan
 
 
-def compared(plan: ShadowPlan | None, view: ModelView, seed: int) -> str:
+def comparison_key(plan: ShadowPlan | None, view: ModelView, seed: int) -> str:
     """What tells the shadows of one audit from those of another, their number included."""
     if plan is None:
         return "no shadows"
@@ -347,7 +347,7 @@ def compared(plan: ShadowPlan | None, view: ModelView, seed: int) -> str:
 
 
 def _ask(
-    target: Target, records: Records, subject: Subject, track: Track[Any]
+    target: Target, records: Records, subject: AuditInputs, track: Track[Any]
 ) -> Float64[np.ndarray, "records classes"]:
     starts = range(0, len(records), subject.batch_size)
     for start in track(starts, "Asking the model"):

@@ -18,7 +18,7 @@ ROWS = 2000
 """Items, drawn from all, by which the components are found."""
 
 
-def replayed(
+def replay_updates(
     views: Sequence[UpdateView], truths: Sequence[Interactions], seed: int
 ) -> tuple[UpdateView, ...]:
     """The views as if each client had acted on as many items, drawn at random from those it had.
@@ -36,12 +36,12 @@ def replayed(
         NotApplicable: the server got no update of a client alone, or neither is there.
     """
     return tuple(
-        _one(view, truth.acted, stream(seed, "shuffled interactions", view.victim))
+        _replay_client(view, truth.acted, stream(seed, "shuffled interactions", view.victim))
         for view, truth in zip(views, truths, strict=True)
     )
 
 
-def public(
+def public_features(
     views: Sequence[UpdateView], truths: Sequence[Interactions], seed: int
 ) -> tuple[Float[np.ndarray, "_ covariates"], ...]:
     """By client, what may say which items are acted on, without a secret of that client.
@@ -68,7 +68,7 @@ def public(
     )  # fmt: skip
 
 
-def _one(
+def _replay_client(
     view: UpdateView, acted: Bool[np.ndarray, " items"], rng: np.random.Generator
 ) -> UpdateView:
     assert view.inputs is not None
@@ -76,7 +76,7 @@ def _one(
     change = seen.change(view.victim)
     rows = [name for name, value in change.items() if value.shape == view.inputs.shape]
     if view.learner is not None:
-        changed = _trained(view, rng.permutation(acted), rng)
+        changed = _train_again(view, rng.permutation(acted), rng)
         told = {name: changed[name].astype(value.dtype) for name, value in change.items()}
     elif rows:
         order = rng.permutation(len(acted))
@@ -91,7 +91,7 @@ def _one(
     return replace(view, rounds=(only,))
 
 
-def _trained(
+def _train_again(
     view: UpdateView, acted: Bool[np.ndarray, " items"], rng: np.random.Generator
 ) -> Mapping[str, np.ndarray]:
     """What training with these interactions changes."""

@@ -33,7 +33,7 @@ FALSE_ALARM = 0.005
 Mask = Bool[np.ndarray, " records"]
 
 
-class Told(NamedTuple):
+class Separation(NamedTuple):
     """How well two sets were told apart."""
 
     auc: Estimate
@@ -42,7 +42,7 @@ class Told(NamedTuple):
     """The chance of as high an AUC where both sets are drawn from one population."""
 
 
-def check(
+def check_separation(
     members: Records, nonmembers: Records, reference: Records | None, seed: int = 0
 ) -> tuple[Check, ...]:
     """Members against non-members; with reference records, both against these as well.
@@ -52,7 +52,7 @@ def check(
     either: that misleads attacks that learn from it, but not the figures.
     """
     name = "blind baseline"
-    found = compare(members, nonmembers, stream(seed, name))
+    found = separate(members, nonmembers, stream(seed, name))
     if found is None:
         few = f"Fewer than {FEWEST} members or non-members."
         return (Check(name, Verdict.NOT_APPLICABLE, few),)
@@ -62,12 +62,12 @@ def check(
     beside = {
         which: told
         for which, group in groups.items()
-        if (told := compare(group, reference, stream(seed, name, which))) is not None
+        if (told := separate(group, reference, stream(seed, name, which))) is not None
     }
     return (_blind(found, beside), _reference(beside))
 
 
-def _blind(found: Told, beside: Mapping[str, Told]) -> Check:
+def _blind(found: Separation, beside: Mapping[str, Separation]) -> Check:
     said = f"(p = {found.p_value:.2g})"
     if found.p_value > FALSE_ALARM:
         text = f"A classifier that never saw the model cannot tell members from non-members {said}."
@@ -83,7 +83,7 @@ def _blind(found: Told, beside: Mapping[str, Told]) -> Check:
     return Check("blind baseline", Verdict.WARNING, text, {"auc": found.auc})
 
 
-def _reference(beside: Mapping[str, Told]) -> Check:
+def _reference(beside: Mapping[str, Separation]) -> Check:
     name, said = "reference baseline", "A classifier that never saw the model"
     p_value = min(1.0, len(beside) * min(told.p_value for told in beside.values()))
     estimates = {which: told.auc for which, told in beside.items()}
@@ -99,12 +99,12 @@ def _reference(beside: Mapping[str, Told]) -> Check:
     return Check(name, Verdict.WARNING, text, estimates)
 
 
-def _far(beside: Mapping[str, Told]) -> list[str]:
+def _far(beside: Mapping[str, Separation]) -> list[str]:
     """The sets that differ from the reference; each comparison has its part of the false alarms."""
     return [which for which, told in beside.items() if told.p_value <= FALSE_ALARM / len(beside)]
 
 
-def compare(first: Records, second: Records, rng: np.random.Generator) -> Told | None:
+def separate(first: Records, second: Records, rng: np.random.Generator) -> Separation | None:
     """Boosted trees on features and labels; None where a set has fewer than 10 records.
 
     The records are shuffled and scored in turn: each part by trees that were fitted to all parts
@@ -126,7 +126,7 @@ def compare(first: Records, second: Records, rng: np.random.Generator) -> Told |
     score = _scores(records, which, part, rng)
     seen = part > 0
     p_value = rank_sum_p(score[seen], which[seen], part[seen], rng, two_sided=False)
-    return Told(membership.auc(score[seen], which[seen]), p_value)
+    return Separation(membership.auc(score[seen], which[seen]), p_value)
 
 
 def _parts(which: Mask, rng: np.random.Generator) -> Int[np.ndarray, " records"]:

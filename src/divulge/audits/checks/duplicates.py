@@ -97,7 +97,7 @@ class PoolCopies:
         return " ".join(parts)
 
 
-class Distinct(NamedTuple):
+class DistinctSets(NamedTuple):
     """The records whose content stands in one set only, by their positions as given."""
 
     members: Positions
@@ -114,7 +114,7 @@ class DistinctPool(NamedTuple):
     copies: PoolCopies
 
 
-def find(members: Records, nonmembers: Records, reference: Records | None) -> Distinct:
+def find_copies(members: Records, nonmembers: Records, reference: Records | None) -> DistinctSets:
     """Compare all features of all records exactly; labels are not looked at.
 
     A record that stands among the members and the non-members alike is kept on neither side. Were
@@ -137,10 +137,10 @@ def find(members: Records, nonmembers: Records, reference: Records | None) -> Di
         tuple(len(codes) - len(np.unique(codes)) for codes in (inside, outside, own)),  # type: ignore[arg-type]
     )
     kept = [np.flatnonzero(~left) for left in (*both, of_member | of_nonmember)]
-    return Distinct(kept[0], kept[1], kept[2], copies)
+    return DistinctSets(kept[0], kept[1], kept[2], copies)
 
 
-def find_in_pool(records: Records, reference: Records | None) -> DistinctPool:
+def find_copies_in_pool(records: Records, reference: Records | None) -> DistinctPool:
     """Compare all features of all records exactly; labels are not looked at.
 
     Of records with the same content the first is kept: nobody is a member yet, so that keeping
@@ -177,11 +177,11 @@ def check_pool(copies: PoolCopies) -> None:
         )
 
 
-def check(copies: Copies, members: int, nonmembers: int, reference: int) -> None:
+def check_copies(copies: Copies, members: int, nonmembers: int, reference: int) -> None:
     """Refuse sets that are mostly one and the same.
 
     Args:
-        copies: see `find`.
+        copies: see `find_copies`.
         members: how many there are, copies included.
         nonmembers: likewise.
         reference: likewise.

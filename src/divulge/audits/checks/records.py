@@ -24,7 +24,7 @@ rounded otherwise."""
 Mask = Bool[np.ndarray, " records"]
 
 
-class Subject(NamedTuple):
+class CheckInputs(NamedTuple):
     """What the auditor knows when checking."""
 
     records: Records
@@ -37,11 +37,11 @@ class Subject(NamedTuple):
     """What offline shadow models are trained on, if there are any."""
     copies: Copies | PoolCopies | None = None
     """What was set aside because it stood twice; None where features are unknown."""
-    again: "Again | None" = None
+    again: "SecondPredictions | None" = None
     """What the model said when it was asked again; None where it could not be."""
 
 
-class Again(NamedTuple):
+class SecondPredictions(NamedTuple):
     """Some of the candidates, about which the model was asked twice."""
 
     rows: Int[np.ndarray, " asked"]
@@ -49,34 +49,34 @@ class Again(NamedTuple):
     """The second ones."""
 
 
-def check(subject: Subject, seed: int = 0) -> tuple[Check, ...]:
+def check_records(subject: CheckInputs, seed: int = 0) -> tuple[Check, ...]:
     """All checks, in the order in which the report shows them.
 
     Raises:
         DataError: the pool of the shadows has other features than the candidates.
     """
     return (
-        *baselines(subject, seed),
-        repeated_records(subject),
-        *([] if subject.pool is None else [shadow_pool(subject, subject.pool)]),
-        class_mix(subject),
-        model_accuracy(subject),
-        repeatability(subject),
-        saturation(subject),
-        size(subject),
+        *check_baselines(subject, seed),
+        check_copies(subject),
+        *([] if subject.pool is None else [check_shadow_pool(subject, subject.pool)]),
+        check_class_shares(subject),
+        check_accuracy(subject),
+        check_repeatability(subject),
+        check_saturation(subject),
+        check_size(subject),
     )
 
 
-def baselines(subject: Subject, seed: int = 0) -> tuple[Check, ...]:
+def check_baselines(subject: CheckInputs, seed: int = 0) -> tuple[Check, ...]:
     """Can a classifier that never sees the model tell the sets of records apart?"""
     if not subject.features:
         text = "The features of the records are not known."
         return (Check("blind baseline", Verdict.NOT_APPLICABLE, text),)
     members, nonmembers = (subject.records.take(m) for m in (subject.member, ~subject.member))
-    return blind_baseline.check(members, nonmembers, subject.reference, seed)
+    return blind_baseline.check_separation(members, nonmembers, subject.reference, seed)
 
 
-def repeated_records(subject: Subject) -> Check:
+def check_copies(subject: CheckInputs) -> Check:
     """How many exact copies were set aside, so that none stands in more than one set?"""
     name = "duplicates"
     if subject.copies is None:
@@ -84,7 +84,7 @@ def repeated_records(subject: Subject) -> Check:
     return Check(name, Verdict.PASS, subject.copies.said)
 
 
-def repeatability(subject: Subject) -> Check:
+def check_repeatability(subject: CheckInputs) -> Check:
     """Does the model give the same answer when it is asked again?"""
     name = "repeatability"
     if subject.again is None:
@@ -106,7 +106,7 @@ def repeatability(subject: Subject) -> Check:
     )
 
 
-def shadow_pool(subject: Subject, pool: Records) -> Check:
+def check_shadow_pool(subject: CheckInputs, pool: Records) -> Check:
     """Do candidates stand in the pool that offline shadow models are trained on?
 
     Raises:
@@ -141,7 +141,7 @@ def _row_keys(x: Shaped[np.ndarray, "records *features"]) -> Shaped[np.ndarray, 
     return flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1])))[:, 0]
 
 
-def class_mix(subject: Subject) -> Check:
+def check_class_shares(subject: CheckInputs) -> Check:
     """Do members and non-members have the same share of each class?"""
     labels = subject.records.y
     table = np.stack(
@@ -166,7 +166,7 @@ def class_mix(subject: Subject) -> Check:
     )
 
 
-def model_accuracy(subject: Subject) -> Check:
+def check_accuracy(subject: CheckInputs) -> Check:
     """Is the model better on its training records, and do the labels fit it at all?"""
     right = subject.answers.argmax(axis=1) == subject.records.y
     estimates = {}
@@ -192,7 +192,7 @@ def model_accuracy(subject: Subject) -> Check:
     )
 
 
-def saturation(subject: Subject) -> Check:
+def check_saturation(subject: CheckInputs) -> Check:
     """Are answers so sure that they all read exactly one?"""
     share = float(np.mean(subject.answers.max(axis=1) == 1.0))
     one_hot = share == 1.0
@@ -212,7 +212,7 @@ def saturation(subject: Subject) -> Check:
     )
 
 
-def size(subject: Subject) -> Check:
+def check_size(subject: CheckInputs) -> Check:
     """What can so many records show?"""
     m, n = int(subject.member.sum()), int((~subject.member).sum())
     visible = intervals.normal_quantile(0.95) * np.sqrt((m + n + 1) / (12 * m * n))

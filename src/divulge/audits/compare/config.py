@@ -74,7 +74,7 @@ def parse(table: dict[str, Any], where: str) -> CompareSpec:
         SpecError: see `read`.
     """
     settings = toml.validate_section(CompareSpec, table, where)
-    config.check_records(settings.data, where)
+    config.check_pool_section(settings.data, where)
     for entry in settings.defences:
         if ("name" in entry) == ("train" in entry):
             raise SpecError(
@@ -97,10 +97,10 @@ def attacks(settings: CompareSpec) -> tuple[MembershipAttack, ...]:
     Raises:
         SpecError: an attack or one of its settings does not exist, or an entry has no name.
     """
-    return tuple(toml.build_attacks(settings.attacks, catalog.attack)) or usual()
+    return tuple(toml.build_attacks(settings.attacks, catalog.attack)) or default_attacks()
 
 
-def usual() -> tuple[MembershipAttack, ...]:
+def default_attacks() -> tuple[MembershipAttack, ...]:
     """What runs when nothing is asked for: by threshold, by label, and by shadows."""
     names = ("threshold", "gap", "calibrated", "lira", "rmia")
     return tuple(catalog.attack(name) for name in names)

@@ -19,7 +19,7 @@ UNDEFENDED = "undefended"
 
 
 @dataclass(frozen=True, slots=True)
-class Rival:
+class Variant:
     """One way to train and to answer."""
 
     name: str
@@ -29,7 +29,7 @@ class Rival:
     """What builds its network, as ``file.py:name``; empty where nobody said."""
 
 
-def given(ways: Mapping[str, Any], models: int) -> tuple[Rival, ...]:
+def variants_from_python(ways: Mapping[str, Any], models: int) -> tuple[Variant, ...]:
     """The rivals that Python users name.
 
     Args:
@@ -42,10 +42,10 @@ def given(ways: Mapping[str, Any], models: int) -> tuple[Rival, ...]:
     """
     if not ways:
         raise SpecError("expected defences by name, got none: name one way to train or more")
-    return tuple(_given(name, way, models) for name, way in ways.items())
+    return tuple(_make_variant(name, way, models) for name, way in ways.items())
 
 
-def _given(name: str, way: Any, models: int) -> Rival:
+def _make_variant(name: str, way: Any, models: int) -> Variant:
     how, answers = way if isinstance(way, tuple) else (way, None)
     if answers is not None and not isinstance(answers, AnswerDefence):
         raise SpecError(
@@ -53,10 +53,10 @@ def _given(name: str, way: Any, models: int) -> Rival:
             f"{type(answers).__name__}: pass a pair such as (trainer, Rounding())"
         )
     plan = ShadowPlan(as_trainer(how), models, fingerprint=trainer_identity(how), answers=answers)
-    return Rival(name, plan)
+    return Variant(name, plan)
 
 
-def named(settings: CompareSpec, folder: Path) -> tuple[Rival, ...]:
+def variants_from_config(settings: CompareSpec, folder: Path) -> tuple[Variant, ...]:
     """The rivals that settings name; with ``[training]``, the undefended one is first.
 
     It is added where no entry has its label.
@@ -64,7 +64,7 @@ def named(settings: CompareSpec, folder: Path) -> tuple[Rival, ...]:
     Raises:
         DivulgeError: a defence, a setting or code does not exist, or two have one label.
     """
-    found = list(_named(settings, folder))
+    found = list(_read_entries(settings, folder))
     names = [rival.name for rival in found]
     for name in names:
         if names.count(name) > 1:
@@ -74,40 +74,40 @@ def named(settings: CompareSpec, folder: Path) -> tuple[Rival, ...]:
     return tuple(found)
 
 
-def _named(settings: CompareSpec, folder: Path) -> Iterator[Rival]:
+def _read_entries(settings: CompareSpec, folder: Path) -> Iterator[Variant]:
     labels = [entry.get("label") for entry in settings.defences]
     if settings.training is not None and UNDEFENDED not in labels:
-        yield _entered({"name": "none", "label": UNDEFENDED}, settings, folder)
+        yield _read_entry({"name": "none", "label": UNDEFENDED}, settings, folder)
     for entry in settings.defences:
-        yield _entered(entry, settings, folder)
+        yield _read_entry(entry, settings, folder)
 
 
-def _entered(entry: Mapping[str, Any], settings: CompareSpec, folder: Path) -> Rival:
+def _read_entry(entry: Mapping[str, Any], settings: CompareSpec, folder: Path) -> Variant:
     """One entry: a defence of the catalogue around the recipe, or code of the user's."""
     rest = dict(entry)
     label, answers = rest.pop("label", None), rest.pop("answers", None)
     how = rest.get("train", rest.get("name"))
     if not isinstance(label, str | None) or not isinstance(how, str):
         raise SpecError(f"expected text as name, train and label, got {dict(entry)}")
-    behind = inputs.answer_defence(answers)
+    behind = inputs.answer_defence_from_config(answers)
     parts = [how] * (how != "none") + ([behind.name] if behind is not None else [])
     name = label or ", ".join(parts) or UNDEFENDED
     if "train" in entry:
-        plan = inputs.shadow_plan(how, settings.models, None, folder, answers=behind)
+        plan = inputs.plan_shadows(how, settings.models, None, folder, answers=behind)
         if extra := rest.keys() - {"train"}:
             raise SpecError(f"expected no settings beside train = {how!r}, got {sorted(extra)}")
-        return Rival(name, plan)
+        return Variant(name, plan)
     assert settings.training is not None
     network = settings.training.network
-    trainer = _trainer(rest, settings.training, folder)
+    trainer = _build_trainer(rest, settings.training, folder)
     file, _ = imports.split_reference(network)
     content = files.fingerprint_file(folder / file) if file.endswith(".py") else ""
     fingerprint = f"{trainer_identity(trainer)} {content}"
     plan = ShadowPlan(trainer, settings.models, fingerprint=fingerprint, answers=behind)
-    return Rival(name, plan, network)
+    return Variant(name, plan, network)
 
 
-def _trainer(entry: Mapping[str, Any], training: TrainingSpec, folder: Path) -> Trainer:
+def _build_trainer(entry: Mapping[str, Any], training: TrainingSpec, folder: Path) -> Trainer:
     """The defence around the recipe, some of whose settings an entry may change for itself."""
     from divulge.training.fleet import Fleet
     from divulge.training.recipe import Recipe

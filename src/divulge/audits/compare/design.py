@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from divulge.audits.compare import config, defences
-from divulge.audits.compare.defences import Rival
-from divulge.audits.compare.result import Entered, Plan
-from divulge.audits.leave_one_out.design import Question, pool, question
-from divulge.audits.run_folder import environment
+from divulge.audits.compare.defences import Variant
+from divulge.audits.compare.result import ComparisonManifest, VariantRecord
+from divulge.audits.leave_one_out.design import LeaveOneOutDesign, design_leave_one_out, read_pool
+from divulge.audits.run_folder import describe_environment
 from divulge.core import Records
 from divulge.data import records as data_records
 from divulge.errors import SpecError, did_you_mean
@@ -21,13 +21,13 @@ FOLDER = "defences"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ComparisonDesign:
     """What is to be compared, loaded."""
 
-    questions: tuple[tuple[Rival, Question], ...]
-    plan: Plan
+    questions: tuple[tuple[Variant, LeaveOneOutDesign], ...]
+    plan: ComparisonManifest
 
-    def question(self, name: str) -> Question:
+    def question(self, name: str) -> LeaveOneOutDesign:
         """That of the defence of this name.
 
         Raises:
@@ -40,16 +40,16 @@ class Asked:
         raise SpecError(f"expected the name of a defence to be compared, got {name!r}: {hint}")
 
 
-def from_spec(settings: config.CompareSpec, folder: Path) -> Asked:
+def design_from_config(settings: config.CompareSpec, folder: Path) -> ComparisonDesign:
     """What settings ask, with its records loaded.
 
     Raises:
         DivulgeError: a file, a name in it, or what it holds is not what was expected.
     """
     attacks = config.attacks(settings)
-    entered = defences.named(settings, folder)
-    records, reference, ids = pool(settings.data, folder)
-    return asked(
+    entered = defences.variants_from_config(settings, folder)
+    records, reference, ids = read_pool(settings.data, folder)
+    return design_comparison(
         entered,
         records,
         reference,
@@ -66,8 +66,8 @@ def from_spec(settings: config.CompareSpec, folder: Path) -> Asked:
     )
 
 
-def asked(
-    entered: Sequence[Rival],
+def design_comparison(
+    entered: Sequence[Variant],
     records: Records,
     reference: Records | None,
     *,
@@ -76,7 +76,7 @@ def asked(
     seed: int,
     name: str,
     **common: Any,
-) -> Asked:
+) -> ComparisonDesign:
     """One question for each rival; they differ in the way to train and to answer alone.
 
     Args:
@@ -87,7 +87,7 @@ def asked(
         settings: as the user gave them.
         seed: of every random choice.
         name: of the comparison.
-        common: see `divulge.audits.leave_one_out.design.question`.
+        common: see `divulge.audits.leave_one_out.design.design_leave_one_out`.
 
     Raises:
         DivulgeError: a question cannot be asked.
@@ -95,7 +95,7 @@ def asked(
     questions = tuple(
         (
             rival,
-            question(
+            design_leave_one_out(
                 records,
                 reference,
                 rival.plan,
@@ -108,35 +108,35 @@ def asked(
         )
         for rival in entered
     )
-    plan = Plan(
+    plan = ComparisonManifest(
         name=name,
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         seed=seed,
         lambdas=lambdas,
         defences=tuple(
-            Entered(
+            VariantRecord(
                 rival.name,
-                _run(rival, one),
-                _described(rival),
+                _audit_folder(rival, one),
+                _describe_training(rival),
                 rival.network,
-                _same_labels(rival, entered[0]),
+                _keeps_labels_of(rival, entered[0]),
             )
             for rival, one in questions
         ),
         settings=settings,
-        environment=environment(),
+        environment=describe_environment(),
         divulge=version("divulge"),
     )
-    return Asked(questions, plan)
+    return ComparisonDesign(questions, plan)
 
 
-def _run(rival: Rival, asked: Question) -> str:
+def _audit_folder(rival: Variant, asked: LeaveOneOutDesign) -> str:
     """The folder of a rival's audits, named after all that its models' answers depend on."""
     slug = re.sub(r"[^a-z0-9]+", "-", rival.name.lower()).strip("-")[:40] or "defence"
     return f"{FOLDER}/{slug}-{asked.plan.challenge[:12]}"
 
 
-def _same_labels(rival: Rival, first: Rival) -> bool:
+def _keeps_labels_of(rival: Variant, first: Variant) -> bool:
     """Whether both train alike, and no answer defence of theirs ever changes a label."""
     behind = [one.plan.answers for one in (rival, first) if one.plan.answers is not None]
     return rival.plan.fingerprint == first.plan.fingerprint and all(
@@ -144,7 +144,7 @@ def _same_labels(rival: Rival, first: Rival) -> bool:
     )
 
 
-def _described(rival: Rival) -> str:
+def _describe_training(rival: Variant) -> str:
     behind = rival.plan.answers
     trainer = type(rival.plan.trainer).__name__
     return trainer if behind is None else f"{trainer}, answers by {behind!r}"

@@ -11,10 +11,10 @@ from jaxtyping import Float64
 from divulge._util import atomic
 from divulge._util.folders import create_folder
 from divulge.audits.compare import training_cost
-from divulge.audits.compare.design import Asked
-from divulge.audits.compare.result import Compared, Comparison
+from divulge.audits.compare.design import ComparisonDesign
+from divulge.audits.compare.result import Comparison, VariantAudits
 from divulge.audits.leave_one_out import result
-from divulge.audits.leave_one_out.design import Question
+from divulge.audits.leave_one_out.design import LeaveOneOutDesign
 from divulge.audits.leave_one_out.run import ANSWERS
 from divulge.core import Records, Target
 from divulge.errors import MissingExtra, SpecError
@@ -34,7 +34,7 @@ _OPENED = {
 """By file, how it is opened."""
 
 
-def export(asked: Asked, found: Comparison, name: str, folder: Path) -> Path:
+def export(asked: ComparisonDesign, found: Comparison, name: str, folder: Path) -> Path:
     """Write the first target of a defence as a file of its framework, and its card; the folder.
 
     The model is trained again from its seed, which gives the audited one up to rounding. Its
@@ -53,7 +53,7 @@ def export(asked: Asked, found: Comparison, name: str, folder: Path) -> Path:
     """
     one = found.find(name)
     question = asked.question(name)
-    model, cost = training_cost.trained(question)
+    model, cost = training_cost.train_target(question)
     files = dict(_files(model, question.queries[0]))
     apart = _apart(found, one, question, model)
     create_folder(folder)
@@ -66,7 +66,7 @@ def export(asked: Asked, found: Comparison, name: str, folder: Path) -> Path:
 
 def card(
     found: Comparison,
-    one: Compared,
+    one: VariantAudits,
     files: tuple[str, ...],
     records: int,
     apart: float | None,
@@ -88,7 +88,7 @@ def card(
                f"{words.format_rate(base.accuracy)} |"]  # fmt: skip
     figures += [
         f"| {words.metric_title(metric)} | {words.format_metric(metric, best.estimate)} by "
-        f"{make_inert(best.attack)} | {_base(base.strongest.get(metric), metric)} |"
+        f"{make_inert(best.attack)} | {_best_attack_lines(base.strongest.get(metric), metric)} |"
         for metric, best in row.strongest.items()
         if metric in ("auc", "tpr@0.01", "tpr@0.001")
     ]
@@ -106,7 +106,7 @@ def card(
             f"| | this defence | {make_inert(base.name)} |", "| --- | --- | --- |", *figures
         ]),
         *[f"{make_inert(note)}." for note in notes_on(row)],
-        *([_behind(answers)] if answers is not None else []),
+        *([_answers_note(answers)] if answers is not None else []),
         " ".join([*(_OPENED[file] for file in files), _same(apart)]),
         "Attacks that were not tried may achieve more; a low figure is no proof that the model "
         "gives nothing away. Trained on other records, or on more of them, it is another model.",
@@ -114,7 +114,7 @@ def card(
     return "\n\n".join(parts) + "\n"
 
 
-def _base(best: Any, metric: str) -> str:
+def _best_attack_lines(best: Any, metric: str) -> str:
     return "not measurable" if best is None else words.format_metric(metric, best.estimate)
 
 
@@ -127,7 +127,7 @@ def _guarantee(epsilon: float | None, delta: float | None) -> str:
     )
 
 
-def _behind(answers: object) -> str:
+def _answers_note(answers: object) -> str:
     return (
         f"The figures suppose that answers pass {make_inert(repr(answers))} before anybody sees "
         "them. **It is not part of the files**: whoever serves the model has to put it there."
@@ -145,11 +145,13 @@ def _same(apart: float | None) -> str:
     )
 
 
-def _apart(found: Comparison, one: Compared, asked: Question, model: Target) -> float | None:
+def _apart(
+    found: Comparison, one: VariantAudits, asked: LeaveOneOutDesign, model: Target
+) -> float | None:
     """How far its answers are from the audited ones; None where these were not kept."""
     if found.path is None:
         return None
-    place = result.folder(found.path / one.entered.run, 0) / ANSWERS
+    place = result.target_folder(found.path / one.entered.run, 0) / ANSWERS
     with atomic.translate_os_errors(place):
         audited: Float64[np.ndarray, "queries classes"] = np.load(place, allow_pickle=False)
     records, behind = asked.queries[0], asked.shadows.answers

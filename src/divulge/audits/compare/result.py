@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from divulge._util import atomic
 from divulge.audits.compare import training_cost
-from divulge.audits.compare.training_cost import Cost
+from divulge.audits.compare.training_cost import TrainingCost
 from divulge.audits.leave_one_out import result
 from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.run_folder import has_head, read_head, write_head
@@ -23,7 +23,7 @@ PAGE = "report.html"
 
 
 @dataclass(frozen=True, slots=True)
-class Entered:
+class VariantRecord:
     """One defence of a comparison."""
 
     name: str
@@ -38,7 +38,7 @@ class Entered:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ComparisonManifest:
     """What was asked for: ``run.json``."""
 
     name: str
@@ -46,7 +46,7 @@ class Plan:
     """UTC, ISO 8601."""
     seed: int
     lambdas: tuple[float, ...]
-    defences: tuple[Entered, ...]
+    defences: tuple[VariantRecord, ...]
     settings: dict[str, Any]
     environment: dict[str, str]
     divulge: str = BEFORE_NAMING
@@ -55,22 +55,22 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Compared:
+class VariantAudits:
     """One defence: audits of its models, and what one of them costs."""
 
-    entered: Entered
+    entered: VariantRecord
     audits: LeaveOneOut
-    cost: Cost
+    cost: TrainingCost
 
     @property
     def accuracy(self) -> Estimate:
         """On records that a target was not trained on: the mean over targets."""
-        return result.mean("accuracy", self._accuracies("non-members"))
+        return result.mean_over_targets("accuracy", self._accuracies("non-members"))
 
     @property
     def train_accuracy(self) -> Estimate:
         """On the records that a target was trained on."""
-        return result.mean("accuracy", self._accuracies("members"))
+        return result.mean_over_targets("accuracy", self._accuracies("members"))
 
     @cached_property
     def left_out(self) -> Mapping[str, str]:
@@ -79,7 +79,7 @@ class Compared:
         for finding in self.audits.findings:
             if finding.status is not Status.DONE:
                 found[finding.label] = f"{finding.status}: {finding.reason}"
-            elif failed := self._failed(finding.label):
+            elif failed := self._count_failed_controls(finding.label):
                 found[finding.label] = f"it failed its controls on {failed} targets"
         return found
 
@@ -130,7 +130,7 @@ class Compared:
             hidden=limits["auc"].highest if "auc" in limits else None,
         )
 
-    def less(self, first: "Compared") -> dict[str, Estimate]:
+    def less(self, first: "VariantAudits") -> dict[str, Estimate]:
         """Accuracy and metrics less those of another, whose targets have the same records.
 
         A difference that is zero by definition has an interval of zero width, and no other has.
@@ -139,7 +139,7 @@ class Compared:
             n for n in compare_table.SHOWN_METRICS if n in self.strongest and n in first.strongest
         ]
         each = {name: (self._each(name), first._each(name)) for name in ("accuracy", *names)}
-        found = {name: result.difference(*pair) for name, pair in each.items()}
+        found = {name: result.mean_difference(*pair) for name, pair in each.items()}
         if self.entered.same_labels and each["accuracy"][0] == each["accuracy"][1]:
             found["accuracy"] = Estimate(0.0, 0.0, 0.0)  # of the same models, and their labels
         return found
@@ -160,7 +160,7 @@ class Compared:
         checks = [check for audit in self.audits.targets for check in audit.checks]
         return [one.estimates[group] for one in checks if one.name == "model accuracy"]
 
-    def _failed(self, label: str) -> int:
+    def _count_failed_controls(self, label: str) -> int:
         controls = [
             entry.control
             for audit in self.audits.targets
@@ -174,8 +174,8 @@ class Compared:
 class Comparison:
     """What each defence costs, and what it keeps. Shows itself in a notebook."""
 
-    plan: Plan
-    defences: tuple[Compared, ...]
+    plan: ComparisonManifest
+    defences: tuple[VariantAudits, ...]
     """The first is what the others are compared with."""
     path: Path | None = field(default=None)
     """The run folder, if it has one."""
@@ -241,7 +241,7 @@ class Comparison:
         """What ``summary.json`` holds."""
         return compare_table.as_json(self._told())
 
-    def find(self, name: str) -> Compared:
+    def find(self, name: str) -> VariantAudits:
         """The defence of this name.
 
         Raises:
@@ -285,7 +285,7 @@ class Comparison:
         return f"<divulge.Comparison>\n{self.table()}"
 
 
-def begin(path: Path, plan: Plan) -> Plan:
+def begin(path: Path, plan: ComparisonManifest) -> ComparisonManifest:
     """Write the plan; of a run that is continued it keeps the date.
 
     Folders of defences are named after all that their audits depend on: those of defences that
@@ -295,7 +295,7 @@ def begin(path: Path, plan: Plan) -> Plan:
         StoreError: it cannot be written.
     """
     if has_head(path):
-        plan = replace(plan, created=read_head(path, Plan).created)
+        plan = replace(plan, created=read_head(path, ComparisonManifest).created)
     write_head(path, plan)
     return plan
 
@@ -307,12 +307,12 @@ def load_comparison(path: str | Path) -> Comparison:
         StoreError: it is none, or not finished, or damaged.
     """
     path = Path(path)
-    plan = read_head(path, Plan)
+    plan = read_head(path, ComparisonManifest)
     found = tuple(
-        Compared(
+        VariantAudits(
             entered,
             result.load_leave_one_out(path / entered.run),
-            training_cost.load(path / entered.run),
+            training_cost.load_training_cost(path / entered.run),
         )
         for entered in plan.defences
     )

@@ -10,10 +10,10 @@ from divulge._util.progress import Track, track_silently
 from divulge.audits import cost
 from divulge.audits.compare import config, result, training_cost
 from divulge.audits.compare import defences as compare_defences
-from divulge.audits.compare.design import Asked, asked, from_spec
+from divulge.audits.compare.design import ComparisonDesign, design_comparison, design_from_config
 from divulge.audits.compare.export import export as write_export
-from divulge.audits.compare.result import Compared, Comparison
-from divulge.audits.cost import Cost
+from divulge.audits.compare.result import Comparison, VariantAudits
+from divulge.audits.cost import CostEstimate
 from divulge.audits.leave_one_out import run as in_turn
 from divulge.audits.run_folder import has_head
 from divulge.core import MembershipAttack
@@ -91,21 +91,21 @@ def compare(
         [True, False]
     """
     who = working.workers_by_name(workers)
-    wanted = asked(
-        compare_defences.given(defences, models),
+    wanted = design_comparison(
+        compare_defences.variants_from_python(defences, models),
         data_records.as_records(records, "records"),
         None if reference is None else data_records.as_records(reference, "reference"),
         ways=tuple(augment),
         targets=targets,
         shadows=shadows,
-        attacks=tuple(config.usual() if attacks is None else attacks),
+        attacks=tuple(config.default_attacks() if attacks is None else attacks),
         class_names=tuple(class_names),
         lambdas=tuple(lambdas),
         settings={},
         seed=seed,
         name=name,
     )
-    return _begun(wanted, None if run is None else Path(run), resume, export, track, who)
+    return _run_and_export(wanted, None if run is None else Path(run), resume, export, track, who)
 
 
 def compare_file(
@@ -133,12 +133,12 @@ def compare_file(
     who = working.workers_by_name(workers)
     path = Path(path)
     settings = config.read(path)
-    wanted = from_spec(settings, path.parent)
+    wanted = design_from_config(settings, path.parent)
     folder = choose_run_folder(run, path, settings.name, resume=resume)
-    return _begun(wanted, folder, resume, export, track, who)
+    return _run_and_export(wanted, folder, resume, export, track, who)
 
 
-def estimate_file(path: str | Path, workers: str = "local") -> dict[str, Cost]:
+def estimate_file(path: str | Path, workers: str = "local") -> dict[str, CostEstimate]:
     """By defence, about what training all its models will cost, after a short trial of each.
 
     Args:
@@ -149,12 +149,12 @@ def estimate_file(path: str | Path, workers: str = "local") -> dict[str, Cost]:
         DivulgeError: see `compare`.
     """
     who, path = working.workers_by_name(workers), Path(path)
-    wanted = from_spec(config.read(path), path.parent)
-    return {rival.name: cost.in_turn(one, who) for rival, one in wanted.questions}
+    wanted = design_from_config(config.read(path), path.parent)
+    return {rival.name: cost.estimate_in_turn(one, who) for rival, one in wanted.questions}
 
 
-def _begun(
-    wanted: Asked,
+def _run_and_export(
+    wanted: ComparisonDesign,
     folder: Path | None,
     resume: bool,  # noqa: FBT001
     export: Export | None,
@@ -166,14 +166,14 @@ def _begun(
         wanted.question(export[0])  # before anything long starts
     if folder is not None and not (resume and has_head(folder)):
         create_folder(folder)
-    found = _perform(wanted, folder, track, who)
+    found = _audit_variants(wanted, folder, track, who)
     if export is not None:
         write_export(wanted, found, export[0], Path(export[1]))
     return found
 
 
-def _perform(
-    wanted: Asked, path: Path | None, track: Track[Any], who: working.Workers
+def _audit_variants(
+    wanted: ComparisonDesign, path: Path | None, track: Track[Any], who: working.Workers
 ) -> Comparison:
     """Train and audit; what the folder holds already is not computed again."""
     plan = wanted.plan if path is None else result.begin(path, wanted.plan)
@@ -181,23 +181,25 @@ def _perform(
     for number, (entered, (_, one)) in enumerate(
         zip(plan.defences, wanted.questions, strict=True), start=1
     ):
-        place = None if path is None else _place(path / entered.run)
+        place = None if path is None else _make_folder(path / entered.run)
         so_far = f"{entered.name} ({number} of {len(plan.defences)})"
-        audits = in_turn.audit_each(one, place, _titled(track, so_far), who)
-        found.append(Compared(entered, audits, training_cost.cost(one, place)))
+        audits = in_turn.audit_each(one, place, _add_title(track, so_far), who)
+        found.append(
+            VariantAudits(entered, audits, training_cost.measure_training_cost(one, place))
+        )
     comparison = Comparison(plan, tuple(found), path)
     if path is not None:
         comparison.report()
     return comparison
 
 
-def _place(path: Path) -> Path:
+def _make_folder(path: Path) -> Path:
     with atomic.translate_os_errors(path):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path
 
 
-def _titled(track: Track[Any], title: str) -> Track[Any]:
+def _add_title(track: Track[Any], title: str) -> Track[Any]:
     def titled(items: Sequence[Any], text: str, done: int = 0) -> Iterable[Any]:
         return track(items, f"{title}: {text}", done)
 

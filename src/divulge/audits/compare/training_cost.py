@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from divulge._util import atomic
-from divulge.audits.leave_one_out.design import Question
+from divulge.audits.leave_one_out.design import LeaveOneOutDesign
 from divulge.core import Target
 from divulge.training.shadows import train as training
 
@@ -16,7 +16,7 @@ _ONE = {"way": "one-by-one", "workers": 1, "jobs": 1}
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class TrainingCost:
     """What it takes to train one model: ``alone.json``."""
 
     seconds: float
@@ -27,7 +27,7 @@ class Cost:
     """That it was trained on."""
 
 
-def trained(asked: Question) -> tuple[Target, Cost]:
+def train_target(asked: LeaveOneOutDesign) -> tuple[Target, TrainingCost]:
     """The first target once more, in this process and on one thread.
 
     Raises:
@@ -41,10 +41,10 @@ def trained(asked: Question) -> tuple[Target, Cost]:
     (model,) = trainer.many(work.pool, work.subsets[:1], work.seeds[:1])
     seconds = clock() - begun
     epochs = getattr(getattr(trainer, "recipe", None), "epochs", None)
-    return model, Cost(seconds, epochs, int(work.subsets[0].sum()))
+    return model, TrainingCost(seconds, epochs, int(work.subsets[0].sum()))
 
 
-def cost(asked: Question, folder: Path | None) -> Cost:
+def measure_training_cost(asked: LeaveOneOutDesign, folder: Path | None) -> TrainingCost:
     """What one model costs; where the folder says it already, nothing is trained.
 
     Raises:
@@ -52,20 +52,20 @@ def cost(asked: Question, folder: Path | None) -> Cost:
         StoreError: the folder cannot be read or written.
     """
     if folder is None:
-        return trained(asked)[1]
+        return train_target(asked)[1]
     if not (folder / NAME).exists():
-        atomic.write(folder / NAME, atomic.to_json(trained(asked)[1], Cost).encode())
-    return load(folder)
+        atomic.write(folder / NAME, atomic.to_json(train_target(asked)[1], TrainingCost).encode())
+    return load_training_cost(folder)
 
 
-def load(folder: Path) -> Cost:
+def load_training_cost(folder: Path) -> TrainingCost:
     """What one model cost.
 
     Raises:
         StoreError: nobody measured it, or the file is damaged.
     """
     with atomic.translate_os_errors(folder / NAME):
-        return atomic.from_json((folder / NAME).read_bytes(), Cost, folder / NAME)
+        return atomic.from_json((folder / NAME).read_bytes(), TrainingCost, folder / NAME)
 
 
 def _single(trainer: Any) -> Any:

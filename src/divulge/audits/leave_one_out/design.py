@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from divulge.audits import attempt, config, inputs
-from divulge.audits.challenges.membership import derived
+from divulge.audits.challenges.membership import promised_claim
 from divulge.audits.checks import duplicates
 from divulge.audits.checks.duplicates import PoolCopies, Positions
 from divulge.audits.leave_one_out import result
@@ -25,7 +25,7 @@ from divulge.training.shadows.plan import ShadowPlan, shadow_key
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class LeaveOneOutDesign:
     """What is to be trained, and who is compared with whom."""
 
     shadows: ShadowPlan
@@ -33,7 +33,7 @@ class Question:
     queries: tuple[Records, ...]
     reference: bool
     """Whether the last query is of reference records."""
-    plan: result.Plan
+    plan: result.LeaveOneOutManifest
     attacks: tuple[MembershipAttack, ...]
     class_names: tuple[str, ...]
     delta: float
@@ -48,7 +48,7 @@ class Question:
         return sorted((target + 1 + j) % models for j in range(self.plan.shadows))
 
 
-def question(
+def design_leave_one_out(
     records: Records,
     reference: Records | None,
     plan: ShadowPlan,
@@ -63,7 +63,7 @@ def question(
     delta: float | None,
     name: str,
     ids: Ids | None = None,
-) -> Question:
+) -> LeaveOneOutDesign:
     """The question, if it can be asked; records that stand twice are left out.
 
     Raises:
@@ -84,26 +84,26 @@ def question(
                 f"expected {what} from {least}{f' to {most}' if most >= least else ''}, got "
                 f"{number}, of {plan.models} models: an audit in turn needs several"
             )
-    given = distinct(Pool(records, reference, ids))
+    given = set_copies_aside(RecordPool(records, reference, ids))
     records, reference = given.records, given.reference
     if delta is None:
-        claim = derived(plan, len(records) // 2)
+        claim = promised_claim(plan, len(records) // 2)
         delta = claim.guarantee.delta if claim else 0.0
     queries = (records, *augmentation.augment(records, ways))
     queries += () if reference is None else (reference,)
-    return Question(
+    return LeaveOneOutDesign(
         shadows=plan,
         queries=queries,
         reference=reference is not None,
-        plan=result.Plan(
+        plan=result.LeaveOneOutManifest(
             name=name,
-            challenge=_challenge(plan, queries, seed, given),
+            challenge=_challenge_digest(plan, queries, seed, given),
             models=plan.models,
             targets=targets,
             shadows=shadows,
             seed=seed,
             records=len(records),
-            attacks=tuple(map(attempt.label, attacks)),
+            attacks=tuple(map(attempt.attack_label, attacks)),
             settings=settings,
             divulge=version("divulge"),
             copies=given.copies,
@@ -116,7 +116,7 @@ def question(
     )
 
 
-class Pool(NamedTuple):
+class RecordPool(NamedTuple):
     """All records, members or not."""
 
     records: Records
@@ -125,7 +125,7 @@ class Pool(NamedTuple):
     """The user's own; None if no column was named."""
 
 
-class Distinct(NamedTuple):
+class DistinctRecords(NamedTuple):
     """A pool in which no record stands twice, nor in the reference."""
 
     records: Records
@@ -136,24 +136,26 @@ class Distinct(NamedTuple):
     copies: PoolCopies
 
 
-def distinct(given: Pool) -> Distinct:
+def set_copies_aside(given: RecordPool) -> DistinctRecords:
     """The pool without the records that repeat an earlier one, the reference without the pool's.
 
     Raises:
         DataError: the reference is mostly the pool.
     """
     records, reference, ids = given
-    found = duplicates.find_in_pool(records, reference)
+    found = duplicates.find_copies_in_pool(records, reference)
     duplicates.check_pool(found.copies)
     if found.copies.repeated:
         records = records.take(found.records)
         ids = None if ids is None else ids[found.records]
     if reference is not None and found.copies.known:
         reference = reference.take(found.reference)
-    return Distinct(records, reference, ids, found.records, found.copies)
+    return DistinctRecords(records, reference, ids, found.records, found.copies)
 
 
-def _challenge(plan: ShadowPlan, queries: Sequence[Records], seed: int, given: Distinct) -> str:
+def _challenge_digest(
+    plan: ShadowPlan, queries: Sequence[Records], seed: int, given: DistinctRecords
+) -> str:
     """What the answers depend on, and the positions under which records are reported."""
     found = shadow_key(plan, queries, seed)
     if not given.copies.repeated:
@@ -163,7 +165,7 @@ def _challenge(plan: ShadowPlan, queries: Sequence[Records], seed: int, given: D
     return digest.hexdigest()
 
 
-def pool(data: config.DataSpec, folder: Path) -> Pool:
+def read_pool(data: config.DataSpec, folder: Path) -> RecordPool:
     """All records that settings name, and reference records.
 
     Raises:
@@ -177,28 +179,28 @@ def pool(data: config.DataSpec, folder: Path) -> Pool:
     if reference is not None:
         records.joined(reference)  # refuses other shapes
     if not data.id:
-        return Pool(records, reference, None)
+        return RecordPool(records, reference, None)
     own = [inputs.ids_of(*each, data.id, folder) for each in zip(names, sets, strict=True)]
-    return Pool(records, reference, np.concatenate(own))
+    return RecordPool(records, reference, np.concatenate(own))
 
 
-def from_spec(settings: config.LeaveOneOutAuditSpec, folder: Path) -> Question:
+def design_from_config(settings: config.LeaveOneOutAuditSpec, folder: Path) -> LeaveOneOutDesign:
     """The question that settings ask, with its records loaded.
 
     Raises:
         DivulgeError: a file, a name in it, or what it holds is not what was expected.
     """
     asked, data = settings.leave_one_out, settings.data
-    loaded = pool(data, folder)
-    answers = inputs.answer_defence(asked.answers)
-    return question(
+    loaded = read_pool(data, folder)
+    answers = inputs.answer_defence_from_config(asked.answers)
+    return design_leave_one_out(
         loaded.records,
         loaded.reference,
-        inputs.shadow_plan(asked.train, asked.models, asked.output, folder, answers=answers),
+        inputs.plan_shadows(asked.train, asked.models, asked.output, folder, answers=answers),
         ways=data_records.resolve_augmentations(asked.augment, folder),
         targets=asked.targets,
         shadows=asked.shadows,
-        attacks=config.attacks(settings),
+        attacks=config.requested_attacks(settings),
         settings=settings.model_dump(mode="json", exclude_defaults=True),
         class_names=data.class_names,
         seed=settings.seed,

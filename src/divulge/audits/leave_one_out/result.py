@@ -13,7 +13,7 @@ import pydantic
 from divulge._util import atomic
 from divulge.attacks import catalog
 from divulge.audits.checks.duplicates import PoolCopies
-from divulge.audits.gate import Gated
+from divulge.audits.gate import GatedAudit
 from divulge.audits.result import Audit, load_audit
 from divulge.audits.run_folder import has_head, read_head, write_head
 from divulge.core import Check, Estimate, Finding, Measurements, Need, Status, Verdict
@@ -37,7 +37,7 @@ _CAN_BE_NEGATIVE = ("advantage",)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LeaveOneOutManifest:
     """What was asked for: ``run.json``."""
 
     name: str
@@ -67,10 +67,10 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class LeaveOneOut(Gated):
+class LeaveOneOut(GatedAudit):
     """Audits of models that were trained alike, each against the others."""
 
-    plan: Plan
+    plan: LeaveOneOutManifest
     targets: tuple[Audit, ...]
     """One audit a target, each with intervals of its own."""
     path: Path | None = None
@@ -96,7 +96,7 @@ class LeaveOneOut(Gated):
         return {
             name: self._pooled(findings[0], best_of)
             if name == "epsilon"
-            else mean(name, [finding.metrics[name] for finding in findings], best_of)
+            else mean_over_targets(name, [finding.metrics[name] for finding in findings], best_of)
             for name in findings[0].metrics
             if all(name in finding.metrics for finding in findings)
         }
@@ -109,7 +109,7 @@ class LeaveOneOut(Gated):
         """
         across = self.across
         return tuple(
-            _joined(findings, across[label]) for label, findings in self._by_attack().items()
+            _join_targets(findings, across[label]) for label, findings in self._by_attack().items()
         )
 
     @cached_property
@@ -133,7 +133,9 @@ class LeaveOneOut(Gated):
             )
             for label in done
         }
-        rows = [_worst(rows) for rows in zip(*(one.attacks for one in summaries), strict=True)]
+        rows = [
+            _unsound_first(rows) for rows in zip(*(one.attacks for one in summaries), strict=True)
+        ]
         checks: dict[str, Check] = {}
         for check in (check for one in summaries for check in one.checks):
             if check.verdict is Verdict.WARNING or check.name not in checks:
@@ -249,7 +251,7 @@ class LeaveOneOut(Gated):
         ]
         members = [candidates.member for _, candidates in models]
         delta, confidence = models[0][0].delta, 1 - (1 - intervals.CONFIDENCE) / best_of
-        blind = _blind(attack)
+        blind = _ignores_other_models(attack)
         return pooled_bound(scores, members, delta, blind=blind, confidence=confidence)
 
     def _by_attack(self) -> dict[str, list[Finding]]:
@@ -260,7 +262,7 @@ class LeaveOneOut(Gated):
         return found
 
 
-def begin(path: Path, plan: Plan) -> None:
+def begin(path: Path, plan: LeaveOneOutManifest) -> None:
     """Write ``run.json``.
 
     Args:
@@ -271,7 +273,7 @@ def begin(path: Path, plan: Plan) -> None:
         StoreError: the folder was begun with other records, another trainer or seed; or it cannot
             be written.
     """
-    if has_head(path) and read_head(path, Plan).challenge != plan.challenge:
+    if has_head(path) and read_head(path, LeaveOneOutManifest).challenge != plan.challenge:
         raise StoreError(
             f"expected the records, trainer and seed that {path} was begun with, got different "
             "ones: start a new run"
@@ -286,10 +288,10 @@ def load_leave_one_out(path: str | Path) -> LeaveOneOut:
         StoreError: it is none, or not finished, or damaged.
     """
     path = Path(path)
-    plan = read_head(path, Plan)
+    plan = read_head(path, LeaveOneOutManifest)
     audits = []
     for k in range(plan.targets):
-        found = load_audit(folder(path, k))
+        found = load_audit(target_folder(path, k))
         if not isinstance(found, Audit) or found.contents.missing:
             raise StoreError(
                 f"expected every attack on every target in {path}: finish with --resume"
@@ -298,12 +300,12 @@ def load_leave_one_out(path: str | Path) -> LeaveOneOut:
     return LeaveOneOut(plan, tuple(audits), path)
 
 
-def folder(path: Path, target: int) -> Path:
+def target_folder(path: Path, target: int) -> Path:
     """Where the run of one target is."""
     return path / TARGETS / f"{target:03d}"
 
 
-def mean(name: str, each: Sequence[Estimate], best_of: int = 1) -> Estimate:
+def mean_over_targets(name: str, each: Sequence[Estimate], best_of: int = 1) -> Estimate:
     """The mean over targets with Student's interval, which ends where the metric's range does.
 
     Where all targets show the same, as none of any thousand records, they say nothing of how much
@@ -329,7 +331,7 @@ def mean(name: str, each: Sequence[Estimate], best_of: int = 1) -> Estimate:
     return Estimate(sum(values) / len(values), max(low, least), min(high, 1.0))
 
 
-def difference(these: Sequence[Estimate], those: Sequence[Estimate]) -> Estimate:
+def mean_difference(these: Sequence[Estimate], those: Sequence[Estimate]) -> Estimate:
     """The mean difference of two rates, target by target, with Student's interval.
 
     Where all differences are the same they do not tell how they vary: then the interval is what
@@ -342,7 +344,7 @@ def difference(these: Sequence[Estimate], those: Sequence[Estimate]) -> Estimate
     each = [one.value - other.value for one, other in zip(these, those, strict=True)]
     low, high = intervals.student_mean(each)
     if low == high:
-        one, other = mean("", these), mean("", those)
+        one, other = mean_over_targets("", these), mean_over_targets("", those)
         assert one.high is not None
         assert other.high is not None
         low, high = one.low - other.high, one.high - other.low
@@ -355,12 +357,12 @@ def _score(audit: Audit, label: str) -> Score:
     return score
 
 
-def _worst(rows: Sequence[AttackRow]) -> AttackRow:
+def _unsound_first(rows: Sequence[AttackRow]) -> AttackRow:
     """One attack on several models: a failed control on one of them counts for all."""
     return next((row for row in rows if not row.sound), rows[0])
 
 
-def _blind(finding: Finding) -> bool:
+def _ignores_other_models(finding: Finding) -> bool:
     """Whether an attack on one model looks at no other; of one that is not ours nobody knows."""
     try:
         attack = catalog.attack(finding.attack, **finding.settings)
@@ -369,7 +371,7 @@ def _blind(finding: Finding) -> bool:
     return Need.SHADOWS not in attack.needs
 
 
-def _joined(findings: list[Finding], metrics: Mapping[str, Estimate]) -> Finding:
+def _join_targets(findings: list[Finding], metrics: Mapping[str, Estimate]) -> Finding:
     first = findings[0]
     bad = [finding for finding in findings if finding.status is not Status.DONE]
     status = first.status

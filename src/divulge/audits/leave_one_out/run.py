@@ -18,11 +18,11 @@ from divulge.attacks import catalog
 from divulge.audits import runner
 from divulge.audits.challenges import membership
 from divulge.audits.leave_one_out import result
-from divulge.audits.leave_one_out.design import Question, question
+from divulge.audits.leave_one_out.design import LeaveOneOutDesign, design_leave_one_out
 from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.result import Audit
 from divulge.audits.run_folder import Run, has_head
-from divulge.audits.runner import Heading
+from divulge.audits.runner import RunHeading
 from divulge.core import AnswerDefence, Candidates, Game, Membership, MembershipAttack, ModelView
 from divulge.data import records as data_records
 from divulge.data.ids import as_ids
@@ -108,7 +108,7 @@ def leave_one_out(
     """
     who = working.workers_by_name(workers)
     pool = data_records.as_records(records, "records")
-    asked = question(
+    asked = design_leave_one_out(
         pool,
         None if reference is None else data_records.as_records(reference, "reference"),
         ShadowPlan(
@@ -132,7 +132,7 @@ def leave_one_out(
 
 
 def audit_each(
-    asked: Question, run: Path | None, track: Track[Any], who: working.Workers
+    asked: LeaveOneOutDesign, run: Path | None, track: Track[Any], who: working.Workers
 ) -> LeaveOneOut:
     """Train and audit; what the folder holds already is not computed again.
 
@@ -149,18 +149,18 @@ def audit_each(
         if run:
             result.begin(run, plan)
         work = training.prepare_workload(asked.shadows, asked.queries, plan.seed, plan.targets)
-        places = [result.folder(path, k) / ANSWERS for k in range(plan.targets)]
+        places = [result.target_folder(path, k) / ANSWERS for k in range(plan.targets)]
         matrix = training.load_or_train_rows(
             path / training.FOLDER,
             plan.challenge,
             work,
             track,
             who,
-            keep=lambda trained: _keep(path, trained),
+            keep=lambda trained: _keep_predictions(path, trained),
             again=[k for k, place in enumerate(places) if not place.exists()],
         )
         audits = tuple(
-            _target(asked, k, matrix, work.subsets, path, run is not None)
+            _audit_target(asked, k, matrix, work.subsets, path, run is not None)
             for k in track(range(plan.targets), "Auditing models")
         )
     found = LeaveOneOut(plan, audits, run)
@@ -169,11 +169,11 @@ def audit_each(
     return found
 
 
-def _keep(path: Path, trained: ShadowPredictions) -> None:
+def _keep_predictions(path: Path, trained: ShadowPredictions) -> None:
     """A target's answers, for the attacks that read more than φ; other models' are let go."""
     if trained.answers is None:
         return
-    place = result.folder(path, trained.model) / ANSWERS
+    place = result.target_folder(path, trained.model) / ANSWERS
     with atomic.translate_os_errors(place):
         for folder in (place.parent.parent, place.parent):
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -183,8 +183,8 @@ def _keep(path: Path, trained: ShadowPredictions) -> None:
     atomic.write(place, file.getvalue())
 
 
-def _target(
-    asked: Question,
+def _audit_target(
+    asked: LeaveOneOutDesign,
     k: int,
     matrix: training.RowMatrix,
     subsets: Subsets,
@@ -193,7 +193,9 @@ def _target(
 ) -> Audit:
     """An ordinary audit of one model against others."""
     plan = asked.plan
-    answers = _answers(result.folder(path, k) / ANSWERS, sum(map(len, asked.queries)))
+    answers = _read_predictions(
+        result.target_folder(path, k) / ANSWERS, sum(map(len, asked.queries))
+    )
     records, others = asked.queries[0], asked.others(k)
     further = asked.queries[1 : len(asked.queries) - asked.reference]
     reference = asked.queries[-1] if asked.reference else None
@@ -208,36 +210,36 @@ def _target(
         ModelView(view.target, records, reference, shadows, further),
         Membership(subsets[k], "coins"),
     )
-    known = membership.Known(
+    known = membership.AuditorKnowledge(
         answers[: len(records)],
         asked.shadows,
         class_names=asked.class_names,
-        claim=membership.derived(asked.shadows, int(subsets[k].sum())),
+        claim=membership.promised_claim(asked.shadows, int(subsets[k].sum())),
         copies=plan.copies,
     )
     seed = int(stream(plan.seed, "target", k).integers(2**31))
     challenge = membership.MembershipChallenge(
         game,
-        membership.describe(game, known, seed, asked.delta),
+        membership.describe_facts(game, known, seed, asked.delta),
         Candidates(subsets[k], records.y, asked.index, asked.ids),
         digest=f"{plan.challenge}-{k}-{asked.delta!r}",
         compared=repr(others),
     )
     name = f"{plan.name}, target {k} of {plan.targets}"
     settings = {"leave_one_out": {"target": k, "shadows": others}}
-    run = _run(result.folder(path, k)) if stored else None
-    found = runner.run(challenge, asked.attacks, Heading(name, seed, settings), run)
+    run = _open_target(result.target_folder(path, k)) if stored else None
+    found = runner.run_audit(challenge, asked.attacks, RunHeading(name, seed, settings), run)
     assert isinstance(found, Audit)
     return found
 
 
-def _run(path: Path) -> Run:
+def _open_target(path: Path) -> Run:
     with atomic.translate_os_errors(path):
         (path / "findings").mkdir(mode=0o700, exist_ok=True)
     return Run.open(path)
 
 
-def _answers(place: Path, size: int) -> Float64[np.ndarray, "queries classes"]:
+def _read_predictions(place: Path, size: int) -> Float64[np.ndarray, "queries classes"]:
     with atomic.translate_os_errors(place):
         try:
             answers = np.load(place, mmap_mode="r", allow_pickle=False)

@@ -51,7 +51,7 @@ _SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class AssignmentFacts:
+class AssignmentInput:
     """Facts of the audit: clients, candidates and, perhaps, the truth."""
 
     clients: tuple[str, ...]
@@ -81,7 +81,7 @@ class AssignmentFacts:
 
 
 def page_content(
-    asked: AssignmentFacts,
+    asked: AssignmentInput,
     findings: tuple[Finding, ...],
     guesses: tuple[Assignment | None, ...],
     unsound: Collection[int] = (),
@@ -133,7 +133,7 @@ def page_content(
 
 
 def _test_guesses(
-    asked: AssignmentFacts, guesses: Sequence[Assignment | None]
+    asked: AssignmentInput, guesses: Sequence[Assignment | None]
 ) -> RandomisationTest | None:
     if asked.truth is None:
         return None
@@ -142,7 +142,7 @@ def _test_guesses(
 
 
 def _attack_p_values(
-    asked: AssignmentFacts, guess: Assignment | None, tested: RandomisationTest | None, attack: int
+    asked: AssignmentInput, guess: Assignment | None, tested: RandomisationTest | None, attack: int
 ) -> dict[str, float]:
     """P-values of the accuracy against the best single answer, and of all against no knowledge."""
     if guess is None or asked.truth is None or tested is None:
@@ -163,13 +163,13 @@ def _p_cell(value: float | None) -> str:
 
 
 def _counts_by_client(
-    asked: AssignmentFacts, client: Int[np.ndarray, " records"]
+    asked: AssignmentInput, client: Int[np.ndarray, " records"]
 ) -> dict[str, int]:
     """Records by client, nobody last."""
     return {asked.name(k): int((client == k).sum()) for k in (*range(len(asked.clients)), NOBODY)}
 
 
-def _summary_facts(asked: AssignmentFacts) -> dict[str, Any]:
+def _summary_facts(asked: AssignmentInput) -> dict[str, Any]:
     truth = asked.truth
     facts: dict[str, Any] = {
         "clients": list(asked.clients),
@@ -185,7 +185,7 @@ def _summary_facts(asked: AssignmentFacts) -> dict[str, Any]:
     return facts
 
 
-def _sentences_without_truth(asked: AssignmentFacts, told: Assignment) -> Iterator[str]:
+def _sentences_without_truth(asked: AssignmentInput, told: Assignment) -> Iterator[str]:
     counts = _counts_by_client(asked, told.client)
     said = [f"{count:,} to {name}" for name, count in counts.items()]
     many = words.format_count(len(told.client), "candidate")
@@ -193,7 +193,7 @@ def _sentences_without_truth(asked: AssignmentFacts, told: Assignment) -> Iterat
 
 
 def _sentences_with_truth(
-    asked: AssignmentFacts, truth: Assignment, finding: Finding, told: Assignment
+    asked: AssignmentInput, truth: Assignment, finding: Finding, told: Assignment
 ) -> Iterator[str]:
     many = len(truth.client)
     right = int((told.client == truth.client).sum())
@@ -234,7 +234,7 @@ def _count_words(records: Bool[np.ndarray, " records"]) -> str:
     return f"{int(records.sum()):,}" if records.any() else "none"
 
 
-def _size_limits(asked: AssignmentFacts) -> tuple[str, ...]:
+def _size_limits(asked: AssignmentInput) -> tuple[str, ...]:
     """Sentences on what an audit of so few candidates can show."""
     if asked.truth is None:
         return ()
@@ -249,7 +249,7 @@ def _p_comparison(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"= {p:.2g}"
 
 
-def _answer_table(asked: AssignmentFacts, told: Assignment) -> PageTable:
+def _answer_table(asked: AssignmentInput, told: Assignment) -> PageTable:
     """Answers by client; where the truth is known, a row for each client that it was."""
     order = (*range(len(asked.clients)), NOBODY)
     names = words.shorten_names([asked.name(k) for k in order], 40)
@@ -279,7 +279,7 @@ def _answer_table(asked: AssignmentFacts, told: Assignment) -> PageTable:
     )
 
 
-def _accuracy_figure(asked: AssignmentFacts, findings: Sequence[Finding]) -> Iterator[Figure]:
+def _accuracy_figure(asked: AssignmentInput, findings: Sequence[Finding]) -> Iterator[Figure]:
     """Accuracies with their intervals, beside the best single answer."""
     import altair as alt
 

@@ -45,7 +45,7 @@ Mixes = Sequence[Proportions]
 
 
 @dataclass(frozen=True, slots=True)
-class CompositionFacts:
+class CompositionInput:
     """Facts of the audit: clients, names of classes and, perhaps, the truth."""
 
     clients: tuple[str, ...]
@@ -62,7 +62,7 @@ class CompositionFacts:
 
 
 def page_content(
-    held: CompositionFacts,
+    held: CompositionInput,
     findings: tuple[Finding, ...],
     guesses: tuple[Mixes | None, ...],
     unsound: Collection[int] = (),
@@ -110,7 +110,7 @@ def page_content(
     )
 
 
-def _client_sentence(held: CompositionFacts, client: int, guess: Proportions) -> str:
+def _client_sentence(held: CompositionInput, client: int, guess: Proportions) -> str:
     order = sorted(range(len(guess.share)), key=lambda label: -guess.share[label])
     most = [label for label in order[:_MOST_NAMED] if guess.share[label] > 0]
     named = [f"{held.class_name(k)} ({100 * guess.share[k]:.0f} %)" for k in most]
@@ -130,7 +130,7 @@ def _client_sentence(held: CompositionFacts, client: int, guess: Proportions) ->
     return f"{text}."
 
 
-def _share_figure(held: CompositionFacts, guesses: Mixes) -> Figure:
+def _share_figure(held: CompositionInput, guesses: Mixes) -> Figure:
     """A disc for each guessed share and a ring for the true one: where they match, it is right."""
     import altair as alt
 

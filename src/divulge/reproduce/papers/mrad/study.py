@@ -161,6 +161,6 @@ def measure_auc(
         view = mrad_data.attacker_view(seed, size, audited, known, built.needs)
         if shadow:
             view = replace(view, shadow=mrad_data.white_box_shadow(seed, size, audited, known))
-        guess = built(view, stream(seed, "attack", attempt.label(built)))
+        guess = built(view, stream(seed, "attack", attempt.attack_label(built)))
         found[column] = [membership.auc(guess.score, world.member).value]
     return found | {ACCURACY: [world.accuracy()]}
