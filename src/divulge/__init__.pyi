@@ -11,6 +11,10 @@ from .audits.from_file import audit_file as audit_file
 from .audits.leave_one_out.result import LeaveOneOut as LeaveOneOut
 from .audits.leave_one_out.run import leave_one_out as leave_one_out
 from .audits.load import load as load
+from .audits.options import Access as Access
+from .audits.options import Options as Options
+from .audits.options import Rotation as Rotation
+from .audits.options import ShadowModels as ShadowModels
 from .audits.planning import plan as plan
 from .audits.planning import plan_file as plan_file
 from .audits.result import Audit as Audit

@@ -28,7 +28,7 @@ def audit_file(
     track: Track[Any] = track_silently,
     workers: str = "local",
 ) -> SecretAudit | LeaveOneOut:
-    """SecretAudit what an ``audit.toml`` describes: a model, models in turn, or a federation.
+    """Audit what an ``audit.toml`` describes: a model, models in turn, or a federation.
 
     Args:
         path: the settings; relative paths in them start at its folder.

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 if TYPE_CHECKING:
     from divulge.audits.compare.result import Comparison
+    from divulge.audits.gate import Ruling
     from divulge.audits.leave_one_out.result import LeaveOneOut
     from divulge.audits.result import SecretAudit
 
-FAILED = 1
+FAILED, TRIPPED, UNDECIDED = 1, 3, 4
+"""Exit codes: an attack failed; the gate failed; the gate could not be decided."""
 
 
 def finish(found: SecretAudit | LeaveOneOut | Comparison, shape: str, code: int = 0) -> NoReturn:
@@ -34,3 +37,13 @@ def finish(found: SecretAudit | LeaveOneOut | Comparison, shape: str, code: int 
         click.echo(json.dumps(answer))
     failed = any(finding.status == "failed" for finding in found.findings)
     sys.exit(code or (FAILED if failed else 0))
+
+
+def ruling_code(ruling: Ruling) -> int:
+    """Print what the gate says, a line for each thing that was asked, and return the exit code."""
+    for what, sentences in asdict(ruling).items():
+        for sentence in sentences:
+            click.echo(f"Gate {what}: {sentence}", err=True)
+    if ruling.failed:
+        return TRIPPED
+    return UNDECIDED if ruling.undecided else 0

@@ -16,16 +16,15 @@ from divulge._util.progress import track_with_bar
 
 # Only what `--help` needs is imported here; commands import the rest, so that help is instant.
 from divulge.cli.compare import compare
-from divulge.cli.finish import finish
+from divulge.cli.finish import finish, ruling_code
 from divulge.cli.reproduce import reproduce
 from divulge.cli.transcript import transcript
 from divulge.errors import DivulgeError
 
 if TYPE_CHECKING:
     from divulge.audits.config import FailOn
-    from divulge.audits.gate import Ruling
 
-BAD_INPUT, TRIPPED, UNDECIDED = 2, 3, 4
+BAD_INPUT = 2
 
 formats = click.option(
     "--format",
@@ -88,7 +87,7 @@ class _Group(click.Group):
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="divulge")
 def main() -> None:
-    """SecretAudit the privacy of a machine learning model or a federated learning run.
+    """Audit the privacy of a machine learning model or a federated learning run.
 
     Start with `divulge demo`, then `divulge init` for a model of your own.
     """
@@ -155,7 +154,7 @@ def audit(
     judge: Literal["low", "value"] | None,
     shape: str,
 ) -> None:
-    """SecretAudit the model, or the federation, that SETTINGS, an audit.toml, describes.
+    """Audit the model, or the federation, that SETTINGS, an audit.toml, describes.
 
     Example: divulge audit audit.toml --fail-on leak
     """
@@ -181,17 +180,7 @@ def audit(
     ruling = found.gate(
         fail_on=verdicts, fail_above=limits, judge=judged_by, claim=asked.gate.claim
     )
-    finish(found, shape, _say(ruling))
-
-
-def _say(ruling: Ruling) -> int:
-    """Print what the gate says, a line for each thing that was asked; the exit code."""
-    for what, sentences in asdict(ruling).items():
-        for sentence in sentences:
-            click.echo(f"Gate {what}: {sentence}", err=True)
-    if ruling.failed:
-        return TRIPPED
-    return UNDECIDED if ruling.undecided else 0
+    finish(found, shape, ruling_code(ruling))
 
 
 @main.command()

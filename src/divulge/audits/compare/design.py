@@ -6,14 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from divulge.audits.compare import config, defences
 from divulge.audits.compare.defences import Variant
 from divulge.audits.compare.result import ComparisonManifest, VariantRecord
-from divulge.audits.leave_one_out.design import LeaveOneOutDesign, design_leave_one_out, read_pool
+from divulge.audits.leave_one_out.design import (
+    LeaveOneOutDesign,
+    RecordPool,
+    design_leave_one_out,
+    read_pool,
+)
+from divulge.audits.options import Rotation
 from divulge.audits.run_folder import describe_environment
-from divulge.core import Records
+from divulge.audits.runner import RunHeading
+from divulge.core import MembershipAttack
 from divulge.data import records as data_records
 from divulge.errors import SpecError, did_you_mean
 
@@ -33,10 +39,10 @@ class ComparisonDesign:
         Raises:
             SpecError: there is none.
         """
-        for rival, one in self.questions:
-            if rival.name == name:
+        for variant, one in self.questions:
+            if variant.name == name:
                 return one
-        hint = did_you_mean(name, [rival.name for rival, _ in self.questions])
+        hint = did_you_mean(name, [variant.name for variant, _ in self.questions])
         raise SpecError(f"expected the name of a defence to be compared, got {name!r}: {hint}")
 
 
@@ -48,103 +54,99 @@ def design_from_config(settings: config.CompareSpec, folder: Path) -> Comparison
     """
     attacks = config.attacks(settings)
     entered = defences.variants_from_config(settings, folder)
-    records, reference, ids = read_pool(settings.data, folder)
+    ways = data_records.resolve_augmentations(settings.augment, folder)
+    shown = settings.model_dump(mode="json", exclude_defaults=True)
     return design_comparison(
         entered,
-        records,
-        reference,
-        ways=data_records.resolve_augmentations(settings.augment, folder),
-        targets=settings.targets,
-        shadows=settings.shadows,
-        attacks=attacks,
+        read_pool(settings.data, folder),
+        Rotation(settings.models, settings.targets, settings.shadows, ways),
+        attacks,
+        RunHeading(settings.name, settings.seed, shown),
         class_names=settings.data.class_names,
-        ids=ids,
         lambdas=settings.lambdas,
-        settings=settings.model_dump(mode="json", exclude_defaults=True),
-        seed=settings.seed,
-        name=settings.name,
     )
 
 
 def design_comparison(
-    entered: Sequence[Variant],
-    records: Records,
-    reference: Records | None,
+    variants: Sequence[Variant],
+    pool: RecordPool,
+    rotation: Rotation,
+    attacks: tuple[MembershipAttack, ...],
+    heading: RunHeading,
     *,
     lambdas: tuple[float, ...],
-    settings: dict[str, Any],
-    seed: int,
-    name: str,
-    **common: Any,
+    class_names: tuple[str, ...] = (),
+    delta: float | None = None,
 ) -> ComparisonDesign:
-    """One question for each rival; they differ in the way to train and to answer alone.
+    """Audits in turn for each variant; they differ in the way to train and to answer alone.
 
     Args:
-        entered: the rivals.
-        records: all of them.
-        reference: further ones.
+        variants: the ways to train.
+        pool: all records.
+        rotation: how many models are audited, and compared with how many.
+        attacks: on each target.
+        heading: the name of the comparison, the seed, and the settings as the user gave them.
         lambdas: weights of privacy.
-        settings: as the user gave them.
-        seed: of every random choice.
-        name: of the comparison.
-        common: see `divulge.audits.leave_one_out.design.design_leave_one_out`.
+        class_names: empty, or one name a class.
+        delta: δ of the bound on ε; None is that of each trainer's guarantee, or 0.
 
     Raises:
-        DivulgeError: a question cannot be asked.
+        DivulgeError: an audit in turn cannot be made.
     """
     questions = tuple(
         (
-            rival,
+            variant,
             design_leave_one_out(
-                records,
-                reference,
-                rival.plan,
-                settings={"defence": rival.name},
-                seed=seed,
-                delta=None,
-                name=f"{name}: {rival.name}",
-                **common,
+                pool,
+                variant.plan,
+                rotation,
+                attacks,
+                RunHeading(
+                    f"{heading.name}: {variant.name}", heading.seed, {"defence": variant.name}
+                ),
+                class_names=class_names,
+                delta=delta,
             ),
         )
-        for rival in entered
+        for variant in variants
     )
     plan = ComparisonManifest(
-        name=name,
+        name=heading.name,
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        seed=seed,
+        seed=heading.seed,
         lambdas=lambdas,
         defences=tuple(
             VariantRecord(
-                rival.name,
-                _audit_folder(rival, one),
-                _describe_training(rival),
-                rival.network,
-                _keeps_labels_of(rival, entered[0]),
+                variant.name,
+                _audit_folder(variant, one),
+                _describe_training(variant),
+                variant.network,
+                _keeps_labels_of(variant, variants[0]),
             )
-            for rival, one in questions
+            for variant, one in questions
         ),
-        settings=settings,
+        settings=heading.settings,
         environment=describe_environment(),
         divulge=version("divulge"),
     )
     return ComparisonDesign(questions, plan)
 
 
-def _audit_folder(rival: Variant, asked: LeaveOneOutDesign) -> str:
-    """The folder of a rival's audits, named after all that its models' answers depend on."""
-    slug = re.sub(r"[^a-z0-9]+", "-", rival.name.lower()).strip("-")[:40] or "defence"
+def _audit_folder(variant: Variant, asked: LeaveOneOutDesign) -> str:
+    """The folder of a variant's audits, named after all that its models' answers depend on."""
+    slug = re.sub(r"[^a-z0-9]+", "-", variant.name.lower()).strip("-")[:40] or "defence"
     return f"{FOLDER}/{slug}-{asked.plan.challenge[:12]}"
 
 
-def _keeps_labels_of(rival: Variant, first: Variant) -> bool:
+def _keeps_labels_of(variant: Variant, first: Variant) -> bool:
     """Whether both train alike, and no answer defence of theirs ever changes a label."""
-    behind = [one.plan.answers for one in (rival, first) if one.plan.answers is not None]
-    return rival.plan.fingerprint == first.plan.fingerprint and all(
+    behind = [one.plan.answers for one in (variant, first) if one.plan.answers is not None]
+    return variant.plan.fingerprint == first.plan.fingerprint and all(
         one.keeps_label for one in behind
     )
 
 
-def _describe_training(rival: Variant) -> str:
-    behind = rival.plan.answers
-    trainer = type(rival.plan.trainer).__name__
+def _describe_training(variant: Variant) -> str:
+    behind = variant.plan.answers
+    trainer = type(variant.plan.trainer).__name__
     return trainer if behind is None else f"{trainer}, answers by {behind!r}"

@@ -1,6 +1,7 @@
 """Train with each defence, audit its models in turn, and put together what was found."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,34 +16,31 @@ from divulge.audits.compare.export import export as write_export
 from divulge.audits.compare.result import Comparison, VariantAudits
 from divulge.audits.cost import CostEstimate
 from divulge.audits.leave_one_out import run as in_turn
+from divulge.audits.leave_one_out.design import pool_from
+from divulge.audits.options import Options, Rotation, RunPath
 from divulge.audits.run_folder import has_head
+from divulge.audits.runner import RunHeading
 from divulge.core import MembershipAttack
-from divulge.data import records as data_records
 from divulge.training.shadows import workers as working
 
 Export = tuple[str, str | Path]
 """The name of a defence, and a folder."""
+
+TARGETS = 3
+"""Models that are audited with each defence, unless another number is given."""
 
 
 def compare(
     defences: Mapping[str, Any],
     *,
     records: Any,
-    models: int = 16,
-    targets: int = 3,
-    shadows: int | None = None,
     reference: Any = None,
     attacks: Iterable[MembershipAttack] | None = None,
-    augment: Iterable[Any] = (),
+    rotation: Rotation = Rotation(),
     lambdas: Iterable[float] = (2.0,),
-    workers: str = "local",
-    class_names: Iterable[str] = (),
-    seed: int = 0,
-    name: str = "comparison",
-    run: str | Path | None = None,
-    resume: bool = False,
+    run: RunPath = None,
     export: Export | None = None,
-    track: Track[Any] = track_silently,
+    options: Options = Options(),
 ) -> Comparison:
     """Train with each defence on the same records, and audit all in the same way.
 
@@ -56,21 +54,14 @@ def compare(
             first is what the others are compared with.
         records: a pair (x, y) or ``divulge.Records``; half of them are members of each target.
             Of records with the same features only the first is used.
-        models: how many to train with each defence; 3 or more.
-        targets: how many of them to audit, 2 or more.
-        shadows: how many of the others each is compared with; default: all.
         reference: further records, on which no model is trained; rmia needs them.
         attacks: default: threshold, gap, calibrated, lira and rmia.
-        augment: further ways to ask about a record, as for `divulge.audit`.
+        rotation: how many models are trained with each defence, how many of them are audited (3,
+            unless said), and against how many.
         lambdas: weights of privacy for which AOP is given.
-        workers: who trains, as for `divulge.audit`.
-        class_names: one per class, for the reports.
-        seed: fixes every random choice.
-        name: the title.
         run: write a run folder as the work goes on, with the audits of each defence in it.
-        resume: continue that folder; with more or other defences, too.
         export: the name of a defence, and a new folder for its model and model card.
-        track: shows progress.
+        options: seed, title, class names and the like; resumed with more or other defences, too.
 
     Returns:
         For each defence accuracy, what the strongest attack reaches, AOP, the guarantee and what
@@ -86,26 +77,24 @@ def compare(
         >>> x, y = np.random.default_rng(0).normal(size=(200, 5)), np.arange(200) % 2
         >>> found = compare(
         ...     {"deep": DecisionTreeClassifier(), "stump": DecisionTreeClassifier(max_depth=1)},
-        ...     records=(x, y), models=3, targets=2, attacks=[attack("gap")])
+        ...     records=(x, y), attacks=[attack("gap")], rotation=Rotation(3, targets=2))
         >>> [row.strongest["auc"].estimate.value > 0.6 for row in found.rows]
         [True, False]
     """
-    who = working.workers_by_name(workers)
+    who = working.workers_by_name(rotation.workers)
+    options = options.of_several_models("compare")
     wanted = design_comparison(
-        compare_defences.variants_from_python(defences, models),
-        data_records.as_records(records, "records"),
-        None if reference is None else data_records.as_records(reference, "reference"),
-        ways=tuple(augment),
-        targets=targets,
-        shadows=shadows,
-        attacks=tuple(config.default_attacks() if attacks is None else attacks),
-        class_names=tuple(class_names),
+        compare_defences.variants_from_python(defences, rotation.models),
+        pool_from(records, reference, options.ids),
+        replace(rotation, targets=TARGETS if rotation.targets is None else rotation.targets),
+        tuple(config.default_attacks() if attacks is None else attacks),
+        RunHeading(options.name or "comparison", options.seed, {}),
+        class_names=tuple(options.class_names),
         lambdas=tuple(lambdas),
-        settings={},
-        seed=seed,
-        name=name,
+        delta=options.delta,
     )
-    return _run_and_export(wanted, None if run is None else Path(run), resume, export, track, who)
+    place = None if run is None else Path(run)
+    return _run_and_export(wanted, place, options.resume, export, options.track, who)
 
 
 def compare_file(

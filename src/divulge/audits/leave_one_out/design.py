@@ -15,11 +15,12 @@ from divulge.audits.challenges.membership import promised_claim
 from divulge.audits.checks import duplicates
 from divulge.audits.checks.duplicates import PoolCopies, Positions
 from divulge.audits.leave_one_out import result
-from divulge.audits.runner import check_delta, check_distinct
+from divulge.audits.options import Rotation
+from divulge.audits.runner import RunHeading, check_delta, check_distinct
 from divulge.core import MembershipAttack, Records
 from divulge.data import augmentation
 from divulge.data import records as data_records
-from divulge.data.ids import Ids
+from divulge.data.ids import Ids, as_ids
 from divulge.errors import SpecError
 from divulge.training.shadows.plan import ShadowPlan, shadow_key
 
@@ -48,23 +49,35 @@ class LeaveOneOutDesign:
         return sorted((target + 1 + j) % models for j in range(self.plan.shadows))
 
 
+class RecordPool(NamedTuple):
+    """All records, members or not."""
+
+    records: Records
+    reference: Records | None
+    ids: Ids | None
+    """The user's own; None if no column was named."""
+
+
 def design_leave_one_out(
-    records: Records,
-    reference: Records | None,
+    pool: RecordPool,
     plan: ShadowPlan,
-    *,
-    ways: tuple[Any, ...],
-    targets: int | None,
-    shadows: int | None,
+    rotation: Rotation,
     attacks: tuple[MembershipAttack, ...],
-    settings: dict[str, Any],
-    class_names: tuple[str, ...],
-    seed: int,
-    delta: float | None,
-    name: str,
-    ids: Ids | None = None,
+    heading: RunHeading,
+    *,
+    class_names: tuple[str, ...] = (),
+    delta: float | None = None,
 ) -> LeaveOneOutDesign:
-    """The question, if it can be asked; records that stand twice are left out.
+    """The audits in turn, if they can be made; records that stand twice are left out.
+
+    Args:
+        pool: all records.
+        plan: how models are trained and answer.
+        rotation: how many are audited, and compared with how many; its ways to ask are resolved.
+        attacks: on each target.
+        heading: the name of the run, the seed, and the settings as the user gave them.
+        class_names: empty, or one name a class.
+        delta: δ of the bound on ε; None is that of the trainer's guarantee, or 0.
 
     Raises:
         SpecError: there are too few models for it, or an attack stands there twice.
@@ -72,8 +85,8 @@ def design_leave_one_out(
     """
     check_distinct(attacks)
     check_delta(delta)
-    targets = plan.models if targets is None else targets
-    shadows = plan.models - 1 if shadows is None else shadows
+    targets = plan.models if rotation.targets is None else rotation.targets
+    shadows = plan.models - 1 if rotation.shadows is None else rotation.shadows
     for what, number, least, most in (
         ("models", plan.models, 3, plan.models),
         ("targets", targets, 2, plan.models),
@@ -84,27 +97,27 @@ def design_leave_one_out(
                 f"expected {what} from {least}{f' to {most}' if most >= least else ''}, got "
                 f"{number}, of {plan.models} models: an audit in turn needs several"
             )
-    given = set_copies_aside(RecordPool(records, reference, ids))
+    given = set_copies_aside(pool)
     records, reference = given.records, given.reference
     if delta is None:
         claim = promised_claim(plan, len(records) // 2)
         delta = claim.guarantee.delta if claim else 0.0
-    queries = (records, *augmentation.augment(records, ways))
+    queries = (records, *augmentation.augment(records, tuple(rotation.augment)))
     queries += () if reference is None else (reference,)
     return LeaveOneOutDesign(
         shadows=plan,
         queries=queries,
         reference=reference is not None,
         plan=result.LeaveOneOutManifest(
-            name=name,
-            challenge=_challenge_digest(plan, queries, seed, given),
+            name=heading.name,
+            challenge=_challenge_digest(plan, queries, heading.seed, given),
             models=plan.models,
             targets=targets,
             shadows=shadows,
-            seed=seed,
+            seed=heading.seed,
             records=len(records),
             attacks=tuple(map(attempt.attack_label, attacks)),
-            settings=settings,
+            settings=heading.settings,
             divulge=version("divulge"),
             copies=given.copies,
         ),
@@ -116,13 +129,23 @@ def design_leave_one_out(
     )
 
 
-class RecordPool(NamedTuple):
-    """All records, members or not."""
+def pool_from(records: Any, reference: Any, ids: Any) -> RecordPool:
+    """The pool that Python users name.
 
-    records: Records
-    reference: Records | None
-    ids: Ids | None
-    """The user's own; None if no column was named."""
+    Args:
+        records: a pair (x, y) or ``divulge.Records``.
+        reference: further ones, or None.
+        ids: the user's own, one a record, or None.
+
+    Raises:
+        DataError: they are none, or do not fit.
+    """
+    pool = data_records.as_records(records, "records")
+    return RecordPool(
+        pool,
+        None if reference is None else data_records.as_records(reference, "reference"),
+        None if ids is None else as_ids(ids, len(pool), "ids"),
+    )
 
 
 class DistinctRecords(NamedTuple):
@@ -193,18 +216,18 @@ def design_from_config(settings: config.LeaveOneOutAuditSpec, folder: Path) -> L
     asked, data = settings.leave_one_out, settings.data
     loaded = read_pool(data, folder)
     answers = inputs.answer_defence_from_config(asked.answers)
+    shown = settings.model_dump(mode="json", exclude_defaults=True)
     return design_leave_one_out(
-        loaded.records,
-        loaded.reference,
+        loaded,
         inputs.plan_shadows(asked.train, asked.models, asked.output, folder, answers=answers),
-        ways=data_records.resolve_augmentations(asked.augment, folder),
-        targets=asked.targets,
-        shadows=asked.shadows,
-        attacks=config.requested_attacks(settings),
-        settings=settings.model_dump(mode="json", exclude_defaults=True),
+        Rotation(
+            asked.models,
+            asked.targets,
+            asked.shadows,
+            data_records.resolve_augmentations(asked.augment, folder),
+        ),
+        config.requested_attacks(settings),
+        RunHeading(settings.name, settings.seed, shown),
         class_names=data.class_names,
-        seed=settings.seed,
         delta=settings.metrics.delta,
-        name=settings.name,
-        ids=loaded.ids,
     )

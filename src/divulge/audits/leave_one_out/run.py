@@ -12,21 +12,24 @@ from jaxtyping import Bool, Float64
 
 from divulge._util import atomic
 from divulge._util.folders import create_folder
-from divulge._util.progress import Track, track_silently
+from divulge._util.progress import Track
 from divulge._util.random import stream
 from divulge.attacks import catalog
 from divulge.audits import runner
 from divulge.audits.challenges import membership
 from divulge.audits.leave_one_out import result
-from divulge.audits.leave_one_out.design import LeaveOneOutDesign, design_leave_one_out
+from divulge.audits.leave_one_out.design import (
+    LeaveOneOutDesign,
+    design_leave_one_out,
+    pool_from,
+)
 from divulge.audits.leave_one_out.result import LeaveOneOut
+from divulge.audits.options import Access, Options, Rotation, RunPath
 from divulge.audits.result import Audit
 from divulge.audits.run_folder import Run, has_head
 from divulge.audits.runner import RunHeading
-from divulge.core import AnswerDefence, Candidates, Game, Membership, MembershipAttack, ModelView
-from divulge.data import records as data_records
-from divulge.data.ids import as_ids
-from divulge.targets.outputs import Output, access_of
+from divulge.core import Candidates, Game, Membership, MembershipAttack, ModelView
+from divulge.targets.outputs import access_of
 from divulge.targets.predictions import RecordedTarget
 from divulge.training.shadows import train as training
 from divulge.training.shadows import workers as working
@@ -43,23 +46,12 @@ def leave_one_out(
     train: Any,
     *,
     records: Any,
-    models: int = 16,
-    targets: int | None = None,
-    shadows: int | None = None,
     reference: Any = None,
     attacks: Iterable[MembershipAttack] | None = None,
-    output: Output | None = None,
-    answers: AnswerDefence | None = None,
-    augment: Iterable[Any] = (),
-    workers: str = "local",
-    ids: Any = None,
-    class_names: Iterable[str] = (),
-    seed: int = 0,
-    delta: float | None = None,
-    name: str = "leave-one-out",
-    run: str | Path | None = None,
-    resume: bool = False,
-    track: Track[Any] = track_silently,
+    access: Access = Access(),
+    rotation: Rotation = Rotation(),
+    run: RunPath = None,
+    options: Options = Options(),
 ) -> LeaveOneOut:
     """Train models on random halves of the records, and audit each against the others.
 
@@ -71,23 +63,13 @@ def leave_one_out(
             that returns a trained model. Models must give probabilities or logits.
         records: a pair (x, y) or ``divulge.Records``; half of them are members of each target.
             Of records with the same features only the first is used.
-        models: how many to train; 3 or more.
-        targets: how many of them to audit, 2 or more; default: all.
-        shadows: how many of the others each is compared with; default: all.
         reference: further records, on which no model is trained; copies of records are left out.
         attacks: default: every attack that divulge has.
-        output: what a model answers that a function returned, as for `divulge.audit`.
-        answers: what changes every model's answers before anybody sees them.
-        augment: further ways to ask about a record, as for `divulge.audit`.
-        workers: who trains, as for `divulge.audit`.
-        ids: your own, one a record: texts or numbers, for each target's ``exposed.csv`` alone.
-        class_names: one per class, for the reports.
-        seed: fixes every random choice.
-        delta: δ of the epsilon bound. By default that of the trainer's guarantee, or 0.
-        name: the title.
+        access: what a model answers that a function returned, and what changes its predictions;
+            other fields do not apply.
+        rotation: how many models are trained, how many are audited, and against how many.
         run: write a run folder as the work goes on, with one of each target in it.
-        resume: continue that folder; with more models or targets, too.
-        track: shows progress.
+        options: seed, title, class names and the like; resumed with more models or targets, too.
 
     Returns:
         An audit of each target, and the mean over targets with its 95 % interval for each attack
@@ -102,33 +84,34 @@ def leave_one_out(
         >>> x, y = np.random.default_rng(0).normal(size=(200, 5)), np.arange(200) % 2
         >>> attacks = [catalog.attack("calibrated")]
         >>> found = leave_one_out(
-        ...     DecisionTreeClassifier(), records=(x, y), models=4, attacks=attacks)
+        ...     DecisionTreeClassifier(), records=(x, y), attacks=attacks, rotation=Rotation(4))
         >>> len(found.targets), found.across["calibrated"]["auc"].low > 0.6
         (4, True)
     """
-    who = working.workers_by_name(workers)
-    pool = data_records.as_records(records, "records")
+    who = working.workers_by_name(rotation.workers)
+    access = access.only_output_and_answers("leave_one_out")
+    options = options.of_several_models("leave_one_out")
+    output, answers = access.output, access.answers
     asked = design_leave_one_out(
-        pool,
-        None if reference is None else data_records.as_records(reference, "reference"),
+        pool_from(records, reference, options.ids),
         ShadowPlan(
             as_trainer(train, output),
-            models,
+            rotation.models,
             fingerprint=f"{trainer_identity(train)} {output}",
             answers=answers,
         ),
-        ways=tuple(augment),
-        targets=targets,
-        shadows=shadows,
-        attacks=tuple(catalog.default_attacks(shadows=True) if attacks is None else attacks),
-        settings={"output": output, "answers": None if answers is None else repr(answers)},
-        class_names=tuple(class_names),
-        seed=seed,
-        delta=delta,
-        name=name,
-        ids=None if ids is None else as_ids(ids, len(pool), "ids"),
+        rotation,
+        tuple(catalog.default_attacks(shadows=True) if attacks is None else attacks),
+        RunHeading(
+            options.name or "leave-one-out",
+            options.seed,
+            {"output": output, "answers": None if answers is None else repr(answers)},
+        ),
+        class_names=tuple(options.class_names),
+        delta=options.delta,
     )
-    return audit_each(asked, None if run is None else begin(Path(run), resume=resume), track, who)
+    place = None if run is None else begin(Path(run), resume=options.resume)
+    return audit_each(asked, place, options.track, who)
 
 
 def audit_each(

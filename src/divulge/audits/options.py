@@ -1,0 +1,150 @@
+"""What `audit`, `leave_one_out` and `compare` are told, in groups that they share."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from divulge._util.progress import Track, track_silently
+from divulge.core import AnswerDefence, Guarantee, MembershipDraw
+from divulge.errors import SpecError
+from divulge.targets.outputs import Output
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How a model is asked, and what it answers with.
+
+    Args:
+        output: what the model answers: ``"probabilities"``, ``"logits"`` or ``"labels"``. Needed
+            for a torch module; never guessed.
+        answers: what changes the predictions of the model, and of its shadow models, before anybody
+            sees them: `divulge.defences.Rounding` and others.
+        classes: the number of classes; only ``output="labels"`` needs it.
+        batch_size: the number of records that are asked about at a time; each batch's predictions
+            are kept.
+        budget: the highest number of predictions to ask of the model.
+        fingerprint: identifies the model, such as its version. With it (torch modules, scikit-learn
+            estimators and files have one of their own) the run folder keeps the model's
+            predictions, and a resumed run does not ask, or pay, for them again.
+    """
+
+    output: Output | None = None
+    answers: AnswerDefence | None = None
+    classes: int | None = None
+    batch_size: int = 1024
+    budget: int | None = None
+    fingerprint: str | None = None
+
+    def only_output_and_answers(self, where: str) -> "Access":
+        """Itself, where nothing else was set.
+
+        Args:
+            where: the function that trains the models itself, for the message.
+
+        Raises:
+            SpecError: something else was set.
+        """
+        if self != Access(self.output, self.answers):
+            raise SpecError(
+                f"expected output and answers alone in the access of {where}, got {self}: its "
+                "models are trained here, and asked without a limit"
+            )
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowModels:
+    """Models like the target, for the attacks that compare it with them.
+
+    Args:
+        models: the number of models, each trained on a random half of the candidates; 16 is a good
+            start.
+        train: how to train one: a scikit-learn estimator, or a function (x, y, seed) that returns
+            a trained model. By default, for a scikit-learn model, its own settings.
+        pool: records to train them on instead, for an attacker who cannot train on the candidates:
+            a pair (x, y) or ``divulge.Records``, none of them a candidate.
+        augment: further ways to ask about a candidate that is an image: ``"mirror"``,
+            ``"shift-up"``, ``"shift-down"``, ``"shift-left"``, ``"shift-right"``, or a function
+            from features to features of the same shape.
+        workers: who trains: ``"local"``, this process and those that it starts; ``"ray"``, a Ray
+            cluster of this machine's cores; ``"ray:auto"`` or ``"ray:HOST:PORT"``, one that is
+            there.
+    """
+
+    models: int = 16
+    train: Any = None
+    pool: Any = None
+    augment: Iterable[Any] = ()
+    workers: str = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """Models that are trained alike and audited in turn, each against the others.
+
+    Args:
+        models: the number of models to train; 3 or more.
+        targets: the number of them to audit, 2 or more; None is all (of `divulge.compare`, 3).
+        shadows: the number of the others that each is compared with; None is all.
+        augment: further ways to ask about a record, as for `ShadowModels`.
+        workers: who trains, as for `ShadowModels`.
+    """
+
+    models: int = 16
+    targets: int | None = None
+    shadows: int | None = None
+    augment: Iterable[Any] = ()
+    workers: str = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the run is called and how it is kept, and what is known of the records.
+
+    Args:
+        name: the title of the report.
+        seed: fixes every random choice.
+        resume: continue the run folder instead of refusing to touch it.
+        guarantee: the differential privacy that is claimed for the model, to be held against what
+            is measured. By default what training promises for as many records as there are
+            members, if it promises anything, as `divulge.defences.DPSGD` does.
+        delta: δ of the bound on ε. By default that of the guarantee, or 0.
+        membership: ``"coins"`` if a fair coin of its own decided for each record whether the model
+            was trained on it; ``"fixed"`` if so many of each were drawn. The bound on ε is higher
+            with coins.
+        ids: your own ids, one a member (or one a record, where membership is drawn here): texts or
+            numbers, for ``exposed.csv`` alone.
+        class_names: one per class, for the report.
+        track: shows progress.
+    """
+
+    name: str | None = None
+    seed: int = 0
+    resume: bool = False
+    guarantee: Guarantee | None = None
+    delta: float | None = None
+    membership: MembershipDraw = "fixed"
+    ids: Any = None
+    class_names: Iterable[str] = ()
+    track: Track[Any] = track_silently
+
+    def of_several_models(self, where: str) -> "Options":
+        """Itself, where nothing was set that is about one model.
+
+        Args:
+            where: the function that trains several, for the message.
+
+        Raises:
+            SpecError: a guarantee or a way of drawing members was set.
+        """
+        if self.guarantee is not None or self.membership != "fixed":
+            raise SpecError(
+                f"expected no guarantee and no membership in the options of {where}, got one: "
+                "members are drawn here, by coins, and a trainer tells its own guarantee"
+            )
+        return self
+
+
+RunPath = str | Path | None
+"""A run folder to write as the work goes on, so that it survives a crash; None writes none."""
