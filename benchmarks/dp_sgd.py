@@ -104,10 +104,9 @@ def _audited(side: Side, pool: Records, member: Bool[np.ndarray, " records"], sh
         target,
         members=pool.take(member),
         nonmembers=outsiders,
-        guarantee=side.claim,
-        shadows=shadows,
-        train=side.trainer,
-        fingerprint="",
+        options=divulge.Options(guarantee=side.claim),
+        shadows=divulge.ShadowModels(shadows, train=side.trainer),
+        access=divulge.Access(fingerprint=""),
     )
     right = int((target.predict(outsiders.x).argmax(axis=1) == outsiders.y).sum())
     low, high = stats.binomtest(right, len(outsiders)).proportion_ci()

@@ -98,7 +98,11 @@ def test_logits_are_not_taken_for_probabilities() -> None:
     with pytest.raises(divulge.TargetError, match='output="logits"'):
         divulge.audit(logits, members=records, nonmembers=others)
     audit = divulge.audit(
-        logits, members=records, nonmembers=others, output="logits", attacks=(Threshold(),)
+        logits,
+        members=records,
+        nonmembers=others,
+        access=divulge.Access("logits"),
+        attacks=(Threshold(),),
     )
     assert audit.findings[0].status is divulge.Status.DONE
 

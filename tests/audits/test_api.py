@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from divulge.audits.runner import check_delta
 from divulge.core import Records, Status
 
 from .. import worlds
-from ..kinds import load_model
+from ..kinds import grouped, load_model
 
 ZEROS = np.zeros(9, int)
 FAST = (divulge.attack("threshold"), divulge.attack("gap"))
@@ -74,7 +75,9 @@ def test_the_same_seed_gives_the_same_findings(found: divulge.Audit) -> None:
     members, others = worlds.draw(200, 0), worlds.draw(200, 1)
     model = forest(members)
     pair = [
-        divulge.audit(model, members=members, nonmembers=others, attacks=FAST, seed=3)
+        divulge.audit(
+            model, members=members, nonmembers=others, attacks=FAST, options=divulge.Options(seed=3)
+        )
         for _ in range(2)
     ]
     assert [f.metrics for f in pair[0].findings] == [f.metrics for f in pair[1].findings]
@@ -117,13 +120,13 @@ def test_bad_input_is_explained(
     change: dict[str, object], error: type[Exception], message: str
 ) -> None:
     members, others = worlds.draw(60, 0), worlds.draw(60, 1)
-    given: dict[str, object] = {
+    given: dict[str, Any] = {
         "model": forest(members), "members": members, "nonmembers": others, "attacks": FAST,
     } | change  # fmt: skip
     if given["nonmembers"] == "members":
         given["nonmembers"] = members
     with pytest.raises(error, match=message):
-        divulge.audit(given.pop("model"), **given)  # type: ignore[arg-type]
+        divulge.audit(given.pop("model"), **grouped(**given))
 
 
 class Paid:
@@ -142,9 +145,14 @@ class Paid:
 def resumed(folder: Path, model: Paid, fingerprint: str | None) -> divulge.Audit:
     members, others = worlds.draw(60, 0), worlds.draw(60, 1)
     return divulge.audit(
-        model, members=members, nonmembers=others, attacks=FAST,
-        run=folder, resume=True, fingerprint=fingerprint,
-    )  # fmt: skip
+        model,
+        members=members,
+        nonmembers=others,
+        attacks=FAST,
+        access=divulge.Access(fingerprint=fingerprint),
+        run=folder,
+        options=divulge.Options(resume=True),
+    )
 
 
 def test_answers_of_a_model_with_a_fingerprint_are_paid_for_once(tmp_path: Path) -> None:
@@ -180,7 +188,7 @@ def test_a_delta_that_is_no_probability_is_refused(delta: float) -> None:
             lambda rows: np.full((len(rows), 2), 0.5),
             members=(x[:20], y[:20]),
             nonmembers=(x[20:], y[20:]),
-            delta=delta,
+            options=divulge.Options(delta=delta),
         )
 
 

@@ -16,7 +16,7 @@ from divulge.core import Claim, Guarantee, Records, Target
 from divulge.training.trainers import EstimatorTrainer
 
 from .. import worlds
-from ..kinds import audit_model, load_model
+from ..kinds import audit_model, grouped, load_model
 
 SIZE = 600
 ATTACKS = (divulge.attack("threshold"), divulge.attack("gap"))
@@ -49,7 +49,7 @@ def audit(model: object, **settings: object) -> divulge.Audit:
         members=MEMBERS,
         nonmembers=OTHERS,
         attacks=ATTACKS,
-        **settings,  # type: ignore[arg-type]
+        **grouped(**settings),
     )
 
 
@@ -93,7 +93,9 @@ def test_a_table_of_predictions_may_be_claimed_for(tmp_path: Path) -> None:
     ]
     table = tmp_path / "p.csv"
     table.write_text("\n".join(["p_0,p_1,p_2,label,member", *rows]))
-    found = divulge.audit_predictions(table, attacks=ATTACKS, guarantee=Guarantee(0.1, 1e-5))
+    found = divulge.audit_predictions(
+        table, attacks=ATTACKS, options=divulge.Options(guarantee=Guarantee(0.1, 1e-5))
+    )
     assert found.summary.claim is not None
     assert found.summary.claim.outcome == "contradicted"
     (tmp_path / "audit.toml").write_text(

@@ -33,6 +33,7 @@ from divulge.targets.planted import PlantedTarget
 from .. import worlds
 from ..games.membership import Models
 from ..impostors import CoinFlip, SignFlipped
+from ..kinds import grouped
 
 ModelGame = Game[ModelView, Membership]
 
@@ -251,7 +252,7 @@ def audit(**changes: object) -> divulge.Audit:
     members, others, reference = (worlds.draw(60, seed) for seed in (1, 2, 3))
     given = {"members": members, "nonmembers": others, "reference": reference}
     model = worlds._Smooth(members, 0)
-    return divulge.audit(model, attacks=[Threshold()], **{**given, **changes})  # type: ignore[arg-type]
+    return divulge.audit(model, attacks=[Threshold()], **grouped(**{**given, **changes}))
 
 
 def test_copies_are_left_out_of_an_audit_and_positions_are_as_given() -> None:
@@ -306,7 +307,7 @@ def test_dropout_that_was_left_on_is_noticed() -> None:
         Forgetful(),
         members=worlds.draw(60, 1),
         nonmembers=worlds.draw(60, 2),
-        output="logits",
+        access=divulge.Access("logits"),
         attacks=[Threshold()],
     )
     check = checked(found, "repeatability")

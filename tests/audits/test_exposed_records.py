@@ -137,7 +137,9 @@ def test_each_target_of_leave_one_out_has_the_ids_of_its_members(tmp_path: Path)
 
 @pytest.fixture(scope="module")
 def found() -> divulge.Audit:
-    return divulge.audit(TREE, members=MEMBERS, nonmembers=OTHERS, attacks=FAST, ids=IDS)
+    return divulge.audit(
+        TREE, members=MEMBERS, nonmembers=OTHERS, attacks=FAST, options=divulge.Options(ids=IDS)
+    )
 
 
 def test_ids_from_python_come_back_after_saving(found: divulge.Audit, tmp_path: Path) -> None:
@@ -152,7 +154,11 @@ def test_ids_from_python_come_back_after_saving(found: divulge.Audit, tmp_path: 
 
 def test_numbers_are_ids_too() -> None:
     numbered = divulge.audit(
-        TREE, members=MEMBERS, nonmembers=OTHERS, attacks=FAST, ids=np.arange(120) + 7_000
+        TREE,
+        members=MEMBERS,
+        nonmembers=OTHERS,
+        attacks=FAST,
+        options=divulge.Options(ids=np.arange(120) + 7_000),
     )
     frame = numbered.exposed(0.99)
     assert all(record.id == str(7_000 + record.position) for record in frame)
@@ -169,7 +175,9 @@ def test_numbers_are_ids_too() -> None:
 )
 def test_ids_that_do_not_fit_are_refused(ids: Any, message: str) -> None:
     with pytest.raises(divulge.DataError, match=message):
-        divulge.audit(TREE, members=MEMBERS, nonmembers=OTHERS, attacks=FAST, ids=ids)
+        divulge.audit(
+            TREE, members=MEMBERS, nonmembers=OTHERS, attacks=FAST, options=divulge.Options(ids=ids)
+        )
 
 
 def test_the_list_agrees_with_the_page_and_grows_with_the_rate(found: divulge.Audit) -> None:

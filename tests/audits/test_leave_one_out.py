@@ -24,6 +24,7 @@ from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.trainers import as_trainer
 
 from .. import worlds
+from ..kinds import grouped
 
 ATTACKS = tuple(divulge.attack(name) for name in ("calibrated", "threshold", "quantile"))
 RECORDS, REFERENCE = worlds.draw(160, 0), worlds.draw(60, 1)
@@ -68,7 +69,11 @@ def decides(x: np.ndarray, y: np.ndarray, seed: int) -> Any:
 @pytest.fixture(scope="module")
 def found() -> divulge.LeaveOneOut:
     return divulge.leave_one_out(
-        learn, records=RECORDS, reference=REFERENCE, models=5, targets=3, attacks=ATTACKS
+        learn,
+        records=RECORDS,
+        reference=REFERENCE,
+        rotation=divulge.Rotation(5, targets=3),
+        attacks=ATTACKS,
     )
 
 
@@ -135,7 +140,9 @@ def test_the_null_is_found_to_be_one() -> None:
         away = rng.normal(size=(200, 8))
         return learn(away, rng.integers(0, 3, 200), seed)
 
-    nothing = divulge.leave_one_out(ignorant, records=RECORDS, models=6, attacks=ATTACKS[:2])
+    nothing = divulge.leave_one_out(
+        ignorant, records=RECORDS, rotation=divulge.Rotation(6), attacks=ATTACKS[:2]
+    )
     for label in nothing.across:
         assert 0.5 in nothing.across[label]["auc"], label
 
@@ -187,7 +194,10 @@ def test_what_is_shown(found: divulge.LeaveOneOut) -> None:
 
 def test_fewer_shadows_are_those_that_follow() -> None:
     few = divulge.leave_one_out(
-        TREE, records=RECORDS, models=4, targets=4, shadows=2, attacks=ATTACKS[:1]
+        TREE,
+        records=RECORDS,
+        rotation=divulge.Rotation(4, targets=4, shadows=2),
+        attacks=ATTACKS[:1],
     )
     compared = [
         audit.contents.manifest.settings["leave_one_out"]["shadows"] for audit in few.targets
@@ -196,7 +206,9 @@ def test_fewer_shadows_are_those_that_follow() -> None:
 
 
 def test_an_attack_that_does_not_apply_is_not_lost() -> None:
-    found = divulge.leave_one_out(TREE, records=RECORDS, models=3, attacks=ATTACKS)
+    found = divulge.leave_one_out(
+        TREE, records=RECORDS, rotation=divulge.Rotation(3), attacks=ATTACKS
+    )
     (lost,) = (finding for finding in found.findings if finding.attack == "quantile")
     assert lost.status is divulge.Status.NOT_APPLICABLE
     assert lost.reason.startswith("3 of 3 targets: needs reference")
@@ -278,24 +290,32 @@ def test_the_gate_looks_at_the_means(tmp_path: Path) -> None:
 def test_what_makes_no_sense_is_refused(change: dict[str, Any], message: str) -> None:
     given = {"train": TREE, "records": RECORDS, "models": 4, "attacks": ATTACKS[:1]} | change
     with pytest.raises(divulge.DivulgeError, match=message):
-        divulge.leave_one_out(**given)
+        divulge.leave_one_out(**grouped(**given))
 
 
 def test_another_trainer_cannot_continue_a_run(tmp_path: Path) -> None:
-    given: dict[str, Any] = {"records": RECORDS, "models": 3, "attacks": ATTACKS[:1]}
+    given: dict[str, Any] = {
+        "records": RECORDS, "rotation": divulge.Rotation(3), "attacks": ATTACKS[:1]
+    }  # fmt: skip
     divulge.leave_one_out(TREE, **given, run=tmp_path / "run")
     other = DecisionTreeClassifier(max_depth=2)
     with pytest.raises(divulge.StoreError, match="different ones"):
-        divulge.leave_one_out(other, **given, run=tmp_path / "run", resume=True)
+        divulge.leave_one_out(
+            other, run=tmp_path / "run", options=divulge.Options(resume=True), **given
+        )
     with pytest.raises(divulge.StoreError, match="--resume"):
         divulge.leave_one_out(TREE, **given, run=tmp_path / "run")
 
 
 def test_damaged_answers_are_said(tmp_path: Path) -> None:
-    given: dict[str, Any] = {"records": RECORDS, "models": 3, "attacks": ATTACKS[:1]}
+    given: dict[str, Any] = {
+        "records": RECORDS, "rotation": divulge.Rotation(3), "attacks": ATTACKS[:1]
+    }  # fmt: skip
     divulge.leave_one_out(TREE, **given, run=tmp_path / "run")
     place = tmp_path / "run" / "targets" / "001" / "answers.npy"
     for content in (b"", b"\x80\x04N.", place.read_bytes()[:200]):
         place.write_bytes(content)
         with pytest.raises(divulge.StoreError, match=r"answers\.npy"):
-            divulge.leave_one_out(TREE, **given, run=tmp_path / "run", resume=True)
+            divulge.leave_one_out(
+                TREE, run=tmp_path / "run", options=divulge.Options(resume=True), **given
+            )

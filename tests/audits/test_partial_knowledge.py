@@ -24,7 +24,7 @@ from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.trainers import EstimatorTrainer
 
 from ..attacks import partly_known as world
-from ..kinds import audit_model
+from ..kinds import audit_model, grouped
 
 FOREST = RandomForestClassifier(30, random_state=0)
 MEMBERS, NONMEMBERS, OWN, POOL = (world.draw(150, seed) for seed in range(4))
@@ -122,7 +122,7 @@ def test_mrad_compares_with_a_shadow_where_an_audit_has_some() -> None:
             reference=OWN,
             known=Known(share=0.6),
             attacks=(MRAD(),),
-            **shadows,
+            **grouped(**shadows),
         ).findings
         assert found.status is Status.DONE, found.reason
         return found

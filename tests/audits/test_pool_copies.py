@@ -21,7 +21,7 @@ from .. import worlds
 POOL, REFERENCE = worlds.draw(160, 0), worlds.draw(60, 1)
 ATTACKS = tuple(divulge.attack(name) for name in ("calibrated", "threshold", "rmia"))
 TREE = DecisionTreeClassifier(min_samples_leaf=2, random_state=0)
-GIVEN: dict[str, Any] = {"models": 3, "targets": 2, "attacks": ATTACKS}
+GIVEN: dict[str, Any] = {"rotation": divulge.Rotation(3, targets=2), "attacks": ATTACKS}
 SAID = (
     "Of the 208 records given, 48 repeat an earlier one, and were set aside before membership was "
     "drawn. Of the 80 reference records, 20 are exact copies of candidates, and were set aside."
@@ -58,7 +58,7 @@ def plain() -> divulge.LeaveOneOut:
 def found(tmp_path_factory: pytest.TempPathFactory) -> divulge.LeaveOneOut:
     run = tmp_path_factory.mktemp("copies") / "run"
     return divulge.leave_one_out(
-        train, records=COPIED, reference=KNOWING, ids=IDS, run=run, **GIVEN
+        train, records=COPIED, reference=KNOWING, options=divulge.Options(ids=IDS), run=run, **GIVEN
     )
 
 
@@ -124,7 +124,12 @@ def test_a_run_that_is_continued_or_read_says_the_same(found: divulge.LeaveOneOu
     assert again.table() == found.table()
     TRAINED.clear()
     more = divulge.leave_one_out(
-        train, records=COPIED, reference=KNOWING, ids=IDS, run=found.path, resume=True, **GIVEN
+        train,
+        records=COPIED,
+        reference=KNOWING,
+        options=divulge.Options(ids=IDS, resume=True),
+        run=found.path,
+        **GIVEN,
     )
     assert not TRAINED
     assert more.table() == found.table()
@@ -137,7 +142,12 @@ def test_a_run_is_not_continued_with_other_positions(
     """The distinct records are the same, but stand elsewhere."""
     with pytest.raises(divulge.StoreError, match="different ones"):
         divulge.leave_one_out(
-            train, records=other, reference=KNOWING, run=found.path, resume=True, **GIVEN
+            train,
+            records=other,
+            reference=KNOWING,
+            run=found.path,
+            options=divulge.Options(resume=True),
+            **GIVEN,
         )
 
 
@@ -151,7 +161,9 @@ def test_a_folder_from_before_copies_were_looked_for_is_read(
     (run / "run.json").write_text(json.dumps(content))
     assert result.load_leave_one_out(run).plan.set_aside == ""
     TRAINED.clear()
-    divulge.leave_one_out(train, records=POOL, run=run, resume=True, **GIVEN)
+    divulge.leave_one_out(
+        train, records=POOL, run=run, options=divulge.Options(resume=True), **GIVEN
+    )
     assert not TRAINED
 
 
@@ -175,7 +187,14 @@ def test_a_comparison_sets_copies_aside_likewise(tmp_path: Path) -> None:
     assert json.loads((run / "summary.json").read_text())["set_aside"] == SAID
     assert compare_result.load_comparison(run).table() == found.table()
     TRAINED.clear()
-    more = divulge.compare(ways, records=COPIED, reference=KNOWING, run=run, resume=True, **GIVEN)
+    more = divulge.compare(
+        ways,
+        records=COPIED,
+        reference=KNOWING,
+        run=run,
+        options=divulge.Options(resume=True),
+        **GIVEN,
+    )
     assert not TRAINED
     assert more.table() == found.table()
 

@@ -151,9 +151,8 @@ def audited(answers: AnswerDefence | None, *attacks: str) -> tuple[Finding, ...]
         MODEL,
         members=MEMBERS,
         nonmembers=NONMEMBERS,
-        answers=answers,
-        shadows=8,
-        train=memorising.train,
+        access=divulge.Access(answers=answers),
+        shadows=divulge.ShadowModels(8, train=memorising.train),
         attacks=[attacks_catalog.attack(name) for name in attacks],
     )
     return found.findings
@@ -179,8 +178,8 @@ def test_models_in_turn_answer_behind_it_too() -> None:
     found = divulge.leave_one_out(
         memorising.train,
         records=RECORDS,
-        models=3,
-        answers=TopOne(),
+        rotation=divulge.Rotation(3),
+        access=divulge.Access(answers=TopOne()),
         attacks=[attacks_catalog.attack("gap"), attacks_catalog.attack("calibrated")],
     )
     gap, calibrated = found.findings

@@ -258,9 +258,8 @@ def test_an_audit_with_shadows_from_a_fleet() -> None:
         target.module,
         members=members,
         nonmembers=nonmembers,
-        output="logits",
-        shadows=4,
-        train=fleet,
+        access=divulge.Access("logits"),
+        shadows=divulge.ShadowModels(4, train=fleet),
     )
     lira = next(finding for finding in audit.findings if finding.attack == "lira")
     assert lira.metrics["auc"].low > 0.5

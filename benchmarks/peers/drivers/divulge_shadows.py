@@ -29,12 +29,11 @@ def main() -> None:
     with desk.timed("audit"):
         found = divulge.audit(
             plain.loaded(settings, desk.arrays("target")),
-            output="logits",
+            access=divulge.Access("logits"),
             members=records.take(np.flatnonzero(member)),
             nonmembers=records.take(np.flatnonzero(~member)),
             reference=Records(arrays["reference_x"], arrays["reference_y"]),
-            shadows=settings["shadows"],
-            train=Fleet(recipe),
+            shadows=divulge.ShadowModels(settings["shadows"], train=Fleet(recipe)),
             attacks=[catalog.attack(name) for name in desk.more] or None,
         )
     there = found.candidates

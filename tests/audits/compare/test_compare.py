@@ -57,13 +57,13 @@ def compared(folder: Path | None, ways: Mapping[str, Any] = WAYS, **more: Any) -
     return divulge.compare(
         {**ways, **more},
         records=RECORDS,
-        models=4,
-        targets=3,
+        rotation=divulge.Rotation(4, targets=3),
         attacks=ATTACKS,
         lambdas=(0.0, 2.0),
-        name="<b>",
+        options=divulge.Options(
+            name="<b>", resume=folder is not None and (folder / "run.json").exists()
+        ),
         run=folder,
-        resume=folder is not None and (folder / "run.json").exists(),
     )
 
 

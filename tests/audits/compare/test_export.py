@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 import divulge
+from divulge import Rotation
 from divulge.attacks import catalog
 from divulge.audits.compare.result import Comparison
 from divulge.audits.compare.run import compare
@@ -42,8 +44,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Comparison, Path
     found = compare(
         {"plain": FLEET, "rounded": (FLEET, Rounding(1))},
         records=NARROW,
-        models=3,
-        targets=2,
+        rotation=Rotation(3, targets=2),
         attacks=ATTACKS,
         run=folder / "run",
         export=("plain", folder / "model"),
@@ -91,8 +92,7 @@ def test_what_is_not_in_the_files_is_said(tmp_path: Path) -> None:
     compare(
         {"rounded": (FLEET, Rounding(1))},
         records=NARROW,
-        models=3,
-        targets=2,
+        rotation=Rotation(3, targets=2),
         attacks=ATTACKS,
         run=tmp_path / "run",
         export=("rounded", tmp_path / "model"),
@@ -103,20 +103,25 @@ def test_what_is_not_in_the_files_is_said(tmp_path: Path) -> None:
     assert "answers as the audited one, bit for bit" in text
     with pytest.raises(StoreError, match="expected a new run folder"):
         compare(
-            {"rounded": FLEET}, records=NARROW, models=3, targets=2, attacks=ATTACKS[:1],
+            {"rounded": FLEET},
+            records=NARROW,
+            attacks=ATTACKS[:1],
+            rotation=Rotation(3, targets=2),
             export=("rounded", tmp_path / "model"),
-        )  # fmt: skip
+        )
 
 
 def test_an_estimator_is_exported_as_skops_and_a_function_not_at_all(tmp_path: Path) -> None:
     pytest.importorskip("skops")
-    settings = {"records": RECORDS, "models": 3, "targets": 2, "attacks": ATTACKS[:1]}
+    settings: dict[str, Any] = {
+        "records": RECORDS, "rotation": Rotation(3, targets=2), "attacks": ATTACKS[:1]
+    }  # fmt: skip
     line = LogisticRegression()
-    compare({"line": line}, **settings, export=("line", tmp_path / "line"))  # type: ignore[arg-type]
+    compare({"line": line}, **settings, export=("line", tmp_path / "line"))
     answers = files.load_target(tmp_path / "line" / "model.skops").predict(RECORDS.x)
     assert answers.shape == (300, 2)
     with pytest.raises(SpecError, match="got FunctionTarget"):
-        compare({"f": memorising.train}, **settings, export=("f", tmp_path / "f"))  # type: ignore[arg-type]
+        compare({"f": memorising.train}, **settings, export=("f", tmp_path / "f"))
     assert not (tmp_path / "f").exists()
 
 

@@ -168,10 +168,14 @@ def test_growing_an_audit_reuses_models_and_measures_anew(tmp_path: Path) -> Non
 
     def audit(shadows: int, run: Path | None, *, resume: bool) -> tuple[Finding, ...]:
         found = divulge.audit(
-            learn(members.x, members.y, 0), members=members, nonmembers=others, shadows=shadows,
-            train=learn, attacks=(divulge.attack("calibrated"), divulge.attack("gap")), run=run,
-            resume=resume,
-        )  # fmt: skip
+            learn(members.x, members.y, 0),
+            members=members,
+            nonmembers=others,
+            attacks=(divulge.attack("calibrated"), divulge.attack("gap")),
+            shadows=divulge.ShadowModels(shadows, learn),
+            run=run,
+            options=divulge.Options(resume=resume),
+        )
         return tuple(dataclasses.replace(finding, seconds=0.0) for finding in found.findings)
 
     four = audit(4, tmp_path / "run", resume=False)
@@ -194,15 +198,23 @@ def test_further_ways_are_asked_and_paid_for() -> None:
         return answers
 
     given: dict[str, Any] = {
-        "members": (x[:20], y[:20]), "nonmembers": (x[20:], y[20:]), "train": model,
+        "members": (x[:20], y[:20]), "nonmembers": (x[20:], y[20:]),
         "attacks": (divulge.attack("calibrated"),),
     }  # fmt: skip
-    divulge.audit(target, **given, shadows=2, augment=["mirror"], budget=80)
+    divulge.audit(
+        target,
+        shadows=divulge.ShadowModels(2, model, augment=["mirror"]),
+        access=divulge.Access(budget=80),
+        **given,
+    )
     assert sum(map(len, asked)) == 80
     with pytest.raises(divulge.BudgetSpent):
-        divulge.audit(target, **given, shadows=2, augment=["mirror", "shift-up"], budget=80)
-    with pytest.raises(divulge.SpecError, match="shadows beside augment"):
-        divulge.audit(target, **given, augment=["mirror"])
+        divulge.audit(
+            target,
+            shadows=divulge.ShadowModels(2, model, augment=["mirror", "shift-up"]),
+            access=divulge.Access(budget=80),
+            **given,
+        )
 
 
 def test_the_bar_starts_at_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
