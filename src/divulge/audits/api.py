@@ -21,7 +21,7 @@ from divulge.data.known_features import Known
 from divulge.errors import SpecError
 from divulge.targets import wrap
 from divulge.targets.outputs import Output
-from divulge.training.shadows import workers as working
+from divulge.training.shadows import workers_by_name
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.shadows.workers import Workers
 from divulge.training.trainers import as_trainer, trainer_identity
@@ -75,7 +75,7 @@ def audit(
         True
     """
     trained = shadows if isinstance(shadows, ShadowModels) else ShadowModels(shadows)
-    who = working.workers_by_name(trained.workers)
+    who = workers_by_name(trained.workers)
     plan, ways = _plan_shadows(model, access.output, trained), tuple(trained.augment)
     inside = records.as_records(members, "members")
     subject = inputs.AuditInputs(

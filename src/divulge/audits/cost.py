@@ -18,7 +18,7 @@ from divulge.errors import SpecError
 from divulge.report import words
 from divulge.targets.outputs import Output
 from divulge.training.shadows import train as training
-from divulge.training.shadows import workers as working
+from divulge.training.shadows import workers_by_name
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.shadows.workers import (
     ResolvableTrainer,
@@ -135,9 +135,7 @@ def estimate(
         tuple(augment),
         None if reference is None else data_records.as_records(reference, "reference"),
     )
-    return _run_trial(
-        training.prepare_workload(plan, queries, seed), working.workers_by_name(workers)
-    )
+    return _run_trial(training.prepare_workload(plan, queries, seed), workers_by_name(workers))
 
 
 def estimate_file(path: str | Path, workers: str = "local") -> CostEstimate:
@@ -150,7 +148,7 @@ def estimate_file(path: str | Path, workers: str = "local") -> CostEstimate:
     Raises:
         DivulgeError: see `estimate`; or no models are to be trained.
     """
-    path, who = Path(path), working.workers_by_name(workers)
+    path, who = Path(path), workers_by_name(workers)
     settings = config.read_config(path)
     if isinstance(settings, config.LeaveOneOutAuditSpec):
         return estimate_in_turn(design_from_config(settings, path.parent), who)

@@ -16,7 +16,7 @@ from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.result import SecretAudit
 from divulge.audits.run_folder import open_run_folder
 from divulge.audits.runner import RunHeading, check_distinct
-from divulge.training.shadows import workers as working
+from divulge.training.shadows import workers_by_name
 
 
 def audit_file(
@@ -43,7 +43,7 @@ def audit_file(
     Raises:
         DivulgeError: see `audit`.
     """
-    who, path = working.workers_by_name(workers), Path(path)
+    who, path = workers_by_name(workers), Path(path)
     settings = config.read_config(path)
     if show_records and not isinstance(settings, config.FederationAuditSpec):
         images.refuse_images()

@@ -16,7 +16,7 @@ from divulge.core import Records
 from divulge.errors import DataError, MissingExtra
 from divulge.reproduce.data import data_file, load_images
 from divulge.targets.features import Extractor, Images
-from divulge.training.engine.networks import as_arrays, restore
+from divulge.training.engine.weights import as_arrays, restore
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe
 

@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from divulge.metrics import membership, utility
-from divulge.training.engine.networks import state
 from divulge.training.engine.tensors import PoolTensors
+from divulge.training.engine.weights import state
 from divulge.training.recipe import HeldOutRows, Recipe, Rows, Select, TrainingRows
 
 _BATCH_SIZE = 1024

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from divulge.errors import MissingExtra, SpecError
-from divulge.training.shadows import workers
+from divulge.training.shadows import workers, workers_by_name
 
 SUBJECT = """
 import os, signal, time
@@ -143,17 +143,17 @@ def _lose(cluster: Any, node: Any, log: Path) -> None:
 def test_a_cluster_that_is_not_there_is_named() -> None:
     pytest.importorskip("ray")
     with pytest.raises(SpecError, match=r"expected a Ray cluster at 127\.0\.0\.1:1, got"):
-        workers.workers_by_name("ray:127.0.0.1:1").processors()
+        workers_by_name("ray:127.0.0.1:1").processors()
 
 
 @pytest.mark.parametrize("name", ["", "local:2", "rays", "ray:", "dask"])
 def test_workers_that_do_not_exist(name: str) -> None:
     with pytest.raises(SpecError, match="expected workers to be local, ray"):
-        workers.workers_by_name(name)
+        workers_by_name(name)
 
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtra, match=r"pip install '\.\[ray\]'"):
-        workers.workers_by_name("ray")
-    assert isinstance(workers.workers_by_name("local"), workers.LocalWorkers)
+        workers_by_name("ray")
+    assert isinstance(workers_by_name("local"), workers.LocalWorkers)

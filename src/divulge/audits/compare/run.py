@@ -22,6 +22,7 @@ from divulge.audits.run_folder import has_head
 from divulge.audits.runner import RunHeading
 from divulge.core import MembershipAttack
 from divulge.training.shadows import workers as working
+from divulge.training.shadows import workers_by_name
 
 Export = tuple[str, str | Path]
 """The name of a defence, and a folder."""
@@ -81,7 +82,7 @@ def compare(
         >>> [row.strongest["auc"].estimate.value > 0.6 for row in found.rows]
         [True, False]
     """
-    who = working.workers_by_name(rotation.workers)
+    who = workers_by_name(rotation.workers)
     options = options.of_several_models("compare")
     wanted = design_comparison(
         compare_defences.variants_from_python(defences, rotation.models),
@@ -119,7 +120,7 @@ def compare_file(
     Raises:
         DivulgeError: see `compare`.
     """
-    who = working.workers_by_name(workers)
+    who = workers_by_name(workers)
     path = Path(path)
     settings = config.read(path)
     wanted = design_from_config(settings, path.parent)
@@ -137,7 +138,7 @@ def estimate_file(path: str | Path, workers: str = "local") -> dict[str, CostEst
     Raises:
         DivulgeError: see `compare`.
     """
-    who, path = working.workers_by_name(workers), Path(path)
+    who, path = workers_by_name(workers), Path(path)
     wanted = design_from_config(config.read(path), path.parent)
     return {rival.name: cost.estimate_in_turn(one, who) for rival, one in wanted.questions}
 

@@ -33,6 +33,7 @@ from divulge.targets.outputs import access_of
 from divulge.targets.predictions import RecordedTarget
 from divulge.training.shadows import train as training
 from divulge.training.shadows import workers as working
+from divulge.training.shadows import workers_by_name
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.shadows.workers import ShadowPredictions
 from divulge.training.trainers import as_trainer, trainer_identity
@@ -88,7 +89,7 @@ def leave_one_out(
         >>> len(found.targets), found.across["calibrated"]["auc"].low > 0.6
         (4, True)
     """
-    who = working.workers_by_name(rotation.workers)
+    who = workers_by_name(rotation.workers)
     access = access.only_output_and_answers("leave_one_out")
     options = options.of_several_models("leave_one_out")
     output, answers = access.output, access.answers

@@ -29,9 +29,10 @@ from divulge.training.engine.loop import (
     temporary_seed,
     torch_threads,
 )
-from divulge.training.engine.networks import pool_before_relu, state
+from divulge.training.engine.networks import pool_before_relu
 from divulge.training.engine.processes import TemporaryFolder, keep_freed_memory, pickle_settings
 from divulge.training.engine.tensors import PoolArrays, PoolTensors, to_channels_last
+from divulge.training.engine.weights import state
 from divulge.training.losses import Adversary
 from divulge.training.recipe import RaggedRows, Recipe, Rows
 

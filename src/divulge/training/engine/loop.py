@@ -12,8 +12,9 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from divulge.training.engine.dense import dense_layers, dense_training_step
-from divulge.training.engine.networks import pool_before_relu, restore
+from divulge.training.engine.networks import pool_before_relu
 from divulge.training.engine.tensors import PoolTensors, to_channels_last
+from divulge.training.engine.weights import restore
 from divulge.training.losses import Adversary, BatchLoss, LastLayerAdversary, Loss
 from divulge.training.recipe import Recipe, Rows
 from divulge.training.selection import BestEpoch

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from divulge.training.engine.loop import Job, build_network
-from divulge.training.engine.networks import state
 from divulge.training.engine.tensors import PoolTensors
+from divulge.training.engine.weights import state
 from divulge.training.recipe import Recipe
 
 _STATE_COPIES = 6

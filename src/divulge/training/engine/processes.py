@@ -23,8 +23,8 @@ from torch import nn
 
 from divulge.core import Records
 from divulge.training.engine.loop import Job, build_network, torch_threads, train_network
-from divulge.training.engine.networks import as_arrays, as_tensors, restore, state
 from divulge.training.engine.tensors import PoolArrays
+from divulge.training.engine.weights import as_arrays, as_tensors, restore, state
 from divulge.training.recipe import Recipe
 
 # Settings with code in them, on their way to another process.

@@ -12,8 +12,9 @@ from divulge.training.engine.loop import (
     plain_loss,
     step_optimiser,
 )
-from divulge.training.engine.networks import Stack, restore
+from divulge.training.engine.networks import Stack
 from divulge.training.engine.tensors import PoolTensors
+from divulge.training.engine.weights import restore
 from divulge.training.recipe import Recipe
 from divulge.training.selection import BestEpoch
 

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.modules.conv import _ConvNd
 
 from divulge.core import Records
-from divulge.training.engine.networks import state
+from divulge.training.engine.weights import state
 
 
 class PoolTensors(NamedTuple):

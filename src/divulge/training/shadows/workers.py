@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float64
 
 from divulge._util import atomic
 from divulge.core import AnswerDefence, Need, Records, Trainer
-from divulge.errors import SpecError, TargetError
+from divulge.errors import TargetError
 from divulge.metrics import signals
 from divulge.targets.defended import Defended
 from divulge.training.shadows.store import RowArray
@@ -96,26 +96,6 @@ class LocalWorkers:
         """See `Workers`."""
         if models:
             yield from train_batch(work, models)
-
-
-def workers_by_name(name: str) -> Workers:
-    """Workers by name: ``local``, ``ray``, or ``ray:ADDRESS``.
-
-    Raises:
-        SpecError: there are none of this name.
-        MissingExtra: Ray is not installed.
-    """
-    kind, _, address = name.partition(":")
-    if name == "local":
-        return LocalWorkers()
-    if kind == "ray" and (address or name == "ray"):
-        from divulge.training.shadows.ray import RayCluster
-
-        return RayCluster(address or None)
-    raise SpecError(
-        f"expected workers to be local, ray, ray:auto or ray:HOST:PORT, got {name!r}: "
-        "leave it out to train in this process"
-    )
 
 
 @runtime_checkable

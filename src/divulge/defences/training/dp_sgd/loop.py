@@ -16,8 +16,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from divulge._util.random import stream
 from divulge.errors import MissingExtra, SpecError
 from divulge.training.engine.loop import Job, build_network_unseeded, temporary_seed, torch_threads
-from divulge.training.engine.networks import as_arrays, as_tensors, restore, state
 from divulge.training.engine.tensors import PoolArrays
+from divulge.training.engine.weights import as_arrays, as_tensors, restore, state
 from divulge.training.recipe import Recipe
 from divulge.training.selection import BestEpoch
 

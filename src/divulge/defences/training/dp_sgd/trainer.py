@@ -22,9 +22,9 @@ from divulge.errors import SpecError, did_you_mean
 from divulge.targets.batching import translate_model_errors
 from divulge.targets.torch import TorchTarget
 from divulge.training.engine.loop import Job, build_network, make_jobs
-from divulge.training.engine.networks import as_arrays, as_tensors, restore
 from divulge.training.engine.processes import pickle_settings, share_on_disk
 from divulge.training.engine.tensors import PoolArrays, cast_to_precision
+from divulge.training.engine.weights import as_arrays, as_tensors, restore
 from divulge.training.recipe import Recipe
 
 _REMEDY = (
