@@ -5,15 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import divulge
-from divulge import (
-    Access,
-    Audit,
-    FederationAudit,
-    LeaveOneOut,
-    Options,
-    Rotation,
-    ShadowModels,
-)
+from divulge import Access, Audit, FederationAudit, LeaveOneOut, Options, Rotation, ShadowModels
 
 
 def audit_model(path: str | Path, *args: Any, **settings: Any) -> Audit:

@@ -7,6 +7,7 @@ import sys
 import divulge
 
 NAMES = [
+    "Access",
     "Audit",
     "BudgetSpent",
     "Check",
@@ -19,16 +20,19 @@ NAMES = [
     "Finding",
     "Game",
     "Guarantee",
-    "Known",
+    "KnownFeatures",
     "LeaveOneOut",
     "Membership",
     "MissingExtra",
     "ModelView",
     "Need",
     "NotApplicable",
+    "Options",
     "Records",
+    "Rotation",
     "Scores",
     "SecretAudit",
+    "ShadowModels",
     "SpecError",
     "Status",
     "StoreError",

@@ -8,7 +8,7 @@ import numpy as np
 
 from divulge.core import Game, Membership, ModelView, Records, ShadowModel, Target
 from divulge.data import partial_records
-from divulge.data.known_features import Known
+from divulge.data.known_features import KnownFeatures
 from divulge.targets.torch import TorchTarget
 
 SIZE = 150
@@ -46,7 +46,7 @@ def trained(seed: int, members: int = SIZE) -> Target:
 
 
 def challenge(
-    known: Known, seed: int = 0, *, learned: bool = True, size: int = SIZE
+    known: KnownFeatures, seed: int = 0, *, learned: bool = True, size: int = SIZE
 ) -> Game[ModelView, Membership]:
     """Half of the candidates were learned, or none."""
     candidates, own = draw(2 * size, seed), draw(400, seed + 1000)
@@ -56,7 +56,7 @@ def challenge(
     return Game(view, Membership(np.arange(2 * size) < size))
 
 
-def with_shadow(view: ModelView, known: Known, seed: int = 0) -> ModelView:
+def with_shadow(view: ModelView, known: KnownFeatures, seed: int = 0) -> ModelView:
     """The same view with one shadow."""
     theirs = draw(2 * SIZE, seed + 2000)
     shown = partial_records.hide_and_impute(theirs, view.own, None, known, (), seed + 1)

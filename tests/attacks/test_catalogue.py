@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from divulge.attacks import catalog
-from divulge.data.known_features import Known
+from divulge.data.known_features import KnownFeatures
 
 from .. import impostors, table
 from ..games.membership import Models, PartlyKnown
 from ..table import Case
 
-MODELS, PARTLY = Models(), PartlyKnown(Known(share=0.9))
-SHADOWED = PartlyKnown(Known(share=0.9), shadow=True)
+MODELS, PARTLY = Models(), PartlyKnown(KnownFeatures(share=0.9))
+SHADOWED = PartlyKnown(KnownFeatures(share=0.9), shadow=True)
 
 CASES = (
     *(Case(MODELS, attack) for attack in catalog.default_attacks(shadows=True)),

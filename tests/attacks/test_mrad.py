@@ -13,7 +13,7 @@ from divulge.attacks.membership.threshold import Threshold
 from divulge.audits import attempt
 from divulge.audits.controls import fewest_covered
 from divulge.core import LastLayer, Need, Status
-from divulge.data.known_features import Known
+from divulge.data.known_features import KnownFeatures
 from divulge.errors import BudgetSpent, NotApplicable, SpecError
 from divulge.metrics import membership
 from divulge.targets.budget import CountingTarget
@@ -23,7 +23,7 @@ from . import partly_known as world
 
 torch: Any = pytest.importorskip("torch")
 
-HALF = Known(share=0.5)
+HALF = KnownFeatures(share=0.5)
 DETECTORS = get_args(detectors.Detector)
 
 
@@ -129,7 +129,7 @@ def test_nci_is_low_along_the_weights_of_the_class_that_is_said() -> None:
 
 def test_one_large_step_measures_the_gradient() -> None:
     """Its order is that of the gradient's norm at the filled point, up to the detector's centre."""
-    view = world.challenge(Known(share=0.5, fill="zero")).view
+    view = world.challenge(KnownFeatures(share=0.5, fill="zero")).view
     norm, rebuilt = GradientNorm()(view, rng()).score, MRAD(step=1e7)(view, rng()).score
     own = view.own
     assert own is not None
@@ -182,7 +182,7 @@ def test_candidates_of_which_nothing_is_known_give_chance(attack: Any) -> None:
     runs = 12
     covered = 0
     for seed in range(runs):
-        challenge = world.challenge(Known(share=0.0), seed)
+        challenge = world.challenge(KnownFeatures(share=0.0), seed)
         score = attack(challenge.view, rng(seed)).score
         covered += 0.5 in membership.auc(score, challenge.truth.member)
     assert covered >= fewest_covered(runs)
@@ -205,7 +205,7 @@ def test_with_a_shadow_it_compares(detector: str) -> None:
 
 def test_with_nothing_hidden_it_says_nothing_of_the_model() -> None:
     """No feature may move: the score is that of the record itself, whatever the model."""
-    challenge = world.challenge(Known(share=1.0))
+    challenge = world.challenge(KnownFeatures(share=1.0))
     other = replace(challenge.view, target=world.trained(500))
     for attack in (MRAD(), MRAD(iterations=0), MRAD(detector="msad")):
         np.testing.assert_array_equal(

@@ -143,7 +143,7 @@ from pathlib import Path
 from divulge.federation.manipulation.pixels import PixelNoise
 from divulge.errors import SpecError
 from divulge.federation.search.learners import Pointwise
-from .test_pixels import manipulated
+from tests.attacks.test_pixels import manipulated
 for wrong in (lambda: PixelNoise(optimiser="adma"), lambda: Pointwise(loss="entropy")):
     try:
         wrong()

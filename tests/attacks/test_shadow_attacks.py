@@ -9,7 +9,7 @@ from scipy import stats
 
 from divulge.attacks import catalog
 from divulge.attacks.membership import rmia
-from divulge.attacks.membership.calibrated import Calibrated
+from divulge.attacks.membership.calibrated import CalibratedLoss
 from divulge.attacks.membership.lira import LiRA
 from divulge.attacks.membership.rmia import RMIA
 from divulge.attacks.membership.shadow import Shadow
@@ -108,7 +108,7 @@ def test_attacks_agree_with_their_naive_twins_in_two_ways(*, online: bool, varia
     shares = np.floor(RMIA(a=0.3)(view, rng()).score * others) / others
     np.testing.assert_allclose(shares, naive_shadows.rmia(view, 2.0, 0.3), atol=1e-12)
     if online:
-        score = Calibrated()(view, rng()).score
+        score = CalibratedLoss()(view, rng()).score
         np.testing.assert_allclose(score, naive_shadows.calibrated(view), atol=1e-9)
 
 

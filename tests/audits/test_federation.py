@@ -19,7 +19,7 @@ from ..attacks import federations
 from ..kinds import audit_federation, load_federation
 
 SUBJECT = """
-from ..attacks.federations import reference, relu as network
+from tests.attacks.federations import reference, relu as network
 def known():
     one = reference()
     return one.x, one.y

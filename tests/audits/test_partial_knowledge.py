@@ -15,7 +15,7 @@ from divulge.attacks.membership.threshold import Threshold
 from divulge.audits import attempt, config, inputs
 from divulge.audits.challenges import membership
 from divulge.core import Finding, Records, Status
-from divulge.data.known_features import Known
+from divulge.data.known_features import KnownFeatures
 from divulge.errors import DataError, SpecError
 from divulge.metrics import signals
 from divulge.targets.sklearn import SklearnTarget
@@ -31,7 +31,7 @@ MEMBERS, NONMEMBERS, OWN, POOL = (world.draw(150, seed) for seed in range(4))
 TARGET = SklearnTarget(RandomForestClassifier(30, random_state=0).fit(MEMBERS.x, MEMBERS.y))
 
 
-def posed(known: Known | None, **extra: Any) -> membership.MembershipChallenge:
+def posed(known: KnownFeatures | None, **extra: Any) -> membership.MembershipChallenge:
     return membership.pose(
         inputs.AuditInputs(TARGET, MEMBERS, NONMEMBERS, OWN, known=known, **extra)
     )
@@ -39,7 +39,7 @@ def posed(known: Known | None, **extra: Any) -> membership.MembershipChallenge:
 
 def test_hidden_values_reach_no_part_of_the_view() -> None:
     """Other values in their place, and the attacker sees the very same."""
-    known = Known(columns=tuple("012345"), completions=2)
+    known = KnownFeatures(columns=tuple("012345"), completions=2)
     seen = posed(known).game.view
     mask = np.arange(12) < 6
     inside, outside = (
@@ -67,16 +67,16 @@ def test_with_nothing_hidden_it_is_the_ordinary_audit() -> None:
             known=known,
             attacks=(Threshold(), Threshold(per_class=True)),
         )
-        for known in (None, Known(share=1.0))
+        for known in (None, KnownFeatures(share=1.0))
     ]
     assert [f.metrics for f in audits[0].findings] == [f.metrics for f in audits[1].findings]
-    views = [posed(known, shadows=plan) for known in (None, Known(share=1.0))]
+    views = [posed(known, shadows=plan) for known in (None, KnownFeatures(share=1.0))]
     assert views[0].compared == views[1].compared
 
 
 def test_shadows_are_asked_about_filled_in_records() -> None:
     plan = ShadowPlan(EstimatorTrainer(FOREST, 1), 4, POOL)
-    ready = posed(Known(share=0.6, completions=2), shadows=plan)
+    ready = posed(KnownFeatures(share=0.6, completions=2), shadows=plan)
     view = ready.game.view
     assert ready.shadows is not None
     shadows = train.train_shadows(view, ready.shadows)
@@ -92,7 +92,7 @@ def test_the_first_shadow_can_be_looked_into() -> None:
     """It is the model that answered as shadow 0, beside records of whose part in it one knows."""
     pytest.importorskip("torch")
     plan = ShadowPlan(EstimatorTrainer(FOREST, 1), 2, POOL)
-    ready = posed(Known(share=0.6), shadows=plan)
+    ready = posed(KnownFeatures(share=0.6), shadows=plan)
     view, plan = ready.game.view, ready.shadows or plan
     shadows, first = train.train_shadows(view, plan, 3), train.train_first_shadow(view, plan, 3)
     assert first is not None
@@ -120,7 +120,7 @@ def test_mrad_compares_with_a_shadow_where_an_audit_has_some() -> None:
             members=whole.take(half),
             nonmembers=whole.take(~half),
             reference=OWN,
-            known=Known(share=0.6),
+            known=KnownFeatures(share=0.6),
             attacks=(MRAD(),),
             **grouped(**shadows),
         ).findings
@@ -138,16 +138,16 @@ def test_mrad_compares_with_a_shadow_where_an_audit_has_some() -> None:
 def test_who_knows_parts_cannot_train_on_the_candidates() -> None:
     plan = ShadowPlan(EstimatorTrainer(FOREST, 1), 4)
     with pytest.raises(SpecError, match="expected a pool"):
-        posed(Known(share=0.6), shadows=plan)
+        posed(KnownFeatures(share=0.6), shadows=plan)
 
 
 def test_other_ways_of_asking_and_parts_do_not_go_together() -> None:
     with pytest.raises(SpecError, match="no augment"):
-        posed(Known(share=0.6), augment=("mirror",))
+        posed(KnownFeatures(share=0.6), augment=("mirror",))
 
 
 def test_filling_in_needs_reference_records() -> None:
-    subject = inputs.AuditInputs(TARGET, MEMBERS, NONMEMBERS, known=Known(share=0.6))
+    subject = inputs.AuditInputs(TARGET, MEMBERS, NONMEMBERS, known=KnownFeatures(share=0.6))
     with pytest.raises(DataError, match="reference records"):
         membership.pose(subject)
 

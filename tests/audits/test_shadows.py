@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import divulge
 from divulge.attacks import catalog
-from divulge.attacks.membership.calibrated import Calibrated
+from divulge.attacks.membership.calibrated import CalibratedLoss
 from divulge.attacks.membership.lira import LiRA
 from divulge.attacks.membership.rmia import RMIA
 from divulge.attacks.membership.shadow import Shadow
@@ -113,7 +113,7 @@ def test_a_scikit_learn_model_is_its_own_recipe() -> None:
     members, others = worlds.draw(100, 0), worlds.draw(100, 1)
     model = DecisionTreeClassifier(random_state=0).fit(members.x, members.y)
     pair = {"members": members, "nonmembers": others}
-    found = divulge.audit(model, **pair, shadows=4, attacks=(Calibrated(), LiRA()))  # type: ignore[arg-type]
+    found = divulge.audit(model, **pair, shadows=4, attacks=(CalibratedLoss(), LiRA()))  # type: ignore[arg-type]
     assert {f.status for f in found.findings} == {divulge.Status.DONE}
     with pytest.raises(divulge.SpecError, match="how a shadow model is trained"):
         divulge.audit(model.predict_proba, **pair, shadows=4)  # type: ignore[arg-type]
@@ -179,5 +179,5 @@ def test_shadows_find_what_a_threshold_cannot() -> None:
         plain.append(
             attempt.run_on_model(challenge, catalog.attack("threshold")).finding.metrics["auc"]
         )
-        compared.append(attempt.run_on_model(challenge, Calibrated()).finding.metrics["auc"])
+        compared.append(attempt.run_on_model(challenge, CalibratedLoss()).finding.metrics["auc"])
     assert np.mean([e.value for e in compared]) > np.mean([e.value for e in plain])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from divulge.core import Records
 from divulge.data import imputation, known_features, partial_records
-from divulge.data.known_features import Fill, Known
+from divulge.data.known_features import Fill, KnownFeatures
 from divulge.errors import DataError
 
 FILLS = get_args(Fill)
@@ -167,7 +167,7 @@ def test_no_record_helps_to_fill_itself_in() -> None:
 
 def test_the_attackers_own_records_are_seen_as_the_candidates() -> None:
     whole, own, pool = draw(20, 0), draw(60, 1), draw(40, 2)
-    known = Known(share=0.5, completions=2)
+    known = KnownFeatures(share=0.5, completions=2)
     shown = partial_records.hide_and_impute(whole, own, pool, known, (), 0)
     assert [len(part) for part in (shown.candidates, shown.pool)] == [2, 2]
     assert shown.reference is not None

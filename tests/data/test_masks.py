@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from divulge.data import known_features
-from divulge.data.known_features import Known
+from divulge.data.known_features import KnownFeatures
 from divulge.errors import DataError, SpecError
 
 SHARES = (0.0, 0.1, 0.5, 0.9, 1.0)
@@ -42,13 +42,15 @@ def test_rows_hide_the_last_rows_of_every_image() -> None:
 
 
 def test_columns_are_the_same_for_every_record() -> None:
-    known = Known(columns=("job=*", "age")).mask((3, 4), ("age", "job=a", "zip", "job=b"), rng())
+    known = KnownFeatures(columns=("job=*", "age")).mask(
+        (3, 4), ("age", "job=a", "zip", "job=b"), rng()
+    )
     assert known.tolist() == [[True, True, False, True]] * 3
 
 
 def test_an_unknown_column_names_the_nearest() -> None:
     with pytest.raises(DataError, match="did you mean 'age'"):
-        Known(columns=("agee",)).mask((3, 1), ("age",), rng())
+        KnownFeatures(columns=("agee",)).mask((3, 1), ("age",), rng())
 
 
 @pytest.mark.parametrize(
@@ -63,4 +65,4 @@ def test_an_unknown_column_names_the_nearest() -> None:
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, object], said: str) -> None:
     with pytest.raises(SpecError, match=said):
-        Known(**settings)  # type: ignore[arg-type]
+        KnownFeatures(**settings)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as arrays
 from divulge.core import AnswerDefence, Need
 from divulge.defences import catalog
 from divulge.errors import SpecError
-from divulge.targets.defended import Defended
+from divulge.targets.defended import DefendedTarget
 from divulge.targets.function import FunctionTarget
 from divulge.targets.outputs import access_of, to_probabilities
 
@@ -109,7 +109,7 @@ def lets_nobody_look_inside(defence: AnswerDefence) -> None:
         def offers(self) -> Need:
             return access_of("probabilities") | Need.AUTOGRAD
 
-    target = Defended(Open(lambda x: ANSWERS[4][: len(x)]), defence)
+    target = DefendedTarget(Open(lambda x: ANSWERS[4][: len(x)]), defence)
     assert Need.AUTOGRAD not in target.offers
     assert Need.HARD_LABELS | Need.FEATURES in target.offers
     assert (Need.PROBABILITIES in target.offers) == (defence.name != "top-1")
@@ -124,7 +124,7 @@ def promises_no_more_than_there_was(defence: AnswerDefence) -> None:
 def is_none_for_labels(defence: AnswerDefence) -> None:
     labels = FunctionTarget(lambda x: np.zeros(len(x), int), "labels", classes=2)
     with pytest.raises(SpecError, match="got labels: leave"):
-        Defended(labels, defence)
+        DefendedTarget(labels, defence)
 
 
 def refuses_unknown_settings_in_words(defence: AnswerDefence) -> None:

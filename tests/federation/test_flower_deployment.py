@@ -38,7 +38,7 @@ from flwr.app import ConfigRecord
 from flwr.serverapp import ServerApp
 from flwr.serverapp.strategy import FedAvg
 from divulge.federation.flower import Recorder
-from . import toy_flower as toy
+from tests.federation import toy_flower as toy
 
 app = ServerApp()
 
@@ -68,7 +68,7 @@ CLIENT = """
 import time
 from pathlib import Path
 from flwr.clientapp import ClientApp
-from . import toy_flower as toy
+from tests.federation import toy_flower as toy
 
 app = ClientApp()
 

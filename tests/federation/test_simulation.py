@@ -152,7 +152,7 @@ def test_what_is_resumed_ends_as_if_it_had_never_stopped(tmp_path: Path) -> None
 
 SCRIPT = """
 import sys
-from .test_simulation import federation, simulate
+from tests.federation.test_simulation import federation, simulate
 simulate(federation(), 40, sys.argv[1], resume=True)
 """
 

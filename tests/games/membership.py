@@ -10,7 +10,7 @@ import numpy as np
 from divulge.attacks import catalog
 from divulge.audits import attempt
 from divulge.core import Game, Membership, ModelView, Need, Scores, Target
-from divulge.data.known_features import Known
+from divulge.data.known_features import KnownFeatures
 from divulge.errors import NotApplicable
 
 from .. import worlds
@@ -137,7 +137,7 @@ class TwoWays(Models):
 class PartlyKnown(Models):
     """Networks that learned the members by heart, of which only some features are known."""
 
-    known: Known
+    known: KnownFeatures
     shadow: bool = False
     """Whether the attacker has a model of its own."""
     own: ClassVar[tuple[Property, ...]] = (gives_one_finite_score_a_record,)
@@ -150,7 +150,7 @@ class PartlyKnown(Models):
 
 
 @cache
-def _network(known: Known, seed: int, *, learned: bool, shadow: bool) -> Trial:
+def _network(known: KnownFeatures, seed: int, *, learned: bool, shadow: bool) -> Trial:
     challenge = partly_known.challenge(known, seed, learned=learned, size=250)
     if shadow:
         view = partly_known.with_shadow(challenge.view, known, 0)

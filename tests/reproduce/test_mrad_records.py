@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from divulge.core import Records
-from divulge.data.known_features import Known
+from divulge.data.known_features import KnownFeatures
 from divulge.reproduce.papers.mrad import data, study
 from divulge.reproduce.papers.mrad.data import AuditedModel, Data
 from divulge.reproduce.papers.mrad.study import ACCURACY, measure_auc
@@ -83,5 +83,5 @@ def test_nobody_meets_a_record_in_two_parts() -> None:
     world = data.train_target(0, AuditedModel("location30"))
     parts = [{row.tobytes() for row in part.x} for part in world.parts]
     assert len(set.union(*parts)) == sum(map(len, parts)) == 300
-    shadow = data.white_box_shadow(0, "small", AuditedModel("location30"), Known(share=0.5))
+    shadow = data.white_box_shadow(0, "small", AuditedModel("location30"), KnownFeatures(share=0.5))
     assert world.member.sum() == shadow.member.sum() == 50

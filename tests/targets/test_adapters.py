@@ -19,7 +19,7 @@ from divulge.errors import SpecError, TargetError
 from divulge.targets import predictions
 from divulge.targets.budget import CountingTarget
 from divulge.targets.cache import CachedTarget
-from divulge.targets.defended import Defended
+from divulge.targets.defended import DefendedTarget
 from divulge.targets.files import load_target
 from divulge.targets.function import FunctionTarget
 from divulge.targets.onnx import OnnxTarget
@@ -104,7 +104,7 @@ def _cached_on_disk(folder: Path, size: int) -> Target:
 
 
 def _defended(folder: Path, size: int) -> Target:
-    return Defended(FunctionTarget(tiny.probabilities), Temperature(1.0))
+    return DefendedTarget(FunctionTarget(tiny.probabilities), Temperature(1.0))
 
 
 def _shuffled(folder: Path, size: int) -> Target:

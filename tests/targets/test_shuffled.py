@@ -8,7 +8,7 @@ import pytest
 from divulge.attacks.membership.gradient_norm import GradientNorm
 from divulge.attacks.membership.mrad.attack import MRAD
 from divulge.core import LastLayer, Need, Records
-from divulge.data.known_features import Known
+from divulge.data.known_features import KnownFeatures
 from divulge.targets.shuffled import ShuffledTarget
 
 from ..attacks import partly_known
@@ -120,7 +120,7 @@ def test_attacks_with_partial_knowledge_learn_nothing_of_the_candidate_itself(
     attack: GradientNorm | MRAD,
 ) -> None:
     """Scores on shuffled answers say where the record that was asked about is in the order."""
-    view = partly_known.challenge(Known(share=0.5)).view
+    view = partly_known.challenge(KnownFeatures(share=0.5)).view
     asked: list[np.ndarray] = []
 
     class Spy:

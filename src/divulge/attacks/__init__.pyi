@@ -7,7 +7,7 @@ from .composition.label_counts import LabelCounts as LabelCounts
 from .interactions.baselines import RandomInteractions as RandomInteractions
 from .interactions.label_search import InteractionSearch as InteractionSearch
 from .interactions.raifle.attack import RAIFLE as RAIFLE
-from .membership.calibrated import Calibrated as Calibrated
+from .membership.calibrated import CalibratedLoss as CalibratedLoss
 from .membership.cluster_lira.attack import ClusterLiRA as ClusterLiRA
 from .membership.external import External as External
 from .membership.gap import Gap as Gap

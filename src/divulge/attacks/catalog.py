@@ -13,7 +13,7 @@ ATTACKS = {
     "cluster-lira": "divulge.attacks.membership.cluster_lira.attack:ClusterLiRA",
     "two-sample": "divulge.attacks.membership.two_sample:TwoSample",
     "shadow": "divulge.attacks.membership.shadow:Shadow",
-    "calibrated": "divulge.attacks.membership.calibrated:Calibrated",
+    "calibrated": "divulge.attacks.membership.calibrated:CalibratedLoss",
     "lira": "divulge.attacks.membership.lira:LiRA",
     "rmia": "divulge.attacks.membership.rmia:RMIA",
     "shadow-stack": "divulge.attacks.membership.shadow_stack.attack:ShadowStack",

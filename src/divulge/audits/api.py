@@ -17,7 +17,7 @@ from divulge.core import MembershipAttack
 from divulge.data import augmentation as augmenting
 from divulge.data import records
 from divulge.data.ids import as_ids
-from divulge.data.known_features import Known
+from divulge.data.known_features import KnownFeatures
 from divulge.errors import SpecError
 from divulge.targets import wrap
 from divulge.targets.outputs import Output
@@ -36,7 +36,7 @@ def audit(
     attacks: Iterable[MembershipAttack] | None = None,
     access: Access = Access(),
     shadows: int | ShadowModels = 0,
-    known: Known | None = None,
+    known: KnownFeatures | None = None,
     run: RunPath = None,
     options: Options = Options(),
 ) -> Audit:

@@ -15,13 +15,13 @@ from divulge.data import augmentation, ids
 from divulge.data import files as data_files
 from divulge.data.augmentation import Augmentation
 from divulge.data.ids import Ids
-from divulge.data.known_features import Known
+from divulge.data.known_features import KnownFeatures
 from divulge.data.records import load_records, resolve_augmentations
 from divulge.defences import catalog
 from divulge.errors import SpecError
 from divulge.targets import files, wrap
 from divulge.targets import predictions as targets_predictions
-from divulge.targets.defended import Defended
+from divulge.targets.defended import DefendedTarget
 from divulge.targets.outputs import Output
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.trainers import as_trainer
@@ -45,7 +45,7 @@ class AuditInputs:
     """Ways in which candidates are seen otherwise, for further queries."""
     guarantee: Guarantee | None = None
     """What is claimed for the model."""
-    known: Known | None = None
+    known: KnownFeatures | None = None
     """What the attacker knows of each candidate; None is all."""
     columns: tuple[str, ...] = ()
     """Names of the features, if they have any."""
@@ -64,7 +64,7 @@ class AuditInputs:
         name = None if self.fingerprint is None else f"{self.fingerprint} {defence!r} {key}"
         return replace(
             self,
-            target=Defended(self.target, defence, key),
+            target=DefendedTarget(self.target, defence, key),
             fingerprint=name,
             shadows=None if self.shadows is None else replace(self.shadows, answers=defence),
         )
@@ -102,7 +102,7 @@ def load_inputs(
         else None,
         augment=resolve_augmentations(spec.shadows.augment, folder) if spec.shadows else (),
         guarantee=_claimed_guarantee(spec.target),
-        known=Known(**spec.known.model_dump()) if spec.known else None,
+        known=KnownFeatures(**spec.known.model_dump()) if spec.known else None,
         columns=_columns(data, folder) if spec.known else (),
         ids=ids_of(str(data.members), members, data.id, folder) if data.id else None,
         drawn=data.membership or "fixed",

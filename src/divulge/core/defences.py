@@ -19,7 +19,7 @@ from divulge.core.training import Guarantee
 class AnswerDefence(Protocol):
     """Frozen settings, and a pure function from a model's answers to those that leave it.
 
-    `divulge.targets.Defended` puts it around a target.
+    `divulge.targets.DefendedTarget` puts it around a target.
     """
 
     name: ClassVar[str]

@@ -14,7 +14,7 @@ Fill = Literal["gaussian", "neighbours", "mean", "zero"]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownFeatures:
     """What an attacker knows of each candidate, and how it fills in the rest.
 
     Args:

@@ -11,7 +11,7 @@ from jaxtyping import Bool
 from divulge._util.random import stream
 from divulge.core import Records
 from divulge.data import imputation
-from divulge.data.known_features import Known
+from divulge.data.known_features import KnownFeatures
 
 
 class _ImputedRecords(NamedTuple):
@@ -56,7 +56,7 @@ def hide_and_impute(
     candidates: Records,
     reference: Records | None,
     pool: Records | None,
-    known: Known,
+    known: KnownFeatures,
     names: tuple[str, ...],
     seed: int,
 ) -> PartialRecords:

@@ -1,4 +1,4 @@
-from .defended import Defended as Defended
+from .defended import DefendedTarget as DefendedTarget
 from .features import Extractor as Extractor
 from .function import FunctionTarget as FunctionTarget
 from .onnx import OnnxTarget as OnnxTarget

@@ -10,7 +10,7 @@ from divulge.errors import SpecError
 
 
 @final
-class Defended:
+class DefendedTarget:
     """A target whose answers are changed before they leave it. Nobody can look inside.
 
     Args:
@@ -25,7 +25,7 @@ class Defended:
         >>> from divulge.defences import Rounding
         >>> from divulge.targets import FunctionTarget
         >>> model = FunctionTarget(lambda x: np.full((len(x), 2), [0.64, 0.36]))
-        >>> Defended(model, Rounding(digits=1)).predict(np.zeros((1, 1)))
+        >>> DefendedTarget(model, Rounding(digits=1)).predict(np.zeros((1, 1)))
         array([[0.7, 0.3]])
     """
 

@@ -14,7 +14,7 @@ SUBJECT = """
 import os
 from pathlib import Path
 
-from ... import memorising
+from tests import memorising
 
 records = (memorising.draw(300).x, memorising.draw(300).y)
 LOG = Path(__file__).parent / "trained.txt"

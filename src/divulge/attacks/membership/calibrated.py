@@ -10,7 +10,7 @@ from divulge.core import ModelView, Need, Scores
 
 
 @dataclass(frozen=True, slots=True)
-class Calibrated:
+class CalibratedLoss:
     """The target's scaled logit less the mean of the shadows' scaled logits.
 
     No variance is estimated, which makes it the strongest simple rule with 1 to 4 shadows. Where

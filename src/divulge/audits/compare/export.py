@@ -21,7 +21,7 @@ from divulge.errors import MissingExtra, SpecError
 from divulge.report import words
 from divulge.report.compare_table import notes_on
 from divulge.report.markdown import make_inert
-from divulge.targets.defended import Defended
+from divulge.targets.defended import DefendedTarget
 from divulge.targets.sklearn import SklearnTarget
 from divulge.targets.torch import TorchTarget
 
@@ -156,7 +156,7 @@ def _apart(
         audited: Float64[np.ndarray, "queries classes"] = np.load(place, allow_pickle=False)
     records, behind = asked.queries[0], asked.shadows.answers
     key = asked.shadows.seeds(asked.plan.seed)[0]
-    target = model if behind is None else Defended(model, behind, key)
+    target = model if behind is None else DefendedTarget(model, behind, key)
     return float(np.abs(target.predict(records.x) - audited[: len(records)]).max())
 
 

@@ -18,11 +18,7 @@ from divulge.attacks import catalog
 from divulge.audits import runner
 from divulge.audits.challenges import membership
 from divulge.audits.leave_one_out import result
-from divulge.audits.leave_one_out.design import (
-    LeaveOneOutDesign,
-    design_leave_one_out,
-    pool_from,
-)
+from divulge.audits.leave_one_out.design import LeaveOneOutDesign, design_leave_one_out, pool_from
 from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.options import Access, Options, Rotation, RunPath
 from divulge.audits.result import Audit

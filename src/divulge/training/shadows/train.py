@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float64
 
 from divulge._util.progress import Track, track_silently
 from divulge.core import ModelView, PoolPredictions, Records, ShadowModel, Shadows
-from divulge.targets.defended import Defended
+from divulge.targets.defended import DefendedTarget
 from divulge.training.shadows.plan import ShadowPlan, shadow_key
 from divulge.training.shadows.store import RowFile
 from divulge.training.shadows.workers import (
@@ -74,7 +74,7 @@ def train_first_shadow(view: ModelView, plan: ShadowPlan, seed: int = 0) -> Shad
     assert plan.pool is not None
     subsets, seeds = plan.subsets(plan.pool, seed)[:1], plan.seeds(seed)[:1]
     (model,) = plan.trainer.many(plan.pool, subsets, seeds)
-    target = model if plan.answers is None else Defended(model, plan.answers, seeds[0])
+    target = model if plan.answers is None else DefendedTarget(model, plan.answers, seeds[0])
     if view.target.offers & ~target.offers:
         return None
     return ShadowModel(target, plan.pool_asked or plan.pool, subsets[0], plan.pool_known)

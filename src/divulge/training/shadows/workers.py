@@ -17,7 +17,7 @@ from divulge._util import atomic
 from divulge.core import AnswerDefence, Need, Records, Trainer
 from divulge.errors import TargetError
 from divulge.metrics import signals
-from divulge.targets.defended import Defended
+from divulge.targets.defended import DefendedTarget
 from divulge.training.shadows.store import RowArray
 
 
@@ -71,7 +71,7 @@ def train_batch(work: ShadowWorkload, models: Sequence[int]) -> Generator[Shadow
     seeds = [work.seeds[k] for k in models]
     targets = work.trainer.many(work.pool, work.subsets[list(models)], seeds)
     for k, seed, model in zip(models, seeds, targets, strict=True):
-        target = model if work.answers is None else Defended(model, work.answers, seed)
+        target = model if work.answers is None else DefendedTarget(model, work.answers, seed)
         answers = [target.predict(group.x) for group in work.queries]
         row = [
             signals.compute_signal("scaled_logit", answer, group.y)

@@ -139,8 +139,7 @@ class MRAD:
             inside = as_white_box(target)
             return detectors.nci(inside.last_layer(at), inside.last_layer(reference.x), self.alpha)
         z, own = (self._embed(target, points) for points in (at, reference.x))
-        measure = detectors.cade if self.detector == "cade" else detectors.msad
-        return measure(z, records.y, own, reference.y)
+        return detectors.OF_DISTANCES[self.detector](z, records.y, own, reference.y)
 
     def _embed(self, target: Target, x: np.ndarray) -> Float64[np.ndarray, "records features"]:
         if self.space == "features":

@@ -54,6 +54,10 @@ def msad(
     return found
 
 
+OF_DISTANCES = {"cade": cade, "msad": msad}
+"""By name, the detectors that measure how far a record lies from those of its class."""
+
+
 def nci(at: LastLayer, own: LastLayer, alpha: float) -> Column:
     """How far the features point away from the weights of the class that the model predicts.
 

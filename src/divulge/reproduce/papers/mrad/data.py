@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float64
 from divulge._util.random import stream
 from divulge.core import ModelView, Need, Records, ShadowModel, Shadows, Target, Trainer
 from divulge.data import partial_records
-from divulge.data.known_features import Known
+from divulge.data.known_features import KnownFeatures
 from divulge.metrics import signals
 from divulge.reproduce.data import load_images, load_location_30
 from divulge.reproduce.table import Size
@@ -88,7 +88,7 @@ def _train_shadows(seed: int, size: Size, audited: AuditedModel) -> _ShadowPool:
 
 
 def attacker_view(
-    seed: int, size: Size, audited: AuditedModel, known: Known, needs: Need
+    seed: int, size: Size, audited: AuditedModel, known: KnownFeatures, needs: Need
 ) -> ModelView:
     """Build the attacker's view, without values of features that it does not know.
 
@@ -113,7 +113,9 @@ def attacker_view(
     )
 
 
-def white_box_shadow(seed: int, size: Size, audited: AuditedModel, known: Known) -> ShadowModel:
+def white_box_shadow(
+    seed: int, size: Size, audited: AuditedModel, known: KnownFeatures
+) -> ShadowModel:
     """Build white-box access to the first shadow model, with records of known membership."""
     _, own, pool = _split_records(seed, audited.data)
     shown = partial_records.hide_and_impute(pool, own, None, known, (), seed + 1)
@@ -122,13 +124,15 @@ def white_box_shadow(seed: int, size: Size, audited: AuditedModel, known: Known)
 
 
 @functools.lru_cache(maxsize=36)
-def _hide_unknown_features(seed: int, data: Data, known: Known) -> partial_records.PartialRecords:
+def _hide_unknown_features(
+    seed: int, data: Data, known: KnownFeatures
+) -> partial_records.PartialRecords:
     candidates, own, _ = _split_records(seed, data)
     return partial_records.hide_and_impute(candidates, own, None, known, (), seed)
 
 
 def _query_shadows(
-    seed: int, size: Size, audited: AuditedModel, known: Known, needs: Need
+    seed: int, size: Size, audited: AuditedModel, known: KnownFeatures, needs: Need
 ) -> Shadows:
     first, *further = _phi_of_candidates(seed, size, audited, known)
     models = _train_shadows(seed, size, audited).models
@@ -143,7 +147,7 @@ def _query_shadows(
 
 @functools.lru_cache(maxsize=36)
 def _phi_of_candidates(
-    seed: int, size: Size, audited: AuditedModel, known: Known
+    seed: int, size: Size, audited: AuditedModel, known: KnownFeatures
 ) -> tuple[Phi, ...]:
     models, shown = (
         _train_shadows(seed, size, audited).models,

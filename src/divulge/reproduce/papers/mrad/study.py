@@ -7,7 +7,7 @@ from typing import Any
 from divulge._util.random import stream
 from divulge.attacks import catalog
 from divulge.audits import attempt
-from divulge.data.known_features import Fill, Known, Pattern
+from divulge.data.known_features import Fill, KnownFeatures, Pattern
 from divulge.metrics import membership
 from divulge.reproduce.papers.mrad import data as mrad_data
 from divulge.reproduce.papers.mrad.data import AuditedModel, Data, Model
@@ -157,7 +157,7 @@ def measure_auc(
     world = mrad_data.train_target(seed, audited)
     found = {}
     for column, missing in _SHARES.items():
-        known = Known((), 1 - missing, pattern, fill, completions)
+        known = KnownFeatures((), 1 - missing, pattern, fill, completions)
         view = mrad_data.attacker_view(seed, size, audited, known, built.needs)
         if shadow:
             view = replace(view, shadow=mrad_data.white_box_shadow(seed, size, audited, known))
