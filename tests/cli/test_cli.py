@@ -91,7 +91,7 @@ def test_the_gate_of_the_readme_and_the_tutorial_decides_with_200_records(
 ) -> None:
     line = "divulge audit audit.toml --fail-on leak"
     for page in ("README.md", "docs/tutorial.md"):
-        assert f"\n{line}\n" in Path(__file__).parents[1].joinpath(page).read_text("utf-8")
+        assert f"\n{line}\n" in Path(__file__).parents[2].joinpath(page).read_text("utf-8")
     (tmp_path / "subject.py").write_text(SUBJECT.format(exposed=exposed))
     (tmp_path / "audit.toml").write_text(
         '[target]\nmodel = "subject.py:model"\n'

@@ -282,7 +282,7 @@ class Mixing(nn.Linear):
 @pytest.mark.parametrize(
     ("network", "said"),
     [
-        (normalised, "layer '1' .BatchNorm1d.*per_record.layer_norm.*ModuleValidator"),
+        (normalised, "layer '1' .BatchNorm1d.*dp_sgd.loop.layer_norm.*ModuleValidator"),
         (lambda: nn.Sequential(nn.LSTM(FEATURES, 4)), "layers that Opacus can train"),
         (lambda: Mixing(FEATURES, CLASSES), "depends on the others of its batch"),
     ],

@@ -27,7 +27,7 @@ from divulge.federation.search.learners import Pairwise
 def films():
     return interactions.synthetic_interactions(12, 60, np.random.default_rng(0), mean=6.0)
 
-queries = ranking.synthetic(20, 8, np.random.default_rng(0))
+queries = ranking.synthetic_queries(20, 8, np.random.default_rng(0))
 number = 3
 
 def learner(handed):

@@ -191,7 +191,7 @@ def test_with_a_given_noise_rounds_may_grow(settings: Path) -> None:
         ("[training]", f"{PRIVACY}[training]", "either noise_multiplier or epsilon, got neither"),
         ("[training]", f"{PRIVACY}epsilon = 0.0\n[training]", "epsilon from 1e-6"),
         ("[training]", f"{PRIVACY}epsilom = 1.0\n[training]", "did you mean 'epsilon'"),
-        ('network"\nlr = 1.0', f'mixing"\n{PRIVACY}epsilon = 1.0', "per_record.layer_norm"),
+        ('network"\nlr = 1.0', f'mixing"\n{PRIVACY}epsilon = 1.0', "dp_sgd.loop.layer_norm"),
         (
             "rounds = 3",
             'rounds = 3\nrule = "fedsgd"\nprivacy = {delta = 1e-5, epsilon = 1.0}',

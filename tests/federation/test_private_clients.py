@@ -159,7 +159,7 @@ def test_what_a_defence_does_to_an_update_leaves_the_promise_standing() -> None:
 
 def test_batch_normalisation_is_refused_and_its_conversion_trained() -> None:
     mixing = replace(RECIPE, network=normalised)
-    with pytest.raises(SpecError, match=r"BatchNorm1d.*per_record\.layer_norm"):
+    with pytest.raises(SpecError, match=r"BatchNorm1d.*dp_sgd\.loop\.layer_norm"):
         simulate(federation(recipe=mixing, trainer=replace(NOISY, recipe=mixing)), 1)
     recipe = replace(RECIPE, network=lambda: layer_norm(normalised()))
     played = simulate(federation(recipe=recipe, trainer=replace(NOISY, recipe=recipe)), 1)

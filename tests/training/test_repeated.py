@@ -99,7 +99,7 @@ def test_a_fleet_larger_than_memory_runs_in_waves(
         pool
     )  # what one model takes, roughly
     monkeypatch.setattr(memory, "free_bytes", lambda _device: int((at_once + 0.5) * room))
-    monkeypatch.setattr(choose, "stacked", spy)
+    monkeypatch.setattr(choose, "train_stacked", spy)
     assert fleet.width(pool) == at_once
     assert_close(trained(fleet, pool), by_hand(fleet.recipe, pool))
     assert waves == {1: [1, 1, 1, 1], 3: [3, 1]}[at_once]

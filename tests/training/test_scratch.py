@@ -38,7 +38,7 @@ import os, signal, sys
 from divulge.training.engine.processes import TemporaryFolder
 class Owner: ...
 owner = Owner()
-path = Scratch(owner).path
+path = TemporaryFolder(owner).path
 (path / "file").write_text("held")
 print(path, flush=True)
 if sys.argv[1] == "killed":

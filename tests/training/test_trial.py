@@ -34,7 +34,7 @@ def pretend(
         return step[way, workers] * steps * len(jobs)
 
     monkeypatch.setattr(choose, "_time_training", seconds)
-    monkeypatch.setattr(choose, "awake", lambda: awake)
+    monkeypatch.setattr(choose, "has_idle_workers", lambda: awake)
     return tried
 
 
@@ -72,7 +72,7 @@ def test_a_settled_fleet_trains_the_same_models_bit_for_bit(
     monkeypatch.setattr(choose, "_MIN_WORK_SECONDS", 0.0)
     monkeypatch.setattr(choose, "_TRIAL_SECONDS", 0.01)
     monkeypatch.setattr(choose, "_OVERHEAD_SECONDS", 60.0)
-    monkeypatch.setattr(choose, "awake", lambda: True)
+    monkeypatch.setattr(choose, "has_idle_workers", lambda: True)
     pool = pool_for(linear)
     torch.manual_seed(0)
     before = torch.get_rng_state()
