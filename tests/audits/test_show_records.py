@@ -46,8 +46,8 @@ def played() -> tuple[Round, dict[str, np.ndarray]]:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("images")
-    learner = "from divulge.federation import upvoting\ndef learner(handed):\n"
-    (folder / "subject.py").write_text(learner + "    return upvoting.LEARNER\n")
+    learner = "from divulge.federation.search import images\ndef learner(handed):\n"
+    (folder / "subject.py").write_text(learner + "    return images.UPVOTE_LEARNER\n")
     seen, truth = played()
     writer.write(folder / "photos", "photos", [seen])
     for arrays in seen.handed.values():

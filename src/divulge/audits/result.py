@@ -425,7 +425,9 @@ def load_audit(run: str | Path) -> SecretAudit:
     contents = Run.open(path).contents()
     if contents.missing and not isinstance(contents.facts, MembershipFacts):
         raise StoreError(f"expected every attack in {path}, some are missing: finish with --resume")
-    return audit_of(contents, path)
+    found = audit_of(contents, path)
+    found.guesses  # noqa: B018 - refuses those that are damaged
+    return found
 
 
 def _frame(data: Any, columns: list[str] | None = None) -> "pd.DataFrame":

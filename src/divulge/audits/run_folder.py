@@ -75,7 +75,8 @@ def _upgrade_head(found: dict[str, Any], kind: str, path: Path) -> dict[str, Any
     if kind != "audit":
         return found
     if "subject" not in found:
-        own = {field for field in MembershipFacts.__dataclass_fields__ if field in found}
+        fields = MembershipFacts.__dataclass_fields__.keys() - {"kind"}
+        own = fields & found.keys()
         facts = {field: found.pop(field) for field in own}
         return found | {"facts": facts | {"kind": "membership"}}
     facts = found.pop("subject")
