@@ -132,10 +132,6 @@ def test_python_can_train_shadows_on_other_records_too() -> None:
     shadow, stack = found.findings
     assert shadow.status is divulge.Status.DONE
     assert "trained on other records" in stack.reason
-    with pytest.raises(divulge.SpecError, match="shadows beside pool"):
-        divulge.audit(
-            model, members=members, nonmembers=others, shadows=divulge.ShadowModels(pool=pool)
-        )
 
 
 def test_each_shadow_has_a_half_of_its_own() -> None:

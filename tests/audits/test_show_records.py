@@ -12,6 +12,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+import divulge
 from divulge.audits.challenges import images as challenges_images
 from divulge.cli.main import main
 from divulge.core import Round
@@ -125,7 +126,11 @@ def test_where_there_are_no_images_it_says_so_before_the_work(place: Path, tmp_p
         audit_federation(place / "lost.toml", tmp_path / "run", show_records=True)
     assert not (tmp_path / "run").exists()
     (tmp_path / "audit.toml").write_text('[predictions]\nfile = "none.csv"\n')
-    for words in (["audit", str(tmp_path / "audit.toml")], ["report", str(tmp_path)]):
+    (tmp_path / "answers.csv").write_text(
+        "p_0,p_1,label,member\n" + "0.9,0.1,0,1\n0.2,0.8,0,0\n" * 20
+    )
+    table = divulge.audit_predictions(tmp_path / "answers.csv").save(tmp_path / "table")
+    for words in (["audit", str(tmp_path / "audit.toml")], ["report", str(table)]):
         refused = CliRunner().invoke(main, [*words, "--show-records"])
         assert refused.exit_code == 2
         assert "do without --show-records" in refused.output

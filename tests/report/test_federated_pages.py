@@ -66,7 +66,7 @@ def test_it_opens_quietly_and_fits(
     assert requests == [file.as_uri()]
     assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert opened.locator("img").count() == 0
-    assert opened.locator("figure svg").count() == len(story.figures) == 1
+    assert opened.locator("figure svg").count() == len(tuple(story.figures())) == 1
     opened.close()
 
 
