@@ -45,6 +45,8 @@ class EstimatorTrainer:
         check_subsets(subsets)
         from joblib import Parallel, delayed
 
+        if not len(seeds):
+            return
         jobs = min(self.jobs, len(seeds)) if self.jobs > 0 else self.jobs
         tasks = (
             delayed(_fit_clone)(self.estimator, pool.x[subset], pool.y[subset], seed)
