@@ -3,6 +3,7 @@
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 
 import divulge
 
@@ -95,3 +96,14 @@ def test_help_loads_only_the_command_line() -> None:
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     assert not hasattr(divulge, "nonsense")
+
+
+def test_reading_a_run_loads_no_chart_library_and_no_framework(tmp_path: Path) -> None:
+    table = "p_0,p_1,label,member\n" + "0.9,0.1,0,1\n0.2,0.8,0,0\n" * 20
+    (tmp_path / "answers.csv").write_text(table)
+    found = divulge.audit_predictions(tmp_path / "answers.csv").save(tmp_path / "run")
+    loaded = run(
+        f"import sys, divulge; divulge.load({str(found)!r}).verdict\n"
+        "print({'altair', 'torch', 'flwr'} & sys.modules.keys())"
+    )
+    assert loaded.strip() == "set()"

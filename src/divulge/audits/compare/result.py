@@ -17,7 +17,7 @@ from divulge.core import Estimate, Finding, Status
 from divulge.core.runs import BEFORE_NAMING, SCHEMA
 from divulge.errors import SpecError, StoreError, did_you_mean
 from divulge.metrics.utility import aop_estimate
-from divulge.report import compare_page, compare_table
+from divulge.report import compare_table
 
 PAGE = "report.html"
 
@@ -218,6 +218,8 @@ class Comparison:
         """
         if self.path is None:
             raise StoreError("expected a run folder, got none: pass run= to compare")
+        from divulge.report import compare_page  # draws, so it loads the chart library
+
         for name, content in compare_page.render_files(self._told()).items():
             place = self.path / name
             with atomic.translate_os_errors(place.parent):
