@@ -38,7 +38,7 @@ class AttackResult(NamedTuple):
 
     finding: Finding
     guess: Any
-    """Of the attack's kind; None if there is none."""
+    """The guess, of the attack's kind; None if there is none."""
 
 
 def attack_settings(attack: Attack[Any, Any]) -> dict[str, Any]:

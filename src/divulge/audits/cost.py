@@ -66,13 +66,13 @@ class CostEstimate:
     """About what it takes to train shadows and ask them; attacks come on top."""
 
     models: int
-    """To be trained."""
+    """The number of models to be trained."""
     trained: int
-    """Of them, in the trial."""
+    """The number of them that the trial trained."""
     trial: float
     """Seconds that the trial took, the start of workers included."""
     seconds: float
-    """For all models, with as many workers."""
+    """Seconds for all models, with as many workers as now."""
     memory: int | None
     """Bytes held by this process and those it started, at their peaks; None if the system does
     not say."""

@@ -67,13 +67,13 @@ class PoolCopies:
     """How many records of a pool and of its reference have exact copies in the pool."""
 
     records: int
-    """Of the pool as it was given."""
+    """The number of records in the pool as it was given."""
     repeated: int
-    """Of them, those that repeat an earlier one."""
+    """The number of them that repeat an earlier one."""
     reference: int
     """Reference records as they were given."""
     known: int
-    """Of them, those that also stand in the pool."""
+    """The number of reference records that also stand in the pool."""
     repeats: int
     """Reference records that repeat another one of the reference."""
 

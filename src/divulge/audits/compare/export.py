@@ -31,7 +31,7 @@ _OPENED = {
     "model.safetensors": "`model.safetensors` holds its weights, for the network they belong to.",
     "model.skops": '`skops.io.load("model.skops")` is the fitted estimator.',
 }
-"""By file, how it is opened."""
+"""How each file is opened, by its name."""
 
 
 def export(asked: ComparisonDesign, found: Comparison, name: str, folder: Path) -> Path:

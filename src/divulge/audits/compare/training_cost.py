@@ -20,11 +20,11 @@ class TrainingCost:
     """What it takes to train one model: ``alone.json``."""
 
     seconds: float
-    """Of one core; of the clock on the wall where the trainer uses an accelerator."""
+    """Seconds of one core, or on the clock where the trainer uses an accelerator."""
     epochs: int | None
-    """As its recipe has them; None where there is none. Fewer may have been run."""
+    """The number of epochs of its recipe; None where it has none. Fewer may have been run."""
     records: int
-    """That it was trained on."""
+    """The number of records that it was trained on."""
 
 
 def train_target(asked: LeaveOneOutDesign) -> tuple[Target, TrainingCost]:

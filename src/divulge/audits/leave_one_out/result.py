@@ -49,13 +49,13 @@ class LeaveOneOutManifest:
     """Other models that each target is compared with."""
     seed: int
     records: int
-    """Without those that were set aside."""
+    """The number of records, without those that were set aside."""
     attacks: tuple[str, ...]
     settings: dict[str, Any]
     divulge: str = BEFORE_NAMING
     schema: int = SCHEMA
     copies: PoolCopies | None = None
-    """Of records that stood twice; None in a folder of a divulge that did not look for them."""
+    """How many records stood twice; None in a folder of a divulge that did not look for them."""
     kind: Literal["leave-one-out"] = "leave-one-out"
 
     @property
