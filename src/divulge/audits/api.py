@@ -13,7 +13,7 @@ from divulge.audits.options import Access, Options, RunPath, ShadowModels
 from divulge.audits.result import Audit
 from divulge.audits.run_folder import Run, open_run_folder
 from divulge.audits.runner import RunHeading, check_delta, check_distinct
-from divulge.core import MembershipAttack
+from divulge.core import MembershipAttack, Need
 from divulge.data import augmentation as augmenting
 from divulge.data import records
 from divulge.data.ids import as_ids
@@ -182,7 +182,9 @@ def audit_subject(
     check_distinct(attacks)
     check_delta(delta)
     answers = None if folder is None else folder.path / "answers.sqlite"
-    challenge = membership.pose(subject, heading.seed, delta, answers, track)
+    posed = membership.pose(subject, heading.seed, delta, answers, track)
+    inspects = any(Need.PARTIAL in attack.needs for attack in attacks)
+    challenge = replace(posed, inspects_shadow=inspects)
     found = runner.run_audit(challenge, attacks, heading, folder, track, workers)
     assert isinstance(found, Audit)
     if folder is not None:

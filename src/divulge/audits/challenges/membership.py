@@ -64,6 +64,8 @@ class MembershipChallenge:
     """Shadow models that are still to be trained and asked."""
     seed: int = 0
     """The seed of the shadow models."""
+    inspects_shadow: bool = True
+    """Whether some attack on partial knowledge looks into a shadow model, which is then kept."""
 
     def prepare(
         self, folder: Path | None, track: Track[Any], workers: Workers | None
@@ -78,7 +80,8 @@ class MembershipChallenge:
         if plan is None:
             return self
         shadows = training.train_shadows(view, plan, self.seed, folder, track, workers)
-        first = None if view.known is None else training.train_first_shadow(view, plan, self.seed)
+        inspected = view.known is not None and self.inspects_shadow
+        first = training.train_first_shadow(view, plan, self.seed) if inspected else None
         view = replace(view, shadows=shadows, shadow=first)
         return replace(self, game=Game(view, self.game.truth), shadows=None)
 
