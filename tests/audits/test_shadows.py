@@ -132,6 +132,21 @@ def test_python_can_train_shadows_on_other_records_too() -> None:
     shadow, stack = found.findings
     assert shadow.status is divulge.Status.DONE
     assert "trained on other records" in stack.reason
+    with pytest.raises(divulge.SpecError, match="shadows beside pool"):
+        divulge.audit(
+            model, members=members, nonmembers=others, shadows=divulge.ShadowModels(0, pool=pool)
+        )
+
+
+def test_iterators_in_groups_can_be_read_again() -> None:
+    groups = (
+        divulge.ShadowModels(augment=iter(["mirror"])),
+        divulge.Rotation(augment=iter(["mirror"])),
+    )
+    for group in groups:
+        assert [tuple(group.augment) for _ in range(2)] == [("mirror",)] * 2
+    options = divulge.Options(class_names=iter("ab"))
+    assert [tuple(options.class_names) for _ in range(2)] == [("a", "b")] * 2
 
 
 def test_each_shadow_has_a_half_of_its_own() -> None:

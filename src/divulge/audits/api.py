@@ -86,11 +86,13 @@ def audit(
         nonmembers=records.as_records(nonmembers, "nonmembers"),
         reference=None if reference is None else records.as_records(reference, "reference"),
         class_names=tuple(options.class_names),
-        fingerprint=access.fingerprint or wrap.fingerprint_model(model),
+        fingerprint=(
+            wrap.fingerprint_model(model) if access.fingerprint is None else access.fingerprint
+        ),
         budget=access.budget,
         batch_size=access.batch_size,
         shadows=plan,
-        augment=ways if plan else (),
+        augment=ways,
         guarantee=options.guarantee,
         known=known,
         columns=_column_names(members),
@@ -200,6 +202,9 @@ def _column_names(records: Any) -> tuple[str, ...]:
 
 def _plan_shadows(model: Any, output: Output | None, asked: ShadowModels) -> ShadowPlan | None:
     if asked.models == 0:
+        if asked.augment or asked.pool is not None:
+            given = "augment" if asked.augment else "pool"
+            raise SpecError(f"expected shadows beside {given}, got none: pass shadows=16")
         return None
     if asked.train is None and not hasattr(model, "get_params"):
         raise SpecError(

@@ -78,6 +78,10 @@ class ShadowModels:
     augment: Iterable[Any] = ()
     workers: str = "local"
 
+    def __post_init__(self) -> None:
+        # an iterator would be empty when it is read a second time
+        object.__setattr__(self, "augment", tuple(self.augment))
+
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
@@ -96,6 +100,10 @@ class Rotation:
     shadows: int | None = None
     augment: Iterable[Any] = ()
     workers: str = "local"
+
+    def __post_init__(self) -> None:
+        # an iterator would be empty when it is read a second time
+        object.__setattr__(self, "augment", tuple(self.augment))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +136,10 @@ class Options:
     ids: Any = None
     class_names: Iterable[str] = ()
     track: Track[Any] = track_silently
+
+    def __post_init__(self) -> None:
+        # an iterator would be empty when it is read a second time
+        object.__setattr__(self, "class_names", tuple(self.class_names))
 
     def of_several_models(self, where: str) -> "Options":
         """Itself, where nothing was set that is about one model.

@@ -60,7 +60,7 @@ class SecretAudit(GatedAudit):
         """One finding per attack, in the order asked for."""
         return tuple(entry.finding for entry in self.contents.entries)
 
-    @property
+    @cached_property
     def guesses(self) -> tuple[Any, ...]:
         """By attack, what it guessed; None where it is not done.
 

@@ -1,4 +1,4 @@
-"""The path that every audit takes: begin the run, prepare, attack, control, store, report."""
+"""The path that every audit takes: begin the run, prepare, attack, control, store."""
 
 import datetime as dt
 from collections.abc import Iterable, Sequence

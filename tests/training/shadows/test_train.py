@@ -215,6 +215,8 @@ def test_further_ways_are_asked_and_paid_for() -> None:
             access=divulge.Access(budget=80),
             **given,
         )
+    with pytest.raises(divulge.SpecError, match="shadows beside augment"):
+        divulge.audit(target, shadows=divulge.ShadowModels(0, augment=["mirror"]), **given)
 
 
 def test_the_bar_starts_at_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
