@@ -1,6 +1,5 @@
 """Assignment: from ``[assignment]`` to the challenge which client trained on each record."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,31 +10,21 @@ from divulge._util.digest import digest
 from divulge._util.progress import Track, track_silently
 from divulge.audits import attempt
 from divulge.audits.attempt import AttackResult
-from divulge.audits.challenges import blind, images
-from divulge.audits.challenges.base import Controls
+from divulge.audits.challenges import blind
+from divulge.audits.challenges.base import Controls, FederationChallenge
 from divulge.audits.config import AssignmentSpec
 from divulge.audits.secrets import AssignmentSecret
 from divulge.core import Assignment, AssignmentAttack, AssignmentFacts, FederationView
 from divulge.federation import prediction_tables
-from divulge.training.shadows.workers import Workers
 
 
 @dataclass(frozen=True, slots=True)
-class AssignmentChallenge:
+class AssignmentChallenge(FederationChallenge):
     """The models of a federation's clients, and records that some of them trained on."""
 
     view: FederationView
     facts: AssignmentFacts
     digest: str
-    compared: str = ""
-    candidates: None = None
-
-    def prepare(
-        self, folder: Path | None, track: Track[Any], workers: Workers | None
-    ) -> "AssignmentChallenge":
-        """Itself: nothing slow is left."""
-        del folder, track, workers
-        return self
 
     def attempt(
         self, attack: AssignmentAttack, seed: int, track: Track[Any] = track_silently
@@ -56,14 +45,6 @@ class AssignmentChallenge:
         return Controls(
             blind=blind.control_on_predictions(self.view, self.facts, attack, seed, track)
         )
-
-    def pictures(self) -> Mapping[str, bytes]:
-        """Nothing: candidates are never shown.
-
-        Raises:
-            SpecError: always.
-        """
-        images.refuse_images()
 
 
 def pose(spec: AssignmentSpec, folder: Path) -> AssignmentChallenge:

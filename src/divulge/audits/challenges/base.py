@@ -3,15 +3,18 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from divulge._util.progress import Track
 from divulge.audits import attempt
 from divulge.audits.attempt import AttackResult
+from divulge.audits.challenges import images
 from divulge.core import Attack, BlindRun, Candidates, Control, Facts
 from divulge.errors import SpecError, did_you_mean
 from divulge.federation import Transcript
 from divulge.training.shadows.workers import Workers
+
+C = TypeVar("C")
 
 
 class Controls(NamedTuple):
@@ -74,6 +77,27 @@ class Challenge(Protocol):
             SpecError: the audit is about no images.
         """
         ...
+
+
+class FederationChallenge:
+    """What the challenges about federations have in common: nothing slow is left to prepare."""
+
+    __slots__ = ()
+    compared: ClassVar[str] = ""
+    candidates: ClassVar[None] = None
+
+    def prepare(self: C, folder: Path | None, track: Track[Any], workers: Workers | None) -> C:
+        """The challenge itself."""
+        del folder, track, workers
+        return self
+
+    def pictures(self) -> Mapping[str, bytes]:
+        """Nothing: records are not shown.
+
+        Raises:
+            SpecError: always.
+        """
+        images.refuse_images()
 
 
 def finding_key(challenge: Challenge, attack: Attack[Any, Any], seed: int) -> str:

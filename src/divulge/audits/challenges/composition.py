@@ -1,6 +1,6 @@
 """Composition: from ``[updates]`` to the challenge what classes clients hold, one view a client."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,33 +10,23 @@ from divulge._util.digest import digest
 from divulge._util.progress import Track, track_silently
 from divulge.audits import attempt
 from divulge.audits.attempt import AttackResult
-from divulge.audits.challenges import blind, images
-from divulge.audits.challenges.base import Controls, clients_under_attack
+from divulge.audits.challenges import blind
+from divulge.audits.challenges.base import Controls, FederationChallenge, clients_under_attack
 from divulge.audits.config import UpdatesSpec
 from divulge.audits.secrets import CompositionSecret
 from divulge.core import CompositionAttack, CompositionFacts, Proportions, UpdateView
 from divulge.data import records
 from divulge.errors import SpecError
 from divulge.federation import Transcript
-from divulge.training.shadows.workers import Workers
 
 
 @dataclass(frozen=True, slots=True)
-class CompositionChallenge:
+class CompositionChallenge(FederationChallenge):
     """What the server of a federation has against each client."""
 
     views: tuple[UpdateView, ...]
     facts: CompositionFacts
     digest: str
-    compared: str = ""
-    candidates: None = None
-
-    def prepare(
-        self, folder: Path | None, track: Track[Any], workers: Workers | None
-    ) -> "CompositionChallenge":
-        """Itself: nothing slow is left."""
-        del folder, track, workers
-        return self
 
     def attempt(
         self, attack: CompositionAttack, seed: int, track: Track[Any] = track_silently
@@ -55,14 +45,6 @@ class CompositionChallenge:
         """The attack on exchanged updates, held against the real class shares."""
         del guess
         return Controls(blind=blind.control_on_updates(self.views, self.facts, attack, seed, track))
-
-    def pictures(self) -> Mapping[str, bytes]:
-        """Nothing: clients' records are not known.
-
-        Raises:
-            SpecError: always.
-        """
-        images.refuse_images()
 
 
 def pose(spec: UpdatesSpec, folder: Path) -> CompositionChallenge:

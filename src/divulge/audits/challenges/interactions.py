@@ -13,7 +13,7 @@ from divulge._util.progress import Track, track_silently
 from divulge.audits import attempt, inputs
 from divulge.audits.attempt import AttackResult
 from divulge.audits.challenges import blind, images
-from divulge.audits.challenges.base import Controls, clients_under_attack
+from divulge.audits.challenges.base import Controls, FederationChallenge, clients_under_attack
 from divulge.audits.config import InteractionsSpec
 from divulge.audits.secrets import InteractionSecret
 from divulge.core import InteractionAttack, InteractionFacts, Reconstruction, UpdateView
@@ -22,26 +22,16 @@ from divulge.errors import DataError
 from divulge.federation import Transcript
 from divulge.federation.transcript import impressions
 from divulge.federation.transcript.impressions import ClientImpressions
-from divulge.training.shadows.workers import Workers
 
 
 @dataclass(frozen=True, slots=True)
-class InteractionChallenge:
+class InteractionChallenge(FederationChallenge):
     """What the server of a federation has against each client that was shown items."""
 
     transcript: Transcript
     views: tuple[UpdateView, ...]
     facts: InteractionFacts
     digest: str
-    compared: str = ""
-    candidates: None = None
-
-    def prepare(
-        self, folder: Path | None, track: Track[Any], workers: Workers | None
-    ) -> "InteractionChallenge":
-        """Itself: nothing slow is left."""
-        del folder, track, workers
-        return self
 
     def attempt(
         self, attack: InteractionAttack, seed: int, track: Track[Any] = track_silently

@@ -8,7 +8,12 @@ from typing import ClassVar
 from divulge.core import Estimate, Proportions
 from divulge.metrics import composition
 from divulge.metrics.uninformed.draws import RandomisationTest
-from divulge.report.federation.verdicts.judge import interval_words, percent_words
+from divulge.report.federation.verdicts.judge import (
+    OTHER_ROUNDS,
+    PROTECT_UPDATES,
+    interval_words,
+    percent_words,
+)
 from divulge.report.schema import NotMeasured
 
 SCOPE = (
@@ -23,9 +28,7 @@ SCOPE = (
         "Other secrets",
         "Only class shares were attacked: not who a record belongs to, not what records contain.",
     ),
-    NotMeasured(
-        "scope", "Other rounds", "Only the rounds in the transcript were seen: more may leak more."
-    ),
+    OTHER_ROUNDS,
 )
 
 
@@ -39,10 +42,7 @@ class CompositionWords:
     leaks: ClassVar[str] = "This federation’s updates leak which classes each client holds"  # noqa: RUF001
     asked: ClassVar[str] = "what the clients hold"
     setting: ClassVar[str] = "counts in [updates]"
-    defend: ClassVar[str] = (
-        "Hide single updates from the server (secure aggregation), or let clients add noise "
-        "before they send (local noise)."
-    )
+    defend: ClassVar[str] = PROTECT_UPDATES
     enough: ClassVar[str] = (
         "Audit 4 or more clients whose class shares all differ: 4 are enough to show a "
         "perfect leak."

@@ -8,7 +8,12 @@ from typing import ClassVar
 from divulge.core import Estimate, Interactions, Reconstruction
 from divulge.metrics import interactions, membership
 from divulge.metrics.uninformed.draws import RandomisationTest
-from divulge.report.federation.verdicts.judge import interval_words, percent_words
+from divulge.report.federation.verdicts.judge import (
+    OTHER_ROUNDS,
+    PROTECT_UPDATES,
+    interval_words,
+    percent_words,
+)
 from divulge.report.schema import NotMeasured
 
 SCOPE = (
@@ -24,9 +29,7 @@ SCOPE = (
         "Other secrets",
         "Only clicks on the items shown were attacked: not other interests, not who a client is.",
     ),
-    NotMeasured(
-        "scope", "Other rounds", "Only the rounds in the transcript were seen: more may leak more."
-    ),
+    OTHER_ROUNDS,
 )
 
 
@@ -40,10 +43,7 @@ class InteractionWords:
     leaks: ClassVar[str] = "This federation’s updates leak which items each client clicked"  # noqa: RUF001
     asked: ClassVar[str] = "what the clients acted on"
     setting: ClassVar[str] = "truth in [interactions]"
-    defend: ClassVar[str] = (
-        "Hide single updates from the server (secure aggregation), or let clients add noise "
-        "before they send (local noise)."
-    )
+    defend: ClassVar[str] = PROTECT_UPDATES
     enough: ClassVar[str] = (
         "Audit more clients, or clients who were shown more items: one client who clicked 4 of 8 "
         "is enough to show a perfect leak."

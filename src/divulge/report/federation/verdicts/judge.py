@@ -7,10 +7,19 @@ from typing import ClassVar, Protocol, runtime_checkable
 from divulge.core import Estimate, Finding, Status
 from divulge.metrics.uninformed.draws import ERROR, RandomisationTest
 from divulge.report import words
-from divulge.report.schema import Level
+from divulge.report.schema import Level, NotMeasured
 
 UNINFORMED = ("nobody", "random-interactions", "random")
 """Names of attacks, and of methods of one, that look at nothing: they show what guessing gives."""
+
+PROTECT_UPDATES = (
+    "Hide single updates from the server (secure aggregation), or let clients add noise before "
+    "they send (local noise)."
+)
+"""What protects clients whose updates leak."""
+OTHER_ROUNDS = NotMeasured(
+    "scope", "Other rounds", "Only the rounds in the transcript were seen: more may leak more."
+)
 
 _AGAIN = "run the audit again"
 
