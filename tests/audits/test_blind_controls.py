@@ -18,6 +18,7 @@ from divulge.core import (
     AssignmentFacts,
     BlindRun,
     CompositionFacts,
+    ControlOutcome,
     FederationView,
     Need,
     Proportions,
@@ -123,7 +124,7 @@ def test_an_attack_that_reads_updates_guesses_those_of_the_others() -> None:
 @pytest.mark.parametrize("weight", [1.0, 0.7])
 def test_who_was_told_the_shares_fails(weight: float) -> None:
     found = run(ToldShares(weight))
-    assert not found.passed
+    assert found.outcome is ControlOutcome.FAILED
     assert found.p_value is not None
     assert found.p_value <= FALSE_ALARM
 
@@ -134,13 +135,13 @@ def test_who_reads_updates_passes_as_often_as_promised() -> None:
     p_values = np.array([one.p_value for one in found])
     for level in (0.05, 0.2):
         assert np.sum(p_values <= level) <= stats.binom.ppf(1 - 1e-4, runs, level)
-    assert all(one.passed and not one.reason for one in found)
+    assert all(one.outcome is ControlOutcome.PASSED and not one.reason for one in found)
 
 
 def test_few_clients_are_said_to_be_too_few() -> None:
     truth = [Proportions(np.eye(4)[k], np.zeros(4, bool)) for k in range(4)]
     found = blind.judge_shares(truth, truth, 0)
-    assert found.passed
+    assert found.outcome is ControlOutcome.PASSED
     assert "4 clients are too few" in found.reason
 
 
@@ -178,7 +179,7 @@ def test_who_was_told_the_owners_fails(share: float) -> None:
         game.challenge.view, trained_on(game), ToldOwners(owners, share), 0
     )
     assert found is not None
-    assert not found.passed
+    assert found.outcome is ControlOutcome.FAILED
 
 
 def test_who_reads_answers_passes() -> None:
@@ -189,7 +190,7 @@ def test_who_reads_answers_passes() -> None:
             game.challenge.view, trained_on(game), ClusterLiRA(), seed
         )
         assert found is not None
-        assert found.passed
+        assert found.outcome is ControlOutcome.PASSED
         assert found.measured is not None
         assert found.measured.low < 0.5
 
@@ -237,11 +238,13 @@ name = "cluster-lira"
     assert found.verdict.level != "instrument failed"
     (control,) = load_federation(tmp_path / "run").controls
     assert control is not None
-    assert control.passed
+    assert control.outcome is ControlOutcome.PASSED
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "cluster-lira: passed its control" in page
     (entry,) = found.contents.entries
-    worse = dataclasses.replace(entry, blind=dataclasses.replace(control, passed=False))
+    worse = dataclasses.replace(
+        entry, blind=dataclasses.replace(control, outcome=ControlOutcome.FAILED)
+    )
     failed = dataclasses.replace(
         found, contents=dataclasses.replace(found.contents, entries=(worse,))
     )

@@ -18,6 +18,7 @@ from divulge.core import (
     BlindRun,
     Check,
     Control,
+    ControlOutcome,
     Game,
     Membership,
     MembershipAttack,
@@ -122,7 +123,7 @@ def test_an_attack_that_was_told_the_truth_fails_the_blind_control(how: str, wor
     assert run.measured is not None
     assert run.p_value is not None
     assert run.p_value <= controls.FALSE_ALARM
-    assert not run.passed
+    assert run.outcome is ControlOutcome.FAILED
 
 
 def test_the_other_two_controls_let_a_little_truth_pass() -> None:
@@ -131,14 +132,14 @@ def test_the_other_two_controls_let_a_little_truth_pass() -> None:
     found = control(DISHONEST["truth unless planted"](game), game)
     assert found.sees
     assert found.calm
-    assert not found.passed
+    assert found.outcome is ControlOutcome.FAILED
 
 
 @pytest.mark.parametrize("attack", catalog.default_attacks(shadows=True), ids=attempt.attack_label)
 def test_sound_attacks_pass_on_models_that_leak_and_on_others(attack: MembershipAttack) -> None:
     for game in (worlds.leaky(), worlds.two_ways(worlds.silent(), 0)):
         run = controls.control_on_shuffled(game, attack)
-        assert run.passed, run
+        assert run.outcome is ControlOutcome.PASSED, run
         assert run.measured is not None
 
 
@@ -149,9 +150,9 @@ def test_attacks_that_know_nothing_pass_the_blind_control_and_fail_another(
     attack: MembershipAttack,
 ) -> None:
     found = control(attack, worlds.leaky())
-    assert blind(found).passed
+    assert blind(found).outcome is ControlOutcome.PASSED
     assert not found.sees
-    assert not found.passed
+    assert found.outcome is ControlOutcome.FAILED
 
 
 def test_an_attack_that_breaks_on_shuffled_answers_does_not_pass() -> None:
@@ -169,9 +170,31 @@ def test_an_attack_that_breaks_on_shuffled_answers_does_not_pass() -> None:
             raise ValueError("not here")
 
     run = blind(control(Shy(), game))
-    assert not run.passed
+    assert run.outcome is ControlOutcome.FAILED
     assert run.measured is None
     assert "not here" in run.reason
+
+
+@pytest.mark.parametrize(
+    ("each", "outcome"), [(5, ControlOutcome.NOT_TESTED), (10, ControlOutcome.FAILED)]
+)
+def test_so_few_candidates_that_nobody_could_fail_are_not_tested(
+    each: int, outcome: ControlOutcome
+) -> None:
+    """Ten candidates have 252 arrangements of members; not even the truth itself is rare."""
+    game = worlds.leaky()
+    member = game.truth.member
+    few = np.concatenate([np.flatnonzero(member)[:each], np.flatnonzero(~member)[:each]])
+    view = game.view
+    records = dataclasses.replace(view.records, y=np.zeros_like(view.records.y)).take(few)
+    small = Game(dataclasses.replace(view, records=records), Membership(member[few]))
+    told = DISHONEST["truth by content"](game)
+    run = controls.control_on_shuffled(small, told)
+    assert run.outcome is outcome
+    assert run.p_value is not None
+    assert (f"{2 * each} candidates are too few" in run.reason) == (
+        outcome is ControlOutcome.NOT_TESTED
+    )
 
 
 def test_small_classes_cause_no_false_alarms() -> None:
@@ -211,7 +234,7 @@ def test_scores_that_follow_the_class_pass_where_members_are_of_other_classes() 
     )
     assert run.measured is not None
     assert run.measured.low > 0.6
-    assert run.passed
+    assert run.outcome is ControlOutcome.PASSED
 
 
 @pytest.mark.parametrize("shape", ["continuous", "ties", "one group"])

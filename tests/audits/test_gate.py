@@ -96,6 +96,19 @@ def test_each_word_fails_on_its_verdict(word: str, levels: set[str]) -> None:
     assert failed == levels
 
 
+@pytest.mark.parametrize("level", LEVELS)
+def test_untested_controls_fail_by_a_word_of_their_own_alone(level: Level) -> None:
+    untested = {"raifle": "6 clients are too few for this control"}
+    asked = hold_against_gate(Gate(("control-untested",)), Verdict(level), LIMITS, untested)
+    (sentence,) = asked.failed
+    assert "raifle could not be run" in sentence
+    assert "6 clients are too few" in sentence
+    assert hold_against_gate(Gate(("control-untested",)), Verdict(level), LIMITS).passes
+    other = hold_against_gate(Gate(("control-failed",)), Verdict(level), LIMITS, untested)
+    assert bool(other.failed) == (level == "instrument failed")
+    assert all("controls not tested of raifle" in said for said in other.passed)
+
+
 def test_an_unknown_metric_names_the_nearest() -> None:
     with pytest.raises(SpecError, match=r"did you mean 'tpr@0\.01'"):
         Gate(fail_above={"tpr@.01": 0.05})

@@ -15,6 +15,7 @@ from divulge.audits.challenges import blind, replay
 from divulge.audits.controls import FALSE_ALARM
 from divulge.core import (
     BlindRun,
+    ControlOutcome,
     InteractionAttack,
     InteractionFacts,
     LocalTraining,
@@ -125,7 +126,7 @@ def run(attack: InteractionAttack, seed: int = 0, clients: int = CLIENTS) -> Bli
 @pytest.mark.parametrize("attack", [Told(), Told(noise=1.0), Told(honest=1.0)])
 def test_who_was_told_the_clicks_fails(attack: Told) -> None:
     found = run(attack)
-    assert not found.passed
+    assert found.outcome is ControlOutcome.FAILED
     assert found.p_value is not None
     assert found.p_value <= FALSE_ALARM
 
@@ -137,13 +138,13 @@ def test_who_reads_updates_passes_as_often_as_promised(name: str) -> None:
     p_values = np.array([one.p_value for one in found])
     for level in (0.05, 0.2):
         assert np.sum(p_values <= level) <= stats.binom.ppf(1 - 1e-4, runs, level)
-    assert all(one.passed and not one.reason for one in found)
+    assert all(one.outcome is ControlOutcome.PASSED and not one.reason for one in found)
 
 
 def test_who_reads_features_that_clicks_follow_passes() -> None:
     for seed in range(4):
         found = run(ReadsFeatures(), seed)
-        assert found.passed
+        assert found.outcome is ControlOutcome.PASSED
         assert found.measured is not None
         assert found.measured.low > 0.5  # it does say what was clicked, and that is no secret
 
@@ -163,10 +164,13 @@ def test_the_replay_has_as_many_clicks_as_there_were_and_no_more_than_chance_of_
     truth = here.subject.truth
     assert truth is not None
     real = blind.judge_clicks(guesses(attack, here.views), truth, here.views, 0)
-    assert not real.passed  # the updates do say what was clicked
-    assert blind.judge_clicks(
-        guesses(attack, replay.replay_updates(here.views, truth, 0)), truth, here.views, 0
-    ).passed
+    assert real.outcome is ControlOutcome.FAILED  # the updates do say what was clicked
+    assert (
+        blind.judge_clicks(
+            guesses(attack, replay.replay_updates(here.views, truth, 0)), truth, here.views, 0
+        ).outcome
+        is ControlOutcome.PASSED
+    )
 
 
 def guesses(attack: InteractionAttack, views: tuple[UpdateView, ...]) -> tuple[Reconstruction, ...]:
@@ -182,7 +186,7 @@ def test_the_same_seed_gives_the_same_control_and_another_one_other_clicks() -> 
 
 def test_few_clients_are_said_to_be_too_few() -> None:
     found = run(Told(), clients=6)
-    assert found.passed
+    assert found.outcome is ControlOutcome.NOT_TESTED
     assert "6 clients are too few" in found.reason
 
 
@@ -192,10 +196,12 @@ def test_clients_who_clicked_nothing_are_left_out_and_without_others_nothing_is_
     idle = dataclasses.replace(here.subject, acted=(*here.subject.acted[:12], *[()] * 12))
     found = blind.control_on_interactions(here.views, idle, attack, 0)
     assert found is not None
+    assert found.outcome is ControlOutcome.NOT_TESTED
     assert "12 clients are too few" in found.reason
     nobody = dataclasses.replace(here.subject, acted=((),) * CLIENTS)
     found = blind.control_on_interactions(here.views, nobody, attack, 0)
     assert found is not None
+    assert found.outcome is ControlOutcome.NOT_TESTED
     assert found.p_value is None
     assert "no client acted on some" in found.reason
 
@@ -256,16 +262,18 @@ def test_without_a_learner_the_rows_of_items_are_shuffled_and_nothing_else_is_se
     attack = catalog.interaction_attack("raifle")
     found = blind.control_on_interactions(views, subject, attack, 0)
     assert found is not None
-    assert found.passed
+    assert found.outcome is ControlOutcome.PASSED
     assert not found.reason
-    assert not blind.judge_clicks(guesses(attack, views), truth, views, 0).passed
+    assert (
+        blind.judge_clicks(guesses(attack, views), truth, views, 0).outcome is ControlOutcome.FAILED
+    )
 
 
 def test_a_learner_that_cannot_be_run_is_said() -> None:
     views, subject = rows(learner=True)  # it knows other weights than these
     found = blind.control_on_interactions(views, subject, catalog.interaction_attack("raifle"), 0)
     assert found is not None
-    assert found.p_value is None
+    assert found.outcome is ControlOutcome.NOT_TESTED
     assert found.reason
 
 
@@ -276,7 +284,7 @@ def test_without_learner_and_rows_or_without_a_truth_there_is_no_control() -> No
     alone = [dataclasses.replace(view, learner=None) for view in here.views]
     found = blind.control_on_interactions(alone, here.subject, attack, 0)
     assert found is not None
-    assert found.p_value is None
+    assert found.outcome is ControlOutcome.NOT_TESTED
     assert "expected a learner" in found.reason
 
 
@@ -304,6 +312,12 @@ def test_the_page_says_how_the_control_went(tmp_path: Path, secure: bool) -> Non
     if secure:
         assert found.controls[0] is None  # the attack itself could not be carried out
         assert "random-interactions: was not tested by a control" in page
+        ruling = found.gate(fail_on=["control-failed", "control-untested"])
+        assert any("random-interactions could not be run" in said for said in ruling.failed)
+        (untested,) = (one for one in found.controls if one is not None)
+        assert untested.outcome is ControlOutcome.NOT_TESTED
     else:
-        assert all(one is not None and one.passed and one.p_value for one in found.controls)
+        tested = [one for one in found.controls if one is not None and one.p_value]
+        assert [one.outcome for one in tested] == [ControlOutcome.PASSED] * len(found.findings)
+        assert found.gate(fail_on=["control-untested"]).passes
         assert "raifle: passed its control" in page

@@ -4,6 +4,7 @@ import json
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +14,11 @@ from divulge.attacks import catalog
 from divulge.audits import attempt
 from divulge.audits.run_folder import Run
 from divulge.core import (
+    BlindRun,
     Candidates,
     Claim,
+    Control,
+    ControlOutcome,
     Entry,
     Estimate,
     Finding,
@@ -219,6 +223,40 @@ def test_a_folder_from_before_heads_had_kinds_is_read(run: Run) -> None:
     del old["kind"]
     file.write_text(json.dumps(old | {"schema": 1}))
     assert run.manifest() == dataclasses.replace(MANIFEST, schema=1)
+
+
+@pytest.mark.parametrize(
+    ("old", "outcome"),
+    [
+        ({"p_value": 0.3, "passed": True, "reason": ""}, ControlOutcome.PASSED),
+        (
+            {"p_value": 0.3, "passed": True, "reason": "5 clients are too few"},
+            ControlOutcome.NOT_TESTED,
+        ),
+        ({"p_value": None, "passed": True, "reason": "no learner"}, ControlOutcome.NOT_TESTED),
+        ({"p_value": 1e-5, "passed": False, "reason": ""}, ControlOutcome.FAILED),
+        ({"p_value": None, "passed": False, "reason": "it broke"}, ControlOutcome.FAILED),
+    ],
+)
+def test_a_control_from_before_it_had_three_outcomes_is_read(
+    run: Run, old: dict[str, Any], outcome: ControlOutcome
+) -> None:
+    planted = Estimate(0.9, 0.8, 0.95)
+    control = Control(
+        planted, 199, 200, calm=True, blind=BlindRun(None, None, ControlOutcome.PASSED)
+    )
+    run.put("a-1", dataclasses.replace(ENTRY, control=control, blind=control.blind))
+    file = run.path / "findings" / "a-1.json"
+    table = json.loads(file.read_text())
+    table["blind"] = table["control"]["blind"] = {"measured": None} | old
+    file.write_text(json.dumps(table))
+    entry = run.get("a-1")
+    assert entry is not None
+    assert entry.control is not None
+    assert entry.control.outcome is outcome
+    assert entry.blind is not None
+    assert entry.blind.outcome is outcome
+    assert entry.blind.reason == old["reason"]
 
 
 def test_a_run_of_another_kind_is_refused_by_name(run: Run) -> None:

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from divulge.core import (
+    BlindRun,
     Candidates,
     Check,
     Claim,
     Contents,
     Control,
+    ControlOutcome,
     Entry,
     Estimate,
     Finding,
@@ -29,8 +31,10 @@ from divulge.report.files import render_files
 from divulge.report.schema import ShadowKind, Summary
 from divulge.report.summary import summarise
 
-SOUND = Control(Estimate(0.93, 0.91, 0.95), covered=38, shuffles=40, calm=True)
-BLIND = Control(Estimate(0.51, 0.47, 0.55), covered=38, shuffles=40, calm=True)
+SHUFFLED = BlindRun(Estimate(0.5, 0.47, 0.53), 0.8, ControlOutcome.PASSED)
+SOUND = Control(Estimate(0.93, 0.91, 0.95), covered=38, shuffles=40, calm=True, blind=SHUFFLED)
+UNTESTED = replace(SOUND, blind=BlindRun(None, None, ControlOutcome.NOT_TESTED, "9 are too few"))
+BLIND = replace(SOUND, planted=Estimate(0.51, 0.47, 0.55))
 NERVOUS = replace(SOUND, covered=12, calm=False)
 
 CHECKS = (

@@ -122,6 +122,7 @@ def test_each_thing_not_measured_has_its_reason() -> None:
         [
             made.done("one", made.shifted(1)),
             made.done("two", made.shifted(1), control=None),
+            made.done("five", made.shifted(1), control=cases.UNTESTED),
             cases.lost("three", Status.FAILED, "It broke."),
         ],
         missing=["four"],
@@ -130,7 +131,9 @@ def test_each_thing_not_measured_has_its_reason() -> None:
     assert all(item.what and item.why for item in items)
     by_kind = {kind: [item.what for item in items if item.kind == kind] for kind in _kinds(items)}
     assert by_kind["attack"] == ["three", "four"]
-    assert by_kind["control"] == ["two"]
+    assert by_kind["control"] == ["two", "five"]
+    (why,) = (item.why for item in items if item.what == "five")
+    assert "9 are too few" in why
     assert {"TPR at 1 % FPR", "TPR at 0.1 % FPR"} <= set(by_kind["metric"])
     assert "Attacks with shadow models (LiRA, RMIA)" in by_kind["scope"]
 

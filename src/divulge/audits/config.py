@@ -17,7 +17,7 @@ from divulge.errors import SpecError
 
 Judge = Literal["low", "value"]
 
-FailOn = Literal["leak", "confounded", "control-failed", "undecided"]
+FailOn = Literal["leak", "confounded", "control-failed", "control-untested", "undecided"]
 
 Ceiling = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
 
@@ -183,7 +183,7 @@ class GateSpec(Section):
     """``[gate]``: when a continuous-integration job should fail."""
 
     fail_on: list[FailOn] = pydantic.Field(default=[])
-    """Verdicts that fail: leak, confounded, control-failed, undecided."""
+    """What fails: leak, confounded, control-failed, control-untested, undecided."""
     fail_above: dict[str, Ceiling] = pydantic.Field(default={})
     """By metric, the highest admissible value."""
     judge: Judge = "low"

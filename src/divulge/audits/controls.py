@@ -13,9 +13,10 @@ these scores, and not the attack: the intervals must cover chance.
 """
 
 import dataclasses
+import math
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Shaped
 from scipy import stats
 
 from divulge._util.random import stream
@@ -23,6 +24,8 @@ from divulge.audits import attempt
 from divulge.core import (
     BlindRun,
     Control,
+    ControlOutcome,
+    Estimate,
     Game,
     Membership,
     MembershipAttack,
@@ -31,7 +34,7 @@ from divulge.core import (
     Status,
 )
 from divulge.metrics.delong import areas
-from divulge.metrics.permutation import rank_sum_p
+from divulge.metrics.permutation import count_log_arrangements, rank_sum_p
 from divulge.targets.planted import PlantedTarget
 from divulge.targets.shuffled import ShuffledTarget
 
@@ -89,12 +92,43 @@ def control_on_shuffled(
     """
     result = attempt.run_on_model(shuffle_predictions(challenge, seed), attack, seed)
     if result.guess is None:
-        return BlindRun(None, None, passed=False, reason=result.finding.reason)
+        return BlindRun(None, None, ControlOutcome.FAILED, result.finding.reason)
     rng = stream(seed, "blind control")
     member, label = challenge.truth.member, challenge.view.records.y
     chosen = _sample(member, rng)
     p_value = rank_sum_p(result.guess.score[chosen], member[chosen], label[chosen], rng)
-    return BlindRun(result.finding.metrics["auc"], p_value, passed=p_value > FALSE_ALARM)
+    few = too_few(member, label, "candidates")
+    return judge_p(result.finding.metrics["auc"], p_value, few)
+
+
+def judge_p(measured: Estimate | None, p_value: float, few: str) -> BlindRun:
+    """How an attack did on shuffled data.
+
+    Args:
+        measured: what it reached there.
+        p_value: the chance of a result as extreme if the guess is independent of the truth.
+        few: why no guess could have failed; empty if one could.
+    """
+    if p_value <= FALSE_ALARM:
+        return BlindRun(measured, p_value, ControlOutcome.FAILED)
+    return BlindRun(
+        measured, p_value, ControlOutcome.NOT_TESTED if few else ControlOutcome.PASSED, few
+    )
+
+
+def too_few(
+    truth: Shaped[np.ndarray, " records"], group: Int[np.ndarray, " records"], what: str
+) -> str:
+    """Why no guess of the truth can be as rare as `FALSE_ALARM`; empty if one can be.
+
+    Args:
+        truth: what is permuted within groups.
+        group: the group of each record.
+        what: the noun of the records.
+    """
+    if count_log_arrangements(truth, group) > -math.log(FALSE_ALARM):
+        return ""
+    return f"{len(truth)} {what} are too few for this control"
 
 
 def shuffle_predictions(

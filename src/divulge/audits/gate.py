@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol, get_args, runtime_checkable
 
 from divulge.audits.config import FailOn, Judge
@@ -22,6 +23,8 @@ _LEVELS: Mapping[str, tuple[Level, ...]] = {
     "control-failed": ("instrument failed",),
     "undecided": ("undecided", "nothing measured"),
 }
+_UNTESTED = "control-untested"
+"""The one word of ``fail_on`` that is about attacks, and not about the verdict."""
 
 METRICS: Mapping[str, Collection[str]] = {
     "membership": measure.METRICS,
@@ -44,7 +47,7 @@ class Gate:
     """
 
     fail_on: tuple[str, ...] = ()
-    """Verdicts that fail."""
+    """Verdicts that fail; with ``control-untested``, an attack that no control tested fails too."""
     fail_above: Mapping[str, float] | None = None
     """By metric, the highest admissible value."""
     judge: str = "low"
@@ -86,6 +89,11 @@ class GatedAudit:
         raise NotImplementedError
 
     @property
+    def untested(self) -> Mapping[str, str]:
+        """By label of an attack that is done, why its controls could not be run."""
+        raise NotImplementedError
+
+    @property
     def claims(self) -> tuple[ClaimRow | None, ...]:
         """What became of claimed guarantees, one entry for each audited model."""
         raise SpecError(
@@ -103,7 +111,8 @@ class GatedAudit:
         """Hold the audit against a gate, as ``divulge audit --fail-on`` does.
 
         Args:
-            fail_on: verdicts that fail: leak, confounded, control-failed, undecided.
+            fail_on: verdicts that fail: leak, confounded, control-failed, undecided; and
+                control-untested, which fails if a control of some attack could not be run.
             fail_above: by metric, the highest admissible value.
             judge: compare the ``low`` limit with it, or the ``value``.
             claim: also require that the claimed epsilon is consistent with the measurement.
@@ -113,7 +122,7 @@ class GatedAudit:
                 a claim is asked about where not one model was audited.
         """
         asked = Gate(tuple(fail_on), fail_above, judge, self.about)
-        ruling = hold_against_gate(asked, self.verdict, self.limits)
+        ruling = hold_against_gate(asked, self.verdict, self.limits, self.untested)
         for one in self.claims if claim else ():
             ruling += hold_claim_against_gate(one)
         return ruling
@@ -160,17 +169,25 @@ class JudgedVerdict(Protocol):
         ...
 
 
-def hold_against_gate(gate: Gate, verdict: JudgedVerdict, limits: Mapping[str, Limits]) -> Ruling:
+def hold_against_gate(
+    gate: Gate,
+    verdict: JudgedVerdict,
+    limits: Mapping[str, Limits],
+    untested: Mapping[str, str] = MappingProxyType({}),
+) -> Ruling:
     """Hold an audit against a gate.
 
     Args:
         gate: what was asked.
         verdict: of the audit.
         limits: of each metric, over all attacks.
+        untested: by label of an attack, why its controls could not be run.
     """
     ruling = Ruling()
-    if gate.fail_on:
-        ruling += _on_verdict(gate.fail_on, verdict)
+    if words := [word for word in gate.fail_on if word != _UNTESTED]:
+        ruling += _on_verdict(words, verdict, untested)
+    if _UNTESTED in gate.fail_on:
+        ruling += _on_untested(untested)
     for name, ceiling in gate.ceilings.items():
         ruling += _on_ceiling(name, ceiling, gate.judge, verdict, limits.get(name))
     return ruling
@@ -219,13 +236,28 @@ def _check(name: str, ceiling: float, known: Collection[str]) -> None:
         raise SpecError(f"expected a ceiling of {name} {span}, got {ceiling:g}: correct it")
 
 
-def _on_verdict(fail_on: Collection[str], verdict: JudgedVerdict) -> Ruling:
+def _on_verdict(
+    fail_on: Collection[str], verdict: JudgedVerdict, untested: Collection[str]
+) -> Ruling:
     level, said = verdict.level, f"the verdict is {verdict.level!r}: {verdict.headline}"
     if any(level in _LEVELS[word] for word in fail_on):
         return Ruling(failed=(said,))
     if "leak" in fail_on and level != "no leak found":
         return Ruling(undecided=(f"{said}. {verdict.next_step}",))
-    return Ruling(passed=(f"{said} (asked for: {', '.join(fail_on)})",))
+    unknown = f"; controls not tested of {', '.join(untested)}" if untested else ""
+    return Ruling(passed=(f"{said} (asked for: {', '.join(fail_on)}{unknown})",))
+
+
+def _on_untested(untested: Mapping[str, str]) -> Ruling:
+    if not untested:
+        return Ruling(passed=(f"every attack that is done was tested (asked for: {_UNTESTED})",))
+    return Ruling(
+        failed=tuple(
+            f"the controls of {label} could not be run, so nothing shows that its figures are "
+            f"sound: {why}"
+            for label, why in untested.items()
+        )
+    )
 
 
 def _on_ceiling(

@@ -20,6 +20,7 @@ from divulge.core import (
     Check,
     CompositionFacts,
     Contents,
+    ControlOutcome,
     Finding,
     InteractionFacts,
     MembershipFacts,
@@ -88,6 +89,12 @@ class SecretAudit(GatedAudit):
     def limits(self) -> Mapping[str, Limits]:
         """By metric, intervals that hold for all attacks at once: what a gate compares."""
         raise NotImplementedError
+
+    @property
+    def untested(self) -> Mapping[str, str]:
+        """By label of an attack that is done, why its controls could not be run."""
+        entries = self.contents.entries
+        return {entry.finding.label: entry.untested for entry in entries if entry.untested}
 
     @property
     def _held(self) -> Secret:
@@ -344,7 +351,7 @@ class FederationAudit(SecretAudit):
         return page.render_files(replace(self._told, sheets=sheets))
 
     def _unsound(self) -> tuple[int, ...]:
-        failed = (one is not None and not one.passed for one in self.controls)
+        failed = (one is not None and one.outcome is ControlOutcome.FAILED for one in self.controls)
         return tuple(place for place, yes in enumerate(failed) if yes)
 
     def _sheets(self) -> tuple[ImageSheet, ...]:

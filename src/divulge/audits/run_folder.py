@@ -28,7 +28,16 @@ import pydantic
 
 from divulge._util import atomic
 from divulge._util.folders import create_folder
-from divulge.core import BlindRun, Candidates, Contents, Control, Entry, Finding, Manifest
+from divulge.core import (
+    BlindRun,
+    Candidates,
+    Contents,
+    Control,
+    ControlOutcome,
+    Entry,
+    Finding,
+    Manifest,
+)
 from divulge.core.runs import SCHEMA, MembershipFacts
 from divulge.errors import StoreError
 
@@ -124,6 +133,26 @@ class _StoredFinding:
     finding: Finding
     control: Control | None
     blind: BlindRun | None = None
+
+
+def _read_finding(raw: bytes, place: Path) -> _StoredFinding:
+    """A stored finding; before schema 5 its controls had two outcomes, of which one was wrong.
+
+    Raises:
+        StoreError: it is damaged.
+    """
+    try:
+        found = pydantic.TypeAdapter(dict[str, Any]).validate_json(raw)
+    except pydantic.ValidationError as error:
+        raise atomic.damaged_file_error(place, error) from error
+    control = found.get("control")
+    for run in (found.get("blind"), control.get("blind") if isinstance(control, dict) else None):
+        if isinstance(run, dict) and "passed" in run:
+            passed, tested = run.pop("passed"), run.get("p_value") is not None
+            sure = tested and not run.get("reason")  # the reason why it could not have failed
+            held = ControlOutcome.PASSED if sure else ControlOutcome.NOT_TESTED
+            run["outcome"] = held if passed else ControlOutcome.FAILED
+    return atomic.from_python(found, _StoredFinding, place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +253,7 @@ class Run:
         if not base.with_suffix(".json").exists():
             return None
         raw = self._read(f"findings/{key}.json")
-        stored = atomic.from_json(raw, _StoredFinding, base.with_suffix(".json"))
+        stored = _read_finding(raw, base.with_suffix(".json"))
         seconds_file = base.with_suffix(".seconds")
         try:
             seconds = float(seconds_file.read_text()) if seconds_file.exists() else 0.0

@@ -53,9 +53,11 @@ gate_options = [
         "--fail-on",
         "fail_on",
         multiple=True,
-        type=click.Choice(["leak", "confounded", "control-failed", "undecided"]),
-        help="Exit with 3 when this is the verdict, and with 4 when it cannot be decided whether "
-        "there is a leak. Repeatable.",
+        type=click.Choice(
+            ["leak", "confounded", "control-failed", "control-untested", "undecided"]
+        ),
+        help="Exit with 3 when this is the verdict (control-untested: when a control could not be "
+        "run), and with 4 when it cannot be decided whether there is a leak. Repeatable.",
     ),
     click.option(
         "--fail-above",

@@ -12,7 +12,7 @@ from rich.table import Table
 from divulge.audits.compare.result import Comparison
 from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.result import Audit, FederationAudit, SecretAudit
-from divulge.core import Control, Finding, Status
+from divulge.core import Control, ControlOutcome, Finding, Status
 from divulge.report.federation.verdicts.judge import Judgement
 from divulge.report.schema import ClaimRow, Conclusion
 from divulge.report.unmeasured import up_to_notes
@@ -51,6 +51,8 @@ def _show_model(console: Console, audit: Audit) -> None:
         console.print(_table(audit))
     for line in _lost(audit):
         console.print(line)
+    for label, why in audit.untested.items():
+        console.print(escape(f"Controls of {label} not tested: {why}"))
     for line in up_to_notes(audit.findings, COLUMNS.values()):
         console.print(escape(line))
 
@@ -117,10 +119,10 @@ def _cell(finding: Finding, name: str) -> str:
 
 
 def _controls(control: Control | None) -> str:
-    """Whether every control passed, or which failed."""
+    """Whether every control passed, which failed, or that one could not be run."""
     if control is None:
         return "not run"
-    told = control.blind is not None and not control.blind.passed
+    told = control.blind is not None and control.blind.outcome is ControlOutcome.FAILED
     faults = ["missed planted leak"] * (not control.sees) + ["false alarm"] * (not control.calm)
     faults += ["failed blind control"] * told
-    return ", ".join(f"[red]{fault}[/red]" for fault in faults) or "passed"
+    return ", ".join(f"[red]{fault}[/red]" for fault in faults) or control.outcome

@@ -56,6 +56,14 @@ class Status(enum.StrEnum):
     FAILED = "failed"
 
 
+class ControlOutcome(enum.StrEnum):
+    """How a control of an attack ended. What could not have failed has not passed."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_TESTED = "not tested"
+
+
 @dataclass(frozen=True, slots=True)
 class BlindRun:
     """Result of one attack on shuffled data, where what it sees says nothing about the truth."""
@@ -64,8 +72,8 @@ class BlindRun:
     """Its AUC, L1 distance or accuracy, depending on the secret; None if the attack did not run."""
     p_value: float | None
     """The probability of a result as extreme if the guess is independent of the truth."""
-    passed: bool
-    """Its guess is consistent with that; or, without a p-value, nothing could be shuffled."""
+    outcome: ControlOutcome
+    """Not tested where nothing could be shuffled, or no guess could have failed at this size."""
     reason: str = ""
     """Why it did not run, or could not have failed."""
 
@@ -91,9 +99,11 @@ class Control:
         return self.planted is not None and self.planted.low > 0.5
 
     @property
-    def passed(self) -> bool:
-        """Whether the attack passed every control that was run."""
-        return self.sees and self.calm and (self.blind is None or self.blind.passed)
+    def outcome(self) -> ControlOutcome:
+        """How all controls ended together: one that failed counts before one not tested."""
+        if not (self.sees and self.calm):
+            return ControlOutcome.FAILED
+        return ControlOutcome.NOT_TESTED if self.blind is None else self.blind.outcome
 
 
 @dataclass(frozen=True, slots=True)

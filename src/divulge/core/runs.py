@@ -9,11 +9,11 @@ import pydantic
 from jaxtyping import Bool, Float64, Int, Shaped
 
 from divulge.core.attacks import Assignment, Interactions, MembershipDraw, Proportions
-from divulge.core.findings import BlindRun, Check, Control, Finding
+from divulge.core.findings import BlindRun, Check, Control, ControlOutcome, Finding, Status
 from divulge.core.training import Claim
 from divulge.core.views import Collusion
 
-SCHEMA = 4
+SCHEMA = 5
 """The version of ``run.json``, whatever its kind."""
 BEFORE_NAMING = "0.1.0"
 """The version that wrote every file without the key ``divulge``: the program had another name then
@@ -178,6 +178,19 @@ class Entry:
     """The guess: arrays of one dimension by name; empty unless the attack is done."""
     blind: BlindRun | None = None
     """The control of an attack on another secret: how it did on what was shuffled."""
+
+    @property
+    def untested(self) -> str:
+        """Why the attack, although done, passed and failed no control; empty otherwise."""
+        if self.finding.status is not Status.DONE:
+            return ""
+        tested = self.control or self.blind
+        if tested is None:
+            return "no control was run"
+        if tested.outcome is not ControlOutcome.NOT_TESTED:
+            return ""
+        blind = tested if isinstance(tested, BlindRun) else tested.blind
+        return "it was not run on shuffled predictions" if blind is None else blind.reason
 
     @property
     def score(self) -> Float64[np.ndarray, " records"] | None:

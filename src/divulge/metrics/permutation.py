@@ -78,6 +78,25 @@ def sequential_p(found: float, draw: Callable[[int], Float[np.ndarray, " permuta
     return (1 + extreme) / MOST
 
 
+def count_log_arrangements(labels: Labels, group: Groups) -> float:
+    """The logarithm of the number of different permutations of labels within groups.
+
+    Args:
+        labels: the label of each record.
+        group: the group of each record.
+
+    Examples:
+        >>> labels, group = np.array([1, 1, 0, 0, 1]), np.array([0, 0, 0, 0, 1])
+        >>> round(math.exp(count_log_arrangements(labels, group)), 6)
+        6.0
+    """
+    found = 0.0
+    for each in np.unique(group):
+        _, counts = np.unique(labels[group == each], return_counts=True)
+        found += special.gammaln(counts.sum() + 1) - special.gammaln(counts + 1).sum()
+    return float(found)
+
+
 def rank_sum_p(
     score: Float[np.ndarray, " records"],
     member: Bool[np.ndarray, " records"],

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from divulge.attacks.catalog import SHADOW_ATTACKS
-from divulge.core import Check, Estimate, Verdict
+from divulge.core import Check, ControlOutcome, Estimate, Verdict
 from divulge.report.schema import AttackRow, ControlRow, ShadowKind
 
 _NOT_ONLY_MEMORY = (
@@ -18,7 +18,8 @@ CONFOUNDERS = ("blind baseline", "duplicates")
 def control_failure(control: ControlRow) -> str:
     """A clause, without its full stop, on how an attack failed its controls."""
     blind = control.blind
-    if blind is not None and blind.measured is not None and not blind.passed:
+    failed = blind is not None and blind.outcome is ControlOutcome.FAILED
+    if blind is not None and blind.measured is not None and failed:
         return (
             "separates members from non-members even when the model's predictions are shuffled "
             f"among the records ({_auc_words(blind.measured)}): it knows the membership from "
@@ -28,7 +29,7 @@ def control_failure(control: ControlRow) -> str:
         return f"could not be tried on a leak planted on purpose{_reason_words(control.reason)}"
     if not control.sees:
         return f"did not find a leak planted on purpose ({_auc_words(control.planted)})"
-    if blind is not None and not blind.passed:
+    if blind is not None and failed:
         return f"could not be tried on shuffled predictions{_reason_words(blind.reason)}"
     return (
         "raised a false alarm: with membership shuffled, only "

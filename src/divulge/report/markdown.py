@@ -2,6 +2,7 @@
 
 import re
 
+from divulge.core import ControlOutcome
 from divulge.report import words
 from divulge.report.schema import AttackRow, Conclusion, Summary
 from divulge.report.unmeasured import up_to_notes
@@ -87,7 +88,8 @@ def _cells(row: AttackRow) -> list[str]:
     ]
     if row.control is None:
         return [label, *values, "not run"]
-    return [label, *values, "passed" if row.control.passed else "**failed**"]
+    outcome = row.control.outcome
+    return [label, *values, f"**{outcome}**" if outcome is ControlOutcome.FAILED else outcome]
 
 
 def _not_measured_line(summary: Summary) -> str:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from divulge.core import BlindRun, Check, Estimate
+from divulge.core import BlindRun, Check, ControlOutcome, Estimate
 
-SCHEMA = 2
+SCHEMA = 3
 
 Level = Literal[
     "leak", "no leak found", "undecided", "confounded", "instrument failed", "nothing measured"
@@ -97,14 +97,11 @@ class ControlRow:
     """Number of shuffles of membership."""
     calm: bool
     """Whether the attack found nothing where membership was shuffled."""
+    outcome: ControlOutcome
+    """How all controls ended together: one that failed counts before one not tested."""
     reason: str
     blind: BlindRun | None = None
     """Result with the target's answers shuffled; None in runs older than this control."""
-
-    @property
-    def passed(self) -> bool:
-        """Whether the attack passed every control that was run."""
-        return self.sees and self.calm and (self.blind is None or self.blind.passed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +138,7 @@ class AttackRow:
     @property
     def sound(self) -> bool:
         """Whether the attack failed no control."""
-        return self.control is None or self.control.passed
+        return self.control is None or self.control.outcome is not ControlOutcome.FAILED
 
 
 @dataclass(frozen=True, slots=True)

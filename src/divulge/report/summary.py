@@ -143,6 +143,7 @@ def _control(control: Control) -> ControlRow:
         covered=control.covered,
         shuffles=control.shuffles,
         calm=control.calm,
+        outcome=control.outcome,
         reason=words.make_showable(control.reason),
         blind=None if blind is None else replace(blind, reason=words.make_showable(blind.reason)),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from divulge.attacks.catalog import SHADOW_ATTACKS
-from divulge.core import Finding
+from divulge.core import ControlOutcome, Finding
 from divulge.report import words
 from divulge.report.schema import AttackRow, NotMeasured
 
@@ -86,6 +86,11 @@ def _missing_controls(rows: Sequence[AttackRow]) -> Iterator[NotMeasured]:
     for row in rows:
         if row.status == "done" and row.control is None:
             why = "Not run: nothing shows that this attack can see a leak in these data."
+            yield NotMeasured("control", row.label, why)
+        elif row.control is not None and row.control.outcome is ControlOutcome.NOT_TESTED:
+            blind = row.control.blind
+            reason = f": {blind.reason}" if blind and blind.reason else ""
+            why = f"Not tested on shuffled predictions{reason}. Nobody knows whether it was told."
             yield NotMeasured("control", row.label, why)
 
 

@@ -14,7 +14,7 @@ from divulge._util.progress import Track, track_silently
 from divulge._util.random import stream
 from divulge.audits import attempt
 from divulge.audits.challenges import replay
-from divulge.audits.controls import FALSE_ALARM
+from divulge.audits.controls import judge_p, too_few
 from divulge.audits.secrets import AssignmentSecret, CompositionSecret, InteractionSecret
 from divulge.core import (
     Assignment,
@@ -23,6 +23,7 @@ from divulge.core import (
     BlindRun,
     CompositionAttack,
     CompositionFacts,
+    ControlOutcome,
     FederationView,
     InteractionAttack,
     InteractionFacts,
@@ -38,7 +39,7 @@ from divulge.metrics.permutation import matches_p, pairing_p, signs_p
 from divulge.targets.shuffled import ShuffledTarget
 
 FEWEST = 8
-"""Clients below which no pairing by chance is as rare as `FALSE_ALARM`: 7! is less than 10,000."""
+"""Clients below which no pairing by chance is as rare as a false alarm: 7! is less than 10,000."""
 
 FEWEST_ACTING = 16
 """Likewise of signs: 2¹³ is less than 10,000, and the draw of signs needs some room."""
@@ -81,7 +82,7 @@ def control_on_updates(
     moved, measure = exchange_updates(views, seed), CompositionSecret(facts).measure
     finding, guesses = attempt.run_on_clients(moved, measure, attack, seed, track)
     if guesses is None:
-        return BlindRun(None, None, passed=False, reason=finding.reason)
+        return BlindRun(None, None, ControlOutcome.FAILED, finding.reason)
     return judge_shares(guesses, truths, seed)
 
 
@@ -107,7 +108,7 @@ def control_on_interactions(
         moved, InteractionSecret(facts).measure, attack, seed, track
     )
     if guesses is None:
-        return BlindRun(None, None, passed=False, reason=finding.reason)
+        return BlindRun(None, None, ControlOutcome.FAILED, finding.reason)
     return judge_clicks(guesses, truths, views, seed)
 
 
@@ -120,12 +121,14 @@ def control_on_predictions(
 ) -> BlindRun | None:
     """An attack on shuffled answers; None where nobody said who trained on the candidates."""
     truth = facts.truth
-    if truth is None or view.collusion.records.all():
+    if truth is None:
         return None
+    if view.collusion.records.all():
+        return _not_tested("all candidates are the colluding client's own")
     moved, measure = shuffle_predictions(view, seed), AssignmentSecret(facts).measure
     finding, guess = attempt.run_on_federation(moved, measure, attack, seed, track)
     if guess is None:
-        return BlindRun(None, None, passed=False, reason=finding.reason)
+        return BlindRun(None, None, ControlOutcome.FAILED, finding.reason)
     return judge_clients(guess, truth, view, seed)
 
 
@@ -157,7 +160,7 @@ def judge_shares(
     p_value = pairing_p(table, stream(seed, "blind control"))
     measured = composition.measure(guesses, truths).metrics.get("l1")
     few = "" if len(truths) >= FEWEST else f"{len(truths)} clients are too few for this control"
-    return BlindRun(measured, p_value, passed=p_value > FALSE_ALARM, reason=few)
+    return judge_p(measured, p_value, few)
 
 
 def judge_clicks(
@@ -187,11 +190,11 @@ def judge_clicks(
     telling = int(np.count_nonzero(found))
     few = "" if telling >= FEWEST_ACTING else f"{telling} clients are too few for this control"
     measured = interactions.measure(guesses, truths).metrics["auc"]
-    return BlindRun(measured, p_value, passed=p_value > FALSE_ALARM, reason=few)
+    return judge_p(measured, p_value, few)
 
 
 def _not_tested(why: str) -> BlindRun:
-    return BlindRun(None, None, passed=True, reason=why)
+    return BlindRun(None, None, ControlOutcome.NOT_TESTED, why)
 
 
 def shuffle_predictions(view: FederationView, seed: int) -> FederationView:
@@ -218,4 +221,5 @@ def judge_clients(
     seen, real = (Assignment(one.client[unknown]) for one in (guess, truth))
     label, rng = view.records.y[unknown], stream(seed, "blind control")
     p_value = matches_p(seen.client, real.client, label, rng)
-    return BlindRun(assignment.accuracy(seen, real), p_value, passed=p_value > FALSE_ALARM)
+    few = too_few(real.client, label, "records of unknown clients")
+    return judge_p(assignment.accuracy(seen, real), p_value, few)

@@ -13,7 +13,7 @@ from divulge.audits.compare.training_cost import TrainingCost
 from divulge.audits.leave_one_out import result
 from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.run_folder import has_head, read_head, write_head
-from divulge.core import Estimate, Finding, Status
+from divulge.core import ControlOutcome, Estimate, Finding, Status
 from divulge.core.runs import BEFORE_NAMING, SCHEMA
 from divulge.errors import SpecError, StoreError, did_you_mean
 from divulge.metrics.utility import aop_estimate
@@ -167,7 +167,7 @@ class VariantAudits:
             for entry in audit.contents.entries
             if entry.finding.label == label and entry.control is not None
         ]
-        return sum(not control.passed for control in controls)
+        return sum(control.outcome is ControlOutcome.FAILED for control in controls)
 
 
 @dataclass(frozen=True)

@@ -148,6 +148,11 @@ class LeaveOneOut(GatedAudit):
         """By metric, intervals that hold for all attacks at once: what a gate compares."""
         return self.verdict.limits
 
+    @property
+    def untested(self) -> Mapping[str, str]:
+        """By label of an attack, why its controls could not be run on some target."""
+        return {label: why for one in self.targets for label, why in one.untested.items()}
+
     def _lacking(self, label: str) -> Mapping[str, str]:
         """Why lower limits of single targets mean nothing; the mean's is one if all are alike."""
         findings = self._by_attack()[label]

@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from divulge.core import BlindRun, Finding
+from divulge.core import BlindRun, ControlOutcome, Finding
 from divulge.report import words
 from divulge.report.federation.story import FederationReport, Figure, format_estimate, not_measured
 from divulge.report.markdown import make_inert
@@ -54,20 +54,19 @@ def controls(told: FederationReport) -> tuple[str, ...]:
 
 
 def _control_sentence(run: BlindRun) -> str:
-    if run.measured is None and run.passed:
+    if run.outcome is ControlOutcome.NOT_TESTED:
         return words.make_showable(f"was not tested by a control: {run.reason}")
     if run.measured is None:
         return words.make_showable(
             f"failed its control, as it could not be run on it: {run.reason}"
         )
     value = f"{format_estimate(run.measured)}, p = {run.p_value:.2g}"
-    if not run.passed:
+    if run.outcome is ControlOutcome.FAILED:
         return (
             f"failed its control. It still fits the truth when what it sees is shuffled ({value}), "
             "so it knows the truth from elsewhere, and its figures mean nothing"
         )
-    few = f"; {words.make_showable(run.reason)}" if run.reason else ""
-    return f"passed its control: shuffled, what it sees does not fit the truth ({value}){few}"
+    return f"passed its control: shuffled, what it sees does not fit the truth ({value})"
 
 
 def _ending_sentence(finding: Finding, told: FederationReport) -> str:
@@ -84,7 +83,7 @@ def _summary_tree(told: FederationReport) -> dict[str, Any]:
     story = told.story
     return words.make_all_showable(  # type: ignore[no-any-return]
         {
-            "schema": 1,
+            "schema": 2,
             "name": told.name,
             "created": told.created,
             "verdict": asdict(story.verdict),

@@ -1,10 +1,10 @@
 """These classes hold what the page of an audited federation says, whatever the secret was."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from divulge.core import BlindRun, Estimate, Finding, Status
+from divulge.core import BlindRun, ControlOutcome, Estimate, Finding, Status
 from divulge.report import unmeasured, words
 from divulge.report.federation.verdicts.judge import Judgement
 from divulge.report.schema import NotMeasured
@@ -106,8 +106,15 @@ def not_measured(told: FederationReport) -> tuple[NotMeasured, ...]:
     return (
         *unmeasured.unfinished_attacks(told.findings),
         *unmeasured.unmeasured_metrics(told.findings),
+        *_missing_controls(told),
         *told.story.scope,
     )
+
+
+def _missing_controls(told: FederationReport) -> Iterator[NotMeasured]:
+    for finding, run in zip(told.findings, told.controls, strict=False):
+        if run is not None and run.outcome is ControlOutcome.NOT_TESTED:
+            yield NotMeasured("control", finding.label, f"Not tested: {run.reason}.")
 
 
 def headline_attack(findings: Sequence[Finding]) -> int | None:
