@@ -5,14 +5,7 @@ from collections.abc import Iterator
 from divulge.attacks import catalog as attacks_catalog
 from divulge.data.bundled import BUNDLED_DATA
 from divulge.defences import catalog
-
-TARGETS = {
-    "function": "any callable from features to probabilities, logits or labels",
-    "scikit-learn": "a fitted estimator; saved as .skops",
-    "torch": "a torch.nn.Module; saved as .safetensors with a factory, or .pt2",
-    "onnx": "an .onnx file, run by onnxruntime",
-    "predictions": "a .csv or .parquet of answers, labels and member flags; no model needed",
-}
+from divulge.targets import files, wrap
 
 
 def lines(what: str) -> Iterator[tuple[str, str]]:
@@ -22,7 +15,11 @@ def lines(what: str) -> Iterator[tuple[str, str]]:
         what: ``attacks``, ``defences``, ``targets`` or ``data``.
     """
     if what == "targets":
-        yield from TARGETS.items()
+        for kind, model in wrap.KINDS.items():
+            yield kind, model.text
+        for suffix, file in files.FORMATS.items():
+            yield suffix, file.text
+        yield "predictions", "a .csv or .parquet of answers, labels and member flags; no model"
     elif what == "data":
         for name, load in BUNDLED_DATA.items():
             yield name, f"{_first_line(load)} [divulge.data.bundled:{load.__name__}]"

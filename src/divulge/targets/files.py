@@ -1,9 +1,9 @@
 """Load models from files by their suffix; refuse formats that run code when opened."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from divulge.core import Target
 from divulge.errors import MissingExtra, TargetError
@@ -31,7 +31,28 @@ _ADVICE |= {
     ".pth": _ADVICE[".pt"],
     ".parquet": _ADVICE[".csv"],
 }
-_SUFFIXES = (".onnx", ".pt2", ".safetensors", ".skops")
+
+
+class LoadOptions(NamedTuple):
+    """How a model in a file is to be asked."""
+
+    output: Output
+    """What it returns; what the format usually returns, unless told."""
+    factory: "Callable[[], torch.nn.Module] | None"
+    """Builds the network that weights belong to."""
+    batch_size: int
+    device: str | None
+    classes: int | None
+
+
+class FileFormat(NamedTuple):
+    """A format of files that hold a model."""
+
+    text: str
+    """What such a file holds, in a few words."""
+    load: Callable[[Path, LoadOptions], Target]
+    output: Output | None
+    """What such a model returns unless told otherwise; None where it has to be told."""
 
 
 def load_target(
@@ -60,20 +81,14 @@ def load_target(
     """
     path = Path(path)
     _check_file(path)
-    if path.suffix == ".onnx":
-        return OnnxTarget(path, output or "probabilities", batch_size=batch_size, classes=classes)
-    if path.suffix == ".skops":
-        return _load_skops(path)
-    if output is None:
+    kind = FORMATS[path.suffix]
+    returned = output or kind.output
+    if returned is None:
         raise TargetError(
             f"expected to be told what {path} returns, got nothing: "
             'pass output="logits" or output="probabilities"'
         )
-    if path.suffix == ".pt2":
-        return ExportedTarget(path, output, batch_size, device, classes)
-    return TorchTarget(
-        _load_safetensors(path, factory, device), output, batch_size, device, classes
-    )
+    return kind.load(path, LoadOptions(returned, factory, batch_size, device, classes))
 
 
 def fingerprint_file(path: str | Path) -> str:
@@ -90,9 +105,9 @@ def fingerprint_file(path: str | Path) -> str:
 
 
 def _check_file(path: Path) -> None:
-    if path.suffix not in _SUFFIXES:
+    if path.suffix not in FORMATS:
         raise TargetError(
-            f"expected a model in a {', '.join(_SUFFIXES)} file, got {path}: "
+            f"expected a model in a {', '.join(FORMATS)} file, got {path}: "
             + _ADVICE.get(path.suffix, "save it in one of these formats, or pass a function")
         )
     if not path.is_file() or path.stat().st_size == 0:
@@ -100,7 +115,16 @@ def _check_file(path: Path) -> None:
         raise TargetError(f"expected a model in {path}, got {found}: check the path")
 
 
-def _load_skops(path: Path) -> SklearnTarget:
+def _load_onnx(path: Path, options: LoadOptions) -> OnnxTarget:
+    return OnnxTarget(path, options.output, batch_size=options.batch_size, classes=options.classes)
+
+
+def _load_pt2(path: Path, options: LoadOptions) -> ExportedTarget:
+    return ExportedTarget(path, options.output, options.batch_size, options.device, options.classes)
+
+
+def _load_skops(path: Path, options: LoadOptions) -> SklearnTarget:
+    del options
     try:
         import skops.io
     except ImportError as error:
@@ -115,7 +139,12 @@ def _load_skops(path: Path) -> SklearnTarget:
         return SklearnTarget(skops.io.load(path, trusted=None))
 
 
-def _load_safetensors(
+def _load_safetensors(path: Path, options: LoadOptions) -> TorchTarget:
+    network = _load_network(path, options.factory, options.device)
+    return TorchTarget(network, options.output, options.batch_size, options.device, options.classes)
+
+
+def _load_network(
     path: Path, factory: "Callable[[], torch.nn.Module] | None", device: str | None
 ) -> "torch.nn.Module":
     if factory is None:
@@ -139,3 +168,14 @@ def _load_safetensors(
             )
         safetensors.torch.load_model(module, path, strict=True)
         return module if device is None else module.to(device)
+
+
+FORMATS: Mapping[str, FileFormat] = {
+    ".onnx": FileFormat("an ONNX model, run by onnxruntime", _load_onnx, "probabilities"),
+    ".pt2": FileFormat("a program that torch.export saved", _load_pt2, None),
+    ".safetensors": FileFormat(
+        "weights, with a factory that builds their network", _load_safetensors, None
+    ),
+    ".skops": FileFormat("a fitted scikit-learn classifier", _load_skops, "probabilities"),
+}
+"""By suffix; a new format is one file beside this one, and one line here."""

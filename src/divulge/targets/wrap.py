@@ -2,8 +2,9 @@
 
 import hashlib
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from divulge.core import Need, Target
 from divulge.errors import SpecError, TargetError
@@ -15,6 +16,24 @@ from divulge.targets.torch import TorchTarget
 
 if TYPE_CHECKING:
     import torch
+
+
+class WrapOptions(NamedTuple):
+    """How a model in memory is to be asked."""
+
+    output: Output | None
+    batch_size: int
+    device: str | None
+    classes: int | None
+
+
+class ModelKind(NamedTuple):
+    """A kind of model in memory."""
+
+    text: str
+    """What such a model is, in a few words."""
+    accepts: Callable[[Any], bool]
+    wrap: Callable[[Any, WrapOptions], Target]
 
 
 def as_target(
@@ -41,19 +60,9 @@ def as_target(
     _check_output(model, output)
     if isinstance(model, str | Path):
         return load_target(model, output, batch_size=batch_size, device=device, classes=classes)
-    if _is_module(model):
-        if output is None:
-            raise TargetError(
-                "expected to be told what the PyTorch module returns, got nothing: "
-                'pass output="logits" or output="probabilities"'
-            )
-        return TorchTarget(model, output, batch_size, device, classes)
-    if _is_target(model):
-        return model
-    if _is_estimator(model):
-        return SklearnTarget(model)
-    if callable(model):
-        return FunctionTarget(model, output or "probabilities", classes)
+    for kind in KINDS.values():
+        if kind.accepts(model):
+            return kind.wrap(model, WrapOptions(output, batch_size, device, classes))
     raise TargetError(
         f"expected a model, got {type(model).__name__}: pass a path, a PyTorch module, a "
         "scikit-learn classifier, or a function from records to probabilities"
@@ -79,6 +88,29 @@ def fingerprint_model(model: Any) -> str | None:
         except Exception:  # whatever a part that cannot be pickled raises
             return None
     return None
+
+
+def _wrap_module(model: "torch.nn.Module", options: WrapOptions) -> TorchTarget:
+    if options.output is None:
+        raise TargetError(
+            "expected to be told what the PyTorch module returns, got nothing: "
+            'pass output="logits" or output="probabilities"'
+        )
+    return TorchTarget(model, options.output, options.batch_size, options.device, options.classes)
+
+
+def _wrap_target(model: Target, options: WrapOptions) -> Target:
+    del options
+    return model
+
+
+def _wrap_estimator(model: Any, options: WrapOptions) -> SklearnTarget:
+    del options
+    return SklearnTarget(model)
+
+
+def _wrap_function(model: Callable[..., Any], options: WrapOptions) -> FunctionTarget:
+    return FunctionTarget(model, options.output or "probabilities", options.classes)
 
 
 def _check_output(model: Any, output: str | None) -> None:
@@ -124,3 +156,14 @@ def _is_estimator(model: object) -> bool:
     base = sys.modules.get("sklearn.base")
     known = base is not None and isinstance(model, base.BaseEstimator)
     return known or hasattr(model, "predict_proba")
+
+
+KINDS: Mapping[str, ModelKind] = {
+    "torch": ModelKind("a torch.nn.Module", _is_module, _wrap_module),
+    "target": ModelKind("a divulge.Target of your own", _is_target, _wrap_target),
+    "scikit-learn": ModelKind("a fitted classifier", _is_estimator, _wrap_estimator),
+    "function": ModelKind(
+        "any callable from features to probabilities, logits or labels", callable, _wrap_function
+    ),
+}
+"""The first that accepts a model wraps it; a new kind is one file beside this one, and a line."""
