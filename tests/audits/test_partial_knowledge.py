@@ -1,14 +1,16 @@
 """An audit in which the attacker knows only some features of each candidate."""
 
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import divulge
+from divulge._util.progress import track_silently
 from divulge.attacks.membership.lira import LiRA
 from divulge.attacks.membership.mrad.attack import MRAD
 from divulge.attacks.membership.threshold import Threshold
@@ -94,7 +96,7 @@ def test_the_first_shadow_can_be_looked_into() -> None:
     plan = ShadowPlan(EstimatorTrainer(FOREST, 1), 2, POOL)
     ready = posed(KnownFeatures(share=0.6), shadows=plan)
     view, plan = ready.game.view, ready.shadows or plan
-    shadows, first = train.train_shadows(view, plan, 3), train.train_first_shadow(view, plan, 3)
+    shadows, first = train.train_shadows_and_keep_first(view, plan, 3)
     assert first is not None
     assert shadows.pool is not None
     for phi, records in ((shadows.phi, view.records), (shadows.pool.phi, first.records)):
@@ -106,7 +108,53 @@ def test_the_first_shadow_can_be_looked_into() -> None:
     assert (first.records.x == POOL.x)[first.known].all()
     assert changed.any()
     inside = replace(view, target=world.trained(0))  # a forest cannot be differentiated
-    assert train.train_first_shadow(inside, plan, 3) is None
+    assert train.train_shadows_and_keep_first(inside, plan, 3)[1] is None
+
+
+@dataclass(frozen=True)
+class Counting:
+    """Trains forests in waves of two whose rounding depends on the wave, and writes down each."""
+
+    trained: ClassVar[list[int]] = []
+    together: ClassVar[int] = 2
+
+    def many(
+        self, pool: Records, subsets: np.ndarray, seeds: Sequence[int]
+    ) -> Iterator[SklearnTarget]:
+        for start in range(0, len(seeds), 2):
+            wave = list(seeds[start : start + 2])
+            for own, seed in zip(subsets[start : start + 2], wave, strict=True):
+                self.trained.append(seed)
+                forest = RandomForestClassifier(5, random_state=(seed + sum(wave)) % 2**31)
+                yield SklearnTarget(forest.fit(pool.x[own], pool.y[own]))
+
+    def settled(self, pool: Records, subsets: np.ndarray) -> "Counting":
+        del pool, subsets
+        return self
+
+
+def test_the_first_shadow_is_trained_once_and_comes_back_the_same(tmp_path: Path) -> None:
+    """Also where it is one computation with others, and where its predictions are kept."""
+    pytest.importorskip("torch")
+    trainer = Counting()
+    trainer.trained.clear()
+    plan = ShadowPlan(trainer, 3, POOL)
+    ready = posed(KnownFeatures(share=0.6), shadows=plan)
+    done = ready.prepare(tmp_path, track_silently, None).game.view
+    assert trainer.trained == plan.seeds(0)
+    (rows,) = (tmp_path / "shadows").glob("*.npy")
+    before = rows.read_bytes()
+    trainer.trained.clear()
+    again = ready.prepare(tmp_path, track_silently, None).game.view
+    assert trainer.trained == plan.seeds(0)[:2]  # no model is kept on disk
+    assert rows.read_bytes() == before
+    assert done.shadow is not None
+    assert again.shadow is not None
+    assert done.shadows is not None
+    seen = [view.predict(done.records.x) for view in (done.shadow.target, again.shadow.target)]
+    np.testing.assert_array_equal(seen[0], seen[1])
+    phi = signals.compute_signal("scaled_logit", seen[0], done.records.y)
+    np.testing.assert_array_equal(phi, done.shadows.phi[:, 0])
 
 
 def test_mrad_compares_with_a_shadow_where_an_audit_has_some() -> None:

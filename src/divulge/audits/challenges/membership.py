@@ -79,9 +79,12 @@ class MembershipChallenge:
         plan, view = self.shadows, self.game.view
         if plan is None:
             return self
-        shadows = training.train_shadows(view, plan, self.seed, folder, track, workers)
-        inspected = view.known is not None and self.inspects_shadow
-        first = training.train_first_shadow(view, plan, self.seed) if inspected else None
+        asked = (view, plan, self.seed, folder, track, workers)
+        first = None
+        if view.known is not None and self.inspects_shadow:
+            shadows, first = training.train_shadows_and_keep_first(*asked)
+        else:
+            shadows = training.train_shadows(*asked)
         view = replace(view, shadows=shadows, shadow=first)
         return replace(self, game=Game(view, self.game.truth), shadows=None)
 

@@ -13,7 +13,12 @@ from typing import Any, Protocol, runtime_checkable
 from divulge._util.imports import USER_MODULE_PREFIX
 from divulge.core import Records
 from divulge.errors import DivulgeError, MissingExtra, SpecError, TargetError
-from divulge.training.shadows.workers import ShadowPredictions, ShadowWorkload, train_batch
+from divulge.training.shadows.workers import (
+    ShadowPredictions,
+    ShadowWorkload,
+    same_computation,
+    train_batch,
+)
 
 RETRIES = 3
 """How often a wave whose worker died is given to another one."""
@@ -56,6 +61,9 @@ class RayCluster:
     def train(self, work: ShadowWorkload, models: Sequence[int]) -> Generator[ShadowPredictions]:
         """These models, wave by wave as they finish.
 
+        A model that is handed over is trained in this process, with its wave, meanwhile: no model
+        travels.
+
         Raises:
             TargetError: a model could not be trained, or workers died again and again.
         """
@@ -67,8 +75,11 @@ class RayCluster:
                 _put_workload(ray, work),
             )
             width = _models_per_batch(work, len(models), _processor_count(ray))
-            starts = range(0, len(models), width)
-            waiting = [task.remote(shared, models[start : start + width]) for start in starts]
+            here = same_computation(work, [0], models) if work.keep_first else []
+            away = [k for k in models if k not in here]
+            starts = range(0, len(away), width)
+            waiting = [task.remote(shared, away[start : start + width]) for start in starts]
+            yield from train_batch(work, here)
             while waiting:
                 done, waiting = ray.wait(waiting)
                 yield from _fetch_result(ray, done[0])

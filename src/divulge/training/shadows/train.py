@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,8 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float64
 
 from divulge._util.progress import Track, track_silently
-from divulge.core import ModelView, PoolPredictions, Records, ShadowModel, Shadows
-from divulge.targets.defended import DefendedTarget
+from divulge.core import ModelView, PoolPredictions, Records, ShadowModel, Shadows, Target
 from divulge.training.shadows.plan import ShadowPlan, shadow_key
 from divulge.training.shadows.store import RowFile
 from divulge.training.shadows.workers import (
@@ -51,33 +51,76 @@ def train_shadows(
         TargetError: a shadow could not be trained.
         StoreError: its answers could not be stored.
     """
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory(ignore_cleanup_errors=True)))
-        work = prepare_workload(plan, shadow_queries(view, plan), seed)
-        key = shadow_key(plan, work.queries, seed)
-        matrix = load_or_train_rows(
-            (run or folder) / FOLDER, key, work, track, workers or LocalWorkers()
-        )
-    return as_shadows(view, plan, matrix, work.subsets)
+    work = prepare_workload(plan, shadow_queries(view, plan), seed)
+    shadows, _ = _train(view, plan, work, seed, run, track, workers)
+    return shadows
 
 
-def train_first_shadow(view: ModelView, plan: ShadowPlan, seed: int = 0) -> ShadowModel | None:
-    """The first offline shadow itself, for attacks that look into it, or rehearse on it.
+def train_shadows_and_keep_first(
+    view: ModelView,
+    plan: ShadowPlan,
+    seed: int = 0,
+    run: Path | None = None,
+    track: Track[Any] = track_silently,
+    workers: Workers | None = None,
+) -> tuple[Shadows, ShadowModel | None]:
+    """`train_shadows`, and the first shadow itself, for attacks that look into it.
 
-    `train_shadows` keeps what models say, not the models: this one is trained again, from the same
-    seed. None where less can be asked of it than of the target, as where only that can be looked
-    into.
+    The model that is handed over is the one whose predictions are stored. A run folder keeps no
+    models: where it holds the predictions already, the first model is trained again, with all that
+    are one computation with it. None where less can be asked of the model than of the target.
+
+    Args:
+        view: as for `train_shadows`, as are the others.
+        plan: what to train, from a pool of the attacker's own.
+        seed: the seed of the halves and of each model's own randomness.
+        run: the run folder.
+        track: shows progress.
+        workers: where the other models are trained.
 
     Raises:
-        TargetError: it could not be trained.
+        TargetError: a shadow could not be trained.
+        StoreError: its answers could not be stored.
     """
     assert plan.pool is not None
-    subsets, seeds = plan.subsets(plan.pool, seed)[:1], plan.seeds(seed)[:1]
-    (model,) = plan.trainer.many(plan.pool, subsets, seeds)
-    target = model if plan.answers is None else DefendedTarget(model, plan.answers, seeds[0])
-    if view.target.offers & ~target.offers:
-        return None
-    return ShadowModel(target, plan.pool_asked or plan.pool, subsets[0], plan.pool_known)
+    work = prepare_workload(plan, shadow_queries(view, plan), seed)
+    work = replace(work, keep_first=True)
+    shadows, first = _train(view, plan, work, seed, run, track, workers)
+    assert first is not None
+    if view.target.offers & ~first.offers:
+        return shadows, None
+    records = plan.pool_asked or plan.pool
+    return shadows, ShadowModel(first, records, work.subsets[0], plan.pool_known)
+
+
+def _train(
+    view: ModelView,
+    plan: ShadowPlan,
+    work: ShadowWorkload,
+    seed: int,
+    run: Path | None,
+    track: Track[Any],
+    workers: Workers | None,
+) -> tuple[Shadows, Target | None]:
+    """The shadows, and the first model where the work keeps it."""
+    kept: list[Target] = []
+
+    def keep(trained: ShadowPredictions) -> None:
+        if trained.target is not None:
+            kept.append(trained.target)
+
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(ignore_cleanup_errors=True)))
+        matrix = load_or_train_rows(
+            (run or folder) / FOLDER,
+            shadow_key(plan, work.queries, seed),
+            work,
+            track,
+            workers or LocalWorkers(),
+            keep,
+            again=(0,) if work.keep_first else (),
+        )
+    return as_shadows(view, plan, matrix, work.subsets), kept[0] if kept else None
 
 
 def prepare_workload(

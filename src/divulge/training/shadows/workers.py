@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float64
 
 from divulge._util import atomic
-from divulge.core import AnswerDefence, Need, Records, Trainer
+from divulge.core import AnswerDefence, Need, Records, Target, Trainer
 from divulge.errors import TargetError
 from divulge.metrics import signals
 from divulge.targets.defended import DefendedTarget
@@ -32,6 +32,8 @@ class ShadowWorkload:
     seeds: Sequence[int]
     models_with_predictions: int = 0
     """How many of the first models also return all their probabilities."""
+    keep_first: bool = False
+    """Whether the first model itself is handed over, for attacks that look into it."""
     answers: AnswerDefence | None = None
     """The defence that changes every model's predictions, with the model's seed as its secret."""
 
@@ -43,6 +45,8 @@ class ShadowPredictions(NamedTuple):
     row: RowArray
     """φ = log p_y - log(1 - p_y) of every query, one set of records after another."""
     answers: Float64[np.ndarray, "queries classes"] | None
+    target: Target | None
+    """The model itself, where the work keeps it."""
 
 
 @runtime_checkable
@@ -80,7 +84,8 @@ def train_batch(work: ShadowWorkload, models: Sequence[int]) -> Generator[Shadow
         whole = np.concatenate(answers) if k < work.models_with_predictions else None
         if whole is not None and Need.PROBABILITIES not in model.offers:
             raise TargetError("expected models that give probabilities, got labels: train others")
-        yield ShadowPredictions(k, np.concatenate(row), whole)
+        kept = target if work.keep_first and k == 0 else None
+        yield ShadowPredictions(k, np.concatenate(row), whole, kept)
 
 
 class LocalWorkers:
@@ -149,9 +154,18 @@ def resolve_trainer(
     else:
         kept = atomic.from_json(raw, _StoredStrategy, path)
     trainer = dataclasses.replace(trainer, **kept.settings)
-    waves = {k // trainer.together for k in missing}
-    models = [k for k in range(len(work.seeds)) if k // trainer.together in waves]
-    return dataclasses.replace(work, trainer=trainer), models
+    work = dataclasses.replace(work, trainer=trainer)
+    return work, same_computation(work, missing, range(len(work.seeds)))
+
+
+def same_computation(
+    work: ShadowWorkload, models: Sequence[int], among: Sequence[int]
+) -> list[int]:
+    """Those models among others that are one computation with some of these."""
+    trainer = work.trainer
+    together = trainer.together if isinstance(trainer, ResolvableTrainer) else 1
+    waves = {k // together for k in models}
+    return [k for k in among if k // together in waves]
 
 
 def _execution_settings(trainer: Any) -> dict[str, Any]:
