@@ -66,11 +66,68 @@ def test_an_estimate_trains_a_few_and_stops(tmp_path: Path, settings: str, model
     assert f"to train {models} models and to ask each about 200 records" in done.stdout
     assert done.stdout.startswith("About ")
     assert not (tmp_path / "runs").exists()
-    answer = json.loads(estimate(tmp_path, settings, "--format", "json").stdout)
+    found = json.loads(estimate(tmp_path, settings, "--format", "json").stdout)
+    (answer,) = found.values()
+    assert found.keys() == {"shadows" if settings == SHADOWS else "models"}
     assert answer["models"] == models
     assert answer["trained"] == min(models, 2 * LocalWorkers().processors())
     # rows of 200 numbers, and for three targets 200 answers about three classes
     assert answer["disk"] == 8 * (200 * models + (3 * 600 if settings == IN_TURN else 0))
+
+
+COMPARED = """
+models = 8
+targets = 2
+[data]
+records = "subject.py:records"
+[[defences]]
+train = "subject.py:train"
+label = "trees"
+[[defences]]
+train = "subject.py:train"
+label = "others"
+"""
+USERS = """
+rounds = 5
+[ranker]
+queries = "queries.py:judged"
+truth = "clicks.csv"
+users = 3
+"""
+JUDGED = """
+import numpy as np
+from divulge.data.ranking import Queries
+
+rng = np.random.default_rng(0)
+judged = Queries(rng.normal(size=(80, 4)), rng.integers(0, 3, 80), np.repeat(np.arange(8), 10))
+"""
+
+
+def test_each_defence_of_a_comparison_has_an_estimate(tmp_path: Path) -> None:
+    (tmp_path / "subject.py").write_text(SUBJECT)
+    (tmp_path / "compare.toml").write_text(COMPARED)
+    found = divulge.estimate_file(tmp_path / "compare.toml")
+    assert found.keys() == {"trees", "others"}
+    assert all(isinstance(one, cost.CostEstimate) and one.models == 8 for one in found.values())
+    done = CliRunner().invoke(main, ["compare", str(tmp_path / "compare.toml"), "--estimate"])
+    assert "trees\nAbout " in done.stdout
+
+
+def test_a_simulation_is_tried_for_two_rounds(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "queries.py").write_text(JUDGED)
+    path = tmp_path / "federate.toml"
+    path.write_text(USERS)
+    about = divulge.estimate_file(path)["rounds"]
+    assert isinstance(about, cost.SimulationCost)
+    assert (about.rounds, about.trained) == (5, 2)
+    assert about.seconds > about.trial > 0
+    run = divulge.federate_file(path)
+    written = sum(file.stat().st_size for file in run.iterdir())
+    assert abs(about.disk / written - 1) < 0.01  # a number of a round may have a digit more
+    shown = CliRunner().invoke(main, ["federate", str(path), "--estimate"]).stdout
+    assert "to simulate 5 rounds" in shown
+    assert [one.name for one in (tmp_path / "runs").iterdir()] == [run.name]
 
 
 def test_without_models_there_is_nothing_to_estimate(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What training shadows will cost, from a short trial."""
+"""What training models and simulating rounds will cost, from a short trial."""
 
 import os
 import time
@@ -6,15 +6,23 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from divulge._util import toml
 from divulge.audits import config, inputs
 from divulge.audits.challenges import membership
+from divulge.audits.compare import config as compare_config
+from divulge.audits.compare import design as compare_design
 from divulge.audits.leave_one_out.design import LeaveOneOutDesign, design_from_config
 from divulge.core import Records
 from divulge.data import augmentation as augmenting
 from divulge.data import records as data_records
 from divulge.errors import SpecError
+from divulge.federation import config as federation_config
+from divulge.federation import from_config
+from divulge.federation.config import FederationSpec
+from divulge.federation.simulation import simulate
 from divulge.report import words
 from divulge.targets.outputs import Output
 from divulge.training.shadows import train as training
@@ -82,14 +90,40 @@ class CostEstimate:
     """Records that each model is asked about; in an ordinary audit the target is, too."""
 
     def __str__(self) -> str:
-        memory = "memory unknown on this system" if self.memory is None else _bytes(self.memory)
         return (
             f"About {_span(self.seconds)} to train {words.format_count(self.models, 'model')} and "
             f"to ask each about {words.format_count(self.queries, 'record')}.\n"
-            f"About {memory} of memory, and {_bytes(self.disk)} on disk.\n"
+            f"{_space(self)}\n"
             f"From a trial: {words.format_count(self.trained, 'model')} in {_span(self.trial)}, "
             "the start of workers included. Attacks, and an audited model's own answers, come on "
             "top."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationCost:
+    """About what it takes to simulate a federation; an audit of its transcript comes on top."""
+
+    rounds: int
+    """The number of rounds to be simulated."""
+    trained: int
+    """The number of them that the trial simulated: two, or the only one."""
+    trial: float
+    """Seconds that the trial took."""
+    seconds: float
+    """Seconds for all rounds; those after the trial take as long as its last one."""
+    memory: int | None
+    """Bytes held by this process and those it started, at their peaks; None if the system does
+    not say."""
+    disk: int
+    """Bytes of the transcript."""
+
+    def __str__(self) -> str:
+        return (
+            f"About {_span(self.seconds)} to simulate {words.format_count(self.rounds, 'round')}.\n"
+            f"{_space(self)}\n"
+            f"From a trial: {words.format_count(self.trained, 'round')} in {_span(self.trial)}. An "
+            "audit of the transcript comes on top."
         )
 
 
@@ -138,20 +172,35 @@ def estimate(
     return _run_trial(training.prepare_workload(plan, queries, seed), workers_by_name(workers))
 
 
-def estimate_file(path: str | Path, workers: str = "local") -> CostEstimate:
-    """About what training the shadows that an ``audit.toml`` asks for will cost.
+def estimate_file(
+    path: str | Path, workers: str = "local"
+) -> dict[str, CostEstimate | SimulationCost]:
+    """About what the work that settings ask for will cost, after a short trial.
 
     Args:
-        path: the settings.
-        workers: who trains.
+        path: an ``audit.toml``, ``compare.toml`` or ``federate.toml``.
+        workers: who trains models, as for `audit`; a federation is simulated in this process.
+
+    Returns:
+        By what is done: ``shadows`` of an audit, ``models`` that are audited in turn, each defence
+        of a comparison by its name, ``rounds`` of a simulated federation.
 
     Raises:
-        DivulgeError: see `estimate`; or no models are to be trained.
+        DivulgeError: the settings, the data or a model cannot be used; or nothing is trained
+            before attacks run, as in audits of predictions and of federations.
     """
     path, who = Path(path), workers_by_name(workers)
-    settings = config.read_config(path)
+    table = toml.read_toml(path)
+    if table.keys() & {"clients", "recommender", "ranker"}:
+        return {"rounds": _estimate_rounds(federation_config.parse(table, str(path)), path.parent)}
+    if table.keys() & {"training", "defences"}:
+        wanted = compare_design.design_from_config(
+            compare_config.parse(table, str(path)), path.parent
+        )
+        return {variant.name: _estimate_in_turn(one, who) for variant, one in wanted.questions}
+    settings = config.parse_config(table, str(path))
     if isinstance(settings, config.LeaveOneOutAuditSpec):
-        return estimate_in_turn(design_from_config(settings, path.parent), who)
+        return {"models": _estimate_in_turn(design_from_config(settings, path.parent), who)}
     if not isinstance(settings, config.ModelAuditSpec) or settings.shadows is None:
         raise SpecError(
             f"expected [shadows] or [leave_one_out] in {path}, got neither: without models to "
@@ -162,22 +211,38 @@ def estimate_file(path: str | Path, workers: str = "local") -> CostEstimate:
     candidates = subject.members.joined(subject.nonmembers)
     further = subject.shadows.own
     queries = (*_queries(candidates, subject.augment, subject.reference), *further)
-    return _run_trial(training.prepare_workload(subject.shadows, queries, settings.seed), who)
+    work = training.prepare_workload(subject.shadows, queries, settings.seed)
+    return {"shadows": _run_trial(work, who)}
 
 
-def estimate_in_turn(asked: LeaveOneOutDesign, who: Workers) -> CostEstimate:
-    """About what training models will cost that are audited in turn.
-
-    Args:
-        asked: which models.
-        who: trains.
-
-    Raises:
-        TargetError: one could not be trained.
-    """
+def _estimate_in_turn(asked: LeaveOneOutDesign, who: Workers) -> CostEstimate:
+    """About what training models will cost that are audited in turn."""
     plan = asked.plan
     return _run_trial(
         training.prepare_workload(asked.shadows, asked.queries, plan.seed, plan.targets), who
+    )
+
+
+def _estimate_rounds(settings: FederationSpec, folder: Path) -> SimulationCost:
+    """About what a simulation will cost: the first round with all that starts, then one more."""
+    federation = from_config.load_simulation(settings, folder)
+    seconds: list[float] = []
+    sizes: list[int] = []
+    with TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
+        run = Path(scratch, "trial")
+        for rounds in range(1, min(2, settings.rounds) + 1):
+            begun = time.perf_counter()
+            simulate(federation, rounds, run, resume=rounds > 1)
+            seconds.append(time.perf_counter() - begun)
+            sizes.append(sum(file.stat().st_size for file in run.iterdir()))
+    more = settings.rounds - len(seconds)
+    return SimulationCost(
+        rounds=settings.rounds,
+        trained=len(seconds),
+        trial=sum(seconds),
+        seconds=sum(seconds) + more * seconds[-1],
+        memory=peak_memory(),
+        disk=sizes[-1] + more * (sizes[-1] - sizes[0]),
     )
 
 
@@ -234,6 +299,11 @@ def _extrapolate(ends: Sequence[float], wave: int, models: int) -> float:
         return ends[-1] / len(ends) * models
     first = ends[wave - 1]
     return first + (ends[-1] - first) / (len(ends) - wave) * (models - wave)
+
+
+def _space(cost: CostEstimate | SimulationCost) -> str:
+    memory = "memory unknown on this system" if cost.memory is None else _bytes(cost.memory)
+    return f"About {memory} of memory, and {_bytes(cost.disk)} on disk."
 
 
 def _span(seconds: float) -> str:

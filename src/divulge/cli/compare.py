@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from divulge._util.progress import track_with_bar
-from divulge.cli.finish import finish
+from divulge.cli.finish import finish, print_estimates
 
 
 @click.command()
@@ -57,14 +55,10 @@ def compare(
 
     Example: divulge compare compare.toml
     """
-    from divulge.audits.compare.run import compare_file, estimate_file
+    from divulge.audits.compare.run import compare_file
 
     if estimate:
-        costs = estimate_file(settings, workers)
-        for name, cost in costs.items():
-            click.echo(f"{name}\n{cost}", err=shape == "json")
-        if shape == "json":
-            click.echo(json.dumps({name: asdict(cost) for name, cost in costs.items()}))
+        print_estimates(settings, shape, workers)
         return
     found = compare_file(
         settings, run, resume=resume, export=exported, track=track_with_bar, workers=workers

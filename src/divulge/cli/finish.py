@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -37,6 +38,24 @@ def finish(found: SecretAudit | LeaveOneOut | Comparison, shape: str, code: int 
         click.echo(json.dumps(answer))
     failed = any(finding.status == "failed" for finding in found.findings)
     sys.exit(code or (FAILED if failed else 0))
+
+
+def print_estimates(settings: Path, shape: str, workers: str = "local") -> None:
+    """Print about what the work that settings ask for will cost, after a short trial.
+
+    Args:
+        settings: the file, of any kind.
+        shape: ``text``, or ``json`` for one object by what is done.
+        workers: who trains models.
+    """
+    from divulge.audits.cost import estimate_file
+
+    costs = estimate_file(settings, workers)
+    if shape == "json":
+        click.echo(json.dumps({name: asdict(cost) for name, cost in costs.items()}))
+        return
+    for name, cost in costs.items():
+        click.echo(cost if len(costs) == 1 else f"{name}\n{cost}")
 
 
 def ruling_code(ruling: Ruling) -> int:

@@ -5,8 +5,6 @@ Exit codes: 0 done; 1 an attack failed; 2 bad input; 3 the gate failed; 4 it cou
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,7 +14,7 @@ from divulge._util.progress import track_with_bar
 
 # Only what `--help` needs is imported here; commands import the rest, so that help is instant.
 from divulge.cli.compare import compare
-from divulge.cli.finish import finish, ruling_code
+from divulge.cli.finish import finish, print_estimates, ruling_code
 from divulge.cli.reproduce import reproduce
 from divulge.cli.transcript import transcript
 from divulge.errors import DivulgeError
@@ -160,13 +158,12 @@ def audit(
 
     Example: divulge audit audit.toml --fail-on leak
     """
-    from divulge.audits import config, cost, from_file, gate
+    from divulge.audits import config, from_file, gate
 
-    asked = config.read_config(settings)
     if estimate:
-        about = cost.estimate_file(settings, workers)
-        click.echo(about if shape == "text" else json.dumps(asdict(about)))
+        print_estimates(settings, shape, workers)
         return
+    asked = config.read_config(settings)
     verdicts = (*asked.gate.fail_on, *fail_on)
     limits = {**asked.gate.fail_above, **dict(map(gate.read_ceiling, ceilings))}
     judged_by = judge or asked.gate.judge
@@ -283,12 +280,21 @@ def list_(what: str) -> None:
     help="Folder of the transcript. Default: a new one in runs/.",
 )
 @click.option("--resume", is_flag=True, help="Continue the transcript (default: the latest one).")
-def federate(settings: Path, run: Path | None, resume: bool) -> None:
+@click.option(
+    "--estimate",
+    is_flag=True,
+    help="Say about how long the rounds will take, after a trial of two, and stop.",
+)
+def federate(settings: Path, run: Path | None, resume: bool, estimate: bool) -> None:
     """Simulate the federation that SETTINGS describes, and write what its server saw.
 
     Example: divulge federate federate.toml
     """
     from divulge.federation import from_config
+
+    if estimate:
+        print_estimates(settings, "text")
+        return
 
     folder = from_config.federate_file(settings, run, resume=resume, track=track_with_bar)
     click.echo(f"Transcript: {folder}")

@@ -20,7 +20,7 @@ from divulge.federation.fedavg import Federation
 from divulge.federation.manipulation.features import NoiseInjection
 from divulge.federation.search import click_models
 from divulge.federation.server import accuracy
-from divulge.federation.simulation import simulate
+from divulge.federation.simulation import SimulatedFederation, simulate
 from divulge.training.recipe import RaggedRows, Recipe
 
 if TYPE_CHECKING:
@@ -69,6 +69,21 @@ def federate_file(
     played = simulate(handing, settings.rounds, folder, resume=resume, track=track)
     interactions.write_interactions(path.parent / crowd.truth, handing.interactions_in(played))
     return folder
+
+
+def load_simulation(settings: FederationSpec, folder: Path) -> SimulatedFederation:
+    """The federation of either kind that settings name.
+
+    Args:
+        settings: settings as read from a file.
+        folder: folder of the settings, where relative paths start.
+
+    Raises:
+        DivulgeError: a file, a name in it, or what it holds is not what was expected.
+    """
+    if settings.recommender or settings.ranker:
+        return load_item_federation(settings, folder)
+    return load_federation(settings, folder)
 
 
 def load_federation(settings: FederationSpec, folder: Path) -> Federation:

@@ -8,13 +8,11 @@ from typing import Any
 from divulge._util import atomic
 from divulge._util.folders import choose_run_folder, create_folder
 from divulge._util.progress import Track, track_silently
-from divulge.audits import cost
 from divulge.audits.compare import config, result, training_cost
 from divulge.audits.compare import defences as compare_defences
 from divulge.audits.compare.design import ComparisonDesign, design_comparison, design_from_config
 from divulge.audits.compare.export import export as write_export
 from divulge.audits.compare.result import Comparison, VariantAudits
-from divulge.audits.cost import CostEstimate
 from divulge.audits.leave_one_out import run as in_turn
 from divulge.audits.leave_one_out.design import pool_from
 from divulge.audits.options import Options, Rotation, RunPath
@@ -126,21 +124,6 @@ def compare_file(
     wanted = design_from_config(settings, path.parent)
     folder = choose_run_folder(run, path, settings.name, resume=resume)
     return _run_and_export(wanted, folder, resume, export, track, who)
-
-
-def estimate_file(path: str | Path, workers: str = "local") -> dict[str, CostEstimate]:
-    """By defence, about what training all its models will cost, after a short trial of each.
-
-    Args:
-        path: the settings.
-        workers: who trains.
-
-    Raises:
-        DivulgeError: see `compare`.
-    """
-    who, path = workers_by_name(workers), Path(path)
-    wanted = design_from_config(config.read(path), path.parent)
-    return {rival.name: cost.estimate_in_turn(one, who) for rival, one in wanted.questions}
 
 
 def _run_and_export(
