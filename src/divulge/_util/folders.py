@@ -1,9 +1,108 @@
-"""Run folders are chosen, numbered and created here."""
+"""Run folders are chosen, numbered, created, and taken by one process at a time here."""
 
+import contextlib
+from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
+
+from filelock import SoftFileLock, Timeout
 
 from divulge._util import atomic
 from divulge.errors import StoreError
+
+LOCK = ".lock"
+"""The file that says which process works in a run folder: its number, its host, its start."""
+
+
+@contextlib.contextmanager
+def hold_folder(path: Path) -> Iterator[None]:
+    """Keep every other process, and every other thread of this one, out of a folder.
+
+    The lock of a process of this host that has ended, however it ended, is taken over.
+
+    Args:
+        path: the folder, which has to be there. Its holder may hold it again.
+
+    Raises:
+        StoreError: another process or thread holds it, or it cannot be written to.
+    """
+    place = path.resolve() / LOCK
+    lock = SoftFileLock(place, timeout=0, mode=0o600, is_singleton=True)
+    with atomic.translate_os_errors(path):
+        try:
+            lock.acquire()
+        except Timeout:
+            raise StoreError(_describe_holder(path, place)) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _describe_holder(path: Path, place: Path) -> str:
+    """The message for who comes second."""
+    try:
+        number, host, *_ = place.read_text(errors="replace")[:1024].split()
+        who = f"process {int(number)} on {ascii(host.partition('?')[0])[1:-1]}"
+    except (OSError, ValueError):
+        who = "another process"
+    return (
+        f"expected {path} for this process alone, {who} works in it: wait until that has ended, or "
+        f"choose another folder; only if it has ended for certain, such as on a machine or in a "
+        f"container that is gone, delete {place}"
+    )
+
+
+@contextlib.contextmanager
+def take_folder(path: Path, preparations: tuple[str, ...] = ()) -> Iterator[None]:
+    """Make a folder unless it is there, and hold it; what fails early leaves nothing behind.
+
+    Args:
+        path: the folder, for its owner alone.
+        preparations: patterns of the names of files that are written before anything is computed.
+            A folder that was new or empty and has only such files when an error ends the work goes
+            again.
+
+    Raises:
+        StoreError: another process or thread holds it, or it cannot be made.
+    """
+    with atomic.translate_os_errors(path):
+        made = [folder for folder in (path, *path.parents) if not folder.exists()]
+        path.mkdir(parents=True, exist_ok=True)
+        if made:
+            path.chmod(0o700)
+        new = not has_content(path)
+    try:
+        with hold_folder(path):
+            try:
+                yield
+            except BaseException:
+                if new:
+                    _remove_preparations(path, preparations)
+                raise
+    finally:
+        with contextlib.suppress(OSError):  # what holds something stays
+            for folder in made:
+                folder.rmdir()
+
+
+def _remove_preparations(path: Path, names: tuple[str, ...]) -> None:
+    """Empty a folder in which nothing was computed yet."""
+    below = sorted(path.rglob("*"), reverse=True)  # what is in a folder comes before the folder
+    files = [one for one in below if not one.is_dir() and one != path / LOCK]
+    if not all(any(fnmatch(file.name, name) for name in names) for file in files):
+        return
+    with contextlib.suppress(OSError):
+        for file in files:
+            file.unlink()
+        for folder in below:
+            if folder.is_dir():
+                folder.rmdir()
+
+
+def has_content(path: Path) -> bool:
+    """Whether there is anything in a folder, apart from the lock of who holds it."""
+    return any(one.name != LOCK for one in path.iterdir())
 
 
 def create_folder(path: Path) -> None:
@@ -13,7 +112,7 @@ def create_folder(path: Path) -> None:
         StoreError: it exists with something in it, or cannot be made.
     """
     with atomic.translate_os_errors(path):
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        if path.exists() and (not path.is_dir() or has_content(path)):
             raise StoreError(
                 f"expected a new run folder, {path} exists: "
                 "choose another one, or continue it with --resume"

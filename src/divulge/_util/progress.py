@@ -1,7 +1,13 @@
-"""Long work shows its progress through a `Track`: a bar in a terminal, or nothing."""
+"""Long work shows its progress through a `Track`: a bar, lines, or nothing."""
 
-from collections.abc import Iterable, Sequence
+import sys
+import time
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, field
+from threading import Event, Thread
 from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from divulge.errors import SpecError
 
 T = TypeVar("T")
 
@@ -21,30 +27,125 @@ class Track(Protocol[T]):
         ...
 
 
+Progress = bool | Track[Any]
+"""What users say about progress: whether to show it, or a function that does."""
+
+
+def as_track(progress: Progress) -> Track[Any]:
+    """The track for what a user said.
+
+    Raises:
+        SpecError: it is neither a truth value nor a function.
+    """
+    if isinstance(progress, bool):
+        return track_visibly if progress else track_silently
+    if not callable(progress):
+        raise SpecError(
+            f"expected progress as True, False or a function of items, a text and a number done, "
+            f"got {progress!r}: pass True to see how far the work is"
+        )
+    return progress
+
+
 def track_silently(items: Sequence[T], text: str, done: int = 0) -> Iterable[T]:
     """Show nothing."""
     del text, done
     return items
 
 
+def track_visibly(items: Sequence[Any], text: str, done: int = 0) -> Iterable[Any]:
+    """Show a bar in a terminal, and lines elsewhere, on standard error."""
+    terminal = sys.stderr is not None and sys.stderr.isatty()
+    return (track_with_bar if terminal else track_with_lines)(items, text, done)
+
+
 _SPEED_PERIOD = 24 * 3600.0
 """Seconds over which speed is averaged: one model may take hours, and a speed needs two models."""
 
 
-def track_with_bar(items: Sequence[Any], text: str, done: int = 0) -> Iterable[Any]:
-    """Show a progress bar with the time left; show nothing if output is not a terminal.
+def track_with_bar(items: Sequence[Any], text: str, done: int) -> Generator[Any]:
+    """A progress bar with the time left.
 
     Items of an earlier run count in the bar, but not in the estimate of the time left.
     """
+    from rich import progress
     from rich.console import Console
-    from rich.progress import Progress
 
-    console = Console(stderr=True)
-    shown = Progress(
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-        speed_estimate_period=_SPEED_PERIOD,
+    shown = progress.Progress(
+        console=Console(stderr=True), transient=True, speed_estimate_period=_SPEED_PERIOD
     )
     with shown:
         yield from shown.track(items, done + len(items), done, description=text)
+
+
+PERIOD = 30.0
+"""Seconds between two lines."""
+
+
+@dataclass
+class _Step:
+    """What is being done, and how far it is."""
+
+    text: str
+    items: int
+    before: int
+    """Items of an earlier run."""
+    done: int = 0
+    begun: float = field(default_factory=time.monotonic)
+
+    def line(self) -> str:
+        """How far it is; the time left comes from what was done in this run."""
+        took = time.monotonic() - self.begun
+        count = f" {self.before + self.done} of {self.before + self.items}," if self.many else ""
+        left = f", about {format_span(took / self.done * self.left)} left" if self.done else ""
+        return f"{self.text}:{count} {format_span(took)} so far{left}"
+
+    def end(self) -> str:
+        """That it has ended, and what it took."""
+        count = f" {self.before + self.done}," if self.many else ""
+        return f"{self.text}: done,{count} {format_span(time.monotonic() - self.begun)}"
+
+    @property
+    def many(self) -> bool:
+        """Whether a count says something."""
+        return self.before + self.items > 1
+
+    @property
+    def left(self) -> int:
+        """Items that are still to come."""
+        return self.items - self.done
+
+
+def track_with_lines(items: Sequence[Any], text: str, done: int) -> Generator[Any]:
+    """A line every so often, while an item takes long too, and one at the end."""
+    if not len(items):
+        return
+    step, over = _Step(text, len(items), done), Event()
+    beat = Thread(target=_say_now_and_then, args=(step, over), daemon=True)
+    beat.start()
+    try:
+        for item in items:
+            yield item
+            step.done += 1
+    finally:
+        over.set()
+        beat.join()
+    say(step.end())
+
+
+def _say_now_and_then(step: _Step, over: Event) -> None:
+    while not over.wait(PERIOD):
+        say(step.line())
+
+
+def say(line: str) -> None:
+    """Print a line on standard error, where there is one."""
+    if sys.stderr is not None:
+        print(line, file=sys.stderr, flush=True)  # noqa: T201 (what the user asked for)
+
+
+def format_span(seconds: float) -> str:
+    """A time in words, as coarse as it is long."""
+    if seconds < 100:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -107,15 +107,10 @@ def audit(
         settings["answers"] = repr(access.answers)
     if known is not None:
         settings["known"] = asdict(known)
-    return audit_subject(
-        subject,
-        tuple(usual if attacks is None else attacks),
-        RunHeading(options.name or "audit", options.seed, settings),
-        options.delta,
-        None if run is None else open_run_folder(Path(run), resume=options.resume),
-        options.track,
-        who,
-    )
+    wanted = tuple(usual if attacks is None else attacks)
+    heading = RunHeading(options.name or "audit", options.seed, settings)
+    with open_run_folder(run, resume=options.resume) as folder:
+        return audit_subject(subject, wanted, heading, options.delta, folder, options.track, who)
 
 
 def audit_predictions(
@@ -161,14 +156,11 @@ def audit_predictions(
         class_names=tuple(options.class_names),
     )
     shown = settings.model_dump(mode="json") | {"file": Path(path).name}
-    return audit_subject(
-        replace(inputs.inputs_from_predictions(settings, Path()), guarantee=options.guarantee),
-        tuple(catalog.default_attacks() if attacks is None else attacks),
-        RunHeading(options.name or "audit", options.seed, {"predictions": shown}),
-        options.delta,
-        None if run is None else open_run_folder(Path(run), resume=options.resume),
-        options.track,
-    )
+    subject = replace(inputs.inputs_from_predictions(settings, Path()), guarantee=options.guarantee)
+    wanted = tuple(catalog.default_attacks() if attacks is None else attacks)
+    heading = RunHeading(options.name or "audit", options.seed, {"predictions": shown})
+    with open_run_folder(run, resume=options.resume) as folder:
+        return audit_subject(subject, wanted, heading, options.delta, folder, options.track)
 
 
 def audit_subject(

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from divulge._util import toml
+from divulge._util.progress import format_span
 from divulge.audits import config, inputs
 from divulge.audits.challenges import membership
 from divulge.audits.compare import config as compare_config
@@ -90,11 +91,14 @@ class CostEstimate:
     """Records that each model is asked about; in an ordinary audit the target is, too."""
 
     def __str__(self) -> str:
+        models, trained = (
+            words.format_count(number, "model") for number in (self.models, self.trained)
+        )
         return (
-            f"About {_span(self.seconds)} to train {words.format_count(self.models, 'model')} and "
+            f"About {format_span(self.seconds)} to train {models} and "
             f"to ask each about {words.format_count(self.queries, 'record')}.\n"
             f"{_space(self)}\n"
-            f"From a trial: {words.format_count(self.trained, 'model')} in {_span(self.trial)}, "
+            f"From a trial: {trained} in {format_span(self.trial)}, "
             "the start of workers included. Attacks, and an audited model's own answers, come on "
             "top."
         )
@@ -119,11 +123,14 @@ class SimulationCost:
     """Bytes of the transcript."""
 
     def __str__(self) -> str:
+        rounds, trained = (
+            words.format_count(number, "round") for number in (self.rounds, self.trained)
+        )
         return (
-            f"About {_span(self.seconds)} to simulate {words.format_count(self.rounds, 'round')}.\n"
+            f"About {format_span(self.seconds)} to simulate {rounds}.\n"
             f"{_space(self)}\n"
-            f"From a trial: {words.format_count(self.trained, 'round')} in {_span(self.trial)}. An "
-            "audit of the transcript comes on top."
+            f"From a trial: {trained} in {format_span(self.trial)}. An audit of the transcript "
+            "comes on top."
         )
 
 
@@ -304,12 +311,6 @@ def _extrapolate(ends: Sequence[float], wave: int, models: int) -> float:
 def _space(cost: CostEstimate | SimulationCost) -> str:
     memory = "memory unknown on this system" if cost.memory is None else _bytes(cost.memory)
     return f"About {memory} of memory, and {_bytes(cost.disk)} on disk."
-
-
-def _span(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def _bytes(size: int) -> str:

@@ -2,18 +2,17 @@
 
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from divulge._util.folders import numbered_folder
-from divulge._util.progress import Track, track_silently
+from divulge._util.progress import Progress, as_track
 from divulge._util.random import stream
 from divulge.attacks import catalog
 from divulge.audits.api import audit_subject
 from divulge.audits.inputs import AuditInputs
 from divulge.audits.result import Audit
-from divulge.audits.run_folder import Run
+from divulge.audits.run_folder import open_run_folder
 from divulge.audits.runner import RunHeading
 from divulge.data import bundled
 from divulge.targets.sklearn import SklearnTarget
@@ -50,14 +49,16 @@ def train_network() -> AuditInputs:
     )
 
 
-def demo(run: str | Path | None = None, track: Track[Any] = track_silently) -> Audit:
+def demo(run: str | Path | None = None, *, progress: Progress = False) -> Audit:
     """Train a small over-fitted network on scikit-learn's digits, and audit it.
 
     Args:
         run: the run folder; by default the next free ``runs/demo-001``.
-        track: shows progress.
+        progress: True shows how far the work is; see `divulge.Options`.
     """
-    folder = Run.create(numbered_folder(Path("runs") / "demo") if run is None else Path(run))
-    loaded = next(iter(track([train_network], "Training a network on digits")))()
+    track = as_track(progress)
+    place = numbered_folder(Path("runs") / "demo") if run is None else run
     heading = RunHeading("digits demonstration", 0, {"demo": DESCRIPTION})
-    return audit_subject(loaded, catalog.default_attacks(), heading, 0.0, folder, track)
+    with open_run_folder(place, resume=False) as folder:
+        (loaded,) = (train() for train in track([train_network], "Training a network on digits"))
+        return audit_subject(loaded, catalog.default_attacks(), heading, 0.0, folder, track)

@@ -1,11 +1,12 @@
 """Audits that an ``audit.toml`` describes, of every kind."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from divulge._util.folders import choose_run_folder
-from divulge._util.progress import Track, track_silently
+from divulge._util.progress import Progress, Track, as_track
 from divulge.audits import config, inputs, runner
 from divulge.audits.api import audit_subject
 from divulge.audits.challenges import assignment, composition, images, interactions
@@ -14,9 +15,12 @@ from divulge.audits.leave_one_out import run as leave_one_out
 from divulge.audits.leave_one_out.design import design_from_config
 from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.result import SecretAudit
-from divulge.audits.run_folder import open_run_folder
+from divulge.audits.run_folder import Run, open_run_folder
 from divulge.audits.runner import RunHeading, check_distinct
+from divulge.core import Attack
 from divulge.training.shadows import workers_by_name
+
+T = TypeVar("T")
 
 
 def audit_file(
@@ -25,7 +29,7 @@ def audit_file(
     *,
     resume: bool = False,
     show_records: bool = False,
-    track: Track[Any] = track_silently,
+    progress: Progress = False,
     workers: str = "local",
 ) -> SecretAudit | LeaveOneOut:
     """Audit what an ``audit.toml`` describes: a model, models in turn, or a federation.
@@ -37,7 +41,7 @@ def audit_file(
         resume: continue the run folder.
         show_records: the page shows images that clients were shown, beside the originals: of
             ``[interactions]`` whose transcript has them.
-        track: shows progress.
+        progress: True shows how far the work is; see `divulge.Options`.
         workers: who trains models, as for `audit`.
 
     Raises:
@@ -47,25 +51,45 @@ def audit_file(
     settings = config.read_config(path)
     if show_records and not isinstance(settings, config.FederationAuditSpec):
         images.refuse_images()
-    choose = partial(choose_run_folder, run, path, settings.name, resume=resume)
+    folder = choose_run_folder(run, path, settings.name, resume=resume)
+    track = as_track(progress)
     if isinstance(settings, config.LeaveOneOutAuditSpec):
-        asked = design_from_config(settings, path.parent)
-        folder = leave_one_out.begin(choose(), resume=resume)
-        return leave_one_out.audit_each(asked, folder, track, who)
+        with leave_one_out.take_folder(folder, resume=resume):
+            asked = _load(partial(design_from_config, settings, path.parent), track)
+            return leave_one_out.audit_each(asked, folder, track, who)
     attacks = config.requested_attacks(settings)
     check_distinct(attacks)
     shown = settings.model_dump(mode="json", exclude_defaults=True)
     heading = RunHeading(settings.name, settings.seed, shown)
-    if not isinstance(settings, config.FederationAuditSpec):
-        subject = inputs.load_inputs(settings, path.parent)
-        started = open_run_folder(choose(), resume=resume)
+    with open_run_folder(folder, resume=resume) as started:
+        assert started is not None
+        if isinstance(settings, config.FederationAuditSpec):
+            challenge = _load(partial(_pose, settings, path.parent), track)
+            return _audit_federation(
+                challenge, attacks, heading, started, track, show_records=show_records
+            )
+        subject = _load(partial(inputs.load_inputs, settings, path.parent), track)
         return audit_subject(subject, attacks, heading, settings.metrics.delta, started, track, who)
-    challenge = _pose(settings, path.parent)
+
+
+def _load(load: Callable[[], T], track: Track[Any]) -> T:
+    loaded = [load() for _ in track([load], "Loading models and data")]
+    return loaded[0]
+
+
+def _audit_federation(
+    challenge: Challenge,
+    attacks: tuple[Attack[Any, Any], ...],
+    heading: RunHeading,
+    run: Run,
+    track: Track[Any],
+    *,
+    show_records: bool,
+) -> SecretAudit:
     pictures = challenge.pictures() if show_records else {}
-    started = open_run_folder(choose(), resume=resume)
-    found = runner.run_audit(challenge, attacks, heading, started, track)
+    found = runner.run_audit(challenge, attacks, heading, run, track)
     for name, png in pictures.items():
-        started.write(name, png)
+        run.write(name, png)
     found.report(show_records=show_records)
     return found
 

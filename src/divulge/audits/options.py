@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from divulge._util.progress import Track, track_silently
+from divulge._util.progress import Progress, Track, as_track
 from divulge.core import AnswerDefence, Guarantee, MembershipDraw
 from divulge.errors import SpecError
 from divulge.targets.outputs import Output
@@ -124,7 +124,9 @@ class Options:
         ids: your own ids, one a member (or one a record, where membership is drawn here): texts or
             numbers, for ``exposed.csv`` alone.
         class_names: one per class, for the report.
-        track: shows progress.
+        progress: True shows how far the work is: bars in a terminal; elsewhere, as in notebooks and
+            logs, a line at the end of each step, and every 30 seconds within it. A function in its
+            place is called with each step: see `divulge._util.progress.Track`.
     """
 
     name: str | None = None
@@ -135,11 +137,16 @@ class Options:
     membership: MembershipDraw = "fixed"
     ids: Any = None
     class_names: Iterable[str] = ()
-    track: Track[Any] = track_silently
+    progress: Progress = False
 
     def __post_init__(self) -> None:
         # an iterator would be empty when it is read a second time
         object.__setattr__(self, "class_names", tuple(self.class_names))
+
+    @property
+    def track(self) -> Track[Any]:
+        """What shows progress."""
+        return as_track(self.progress)
 
     def of_several_models(self, where: str) -> "Options":
         """Itself, where nothing was set that is about one model.

@@ -11,7 +11,7 @@ import numpy as np
 
 from divulge.audits.challenges import images
 from divulge.audits.gate import GatedAudit
-from divulge.audits.run_folder import Run
+from divulge.audits.run_folder import Run, hold_run, open_run_folder
 from divulge.audits.secrets import Secret, secret_of
 from divulge.core import (
     AssignmentFacts,
@@ -128,8 +128,9 @@ class SecretAudit(GatedAudit):
         files = self.files(show_records=show_records)
         if path is None and self.path is not None:
             run = Run.open(self.path)
-            for name, content in files.items():
-                run.write(name, content)
+            with hold_run(self.path):
+                for name, content in files.items():
+                    run.write(name, content)
             return self.path / PAGE
         path = Path(path or PAGE)
         return Run(path.parent).write(path.name, files[PAGE])
@@ -140,6 +141,10 @@ class SecretAudit(GatedAudit):
         Raises:
             StoreError: the run folder cannot be written.
         """
+        with hold_run(self.path):
+            return self._measure()
+
+    def _measure(self) -> "SecretAudit":
         held, entries = self._held, []
         for entry, guess in zip(self.contents.entries, self.guesses, strict=True):
             if guess is None:
@@ -160,11 +165,12 @@ class SecretAudit(GatedAudit):
         Raises:
             StoreError: the folder exists, or cannot be written.
         """
-        run = Run.create(Path(path))
-        run.begin(self.contents.manifest, self.contents.candidates)
-        self._put(run)
-        replace(self, path=run.path).report()
-        return run.path
+        with open_run_folder(path, resume=False) as run:
+            assert run is not None
+            run.begin(self.contents.manifest, self.contents.candidates)
+            self._put(run)
+            replace(self, path=run.path).report()
+            return run.path
 
     def _put(self, run: Run) -> None:
         manifest = self.contents.manifest

@@ -18,6 +18,8 @@ often the work was interrupted. Folders and files are readable by their owner al
 
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -27,7 +29,7 @@ import numpy as np
 import pydantic
 
 from divulge._util import atomic
-from divulge._util.folders import create_folder
+from divulge._util.folders import create_folder, hold_folder, take_folder
 from divulge.core import (
     BlindRun,
     Candidates,
@@ -325,6 +327,43 @@ def describe_environment() -> dict[str, str]:
     }
 
 
-def open_run_folder(path: Path, *, resume: bool) -> Run:
-    """A new run folder, or one to be continued."""
-    return Run.open(path) if resume and (path / "findings").is_dir() else Run.create(path)
+PREPARATIONS = ("run.json", "candidates.npz", "*.npy", "*.way.json")
+"""What stands in a run folder before the first model is trained, and the first answer is kept."""
+
+
+def take_run_folder(path: Path) -> AbstractContextManager[None]:
+    """Make a run folder unless it is there, and work in it alone; see `take_folder`."""
+    return take_folder(path, PREPARATIONS)
+
+
+@contextmanager
+def open_run_folder(run: str | Path | None, *, resume: bool) -> Iterator[Run | None]:
+    """A new run folder, or one to be continued, for this process alone; None where none is asked.
+
+    Raises:
+        StoreError: another process works in it, or it cannot be made.
+    """
+    if run is None:
+        yield None
+        return
+    path = Path(run)
+    with take_run_folder(path):
+        begun = resume and (path / "findings").is_dir()
+        yield Run.open(path) if begun else Run.create(path)
+
+
+def hold_run(path: Path | None) -> AbstractContextManager[None]:
+    """Work in a run folder that is there alone, and in those around it.
+
+    The targets of audits in turn, and the defences of a comparison, are run folders within one:
+    they are held with it. Without a folder there is nothing to hold.
+
+    Raises:
+        StoreError: another process works in it.
+    """
+    if path is None:
+        return nullcontext()
+    root = path.resolve()
+    while root.parent.name in ("targets", "defences") and has_head(root.parent.parent):
+        root = root.parent.parent
+    return hold_folder(root)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from divulge._util.progress import track_with_bar
+from divulge.cli.begin import begin
 from divulge.cli.finish import finish, print_estimates
 
 
@@ -55,14 +55,17 @@ def compare(
 
     Example: divulge compare compare.toml
     """
-    from divulge.audits.compare.run import compare_file
-
     if estimate:
         print_estimates(settings, shape, workers)
         return
-    found = compare_file(
-        settings, run, resume=resume, export=exported, track=track_with_bar, workers=workers
-    )
+    from divulge.audits.compare import config
+
+    with begin(settings, run, config.read(settings).name, resume=resume) as folder:
+        from divulge.audits.compare.run import compare_file
+
+        found = compare_file(
+            settings, folder, resume=resume, export=exported, progress=True, workers=workers
+        )
     if exported is not None:
         click.echo(f"Model: {exported[1]}", err=shape == "json")
     finish(found, shape)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from divulge._util.progress import track_with_bar
-
 # Only what `--help` needs is imported here; commands import the rest, so that help is instant.
+from divulge.cli.begin import begin, take
 from divulge.cli.compare import compare
 from divulge.cli.finish import finish, print_estimates, ruling_code
 from divulge.cli.reproduce import reproduce
@@ -106,9 +105,13 @@ def demo(run: Path | None, shape: str) -> None:
 
     Example: divulge demo
     """
-    from divulge.audits import demo as demonstration
+    from divulge._util.folders import numbered_folder
 
-    finish(demonstration.demo(run, track_with_bar), shape)
+    with take(run or numbered_folder(Path("runs") / "demo")) as folder:
+        from divulge.audits import demo as demonstration
+
+        found = demonstration.demo(folder, progress=True)
+    finish(found, shape)
 
 
 @main.command()
@@ -158,24 +161,29 @@ def audit(
 
     Example: divulge audit audit.toml --fail-on leak
     """
-    from divulge.audits import config, from_file, gate
+    from divulge.audits import config
 
     if estimate:
         print_estimates(settings, shape, workers)
         return
+    from divulge.audits import gate
+
     asked = config.read_config(settings)
     verdicts = (*asked.gate.fail_on, *fail_on)
     limits = {**asked.gate.fail_above, **dict(map(gate.read_ceiling, ceilings))}
     judged_by = judge or asked.gate.judge
     gate.Gate(verdicts, limits, judged_by, asked.about)  # a wrong word is refused before the work
-    found = from_file.audit_file(
-        settings,
-        run,
-        resume=resume,
-        show_records=show_records,
-        track=track_with_bar,
-        workers=workers,
-    )
+    with begin(settings, run, asked.name, resume=resume) as folder:
+        from divulge.audits import from_file
+
+        found = from_file.audit_file(
+            settings,
+            folder,
+            resume=resume,
+            show_records=show_records,
+            progress=True,
+            workers=workers,
+        )
     ruling = found.gate(
         fail_on=verdicts, fail_above=limits, judge=judged_by, claim=asked.gate.claim
     )
@@ -290,11 +298,14 @@ def federate(settings: Path, run: Path | None, resume: bool, estimate: bool) -> 
 
     Example: divulge federate federate.toml
     """
-    from divulge.federation import from_config
+    from divulge.federation import config
 
     if estimate:
         print_estimates(settings, "text")
         return
+    name = config.read(settings).name
+    with begin(settings, run, name, resume=resume) as folder:
+        from divulge.federation import from_config
 
-    folder = from_config.federate_file(settings, run, resume=resume, track=track_with_bar)
+        from_config.federate_file(settings, folder, resume=resume, progress=True)
     click.echo(f"Transcript: {folder}")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Literal
 
 import click
 
-from divulge._util.progress import track_with_bar
+from divulge.cli.begin import take
 
 NOTHING_MEASURED = 2
 """The exit code of bad input."""
@@ -58,13 +59,11 @@ def reproduce(
     Example: divulge reproduce decaf-table3 --size small
     """
     from divulge._util.folders import create_folder, numbered_folder
-    from divulge.cli import tables
-    from divulge.reproduce import page
-    from divulge.reproduce.pool import CellWorkers, cores
-    from divulge.reproduce.run import reproduce
     from divulge.reproduce.table import TABLES, find_table
 
     if table is None and size is None:
+        from divulge.cli import tables
+
         tables.show_all()
         return
     names, size = [table] if table else list(TABLES), size or "small"
@@ -74,13 +73,20 @@ def reproduce(
         name: run if run and table else numbered_folder(runs / f"{name}-{size}", latest=resume)
         for name in names
     }
-    for folder in folders.values():
-        if not (resume and (folder / "cells").is_dir()):
-            create_folder(folder)
-    with CellWorkers(processes or cores()) as crew:
-        outcomes = list(
-            reproduce(folders, size, track_with_bar, crew)
-        )  # each is in its folder when whole
+    with ExitStack() as stack:
+        for folder in folders.values():
+            stack.enter_context(take(folder))
+            if not (resume and (folder / "cells").is_dir()):
+                create_folder(folder)
+        from divulge.reproduce.pool import CellWorkers, cores
+        from divulge.reproduce.run import reproduce
+
+        crew = stack.enter_context(CellWorkers(processes or cores()))
+        # each is in its folder when whole
+        outcomes = list(reproduce(folders, size, progress=True, crew=crew))
+    from divulge.cli import tables
+    from divulge.reproduce import page
+
     failed = False
     for outcome in outcomes:  # not before: they would be written into the bar
         click.echo(f"Table: {folders[outcome.table] / 'table.md'}", err=True)

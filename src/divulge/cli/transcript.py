@@ -6,8 +6,6 @@ from pathlib import Path
 
 import click
 
-from divulge._util.progress import track_with_bar
-
 
 @click.group()
 def transcript() -> None:
@@ -35,7 +33,7 @@ def inspect(folder: Path, shape: str) -> None:
     from divulge.federation.transcript.inspect import inspect
     from divulge.federation.transcript.reader import Transcript
 
-    found = inspect(Transcript.open(folder), track_with_bar)
+    found = inspect(Transcript.open(folder), progress=True)
     if shape == "json":
         click.echo(inspection.as_json(found))
     else:

@@ -1,13 +1,13 @@
 """Simulate the federation that a ``federate.toml`` describes."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from divulge._util import imports
-from divulge._util.folders import choose_run_folder
-from divulge._util.progress import Track, track_silently
+from divulge._util.folders import choose_run_folder, take_folder
+from divulge._util.progress import Progress, as_track
 from divulge.core import Records
 from divulge.data import interactions, records
 from divulge.data.interactions import InteractionLog
@@ -21,6 +21,7 @@ from divulge.federation.manipulation.features import NoiseInjection
 from divulge.federation.search import click_models
 from divulge.federation.server import accuracy
 from divulge.federation.simulation import SimulatedFederation, simulate
+from divulge.federation.transcript.layout import HEADER
 from divulge.training.recipe import RaggedRows, Recipe
 
 if TYPE_CHECKING:
@@ -33,13 +34,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+LOADING = "Loading networks and data"
+
 
 def federate_file(
     path: str | Path,
     run: str | Path | None = None,
     *,
     resume: bool = False,
-    track: Track[Any] = track_silently,
+    progress: Progress = False,
 ) -> Path:
     """Simulate the federation that a ``federate.toml`` describes, and write its transcript.
 
@@ -48,7 +51,7 @@ def federate_file(
         run: folder for the transcript; by default the next free ``runs/NAME-001`` beside the
             settings, or the latest one with ``resume``.
         resume: whether to continue the transcript after its last whole round.
-        track: progress display.
+        progress: True shows how far the work is; see `divulge.Options`.
 
     Returns:
         The folder of the transcript.
@@ -59,16 +62,16 @@ def federate_file(
     path = Path(path)
     settings = config.read(path)
     crowd = settings.recommender or settings.ranker
-    if crowd is None:
-        federation = load_federation(settings, path.parent)
-        folder = choose_run_folder(run, path, settings.name, resume=resume)
-        simulate(federation, settings.rounds, folder, resume=resume, track=track)
+    folder, track = choose_run_folder(run, path, settings.name, resume=resume), as_track(progress)
+    with take_folder(folder, (HEADER,)):
+        if crowd is None:
+            (federation,) = (load_federation(settings, path.parent) for _ in track([path], LOADING))
+            simulate(federation, settings.rounds, folder, resume=resume, progress=track)
+            return folder
+        (handing,) = (load_item_federation(settings, path.parent) for _ in track([path], LOADING))
+        played = simulate(handing, settings.rounds, folder, resume=resume, progress=track)
+        interactions.write_interactions(path.parent / crowd.truth, handing.interactions_in(played))
         return folder
-    handing = load_item_federation(settings, path.parent)
-    folder = choose_run_folder(run, path, settings.name, resume=resume)
-    played = simulate(handing, settings.rounds, folder, resume=resume, track=track)
-    interactions.write_interactions(path.parent / crowd.truth, handing.interactions_in(played))
-    return folder
 
 
 def load_simulation(settings: FederationSpec, folder: Path) -> SimulatedFederation:

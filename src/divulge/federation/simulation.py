@@ -6,12 +6,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from divulge._util.progress import Track, track_silently
+from divulge._util.folders import take_folder
+from divulge._util.progress import Progress, Track, as_track
 from divulge.core import Round, Tensors
 from divulge.errors import SpecError
-from divulge.federation.transcript.layout import Header
+from divulge.federation.transcript.layout import HEADER, Header
 from divulge.federation.transcript.reader import Transcript
 from divulge.federation.transcript.writer import Writer
+
+DOING = "Federating"
 
 
 class SimulatedFederation(ABC):
@@ -33,7 +36,7 @@ def simulate(
     run: str | Path | None = None,
     *,
     resume: bool = False,
-    track: Track[Any] = track_silently,
+    progress: Progress = False,
 ) -> Transcript:
     """Simulate a federation, and record what its server sees.
 
@@ -43,7 +46,7 @@ def simulate(
         run: folder for the transcript, written as the rounds go on; in memory unless given.
         resume: whether to continue the transcript in that folder after its last whole round. It
             ends the same, bit for bit, as if it had never stopped.
-        track: progress display.
+        progress: True shows how far the work is; see `divulge.Options`.
 
     Raises:
         SpecError: there are no rounds.
@@ -52,19 +55,26 @@ def simulate(
     """
     if rounds < 1:
         raise SpecError(f"expected rounds from 1, got {rounds}: change it")
-    doing = "Federating"
+    track = as_track(progress)
     if run is None:
         play = federation.rounds()
-        kept = tuple(next(play) for _ in track(range(rounds), doing))
+        kept = tuple(next(play) for _ in track(range(rounds), DOING))
         return Transcript(federation.header, kept)
-    begun = resume and Path(run, "transcript.json").exists()
-    begin = Writer.resume if begun else Writer.begin
+    with take_folder(Path(run), (HEADER,)):
+        return _record(federation, rounds, Path(run), track, resume=resume)
+
+
+def _record(
+    federation: SimulatedFederation, rounds: int, run: Path, track: Track[Any], *, resume: bool
+) -> Transcript:
+    """Play the rounds that the folder does not have, and write each."""
+    begin = Writer.resume if resume and (run / HEADER).exists() else Writer.begin
     writer = begin(run, federation.header)
     there = Transcript.open(run).rounds
     play = federation.rounds(len(there), there[-1].aggregated if len(there) else None)
     with ThreadPoolExecutor(1) as aside:  # a round is written while the next one is played
         writing: Future[None] | None = None
-        for _ in track(range(len(there), rounds), doing):
+        for _ in track(range(len(there), rounds), DOING, len(there)):
             seen = next(play)
             if writing is not None:
                 writing.result()

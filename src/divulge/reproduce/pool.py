@@ -8,11 +8,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from threading import Thread
 from typing import TypeVar
 
 import joblib
 
+from divulge._util.processes import end_with_parent
 from divulge.errors import DivulgeError
 
 T = TypeVar("T")
@@ -38,7 +38,8 @@ class CellWorkers:
         context = multiprocessing.get_context("spawn")
         if self.processes > 1:
             self._pools = [
-                ProcessPoolExecutor(1, context, initializer=_settle) for _ in range(self.processes)
+                ProcessPoolExecutor(1, context, initializer=_settle, initargs=(os.getpid(),))
+                for _ in range(self.processes)
             ]
         return self
 
@@ -86,17 +87,10 @@ def _alive() -> Iterator[None]:
         ) from error
 
 
-def _settle() -> None:
+def _settle(parent: int) -> None:
     """Once in each process: one thread, and no life after the parent's."""
     from threadpoolctl import threadpool_limits
 
     os.environ["OMP_NUM_THREADS"] = "1"  # for libraries that are loaded later
     threadpool_limits(1)
-    Thread(target=_leave_with_parent, daemon=True).start()
-
-
-def _leave_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    end_with_parent(parent)

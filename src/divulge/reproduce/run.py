@@ -5,12 +5,14 @@ import itertools
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from divulge._util import atomic
-from divulge._util.progress import Track, track_silently
+from divulge._util.folders import take_folder
+from divulge._util.progress import Progress, Track, as_track
 from divulge.core import Estimate
 from divulge.errors import SpecError, did_you_mean
 from divulge.reproduce import cells as reproduce_cells
@@ -24,8 +26,9 @@ from divulge.reproduce.table import Row, Size, Table, find_table
 def reproduce(
     folders: Mapping[str, Path],
     size: Size,
-    track: Track[Any] = track_silently,
     crew: CellWorkers | None = None,
+    *,
+    progress: Progress = False,
 ) -> Iterator[Outcome]:
     """Measure tables, and yield each when it is complete; cells of several are measured once.
 
@@ -35,8 +38,8 @@ def reproduce(
         folders: run folder of each table by its name, made if need be. ``table.md`` and
             ``table.json`` are written last.
         size: size of the experiment: ``small`` is a quick trial, ``full`` is the paper's.
-        track: progress display.
         crew: pool of worker processes; by default this process works alone.
+        progress: True shows how far the work is; see `divulge.Options`.
 
     Raises:
         SpecError: there is no such table or size.
@@ -45,10 +48,21 @@ def reproduce(
     tables = {folder: find_table(name) for name, folder in folders.items()}
     if size not in get_args(Size):
         raise SpecError(f"expected a size, got {size!r}: {did_you_mean(size, get_args(Size))}")
-    for folder in tables:
-        with atomic.translate_os_errors(folder):
-            (folder / "cells").mkdir(parents=True, exist_ok=True)
-    crew = crew or CellWorkers(1)
+    with ExitStack() as stack:
+        for folder in tables:
+            stack.enter_context(take_folder(folder))
+            with atomic.translate_os_errors(folder):
+                (folder / "cells").mkdir(exist_ok=True)
+        yield from _measure(tables, folders, size, as_track(progress), crew or CellWorkers(1))
+
+
+def _measure(
+    tables: Mapping[Path, Table],
+    folders: Mapping[str, Path],
+    size: Size,
+    track: Track[Any],
+    crew: CellWorkers,
+) -> Iterator[Outcome]:
     todo = reproduce_cells.works(tables, size)
     missing = {
         name: {key for key, *_ in reproduce_cells.key_pieces(tables[folder], size)}

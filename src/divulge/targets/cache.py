@@ -6,7 +6,7 @@ Predictions are stored in an SQLite file; records are recognised by their conten
 import hashlib
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import final
@@ -39,7 +39,7 @@ class PredictionFile:
     """A file from record keys to answers, readable by its owner alone.
 
     Args:
-        path: the SQLite file; it is created unless it exists.
+        path: the SQLite file; unless it exists, the first answers create it.
         fingerprint: the fingerprint of the model; a file written for another one is refused.
 
     Raises:
@@ -49,18 +49,24 @@ class PredictionFile:
 
     def __init__(self, path: Path, fingerprint: str) -> None:
         self._path = path
+        self._fingerprint = fingerprint
+        self.classes: int | None = None
+        if path.exists():
+            self._open()
+
+    def _open(self) -> None:
         try:
             # Before SQLite does, which would let everybody read what the model was asked.
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
         except OSError as error:
             raise self._file_error(error) from error
         with self._transaction() as db:
             self._check_tables({name for (name,) in db.execute(_TABLE_NAMES)})
             db.executescript(_TABLES)
-            for name, value in (("schema", str(_SCHEMA)), ("fingerprint", fingerprint)):
+            for name, value in (("schema", str(_SCHEMA)), ("fingerprint", self._fingerprint)):
                 db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (name, value))
             found = dict(db.execute("SELECT name, value FROM meta"))
-        self._check(found, fingerprint)
+        self._check(found, self._fingerprint)
         classes = found.get("classes", "")
         self.classes = int(classes) if classes.isdecimal() else None
 
@@ -70,6 +76,8 @@ class PredictionFile:
         Raises:
             StoreError: the file is damaged.
         """
+        if not self._path.exists():
+            return {}
         with self._transaction() as db:
             (odd,) = db.execute(
                 _COUNT_DAMAGED, (_KEY_BYTES, _NUMBER_BYTES * (self.classes or 0))
@@ -84,6 +92,8 @@ class PredictionFile:
         Raises:
             StoreError: they cannot be written.
         """
+        if not self._path.exists():
+            self._open()
         with self._transaction() as db:
             db.execute("INSERT OR IGNORE INTO meta VALUES ('classes', ?)", (str(classes),))
             db.executemany("INSERT OR IGNORE INTO answers VALUES (?, ?)", answers.items())
@@ -162,6 +172,7 @@ class CachedTarget:
             its own.
         batch_size: how many records to ask before saving.
         salt: tells second answers to the same records from the first ones, in the same file.
+        accept: is called with the answers of each batch before they are kept; may raise.
 
     Raises:
         StoreError: the file is damaged or belongs to another model.
@@ -175,12 +186,14 @@ class CachedTarget:
         fingerprint: str = "",
         batch_size: int = 1024,
         salt: bytes = b"",
+        accept: Callable[[Float[np.ndarray, "records classes"]], None] = lambda _: None,
     ) -> None:
         if batch_size < 1:
             raise SpecError(f"expected a batch size of 1 or more, got {batch_size}: pass a larger")
         self._target = target
         self._batch_size = batch_size
         self._salt = salt
+        self._accept = accept
         self._file = None if path is None else PredictionFile(Path(path), fingerprint)
         self._known = {} if self._file is None else self._file.read()
         self._classes = None if self._file is None else self._file.classes
@@ -245,6 +258,7 @@ class CachedTarget:
                     f"expected answers about {self._classes} classes as before, got "
                     f"{answers.shape[1]}: is this the same model?"
                 )
+            self._accept(answers)
             self._classes = answers.shape[1]
             fresh = {
                 keys[row]: answer.tobytes() for row, answer in zip(batch, answers, strict=True)

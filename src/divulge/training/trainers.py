@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from divulge._util.digest import digest
+from divulge._util.processes import parallel_calls
 from divulge.core import Records, Target, Trainer
 from divulge.errors import DataError, SpecError, TargetError
 from divulge.targets.outputs import Output
@@ -43,7 +44,7 @@ class EstimatorTrainer:
             TargetError: a clone could not be fitted.
         """
         check_subsets(subsets)
-        from joblib import Parallel, delayed
+        from joblib import delayed
 
         if not len(seeds):
             return
@@ -53,7 +54,7 @@ class EstimatorTrainer:
             for subset, seed in zip(subsets, seeds, strict=True)
         )
         try:
-            for fitted in Parallel(n_jobs=jobs, return_as="generator")(tasks):
+            for fitted in parallel_calls(tasks, jobs, return_as="generator"):
                 yield SklearnTarget(fitted)
         except Exception as error:
             raise _training_error(error) from error

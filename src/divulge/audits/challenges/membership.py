@@ -218,11 +218,17 @@ def pose(
     counted = CountingTarget(subject.target, subject.budget)
     # without a fingerprint nothing could tell these answers from those of a changed model
     place = answers_path if subject.fingerprint else None
-    target = CachedTarget(counted, place, subject.fingerprint or "", subject.batch_size)
-    answers = _ask(target, candidates, subject, track)
-    if subject.reference is not None:
-        _ask(target, subject.reference, subject, track)
+    asked = (candidates, *([] if subject.reference is None else [subject.reference]))
+
+    def accept(answers: Float64[np.ndarray, "records classes"]) -> None:
+        for records in asked:  # before an answer is kept of a run that cannot go on
+            check_classes(records, answers, subject.class_names)
+
+    target = CachedTarget(
+        counted, place, subject.fingerprint or "", subject.batch_size, accept=accept
+    )
     view, shadows = _view(target, candidates, subject, seed)
+    answers, *_ = [_ask(target, records, subject, track) for records in asked]
     for records in (view.records, *view.augmented):
         _ask(target, records, subject, track)
     game = Game(view, Membership(order < len(subject.members), subject.drawn))

@@ -12,7 +12,7 @@ from divulge.audits.compare import training_cost
 from divulge.audits.compare.training_cost import TrainingCost
 from divulge.audits.leave_one_out import result
 from divulge.audits.leave_one_out.result import LeaveOneOut
-from divulge.audits.run_folder import has_head, read_head, write_head
+from divulge.audits.run_folder import has_head, hold_run, read_head, write_head
 from divulge.core import ControlOutcome, Estimate, Finding, Status
 from divulge.core.runs import BEFORE_NAMING, SCHEMA
 from divulge.errors import SpecError, StoreError, did_you_mean
@@ -220,11 +220,13 @@ class Comparison:
             raise StoreError("expected a run folder, got none: pass run= to compare")
         from divulge.report import compare_page  # draws, so it loads the chart library
 
-        for name, content in compare_page.render_files(self._told()).items():
-            place = self.path / name
-            with atomic.translate_os_errors(place.parent):
-                place.parent.mkdir(mode=0o700, exist_ok=True)
-            atomic.write(place, content)
+        files = compare_page.render_files(self._told())
+        with hold_run(self.path):
+            for name, content in files.items():
+                place = self.path / name
+                with atomic.translate_os_errors(place.parent):
+                    place.parent.mkdir(mode=0o700, exist_ok=True)
+                atomic.write(place, content)
         return self.path / PAGE
 
     def measure(self) -> "Comparison":
@@ -233,10 +235,11 @@ class Comparison:
         Raises:
             StoreError: a run folder cannot be written.
         """
-        defences = tuple(replace(one, audits=one.audits.measure()) for one in self.defences)
-        again = replace(self, defences=defences)
-        if self.path is not None:
-            again.report()
+        with hold_run(self.path):
+            defences = tuple(replace(one, audits=one.audits.measure()) for one in self.defences)
+            again = replace(self, defences=defences)
+            if self.path is not None:
+                again.report()
         return again
 
     def as_json(self) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from divulge._util import atomic
-from divulge._util.folders import choose_run_folder, create_folder
-from divulge._util.progress import Track, track_silently
+from divulge._util.folders import choose_run_folder
+from divulge._util.progress import Progress, Track, as_track
 from divulge.audits.compare import config, result, training_cost
 from divulge.audits.compare import defences as compare_defences
 from divulge.audits.compare.design import ComparisonDesign, design_comparison, design_from_config
@@ -16,7 +16,6 @@ from divulge.audits.compare.result import Comparison, VariantAudits
 from divulge.audits.leave_one_out import run as in_turn
 from divulge.audits.leave_one_out.design import pool_from
 from divulge.audits.options import Options, Rotation, RunPath
-from divulge.audits.run_folder import has_head
 from divulge.audits.runner import RunHeading
 from divulge.core import MembershipAttack
 from divulge.training.shadows import workers as working
@@ -92,8 +91,10 @@ def compare(
         lambdas=tuple(lambdas),
         delta=options.delta,
     )
-    place = None if run is None else Path(run)
-    return _run_and_export(wanted, place, options.resume, export, options.track, who)
+    if run is None:
+        return _run_and_export(wanted, None, export, options.track, who)
+    with in_turn.take_folder(Path(run), resume=options.resume):
+        return _run_and_export(wanted, Path(run), export, options.track, who)
 
 
 def compare_file(
@@ -102,7 +103,7 @@ def compare_file(
     *,
     resume: bool = False,
     export: Export | None = None,
-    track: Track[Any] = track_silently,
+    progress: Progress = False,
     workers: str = "local",
 ) -> Comparison:
     """Compare what a ``compare.toml`` describes.
@@ -112,7 +113,7 @@ def compare_file(
         run: the run folder, as for `divulge.audit_file`.
         resume: continue the run folder.
         export: as for `compare`.
-        track: shows progress.
+        progress: True shows how far the work is; see `divulge.Options`.
         workers: who trains.
 
     Raises:
@@ -121,24 +122,25 @@ def compare_file(
     who = workers_by_name(workers)
     path = Path(path)
     settings = config.read(path)
-    wanted = design_from_config(settings, path.parent)
-    folder = choose_run_folder(run, path, settings.name, resume=resume)
-    return _run_and_export(wanted, folder, resume, export, track, who)
+    folder, track = choose_run_folder(run, path, settings.name, resume=resume), as_track(progress)
+    with in_turn.take_folder(folder, resume=resume):
+        (wanted,) = (
+            design_from_config(settings, path.parent)
+            for _ in track([path], "Loading trainers and data")
+        )
+        return _run_and_export(wanted, folder, export, track, who)
 
 
 def _run_and_export(
     wanted: ComparisonDesign,
     folder: Path | None,
-    resume: bool,  # noqa: FBT001
     export: Export | None,
     track: Track[Any],
     who: working.Workers,
 ) -> Comparison:
-    """The whole of it: a folder that is new or continued, the comparison, and what is exported."""
+    """The comparison, and what is exported."""
     if export is not None:
         wanted.question(export[0])  # before anything long starts
-    if folder is not None and not (resume and has_head(folder)):
-        create_folder(folder)
     found = _audit_variants(wanted, folder, track, who)
     if export is not None:
         write_export(wanted, found, export[0], Path(export[1]))

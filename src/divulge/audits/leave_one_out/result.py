@@ -15,7 +15,7 @@ from divulge.attacks import catalog
 from divulge.audits.checks.duplicates import PoolCopies
 from divulge.audits.gate import GatedAudit
 from divulge.audits.result import Audit, load_audit
-from divulge.audits.run_folder import has_head, read_head, write_head
+from divulge.audits.run_folder import has_head, hold_run, read_head, write_head
 from divulge.core import Check, Estimate, Finding, Measurements, Need, Status, Verdict
 from divulge.core.runs import BEFORE_NAMING, SCHEMA
 from divulge.errors import MissingExtra, SpecError, StoreError
@@ -219,9 +219,11 @@ class LeaveOneOut(GatedAudit):
             for label, metrics in self.across.items()
         }
         content = json.dumps({"verdict": verdict, "across": across}, indent=1)
-        atomic.write(self.path / SUMMARY, f"{content}\n".encode())
         page = self.path / PAGE
-        atomic.write(page, f"# {make_inert(self.plan.name)}\n\n{self.table()}\n".encode())
+        table = f"# {make_inert(self.plan.name)}\n\n{self.table()}\n"
+        with hold_run(self.path):
+            atomic.write(self.path / SUMMARY, f"{content}\n".encode())
+            atomic.write(page, table.encode())
         return page
 
     def measure(self) -> "LeaveOneOut":
@@ -230,14 +232,15 @@ class LeaveOneOut(GatedAudit):
         Raises:
             StoreError: a run folder cannot be written.
         """
-        again = []
-        for audit in self.targets:
-            found = audit.measure()
-            assert isinstance(found, Audit)
-            again.append(found)
-        whole = replace(self, targets=tuple(again))
-        if self.path is not None:
-            whole.report()
+        with hold_run(self.path):
+            again = []
+            for audit in self.targets:
+                found = audit.measure()
+                assert isinstance(found, Audit)
+                again.append(found)
+            whole = replace(self, targets=tuple(again))
+            if self.path is not None:
+                whole.report()
         return whole
 
     def _repr_html_(self) -> str:

@@ -1,8 +1,8 @@
 """Train the models, audit each in turn, and put together what was found."""
 
 import io
-from collections.abc import Iterable
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,7 +22,7 @@ from divulge.audits.leave_one_out.design import LeaveOneOutDesign, design_leave_
 from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.options import Access, Options, Rotation, RunPath
 from divulge.audits.result import Audit
-from divulge.audits.run_folder import Run, has_head
+from divulge.audits.run_folder import Run, has_head, take_run_folder
 from divulge.audits.runner import RunHeading
 from divulge.core import Candidates, Game, Membership, MembershipAttack, ModelView
 from divulge.targets.outputs import access_of
@@ -107,8 +107,10 @@ def leave_one_out(
         class_names=tuple(options.class_names),
         delta=options.delta,
     )
-    place = None if run is None else begin(Path(run), resume=options.resume)
-    return audit_each(asked, place, options.track, who)
+    if run is None:
+        return audit_each(asked, None, options.track, who)
+    with take_folder(Path(run), resume=options.resume):
+        return audit_each(asked, Path(run), options.track, who)
 
 
 def audit_each(
@@ -232,12 +234,15 @@ def _read_predictions(place: Path, size: int) -> Float64[np.ndarray, "queries cl
     return np.asarray(answers)
 
 
-def begin(path: Path, *, resume: bool) -> Path:
-    """A new folder for audits in turn, or one to be continued.
+@contextmanager
+def take_folder(path: Path, *, resume: bool) -> Iterator[None]:
+    """A new folder for audits in turn or a comparison, or one to be continued, for this process.
 
     Raises:
-        StoreError: it exists with something in it, or cannot be made.
+        StoreError: it exists with something in it, another process works in it, or it cannot be
+            made.
     """
-    if not (resume and has_head(path)):
-        create_folder(path)
-    return path
+    with take_run_folder(path):
+        if not (resume and has_head(path)):
+            create_folder(path)
+        yield

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from divulge._util.progress import Track, track_silently
+from divulge._util.progress import Progress, as_track
 from divulge.core import Guarantee, Round, Tensors
 from divulge.errors import NotApplicable, StoreError
 from divulge.federation.transcript.reader import Transcript
@@ -79,12 +79,12 @@ class _ClientHistory:
     guarantee: Guarantee | None = None
 
 
-def inspect(transcript: Transcript, track: Track[int] = track_silently) -> Inspection:
+def inspect(transcript: Transcript, *, progress: Progress = False) -> Inspection:
     """Read all rounds, one at a time; one that cannot be read is flagged and left out."""
     seen: dict[str, _ClientHistory] = {}
     lines: list[RoundLine] = []
     flags: list[Flag] = []
-    for number in track(range(len(transcript.rounds)), "Reading rounds"):
+    for number in as_track(progress)(range(len(transcript.rounds)), "Reading rounds"):
         try:
             played = transcript.rounds[number]
         except StoreError as error:

@@ -28,6 +28,9 @@ from divulge.errors import DataError, DivulgeError, StoreError
 
 SCHEMA: Final = 1
 
+HEADER: Final = "transcript.json"
+"""File of a transcript's `Header`."""
+
 DTYPES: Final = {
     "F64": np.float64,
     "F32": np.float32,

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from divulge._util import atomic
+from divulge._util.folders import has_content
 from divulge.core import Round, Tensors
 from divulge.errors import DataError, MissingExtra, StoreError
 from divulge.federation.transcript import layout
@@ -34,14 +35,14 @@ class Writer:
         folder = Path(folder)
         content = layout.to_json(header)
         with atomic.translate_os_errors(folder):
-            if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            if folder.exists() and (not folder.is_dir() or has_content(folder)):
                 raise StoreError(
                     f"expected a new folder for the transcript, {folder} exists: "
                     "choose another one, or continue it with --resume"
                 )
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o700)
-        atomic.write(folder / "transcript.json", content)
+        atomic.write(folder / layout.HEADER, content)
         return cls(folder, header)
 
     @classmethod

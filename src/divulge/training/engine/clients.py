@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from divulge._util.processes import parallel_calls
 from divulge.core import Records
 from divulge.errors import SpecError
 from divulge.targets.batching import translate_model_errors
@@ -218,7 +219,7 @@ class Crew:
     def _train_elsewhere(
         self, start: Mapping[str, np.ndarray], tasks: Sequence[_ClientTask]
     ) -> list[dict[str, np.ndarray]]:
-        from joblib import Parallel, delayed
+        from joblib import delayed
 
         # the longest ones first, dealt out like cards
         order = sorted(range(len(tasks)), key=lambda k: -len(tasks[k].rows))
@@ -228,11 +229,11 @@ class Crew:
         )
         chunks = [chunk for chunk in dealt if chunk]
         folder = self._share_pool()
-        parallel = Parallel(n_jobs=self._process_count, batch_size=1, max_nbytes=None)
-        found = parallel(
+        calls = (
             delayed(_train_tasks_in_worker)(folder, dict(start), [tasks[k] for k in chunk])
             for chunk in chunks
         )
+        found = parallel_calls(calls, self._process_count, batch_size=1, max_nbytes=None)
         done = dict(zip(itertools.chain(*chunks), itertools.chain(*found), strict=True))
         return [done[k] for k in range(len(tasks))]
 

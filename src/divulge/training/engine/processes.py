@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Shaped
 from torch import nn
 
+from divulge._util.processes import parallel_calls
 from divulge.core import Records
 from divulge.training.engine.loop import Job, build_network, torch_threads, train_network
 from divulge.training.engine.tensors import PoolArrays
@@ -104,19 +105,19 @@ def train_in_processes(
     recipe: Recipe, pool: Records, data: PoolArrays, jobs: Sequence[Job], workers: int
 ) -> Iterator[nn.Module]:
     """The models in order, as they are there."""
-    from joblib import Parallel, delayed
+    from joblib import delayed
 
     shared, sent = share_on_disk(pool, data), pickle_settings(recipe, recipe.network)
-    # joblib would share arrays by itself too, but waits a second for its copy to be let go
-    parallel = Parallel(
-        n_jobs=min(workers, len(jobs)), return_as="generator", batch_size=1, max_nbytes=None
-    )
     given = [None if job.start is None else as_arrays(job.start) for job in jobs]
     calls = (
         delayed(_train_job_in_worker)(sent, shared, job._replace(start=None), start)
         for job, start in zip(jobs, given, strict=True)
     )
-    for job, named in zip(jobs, parallel(calls), strict=True):
+    # joblib would share arrays by itself too, but waits a second for its copy to be let go
+    states = parallel_calls(
+        calls, min(workers, len(jobs)), return_as="generator", batch_size=1, max_nbytes=None
+    )
+    for job, named in zip(jobs, states, strict=True):
         _CallCache.last_used = monotonic()
         yield restore(build_network(recipe, job), as_tensors(named))
 

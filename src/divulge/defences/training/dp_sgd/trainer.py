@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool
 from torch import nn
 
+from divulge._util.processes import parallel_calls
 from divulge.core import Guarantee, Records, Target
 from divulge.defences.training.dp_sgd.accounting import calibrate_noise, dp_sgd_epsilon
 from divulge.defences.training.dp_sgd.loop import (
@@ -187,7 +188,7 @@ class DPSGD:
             TargetError: the recipe makes no network, or one that could not be trained.
             MissingExtra: Opacus or dp-accounting is not installed.
         """
-        from joblib import Parallel, delayed
+        from joblib import delayed
 
         jobs = make_jobs(subsets, seeds, start)
         if not jobs:
@@ -212,10 +213,10 @@ class DPSGD:
                 )
                 for job in jobs
             )
-            parallel = Parallel(
-                n_jobs=workers, return_as="generator", batch_size=1, max_nbytes=None
+            states = parallel_calls(
+                tasks, workers, return_as="generator", batch_size=1, max_nbytes=None
             )
-            for job, found in zip(jobs, parallel(tasks), strict=True):
+            for job, found in zip(jobs, states, strict=True):
                 yield restore(build_network(self.recipe, job), as_tensors(found))
 
     def many(
