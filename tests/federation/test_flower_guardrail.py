@@ -1,6 +1,8 @@
 """The guardrail lets harmless updates pass, and deals with the others as its client chose."""
 
 import logging
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -204,6 +206,45 @@ def test_by_default_the_class_mix_is_attacked_and_found_out() -> None:
 def test_a_limit_that_makes_no_sense_is_refused(limit: float) -> None:
     with pytest.raises(SpecError, match="limit from 0 to 1"):
         Guardrail(limit)
+
+
+def test_an_action_that_does_not_exist_is_refused_when_it_is_made() -> None:
+    # in a process of its own: here the tests' type checker would refuse it first
+    program = """
+from divulge.errors import SpecError
+from divulge.federation.flower import Guardrail
+for above in ("refuze", None, 0.5):
+    try:
+        Guardrail(0.5, above=above)
+    except SpecError as error:
+        print(error)
+"""
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout
+    assert said.splitlines() == [
+        "expected warn, refuse or a LocalNoise as above, got 'refuze': did you mean 'refuse'?",
+        "expected warn, refuse or a LocalNoise as above, got None: known: refuse, warn",
+        "expected warn, refuse or a LocalNoise as above, got 0.5: known: refuse, warn",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["train", "evaluate"])
+@pytest.mark.parametrize("above", ["warn", "refuse", LocalNoise(1.0, 1e-5, 1.0)])
+def test_what_a_client_raises_is_not_told_to_the_server(
+    above: Any, kind: str, caplog: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contexts: list[Context] = []
+
+    def fails(message: Message, context: Context) -> Message:
+        context.state["half"] = ConfigRecord({"done": True})
+        contexts.append(context)
+        raise ValueError("cannot read the record of Jane Doe")
+
+    refused = reply(Guardrail(0.4, "refuse", {"t": Fixed(1.0)}))
+    monkeypatch.setattr(toy, "evaluate", fails)
+    got = reply(Guardrail(0.5, above, {"t": Fixed(0.0)}), fails, kind)
+    assert got.error == refused.error
+    assert "Jane Doe" in caplog.text
+    assert "half" not in contexts[0].state, "what a client that fails has half written is kept"
 
 
 def test_no_test_is_no_guardrail() -> None:

@@ -2,6 +2,8 @@
 
 import gc
 import os
+import re
+import socket
 import subprocess
 import sys
 import threading
@@ -9,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from divulge.errors import MissingExtra, SpecError
@@ -140,10 +143,39 @@ def _lose(cluster: Any, node: Any, log: Path) -> None:
     cluster.remove_node(node, allow_graceful=False)
 
 
-def test_a_cluster_that_is_not_there_is_named() -> None:
+@pytest.mark.slow
+def test_a_lost_cluster_writes_nothing_of_its_own_on_the_terminal(tmp_path: Path) -> None:
     pytest.importorskip("ray")
-    with pytest.raises(SpecError, match=r"expected a Ray cluster at 127\.0\.0\.1:1, got"):
-        workers_by_name("ray:127.0.0.1:1").processors()
+    log = tmp_path / "there" / "log.txt"
+    killing = threading.Thread(target=_kill_raylets, args=(log,))
+    killing.start()
+    done = audit(tmp_path / "there", "--workers", "ray", SLOW="2")
+    killing.join()
+    assert done.returncode != 0
+    assert not re.search(r"\(raylet\)|state-dump|\.cc:\d", done.stdout + done.stderr)
+
+
+def _kill_raylets(log: Path) -> None:
+    """The cluster that the audit has started, once it trains."""
+    while not log.exists():
+        time.sleep(0.05)
+    for child in psutil.Process().children(recursive=True):
+        if child.name() == "raylet":
+            child.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ray:auto", "ray:{}"])
+def test_a_cluster_that_does_not_answer_is_named(name: str, monkeypatch: Any) -> None:
+    """Somebody listens there, and never says a word."""
+    pytest.importorskip("ray")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        with pytest.raises(
+            SpecError, match=r"expected a Ray cluster at (auto|127.*), got TimeoutE"
+        ):
+            workers_by_name(name.format(address)).processors()
 
 
 @pytest.mark.parametrize("name", ["", "local:2", "rays", "ray:", "dask"])

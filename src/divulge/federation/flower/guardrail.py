@@ -3,7 +3,7 @@
 import dataclasses
 import logging
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from flwr.app import Context, Error, Message, MessageType, RecordDict
@@ -12,12 +12,14 @@ from flwr.common.constant import ErrorCode
 
 from divulge.core import ClientContext, LocalTraining, RoundContext
 from divulge.defences.updates.local_dp import LocalNoise
-from divulge.errors import DataError, SpecError
+from divulge.errors import DataError, SpecError, did_you_mean
 from divulge.federation.client_checks.base import LeakTest, Outgoing
 from divulge.federation.client_checks.composition import ClassMix
 from divulge.federation.flower import records
 
 log = logging.getLogger(__name__)
+
+Action = Literal["warn", "refuse"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,11 +45,11 @@ class Guardrail:
             operating system.
 
     Raises:
-        SpecError: the limit is not in [0, 1], or there is no test.
+        SpecError: the limit is not in [0, 1], the action is none of these, or there is no test.
     """
 
     limit: float
-    above: Literal["warn", "refuse"] | LocalNoise = "warn"
+    above: Action | LocalNoise = "warn"
     tests: Mapping[str, LeakTest] = dataclasses.field(
         default_factory=lambda: {"class mix": ClassMix()}
     )
@@ -61,9 +63,23 @@ class Guardrail:
                 f"expected a limit from 0 to 1 and a test, got {self.limit} and "
                 f"{len(self.tests)} tests: choose what may leave"
             )
+        if not isinstance(self.above, LocalNoise) and self.above not in get_args(Action):
+            hint = did_you_mean(str(self.above), get_args(Action))
+            raise SpecError(
+                f"expected warn, refuse or a LocalNoise as above, got {self.above!r}: {hint}"
+            )
 
     def __call__(self, message: Message, context: Context, call_next: ClientAppCallable) -> Message:
-        """Let the client train, and test its reply."""
+        """Let the client work, and test what it trained."""
+        before = records.copy_records(context.state)
+        try:
+            return self._reply(message, context, call_next)
+        except Exception:  # Flower would send its text, which may quote records, to the server
+            log.exception("the client failed; the server is told no more than that")
+            context.state = before  # as Flower has it after a failure
+            return _refusal(message)
+
+    def _reply(self, message: Message, context: Context, call_next: ClientAppCallable) -> Message:
         if message.metadata.message_type.split(".")[0] != MessageType.TRAIN:
             return call_next(message, context)
         sent = records.copy_records(message.content)  # the client may change the message

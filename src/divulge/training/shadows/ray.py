@@ -2,7 +2,7 @@
 
 import importlib
 import os
-import socket
+import subprocess
 import sys
 import warnings
 from collections.abc import Generator, Iterator, Sequence
@@ -25,6 +25,15 @@ RETRIES = 3
 
 CONNECT_TIMEOUT = 10.0
 """Seconds within which a cluster must answer."""
+
+_CONNECT = "import ray, sys; ray.init(sys.argv[1], log_to_driver=False)"
+
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",  # an audit is nobody else's business
+    "RAY_BACKEND_LOG_LEVEL": "fatal",  # Ray's C++ writes to the terminal, whatever Python asks for
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # what its threads print, such as a lost machine's last log
+}
+"""Settings of Ray that only the environment takes; some are read when it is imported."""
 
 
 @runtime_checkable
@@ -149,13 +158,13 @@ def _ray_session(address: str | None) -> Iterator[Any]:
     if ray.is_initialized():  # whoever did that goes on using it
         yield ray
         return
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # an audit is nobody else's business
     quiet = {"logging_level": "ERROR", "log_to_driver": False}
     here = {"num_cpus": os.cpu_count(), "include_dashboard": False}
     try:
-        _check_reachable(address)
-        with _silence_warnings():
-            ray.init(**quiet, **({"address": address} if address else here))
+        if address:
+            _check_reachable(address)
+        with _silence_warnings(), _silence_stderr():
+            ray.init(address or "local", **quiet, **({} if address else here))
     except Exception as error:
         raise SpecError(
             f"expected a Ray cluster at {address or 'this machine'}, got {type(error).__name__}: "
@@ -168,19 +177,33 @@ def _ray_session(address: str | None) -> Iterator[Any]:
             ray.shutdown()
 
 
-def _check_reachable(address: str | None) -> None:
-    """Ray itself would ask a port where nobody listens for minutes.
+def _check_reachable(address: str) -> None:
+    """Connect in a process that can be ended: Ray itself asks for minutes, deaf to signals.
+
+    A port that somebody listens on is not enough: it need not be a cluster.
 
     Raises:
-        OSError: nobody does.
-        ValueError: the address has no port.
+        TimeoutError: nobody answers in time.
+        ConnectionError: somebody answers, but it is no cluster.
     """
-    if address and address != "auto":
-        host, _, port = address.rpartition(":")
-        socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT).close()
+    try:
+        tried = subprocess.run(  # noqa: S603 (the address is an argument, and no code)
+            [sys.executable, "-c", _CONNECT, address],
+            check=False,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=CONNECT_TIMEOUT,
+        )
+    except subprocess.TimeoutExpired:
+        raise TimeoutError(f"no answer within {CONNECT_TIMEOUT:g} seconds") from None
+    if tried.returncode != 0:
+        lines = tried.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
+        raise ConnectionError(lines[-1][:300])
 
 
 def _import_ray() -> Any:
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
     try:
         with _silence_warnings():
             return importlib.import_module("ray")
@@ -194,3 +217,17 @@ def _silence_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+
+
+@contextmanager
+def _silence_stderr() -> Iterator[None]:
+    """Ray's C++ says on the terminal that it was told to say nothing."""
+    kept = os.dup(2)
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
+    os.close(nothing)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
