@@ -129,15 +129,20 @@ def has_head(path: Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _StoredFinding:
+class StoredFinding:
     """A finding file."""
 
     finding: Finding
     control: Control | None
     blind: BlindRun | None = None
 
+    @classmethod
+    def of(cls, entry: Entry) -> "StoredFinding":
+        """All of an entry but its guess and its seconds, which differ from run to run."""
+        return cls(replace(entry.finding, seconds=0.0), entry.control, entry.blind)
 
-def _read_finding(raw: bytes, place: Path) -> _StoredFinding:
+
+def _read_finding(raw: bytes, place: Path) -> StoredFinding:
     """A stored finding; before schema 5 its controls had two outcomes, of which one was wrong.
 
     Raises:
@@ -154,7 +159,7 @@ def _read_finding(raw: bytes, place: Path) -> _StoredFinding:
             sure = tested and not run.get("reason")  # the reason why it could not have failed
             held = ControlOutcome.PASSED if sure else ControlOutcome.NOT_TESTED
             run["outcome"] = held if passed else ControlOutcome.FAILED
-    return atomic.from_python(found, _StoredFinding, place)
+    return atomic.from_python(found, StoredFinding, place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,8 +247,8 @@ class Run:
         if entry.arrays:
             atomic.write_arrays(base.with_suffix(".npz"), dict(entry.arrays))
         atomic.write(base.with_suffix(".seconds"), f"{entry.finding.seconds!r}\n".encode())
-        stored = _StoredFinding(replace(entry.finding, seconds=0.0), entry.control, entry.blind)
-        atomic.write(base.with_suffix(".json"), atomic.to_json(stored, _StoredFinding).encode())
+        stored = StoredFinding.of(entry)
+        atomic.write(base.with_suffix(".json"), atomic.to_json(stored, StoredFinding).encode())
 
     def get(self, key: str) -> Entry | None:
         """A stored finding, or None.
