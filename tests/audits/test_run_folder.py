@@ -189,10 +189,10 @@ def test_an_unwritable_place_is_said(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_may_not_be_read_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(path: Path) -> bytes:
+    def refused(path: Path, flags: int) -> int:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
-    monkeypatch.setattr(Path, "read_bytes", refused)
+    monkeypatch.setattr(os, "open", refused)
     with pytest.raises(StoreError, match=r"Permission denied: check the path"):
         divulge.load(run.path)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from divulge._util import arrays
 from divulge.data import bundled, files
 from divulge.errors import DataError, SpecError
 
@@ -49,7 +50,7 @@ def test_a_truncated_file_is_an_error_not_a_crash(tmp_path: Path, suffix: str) -
 def test_a_zip_that_claims_petabytes_is_refused_before_it_is_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "MAX_NPZ_BYTES", 10_000)
+    monkeypatch.setattr(arrays, "MAX_DATA_BYTES", 10_000)
     path = tmp_path / "bomb.npz"
     buffer = io.BytesIO()
     np.save(buffer, np.zeros(10_000))

@@ -85,7 +85,7 @@ def test_other_formats_are_refused_with_the_way_out(
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_missing_and_empty_files_are_refused(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"model{suffix}"
-    with pytest.raises(TargetError, match="no such file"):
+    with pytest.raises(TargetError, match="there is none"):
         _load(path)
     path.touch()
     with pytest.raises(TargetError, match="an empty file"):
@@ -171,5 +171,5 @@ def test_the_fingerprint_is_that_of_the_content(tmp_path: Path) -> None:
     path = tmp_path / "model.bin"
     path.write_bytes(b"content")
     assert fingerprint_file(path) == hashlib.blake2b(b"content").hexdigest()
-    with pytest.raises(TargetError, match="readable"):
+    with pytest.raises(TargetError, match="there is none"):
         fingerprint_file(tmp_path / "missing")

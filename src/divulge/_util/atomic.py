@@ -4,7 +4,6 @@ import contextlib
 import errno
 import os
 import tempfile
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pydantic
 
+from divulge._util import arrays, untrusted
 from divulge.errors import SpecError, StoreError
 
 T = TypeVar("T")
@@ -40,9 +40,10 @@ def translate_os_errors(path: Path) -> Iterator[None]:
 
 def damaged_file_error(path: Path, error: Exception) -> StoreError:
     """The error to raise when a file does not hold what was written."""
+    said = (str(error) or type(error).__name__).splitlines()[0]
     return StoreError(
         f"expected {path} as divulge wrote it, got something else "
-        f"({str(error).splitlines()[0]}): restore it, or run the audit again"
+        f"({said}): restore it, or run the audit again"
     )
 
 
@@ -65,53 +66,86 @@ def write(path: Path, data: bytes) -> None:
             raise
 
 
-def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+def write_within(folder: Path, name: str, data: bytes) -> Path:
+    """Write a file of a folder atomically, and return its path.
+
+    The folder itself may be a link. What is in it may come from somebody else: no link in it is
+    followed, so that nothing outside is ever written.
+
+    Args:
+        folder: a folder that is there.
+        name: the path of the file in it; folders that are missing are made for the owner alone.
+        data: the content.
+
+    Raises:
+        StoreError: it cannot be written, or a folder on the way is a link.
+    """
+    with translate_os_errors(folder / name):
+        path = untrusted.path_within(folder, name, StoreError)
+        for between in reversed(path.parents[: len(Path(name).parts) - 1]):
+            between.mkdir(mode=0o700, exist_ok=True)
+    write(path, data)
+    return path
+
+
+def write_arrays(path: Path, named: dict[str, np.ndarray]) -> None:
     """Write arrays to an ``.npz`` file, atomically.
 
     Raises:
         StoreError: it cannot be written.
     """
+    write(path, pack_arrays(named))
+
+
+def pack_arrays(named: dict[str, np.ndarray]) -> bytes:
+    """Arrays as the bytes of an ``.npz`` file."""
     with tempfile.SpooledTemporaryFile(max_size=2**26) as file:
-        np.savez(file, allow_pickle=False, **arrays)
+        np.savez(file, allow_pickle=False, **named)
         file.seek(0)
-        write(path, file.read())
+        return file.read()
 
 
-def read_arrays(path: Path, *names: str) -> list[np.ndarray]:
-    """Read the named arrays of an ``.npz`` file, each with one dimension, in the order of names.
+def read(path: Path) -> bytes:
+    """The content of a JSON file, or another small one, in a run folder or a transcript.
+
+    Raises:
+        StoreError: there is none, it is no ordinary file, too large, or cannot be read.
+    """
+    return untrusted.read_file(path, untrusted.MAX_TEXT_BYTES, StoreError, links=False)
+
+
+def read_arrays(path: Path, *names: str) -> dict[str, np.ndarray]:
+    """Read all arrays of an ``.npz`` file in a run folder by name, each with one dimension.
+
+    Args:
+        path: the file.
+        names: of arrays that have to be there.
 
     Raises:
         StoreError: it cannot be read, or holds something else.
     """
-    arrays = read_all_arrays(path)
+    try:
+        found = arrays.read_npz(path, error=StoreError, links=False)
+    except arrays.DamagedArrays as error:
+        raise damaged_file_error(path, error) from error
     for name in names:
-        if name not in arrays:
+        if name not in found:
             raise damaged_file_error(path, KeyError(name))
-    return [arrays[name] for name in names]
+    if any(array.ndim != 1 for array in found.values()):
+        raise damaged_file_error(path, ValueError("an array has more than one dimension"))
+    return found
 
 
-def read_all_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Read all arrays of an ``.npz`` file by name, each with one dimension.
+def map_array(path: Path) -> np.ndarray:
+    """The array of an ``.npy`` file in a run folder, read-only and mapped into memory.
 
     Raises:
         StoreError: it cannot be read, or holds something else.
     """
-    with translate_os_errors(path):
-        try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                arrays = dict(archive.items())
-        except (
-            TypeError,
-            AttributeError,
-            ValueError,
-            KeyError,
-            EOFError,
-            zipfile.BadZipFile,
-        ) as error:
-            raise damaged_file_error(path, error) from error
-    if any(array.ndim != 1 for array in arrays.values()):
-        raise damaged_file_error(path, ValueError("an array has more than one dimension"))
-    return arrays
+    try:
+        return arrays.map_npy(path, error=StoreError)
+    except arrays.DamagedArrays as error:
+        raise damaged_file_error(path, error) from error
 
 
 def to_json(value: T, kind: type[T]) -> str:

@@ -11,7 +11,11 @@ from typing import Annotated, Any, TypeVar, get_args
 
 import pydantic
 
+from divulge._util import untrusted
 from divulge.errors import SpecError, did_you_mean
+
+MAX_DEPTH = 20
+"""Levels of tables and lists within each other; deeper ones would exhaust the stack."""
 
 Count = Annotated[int, pydantic.Field(ge=1)]
 
@@ -26,17 +30,23 @@ def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file.
 
     Raises:
-        SpecError: the file is missing, or not TOML.
+        SpecError: the file is missing, too large or not TOML; or holds a number that is not
+            finite, or tables within tables without end.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(
-            f"expected settings in {path}, it cannot be read ({error}): "
-            "check the path, or write one with `divulge init`"
-        ) from error
-    except tomllib.TOMLDecodeError as error:
+        raw = untrusted.read_file(path, untrusted.MAX_TEXT_BYTES, SpecError)
+    except SpecError as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
+        raise SpecError(f"{error}, or write one with `divulge init`") from error
+    try:
+        table = tomllib.loads(raw.decode("utf-8"))
+    except RecursionError as error:
+        raise _depth_error(str(path)) from error
+    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
         raise SpecError(f"expected TOML in {path}, got something else: {error}") from error
+    check_finite(table, str(path), ())
+    return table
 
 
 A = TypeVar("A")
@@ -68,8 +78,10 @@ def check_finite(value: Any, where: str, place: tuple[str, ...]) -> None:
     """Refuse nan and infinity: JSON lacks them, so that they would silently become null.
 
     Raises:
-        SpecError: a number is not finite; names its place.
+        SpecError: a number is not finite, or stands too deep; names its place.
     """
+    if len(place) > MAX_DEPTH:
+        raise _depth_error(where)
     if isinstance(value, dict):
         for key, item in value.items():
             check_finite(item, where, (*place, str(key)))
@@ -79,6 +91,13 @@ def check_finite(value: Any, where: str, place: tuple[str, ...]) -> None:
     elif isinstance(value, float) and not math.isfinite(value):
         name = ".".join(place)
         raise SpecError(f"{where}: expected a finite number for {name!r}, got {value}: correct it")
+
+
+def _depth_error(where: str) -> SpecError:
+    return SpecError(
+        f"expected settings of at most {MAX_DEPTH} levels in {where}, got tables or lists within "
+        "each other beyond that: no setting is so deep"
+    )
 
 
 def check_keys(table: Iterable[str], known: Collection[str], where: str) -> None:

@@ -78,10 +78,11 @@ def audit(
     who = workers_by_name(trained.workers)
     plan, ways = _plan_shadows(model, access.output, trained), tuple(trained.augment)
     inside = records.as_records(members, "members")
+    target = wrap.as_target(
+        model, access.output, batch_size=access.batch_size, classes=access.classes
+    )
     subject = inputs.AuditInputs(
-        target=wrap.as_target(
-            model, access.output, batch_size=access.batch_size, classes=access.classes
-        ),
+        target=target,
         members=inside,
         nonmembers=records.as_records(nonmembers, "nonmembers"),
         reference=None if reference is None else records.as_records(reference, "reference"),
@@ -95,7 +96,7 @@ def audit(
         augment=ways,
         guarantee=options.guarantee,
         known=known,
-        columns=_column_names(members),
+        fitted_on=wrap.feature_names(target),
         ids=None if options.ids is None else as_ids(options.ids, len(inside), "ids"),
         drawn=options.membership,
     )
@@ -184,12 +185,6 @@ def audit_subject(
     if folder is not None:
         found.report()
     return found
-
-
-def _column_names(records: Any) -> tuple[str, ...]:
-    """The names of features, where they come as a data frame."""
-    pair = isinstance(records, tuple | list) and len(records) == 2
-    return tuple(map(str, getattr(records[0], "columns", ()))) if pair else ()
 
 
 def _plan_shadows(model: Any, output: Output | None, asked: ShadowModels) -> ShadowPlan | None:

@@ -39,6 +39,8 @@ class TargetSpec(Section):
     classes: Annotated[int, pydantic.Field(ge=2)] | None = None
     budget: Annotated[int, pydantic.Field(ge=1)] | None = None
     """Answers that may be asked of the model; those on disk cost nothing."""
+    fingerprint: str | None = None
+    """Your name of a version of the model, where it is a function: its answers are then kept."""
     epsilon: Epsilon | None = None
     """The differential privacy that the model is said to have, at ``delta``."""
     delta: Delta | None = None

@@ -30,9 +30,15 @@ from divulge.audits.run_folder import Run, open_run_folder
 from divulge.audits.runner import RunHeading, check_distinct
 from divulge.core import Attack, CompositionFacts, Facts, InteractionFacts
 from divulge.data import interactions, records
-from divulge.errors import DataError, SpecError, did_you_mean
+from divulge.errors import DataError, SpecError, StoreError, did_you_mean
 from divulge.federation import Transcript, prediction_tables
 from divulge.federation.transcript import impressions
+from divulge.federation.transcript.finite import (
+    client_note,
+    find_broken_rounds,
+    is_finite,
+    refuse_none_left,
+)
 from divulge.federation.transcript.impressions import ClientImpressions
 from divulge.training.shadows import workers_by_name
 
@@ -151,9 +157,12 @@ def _pose_composition(spec: UpdatesSpec, folder: Path) -> CompositionChallenge:
     reference = records.load_records(spec.reference, spec.label, folder)
     network = imports.load_object(spec.network, folder)
     clients = clients_under_attack(transcript, spec.clients)
+    broken = find_broken_rounds(transcript.rounds, clients)
+    clients = tuple(client for client in clients if client not in broken.unusable)
     counts = _counts(spec, clients)
-    views = tuple(transcript.view(client, network, reference) for client in clients)
-    facts = CompositionFacts(transcript.header.name, clients, counts, spec.class_names)
+    views = tuple(transcript.view(c, network, reference, broken.of(c)) for c in clients)
+    name, notes = transcript.header.name, broken.notes
+    facts = CompositionFacts(name, clients, counts, spec.class_names, notes)
     facts.truth  # noqa: B018 - refuses a client without records
     text = repr((transcript.header, transcript.entries(), clients, counts))
     return CompositionChallenge(views, facts, digest(text, reference.x, reference.y))
@@ -175,16 +184,35 @@ def _pose_interactions(spec: InteractionsSpec, folder: Path) -> InteractionChall
     transcript = Transcript.open(folder / spec.transcript)
     learner = imports.load_object(spec.learner, folder) if spec.learner else None
     clients = clients_under_attack(transcript, spec.clients)
-    found = impressions.client_views(transcript, clients, learner)
+    found, clients, notes = _finite(impressions.client_views(transcript, clients, learner))
     truth = None if spec.truth is None else _truth(folder / spec.truth, transcript, clients, found)
     items = tuple(len(one.item) for one in found)
-    facts = InteractionFacts(transcript.header.name, clients, items, truth)
+    facts = InteractionFacts(transcript.header.name, clients, items, truth, notes)
     text = repr((transcript.header, transcript.entries(), facts, spec.learner))
     return InteractionChallenge(
         tuple(one.view for one in found),
         facts,
         digest(f"{text} {inputs.fingerprint_of(spec.learner, folder)}"),
     )
+
+
+def _finite(
+    found: Sequence[ClientImpressions],
+) -> tuple[tuple[ClientImpressions, ...], tuple[str, ...], tuple[str, ...]]:
+    """Those whose tensors are finite, their clients, and what is said of the others.
+
+    Raises:
+        DataError: none is left.
+    """
+    broken = {}
+    for one in found:
+        (played,) = one.view.rounds
+        got = played.received.get(one.view.victim)
+        if not is_finite(played.sent) or (got is not None and not is_finite(got.tensors)):
+            broken[one.view.victim] = client_note(one.view.victim, {played.number}, unusable=True)
+    refuse_none_left([one.view.victim for one in found], frozenset(broken))
+    kept = tuple(one for one in found if one.view.victim not in broken)
+    return kept, tuple(one.view.victim for one in kept), tuple(broken.values())
 
 
 def _truth(
@@ -245,11 +273,14 @@ def clients_under_attack(transcript: Transcript, asked: Sequence[str]) -> tuple[
 
     Raises:
         SpecError: one of them never took part.
+        StoreError: there are no rounds.
     """
     rounds = range(len(transcript.rounds))
     everybody = tuple(dict.fromkeys(c for k in rounds for c in transcript.clients(k)))
     if all(name.isdecimal() for name in everybody):
         everybody = tuple(sorted(everybody, key=int))
+    if not everybody:
+        raise StoreError("expected a transcript with rounds, got one without: record some first")
     for client in asked:
         if client not in everybody:
             hint = did_you_mean(client, everybody)

@@ -12,7 +12,6 @@ from divulge._util import imports
 from divulge.audits import config
 from divulge.core import AnswerDefence, Guarantee, MembershipDraw, Records, Target
 from divulge.data import augmentation, ids
-from divulge.data import files as data_files
 from divulge.data.augmentation import Augmentation
 from divulge.data.ids import Ids
 from divulge.data.known_features import KnownFeatures
@@ -47,8 +46,8 @@ class AuditInputs:
     """What is claimed for the model."""
     known: KnownFeatures | None = None
     """What the attacker knows of each candidate; None is all."""
-    columns: tuple[str, ...] = ()
-    """Names of the features, if they have any."""
+    fitted_on: tuple[str, ...] = ()
+    """Names of the features in the order of the model, if it knows them."""
     ids: Ids | None = None
     """The user's own, one a member."""
     drawn: MembershipDraw = "fixed"
@@ -103,7 +102,7 @@ def load_inputs(
         augment=resolve_augmentations(spec.shadows.augment, folder) if spec.shadows else (),
         guarantee=_claimed_guarantee(spec.target),
         known=KnownFeatures(**spec.known.model_dump()) if spec.known else None,
-        columns=_columns(data, folder) if spec.known else (),
+        fitted_on=wrap.feature_names(target),
         ids=ids_of(str(data.members), members, data.id, folder) if data.id else None,
         drawn=data.membership or "fixed",
     )
@@ -171,7 +170,7 @@ def _load_target(spec: config.TargetSpec, folder: Path) -> tuple[Target, str | N
             device=spec.device,
             classes=spec.classes,
         )
-        return target, files.fingerprint_file(path)
+        return target, spec.fingerprint or files.fingerprint_file(path)
     model = imports.load_object(spec.model, folder)
     if inspect.isfunction(model) and not inspect.signature(model).parameters:
         model = imports.call_user_code(model, spec.model)
@@ -182,11 +181,8 @@ def _load_target(spec: config.TargetSpec, folder: Path) -> tuple[Target, str | N
         device=spec.device,
         classes=spec.classes,
     )
-    # a function from an installed package has no fingerprint: its answers are not kept on disk
-    fingerprint = wrap.fingerprint_model(model)
-    if fingerprint is None and file.endswith(".py"):
-        fingerprint = files.fingerprint_file(folder / file)
-    return target, fingerprint
+    # a function may read its weights from anywhere: unless it is named, answers are not kept
+    return target, spec.fingerprint or wrap.fingerprint_model(model)
 
 
 def _claimed_guarantee(spec: config.TargetSpec | config.PredictionsSpec) -> Guarantee | None:
@@ -234,16 +230,6 @@ def fingerprint_of(name: str | None, folder: Path) -> str:
     """Of the file that a name is in; nothing where that is no Python file beside the settings."""
     file = imports.split_reference(name)[0] if name else ""
     return files.fingerprint_file(folder / file) if file.endswith(".py") else ""
-
-
-def _columns(data: config.DataSpec, folder: Path) -> tuple[str, ...]:
-    """The names of features, where a file has them."""
-    where = str(data.members)
-    return (
-        ()
-        if imports.split_reference(where)[1]
-        else data_files.feature_names(folder / where, data.label, data.id)
-    )
 
 
 def ids_of(where: str, records: Records, own_id: str, folder: Path) -> Ids:

@@ -369,13 +369,16 @@ class FederationAudit(SecretAudit):
     @cached_property
     def _told(self) -> FederationReport:
         """All that the report says, but for images; the test behind its verdict takes a moment."""
-        manifest = self.contents.manifest
+        manifest, facts = self.contents.manifest, self.facts
+        story = _page_content(self.contents, self.guesses, self._unsound())
+        if not isinstance(facts, AssignmentFacts):
+            story = replace(story, limits=(*facts.notes, *story.limits))
         return FederationReport(
             name=manifest.name,
             created=manifest.created,
             findings=self.findings,
             controls=self.controls,
-            story=_page_content(self.contents, self.guesses, self._unsound()),
+            story=story,
             reproduction={
                 "divulge": manifest.divulge,
                 "seed": manifest.seed,

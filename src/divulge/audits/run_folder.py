@@ -60,11 +60,11 @@ def read_raw_head(path: Path) -> dict[str, Any]:
     Raises:
         StoreError: there is none, or it is damaged or of a newer schema.
     """
-    place = next((path / name for name in (HEAD, *EARLIER) if (path / name).exists()), None)
+    with atomic.translate_os_errors(path):
+        place = next((path / name for name in (HEAD, *EARLIER) if (path / name).exists()), None)
     if place is None:
         raise StoreError(f"expected a run folder made by divulge, got {path}: check the path")
-    with atomic.translate_os_errors(place):
-        raw = place.read_bytes()
+    raw = atomic.read(place)
     try:
         found = pydantic.TypeAdapter(dict[str, Any]).validate_json(raw)
     except pydantic.ValidationError as error:
@@ -213,7 +213,7 @@ class Run:
             }
             if candidates.ids is not None:
                 arrays["ids"] = candidates.ids
-            atomic.write_arrays(self.path / "candidates.npz", arrays)
+            self.write("candidates.npz", atomic.pack_arrays(arrays))
         write_head(self.path, manifest)
         return manifest
 
@@ -231,11 +231,8 @@ class Run:
         Raises:
             StoreError: it cannot be written.
         """
-        path = self.path / name
-        with atomic.translate_os_errors(path.parent):
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-        atomic.write(path, content.encode() if isinstance(content, str) else content)
-        return path
+        data = content.encode() if isinstance(content, str) else content
+        return atomic.write_within(self.path, name, data)
 
     def put(self, key: str, entry: Entry) -> None:
         """Store a finding; its JSON file comes last and makes it count.
@@ -243,12 +240,11 @@ class Run:
         Raises:
             StoreError: it cannot be written.
         """
-        base = self.path / "findings" / key
+        base = f"findings/{key}"
         if entry.arrays:
-            atomic.write_arrays(base.with_suffix(".npz"), dict(entry.arrays))
-        atomic.write(base.with_suffix(".seconds"), f"{entry.finding.seconds!r}\n".encode())
-        stored = StoredFinding.of(entry)
-        atomic.write(base.with_suffix(".json"), atomic.to_json(stored, StoredFinding).encode())
+            self.write(f"{base}.npz", atomic.pack_arrays(dict(entry.arrays)))
+        self.write(f"{base}.seconds", f"{entry.finding.seconds!r}\n")
+        self.write(f"{base}.json", atomic.to_json(StoredFinding.of(entry), StoredFinding))
 
     def get(self, key: str) -> Entry | None:
         """A stored finding, or None.
@@ -259,15 +255,18 @@ class Run:
         base = self.path / "findings" / key
         if not base.with_suffix(".json").exists():
             return None
-        raw = self._read(f"findings/{key}.json")
+        raw = atomic.read(base.with_suffix(".json"))
         stored = _read_finding(raw, base.with_suffix(".json"))
         seconds_file = base.with_suffix(".seconds")
         try:
-            seconds = float(seconds_file.read_text()) if seconds_file.exists() else 0.0
+            seconds = float(atomic.read(seconds_file)) if seconds_file.exists() else 0.0
         except ValueError as error:
             raise atomic.damaged_file_error(seconds_file, error) from error
         scores = base.with_suffix(".npz")
-        arrays = atomic.read_all_arrays(scores) if scores.exists() else {}
+        arrays = atomic.read_arrays(scores) if scores.exists() else {}
+        for name, array in arrays.items():
+            if array.dtype.kind not in "fiub":
+                raise atomic.damaged_file_error(scores, ValueError(f"{name} of type {array.dtype}"))
         finding = replace(stored.finding, seconds=seconds)
         return Entry(finding, stored.control, arrays, stored.blind)
 
@@ -306,19 +305,17 @@ class Run:
 
     def _candidates(self) -> Candidates:
         path = self.path / "candidates.npz"
-        member, label, index = atomic.read_arrays(path, "member", "label", "index")
-        ids = atomic.read_all_arrays(path).get("ids")  # runs before there were ids have none
+        arrays = atomic.read_arrays(path, "member", "label", "index")
+        member, label, index = (arrays[name] for name in ("member", "label", "index"))
+        ids = arrays.get("ids")  # runs before there were ids have none
         fits = len(member) == len(label) == len(index) and member.dtype == np.bool_
+        fits &= all(array.dtype.kind in "iu" and not (array < 0).any() for array in (label, index))
         if not fits or (ids is not None and (len(ids) != len(member) or ids.dtype.kind != "U")):
             raise StoreError(
                 f"expected a flag, a label and an index per candidate in {self.path}, "
                 "got arrays that do not fit: the run is damaged"
             )
         return Candidates(member, label, index, ids)
-
-    def _read(self, name: str) -> bytes:
-        with atomic.translate_os_errors(self.path / name):
-            return (self.path / name).read_bytes()
 
 
 def describe_environment() -> dict[str, str]:

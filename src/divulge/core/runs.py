@@ -92,6 +92,8 @@ class CompositionFacts:
     """The number of records of each class, by client; None if nobody said."""
     class_names: tuple[str, ...]
     """Empty, or one name a class."""
+    notes: tuple[str, ...] = ()
+    """What was left out of the audit, in sentences."""
     kind: Literal["composition"] = "composition"
 
     @property
@@ -114,6 +116,8 @@ class InteractionFacts:
     acted: tuple[tuple[int, ...], ...] | None
     """Positions of the items that each client interacted with, among those that it was shown;
     None if nobody said."""
+    notes: tuple[str, ...] = ()
+    """What was left out of the audit, in sentences."""
     kind: Literal["interactions"] = "interactions"
 
     @property

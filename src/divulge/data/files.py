@@ -1,16 +1,17 @@
 """Read records from files: ``.npz`` with arrays x and y, or a table with a label column."""
 
-import zipfile
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
+from divulge._util import arrays, untrusted
 from divulge.core import Records
 from divulge.data import tables
 from divulge.errors import DataError
 
-MAX_NPZ_BYTES = 16 * 2**30
-"""Bytes that a file may unpack to: a few kilobytes of zip can claim petabytes."""
+LARGEST_LABEL = 2**31 - 1
+"""Class numbers above it are identifiers, or the result of an overflow."""
 
 
 def read_record_file(path: Path, label: str = "label", own_id: str | None = None) -> Records:
@@ -30,16 +31,8 @@ def read_record_file(path: Path, label: str = "label", own_id: str | None = None
             f"expected records in {', '.join(readers)}, got {path.name}: convert them, or write "
             "a function in subject.py that loads them"
         )
-    if not path.is_file():
-        raise DataError(f"expected a file of records at {path}, there is none: check the path")
+    untrusted.check_file(path, untrusted.MAX_DATA_BYTES, DataError)
     return readers[path.suffix](path, label, own_id)
-
-
-def feature_names(path: Path, label: str = "label", own_id: str | None = None) -> tuple[str, ...]:
-    """The names of a table's columns but label and id; none where the file has no names."""
-    if path.suffix not in (".csv", ".parquet"):
-        return ()
-    return tuple(name for name in tables.read_header(path) if name not in (label, own_id))
 
 
 def _read_npz(path: Path, label: str, own_id: str | None) -> Records:
@@ -55,16 +48,8 @@ def read_npz_arrays(path: Path, *names: str) -> list[np.ndarray]:
         DataError: they are not there, or the file is damaged or too large.
     """
     try:
-        with zipfile.ZipFile(path) as packed:
-            size = sum(entry.file_size for entry in packed.infolist())
-        if size > MAX_NPZ_BYTES:
-            raise DataError(
-                f"expected at most {MAX_NPZ_BYTES} bytes in {path}, it would unpack to {size}: "
-                "split it"
-            )
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return [archive[name] for name in names]
-    except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
+        return list(arrays.read_npz(path, names, error=DataError).values())
+    except arrays.DamagedArrays as error:
         raise DataError(
             f"expected arrays {' and '.join(names)} of numbers in {path}, got something else "
             f"({error}): write it with numpy.savez(path, x=x, y=y)"
@@ -78,13 +63,15 @@ def _read_labelled_table(path: Path, label: str, own_id: str | None) -> Records:
             f"expected one column {label!r} in {path}, got {', '.join(header[:20])}: "
             "name the label column in [data] label"
         )
-    wanted = feature_names(path, label, own_id)
+    if twice := [name for name, count in Counter(header).items() if count > 1]:
+        raise DataError(f"expected columns with different names in {path}, got {twice[0]!r} twice")
+    wanted = tuple(name for name in header if name not in (label, own_id))
     table = tables.read_columns(path, [*wanted, label])
     if not len(table) or not wanted:
         raise DataError(
             f"expected rows of features and a label in {path}, got an array of {table.shape}"
         )
-    return Records(table[:, :-1], as_labels(table[:, -1], str(path)))
+    return Records(table[:, :-1], as_labels(table[:, -1], str(path)), wanted)
 
 
 def as_labels(y: np.ndarray, where: str) -> np.ndarray:
@@ -112,4 +99,10 @@ def as_labels(y: np.ndarray, where: str) -> np.ndarray:
                 f"expected whole numbers as labels in {where}, got {y[broken][0]} at "
                 f"index {int(broken.argmax())}: encode classes as 0, 1, 2..."
             )
+    large = (y > LARGEST_LABEL) | (y < -LARGEST_LABEL)
+    if large.any():
+        raise DataError(
+            f"expected class numbers of at most {LARGEST_LABEL} in {where}, got {y[large][0]} at "
+            f"index {int(large.argmax())}: encode classes as 0, 1, 2..."
+        )
     return y.astype(np.int64)

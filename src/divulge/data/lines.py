@@ -2,8 +2,11 @@
 
 import lzma
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from io import BufferedIOBase
 from pathlib import Path
 
+from divulge._util.untrusted import open_file
 from divulge.errors import DataError
 
 MAX_TEXT_BYTES = 2**31
@@ -18,11 +21,9 @@ def read_lines(path: Path, largest: int = MAX_TEXT_BYTES) -> Iterator[tuple[int,
     Raises:
         DataError: the file is missing, damaged, too large, no text, or a line is too long.
     """
-    if not path.is_file():
-        raise DataError(f"expected a file at {path}, there is none: check the path")
     left = largest
     try:
-        with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
+        with _open(path) as file:
             number = 0
             while line := file.readline(MAX_LINE_BYTES + 1):
                 number += 1
@@ -37,3 +38,10 @@ def read_lines(path: Path, largest: int = MAX_TEXT_BYTES) -> Iterator[tuple[int,
                     yield number, text
     except (lzma.LZMAError, EOFError, OSError, UnicodeDecodeError) as error:
         raise DataError(f"expected text in {path}, got a damaged file: {error}") from error
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[BufferedIOBase]:
+    with ExitStack() as stack:
+        file = stack.enter_context(open_file(path, MAX_TEXT_BYTES, DataError))
+        yield stack.enter_context(lzma.open(file)) if path.suffix == ".xz" else file

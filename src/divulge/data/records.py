@@ -55,8 +55,15 @@ def as_records(pair: Any, where: str) -> Records:
         return pair
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise DataError(f"expected a pair (x, y) for {where}, got {type(pair).__name__}")
+    if any(hasattr(part, "toarray") for part in pair):
+        raise DataError(
+            f"expected dense arrays x and y for {where}, got a sparse matrix: pass x.toarray()"
+        )
     try:
         x, y = (np.asarray(part) for part in pair)
     except Exception as error:
         raise DataError(f"expected arrays x and y for {where}, got: {error}") from error
-    return Records(x, data_files.as_labels(y, where))
+    names = tuple(getattr(pair[0], "columns", ()))
+    if not all(isinstance(name, str) for name in names):
+        names = ()  # numbers that a data frame gives to columns without names
+    return Records(x, data_files.as_labels(y, where), names)

@@ -1,6 +1,7 @@
 """Read named columns of numbers from a CSV or Parquet file; each error names its cell."""
 
 import csv
+import io
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,9 +11,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Shaped
 
+from divulge._util import untrusted
 from divulge.errors import DataError, DivulgeError, MissingExtra
 
 _BOOLEANS = {"false": 0.0, "true": 1.0}
+_TEXT_TYPES = ("string", "large_string", "binary", "large_binary")
+_BATCH = 2**16  # rows
 
 
 def read_header(path: Path) -> list[str]:
@@ -26,7 +30,7 @@ def read_header(path: Path) -> list[str]:
         raise DataError(f"expected a .csv or .parquet file, got {path}: save the table as one")
     if path.suffix == ".parquet":
         return list(_open_parquet(path).schema_arrow.names)
-    with _translate_read_errors(path), path.open(newline="", encoding="utf-8-sig") as file:
+    with _translate_read_errors(path), _open_csv(path) as file:
         return next(csv.reader(file), [])
 
 
@@ -56,9 +60,9 @@ def read_texts(path: Path, name: str) -> list[str]:
         )
     with _translate_read_errors(path):
         if path.suffix == ".parquet":
-            cells = _open_parquet(path).read(columns=[name]).column(name).to_pylist()
+            cells = (cell for (part,) in _parquet_batches(path, [name]) for cell in _as_list(part))
             return ["" if cell is None else str(cell) for cell in cells]
-        with path.open(newline="", encoding="utf-8-sig") as file:
+        with _open_csv(path) as file:
             at = names.index(name)
             return [row[at] if at < len(row) else "" for row in csv.reader(file) if row][1:]
 
@@ -72,7 +76,8 @@ def cell_error(path: Path, column: str, row: int, wanted: str, found: object) ->
 
 
 def _read_csv(path: Path, names: Sequence[str]) -> Float[np.ndarray, "records columns"]:
-    positions = [read_header(path).index(name) for name in names]
+    header = read_header(path)
+    positions = [header.index(name) for name in names]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "loadtxt: input contained no data")
         try:
@@ -96,7 +101,7 @@ def _read_csv(path: Path, names: Sequence[str]) -> Float[np.ndarray, "records co
 
 
 def _find_wrong_cell(path: Path, names: Sequence[str], positions: Sequence[int]) -> None:
-    with path.open(newline="", encoding="utf-8-sig") as file:
+    with _open_csv(path) as file:
         rows = csv.reader(file)
         next(rows)
         for number, row in enumerate(filter(None, rows)):
@@ -109,20 +114,81 @@ def _find_wrong_cell(path: Path, names: Sequence[str], positions: Sequence[int])
 
 
 def _read_parquet(path: Path, names: Sequence[str]) -> Float[np.ndarray, "records columns"]:
-    table = _open_parquet(path).read(columns=list(names))
-    columns = [table.column(name).to_numpy(zero_copy_only=False) for name in names]
+    batches = [list(map(_as_numpy, batch)) for batch in _parquet_batches(path, names)]
+    columns = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
+    if not columns:
+        return np.zeros((0, len(names)))
     return np.stack(
         [_parse_numbers(path, *named) for named in zip(names, columns, strict=True)], axis=1
     )
 
 
-def _open_parquet(path: Path) -> Any:
+def _open_csv(path: Path) -> io.TextIOWrapper:
+    file = untrusted.open_file(path, untrusted.MAX_DATA_BYTES, DataError)
+    return io.TextIOWrapper(file, newline="", encoding="utf-8-sig")
+
+
+def _open_parquet(path: Path, texts: Sequence[str] = ()) -> Any:
+    """Open a Parquet file.
+
+    Args:
+        path: the file.
+        texts: columns whose values are kept once each, however often they stand there.
+    """
     try:
         import pyarrow.parquet
     except ImportError as error:
         raise MissingExtra("pyarrow", "parquet") from error
+    untrusted.check_file(path, untrusted.MAX_DATA_BYTES, DataError)
     with _translate_read_errors(path):
-        return pyarrow.parquet.ParquetFile(path)
+        return pyarrow.parquet.ParquetFile(path, read_dictionary=list(texts))
+
+
+def _parquet_batches(path: Path, names: Sequence[str]) -> Iterator[list[Any]]:
+    """Columns of a Parquet file, which unpacks to a thousand times its size if it is made to.
+
+    The sizes of batches are counted as they come: what the file claims may be a lie.
+
+    Raises:
+        DataError: the columns are larger than the limit, or hold lists or structures.
+    """
+    import pyarrow as pa
+
+    types = {name: _open_parquet(path).schema_arrow.field(name).type for name in names}
+    for name, kind in types.items():
+        if pa.types.is_nested(kind):
+            raise DataError(
+                f"expected a number or a text in each cell of {path}, column {name!r} holds "
+                f"{str(kind)[:80]}: spread it over several columns"
+            )
+    texts = [name for name, kind in types.items() if str(kind) in _TEXT_TYPES]
+    file = _open_parquet(path, texts)
+    _check_unpacked(path, file.metadata.num_rows * len(names) * 8)
+    size = 0
+    for batch in file.iter_batches(_BATCH, columns=list(names)):
+        size += batch.nbytes
+        _check_unpacked(path, size)
+        yield [batch.column(name) for name in names]
+
+
+def _check_unpacked(path: Path, size: int) -> None:
+    untrusted.check_size(
+        size, untrusted.MAX_DATA_BYTES, f"columns that {path} unpacks to", DataError
+    )
+
+
+def _as_numpy(column: Any) -> Shaped[np.ndarray, " records"]:
+    if hasattr(column, "dictionary"):
+        return np.array([None, *_as_list(column)], dtype=object)[1:]
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def _as_list(column: Any) -> list[Any]:
+    """The cells of a column; texts that stand there often are one object."""
+    if not hasattr(column, "dictionary"):
+        return list(column.to_pylist())
+    once = column.dictionary.to_pylist()
+    return [None if at is None else once[at] for at in column.indices.to_pylist()]
 
 
 def _parse_numbers(

@@ -52,7 +52,8 @@ def map_batches(
 
 
 def _read_batch(path: Path) -> np.ndarray:
-    values, shape = atomic.read_arrays(path, "values", "shape")
+    arrays = atomic.read_arrays(path, "values", "shape")
+    values, shape = arrays["values"], arrays["shape"]
     if shape.dtype.kind != "i" or (shape < 0).any() or np.prod(shape) != len(values):
         raise atomic.damaged_file_error(
             path, ValueError("values do not have the shape that is said")

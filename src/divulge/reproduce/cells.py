@@ -83,11 +83,7 @@ def done(work: Work) -> tuple[str, Piece]:
     """
     paths = [folder / "cells" / f"{work.key}.json" for folder in work.folders]
     there = next((path for path in paths if path.exists()), None)
-    if there:
-        with atomic.translate_os_errors(there):
-            piece = atomic.from_json(there.read_bytes(), Piece, there)
-    else:
-        piece = _measure_piece(work)
+    piece = atomic.from_json(atomic.read(there), Piece, there) if there else _measure_piece(work)
     if not piece.reason:  # what failed may have been a passing fault, such as data not there
         for path in paths:
             if not path.exists():

@@ -191,8 +191,7 @@ def read_outcome(path: Path) -> Outcome:
     Raises:
         StoreError: it is not there, or is something else.
     """
-    with atomic.translate_os_errors(path):
-        return atomic.from_json(path.read_bytes(), Outcome, path)
+    return atomic.from_json(atomic.read(path), Outcome, path)
 
 
 def interval(estimate: Estimate) -> str:

@@ -142,7 +142,7 @@ def load_cifar_network(folder: Path, kept: int | None = None) -> Extractor:
             folder.mkdir(parents=True, exist_ok=True)
         arrays = as_arrays(trained.state_dict())
         atomic.write_arrays(path, {name: w.ravel() for name, w in arrays.items()})
-    found = atomic.read_all_arrays(path)
+    found = atomic.read_arrays(path)
     module = _make_cifar_module()
     state = {n: torch.from_numpy(found[n]).reshape(w.shape) for n, w in module.state_dict().items()}
     return Extractor(restore(module, state), (_MEAN,), (_DEVIATION,), kept=kept)

@@ -14,6 +14,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
+from divulge._util import untrusted
 from divulge.core import LastLayer, Need, Target, as_white_box
 from divulge.errors import SpecError, StoreError, TargetError
 
@@ -51,7 +52,8 @@ class PredictionFile:
         self._path = path
         self._fingerprint = fingerprint
         self.classes: int | None = None
-        if path.exists():
+        if path.is_symlink() or path.exists():
+            untrusted.check_file(path, untrusted.MAX_DATA_BYTES, StoreError, links=False)
             self._open()
 
     def _open(self) -> None:

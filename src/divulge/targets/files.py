@@ -1,12 +1,15 @@
 """Load models from files by their suffix; refuse formats that run code when opened."""
 
 import hashlib
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from divulge._util import untrusted
 from divulge.core import Target
 from divulge.errors import MissingExtra, TargetError
+from divulge.targets import onnx
 from divulge.targets.batching import translate_model_errors
 from divulge.targets.onnx import OnnxTarget
 from divulge.targets.outputs import Output
@@ -92,15 +95,15 @@ def load_target(
 
 
 def fingerprint_file(path: str | Path) -> str:
-    """The BLAKE2b hash of a file's content.
+    """The BLAKE2b hash of a file's content, and of the files that an ONNX model is in besides.
 
     Raises:
         TargetError: the file cannot be read.
     """
-    with (
-        translate_model_errors(f"{path} to be readable", "check the path"),
-        Path(path).open("rb") as file,
-    ):
+    path = Path(path)
+    if path.suffix == ".onnx":
+        return onnx.fingerprint_onnx(path)
+    with untrusted.open_file(path, untrusted.MAX_DATA_BYTES, TargetError) as file:
         return hashlib.file_digest(file, "blake2b").hexdigest()
 
 
@@ -110,9 +113,8 @@ def _check_file(path: Path) -> None:
             f"expected a model in a {', '.join(FORMATS)} file, got {path}: "
             + _ADVICE.get(path.suffix, "save it in one of these formats, or pass a function")
         )
-    if not path.is_file() or path.stat().st_size == 0:
-        found = "an empty file" if path.is_file() else "no such file"
-        raise TargetError(f"expected a model in {path}, got {found}: check the path")
+    if untrusted.check_file(path, untrusted.MAX_DATA_BYTES, TargetError).st_size == 0:
+        raise TargetError(f"expected a model in {path}, got an empty file: check the path")
 
 
 def _load_onnx(path: Path, options: LoadOptions) -> OnnxTarget:
@@ -130,10 +132,15 @@ def _load_skops(path: Path, options: LoadOptions) -> SklearnTarget:
     except ImportError as error:
         raise MissingExtra("skops", "skops") from error
     with translate_model_errors(f"{path} to be a skops file", "save it again with skops.io.dump"):
-        untrusted = skops.io.get_untrusted_types(file=path)
-        if untrusted:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+        untrusted.check_size(
+            size, untrusted.MAX_DATA_BYTES, f"a model that {path} unpacks to", TargetError
+        )
+        unknown = skops.io.get_untrusted_types(file=path)
+        if unknown:
             raise TargetError(
-                f"expected types that skops trusts, got {', '.join(untrusted)} in {path}: "
+                f"expected types that skops trusts, got {', '.join(unknown)} in {path}: "
                 "if you trust them, load the file yourself and pass the model"
             )
         return SklearnTarget(skops.io.load(path, trusted=None))

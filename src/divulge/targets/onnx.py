@@ -1,11 +1,15 @@
 """Query models in ONNX files through ONNX Runtime, on the CPU."""
 
+import hashlib
+import mmap
+import re
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float, Shaped
 
+from divulge._util import untrusted
 from divulge.core import Need
 from divulge.errors import MissingExtra, TargetError
 from divulge.targets.batching import query_in_batches, translate_model_errors
@@ -92,11 +96,50 @@ class OnnxTarget:
         return cast
 
 
+def fingerprint_onnx(path: Path) -> str:
+    """The BLAKE2b hash of a model: of its file, and of the files that hold its weights, if any.
+
+    Raises:
+        TargetError: a file cannot be read.
+    """
+    digest = hashlib.blake2b()
+    for each in (path, *_weight_files(path)):
+        with untrusted.open_file(each, untrusted.MAX_DATA_BYTES, TargetError) as file:
+            digest.update(hashlib.file_digest(file, "blake2b").digest())
+    return digest.hexdigest()
+
+
+_LOCATION = re.compile(rb"\n\x08location\x12([\x01-\x7f]|[\x80-\xff][\x01-\x1f])")
+"""How ONNX's protocol buffers begin the name of a file with weights: a key, and a text's length."""
+
+
+def _weight_files(path: Path) -> list[Path]:
+    """The files beside a model that hold its weights, as it names them.
+
+    Raises:
+        TargetError: one of them is not there, or is no ordinary file in the model's folder.
+    """
+    found = set()
+    with (
+        untrusted.open_file(path, untrusted.MAX_DATA_BYTES, TargetError) as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+    ):
+        for match in _LOCATION.finditer(content):
+            low, *high = match[1]
+            length = low if not high else (low & 0x7F) | high[0] << 7
+            found.add(content[match.end() : match.end() + length].decode(errors="replace"))
+    files = [untrusted.path_within(path.parent, name, TargetError) for name in sorted(found)]
+    for each in files:
+        untrusted.check_file(each, untrusted.MAX_DATA_BYTES, TargetError)
+    return files
+
+
 def _open_session(path: Path) -> Any:
     try:
         import onnxruntime
     except ImportError as error:
         raise MissingExtra("onnxruntime", "onnx") from error
+    _weight_files(path)  # ONNX Runtime would wait for ever to open a pipe
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # what goes wrong is raised, and said once
     with translate_model_errors(f"{path} to be an ONNX model", "export it again"):

@@ -49,11 +49,11 @@ class ExportedTarget:
         except ImportError as error:
             raise MissingExtra("torch", "torch") from error
         program, archive = sanitise_archive(Path(path))
-        _check_evaluation(program)
-        name = _find_only_tensor(program)
         with translate_model_errors(
             f"{path} to be an exported program", "export it again with this torch"
         ):
+            _check_evaluation(program)
+            name = _find_only_tensor(program)
             self._limits = _batch_limits(program, name)
             exported = torch.export.load(archive)
             if device is not None:

@@ -69,8 +69,18 @@ def as_target(
     )
 
 
+def feature_names(target: Target) -> tuple[str, ...]:
+    """The names of the features in the order in which a model was fitted, where it knows them."""
+    fitted = getattr(target, "estimator", None)
+    if fitted is None:  # the method of an estimator is a function as well
+        fitted = getattr(getattr(target, "function", None), "__self__", None)
+    return tuple(map(str, getattr(fitted, "feature_names_in_", ())))
+
+
 def fingerprint_model(model: Any) -> str | None:
     """A hash that differs between models with different answers; None if there is none.
+
+    A function, or an object of another library, may read its weights from anywhere.
 
     Raises:
         TargetError: the model is a file that cannot be read.
@@ -79,7 +89,7 @@ def fingerprint_model(model: Any) -> str | None:
         return fingerprint_file(model)
     if _is_module(model):
         return _fingerprint_module(model)
-    if _is_estimator(model):
+    if _is_estimator(model) and not _is_target(model) and hasattr(model, "get_params"):
         import joblib
 
         try:

@@ -59,8 +59,7 @@ def read_sheets(run: Path, clients: Sequence[str], items: Sequence[int]) -> tupl
                 f"expected images in {run}, there are none: audit again with --show-records, and "
                 "--resume"
             )
-        with atomic.translate_os_errors(path):
-            png = path.read_bytes()
+        png = atomic.read(path)
         if not png.startswith(_SIGNATURE):
             raise StoreError(f"expected a PNG file at {path}, got something else: audit again")
         found.append(ImageSheet(client, min(many, IMAGES), many, png))

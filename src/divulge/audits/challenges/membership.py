@@ -17,11 +17,13 @@ from divulge._util.random import stream
 from divulge.audits.challenges.model import MembershipChallenge
 from divulge.audits.checks import duplicates
 from divulge.audits.checks import records as checks
+from divulge.audits.checks.columns import match_columns
 from divulge.audits.checks.duplicates import Copies, DistinctSets, PoolCopies
 from divulge.audits.checks.records import SecondPredictions
 from divulge.audits.inputs import AuditInputs
 from divulge.core import (
     Candidates,
+    Check,
     Claim,
     Game,
     Membership,
@@ -31,6 +33,7 @@ from divulge.core import (
     PrivateTrainer,
     Records,
     Target,
+    Verdict,
 )
 from divulge.core.runs import ShadowKind
 from divulge.data import augmentation, partial_records
@@ -39,6 +42,12 @@ from divulge.targets.budget import CountingTarget
 from divulge.targets.cache import CachedTarget
 from divulge.training.shadows import train as training
 from divulge.training.shadows.plan import ShadowPlan, shadow_key
+
+_UNKNOWN_MODEL = (
+    "The model is a function, which may read its weights from anywhere, so that nothing tells it "
+    "from a later version: its answers are not kept, and a run that is continued asks it again. "
+    "Name its version as fingerprint to keep them."
+)
 
 ASKED_AGAIN = 32
 """The number of candidates that the model is asked about twice."""
@@ -60,6 +69,8 @@ class AuditorKnowledge:
     """Records that stood twice and are left out; None where features are unknown."""
     again: SecondPredictions | None = None
     """What the model says of some candidates when it is asked again, if it can be."""
+    further: tuple[Check, ...] = ()
+    """What was noticed before the model was asked anything."""
 
 
 def describe_facts(
@@ -88,7 +99,7 @@ def describe_facts(
         reference=0 if view.reference is None else len(view.reference),
         classes=known.answers.shape[1],
         class_names=known.class_names,
-        checks=checks.check_records(question, seed),
+        checks=(*checks.check_records(question, seed), *known.further),
         shadows=_shadow_kind(plan),
         claim=known.claim,
         drawn=truth.drawn,
@@ -140,6 +151,9 @@ def pose(
     for name, records in (("members", subject.members), ("nonmembers", subject.nonmembers)):
         if not len(records):
             raise DataError(f"expected records in {name}, got none: an audit compares two groups")
+    if subject.reference is not None and not len(subject.reference):
+        raise DataError("expected records in reference, got none: pass some, or no reference")
+    subject, further = match_columns(subject)
     subject, kept = set_copies_aside(subject)
     order = stream(seed, "order of candidates").permutation(
         len(subject.members) + len(subject.nonmembers)
@@ -157,6 +171,8 @@ def pose(
     target = CachedTarget(
         counted, place, subject.fingerprint or "", subject.batch_size, accept=accept
     )
+    if answers_path is not None and place is None and Need.FEATURES in target.offers:
+        further += (Check("model identity", Verdict.NOT_APPLICABLE, _UNKNOWN_MODEL),)
     view, shadows = _view(target, candidates, subject, seed)
     answers, *_ = [_ask(target, records, subject, track) for records in asked]
     for records in (view.records, *view.augmented):
@@ -170,6 +186,7 @@ def pose(
         claim,
         kept.copies if Need.FEATURES in target.offers else None,
         _ask_again(counted, candidates, subject, seed, place),
+        further,
     )
     return MembershipChallenge(
         game,
@@ -258,7 +275,7 @@ def _view(
         )
     pool = None if plan is None else plan.pool
     shown = partial_records.hide_and_impute(
-        candidates, subject.reference, pool, subject.known, subject.columns, seed
+        candidates, subject.reference, pool, subject.known, candidates.columns, seed
     )
     first, *others = shown.candidates
     view = ModelView(

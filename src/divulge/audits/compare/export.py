@@ -152,8 +152,7 @@ def _apart(
     if found.path is None:
         return None
     place = result.target_folder(found.path / one.entered.run, 0) / ANSWERS
-    with atomic.translate_os_errors(place):
-        audited: Float64[np.ndarray, "queries classes"] = np.load(place, allow_pickle=False)
+    audited: Float64[np.ndarray, "queries classes"] = atomic.map_array(place)
     records, behind = asked.queries[0], asked.shadows.answers
     key = asked.shadows.seeds(asked.plan.seed)[0]
     target = model if behind is None else DefendedTarget(model, behind, key)

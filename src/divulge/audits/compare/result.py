@@ -7,12 +7,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from divulge._util import atomic
+from divulge._util import atomic, untrusted
 from divulge.audits.compare import training_cost
 from divulge.audits.compare.training_cost import TrainingCost
 from divulge.audits.leave_one_out import result
 from divulge.audits.leave_one_out.result import LeaveOneOut
-from divulge.audits.run_folder import has_head, hold_run, read_head, write_head
+from divulge.audits.run_folder import HEAD, has_head, hold_run, read_head, write_head
 from divulge.core import ControlOutcome, Estimate, Finding, Status
 from divulge.core.runs import BEFORE_NAMING, SCHEMA
 from divulge.errors import SpecError, StoreError, did_you_mean
@@ -223,10 +223,7 @@ class Comparison:
         files = compare_page.render_files(self._told())
         with hold_run(self.path):
             for name, content in files.items():
-                place = self.path / name
-                with atomic.translate_os_errors(place.parent):
-                    place.parent.mkdir(mode=0o700, exist_ok=True)
-                atomic.write(place, content)
+                atomic.write_within(self.path, name, content)
         return self.path / PAGE
 
     def measure(self) -> "Comparison":
@@ -313,12 +310,13 @@ def load_comparison(path: str | Path) -> Comparison:
     """
     path = Path(path)
     plan = read_head(path, ComparisonManifest)
-    found = tuple(
-        VariantAudits(
-            entered,
-            result.load_leave_one_out(path / entered.run),
-            training_cost.load_training_cost(path / entered.run),
-        )
-        for entered in plan.defences
+    return Comparison(plan, tuple(_load_variant(path, one) for one in plan.defences), path)
+
+
+def _load_variant(path: Path, entered: VariantRecord) -> VariantAudits:
+    folder = untrusted.path_within(path, f"{entered.run}/{HEAD}", StoreError).parent
+    return VariantAudits(
+        entered,
+        result.load_leave_one_out(folder),
+        training_cost.load_training_cost(folder),
     )
-    return Comparison(plan, found, path)

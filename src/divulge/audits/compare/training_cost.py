@@ -64,8 +64,7 @@ def load_training_cost(folder: Path) -> TrainingCost:
     Raises:
         StoreError: nobody measured it, or the file is damaged.
     """
-    with atomic.translate_os_errors(folder / NAME):
-        return atomic.from_json((folder / NAME).read_bytes(), TrainingCost, folder / NAME)
+    return atomic.from_json(atomic.read(folder / NAME), TrainingCost, folder / NAME)
 
 
 def _single(trainer: Any) -> Any:

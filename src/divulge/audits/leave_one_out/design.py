@@ -21,7 +21,7 @@ from divulge.core import MembershipAttack, Records
 from divulge.data import augmentation
 from divulge.data import records as data_records
 from divulge.data.ids import Ids, as_ids
-from divulge.errors import SpecError
+from divulge.errors import DataError, SpecError
 from divulge.training.shadows.plan import ShadowPlan, shadow_key
 
 
@@ -141,9 +141,12 @@ def pool_from(records: Any, reference: Any, ids: Any) -> RecordPool:
         DataError: they are none, or do not fit.
     """
     pool = data_records.as_records(records, "records")
+    known = None if reference is None else data_records.as_records(reference, "reference")
+    if known is not None:
+        pool.joined(known)  # refuses other features
     return RecordPool(
         pool,
-        None if reference is None else data_records.as_records(reference, "reference"),
+        known,
         None if ids is None else as_ids(ids, len(pool), "ids"),
     )
 
@@ -163,9 +166,11 @@ def set_copies_aside(given: RecordPool) -> DistinctRecords:
     """The pool without the records that repeat an earlier one, the reference without the pool's.
 
     Raises:
-        DataError: the reference is mostly the pool.
+        DataError: the reference is empty, or mostly the pool.
     """
     records, reference, ids = given
+    if reference is not None and not len(reference):
+        raise DataError("expected records in reference, got none: pass some, or no reference")
     found = duplicates.find_copies_in_pool(records, reference)
     duplicates.check_pool(found.copies)
     if found.copies.repeated:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pydantic
 
-from divulge._util import atomic
+from divulge._util import atomic, untrusted
 from divulge.attacks import catalog
 from divulge.audits.checks.duplicates import PoolCopies
 from divulge.audits.gate import GatedAudit
 from divulge.audits.result import Audit, load_audit
-from divulge.audits.run_folder import has_head, hold_run, read_head, write_head
+from divulge.audits.run_folder import HEAD, has_head, hold_run, read_head, write_head
 from divulge.core import Check, Estimate, Finding, Measurements, Need, Status, Verdict
 from divulge.core.runs import BEFORE_NAMING, SCHEMA
 from divulge.errors import MissingExtra, SpecError, StoreError
@@ -299,7 +299,9 @@ def load_leave_one_out(path: str | Path) -> LeaveOneOut:
     plan = read_head(path, LeaveOneOutManifest)
     audits = []
     for k in range(plan.targets):
-        found = load_audit(target_folder(path, k))
+        place = target_folder(path, k)
+        run = place.relative_to(path) / HEAD  # what is measured again is written beside it
+        found = load_audit(untrusted.path_within(path, str(run), StoreError).parent)
         if not isinstance(found, Audit) or found.contents.missing:
             raise StoreError(
                 f"expected every attack on every target in {path}: finish with --resume"

@@ -157,13 +157,10 @@ def _keep_predictions(path: Path, trained: ShadowPredictions) -> None:
     if trained.answers is None:
         return
     place = result.target_folder(path, trained.model) / ANSWERS
-    with atomic.translate_os_errors(place):
-        for folder in (place.parent.parent, place.parent):
-            folder.mkdir(mode=0o700, exist_ok=True)
     file = io.BytesIO()
     # float64: float32 would round the surest answers to one, and lose their order
     np.save(file, np.asarray(trained.answers, np.float64), allow_pickle=False)
-    atomic.write(place, file.getvalue())
+    atomic.write_within(path, str(place.relative_to(path)), file.getvalue())
 
 
 def _audit_target(
@@ -223,11 +220,7 @@ def _open_target(path: Path) -> Run:
 
 
 def _read_predictions(place: Path, size: int) -> Float64[np.ndarray, "queries classes"]:
-    with atomic.translate_os_errors(place):
-        try:
-            answers = np.load(place, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError, SyntaxError) as error:
-            raise atomic.damaged_file_error(place, error) from error
+    answers = atomic.map_array(place)
     if answers.ndim != 2 or len(answers) != size or answers.dtype != np.float64:
         raise atomic.damaged_file_error(
             place, ValueError(f"{answers.dtype} of shape {answers.shape}")

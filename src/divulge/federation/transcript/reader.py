@@ -5,15 +5,16 @@ checked first. One round is open at a time, and only the tensors that are used a
 """
 
 import hashlib
+import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from divulge._util import atomic
+from divulge._util import untrusted
 from divulge.core import MaskedSum, ReceivedUpdate, Records, Round, Rounds, UpdateView
 from divulge.errors import MissingExtra, SpecError, StoreError, did_you_mean
 from divulge.federation.transcript import layout
@@ -42,8 +43,6 @@ class Transcript:
         """
         folder = Path(folder)
         path = folder / "transcript.json"
-        if not path.is_file():
-            raise StoreError(f"expected a transcript at {path}, there is none: check the path")
         raw = _read_json(path)
         schema = layout.from_json(raw, layout.SchemaStamp, path).schema
         if schema != layout.SCHEMA:
@@ -75,6 +74,7 @@ class Transcript:
         victim: str,
         network: Callable[[], Any] | None = None,
         reference: Records | None = None,
+        without: Container[int] = (),
     ) -> UpdateView:
         """Build the server's view of one client: the rounds in which that client took part.
 
@@ -82,12 +82,13 @@ class Transcript:
             victim: name of the client.
             network: function that makes the module that the weights belong to.
             reference: records that the attacker owns, of the same population as the victim's.
+            without: positions of rounds to leave out.
 
         Raises:
             SpecError: no such client ever took part.
         """
         clients = [self.clients(k) for k in range(len(self.rounds))]
-        part = [k for k, names in enumerate(clients) if victim in names]
+        part = [k for k, names in enumerate(clients) if victim in names and k not in without]
         if not part:
             hint = did_you_mean(victim, set().union(*clients))
             raise SpecError(f"expected a client of the transcript, got {victim!r}: {hint}")
@@ -188,23 +189,12 @@ def _count_rounds(folder: Path) -> int:
 
 
 def _read_json(path: Path) -> bytes:
-    _check_file(path)
-    with atomic.translate_os_errors(path), path.open("rb") as file:
-        data = file.read(LARGEST_JSON + 1)
-    if len(data) > LARGEST_JSON:
-        raise StoreError(f"expected at most {LARGEST_JSON} bytes in {path}, got more: restore it")
-    return data
-
-
-def _check_file(path: Path) -> None:
-    if not path.is_file():  # opening a pipe would wait for ever
-        raise StoreError(f"expected a file at {path}, there is none: restore it")
+    return untrusted.read_file(path, LARGEST_JSON, StoreError, links=False)
 
 
 def _verify_checksum(path: Path, entry: RoundEntry) -> None:
-    _check_file(path)
-    with atomic.translate_os_errors(path), path.open("rb") as file:
-        size = path.stat().st_size
+    with untrusted.open_file(path, untrusted.MAX_DATA_BYTES, StoreError, links=False) as file:
+        size = os.fstat(file.fileno()).st_size
         if size != entry.size:
             raise StoreError(
                 f"expected {entry.size} bytes in {path}, got {size}: "

@@ -2,6 +2,7 @@
 
 import io
 import os
+import sys
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float64
 
-from divulge._util import atomic
+from divulge._util import atomic, untrusted
+from divulge.errors import StoreError
 
 RowArray = Float64[np.ndarray, " numbers"]
 
@@ -54,9 +56,13 @@ class RowFile:
 
     def __post_init__(self) -> None:
         with atomic.translate_os_errors(self.folder):
+            # not by way of a link: rows are written in place
+            untrusted.path_within(self.folder.parent, f"{self.folder.name}/{self.key}", StoreError)
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self._data.is_symlink() or self._data.exists():
+                untrusted.check_file(self._data, sys.maxsize, StoreError, links=False)
             if self._list.exists():
-                raw = self._list.read_bytes()
+                raw = atomic.read(self._list)
                 self.done.update(atomic.from_json(raw, _RowChecksums, self._list).rows)
                 self._verify()
             self._reserve()

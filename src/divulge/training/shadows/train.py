@@ -51,8 +51,7 @@ def train_shadows(
         TargetError: a shadow could not be trained.
         StoreError: its answers could not be stored.
     """
-    work = prepare_workload(plan, shadow_queries(view, plan), seed)
-    shadows, _ = _train(view, plan, work, seed, run, track, workers)
+    shadows, _ = _train(view, plan, _workload(view, plan, seed), seed, run, track, workers)
     return shadows
 
 
@@ -83,14 +82,19 @@ def train_shadows_and_keep_first(
         StoreError: its answers could not be stored.
     """
     assert plan.pool is not None
-    work = prepare_workload(plan, shadow_queries(view, plan), seed)
-    work = replace(work, keep_first=True)
+    work = replace(_workload(view, plan, seed), keep_first=True)
     shadows, first = _train(view, plan, work, seed, run, track, workers)
     assert first is not None
     if view.target.offers & ~first.offers:
         return shadows, None
     records = plan.pool_asked or plan.pool
     return shadows, ShadowModel(first, records, work.subsets[0], plan.pool_known)
+
+
+def _workload(view: ModelView, plan: ShadowPlan, seed: int) -> ShadowWorkload:
+    """The work, for models that name as many classes as the target."""
+    classes = view.target.predict(view.records.x).shape[1]
+    return prepare_workload(plan, shadow_queries(view, plan), seed, classes=classes)
 
 
 def _train(
@@ -124,7 +128,11 @@ def _train(
 
 
 def prepare_workload(
-    plan: ShadowPlan, queries: tuple[Records, ...], seed: int, models_with_predictions: int = 0
+    plan: ShadowPlan,
+    queries: tuple[Records, ...],
+    seed: int,
+    models_with_predictions: int = 0,
+    classes: int | None = None,
 ) -> ShadowWorkload:
     """The work of the workers; nothing is trained yet. The candidates are the first query."""
     pool = queries[0] if plan.pool is None else plan.pool
@@ -136,6 +144,7 @@ def prepare_workload(
         seeds=plan.seeds(seed),
         models_with_predictions=models_with_predictions,
         answers=plan.answers,
+        classes=classes,
     )
 
 

@@ -36,6 +36,8 @@ class ShadowWorkload:
     """Whether the first model itself is handed over, for attacks that look into it."""
     answers: AnswerDefence | None = None
     """The defence that changes every model's predictions, with the model's seed as its secret."""
+    classes: int | None = None
+    """The number of classes that every model has to have; None where no other model sets it."""
 
 
 class ShadowPredictions(NamedTuple):
@@ -77,6 +79,7 @@ def train_batch(work: ShadowWorkload, models: Sequence[int]) -> Generator[Shadow
     for k, seed, model in zip(models, seeds, targets, strict=True):
         target = model if work.answers is None else DefendedTarget(model, work.answers, seed)
         answers = [target.predict(group.x) for group in work.queries]
+        check_class_count(answers[0].shape[1], work.classes)
         row = [
             signals.compute_signal("scaled_logit", answer, group.y)
             for answer, group in zip(answers, work.queries, strict=True)
@@ -86,6 +89,19 @@ def train_batch(work: ShadowWorkload, models: Sequence[int]) -> Generator[Shadow
             raise TargetError("expected models that give probabilities, got labels: train others")
         kept = target if work.keep_first and k == 0 else None
         yield ShadowPredictions(k, np.concatenate(row), whole, kept)
+
+
+def check_class_count(found: int, wanted: int | None) -> None:
+    """Refuse a model with other classes than the target's.
+
+    Raises:
+        TargetError: it has more or fewer.
+    """
+    if wanted is not None and found != wanted:
+        raise TargetError(
+            f"expected shadow models with {wanted} classes, as the target has, got one with "
+            f"{found}: train them on the labels of the target, all classes included"
+        )
 
 
 class LocalWorkers:
@@ -146,8 +162,7 @@ def resolve_trainer(
     if not missing or not isinstance(work.trainer, ResolvableTrainer):
         return work, missing
     trainer: Any = work.trainer
-    with atomic.translate_os_errors(path):
-        raw = path.read_bytes() if path.exists() else None
+    raw = atomic.read(path) if path.exists() else None
     if raw is None:
         kept = _StoredStrategy(_execution_settings(trainer.settled(work.pool, work.subsets)))
         atomic.write(path, atomic.to_json(kept, _StoredStrategy).encode())

@@ -56,7 +56,7 @@ class _CachedTrainer:
             with atomic.translate_os_errors(self._path):
                 self._path.parent.mkdir(parents=True, exist_ok=True)
             atomic.write_arrays(self._path, {"answers": said.ravel()})
-        (flat,) = atomic.read_arrays(self._path, "answers")
+        flat = atomic.read_arrays(self._path, "answers")["answers"]
         for said in flat.reshape(len(seeds), len(pool), -1):
             yield FunctionTarget(lambda _x, said=said: said)
 

@@ -1,0 +1,156 @@
+"""Files from outside are checked before they are opened: what they are, and how large.
+
+Opening a pipe waits for ever, a device has effects, and a small file can claim to unpack to
+petabytes. All that reads a file goes through `open_file` or `read_file`; a library that opens files
+itself gets a path that `check_file` has seen.
+"""
+
+import os
+import stat
+from io import BufferedReader
+from pathlib import Path
+from typing import Final
+
+from divulge.errors import DivulgeError, SpecError
+
+VARIABLE: Final = "DIVULGE_MAX_BYTES"
+"""The environment variable that raises every limit to so many bytes."""
+
+MAX_TEXT_BYTES: Final = 64 * 2**20
+"""Largest size of settings and JSON, which become many small objects."""
+
+MAX_DATA_BYTES: Final = 16 * 2**30
+"""Largest size of records, models and arrays, packed and unpacked."""
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFLNK: "a link",
+}
+
+
+def byte_limit(usual: int) -> int:
+    """The usual limit, or that of the environment variable where it is higher.
+
+    Raises:
+        SpecError: the variable holds something else than a number of bytes.
+    """
+    said = os.environ.get(VARIABLE, "0")
+    if not (said.isascii() and said.isdigit() and len(said) < 20):
+        raise SpecError(f"expected a number of bytes in {VARIABLE}, got {said[:40]!r}: correct it")
+    return max(usual, int(said))
+
+
+def check_size(size: int, usual: int, what: str, error: type[DivulgeError]) -> None:
+    """Refuse what is larger than a limit.
+
+    Args:
+        size: in bytes.
+        usual: the limit, unless the environment variable raises it.
+        what: what has this size, for the message.
+        error: the class of the error.
+
+    Raises:
+        DivulgeError: of this class.
+    """
+    limit = byte_limit(usual)
+    if size > limit:
+        raise error(
+            f"expected at most {limit:,} bytes of {what}, got {size:,}: make it smaller, or if you "
+            f"trust it, set {VARIABLE}={size}"
+        )
+
+
+def check_file(
+    path: Path, usual: int, error: type[DivulgeError], *, links: bool = True
+) -> os.stat_result:
+    """Refuse what is no ordinary file, or is too large; it is not opened.
+
+    Args:
+        path: the file.
+        usual: its largest size in bytes, unless the environment variable raises it.
+        error: the class of the error.
+        links: whether it may be a link to a file. A user's own path may; within a folder that
+            somebody else has made, none is followed.
+
+    Raises:
+        DivulgeError: of this class.
+    """
+    try:
+        found = path.stat() if links else path.lstat()
+    except (OSError, ValueError) as problem:
+        raise error(_explain(path, problem)) from problem
+    _check(found, path, usual, error)
+    return found
+
+
+def open_file(
+    path: Path, usual: int, error: type[DivulgeError], *, links: bool = True
+) -> BufferedReader:
+    """Open a file for reading; arguments and errors as of `check_file`."""
+    check_file(path, usual, error, links=links)
+    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0)
+    flags |= getattr(os, "O_NONBLOCK", 0)  # were it replaced by a pipe just now
+    flags |= 0 if links else getattr(os, "O_NOFOLLOW", 0)
+    try:
+        file = os.fdopen(os.open(path, flags), "rb")
+    except OSError as problem:
+        raise error(_explain(path, problem)) from problem
+    try:
+        _check(os.fstat(file.fileno()), path, usual, error)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def read_file(path: Path, usual: int, error: type[DivulgeError], *, links: bool = True) -> bytes:
+    """The whole content of a file; arguments and errors as of `check_file`."""
+    with open_file(path, usual, error, links=links) as file:
+        try:
+            content = file.read(byte_limit(usual) + 1)
+        except OSError as problem:
+            raise error(_explain(path, problem)) from problem
+    check_size(len(content), usual, str(path), error)  # a file that grows while it is read
+    return content
+
+
+def path_within(folder: Path, name: str, error: type[DivulgeError]) -> Path:
+    """The path of something in a folder that somebody else may have made, not by way of a link.
+
+    Args:
+        folder: the folder, which may be a link itself: the user named it.
+        name: a path in it.
+        error: the class of the error.
+
+    Raises:
+        DivulgeError: a folder on the way is a link, or the name leads out of the folder.
+    """
+    path = folder / name
+    parts = Path(name).parts
+    if Path(name).is_absolute() or ".." in parts:
+        raise error(f"expected a path within {folder}, got {name[:200]!r}: correct it")
+    for depth in range(1, len(parts)):
+        between = folder.joinpath(*parts[:depth])
+        if os.path.islink(between):  # noqa: PTH114 (false where the path cannot exist at all)
+            raise error(
+                f"expected a folder at {between}, got a link: copy what it points to into its place"
+            )
+    return path
+
+
+def _check(found: os.stat_result, path: Path, usual: int, error: type[DivulgeError]) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+        raise error(f"expected a file at {path}, got {kind}: put the file itself there")
+    check_size(found.st_size, usual, str(path), error)
+
+
+def _explain(path: Path, problem: OSError | ValueError) -> str:
+    if isinstance(problem, (FileNotFoundError, NotADirectoryError)):
+        return f"expected a file at {path}, there is none: check the path"
+    said = getattr(problem, "strerror", None) or problem
+    return f"expected access to {path}, got {said}: check the path and its permissions"
