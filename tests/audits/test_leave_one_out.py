@@ -199,10 +199,9 @@ def test_fewer_shadows_are_those_that_follow() -> None:
         rotation=divulge.Rotation(4, targets=4, shadows=2),
         attacks=ATTACKS[:1],
     )
-    compared = [
-        audit.contents.manifest.settings["leave_one_out"]["shadows"] for audit in few.targets
-    ]
-    assert compared == [[1, 2], [2, 3], [0, 3], [0, 1]]
+    compared = [audit.contents.manifest.settings["leave_one_out"] for audit in few.targets]
+    others = [[1, 2], [2, 3], [0, 3], [0, 1]]
+    assert compared == [{"target": k, "shadows": own} for k, own in enumerate(others)]
 
 
 def test_an_attack_that_does_not_apply_is_not_lost() -> None:

@@ -10,6 +10,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import divulge
+from divulge._util.json import JSON
 from divulge._util.progress import track_silently
 from divulge.attacks.membership.lira import LiRA
 from divulge.attacks.membership.mrad.attack import MRAD
@@ -234,13 +235,17 @@ def test_an_audit_says_what_somebody_tells_who_knows_these_columns(tmp_path: Pat
 
 
 def test_partly_known_candidates_meet_all_attacks() -> None:
-    table = {"target": {"model": "a.py:m"}, "data": {"members": "m.npz", "nonmembers": "n.npz"}}
+    table: dict[str, JSON] = {
+        "target": {"model": "a.py:m"},
+        "data": {"members": "m.npz", "nonmembers": "n.npz"},
+    }
+    nothing: dict[str, JSON] = {}
     whole, partly = (
         [
             attack.name
             for attack in config.requested_attacks(config.parse_config(table | extra, "here"))
         ]
-        for extra in ({}, {"known": {"share": 0.5}})
+        for extra in (nothing, {"known": {"share": 0.5}})
     )
     assert partly == [*whole, "gradient-norm", "mrad"]
 

@@ -74,7 +74,7 @@ def test_every_row_gives_an_auc_for_each_share(settings: dict[str, Any]) -> None
 
 
 def test_the_same_seed_gives_the_same_figures() -> None:
-    settings = ROWS["location30: one step, 6 questions"].settings
+    settings: dict[str, Any] = dict(ROWS["location30: one step, 6 questions"].settings)
     before = measure_auc(0, "small", **settings).values
     for remembered in CACHED:
         remembered.cache_clear()

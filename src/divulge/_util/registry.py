@@ -7,6 +7,7 @@ from typing import Any, get_type_hints
 
 import pydantic
 
+from divulge._util.json import Settings
 from divulge.errors import SpecError, did_you_mean
 
 
@@ -28,7 +29,7 @@ def find_class(registry: Mapping[str, str], what: str, name: str) -> Any:
     return getattr(importlib.import_module(module), cls)
 
 
-def build(cls: Any, name: str, settings: Mapping[str, Any], **given: Any) -> Any:
+def build(cls: Any, name: str, settings: Settings, **given: Any) -> Any:
     """Build an object of a dataclass.
 
     Args:

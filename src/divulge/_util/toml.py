@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar, get_args
 import pydantic
 
 from divulge._util import untrusted
+from divulge._util.json import JSON, Settings
 from divulge.errors import SpecError, did_you_mean
 
 MAX_DEPTH = 20
@@ -26,7 +27,7 @@ class Section(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, JSON]:
     """Read a TOML file.
 
     Raises:
@@ -54,7 +55,7 @@ A = TypeVar("A")
 S = TypeVar("S", bound=Section)
 
 
-def validate_section(model: type[S], table: dict[str, Any], where: str) -> S:
+def validate_section(model: type[S], table: dict[str, JSON], where: str) -> S:
     """Turn a table of a TOML file into settings of one kind.
 
     Args:
@@ -134,7 +135,7 @@ def _section_at(path: tuple[str | int, ...], model: type[Section]) -> type[Secti
     return model
 
 
-def build_attacks(entries: Iterable[dict[str, Any]], build: Callable[..., A]) -> Iterator[A]:
+def build_attacks(entries: Iterable[Settings], build: Callable[..., A]) -> Iterator[A]:
     """Build the attack of each ``[[attacks]]`` entry.
 
     Args:

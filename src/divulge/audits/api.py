@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from divulge._util.json import JSON
 from divulge._util.progress import Track, track_silently
 from divulge.attacks import catalog
 from divulge.audits import config, inputs, runner
@@ -103,7 +104,7 @@ def audit(
     if access.answers is not None:
         subject = subject.behind(access.answers, options.seed)
     usual = catalog.default_attacks(shadows=plan is not None, partial=known is not None)
-    settings: dict[str, Any] = {"output": access.output, "shadows": trained.models}
+    settings: dict[str, JSON] = {"output": access.output, "shadows": trained.models}
     if access.answers is not None:
         settings["answers"] = repr(access.answers)
     if known is not None:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from divulge._util.json import JSON
 from divulge._util.progress import Track, track_silently
 from divulge._util.random import stream
 from divulge.core import (
@@ -41,7 +42,7 @@ class AttackResult(NamedTuple):
     """The guess, of the attack's kind; None if there is none."""
 
 
-def attack_settings(attack: Attack[Any, Any]) -> dict[str, Any]:
+def attack_settings(attack: Attack[Any, Any]) -> dict[str, JSON]:
     """An attack's settings: the fields of its dataclass."""
     return {
         field.name: getattr(attack, field.name)

@@ -4,11 +4,11 @@ import inspect
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from divulge._util import imports
+from divulge._util.json import Settings
 from divulge.audits import config
 from divulge.core import AnswerDefence, Guarantee, MembershipDraw, Records, Target
 from divulge.data import augmentation, ids
@@ -110,7 +110,7 @@ def load_inputs(
     return subject if defence is None else subject.behind(defence, spec.seed)
 
 
-def answer_defence_from_config(settings: dict[str, Any] | None) -> AnswerDefence | None:
+def answer_defence_from_config(settings: Settings | None) -> AnswerDefence | None:
     """The answer defence that a key ``answers`` asks for; None without one.
 
     Raises:

@@ -30,6 +30,7 @@ import pydantic
 
 from divulge._util import atomic
 from divulge._util.folders import create_folder, hold_folder, take_folder
+from divulge._util.json import JSON
 from divulge.core import (
     BlindRun,
     Candidates,
@@ -54,7 +55,7 @@ EARLIER = {
 H = TypeVar("H")
 
 
-def read_raw_head(path: Path) -> dict[str, Any]:
+def read_raw_head(path: Path) -> dict[str, JSON]:
     """The head of a run folder of any kind, with its ``kind``.
 
     Raises:
@@ -66,7 +67,7 @@ def read_raw_head(path: Path) -> dict[str, Any]:
         raise StoreError(f"expected a run folder made by divulge, got {path}: check the path")
     raw = atomic.read(place)
     try:
-        found = pydantic.TypeAdapter(dict[str, Any]).validate_json(raw)
+        found = pydantic.TypeAdapter(dict[str, JSON]).validate_json(raw)
     except pydantic.ValidationError as error:
         raise atomic.damaged_file_error(place, error) from error
     schema = found.get("schema")
@@ -80,7 +81,7 @@ def read_raw_head(path: Path) -> dict[str, Any]:
     )
 
 
-def _upgrade_head(found: dict[str, Any], kind: str, path: Path) -> dict[str, Any]:
+def _upgrade_head(found: dict[str, JSON], kind: str, path: Path) -> dict[str, JSON]:
     """A head that was written before heads had kinds."""
     found = {**found, "kind": kind}
     if kind != "audit":
@@ -88,8 +89,7 @@ def _upgrade_head(found: dict[str, Any], kind: str, path: Path) -> dict[str, Any
     if "subject" not in found:
         fields = MembershipFacts.__dataclass_fields__.keys() - {"kind"}
         own = fields & found.keys()
-        facts = {field: found.pop(field) for field in own}
-        return found | {"facts": facts | {"kind": "membership"}}
+        return found | {"facts": {name: found.pop(name) for name in own} | {"kind": "membership"}}
     facts = found.pop("subject")
     if isinstance(facts, dict) and facts.get("kind") == "assignment" and "labels" not in facts:
         raise StoreError(
@@ -149,7 +149,7 @@ def _read_finding(raw: bytes, place: Path) -> StoredFinding:
         StoreError: it is damaged.
     """
     try:
-        found = pydantic.TypeAdapter(dict[str, Any]).validate_json(raw)
+        found = pydantic.TypeAdapter(dict[str, JSON]).validate_json(raw)
     except pydantic.ValidationError as error:
         raise atomic.damaged_file_error(place, error) from error
     control = found.get("control")

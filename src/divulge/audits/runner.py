@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from divulge._util.json import JSON
 from divulge._util.progress import Track, track_silently
 from divulge.audits import attempt
 from divulge.audits.challenges.base import Challenge, finding_key, run_attack
@@ -22,7 +23,7 @@ class RunHeading(NamedTuple):
 
     name: str
     seed: int
-    settings: dict[str, Any]
+    settings: dict[str, JSON]
 
 
 def run_audit(

@@ -1,7 +1,6 @@
 """An audit as a terminal shows it, and as one JSON object for programs."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pydantic
 from rich import box
@@ -9,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from divulge._util.json import JSON
 from divulge.audits.compare.result import Comparison
 from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.result import Audit, FederationAudit, SecretAudit
@@ -57,13 +57,13 @@ def _show_model(console: Console, audit: Audit) -> None:
         console.print(escape(line))
 
 
-def result_as_json(found: SecretAudit | LeaveOneOut | Comparison) -> dict[str, Any]:
+def result_as_json(found: SecretAudit | LeaveOneOut | Comparison) -> dict[str, JSON]:
     """The object of ``--format json``: run, report, and what was found.
 
     That is the verdict, the findings and, of one model, the claim; of a comparison its summary.
     """
     assert found.path is not None
-    answer: dict[str, Any] = {"run": str(found.path), "report": str(found.path / found.page)}
+    answer: dict[str, JSON] = {"run": str(found.path), "report": str(found.path / found.page)}
     if isinstance(found, Comparison):
         return answer | found.as_json()
     findings = pydantic.TypeAdapter(tuple[Finding, ...])

@@ -3,7 +3,9 @@
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from divulge._util.json import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ class Finding:
     """The attack with its settings, unique within an audit: ``threshold(signal=loss)``."""
     attack: str
     paper: str
-    settings: Mapping[str, Any]
+    settings: Settings
     status: Status
     metrics: Mapping[str, Estimate] = field(default_factory=dict)
     unmeasured: Mapping[str, str] = field(default_factory=dict)

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import pydantic
 from jaxtyping import Bool, Float64, Int, Shaped
 
+from divulge._util.json import JSON
 from divulge.core.attacks import Assignment, Interactions, MembershipDraw, Proportions
 from divulge.core.findings import BlindRun, Check, Control, ControlOutcome, Finding, Status
 from divulge.core.training import Claim
@@ -151,7 +152,7 @@ class Manifest:
     """Labels of all attacks asked for, in order."""
     findings: tuple[Key, ...]
     """Their keys. The folder may hold further findings, asked for before with other settings."""
-    settings: dict[str, Any]
+    settings: dict[str, JSON]
     environment: dict[str, str]
     facts: Facts
     divulge: str = BEFORE_NAMING

@@ -3,13 +3,14 @@
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from jaxtyping import Int
 
 from divulge._util.digest import digest
+from divulge._util.json import Settings
 from divulge._util.random import stream
 from divulge.core import Round, Tensors, UpdateDefence
 from divulge.errors import SpecError
@@ -168,7 +169,7 @@ class ItemFederation(SimulatedFederation):
 
     name: str
     crowd: UserPopulation
-    settings: Mapping[str, Any]
+    settings: Settings
 
     @property
     def header(self) -> Header:

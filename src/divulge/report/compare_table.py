@@ -5,8 +5,8 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
+from divulge._util.json import JSON, Settings
 from divulge.core import Estimate
 from divulge.metrics.max_test import LEVEL
 from divulge.report import words
@@ -90,7 +90,7 @@ class ComparisonSummary:
     sensitivity: str
     """A sentence on the leaks that an audit of one way to train finds with 80 % power."""
     not_measured: tuple[NotMeasured, ...]
-    reproduction: Mapping[str, Any]
+    reproduction: Settings
     set_aside: str = ""
     """A sentence on the records that were left out as copies; empty if none were."""
 
@@ -327,7 +327,7 @@ def _figures(row: DefenceRow) -> list[tuple[str, str, tuple[float | None, ...]]]
     return [*found, ("seconds", "", (row.seconds, None, None))]
 
 
-def as_json(told: ComparisonSummary) -> dict[str, Any]:
+def as_json(told: ComparisonSummary) -> dict[str, JSON]:
     """``summary.json``: all that the page says."""
     fronts = {name: list(pareto_front(told.rows, name)) for name in told.metrics}
     answer = {
@@ -337,7 +337,7 @@ def as_json(told: ComparisonSummary) -> dict[str, Any]:
         "front": fronts,
         "sentences": list(lines(told)),
     }
-    plain: dict[str, Any] = words.make_all_showable(answer)
+    plain: dict[str, JSON] = words.make_all_showable(answer)
     return plain
 
 

@@ -6,8 +6,9 @@ reads summary.json knows all that a reader of the page knows.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
+from divulge._util.json import Settings
 from divulge.core import BlindRun, Check, ControlOutcome, Estimate
 
 SCHEMA = 3
@@ -125,7 +126,7 @@ class AttackRow:
     label: str
     attack: str
     paper: str
-    settings: Mapping[str, Any]
+    settings: Settings
     status: Literal["done", "not applicable", "failed", "missing"]
     reason: str
     metrics: Mapping[str, Estimate]
@@ -265,7 +266,7 @@ class Reproduction:
     seed: int
     delta: float
     challenge: str
-    settings: Mapping[str, Any]
+    settings: Settings
     environment: Mapping[str, str]
 
 

@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from divulge._util import atomic
+from divulge._util.json import Settings
 from divulge.audits.run_folder import StoredFinding
 from divulge.errors import DivulgeError, StoreError
 from divulge.reproduce import source
@@ -41,7 +42,7 @@ class Work(NamedTuple):
     """A digest of all that the values depend on."""
     work: str
     row: str
-    settings: Mapping[str, Any]
+    settings: Settings
     seed: int
     size: Size
     folders: tuple[Path, ...]
@@ -125,7 +126,7 @@ def _one_core() -> Iterator[None]:
 _CORES = "LOKY_MAX_CPU_COUNT"
 
 
-def _key(work: str, settings: Mapping[str, Any], seed: int, size: Size) -> str:
+def _key(work: str, settings: Settings, seed: int, size: Size) -> str:
     module = work.partition(":")[0]
     about = [work, settings, seed, size, version("divulge"), source.code(module)]
     text = json.dumps(about, sort_keys=True, default=dict)

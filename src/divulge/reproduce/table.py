@@ -7,8 +7,9 @@ figures, and the name of the function that measures a row.
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
+from divulge._util.json import Settings
 from divulge.errors import SpecError, did_you_mean
 
 Size = Literal["small", "medium", "full"]
@@ -54,7 +55,7 @@ class Row:
     """One row of a published table."""
 
     name: str
-    settings: Mapping[str, Any]
+    settings: Settings
     """Arguments of the measuring function beside seed and size, such as JSON can hold."""
     paper: Mapping[str, float] = field(default_factory=dict)
     """Published values by column, where there are any."""

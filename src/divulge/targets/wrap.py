@@ -169,9 +169,9 @@ def _is_estimator(model: object) -> bool:
 
 
 KINDS: Mapping[str, ModelKind] = {
-    "torch": ModelKind("a torch.nn.Module", _is_module, _wrap_module),
+    "torch": ModelKind("a torch.nn.Module in memory", _is_module, _wrap_module),
     "target": ModelKind("a divulge.Target of your own", _is_target, _wrap_target),
-    "scikit-learn": ModelKind("a fitted classifier", _is_estimator, _wrap_estimator),
+    "scikit-learn": ModelKind("a fitted scikit-learn classifier", _is_estimator, _wrap_estimator),
     "function": ModelKind(
         "any callable from features to probabilities, logits or labels", callable, _wrap_function
     ),

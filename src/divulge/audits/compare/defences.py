@@ -1,11 +1,13 @@
 """Ways to train that are compared: from settings or from Python, to plans of models."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from divulge._util import imports, toml
+from divulge._util.json import Settings
 from divulge.audits import inputs
 from divulge.audits.compare.config import CompareSpec, TrainingSpec
 from divulge.core import AnswerDefence, Trainer
@@ -82,13 +84,15 @@ def _read_entries(settings: CompareSpec, folder: Path) -> Iterator[Variant]:
         yield _read_entry(entry, settings, folder)
 
 
-def _read_entry(entry: Mapping[str, Any], settings: CompareSpec, folder: Path) -> Variant:
+def _read_entry(entry: Settings, settings: CompareSpec, folder: Path) -> Variant:
     """One entry: a defence of the catalogue around the recipe, or code of the user's."""
     rest = dict(entry)
     label, answers = rest.pop("label", None), rest.pop("answers", None)
     how = rest.get("train", rest.get("name"))
     if not isinstance(label, str | None) or not isinstance(how, str):
         raise SpecError(f"expected text as name, train and label, got {dict(entry)}")
+    if not isinstance(answers, Mapping | None):
+        raise SpecError(f"expected a table as answers, got {answers!r}")
     behind = inputs.answer_defence_from_config(answers)
     parts = [how] * (how != "none") + ([behind.name] if behind is not None else [])
     name = label or ", ".join(parts) or UNDEFENDED
@@ -99,7 +103,7 @@ def _read_entry(entry: Mapping[str, Any], settings: CompareSpec, folder: Path) -
         return Variant(name, plan)
     assert settings.training is not None
     network = settings.training.network
-    trainer = _build_trainer(rest, settings.training, folder)
+    trainer = _build_trainer(how, rest, settings.training, folder)
     file, _ = imports.split_reference(network)
     content = files.fingerprint_file(folder / file) if file.endswith(".py") else ""
     fingerprint = f"{trainer_identity(trainer)} {content}"
@@ -107,12 +111,11 @@ def _read_entry(entry: Mapping[str, Any], settings: CompareSpec, folder: Path) -
     return Variant(name, plan, network)
 
 
-def _build_trainer(entry: Mapping[str, Any], training: TrainingSpec, folder: Path) -> Trainer:
+def _build_trainer(name: str, entry: Settings, training: TrainingSpec, folder: Path) -> Trainer:
     """The defence around the recipe, some of whose settings an entry may change for itself."""
     from divulge.training.fleet import Fleet
     from divulge.training.recipe import Recipe
 
-    name = entry["name"]
     cls = Fleet if name == "none" else catalog.trained_defence_class(name)
     own = [field.name for field in fields(cls) if field.name != "recipe"]
     rest = {key: value for key, value in entry.items() if key in own}
@@ -121,6 +124,6 @@ def _build_trainer(entry: Mapping[str, Any], training: TrainingSpec, folder: Pat
     wanted = toml.validate_section(TrainingSpec, changed, f"defence {name!r}")
     network = imports.load_object(wanted.network, folder)
     recipe = Recipe(network, **wanted.model_dump(exclude={"network"}))
-    if name == "none":
-        return Fleet(recipe, **rest)
-    return catalog.trained_defence(name, recipe, **rest)
+    named = partial(catalog.trained_defence, name)
+    build: Callable[..., Trainer] = Fleet if name == "none" else named
+    return build(recipe, **rest)

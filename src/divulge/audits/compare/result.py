@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from divulge._util import atomic, untrusted
+from divulge._util.json import JSON
 from divulge.audits.compare import training_cost
 from divulge.audits.compare.training_cost import TrainingCost
 from divulge.audits.leave_one_out import result
@@ -47,7 +48,7 @@ class ComparisonManifest:
     seed: int
     lambdas: tuple[float, ...]
     defences: tuple[VariantRecord, ...]
-    settings: dict[str, Any]
+    settings: dict[str, JSON]
     environment: dict[str, str]
     divulge: str = BEFORE_NAMING
     schema: int = SCHEMA
@@ -239,7 +240,7 @@ class Comparison:
                 again.report()
         return again
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, JSON]:
         """What ``summary.json`` holds."""
         return compare_table.as_json(self._told())
 

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import pydantic
 
 from divulge._util import atomic, untrusted
+from divulge._util.json import JSON
 from divulge.attacks import catalog
 from divulge.audits.checks.duplicates import PoolCopies
 from divulge.audits.gate import GatedAudit
@@ -51,7 +52,7 @@ class LeaveOneOutManifest:
     records: int
     """The number of records, without those that were set aside."""
     attacks: tuple[str, ...]
-    settings: dict[str, Any]
+    settings: dict[str, JSON]
     divulge: str = BEFORE_NAMING
     schema: int = SCHEMA
     copies: PoolCopies | None = None

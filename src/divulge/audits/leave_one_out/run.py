@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float64
 
 from divulge._util import atomic
 from divulge._util.folders import create_folder
+from divulge._util.json import JSON
 from divulge._util.progress import Track
 from divulge._util.random import stream
 from divulge.attacks import catalog
@@ -206,7 +207,7 @@ def _audit_target(
         compared=repr(others),
     )
     name = f"{plan.name}, target {k} of {plan.targets}"
-    settings = {"leave_one_out": {"target": k, "shadows": others}}
+    settings: dict[str, JSON] = {"leave_one_out": {"target": k, "shadows": others}}
     run = _open_target(result.target_folder(path, k)) if stored else None
     found = runner.run_audit(challenge, asked.attacks, RunHeading(name, seed, settings), run)
     assert isinstance(found, Audit)

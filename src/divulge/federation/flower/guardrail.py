@@ -10,6 +10,7 @@ from flwr.app import Context, Error, Message, MessageType, RecordDict
 from flwr.clientapp.typing import ClientAppCallable
 from flwr.common.constant import ErrorCode
 
+from divulge._util.json import Settings
 from divulge.core import ClientContext, LocalTraining, RoundContext
 from divulge.defences.updates.local_dp import LocalNoise
 from divulge.errors import DataError, SpecError, did_you_mean
@@ -110,9 +111,7 @@ class Guardrail:
             log.warning("no noise can be added, so the update is refused: %s", error)
             return _refusal(message)
 
-    def _read_outgoing(
-        self, sent: RecordDict, reply: RecordDict, settings: Mapping[str, object]
-    ) -> Outgoing:
+    def _read_outgoing(self, sent: RecordDict, reply: RecordDict, settings: Settings) -> Outgoing:
         before, after = records.read_tensors(sent), records.read_tensors(reply)
         if {k: v.shape for k, v in before.items()} != {k: v.shape for k, v in after.items()}:
             raise DataError(

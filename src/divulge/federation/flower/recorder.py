@@ -12,6 +12,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDic
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
+from divulge._util.json import JSON
 from divulge.core import LocalTraining, ReceivedUpdate, Round, Tensors, UpdateKind
 from divulge.errors import DataError, DivulgeError
 from divulge.federation.flower import records
@@ -63,7 +64,7 @@ class Recorder(Strategy):
         self._configure, self._aggregate = strategy.configure_train, strategy.aggregate_train
         self._name, self._kind, self._training = name, kind, training
         self._records_key = _records_key(strategy)
-        self._planned: dict[str, Any] = {}
+        self._planned: dict[str, JSON] = {}
         self._writer: Writer | None = None
         self._number = 0
         self._sent: tuple[Tensors, LocalTraining] | None = None

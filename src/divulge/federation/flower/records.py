@@ -1,12 +1,12 @@
 """Convert between Flower's records and divulge's tensors and settings."""
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
+from divulge._util.json import JSON, Settings
 from divulge.core import LocalTraining, Tensors
 from divulge.errors import DataError
 
@@ -65,7 +65,7 @@ def number_of_records(content: RecordDict, key: str) -> int | None:
     return int(said[0]) if said[0] == int(said[0]) else None
 
 
-def read_config(content: RecordDict) -> dict[str, Any]:
+def read_config(content: RecordDict) -> dict[str, JSON]:
     """Settings in a message that JSON can hold, without the round number that Flower adds."""
     each: list[ConfigRecord] = list(content.config_records.values())
     merged = {name: value for one in each for name, value in one.items()}
@@ -76,7 +76,7 @@ def read_config(content: RecordDict) -> dict[str, Any]:
     }
 
 
-def read_local_training(settings: Mapping[str, Any], otherwise: LocalTraining) -> LocalTraining:
+def read_local_training(settings: Settings, otherwise: LocalTraining) -> LocalTraining:
     """Settings of local training that a message names; the others are taken from ``otherwise``."""
     plain = {name.lower().replace("_", "-"): value for name, value in settings.items()}
     found = {field: getattr(otherwise, field) for field in SETTING_NAMES}

@@ -23,6 +23,7 @@ import numpy as np
 import pydantic
 from jaxtyping import Int, Shaped
 
+from divulge._util.json import Settings
 from divulge.core import Guarantee, LocalTraining, Round, Tensors, UpdateKind
 from divulge.errors import DataError, DivulgeError, StoreError
 
@@ -79,7 +80,7 @@ class Header:
     """Shape of every tensor that is sent, in the network's order."""
     rule: PrintableText = ""
     """Name of the server's aggregation rule, such as ``fedavg``."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Settings = field(default_factory=dict)
     """Further settings of the run, which divulge only shows."""
     items: TensorName | None = None
     """Tensor that has a row for each item; None where items are no part of the weights."""

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Int
 
+from divulge._util.json import JSON
 from divulge._util.random import stream
 from divulge.core import NOBODY, Assignment, Collusion, Estimate, Finding
 from divulge.metrics import assignment
@@ -169,9 +169,9 @@ def _counts_by_client(
     return {asked.name(k): int((client == k).sum()) for k in (*range(len(asked.clients)), NOBODY)}
 
 
-def _summary_facts(asked: AssignmentInput) -> dict[str, Any]:
+def _summary_facts(asked: AssignmentInput) -> dict[str, JSON]:
     truth = asked.truth
-    facts: dict[str, Any] = {
+    facts: dict[str, JSON] = {
         "clients": list(asked.clients),
         "colluder": asked.clients[asked.colluder],
         "candidates": len(asked.known),

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
+from divulge._util.json import JSON
 from divulge._util.random import stream
 from divulge.core import Estimate, Finding, Interactions, Reconstruction
 from divulge.metrics import interactions, intervals
@@ -172,7 +172,7 @@ def _item_counts(guess: Reconstruction, truth: Interactions) -> tuple[int, int, 
     return int(acted.sum()), int((acted & decided).sum()), int((decided & ~acted).sum())
 
 
-def _client_details(guess: Guesses | None, truth: Truth | None) -> dict[str, Any]:
+def _client_details(guess: Guesses | None, truth: Truth | None) -> dict[str, JSON]:
     """Figures of each client, for programs."""
     if guess is None:
         return {"said": None, "recovered": None, "precision_at_count": None}

@@ -4,10 +4,10 @@ import base64
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from markupsafe import Markup
 
+from divulge._util.json import JSON
 from divulge.core import BlindRun, ControlOutcome, Finding
 from divulge.report import words
 from divulge.report.federation.story import FederationReport, Figure, format_estimate, not_measured
@@ -78,7 +78,7 @@ def _ending_sentence(finding: Finding, told: FederationReport) -> str:
     return words.make_showable(f"{finding.label}: {'; '.join(said)}")
 
 
-def _summary_tree(told: FederationReport) -> dict[str, Any]:
+def _summary_tree(told: FederationReport) -> dict[str, JSON]:
     """``summary.json``: all that the page says."""
     story = told.story
     return words.make_all_showable(  # type: ignore[no-any-return]

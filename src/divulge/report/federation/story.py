@@ -1,9 +1,10 @@
 """These classes hold what the page of an audited federation says, whatever the secret was."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from divulge._util.json import Settings
 from divulge.core import BlindRun, ControlOutcome, Estimate, Finding, Status
 from divulge.report import unmeasured, words
 from divulge.report.federation.verdicts.judge import Judgement
@@ -68,9 +69,9 @@ class PageContent:
     """Explanation of its columns."""
     headline: tuple[str, str]
     """The metric that one line about an attack gives, and its name there."""
-    summary: Mapping[str, Any]
+    summary: Settings
     """Keys of ``summary.json`` that hold for all attacks."""
-    details: tuple[Mapping[str, Any], ...]
+    details: tuple[Settings, ...]
     """Keys of ``summary.json`` for each attack."""
     scope: tuple[NotMeasured, ...]
     """What lies outside of any such audit."""
@@ -89,7 +90,7 @@ class FederationReport:
     created: str
     findings: tuple[Finding, ...]
     story: PageContent
-    reproduction: Mapping[str, Any] = field(default_factory=dict)
+    reproduction: Settings = field(default_factory=dict)
     sheets: tuple[ImageSheet, ...] = ()
     """Contact sheets; empty unless records are to be shown."""
     controls: tuple[BlindRun | None, ...] = ()

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float64
 
 from divulge._util import atomic
+from divulge._util.json import JSON
 from divulge.core import AnswerDefence, Need, Records, Target, Trainer
 from divulge.errors import TargetError
 from divulge.metrics import signals
@@ -140,7 +141,7 @@ class ResolvableTrainer(Protocol):
 class _StoredStrategy:
     """The content of ``KEY.way.json``: settings that change the speed, but not the models."""
 
-    settings: dict[str, Any]
+    settings: dict[str, JSON]
 
 
 def resolve_trainer(
@@ -183,7 +184,7 @@ def same_computation(
     return [k for k in among if k // together in waves]
 
 
-def _execution_settings(trainer: Any) -> dict[str, Any]:
+def _execution_settings(trainer: Any) -> dict[str, JSON]:
     choices = {
         field.name: getattr(trainer, field.name)
         for field in dataclasses.fields(trainer)

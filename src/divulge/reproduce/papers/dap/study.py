@@ -7,12 +7,12 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
 from torch import nn
 
+from divulge._util.json import Settings
 from divulge.attacks import catalog
 from divulge.audits.challenges.model import pose_view
 from divulge.core import Entry, Membership, ModelView, Records, Shadows, Target
@@ -102,7 +102,7 @@ def measure_defence(
     defence: str = "none",
     select: Select = "accuracy",
     linear: bool = False,
-    settings: Mapping[str, Any] | None = None,
+    settings: Settings | None = None,
 ) -> RowResult:
     """Measure all columns of all four tables: means over the models of one pool.
 

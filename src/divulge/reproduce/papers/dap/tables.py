@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from divulge._util.json import Settings
 from divulge.reproduce.table import Row, Size, Table
 
 UNITS = "pools of records, each the mean over its models"
@@ -19,14 +20,14 @@ PAIRS = tuple((f"{title}: baseline, by AOP", f"{title}: DAP_v") for title in _SE
 """Pairs of rows to compare: plain training, with its epoch chosen as for DAP, and DAP."""
 
 
-Rows = Mapping[str, tuple[str, Mapping[str, Any]]]
+Rows = Mapping[str, tuple[str, Settings]]
 
 
-def _dap_settings(**settings: Any) -> Mapping[str, Any]:
+def _dap_settings(**settings: Any) -> Settings:
     return {"defence": "dap", "settings": settings}
 
 
-def _dp_settings(epsilon: float) -> Mapping[str, Any]:
+def _dp_settings(epsilon: float) -> Settings:
     return {"defence": "dp-sgd", "linear": True, "settings": {"epsilon": epsilon}}
 
 

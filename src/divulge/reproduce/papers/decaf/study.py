@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
+from divulge._util import toml
+from divulge._util.json import Settings
 from divulge._util.random import stream
 from divulge.attacks import catalog
 from divulge.audits.challenges.federation import CompositionChallenge
@@ -97,7 +99,7 @@ def measure_distances(
     seed: int,
     size: Size,
     *,
-    attack: Mapping[str, Any],
+    attack: Settings,
     number: int | None = None,
     **federation: Any,
 ) -> RowResult:
@@ -110,8 +112,7 @@ def measure_distances(
         number: number of the attacked round, from 0; that of `ROUNDS` unless given.
         federation: settings of the federation; see `FederationSetting`.
     """
-    how = dict(attack)
-    built = catalog.update_attack(how.pop("name"), **how)
+    (built,) = toml.build_attacks([attack], catalog.update_attack)
     setting = _setting(seed, size, federation)
     played = _lazy_federation(setting)
     seen = (played.round(ROUNDS[size] if number is None else number),)
@@ -130,7 +131,7 @@ def measure_distances(
 
 
 def measure_with_accuracy(
-    seed: int, size: Size, *, attack: Mapping[str, Any], **federation: Any
+    seed: int, size: Size, *, attack: Settings, **federation: Any
 ) -> RowResult:
     """Measure as `measure_distances`, and the accuracy of the global model some rounds later.
 

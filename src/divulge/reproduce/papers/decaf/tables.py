@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from divulge._util.json import JSON, Settings
 from divulge.reproduce.table import IntervalKind, Row, Size, Table
 
 TEN_USERS = (
@@ -39,18 +40,18 @@ ROUNDS: Mapping[Size, int] = {"small": 4, "medium": 2, "full": 2}
 
 RATES = {"adadelta": 1.0, "sgd": 0.1}
 
-PUBLISHED = {"name": "decaf", "faithful": True}
+PUBLISHED: dict[str, JSON] = {"name": "decaf", "faithful": True}
 
-BEST = {"name": "decaf", "level": "refined"}
+BEST: dict[str, JSON] = {"name": "decaf", "level": "refined"}
 
-BRIEF = BEST | {"clients": 60}
+BRIEF: dict[str, JSON] = BEST | {"clients": 60}
 
 FEWER = "a quarter of the default number of virtual clients"
 """Difference from the paper of the rows that measure `BRIEF`."""
 
-UNIFORM = {"name": "label-counts", "method": "uniform"}
+UNIFORM: dict[str, JSON] = {"name": "label-counts", "method": "uniform"}
 
-ATTACKS: Mapping[str, Mapping[str, Any]] = {
+ATTACKS: Mapping[str, Settings] = {
     "the paper's method": PUBLISHED,
     "divulge, refined": BEST,
     "divulge, biases": {"name": "decaf", "level": "bias"},
@@ -87,7 +88,7 @@ def users_table(
     who: str,
     published: Sequence[float],
     *more: str,
-    extra: Mapping[str, Mapping[str, Any]] | None = None,
+    extra: Mapping[str, Settings] | None = None,
     minutes: int = 2,
     **federation: Any,
 ) -> Table:

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from divulge._util import toml
+from divulge._util.json import Settings
 from divulge.attacks import catalog
 from divulge.audits.challenges.model import pose_view
 from divulge.core import Membership
@@ -33,13 +35,16 @@ WITH_SHADOWS = (
 HEADLINE = {"MRAD, CADE": {"60 % missing": 0.75}}
 """Published figure from the abstract, by row and column."""
 
-MRAD = {"name": "mrad"}
-NORM, LOSS, CALIBRATED = {"name": "gradient-norm"}, {"name": "threshold"}, {"name": "calibrated"}
-_NCI, _BLACK_BOX = {**MRAD, "detector": "nci"}, {**MRAD, "access": "answers", "directions": 20}
-_GAUSSIAN: Mapping[str, Any] = {"fill": "gaussian"}
-_NEIGHBOURS: Mapping[str, Any] = {"fill": "neighbours"}
+MRAD: Settings = {"name": "mrad"}
+NORM: Settings = {"name": "gradient-norm"}
+LOSS: Settings = {"name": "threshold"}
+CALIBRATED: Settings = {"name": "calibrated"}
+_NCI: Settings = {**MRAD, "detector": "nci"}
+_BLACK_BOX: Settings = {**MRAD, "access": "answers", "directions": 20}
+_GAUSSIAN: Settings = {"fill": "gaussian"}
+_NEIGHBOURS: Settings = {"fill": "neighbours"}
 
-PUBLISHED: Mapping[str, Mapping[str, Any]] = {
+PUBLISHED: Mapping[str, Settings] = {
     "MRAD, CADE": {"attack": MRAD},
     "MRAD, MSAD": {"attack": {**MRAD, "detector": "msad"}},
     "MRAD, NCI": {"attack": _NCI},
@@ -53,12 +58,12 @@ PUBLISHED: Mapping[str, Mapping[str, Any]] = {
 }
 """The paper's attack, with and without its first stage; missing features are set to zero."""
 
-SIMPLE: Mapping[str, Mapping[str, Any]] = {
+SIMPLE: Mapping[str, Settings] = {
     "zeros, then calibrated": {"attack": CALIBRATED},
     "mean, then loss": {"attack": LOSS, "fill": "mean"},
 }
 
-GAUSSIAN: Mapping[str, Mapping[str, Any]] = {
+GAUSSIAN: Mapping[str, Settings] = {
     "Gaussian, then loss": {"attack": LOSS, **_GAUSSIAN},
     "Gaussian, then gradient's norm": {"attack": NORM, **_GAUSSIAN},
     "Gaussian, then calibrated": {"attack": CALIBRATED, **_GAUSSIAN},
@@ -67,7 +72,7 @@ GAUSSIAN: Mapping[str, Mapping[str, Any]] = {
     "4 Gaussian draws, then calibrated": {"attack": CALIBRATED, **_GAUSSIAN, "completions": 4},
 }
 
-NEIGHBOURS: Mapping[str, Mapping[str, Any]] = {
+NEIGHBOURS: Mapping[str, Settings] = {
     "5 neighbours' mean, then loss": {"attack": LOSS, **_NEIGHBOURS},
     "5 neighbours' mean, then calibrated": {"attack": CALIBRATED, **_NEIGHBOURS},
     "5 neighbours' mean, then LiRA": {"attack": {"name": "lira"}, **_NEIGHBOURS},
@@ -129,7 +134,7 @@ def measure_auc(
     seed: int,
     size: Size,
     *,
-    attack: Mapping[str, Any],
+    attack: Settings,
     data: Data,
     model: Model = "perceptron",
     epsilon: float | None = None,
@@ -152,8 +157,8 @@ def measure_auc(
         shadow: whether the attacker has white-box access to a shadow model.
         pattern: positions of the known features.
     """
-    how, audited = dict(attack), AuditedModel(data, model, epsilon)
-    built = catalog.attack(how.pop("name"), **how)
+    (built,) = toml.build_attacks([attack], catalog.attack)
+    audited = AuditedModel(data, model, epsilon)
     world = mrad_data.train_target(seed, audited)
     found, entries = {}, []
     for column, missing in _SHARES.items():

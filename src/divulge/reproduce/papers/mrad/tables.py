@@ -1,8 +1,8 @@
 """Define tables of MRAD on three data sets, and of questions that its paper leaves open."""
 
 from collections.abc import Mapping
-from typing import Any
 
+from divulge._util.json import Settings
 from divulge.reproduce.papers.mrad import study as records
 from divulge.reproduce.papers.mrad.study import LOSS, MRAD, NORM
 from divulge.reproduce.table import Row, Table
@@ -147,17 +147,17 @@ _QUESTIONS_DIFFERS = (
     "16 x 16 pixels, 16 patches, two layers of width 32."
 )
 
-_BY_ANSWERS = {**MRAD, "access": "answers"}
+_BY_ANSWERS: Settings = {**MRAD, "access": "answers"}
 
-_FIVE = {**_BY_ANSWERS, "directions": 9, "iterations": 5, "step": 200.0}
+_FIVE: Settings = {**_BY_ANSWERS, "directions": 9, "iterations": 5, "step": 200.0}
 
-_MEAN = {"attack": LOSS, "fill": "mean"}
+_MEAN: Settings = {"attack": LOSS, "fill": "mean"}
 
 
 _QUESTIONS_PAPER = {"one step, by the gradient": {"60 % missing": 0.75}}
 
 
-_STEPS: Mapping[str, Mapping[str, Any]] = {
+_STEPS: Mapping[str, Settings] = {
     "one step, by the gradient": {"attack": MRAD},
     "one step, 6 questions": {"attack": {**_BY_ANSWERS, "directions": 5}},
     "one step, 21 questions": {"attack": {**_BY_ANSWERS, "directions": 20}},
@@ -171,16 +171,23 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
     "mean, then loss": _MEAN,
 }
 
-_PRIVATE: Mapping[str, Mapping[str, Any]] = {
+_PRIVATE: Mapping[str, Settings] = {
     "MRAD, CADE": {"attack": MRAD},
     "mean, then loss": _MEAN,
 }
 
-_TRANSFORMER: Mapping[str, Mapping[str, Any]] = {
+_TRANSFORMER: Mapping[str, Settings] = {
     "MRAD, CADE": {"attack": MRAD},
     "gradient's norm": {"attack": NORM},
     "5 neighbours' mean, then loss": {"attack": LOSS, "fill": "neighbours"},
 }
+
+_PARTS: tuple[tuple[str, Settings, Mapping[str, Settings]], ...] = (
+    ("", {"data": "location30"}, _STEPS),
+    ("DP-SGD, ε = 100: ", {"data": "location30", "epsilon": 100.0}, _PRIVATE),
+    ("DP-SGD, ε = 8: ", {"data": "location30", "epsilon": 8.0}, _PRIVATE),
+    ("transformer: ", {"data": "cifar10", "model": "vit"}, _TRANSFORMER),
+)
 
 
 QUESTIONS = Table(
@@ -189,12 +196,7 @@ QUESTIONS = Table(
     columns=records.COLUMNS,
     rows=tuple(
         Row(before + name, {**model, **how}, _QUESTIONS_PAPER.get(before + name, {}))
-        for before, model, rows in (
-            ("", {"data": "location30"}, _STEPS),
-            ("DP-SGD, ε = 100: ", {"data": "location30", "epsilon": 100.0}, _PRIVATE),
-            ("DP-SGD, ε = 8: ", {"data": "location30", "epsilon": 8.0}, _PRIVATE),
-            ("transformer: ", {"data": "cifar10", "model": "vit"}, _TRANSFORMER),
-        )
+        for before, model, rows in _PARTS
         for name, how in rows.items()
     ),
     drawn=(

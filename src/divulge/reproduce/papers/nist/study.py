@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from divulge._util.json import Settings
 from divulge._util.progress import Track, track_silently
 from divulge._util.random import stream
 from divulge.attacks import catalog
@@ -168,7 +169,7 @@ def load_game(
 
 def measure_assignment(
     seed: int, size: Size, *, folder: Path, origin: GenotypeOrigin, tier: str, attack: str,
-    settings: Mapping[str, Any],
+    settings: Settings,
 ) -> RowResult:  # fmt: skip
     """Measure the assignment: whether each candidate, or each member, is assigned right."""
     if settings.get("protocol") == "crossfit" and seed >= CROSSFIT_SEEDS[size]:

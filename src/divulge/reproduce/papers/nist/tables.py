@@ -1,7 +1,6 @@
 """Define nist-stacking's tables 2 and 3: assignment of candidates, and the colluder's members."""
 
-from typing import Any
-
+from divulge._util.json import JSON
 from divulge.reproduce.papers.nist.study import (
     DIFFERS,
     RATES,
@@ -18,7 +17,7 @@ TABLE_2_PAPER = {
 }
 
 
-ATTACKS: dict[str, tuple[str, dict[str, Any]]] = {
+ATTACKS: dict[str, tuple[str, dict[str, JSON]]] = {
     "nobody (best constant answer)": ("nobody", {}),
     "confidence-rule": ("confidence-rule", {}),
     "variance-lira": ("variance-lira", {}),

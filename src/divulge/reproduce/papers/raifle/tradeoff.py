@@ -57,7 +57,7 @@ def _points(attacked: Outcome, ranked: Outcome) -> Iterator[dict[str, Any]]:
         ndcg = utility.get(_setting(row)) if told["setting"] == "searched" else None
         if auc is None or ndcg is None or auc.ours is None or ndcg.ours is None:
             continue
-        name = {"mq2008": "MQ2008", "mslr": "MSLR"}[told["data"]]
+        name = {"mq2008": "MQ2008", "mslr": "MSLR"}[str(told["data"])]
         yield {
             "line": f"{name}, {'noise handed out' if told['manipulated'] else 'items as they are'}",
             "noise": "no noise" if told["epsilon"] is None else f"ε = {told['epsilon']:g}",
