@@ -3,12 +3,13 @@
 import dataclasses
 import functools
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from jaxtyping import Float, Int
 from sklearn.metrics import ndcg_score
 
+from divulge._util.json import Settings
 from divulge._util.random import stream
 from divulge.attacks import catalog
 from divulge.audits.challenges.federation import InteractionChallenge
@@ -63,7 +64,7 @@ def measure_recommender(
     size: Size,
     *,
     data: str,
-    attack: Mapping[str, Any],
+    attack: Settings,
     l1: float = 0.0,
     epsilon: float | None = None,
 ) -> RowResult:
@@ -79,7 +80,15 @@ def measure_recommender(
     many = min(_USERS[size][data], log.users)
     users = stream(seed, "raifle", "users").choice(log.users, many, replace=False)
     games = world.challenges(users.tolist(), local_noise(epsilon, 0.1))
-    return attack_users(catalog.interaction_attack(**attack), games, seed)
+    return attack_users(_build(attack), games, seed)
+
+
+class SumSetting(TypedDict):
+    """A secure sum of the users' updates, and how many users are attacked in it."""
+
+    participants: int
+    times: int
+    """How many times as many users are attacked as in other tables."""
 
 
 def measure_search(
@@ -91,15 +100,11 @@ def measure_search(
     habit: Habit,
     queries: int,
     manipulated: bool,
-    attack: Mapping[str, Any],
+    attack: Settings,
     epsilon: float | None = None,
-    participants: int = 1,
-    times: int = 1,
+    secure_sum: SumSetting | None = None,
 ) -> RowResult:
-    """Attack users of FPDGD; with more participants, by a secure sum to which others add noise.
-
-    ``times`` as many users are attacked as in other tables.
-    """
+    """Attack users of FPDGD, who send alone or by a secure sum to which others add noise."""
     import torch
 
     from divulge.federation.search import models
@@ -111,16 +116,17 @@ def measure_search(
         manipulate=NoiseInjection(0.1) if manipulated else keep_features,
     )
     games = []
-    for user in range(times * _ATTACKS[size]):
+    summed = secure_sum or SumSetting(participants=1, times=1)
+    for user in range(summed["times"] * _ATTACKS[size]):
         rng = stream(seed, "raifle", "search", user)
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
         weights = models.ranker(world.queries.x.shape[1], hidden, generator)
         defence = local_noise(epsilon, 0.5)
         game = world.challenge(weights, queries, defence, rng)
-        if isinstance(defence, LocalNoise) and participants > 1:
-            game = _add_sum_noise(game, defence.scale, participants, rng)
+        if isinstance(defence, LocalNoise) and summed["participants"] > 1:
+            game = _add_sum_noise(game, defence.scale, summed["participants"], rng)
         games.append(game)
-    return attack_users(catalog.interaction_attack(**attack), games, seed)
+    return attack_users(_build(attack), games, seed)
 
 
 def measure_setting(seed: int, size: Size, *, setting: str, **settings: Any) -> RowResult:
@@ -233,6 +239,11 @@ def _add_sum_noise(
         seen, received={game.view.victim: ReceivedUpdate(noisy, got.records)}
     )
     return Game(dataclasses.replace(game.view, rounds=(seen,)), game.truth)
+
+
+def _build(settings: Settings) -> InteractionAttack:
+    (attack,) = toml.build_attacks([settings], catalog.interaction_attack)
+    return attack
 
 
 def attack_users(attack: InteractionAttack, games: Iterable[UserGame], seed: int) -> RowResult:

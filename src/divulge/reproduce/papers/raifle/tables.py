@@ -102,8 +102,7 @@ TABLE_11 = Table(
                 "manipulated": True,
                 "attack": {"name": "raifle"},
                 "epsilon": epsilon,
-                "participants": many,
-                "times": 4,
+                "secure_sum": {"participants": many, "times": 4},
             },
             {} if value is None else {"AUC": value},
         )
