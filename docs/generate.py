@@ -1,4 +1,4 @@
-"""Write the generated pages: commands, results from stored runs, the Python reference.
+"""Write the generated pages: commands, keys of settings, stored results, the Python reference.
 
 ``make docs`` runs it; ``tests/test_docs.py`` compares what it would write with what is there.
 """
@@ -35,7 +35,7 @@ stream in one line that says what was expected, what came, and what to do.
 def pages() -> dict[Path, str]:
     """The generated pages, by path."""
     found = {HERE / "cli.md": cli_page()}
-    for name in ("generate_results.py", "generate_reference.py"):
+    for name in ("generate_results.py", "generate_reference.py", "generate_settings.py"):
         found |= runpy.run_path(str(HERE / name))["pages"]()
     return found
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 import pydantic
 
 from divulge._util import toml
+from divulge._util.json import JSON
 from divulge._util.toml import Section
 from divulge.attacks import catalog
 from divulge.core import Attack, MembershipDraw, NoiseAssumption
@@ -30,87 +31,116 @@ class TargetSpec(Section):
     """``[target]``: the model."""
 
     model: str
-    """``file.py:name``, ``package.module:name``, or a saved model's path."""
+    """``file.py:name``, ``package.module:name``, or the path of a saved model: see
+    [targets](targets.md)."""
     factory: str | None = None
     """For ``.safetensors``: what builds the network, as ``file.py:name``."""
     output: Literal["probabilities", "logits", "labels"] | None = None
+    """What the model answers; PyTorch needs it said."""
     batch_size: Annotated[int, pydantic.Field(ge=1)] = 1024
+    """Records asked, and answers stored, at a time."""
     device: str | None = None
+    """Where PyTorch runs, such as ``"cuda"``; where the weights are, unless given."""
     classes: Annotated[int, pydantic.Field(ge=2)] | None = None
+    """How many classes there are; needed with ``output = "labels"``."""
     budget: Annotated[int, pydantic.Field(ge=1)] | None = None
-    """Answers that may be asked of the model; those on disk cost nothing."""
+    """Highest number of answers to ask of the model; those on disk cost nothing."""
     fingerprint: str | None = None
     """Your name of a version of the model, where it is a function: its answers are then kept."""
     epsilon: Epsilon | None = None
-    """The differential privacy that the model is said to have, at ``delta``."""
+    """The [differential privacy claimed](dp-sgd.md#a-claim-in-an-audit) for the model, to be held
+    against what is measured; needs ``delta``."""
     delta: Delta | None = None
+    """The δ of that claim."""
     noise: NoiseAssumption = "any"
-    """What is known about the training that has it; see `divulge.core.training.NoiseAssumption`."""
-    answers: dict[str, Any] | None = None
-    """An answer defence before the model and its shadows: ``name``, and its settings."""
+    """What is known about the training that has it: [the bound](metrics.md#the-epsilon-bound) is
+    higher then."""
+    answers: dict[str, JSON] | None = None
+    """An [answer defence](defences/README.md#before-the-answers) before the model and its shadows:
+    its ``name``, and its settings."""
 
 
 class DataSpec(Section):
     """``[data]``: records the model was trained on, and records it never saw."""
 
     members: str | None = None
-    """``file.py:name`` (a pair x, y or a function that returns one) or a data file's path."""
+    """Records the model was trained on; required without ``[leave_one_out]``."""
     nonmembers: str | None = None
+    """Records it never saw, from the same population; required likewise."""
     records: str | None = None
-    """With ``[leave_one_out]``: all records in one; half of them are members of each target."""
+    """With ``[leave_one_out]`` alone, in place of the two above: all records."""
     reference: str | None = None
+    """Further such records, which the attacker may calibrate on."""
     label: str = "label"
     """The column of a table that holds the class."""
     id: str | None = None
-    """The column that holds your own ids, no feature; ``file.py:name`` beside such records."""
+    """The column with your own ids, which is then no feature, for
+    [``exposed.csv``](run-folder.md#exposedcsv); beside records named ``file.py:name`` an object
+    named likewise."""
     class_names: tuple[str, ...] = ()
+    """Names for the report, one per class, in order."""
     membership: MembershipDraw | None = None
-    """How it was decided who is a member: None is ``fixed``, and ``[leave_one_out]`` knows."""
+    """How members were drawn: by a fair coin for each record, or so many of them, which is what is
+    taken without the key; not with ``[leave_one_out]``, which draws by coins."""
 
 
 class PredictionsSpec(Section):
     """``[predictions]``: an exported table of answers, in place of a model and its data."""
 
     file: str
+    """A ``.csv`` or ``.parquet`` table, one row per record."""
     probabilities: str = "p_*"
+    """Pattern of the columns with the answers, in the order of the classes."""
     label: str = "label"
+    """The column with the true class."""
     member: str = "member"
+    """The column that says whether the record was trained on: 1 or 0, true or false."""
     id: str | None = None
-    """The column that holds your own ids."""
+    """The column with your own ids, for [``exposed.csv``](run-folder.md#exposedcsv)."""
     output: Literal["probabilities", "logits"] = "probabilities"
+    """What the answers are."""
     class_names: tuple[str, ...] = ()
+    """Names for the report, one per class, in order."""
     epsilon: Epsilon | None = None
+    """The claim, as in ``[target]``."""
     delta: Delta | None = None
+    """The δ of that claim."""
     noise: NoiseAssumption = "any"
+    """As in ``[target]``."""
     membership: MembershipDraw = "fixed"
+    """As in ``[data]``."""
 
 
 class ShadowsSpec(Section):
     """``[shadows]``: models like the target, for the attacks that compare it with others."""
 
     models: Annotated[int, pydantic.Field(ge=1)] = 16
+    """How many shadows to train."""
     train: str
-    """``file.py:name``: a scikit-learn estimator, or a function (x, y, seed) -> trained model."""
+    """``file.py:name``: a scikit-learn estimator, or a function (x, y, seed) that returns a trained
+    model."""
     pool: str | None = None
-    """Records to train them on, named as in ``[data]``. Without it: halves of the candidates."""
+    """Records to train them on, named as in ``[data]``; without it, random halves of the
+    candidates."""
     augment: tuple[str, ...] = ()
-    """Ways to see candidates otherwise: ``mirror`` and others, or ``file.py:name``."""
+    """Further ways to ask about a candidate, see below."""
 
 
 class LeaveOneOutSpec(Section):
     """``[leave_one_out]``: models to train and to audit against each other, without a target."""
 
     models: Annotated[int, pydantic.Field(ge=3)] = 16
+    """How many to train, each on a random half of the records."""
     targets: Annotated[int, pydantic.Field(ge=2)] | None = None
-    """How many of them to audit. Without it: all."""
+    """How many of them to audit; all, unless given."""
     shadows: Annotated[int, pydantic.Field(ge=1)] | None = None
-    """How many of the others each is compared with. Without it: all."""
+    """How many of the others each is compared with; all, unless given."""
     train: str
     """As in ``[shadows]``."""
     output: Literal["probabilities", "logits"] | None = None
     """What a model answers that a function returned."""
-    answers: dict[str, Any] | None = None
-    """As in ``[target]``."""
+    answers: dict[str, JSON] | None = None
+    """An answer defence before every model, as in ``[target]``."""
     augment: tuple[str, ...] = ()
     """As in ``[shadows]``."""
 
@@ -119,78 +149,97 @@ class UpdatesSpec(Section):
     """``[updates]``: what the server of a federation saw of its clients, in place of a model."""
 
     transcript: str
-    """Its folder."""
+    """Folder of the [transcript](transcript.md)."""
     network: str
     """``file.py:name``: a function that makes an untrained module."""
     reference: str
     """The attacker's records, some of each class, named as in ``[data]``."""
     label: str = "label"
+    """The column of a table that holds the class."""
     class_names: tuple[str, ...] = ()
+    """Names for the report, one per class, in order."""
     clients: tuple[str, ...] = ()
-    """Whom to attack. Empty: everybody."""
+    """Whom to attack; everybody, unless given."""
     counts: dict[str, tuple[Annotated[int, pydantic.Field(ge=0)], ...]] = pydantic.Field(default={})
-    """The truth, where it is known: how many records of each class a client holds."""
+    """The truth, where it is known: how many records of each class each client holds."""
 
 
 class InteractionsSpec(Section):
     """``[interactions]``: what clients did with items that the server handed out to them."""
 
     transcript: str
-    """Its folder; what was handed out is in it."""
+    """Folder of the [transcript](transcript.md), with [what was handed
+    out](transcript.md#items-that-were-handed-out)."""
     learner: str | None = None
-    """``file.py:name``: a function from what a client was handed to how it trains."""
+    """``file.py:name``: a function from what a client was handed, arrays by name, to how it trains;
+    not needed where updates have a row for each item, but [the
+    control](federation-audits.md#controls) is closer to the real thing with it."""
     clients: tuple[str, ...] = ()
-    """Whom to attack. Empty: everybody."""
+    """Whom to attack; everybody, unless given."""
     truth: str | None = None
-    """A CSV file of pairs, client and item: who acted on what."""
+    """Where it is known: a ``.csv`` file with the columns ``client`` and ``item``, a line for each
+    item acted on."""
 
 
 class AssignmentSpec(Section):
     """``[assignment]``: which client of a federation trained on each record."""
 
     predictions: dict[str, str]
-    """By client, a table of what its model says of the candidates and of its own records."""
+    """For each client, a ``.csv`` or ``.parquet`` table of what its model answers, see below."""
     colluder: str
-    """The client that attacks the others; of its own records the table says who is a member."""
+    """The client that attacks the others, and knows its own members."""
     probabilities: str = "p_*"
+    """Pattern of the columns with the answers, in the order of the classes."""
     label: str = "label"
+    """The column with the true class."""
     output: Literal["probabilities", "logits"] = "probabilities"
+    """What the answers are."""
     truth: str | None = None
-    """A CSV file with the client of each candidate, or ``nobody``."""
+    """Where it is known: a ``.csv`` file with the column ``client``, a line for each candidate in
+    order; ``nobody`` where no client trained on it."""
 
 
 class KnownSpec(Section):
     """``[known]``: an attacker who knows only some features of each candidate."""
 
     columns: tuple[str, ...] = ()
-    """Names or patterns; numbers from 0, in quotes, where columns have no names."""
+    """Names of known columns, or patterns such as ``"job=*"``; without names, their numbers from
+    0."""
     share: Annotated[float, pydantic.Field(ge=0, le=1)] | None = None
     """In place of columns: how much of each candidate is known."""
     pattern: Literal["random", "block", "rows"] = "random"
+    """Where the share lies: features of each record by itself; all but a rectangle of an image, or
+    a run of a flat record; the first rows of an image, or first features."""
     fill: Literal["gaussian", "neighbours", "mean", "zero"] = "gaussian"
-    """How the rest is filled in, by reference records."""
+    """How the rest is [filled in](partial-knowledge.md#filling-in)."""
     completions: Annotated[int, pydantic.Field(ge=1)] = 1
+    """In how many ways each candidate is filled in and asked about."""
     one_hot: tuple[str, ...] = ()
-    """Groups of columns of which exactly one is 1, each a pattern."""
+    """Groups of columns of which exactly one is 1, each a pattern such as ``"job=*"``."""
 
 
 class MetricsSpec(Section):
     """``[metrics]``."""
 
     delta: Delta | None = None
-    """δ of the epsilon bound; None is the δ of the claim, or 0."""
+    """The δ of the [epsilon bounds](metrics.md#the-epsilon-bound) in the table of attacks; that of
+    the claim unless given, and 0 without a claim."""
 
 
 class GateSpec(Section):
     """``[gate]``: when a continuous-integration job should fail."""
 
     fail_on: list[FailOn] = pydantic.Field(default=[])
-    """What fails: leak, confounded, control-failed, control-untested, undecided."""
+    """Verdicts that fail, or ``"control-untested"``: an attack whose
+    [controls](checks-and-controls.md#controls) could not be run; with ``"leak"``, every verdict but
+    "no leak found" is at least undecided."""
     fail_above: dict[str, Ceiling] = pydantic.Field(default={})
-    """By metric, the highest admissible value."""
+    """Per metric, the highest admissible value: ``{ "auc" = 0.6 }``."""
     judge: Judge = "low"
+    """What is compared: the lower limit of the strongest attack, or the highest value."""
     claim: bool = False
-    """Also fail unless the measurement is consistent with the claimed epsilon."""
+    """Also fail where the claimed ``epsilon`` is contradicted; a claim that is missing, or that
+    could not be put to the test, is undecided."""
 
 
 FEDERATED: Mapping[str, tuple[Callable[..., Attack[Any, Any]], tuple[str, ...]]] = {
@@ -208,11 +257,16 @@ class CommonSpec(Section):
     """What may stand in every ``audit.toml``, whatever is audited."""
 
     name: Annotated[str, pydantic.Field(pattern=r"^[\w][\w .-]{0,99}$")] = "audit"
+    """Title of the report, and name of the run folder; letters, digits, space, ``.``, ``_`` and
+    ``-``, at most 100 characters."""
     seed: Annotated[int, pydantic.Field(ge=0)] = 0
-    attacks: tuple[dict[str, Any], ...] = ()
-    """Empty: the default attacks."""
+    """Fixes every random choice."""
+    attacks: tuple[dict[str, JSON], ...] = ()
+    """Which attacks to run; if empty, the default ones named [below](#attacks)."""
     metrics: MetricsSpec = MetricsSpec()
+    """Settings of metrics."""
     gate: GateSpec = GateSpec()
+    """When a job in continuous integration fails."""
 
     @property
     def about(self) -> str:
@@ -224,30 +278,40 @@ class ModelAuditSpec(CommonSpec):
     """An ``audit.toml`` about a model and its records."""
 
     target: TargetSpec
+    """The model."""
     data: DataSpec
+    """The records."""
     shadows: ShadowsSpec | None = None
+    """Models to train for comparison."""
     known: KnownSpec | None = None
+    """An attacker who knows only some features of each candidate."""
 
 
 class PredictionsAuditSpec(CommonSpec):
     """An ``audit.toml`` about a table of a model's answers."""
 
     predictions: PredictionsSpec
+    """The table."""
 
 
 class LeaveOneOutAuditSpec(CommonSpec):
     """An ``audit.toml`` about models that are trained, and audited against each other."""
 
     leave_one_out: LeaveOneOutSpec
+    """Models to train and to audit against each other."""
     data: DataSpec
+    """The records."""
 
 
 class FederationAuditSpec(CommonSpec):
     """An ``audit.toml`` about a federation's clients: exactly one section says what of them."""
 
     updates: UpdatesSpec | None = None
+    """Which classes do its clients hold?"""
     interactions: InteractionsSpec | None = None
+    """Which items did its clients act on?"""
     assignment: AssignmentSpec | None = None
+    """Which client trained on each record?"""
 
     @property
     def section(self) -> str:
@@ -275,7 +339,7 @@ def read_config(path: Path) -> AuditSpec:
     return parse_config(toml.read_toml(path), where=str(path))
 
 
-def parse_config(table: dict[str, Any], where: str) -> AuditSpec:
+def parse_config(table: dict[str, JSON], where: str) -> AuditSpec:
     """The settings in a table, of the kind of audit that its sections are those of.
 
     Args:
@@ -318,7 +382,7 @@ def parse_config(table: dict[str, Any], where: str) -> AuditSpec:
     return exported
 
 
-def _parse_federation(table: dict[str, Any], section: str, where: str) -> FederationAuditSpec:
+def _parse_federation(table: dict[str, JSON], section: str, where: str) -> FederationAuditSpec:
     may = CommonSpec.model_fields.keys() | {section}
     if given := [name for name in table if name not in may]:
         raise SpecError(
@@ -334,7 +398,7 @@ def _parse_federation(table: dict[str, Any], section: str, where: str) -> Federa
     return spec
 
 
-def _parse_leave_one_out(table: dict[str, Any], where: str) -> LeaveOneOutAuditSpec:
+def _parse_leave_one_out(table: dict[str, JSON], where: str) -> LeaveOneOutAuditSpec:
     others = [name for name in ("target", "predictions", "shadows") if name in table]
     if others or "data" not in table:
         raise SpecError(

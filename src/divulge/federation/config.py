@@ -4,11 +4,12 @@ Reading is pure: no data is loaded and no code of the user's is run here.
 """
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pydantic
 
 from divulge._util import toml
+from divulge._util.json import JSON
 from divulge._util.toml import Count, Section
 from divulge.core import UpdateDefence
 from divulge.defences import catalog
@@ -22,100 +23,133 @@ class FederatedDataSpec(Section):
     """``[data]``: the records that clients hold, and the test records of the global model."""
 
     train: str
-    """``file.py:name`` (a pair x, y or a function that returns one) or a data file's path."""
+    """The records that clients hold, together."""
     test: str | None = None
-    """Test records, named as in ``train``; without them no accuracy is measured."""
+    """Records on which the accuracy of the global model is measured after each round."""
     label: str = "label"
-    """Column of a data file that holds the class."""
+    """The column of a table that holds the class."""
 
 
 class ClientsSpec(Section):
     """``[clients]``: the clients' records; give one of ``count``, ``sizes`` and ``classes``."""
 
     count: Count | None = None
-    """Number of clients, among whom all records are divided equally."""
+    """The number of clients, with equally many records each, as many as there are."""
     sizes: tuple[Count, ...] = ()
-    """Number of records of each client."""
+    """The number of records of each client."""
     classes: tuple[tuple[Annotated[int, pydantic.Field(ge=0)], ...], ...] = ()
-    """Number of records of each class of each client: one list a client."""
+    """For each client its number of records of each class, exactly."""
     alpha: Annotated[float, pydantic.Field(gt=0)] | None = None
-    """Concentration of the Dirichlet distribution of class mixes; without it clients are IID."""
+    """With ``count`` or ``sizes``: each client draws its class mix from a Dirichlet distribution
+    around that of all records (Hsu, Qi and Brown 2019); 100 is nearly IID, 0.1 very uneven."""
 
 
 class LocalTrainingSpec(RecipeSpec):
     """``[training]``: how a client trains."""
 
     epochs: Count = 1
-    """Local epochs: number of passes over a client's records in a round."""
+    """Local epochs: how often a client sees each of its records in one round."""
     batch_size: Count = 32
+    """Records a step; a last batch of one record joins the batch before."""
 
 
 class PrivacySpec(Section):
     """``[privacy]``: clients train with DP-SGD; see `divulge.defences.DPSGD`."""
 
     delta: float
+    """The δ of every promise, above 0 and below 1: well below one over the number of records of a
+    client."""
     epsilon: float | None = None
-    """Privacy budget of a client that takes part in every round; the noise follows from it."""
+    """What a client spends that takes part in **all** ``rounds``, above 0; the noise follows, for
+    each client's own number of records."""
     noise_multiplier: float | None = None
-    """Noise over clipping norm, in place of ``epsilon``; the budget follows from it."""
+    """In place of ``epsilon``, the noise itself, as a multiple of ``max_grad_norm``, above 0; what
+    is spent follows."""
     max_grad_norm: float = 1.0
+    """The length that a record's gradient is cut to, above 0."""
 
 
 class RecommenderSpec(Section):
     """``[recommender]``: users who train a recommender on their interactions, by FNCF."""
 
     log: str
-    """``file.py:name``: an ``InteractionLog``, or a function that returns one."""
+    """``file.py:name``: an ``InteractionLog``, or a function without parameters that returns
+    one."""
     truth: str
-    """``.csv`` file to write the users' interactions to, which no server sees."""
+    """A ``.csv`` file to be written: what users acted on, as an audit wants it; the transcript has
+    nothing of it."""
     users: Count = 100
-    """Number of users in each round; each user takes part once."""
+    """Users a round."""
     negatives: Count = 4
+    """For each item acted on, how many others are handed out."""
     width: Count = 64
+    """Width of user and item embeddings."""
     hidden: Annotated[tuple[Count, ...], pydantic.Field(min_length=1)] = (128, 64, 32)
+    """Units of the hidden layers."""
     epochs: Count = 20
+    """Steps of Adam on all of a user's items."""
     lr: float = 0.001
+    """Learning rate of Adam, above 0."""
     l1: float = 0.0
+    """Weight, from 0, of the distance of item embeddings to those that were sent, [a
+    defence](attacks/raifle.md#the-formula)."""
 
 
 class RankerSpec(Section):
     """``[ranker]``: users of a search engine who learn from their clicks, by FPDGD."""
 
     queries: str
-    """``file.py:name``: judged ``Queries``, or a function that returns them."""
+    """``file.py:name``: judged ``Queries``, such as ``divulge.data.ranking.read_queries`` makes of
+    a file, or a function that returns them; grades from 0 to 2 or to 4."""
     truth: str
-    """``.csv`` file to write the users' clicks to, which no server sees."""
+    """A ``.csv`` file to be written: what users clicked."""
     users: Count = 100
-    """Number of users in each round; each user takes part once."""
+    """Users a round."""
     asked: Count = 4
-    """Number of queries of each user."""
+    """Queries of each user."""
     hidden: Annotated[int, pydantic.Field(ge=0)] = 0
+    """Hidden units; 0 is a linear ranker."""
     habit: Habit = "informational"
+    """How users click."""
     shown: Annotated[int, pydantic.Field(ge=2)] = 10
+    """Documents a query at most, drawn by their scores."""
     lr: float = 0.1
+    """Learning rate of a step, above 0."""
     noise: Annotated[float, pydantic.Field(gt=0)] | None = None
-    """Standard deviation of the noise that a malicious server shows in place of features."""
+    """The server hands out [noise](attacks/manipulation.md#noise-injection) of this standard
+    deviation in place of features."""
 
 
 class FederationSpec(Section):
     """A whole ``federate.toml``."""
 
     name: Annotated[str, pydantic.Field(pattern=r"^[\w][\w .-]{0,99}$")] = "federation"
+    """Name of the run folder; letters, digits, space, ``.``, ``_`` and ``-``, at most 100
+    characters."""
     seed: Annotated[int, pydantic.Field(ge=0)] = 0
+    """Fixes every random choice."""
     rounds: Count = 10
+    """Rounds in all."""
     rule: Literal["fedavg", "fedsgd"] = "fedavg"
+    """``fedavg``: clients send their weights after local training, and the server averages them by
+    numbers of records; ``fedsgd``: clients send one gradient over all their records, and the server
+    takes one step of ``lr``."""
     participation: Annotated[float, pydantic.Field(gt=0, le=1)] = 1.0
+    """Share of the clients that each round draws at random; at least one client."""
     data: FederatedDataSpec | None = None
+    """The records; required without ``recommender`` and ``ranker``."""
     clients: ClientsSpec | None = None
+    """Who holds which of them; required without ``recommender`` and ``ranker``."""
     training: LocalTrainingSpec | None = None
+    """How a client trains; required without ``recommender`` and ``ranker``."""
     privacy: PrivacySpec | None = None
-    """DP-SGD of the clients; without it they train with no noise."""
+    """Clients train with DP-SGD."""
     recommender: RecommenderSpec | None = None
-    """Users of a recommender, in place of the four sections above."""
+    """In place of the four above: users who act on items that a server hands out."""
     ranker: RankerSpec | None = None
-    """Users of a search engine, in place of those four sections."""
-    defences: tuple[dict[str, Any], ...] = ()
-    """Update defences, in the order in which a client applies them."""
+    """In place of those four: users who click on what a search engine shows them."""
+    defences: tuple[dict[str, JSON], ...] = ()
+    """What changes updates on their way."""
 
 
 def read(path: Path) -> FederationSpec:
@@ -128,7 +162,7 @@ def read(path: Path) -> FederationSpec:
     return parse(toml.read_toml(path), str(path))
 
 
-def parse(table: dict[str, Any], where: str) -> FederationSpec:
+def parse(table: dict[str, JSON], where: str) -> FederationSpec:
     """The settings in a table.
 
     Args:
@@ -153,7 +187,7 @@ def parse(table: dict[str, Any], where: str) -> FederationSpec:
     return settings
 
 
-def _check_other_sections(table: dict[str, Any], where: str) -> None:
+def _check_other_sections(table: dict[str, JSON], where: str) -> None:
     """Refuse sections about records beside [recommender] or [ranker], whose users have none."""
     may = {"name", "seed", "rounds", "defences"}
     kind = min({"recommender", "ranker"} & table.keys())

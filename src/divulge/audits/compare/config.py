@@ -4,11 +4,12 @@ Reading is pure: no data is loaded and no code of the user's is run here.
 """
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import pydantic
 
 from divulge._util import toml
+from divulge._util.json import JSON
 from divulge._util.toml import Count, Section
 from divulge.attacks import catalog
 from divulge.audits import config
@@ -25,32 +26,38 @@ class TrainingSpec(RecipeSpec):
     """``[training]``: how a model is trained, and which epoch of it is taken."""
 
     patience: Count | None = None
+    """Stop after so many epochs without a better loss on held-out records."""
     held_out: float = 0.1
+    """The share held out, with ``patience`` or ``select``, above 0 and below 1."""
     select: Select | None = None
+    """Which [epoch's weights](training.md) are taken: the best on held-out records, by this."""
 
 
 class CompareSpec(Section):
     """A whole ``compare.toml``."""
 
     name: Annotated[str, pydantic.Field(pattern=r"^[\w][\w .-]{0,99}$")] = "comparison"
+    """Title of the report, and name of the run folder."""
     seed: Annotated[int, pydantic.Field(ge=0)] = 0
+    """Fixes every random choice."""
     models: Annotated[int, pydantic.Field(ge=3)] = 16
-    """How many to train with each defence, each on a random half of the records."""
+    """How many to train with each defence."""
     targets: Annotated[int, pydantic.Field(ge=2)] = 3
-    """How many of them to audit: figures are means over them."""
+    """How many of them to audit."""
     shadows: Annotated[int, pydantic.Field(ge=1)] | None = None
-    """How many of the others each is compared with. Without it: all."""
+    """How many of the others each is compared with; all, unless given."""
     augment: tuple[str, ...] = ()
-    """As in ``[shadows]`` of ``audit.toml``."""
+    """Further ways to ask about a record, as in [``[shadows]``](audit-toml.md#shadows)."""
     lambdas: tuple[Weight, ...] = (2.0,)
-    """Weights of privacy for which AOP is given."""
+    """Weights of privacy for AOP."""
     data: DataSpec
+    """The records."""
     training: TrainingSpec | None = None
-    """Without it every defence is code of the user's."""
-    defences: tuple[dict[str, Any], ...] = ()
-    """Each with ``name`` or ``train``, and where wanted ``label`` and ``answers``."""
-    attacks: tuple[dict[str, Any], ...] = ()
-    """Empty: those of `attacks`."""
+    """How the network of named defences is trained."""
+    defences: tuple[dict[str, JSON], ...] = ()
+    """What to compare."""
+    attacks: tuple[dict[str, JSON], ...] = ()
+    """As in [audit.toml](audit-toml.md#attacks)."""
 
 
 def read(path: Path) -> CompareSpec:
@@ -63,7 +70,7 @@ def read(path: Path) -> CompareSpec:
     return parse(toml.read_toml(path), str(path))
 
 
-def parse(table: dict[str, Any], where: str) -> CompareSpec:
+def parse(table: dict[str, JSON], where: str) -> CompareSpec:
     """The settings in a table.
 
     Args:

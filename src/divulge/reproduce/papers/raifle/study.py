@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from sklearn.metrics import ndcg_score
 
+from divulge._util import toml
 from divulge._util.json import Settings
 from divulge._util.random import stream
 from divulge.attacks import catalog
