@@ -1,5 +1,14 @@
-"""One thread a process: the suite already runs one process a core, and small trees only wait."""
+"""The same tests on any machine: one thread a process, and no clock in the drawn examples."""
 
 import os
 
+from hypothesis import HealthCheck, settings
+
+# the suite already runs one process a core, and small trees only wait
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# by default an example that takes 0.2 s fails, and so does drawing that is slow: on a busy machine
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")

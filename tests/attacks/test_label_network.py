@@ -11,7 +11,7 @@ torch: Any = pytest.importorskip("torch")
 from divulge.attacks.assignment.stacking.network import _TwoBranchNetwork  # noqa: E402 (needs torch)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, 2**31), st.integers(2, 6), st.integers(1, 40))
 def test_gradients_by_hand_are_those_of_the_graph(seed: int, classes: int, records: int) -> None:
     torch.manual_seed(seed)

@@ -34,7 +34,7 @@ def attacked(game: UserGame, attack: RAIFLE | None = None, seed: int = 0) -> met
     return metrics.measure_user(guess, game.truth)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.integers(2, 12), st.integers(0, 8), st.sampled_from([0, 3]), st.integers(0, 999))
 def test_theorem_1_full_rank_gives_the_exact_interactions(
     items: int, spare: int, hidden: int, seed: int

@@ -27,7 +27,7 @@ def textbook(affine: Affine, update: np.ndarray) -> tuple[np.ndarray, float]:
     return mean, float(surprise)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.integers(2, 12), st.integers(2, 12), st.sampled_from([1e-3, 0.1, 3.0]), st.integers(0, 99)
 )

@@ -201,7 +201,7 @@ def test_memory_order_does_not_matter(signal: SignalName) -> None:
         )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     weights=st.lists(
         st.lists(st.floats(0, 1e6), min_size=5, max_size=5).filter(lambda row: sum(row) > 1e-6),

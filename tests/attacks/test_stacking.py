@@ -2,6 +2,8 @@
 
 import csv
 import dataclasses
+import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from divulge.attacks import catalog
 from divulge.attacks.assignment import baselines
 from divulge.attacks.assignment.stacking import attack
 from divulge.attacks.assignment.stacking.attack import Stacking
+from divulge.attacks.assignment.stacking.base_classifiers import NAMES, LabelledLogits
 from divulge.attacks.membership.threshold import Threshold
 from divulge.attacks.shared import decision as shared_decision
 from divulge.core import NOBODY, ModelView
@@ -81,6 +84,46 @@ def test_boosting_on_very_certain_non_members_changes_nothing() -> None:
     before, after, weight = adapted_to(0.95)
     assert 0.5 < weight < 1
     np.testing.assert_allclose(after, before, atol=1e-5)
+
+
+def test_logits_are_known_up_to_a_constant_and_losses_are_exact() -> None:
+    view = federations.made(1).challenge.view
+    asked = attack._query_client(view, 0)
+    sets = (view.relevant[0], view.external[0], view.records)
+    said = np.concatenate([view.targets[0].predict(records.x) for records in sets])
+    y = np.concatenate([records.y for records in sets])
+    between = np.log(said[:, :1]) - np.log(said)
+    np.testing.assert_allclose(asked.said.logits[:, :1] - asked.said.logits, between, atol=1e-12)
+    np.testing.assert_allclose(asked.loss, -np.log(said[np.arange(len(y)), y]), atol=1e-12)
+
+
+def test_crossfitting_scores_every_record_by_classifiers_fitted_without_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of five classifiers one scores a known record, and all score a candidate, on average."""
+    taught = itertools.count(1)
+    where: dict[bytes, list[int]] = {}
+
+    def fit(answers: LabelledLogits, suspect: np.ndarray, rng: np.random.Generator) -> Any:
+        number = next(taught)
+        for row in answers.logits:
+            where.setdefault(row.tobytes(), []).append(number)
+        assert 0 < suspect.sum() < len(suspect)
+
+        def score(asked: LabelledLogits) -> np.ndarray:
+            return np.full((len(asked.y), len(NAMES)), float(number))
+
+        return score
+
+    monkeypatch.setattr(attack, "fit_base_classifiers", fit)
+    asked = attack._query_client(federations.made(1).challenge.view, 0)
+    features = attack._cross_fit_features(asked, rng())
+    np.testing.assert_array_equal(features[:, 0], asked.loss)
+    known = asked.suspect | asked.external
+    for logits, scores, is_known in zip(asked.said.logits, features[:, 1:], known, strict=True):
+        left_out = {1, 2, 3, 4, 5} - set(where.get(logits.tobytes(), []))
+        assert len(left_out) == (1 if is_known else 5)
+        np.testing.assert_allclose(scores, np.mean(list(left_out)))
 
 
 def test_the_published_protocol_sees_leaks_that_are_not_there() -> None:

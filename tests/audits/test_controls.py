@@ -336,3 +336,19 @@ def test_dropout_that_was_left_on_is_noticed() -> None:
     check = checked(found, "repeatability")
     assert check.verdict is Verdict.WARNING
     assert "switch off dropout" in check.text
+
+
+@pytest.mark.parametrize("rare", [True, False])
+def test_shuffles_have_members_and_non_members_however_few_take_part(
+    rare: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controls, "SHUFFLED_RECORDS", 10)
+    member = np.full(100, not rare)
+    member[0] = rare
+    sizes = set()
+    for seed in range(40):
+        chosen = controls._sample(member, np.random.default_rng(seed))
+        assert len(np.unique(chosen)) == len(chosen)
+        assert set(member[chosen]) == {True, False}
+        sizes.add(len(chosen))
+    assert sizes == {10, 100}  # the sample, or all where the one of its kind is not in it

@@ -114,6 +114,15 @@ def test_a_used_folder_is_not_touched(run: Run, tmp_path: Path) -> None:
         Run.open(tmp_path)
 
 
+def test_an_empty_folder_may_become_a_run(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir(mode=0o755)
+    made = Run.create(tmp_path / "empty")
+    assert stat.S_IMODE(made.path.stat().st_mode) == 0o700
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="exists"):
+        Run.create(tmp_path / "file")
+
+
 def test_another_challenge_cannot_continue_a_run(run: Run) -> None:
     other = dataclasses.replace(MANIFEST, challenge="xyz")
     with pytest.raises(StoreError, match="start a new run"):

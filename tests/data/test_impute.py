@@ -30,7 +30,7 @@ def mask(records: Records, share: float = 0.5, seed: int = 1) -> np.ndarray:
 
 
 @pytest.mark.parametrize("fill", FILLS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 1000), share=st.floats(0, 1))
 def test_hidden_values_do_not_matter_and_known_ones_stay(
     fill: Fill, seed: int, share: float

@@ -12,9 +12,10 @@ from divulge.core import Records
 from divulge.defences.training.dap import discriminator as discriminators
 from divulge.defences.training.dap.loss import DiscriminatorAdversary
 from divulge.defences.training.dap.trainer import DAP
-from divulge.errors import DataError, TargetError
+from divulge.errors import DataError, SpecError, TargetError
+from divulge.training import selection
 from divulge.training.engine.loop import Job
-from divulge.training.engine.tensors import PoolTensors
+from divulge.training.engine.tensors import PoolArrays, PoolTensors
 
 from . import trained_table as table
 
@@ -170,6 +171,12 @@ def test_a_network_that_ends_otherwise_is_refused(network: type[nn.Module]) -> N
         DiscriminatorAdversary(d, 0.25, "all").against(seeded(network), DATA, HELD_OUT)
 
 
+@pytest.mark.parametrize("r", [(), (-0.1,), (0.1, -0.1)])
+def test_r_that_makes_no_sense_is_refused(r: tuple[float, ...]) -> None:
+    with pytest.raises(SpecError, match="r from 0, one or more"):
+        DAP(table.RECIPE, r)
+
+
 def test_the_best_r_is_taken_and_public_records_teach() -> None:
     recipe = replace(table.RECIPE, epochs=3)
     how = {"shadows": 2, "samples": "all", "way": "one-by-one", "workers": 1}
@@ -177,9 +184,14 @@ def test_the_best_r_is_taken_and_public_records_teach() -> None:
     job = Job(np.arange(60), 1)
     found = both.train_protected(table.POOL, job)
     assert isinstance(found.recipe.loss, DiscriminatorAdversary)
-    assert found.recipe.loss.r in (0.0, 3.0)
-    alone = replace(both, r=(found.recipe.loss.r,)).train_protected(table.POOL, job)
-    for one, other in zip(found.module.parameters(), alone.module.parameters(), strict=True):
+    data = PoolArrays.prepare(table.POOL, found.module).tensors("cpu")
+    parts = recipe.split_rows(job.rows, job.seed)
+    alone = {r: replace(both, r=(r,)).train_protected(table.POOL, job).module for r in both.r}
+    merits = {r: selection.merit("aop", module, data, *parts) for r, module in alone.items()}
+    assert merits[0.0] != merits[3.0]
+    assert merits[found.recipe.loss.r] == max(merits.values())
+    chosen = alone[found.recipe.loss.r]
+    for one, other in zip(found.module.parameters(), chosen.parameters(), strict=True):
         assert torch.equal(one, other)
     public = replace(both, r=(3.0,), public=table.draw(100, 5)).train_protected(table.POOL, job)
     private = replace(both, r=(3.0,)).train_protected(table.POOL, job)

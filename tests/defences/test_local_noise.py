@@ -73,7 +73,7 @@ def test_the_classic_formula_is_sound_and_noisier(epsilon: float, delta: float) 
     assert classic.scale > LocalNoise(epsilon, delta, 1.0).scale
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.floats(-6, 6), st.floats(-300, -0.001))
 def test_calibration_and_accounting_undo_each_other(log_epsilon: float, log_delta: float) -> None:
     epsilon, delta = 10**log_epsilon, 10**log_delta
@@ -106,7 +106,7 @@ vectors = st_numpy.arrays(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data(), st.floats(1e-6, 1e6), st.sampled_from(["laplace", "analytic-gaussian"]))
 def test_any_two_clipped_updates_are_as_close_as_the_noise_is_made_for(
     data: st.DataObject, clip: float, mechanism: Any

@@ -27,7 +27,7 @@ def distinct(clients: tuple[RaggedRows, ...]) -> bool:
     return len(np.unique(every)) == len(every)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=15), st.integers(0, 5))
 def test_everybody_gets_its_size_and_nothing_twice(sizes: list[int], seed: int) -> None:
     records = pool()

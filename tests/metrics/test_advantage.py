@@ -11,6 +11,10 @@ def test_advantage_of_a_known_shift() -> None:
     estimate = advantage.advantage(rng.normal(size=20_000) + member, member)
     truth = 2 * 0.6914625 - 1  # Phi(1/2) at the best threshold, midway
     assert truth in estimate
+    assert estimate.high is not None
+    # a difference of two proportions of 10,000 each has a standard error of 0.0065
+    assert truth - 0.03 < estimate.low
+    assert estimate.high < truth + 0.03
     assert advantage.balanced_accuracy(estimate).value == pytest.approx((1 + estimate.value) / 2)
 
 

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import roc_auc_score, roc_curve
@@ -28,7 +28,6 @@ def games(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
 
 
 @given(games())
-@settings(deadline=None)
 def test_auc_and_roc_agree_with_scikit_learn_and_the_naive_twin(
     game: tuple[np.ndarray, np.ndarray],
 ) -> None:
@@ -44,7 +43,6 @@ def test_auc_and_roc_agree_with_scikit_learn_and_the_naive_twin(
 
 
 @given(games(), st.sampled_from([0.5, 0.25, 0.1]))
-@settings(deadline=None)
 def test_tpr_agrees_with_scikit_learn_and_the_naive_twin(
     game: tuple[np.ndarray, np.ndarray], fpr: float
 ) -> None:
@@ -151,7 +149,6 @@ def test_perfect_separation_has_a_lower_limit_from_the_fewest_non_members_on(
 
 
 @given(games())
-@settings(deadline=None)
 def test_every_estimate_contains_its_value_and_ignores_the_order_of_records(
     game: tuple[np.ndarray, np.ndarray],
 ) -> None:
@@ -189,7 +186,6 @@ def test_the_interval_is_delong_s_joined_with_that_of_four_more_records() -> Non
 
 
 @given(games(), st.integers(1, 5))
-@settings(deadline=None)
 def test_many_splits_at_once_come_out_as_each_alone(
     game: tuple[np.ndarray, np.ndarray], splits: int
 ) -> None:

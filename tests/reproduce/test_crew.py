@@ -24,8 +24,13 @@ def refused(item: int) -> int:
     raise DataError(f"expected another number, got {item}")
 
 
-def slow(item: float) -> int:
-    time.sleep(item)
+def present(item: tuple[Path, str | None, int]) -> int:
+    """Leave a file, and wait until there are so many: the order is the same on a busy machine."""
+    folder, name, awaited = item
+    if name is not None:
+        (folder / name).touch()
+    while len(list(folder.iterdir())) < awaited:
+        time.sleep(0.01)
     return os.getpid()
 
 
@@ -38,10 +43,10 @@ def test_two_processes_give_what_one_gives(count: int) -> None:
         )
 
 
-def test_who_is_done_takes_from_the_others() -> None:
-    with CellWorkers(2) as crew:
-        list(crew.each(slow, [0.0, 0.0]))  # both have started
-        who = list(crew.each(slow, [2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]))
+def test_who_is_done_takes_from_the_others(tmp_path: Path) -> None:
+    others = [(tmp_path, str(number), 0) for number in range(7)]
+    with CellWorkers(2) as crew:  # the first is done once all the others are
+        who = list(crew.each(present, [(tmp_path, None, 7), *others]))
     assert sorted(who.count(one) for one in set(who)) == [1, 7]
 
 

@@ -165,9 +165,9 @@ def estimate(
         >>> import numpy as np
         >>> from sklearn.tree import DecisionTreeClassifier
         >>> x, y = np.random.default_rng(0).normal(size=(200, 5)), np.arange(200) % 2
-        >>> cost = estimate(DecisionTreeClassifier(), records=(x, y), models=100)
+        >>> cost = estimate(DecisionTreeClassifier(), records=(x, y), models=1000)
         >>> cost.models, cost.disk, cost.seconds > cost.trial
-        (100, 160000, True)
+        (1000, 1600000, True)
     """
     plan = ShadowPlan(as_trainer(train, output), models)
     candidates = data_records.as_records(records, "records")

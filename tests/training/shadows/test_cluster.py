@@ -31,12 +31,23 @@ members, nonmembers = (x[:150], y[:150]), (x[150:], y[150:])
 def model():
     return DecisionTreeClassifier(min_samples_leaf=2, random_state=0).fit(*members)
 
+def first(path):
+    try:
+        path.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
 def train(x, y, seed):
-    with open(Path(__file__).parent / "log.txt", "a") as log:
+    folder = Path(__file__).parent
+    with open(folder / "log.txt", "a") as log:
         log.write(f"{seed} {os.getpid()}\\n")
-    time.sleep(float(os.environ.get("SLOW", 0)))
-    calls = len((Path(__file__).parent / "log.txt").read_text().splitlines())
-    if calls == 3 and "KILL" in os.environ or "KILL_ALL" in os.environ:
+    while "LOSE" in os.environ and not (folder / "lost.txt").exists():
+        time.sleep(0.05)
+    calls = len((folder / "log.txt").read_text().splitlines())
+    if "KILL" in os.environ and calls >= 2 and first(folder / "killed.txt"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if "KILL_ALL" in os.environ:
         os.kill(os.getpid(), signal.SIGKILL)
     return DecisionTreeClassifier(min_samples_leaf=2, random_state=seed).fit(x, y)
 """
@@ -75,24 +86,23 @@ def kept(folder: Path) -> list[bytes]:
     return [rows.read_bytes(), scores.read_bytes()]
 
 
-@pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+def here(folder: Path, models: int) -> list[bytes]:
     """What the same audit comes to without workers elsewhere."""
-    folder = tmp_path_factory.mktemp("whole") / "here"
-    done = audit(folder)
+    done = audit(folder, models=models)
     assert done.returncode == 0, done.stderr
     return kept(folder)
 
 
 @pytest.mark.slow
-def test_a_killed_worker_costs_its_wave_and_no_bit(tmp_path: Path, here: list[bytes]) -> None:
+def test_a_killed_worker_costs_its_wave_and_no_bit(tmp_path: Path) -> None:
+    """Three models: few enough for waves of one model on any number of processors."""
     pytest.importorskip("ray")
-    there = audit(tmp_path / "there", "--workers", "ray", KILL="1")
+    there = audit(tmp_path / "there", "--workers", "ray", models=3, KILL="1")
     assert there.returncode == 0, there.stderr
-    assert kept(tmp_path / "there") == here
+    assert kept(tmp_path / "there") == here(tmp_path / "here", 3)
     log = [line.split() for line in (tmp_path / "there" / "log.txt").read_text().splitlines()]
-    assert len({seed for seed, _ in log}) == 6
-    assert len(log) == 7  # the one that was killed was trained again
+    assert len({seed for seed, _ in log}) == 3
+    assert len(log) == 4  # the one that was killed was trained again
     assert len({process for _, process in log}) >= 2
 
 
@@ -108,39 +118,56 @@ def test_workers_that_always_die_are_an_error_in_our_words(tmp_path: Path) -> No
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # files that Ray's own cluster leaves open
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_lost_machine_costs_its_waves_and_no_bit(tmp_path: Path, here: list[bytes]) -> None:
-    """A cluster that was there before, of two nodes; one is lost while its worker trains."""
+def test_a_lost_machine_costs_its_waves_and_no_bit(tmp_path: Path) -> None:
+    """A cluster that was there before, of two nodes; one is lost while its worker trains.
+
+    Until then both workers wait in the model that they train first.
+    """
     utils = pytest.importorskip("ray.cluster_utils")
-    noticed = {"health_check_period_ms": 500, "health_check_failure_threshold": 3}
-    os.environ["SLOW"] = "1"  # nodes start workers with the environment that they were born with
-    cluster = utils.Cluster(
-        initialize_head=True,
-        head_node_args={"num_cpus": 1, "_system_config": noticed, "include_dashboard": False},
-    )
+    os.environ["LOSE"] = "1"  # nodes start workers with the environment that they were born with
+    head = {"num_cpus": 1, "include_dashboard": False}
+    cluster = utils.Cluster(initialize_head=True, head_node_args=head)
     try:
         node = cluster.add_node(num_cpus=1)
         log = tmp_path / "there" / "log.txt"
-        losing = threading.Thread(target=_lose, args=(cluster, node, log))
+        ended = threading.Event()
+        losing = threading.Thread(target=_lose, args=(cluster, node, log, ended))
         losing.start()
-        there = audit(tmp_path / "there", "--workers", f"ray:{cluster.address}")
-        losing.join()
+        try:
+            there = audit(tmp_path / "there", "--workers", f"ray:{cluster.address}")
+        finally:
+            ended.set()
+            losing.join()
     finally:
-        del os.environ["SLOW"]
+        del os.environ["LOSE"]
         cluster.shutdown()
     del cluster, node, losing
     gc.collect()  # here, and not in another test, Ray's open files may be found
     assert there.returncode == 0, there.stderr
-    assert kept(tmp_path / "there") == here
+    assert kept(tmp_path / "there") == here(tmp_path / "here", 6)
     lines = log.read_text().splitlines()
     assert len({line.split()[0] for line in lines}) == 6
     assert len(lines) == 7  # the one in training on the lost machine was trained again
 
 
-def _lose(cluster: Any, node: Any, log: Path) -> None:
-    """The node, once both train: the head's worker outlives it."""
-    while not log.exists() or len({line.split()[1] for line in log.read_text().splitlines()}) < 2:
+def _lose(cluster: Any, node: Any, log: Path, ended: threading.Event) -> None:
+    """The node, once both train: the head's worker outlives it, and goes on when the other died."""
+    workers: set[int] = set()
+    while len(workers) < 2 and not ended.is_set():
         time.sleep(0.05)
+        lines = log.read_text().splitlines() if log.exists() else []
+        workers = {int(line.split()[1]) for line in lines}
     cluster.remove_node(node, allow_graceful=False)
+    while all(map(_is_alive, workers)) and not ended.is_set():
+        time.sleep(0.05)
+    (log.parent / "lost.txt").touch()
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        return bool(psutil.Process(process).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 @pytest.mark.slow
