@@ -53,7 +53,7 @@ def peak_memory() -> int | None:
     found = {}
     for folder in _PROCESSES.glob("[0-9]*"):
         try:
-            lines = (folder / "status").read_text().splitlines()
+            lines = (folder / "status").read_text("utf-8").splitlines()
         except OSError:  # it ended in the meantime
             continue
         fields = dict(line.split(":", 1) for line in lines if ":" in line)
