@@ -13,7 +13,7 @@ from scipy import stats
 
 from divulge._util.random import stream
 from divulge.core import Estimate
-from divulge.metrics import advantage, membership
+from divulge.metrics import measure, membership
 from divulge.metrics.intervals import clopper_pearson
 
 SUMMARY = "coverage and mean width of the intervals of AUC, TPR and advantage at known leaks"
@@ -168,7 +168,7 @@ def estimates(cell: Cell) -> Iterator[dict[str, Estimate]]:
                 METRICS[FPRS.index(fpr) + 1]: membership.tpr_at_fpr(score, member, fpr)
                 for fpr in rates
             },
-            "advantage": advantage.advantage(score, member),
+            "advantage": measure.advantage(score, member),
         }
 
 

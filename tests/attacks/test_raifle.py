@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from divulge.attacks.interactions.raifle import attack as decisions
 from divulge.attacks.interactions.raifle import embedding, linear
 from divulge.attacks.interactions.raifle.attack import RAIFLE
 from divulge.attacks.interactions.raifle.matching import match_gradients
-from divulge.attacks.shared import rounding
 from divulge.attacks.shared.simulated_user import SimulatedUser
 from divulge.core import LocalTraining, Need, Round, UpdateView
 from divulge.data import interactions
@@ -264,7 +264,7 @@ def test_a_client_can_attack_its_own_update() -> None:
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=8))
 def test_the_threshold_splits_with_least_variance(values: list[int]) -> None:
     score = np.array(values, float)
-    found = rounding.otsu_threshold(score)
+    found = decisions.otsu_threshold(score)
 
     def within(edge: float) -> float:
         return sum(
@@ -274,7 +274,7 @@ def test_the_threshold_splits_with_least_variance(values: list[int]) -> None:
         )
 
     assert within(found) <= min(within(edge) for edge in values) + 1e-9
-    inside = rounding.rescale_to_unit(score, found)
+    inside = decisions.rescale_to_unit(score, found)
     assert ((inside >= 0) & (inside <= 1)).all()
     np.testing.assert_array_equal(inside > 0.5, score > found)
 

@@ -12,7 +12,7 @@ from divulge.core import Estimate, Membership, Scores, Status
 from divulge.errors import StoreError
 from divulge.metrics import membership
 from divulge.metrics.measure import measure
-from divulge.report import exposure
+from divulge.report import summary
 from divulge.report.schema import Summary
 from divulge.report.summary import summarise
 
@@ -58,8 +58,8 @@ def test_scores_that_are_gone_are_an_error_that_says_so() -> None:
 def test_a_curve_and_its_band_are_the_figures_that_tables_print(size: int, digits: int) -> None:
     made = cases.bench(size, 2 * size)
     score = np.round(made.shifted(1), digits)
-    curve = exposure.roc_curve(score, made.member)
-    assert 1 <= len(curve.fpr) <= exposure.POINTS + len(exposure.PRINTED)
+    curve = summary.roc_curve(score, made.member)
+    assert 1 <= len(curve.fpr) <= summary.POINTS + len(summary.PRINTED)
     assert np.all(np.diff(curve.fpr) > 0)
     assert curve.fpr[-1] == curve.tpr[-1] == 1
     points = {
@@ -78,7 +78,7 @@ def test_a_curve_and_its_band_are_the_figures_that_tables_print(size: int, digit
 def test_a_curve_of_few_records_has_a_point_for_each_non_member() -> None:
     member = np.array([True] * 4 + [False] * 4)
     score = np.array([3.0, 2.0, 2.0, 0.0, 2.0, 1.0, 1.0, 0.0])
-    curve = exposure.roc_curve(score, member)
+    curve = summary.roc_curve(score, member)
     assert curve.fpr == (0.25, 0.5, 0.75, 1.0)
     assert curve.tpr == (0.75, 0.75, 0.75, 1.0)
 
@@ -97,7 +97,7 @@ def test_histograms_hold_everybody(case: str) -> None:
 def test_the_threshold_accuses_no_more_than_its_fpr() -> None:
     made = cases.bench()
     score = np.round(made.shifted(1), 1)
-    bins = exposure.histogram(score, made.member, fpr=0.01)
+    bins = summary.make_histogram(score, made.member, fpr=0.01)
     assert bins.threshold is not None
     assert np.mean(score[~made.member] > bins.threshold) <= 0.01
 

@@ -1,9 +1,14 @@
 """`measure` computes all metrics of one membership attack."""
 
-from divulge.core import Measurements, Membership, Scores
-from divulge.metrics import advantage, membership
+import numpy as np
+from jaxtyping import Float
+
+from divulge._util.random import stream
+from divulge.core import Estimate, Measurements, Membership, Scores
+from divulge.metrics import membership
 from divulge.metrics.epsilon import epsilon_lower_bound
-from divulge.metrics.intervals import CONFIDENCE
+from divulge.metrics.intervals import CONFIDENCE, Interval, combine_intervals, wilson
+from divulge.metrics.membership import Member, Score, Unmeasurable, roc, split_by_membership
 
 FPRS = (0.1, 0.01, 0.001)
 """False-positive rates at which the TPR is reported: 10 %, 1 %, 0.1 %."""
@@ -58,8 +63,8 @@ def measure(
         if missing:
             unmeasured[f"tpr@{fpr:g}"] = missing
     try:
-        metrics["advantage"] = advantage.advantage(score, member, confidence)
-        metrics["balanced_accuracy"] = advantage.balanced_accuracy(metrics["advantage"])
+        metrics["advantage"] = advantage(score, member, confidence)
+        metrics["balanced_accuracy"] = balanced_accuracy(metrics["advantage"])
     except membership.Unmeasurable as error:
         unmeasured["advantage"] = unmeasured["balanced_accuracy"] = str(error)
     for prior in PRIORS:
@@ -72,3 +77,66 @@ def measure(
         score, member, delta, drawn=truth.drawn, tries=together
     )
     return Measurements(metrics, unmeasured)
+
+
+def advantage(score: Score, member: Member, confidence: float = CONFIDENCE) -> Estimate:
+    """TPR - FPR at the best single threshold of the population from which the records come.
+
+    The usual value, the maximum over thresholds on the very records it is counted on, is above
+    zero for any score, even a random one. Here each half (drawn by a fixed seed) is judged by
+    the threshold that is best on the other half, which errs on the low side: no threshold is
+    better than the best.
+
+    Both limits are Newcombe's for a difference of two proportions. The lower one is that of the
+    thresholds from the other halves. The upper one is that of the threshold which is best on all
+    records, because a maximum over a sample errs on the high side. Newcombe's interval around the
+    value alone covers the best threshold in as few as 86 % of audits with 200 records a group.
+
+    References:
+        Yeom et al. (2018), Privacy risk in machine learning, definition 4; Newcombe (1998),
+        Interval estimation for the difference between independent proportions, method 10.
+
+    Raises:
+        Unmeasurable: a group has fewer than two records.
+    """
+    inside, outside = split_by_membership(score, member)
+    m, n = len(inside), len(outside)
+    if min(m, n) < 2:
+        raise Unmeasurable(f"{m} members and {n} non-members cannot be halved: give two of each")
+    shuffle = stream(0, "metrics", "halves")
+    inside, outside = shuffle.permutation(inside), shuffle.permutation(outside)
+    hits = false_alarms = 0
+    for chosen, counted in ((0, 1), (1, 0)):
+        threshold = _best_threshold(inside[chosen::2], outside[chosen::2])
+        hits += int(np.sum(inside[counted::2] >= threshold))
+        false_alarms += int(np.sum(outside[counted::2] >= threshold))
+    best = _best_threshold(inside, outside)
+    at_best = int(np.sum(inside >= best)), int(np.sum(outside >= best))
+    low, high = _difference(hits, false_alarms, m, n, confidence)
+    high = max(high, _difference(*at_best, m, n, confidence).high)
+    return Estimate(hits / m - false_alarms / n, max(-1.0, low), min(1.0, high))
+
+
+def _difference(hits: int, false_alarms: int, m: int, n: int, confidence: float) -> Interval:
+    """Newcombe's interval of the rate of members less that of non-members."""
+    tpr, fpr = hits / m, false_alarms / n
+    rate_in, rate_out = wilson(hits, m, confidence), wilson(false_alarms, n, confidence)
+    minus_rate_out = Interval(tpr - rate_out.high, tpr - rate_out.low)
+    return combine_intervals(
+        tpr - fpr, Interval(rate_in.low - fpr, rate_in.high - fpr), minus_rate_out
+    )
+
+
+def _best_threshold(
+    inside: Float[np.ndarray, " members"], outside: Float[np.ndarray, " nonmembers"]
+) -> float:
+    curve = roc(
+        np.concatenate([inside, outside]), np.arange(len(inside) + len(outside)) < len(inside)
+    )
+    return float(curve.threshold[np.argmax(curve.tpr - curve.fpr)])
+
+
+def balanced_accuracy(advantage: Estimate) -> Estimate:
+    """The mean of the two groups' accuracies: half of one plus the `advantage`."""
+    assert advantage.high is not None
+    return Estimate((1 + advantage.value) / 2, (1 + advantage.low) / 2, (1 + advantage.high) / 2)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 import numpy as np
+import psutil
 import torch
 from jaxtyping import Bool
 from torch import nn
@@ -14,11 +15,11 @@ from divulge.core import Records, Target
 from divulge.errors import SpecError, did_you_mean
 from divulge.targets.batching import translate_model_errors
 from divulge.targets.torch import TorchTarget
-from divulge.training.engine import memory
 from divulge.training.engine.choose import TrainingSetup, choose_fastest, train_models
 from divulge.training.engine.loop import Job, build_network, make_jobs
 from divulge.training.engine.networks import stacking_obstacle
-from divulge.training.engine.tensors import PoolArrays
+from divulge.training.engine.tensors import PoolArrays, PoolTensors
+from divulge.training.engine.weights import state
 from divulge.training.losses import Adversary
 from divulge.training.recipe import Recipe
 
@@ -27,6 +28,11 @@ _NOT_IDENTITY = {"identity": False}
 """Metadata of a setting that changes the speed but not the models: `trainer_identity` omits it."""
 
 _REMEDY = "make one network by hand and put a few records to it to see why"
+
+_STATE_COPIES = 6
+"""Copies of a model's state in training: weights, gradients, two moments, and scratch for two."""
+_ACTIVATION_COPIES = 3
+"""Copies of what its layers answer: kept for the gradient, the gradient of it, and scratch."""
 
 _log = logging.getLogger("divulge")
 
@@ -180,7 +186,7 @@ class Fleet:
 
     def _make_setup(self, pool: Records, network: nn.Module) -> TrainingSetup:
         data = PoolArrays.prepare(pool, network)
-        wave = self.at_once or memory.models_that_fit(self.recipe, data.tensors(self.device))
+        wave = self.at_once or models_that_fit(self.recipe, data.tensors(self.device))
         return TrainingSetup(self.recipe, pool, data, self.device, wave)
 
     def _worker_count(self) -> int:
@@ -213,3 +219,42 @@ class Fleet:
             why = "small models leave an accelerator idle unless computed together"
             fleet = replace(fleet, way="stacked", why=why)
         return replace(fleet, workers=fleet._worker_count()), work
+
+
+def models_that_fit(recipe: Recipe, data: PoolTensors) -> int:
+    """How many models can be trained at once in half of the memory that is free.
+
+    One at least. An estimate: what PyTorch takes for itself is not in it, hence half.
+    """
+    module = build_network(recipe, Job(np.arange(1), 0))
+    weights = sum(t.numel() * t.element_size() for t in state(module).values())
+    answers = _activation_bytes(module, data) * recipe.batch_size
+    return max(
+        1,
+        free_bytes(data.x.device)
+        // (2 * (_STATE_COPIES * weights + _ACTIVATION_COPIES * answers + 1)),
+    )
+
+
+def _activation_bytes(module: nn.Module, data: PoolTensors) -> int:
+    """Bytes of what all layers answer to one record."""
+    sizes: list[int] = []
+
+    def note(_module: nn.Module, _x: object, answer: object) -> None:
+        if isinstance(answer, torch.Tensor):
+            sizes.append(answer.numel() * answer.element_size())
+
+    for layer in module.modules():
+        layer.register_forward_hook(note)
+    rows = torch.zeros(2, dtype=torch.int64, device=data.x.device)
+    with torch.no_grad():
+        module.to(data.x.device).eval()(data.batch(rows)[0])
+    return sum(sizes) // 2
+
+
+def free_bytes(device: torch.device) -> int:
+    """Bytes of memory that could be used now."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    # counts what the system would give back from its file cache
+    return int(psutil.virtual_memory().available)

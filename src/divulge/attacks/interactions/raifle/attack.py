@@ -8,7 +8,6 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from divulge.attacks.interactions.raifle import embedding, linear
-from divulge.attacks.shared import rounding
 from divulge.attacks.shared.simulated_user import SimulatedUser
 from divulge.core import Learner, LinearisedLearner, Need, Reconstruction, Tensors, UpdateView
 from divulge.errors import NotApplicable, SpecError, did_you_mean
@@ -116,7 +115,7 @@ class RAIFLE:
                 ", hardly more than noise, so what counts is the way that "
                 f"{embedding.SIMULATIONS} simulated trainings move items acted on"
             )
-        middle = 0.0 if self.rounding == "half" else rounding.otsu_threshold(score)
+        middle = 0.0 if self.rounding == "half" else otsu_threshold(score)
         return _decide(score, middle, how)
 
     def _linear(
@@ -143,7 +142,7 @@ class RAIFLE:
         )
         # a posterior mean is calibrated as it is
         split = self.rounding == "split" and way == "closed form"
-        return _decide(found.value, rounding.otsu_threshold(found.value) if split else 0.5, how)
+        return _decide(found.value, otsu_threshold(found.value) if split else 0.5, how)
 
     def _closed_form(
         self,
@@ -194,7 +193,7 @@ class RAIFLE:
             f"match: {self.optimiser} from a random start, {found.evaluations} simulated "
             f"trainings, loss {found.loss:.3g}"
         )
-        middle = 0.5 if self.rounding == "half" else rounding.otsu_threshold(found.value)
+        middle = 0.5 if self.rounding == "half" else otsu_threshold(found.value)
         return _decide(found.value, middle, how)
 
 
@@ -205,10 +204,42 @@ _EXACT = 1e-6
 
 
 def _decide(value: Float[np.ndarray, " items"], middle: float, how: str) -> Reconstruction:
-    return Reconstruction(rounding.rescale_to_unit(value, middle), value > middle, how)
+    return Reconstruction(rescale_to_unit(value, middle), value > middle, how)
 
 
 def _to_tensors(arrays: Tensors) -> dict[str, Any]:
     import torch
 
     return {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+
+
+def otsu_threshold(score: Float[np.ndarray, " items"]) -> float:
+    """The threshold that splits scores into two groups with the least variance within them.
+
+    The exact optimum of two means in one dimension. A constant score is never exceeded.
+
+    References:
+        Otsu (1979), A threshold selection method from gray-level histograms; Fisher (1958), On
+        grouping for maximum homogeneity.
+
+    Examples:
+        >>> otsu_threshold(np.array([0.0, 0.1, 0.9, 1.0]))
+        0.5
+    """
+    ascending = np.sort(score)
+    many = np.arange(1, len(score))
+    sums = np.cumsum(ascending)[:-1]
+    rest = ascending.sum() - sums
+    between = sums**2 / many + rest**2 / (len(score) - many)
+    if not len(score) > 1 or ascending[0] == ascending[-1]:
+        return float(ascending[-1])
+    edge = int(np.argmax(between))
+    return float((ascending[edge] + ascending[edge + 1]) / 2)
+
+
+def rescale_to_unit(
+    score: Float[np.ndarray, " items"], middle: float
+) -> Float[np.ndarray, " items"]:
+    """Rescale scores to [0, 1]: in the same order, linearly, and with ``middle`` at one half."""
+    reach = float(np.abs(score - middle).max())
+    return (1 + (score - middle) / reach) / 2 if reach > 0 else np.full(len(score), 0.5)

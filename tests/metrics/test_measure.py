@@ -1,21 +1,21 @@
 import numpy as np
 import pytest
 
-from divulge.metrics import advantage, membership
+from divulge.metrics import measure, membership
 from divulge.metrics.membership import Unmeasurable
 
 
 def test_advantage_of_a_known_shift() -> None:
     rng = np.random.default_rng(0)
     member = np.arange(20_000) < 10_000
-    estimate = advantage.advantage(rng.normal(size=20_000) + member, member)
+    estimate = measure.advantage(rng.normal(size=20_000) + member, member)
     truth = 2 * 0.6914625 - 1  # Phi(1/2) at the best threshold, midway
     assert truth in estimate
     assert estimate.high is not None
     # a difference of two proportions of 10,000 each has a standard error of 0.0065
     assert truth - 0.03 < estimate.low
     assert estimate.high < truth + 0.03
-    assert advantage.balanced_accuracy(estimate).value == pytest.approx((1 + estimate.value) / 2)
+    assert measure.balanced_accuracy(estimate).value == pytest.approx((1 + estimate.value) / 2)
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.5, 3.0])
@@ -24,11 +24,11 @@ def test_the_upper_limit_lies_above_the_best_threshold_of_these_records(shift: f
     member = np.arange(90) < 30
     score = rng.normal(size=90) + shift * member
     curve = membership.roc(score, member)
-    estimate = advantage.advantage(score, member)
+    estimate = measure.advantage(score, member)
     assert estimate.high is not None
     assert estimate.low <= estimate.value <= np.max(curve.tpr - curve.fpr) < estimate.high
 
 
 def test_advantage_needs_two_of_each() -> None:
     with pytest.raises(Unmeasurable, match="two of each"):
-        advantage.advantage(np.arange(3.0), np.array([True, False, False]))
+        measure.advantage(np.arange(3.0), np.array([True, False, False]))
