@@ -22,6 +22,7 @@ from benchmarks import (
     flower,
     full_width,
     genotype_kernel,
+    kills,
     label_noise,
     leak_test,
     manipulation_seen,
@@ -86,6 +87,7 @@ BENCHMARKS = {
     "decaf-curve": Benchmark(decaf_curve.SUMMARY, decaf_curve.run),
     "peers": Benchmark(peers.SUMMARY, peers.run),
     **{name: Benchmark(summary, call) for name, summary, call in peers.parts()},
+    "kills": Benchmark(kills.SUMMARY, kills.run),
     "leak-test": Benchmark(leak_test.SUMMARY, leak_test.run),
 }
 

@@ -84,7 +84,7 @@ def test_without_proc_the_memory_of_an_estimate_is_unknown(
 ) -> None:
     monkeypatch.setattr(cost, "_PROCESSES", tmp_path)
     assert cost.peak_memory() is None
-    about = cost.CostEstimate(2, 1, 1.0, 2.0, cost.peak_memory(), 8, 3)
+    about = cost.CostEstimate(2, 1, 1.0, 1.0, 2.0, False, cost.peak_memory(), 8, 3)
     assert "memory unknown on this system" in str(about)
 
 

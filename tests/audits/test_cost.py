@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import divulge
+from divulge._util.progress import format_span
 from divulge.audits import cost
 from divulge.cli.main import main
 from divulge.training.shadows.workers import LocalWorkers
@@ -70,7 +71,7 @@ def test_an_estimate_trains_a_few_and_stops(tmp_path: Path, settings: str, model
     (answer,) = found.values()
     assert found.keys() == {"shadows" if settings == SHADOWS else "models"}
     assert answer["models"] == models
-    assert answer["trained"] == min(models, 2 * LocalWorkers().processors())
+    assert answer["share"] == 1  # so few records are trained on at once
     # rows of 200 numbers, and for three targets 200 answers about three classes
     assert answer["disk"] == 8 * (200 * models + (3 * 600 if settings == IN_TURN else 0))
 
@@ -136,31 +137,60 @@ def test_without_models_there_is_nothing_to_estimate(tmp_path: Path) -> None:
     assert "nothing to estimate" in done.output
 
 
-def test_seconds_are_those_of_the_trial_for_each_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = iter([0.0, 30.0, 70.0, 999.0])
-    monkeypatch.setattr(time, "perf_counter", lambda: next(now))
-    monkeypatch.setattr(LocalWorkers, "processors", lambda _: 5)
+class Clock:
+    """A clock that training moves on, by so much a model and a record."""
 
-    def train(x: np.ndarray, y: np.ndarray, seed: int) -> Any:
+    def __init__(self, start: float, model: float, record: float, power: float = 1.0) -> None:
+        self.now, self.start, self.model, self.record, self.power = 0.0, start, model, record, power
+
+    def train(self, x: np.ndarray, *_: Any) -> Any:
+        self.now += self.start + self.model + self.record * len(x) ** self.power
+        self.start = 0.0  # as of workers, once
         return lambda asked: np.full((len(asked), 2), 0.5)
 
-    about = divulge.estimate(train, records=(np.ones((10, 1)), np.arange(10) % 2), models=8)
-    assert (about.trained, about.trial, about.seconds) == (2, 70.0, 280.0)  # the limit is a minute
-    assert "About 5 min to train 8 models" in str(about)
-    assert "2 models in 70 s" in str(about)
 
-
-def test_the_start_of_workers_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two at once: 5 s for the first, start included; then 2 s for two more."""
-    now = iter([0.0, 5.0, 5.0, 7.0, 7.0])
-    monkeypatch.setattr(time, "perf_counter", lambda: next(now))
+def about(monkeypatch: pytest.MonkeyPatch, clock: Clock, models: int, records: int) -> Any:
+    monkeypatch.setattr(time, "perf_counter", lambda: clock.now)
     monkeypatch.setattr(LocalWorkers, "processors", lambda _: 2)
+    pool = np.random.default_rng(0).normal(size=(records, 1)), np.arange(records) % 2
+    return divulge.estimate(clock.train, records=pool, models=models)
+
+
+@pytest.mark.parametrize("models", [10, 100, 2000])
+@pytest.mark.parametrize(
+    ("model", "record", "power"),
+    [(1e-3, 1e-6, 1), (1.0, 1e-5, 1), (0.1, 1e-4, 1), (0.1, 0.01, 1), (0.0, 1e-7, 2)],
+)
+def test_a_trial_costs_a_twentieth_or_ten_seconds_and_comes_near(
+    monkeypatch: pytest.MonkeyPatch, models: int, model: float, record: float, power: float
+) -> None:
+    found = about(monkeypatch, Clock(2.0, model, record, power), models, 20_000)
+    right = 2.0 + models * (model + record * 10_000**power)
+    assert found.trial <= max(10.0, 0.05 * right)
+    assert found.seconds == pytest.approx(right, rel=0.1)
+    assert f"trial of {format_span(found.trial)}: " in str(found)
+
+
+def test_a_trial_ends_after_one_model_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = about(monkeypatch, Clock(0.0, 60.0, 0.0), 8, 20_000)
+    assert (found.trained, found.trial) == (1, 60.0)
+    assert found.at_least
+    assert str(found).startswith("At least 8 min to train 8 models")
+
+
+def test_a_trainer_that_refuses_few_records_gets_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(0.0, 0.01, 0.0)
 
     def train(x: np.ndarray, y: np.ndarray, seed: int) -> Any:
-        return lambda asked: np.full((len(asked), 2), 0.5)
+        if len(x) < 1000:
+            raise ValueError("too few")
+        return clock.train(x, y, seed)
 
-    about = divulge.estimate(train, records=(np.ones((10, 1)), np.arange(10) % 2), models=100)
-    assert (about.trained, about.trial, about.seconds) == (4, 7.0, 5.0 + 98.0)
+    monkeypatch.setattr(time, "perf_counter", lambda: clock.now)
+    pool = np.random.default_rng(0).normal(size=(4000, 1)), np.arange(4000) % 2
+    found = divulge.estimate(train, records=pool, models=10)
+    assert found.share == 1
+    assert found.seconds == pytest.approx(0.1)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="/proc of Linux")

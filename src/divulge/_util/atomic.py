@@ -16,6 +16,9 @@ from divulge.errors import SpecError, StoreError
 
 T = TypeVar("T")
 
+UNFINISHED = ".writing-"
+"""How the names of files begin that are being written."""
+
 
 @contextlib.contextmanager
 def translate_os_errors(path: Path) -> Iterator[None]:
@@ -54,7 +57,7 @@ def write(path: Path, data: bytes) -> None:
         StoreError: it cannot be written.
     """
     with translate_os_errors(path):
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")  # mode 0600
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=UNFINISHED)  # mode 0600
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)

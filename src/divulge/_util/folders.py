@@ -34,9 +34,19 @@ def hold_folder(path: Path) -> Iterator[None]:
         except Timeout:
             raise StoreError(_describe_holder(path, place)) from None
     try:
+        if lock.lock_counter == 1:
+            _remove_unfinished(path)
         yield
     finally:
         lock.release()
+
+
+def _remove_unfinished(path: Path) -> None:
+    """Remove what a process was writing when it was killed: nobody else writes into the folder."""
+    with atomic.translate_os_errors(path):
+        for file in path.rglob(f"{atomic.UNFINISHED}*"):
+            if file.is_file() and not file.is_symlink():
+                file.unlink(missing_ok=True)
 
 
 def _describe_holder(path: Path, place: Path) -> str:

@@ -1,4 +1,7 @@
-"""Processes that work beside this one, and end with it, however it ends."""
+"""Processes that work beside this one, and end with it, however it ends.
+
+Little is imported here: what a process imports before it watches its parent delays its end.
+"""
 
 import os
 import time
@@ -24,6 +27,19 @@ def parallel_calls(calls: Iterable[Any], processes: int, **settings: Any) -> Any
 
     tied = {"initializer": end_with_parent, "initargs": (os.getpid(),)}
     return Parallel(n_jobs=processes, **settings, **tied)(calls)
+
+
+def begin_worker(parent: int) -> None:
+    """Once in a new process for work on one core: one thread, and no life after the parent's.
+
+    Args:
+        parent: as for `end_with_parent`.
+    """
+    end_with_parent(parent)
+    from threadpoolctl import threadpool_limits
+
+    os.environ["OMP_NUM_THREADS"] = "1"  # for libraries that are loaded later
+    threadpool_limits(1)
 
 
 def end_with_parent(parent: int) -> None:

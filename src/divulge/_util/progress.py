@@ -79,7 +79,10 @@ def track_with_bar(items: Sequence[Any], text: str, done: int) -> Generator[Any]
 
 
 PERIOD = 30.0
-"""Seconds between two lines."""
+"""Seconds between two lines within a step."""
+
+BRIEF = 1.0
+"""Steps that take no more seconds than this are not worth a line."""
 
 
 @dataclass
@@ -102,8 +105,8 @@ class _Step:
 
     def end(self) -> str:
         """That it has ended, and what it took."""
-        count = f" {self.before + self.done}," if self.many else ""
-        return f"{self.text}: done,{count} {format_span(time.monotonic() - self.begun)}"
+        count = f"{self.before + self.done} of {self.before + self.items} " if self.many else ""
+        return f"{self.text}: {count}done in {format_span(time.monotonic() - self.begun)}"
 
     @property
     def many(self) -> bool:
@@ -130,7 +133,8 @@ def track_with_lines(items: Sequence[Any], text: str, done: int) -> Generator[An
     finally:
         over.set()
         beat.join()
-    say(step.end())
+    if time.monotonic() - step.begun > BRIEF:
+        say(step.end())
 
 
 def _say_now_and_then(step: _Step, over: Event) -> None:

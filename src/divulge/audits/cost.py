@@ -2,9 +2,8 @@
 
 import os
 import time
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,6 +15,7 @@ from divulge.audits.challenges import membership
 from divulge.audits.compare import config as compare_config
 from divulge.audits.compare import design as compare_design
 from divulge.audits.leave_one_out.design import LeaveOneOutDesign, design_from_config
+from divulge.audits.trial import Trial
 from divulge.core import Records
 from divulge.data import augmentation as augmenting
 from divulge.data import records as data_records
@@ -30,8 +30,6 @@ from divulge.training.shadows import train as training
 from divulge.training.shadows import workers_by_name
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.shadows.workers import (
-    ResolvableTrainer,
-    ShadowPredictions,
     ShadowWorkload,
     Workers,
 )
@@ -66,10 +64,6 @@ def peak_memory() -> int | None:
     return sum(found[process][1] for process in family & found.keys())
 
 
-LIMIT = 60.0
-"""Seconds after which a trial trains no further model; the one in training is waited for."""
-
-
 @dataclass(frozen=True, slots=True)
 class CostEstimate:
     """About what it takes to train shadows and ask them; attacks come on top."""
@@ -77,14 +71,18 @@ class CostEstimate:
     models: int
     """The number of models to be trained."""
     trained: int
-    """The number of them that the trial trained."""
+    """The number of models that the trial trained."""
+    share: float
+    """The largest share of its records on which the trial trained a model."""
     trial: float
     """Seconds that the trial took, the start of workers included."""
     seconds: float
     """Seconds for all models, with as many workers as now."""
+    at_least: bool
+    """Whether it may be much longer: a model on few records took too long for a second look."""
     memory: int | None
-    """Bytes held by this process and those it started, at their peaks; None if the system does
-    not say."""
+    """Bytes held by this process and those it started, at their peaks in the trial; None if the
+    system does not say."""
     disk: int
     """Bytes in the run folder for what the models say."""
     queries: int
@@ -94,11 +92,12 @@ class CostEstimate:
         models, trained = (
             words.format_count(number, "model") for number in (self.models, self.trained)
         )
+        about, part = ("About", "all") if self.share == 1 else ("At least", f"{self.share:.0%}")
         return (
-            f"About {format_span(self.seconds)} to train {models} and "
-            f"to ask each about {words.format_count(self.queries, 'record')}.\n"
-            f"{_space(self)}\n"
-            f"From a trial: {trained} in {format_span(self.trial)}, "
+            f"{'At least' if self.at_least else 'About'} {format_span(self.seconds)} to train "
+            f"{models} and to ask each about {words.format_count(self.queries, 'record')}.\n"
+            f"{about} {_space(self)}\n"
+            f"From a trial of {format_span(self.trial)}: {trained} on up to {part} of the records, "
             "the start of workers included. Attacks, and an audited model's own answers, come on "
             "top."
         )
@@ -128,7 +127,7 @@ class SimulationCost:
         )
         return (
             f"About {format_span(self.seconds)} to simulate {rounds}.\n"
-            f"{_space(self)}\n"
+            f"About {_space(self)}\n"
             f"From a trial: {trained} in {format_span(self.trial)}. An audit of the transcript "
             "comes on top."
         )
@@ -261,56 +260,28 @@ def _queries(
 
 
 def _run_trial(work: ShadowWorkload, workers: Workers) -> CostEstimate:
-    """Train as many models as can be trained at once, and as many again: these need no start."""
-    models, wave = len(work.seeds), workers.processors()
-    begun, kept = time.perf_counter(), 0
-    if isinstance(
-        work.trainer, ResolvableTrainer
-    ):  # as it would be for all models, not for these few
-        work = replace(work, trainer=work.trainer.settled(work.pool, work.subsets))
-    ends: list[float] = []
-    with closing(_train_batches(work, workers, wave)) as arriving:
-        for arrived in arriving:
-            ends.append(time.perf_counter() - begun)
-            kept = max(kept, 0 if arrived.answers is None else arrived.answers.nbytes)
-            if ends[-1] > LIMIT:
-                break
+    """Train as many models as can be trained at once, on more records each time, while it pays."""
+    trial = Trial(work, workers)
+    with workers.session():
+        trial.run()
         memory = peak_memory()  # while workers are still there
-    queries = sum(map(len, work.queries))
+    queries, models = sum(map(len, work.queries)), len(work.seeds)
     return CostEstimate(
         models=models,
-        trained=len(ends),
-        trial=ends[-1],
-        seconds=_extrapolate(ends, wave, models),
+        trained=trial.trained,
+        share=trial.parts[-1].share,
+        trial=trial.spent(),
+        seconds=trial.seconds(),
+        at_least=trial.at_least,
         memory=memory,
-        disk=models * queries * 8 + work.models_with_predictions * kept,
+        disk=round(8 * queries * (models + work.models_with_predictions * trial.classes)),
         queries=queries,
     )
 
 
-def _train_batches(
-    work: ShadowWorkload, workers: Workers, wave: int
-) -> Generator[ShadowPredictions]:
-    models = len(work.seeds)
-    yield from workers.train(work, range(min(models, wave)))
-    if models > wave:
-        yield from workers.train(work, range(wave, min(models, 2 * wave)))
-
-
-def _extrapolate(ends: Sequence[float], wave: int, models: int) -> float:
-    """Seconds for all models, from those at which the first ones were there.
-
-    Where a second wave came, its pace is that of all the others, too.
-    """
-    if len(ends) <= wave:
-        return ends[-1] / len(ends) * models
-    first = ends[wave - 1]
-    return first + (ends[-1] - first) / (len(ends) - wave) * (models - wave)
-
-
 def _space(cost: CostEstimate | SimulationCost) -> str:
     memory = "memory unknown on this system" if cost.memory is None else _bytes(cost.memory)
-    return f"About {memory} of memory, and {_bytes(cost.disk)} on disk."
+    return f"{memory} of memory, and {_bytes(cost.disk)} on disk."
 
 
 def _bytes(size: int) -> str:

@@ -166,16 +166,15 @@ def audit(
     if estimate:
         print_estimates(settings, shape, workers)
         return
-    from divulge.audits import gate
-
     asked = config.read_config(settings)
-    verdicts = (*asked.gate.fail_on, *fail_on)
-    limits = {**asked.gate.fail_above, **dict(map(gate.read_ceiling, ceilings))}
-    judged_by = judge or asked.gate.judge
-    gate.Gate(verdicts, limits, judged_by, asked.about)  # a wrong word is refused before the work
     with begin(settings, run, asked.name, resume=resume) as folder:
-        from divulge.audits import from_file
+        from divulge.audits import from_file, gate
 
+        verdicts = (*asked.gate.fail_on, *fail_on)
+        limits = {**asked.gate.fail_above, **dict(map(gate.read_ceiling, ceilings))}
+        judged_by = judge or asked.gate.judge
+        # a wrong word is refused before the work
+        gate.Gate(verdicts, limits, judged_by, asked.about)
         found = from_file.audit_file(
             settings,
             folder,

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import joblib
 
-from divulge._util.processes import end_with_parent
+from divulge._util.processes import begin_worker
 from divulge.errors import DivulgeError
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class CellWorkers:
         context = multiprocessing.get_context("spawn")
         if self.processes > 1:
             self._pools = [
-                ProcessPoolExecutor(1, context, initializer=_settle, initargs=(os.getpid(),))
+                ProcessPoolExecutor(1, context, initializer=begin_worker, initargs=(os.getpid(),))
                 for _ in range(self.processes)
             ]
         return self
@@ -85,12 +85,3 @@ def _alive() -> Iterator[None]:
             "expected each process to finish its work, one died, perhaps for want of memory: "
             "continue with --resume and fewer --processes"
         ) from error
-
-
-def _settle(parent: int) -> None:
-    """Once in each process: one thread, and no life after the parent's."""
-    from threadpoolctl import threadpool_limits
-
-    os.environ["OMP_NUM_THREADS"] = "1"  # for libraries that are loaded later
-    threadpool_limits(1)
-    end_with_parent(parent)

@@ -128,8 +128,7 @@ def audit_each(
     """
     plan = asked.plan
     with ExitStack() as stack:
-        temporary = stack.enter_context(TemporaryDirectory(ignore_cleanup_errors=True))
-        path = run or Path(temporary)
+        path = run or Path(stack.enter_context(TemporaryDirectory(ignore_cleanup_errors=True)))
         if run:
             result.begin(run, plan)
         work = training.prepare_workload(asked.shadows, asked.queries, plan.seed, plan.targets)

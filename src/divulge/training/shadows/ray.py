@@ -6,7 +6,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -61,6 +61,10 @@ class RayCluster:
 
     def __post_init__(self) -> None:
         _import_ray()
+
+    def session(self) -> AbstractContextManager[Any]:
+        """See `Workers`."""
+        return _ray_session(self.address)
 
     def processors(self) -> int:
         """How many models can be in training at once."""

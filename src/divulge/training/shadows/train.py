@@ -114,9 +114,10 @@ def _train(
             kept.append(trained.target)
 
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory(ignore_cleanup_errors=True)))
+        # a temporary folder would be left by a kill: there is none where there is a run folder
+        folder = run or Path(stack.enter_context(TemporaryDirectory(ignore_cleanup_errors=True)))
         matrix = load_or_train_rows(
-            (run or folder) / FOLDER,
+            folder / FOLDER,
             shadow_key(plan, work.queries, seed),
             work,
             track,

@@ -6,6 +6,7 @@ with.
 
 import dataclasses
 from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -55,6 +56,10 @@ class ShadowPredictions(NamedTuple):
 @runtime_checkable
 class Workers(Protocol):
     """A place where models are trained."""
+
+    def session(self) -> AbstractContextManager[Any]:
+        """Within it, workers that were started once are there for all that is trained."""
+        ...
 
     def processors(self) -> int:
         """How many models can be in training at once."""
@@ -107,6 +112,10 @@ def check_class_count(found: int, wanted: int | None) -> None:
 
 class LocalWorkers:
     """This process, and whatever processes the trainer starts by itself."""
+
+    def session(self) -> AbstractContextManager[Any]:
+        """See `Workers`."""
+        return nullcontext()
 
     def processors(self) -> int:
         """See `Workers`."""
