@@ -306,7 +306,7 @@ def test_an_endless_header_is_not_read(tmp_path: Path, monkeypatch: pytest.Monke
     folder = written(tmp_path / "t")
     monkeypatch.setattr("divulge.federation.transcript.reader.LARGEST_JSON", 1000)
     (folder / "transcript.json").write_bytes(b" " * 1001)
-    with pytest.raises(StoreError, match="at most 1000 bytes"):
+    with pytest.raises(StoreError, match="at most 1,000 bytes"):
         Transcript.open(folder)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+from divulge._util.untrusted import MAX_TEXT_BYTES, check_file
 from divulge.errors import DivulgeError, SpecError, did_you_mean
 
 T = TypeVar("T")
@@ -46,9 +47,8 @@ def load_object(text: str, folder: Path) -> Any:
 def _module(file: str, folder: Path) -> ModuleType:
     if not file.endswith(".py"):
         return call_user_code(lambda: importlib.import_module(file), file)
+    check_file(folder / file, MAX_TEXT_BYTES, SpecError)
     path = (folder / file).resolve()
-    if not path.is_file():
-        raise SpecError(f"expected a Python file at {path}, there is none: check the path")
     name = USER_MODULE_PREFIX + hashlib.blake2b(str(path).encode(), digest_size=8).hexdigest()
     if name in sys.modules:
         return sys.modules[name]

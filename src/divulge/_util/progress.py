@@ -72,7 +72,12 @@ def track_with_bar(items: Sequence[Any], text: str, done: int) -> Generator[Any]
     from rich.console import Console
 
     shown = progress.Progress(
-        console=Console(stderr=True), transient=True, speed_estimate_period=_SPEED_PERIOD
+        # names of defences and the like are no markup
+        progress.TextColumn("{task.description}", markup=False),
+        *progress.Progress.get_default_columns()[1:],
+        console=Console(stderr=True),
+        transient=True,
+        speed_estimate_period=_SPEED_PERIOD,
     )
     with shown:
         yield from shown.track(items, done + len(items), done, description=text)

@@ -57,8 +57,11 @@ def build(cls: Any, name: str, settings: Settings, **given: Any) -> Any:
 
 
 def _validate(name: str, key: str, kind: Any, value: Any) -> Any:
+    checked = pydantic.TypeAdapter(kind)
     try:
-        return pydantic.TypeAdapter(kind).validate_python(value)
+        if isinstance(value, (list, dict)):  # by way of JSON, where a list may stand for a tuple
+            return checked.validate_json(pydantic.TypeAdapter(Any).dump_json(value), strict=True)
+        return checked.validate_python(value, strict=True)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         raise SpecError(

@@ -150,7 +150,8 @@ def _check(found: os.stat_result, path: Path, usual: int, error: type[DivulgeErr
 
 
 def _explain(path: Path, problem: OSError | ValueError) -> str:
+    place = str(path) if len(str(path)) < 500 else f"{str(path)[:200]}...{str(path)[-100:]}"
     if isinstance(problem, (FileNotFoundError, NotADirectoryError)):
-        return f"expected a file at {path}, there is none: check the path"
+        return f"expected a file at {place}, there is none: check the path"
     said = getattr(problem, "strerror", None) or problem
-    return f"expected access to {path}, got {said}: check the path and its permissions"
+    return f"expected access to {place}, got {said}: check the path and its permissions"

@@ -84,6 +84,8 @@ def load_inputs(
     if isinstance(spec, config.PredictionsAuditSpec):
         return inputs_from_predictions(spec.predictions, folder)
     data = spec.data
+    if spec.shadows:
+        imports.load_object(spec.shadows.train, folder)  # a misspelt name, before anything long
     read = partial(load_records, label=data.label, folder=folder, own_id=data.id)
     members = read(str(data.members))
     target, fingerprint = _load_target(spec.target, folder)

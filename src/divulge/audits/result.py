@@ -372,7 +372,7 @@ class FederationAudit(SecretAudit):
         manifest, facts = self.contents.manifest, self.facts
         story = _page_content(self.contents, self.guesses, self._unsound())
         if not isinstance(facts, AssignmentFacts):
-            story = replace(story, limits=(*facts.notes, *story.limits))
+            story = replace(story, sentences=(*facts.notes, *story.sentences))
         return FederationReport(
             name=manifest.name,
             created=manifest.created,

@@ -8,6 +8,7 @@ import click
 
 from divulge.cli.begin import begin
 from divulge.cli.finish import finish, print_estimates
+from divulge.cli.terminal import echo
 
 
 @click.command()
@@ -67,5 +68,5 @@ def compare(
             settings, folder, resume=resume, export=exported, progress=True, workers=workers
         )
     if exported is not None:
-        click.echo(f"Model: {exported[1]}", err=shape == "json")
+        echo(f"Model: {exported[1]}", err=shape == "json")
     finish(found, shape)

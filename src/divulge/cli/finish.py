@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-import click
+from divulge.cli.terminal import echo
 
 if TYPE_CHECKING:
     from divulge.audits.compare.result import Comparison
@@ -33,9 +33,9 @@ def finish(found: SecretAudit | LeaveOneOut | Comparison, shape: str, code: int 
     if shape == "text":
         render.show_result(found)
     answer = render.result_as_json(found)
-    click.echo(f"Report: {answer['report']}", err=shape == "json")
+    echo(f"Report: {answer['report']}", err=shape == "json")
     if shape == "json":
-        click.echo(json.dumps(answer))
+        echo(json.dumps(answer))
     failed = any(finding.status == "failed" for finding in found.findings)
     sys.exit(code or (FAILED if failed else 0))
 
@@ -52,17 +52,17 @@ def print_estimates(settings: Path, shape: str, workers: str = "local") -> None:
 
     costs = estimate_file(settings, workers)
     if shape == "json":
-        click.echo(json.dumps({name: asdict(cost) for name, cost in costs.items()}))
+        echo(json.dumps({name: asdict(cost) for name, cost in costs.items()}))
         return
     for name, cost in costs.items():
-        click.echo(cost if len(costs) == 1 else f"{name}\n{cost}")
+        echo(cost if len(costs) == 1 else f"{name}\n{cost}")
 
 
 def ruling_code(ruling: Ruling) -> int:
     """Print what the gate says, a line for each thing that was asked, and return the exit code."""
     for what, sentences in asdict(ruling).items():
         for sentence in sentences:
-            click.echo(f"Gate {what}: {sentence}", err=True)
+            echo(f"Gate {what}: {sentence}", err=True)
     if ruling.failed:
         return TRIPPED
     return UNDECIDED if ruling.undecided else 0

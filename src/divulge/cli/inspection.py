@@ -3,11 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 import pydantic
-from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
+from divulge.cli import terminal
 from divulge.federation.transcript.inspect import ClientLine, Flag, Inspection, RoundLine
 
 SHOWN = 20
@@ -21,39 +18,36 @@ def as_json(found: Inspection) -> str:
 
 def show(found: Inspection) -> None:
     """Print a summary, a row a round, a row a client, and the flags."""
-    console = Console()
     rule = f", {found.rule}" if found.rule else ""
-    console.print(
-        f"\n[bold]{escape(found.name)}[/bold]: {len(found.rounds)} rounds, "
+    terminal.show(
+        "\n",
+        (found.name, "bold"),
+        f": {len(found.rounds)} rounds, "
         f"{len(found.clients)} clients, {found.tensors} tensors of {found.parameters} numbers; "
-        f"clients send their {found.kind}{escape(rule)}; written by {escape(found.writer)}",
-        highlight=False,
+        f"clients send their {found.kind}{rule}; written by {found.writer}",
     )
     metrics = sorted({name for line in found.rounds for name in line.metrics})
     names = ["round", "clients", "records", "global step", *metrics]
-    _print(console, names, [_round(line, metrics) for line in found.rounds])
+    _print(names, [_round(line, metrics) for line in found.rounds])
     names = ["client", "rounds", "records", "mean change", "claimed guarantee"]
-    _print(console, names, [_client(line) for line in found.clients])
+    _print(names, [_client(line) for line in found.clients])
     for flag in found.flags:
-        console.print(
-            f"[yellow]{escape(_where(flag))}[/yellow] {escape(flag.text)}", highlight=False
-        )
+        terminal.show((_where(flag), "yellow"), f" {flag.text}")
     if not found.flags:
-        console.print("Nothing looks odd.")
+        terminal.show("Nothing looks odd.")
 
 
-def _print(console: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    table = Table(box=box.SIMPLE_HEAD)
-    for name in names:
-        table.add_column(escape(name), justify="right")
+def _print(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    table = terminal.grid()
+    terminal.add_columns(table, names, right=True)
     half = SHOWN // 2
     for row in rows if len(rows) <= SHOWN else rows[:half]:
-        table.add_row(*map(escape, row))
+        terminal.add_row(table, row)
     if len(rows) > SHOWN:
-        table.add_row("...")
+        terminal.add_row(table, ["..."])
         for row in rows[-half:]:
-            table.add_row(*map(escape, row))
-    console.print(table)
+            terminal.add_row(table, row)
+    terminal.show_table(table)
 
 
 def _round(line: RoundLine, metrics: Iterable[str]) -> list[str]:

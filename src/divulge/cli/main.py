@@ -15,6 +15,7 @@ from divulge.cli.begin import begin, take
 from divulge.cli.compare import compare
 from divulge.cli.finish import finish, print_estimates, ruling_code
 from divulge.cli.reproduce import reproduce
+from divulge.cli.terminal import echo
 from divulge.cli.transcript import transcript
 from divulge.errors import DivulgeError
 
@@ -79,7 +80,7 @@ class _Group(click.Group):
         try:
             return super().invoke(ctx)
         except DivulgeError as error:
-            click.echo(f"Error: {error}", err=True)
+            echo(f"Error: {error}", err=True)
             ctx.exit(BAD_INPUT)
 
 
@@ -126,8 +127,8 @@ def init(folder: Path) -> None:
     from divulge.cli import init as cli_init
 
     for path in cli_init.write(folder):
-        click.echo(f"wrote {path}")
-    click.echo(f"now: divulge audit {folder / 'audit.toml'}")
+        echo(f"wrote {path}")
+    echo(f"now: divulge audit {folder / 'audit.toml'}")
 
 
 @main.command()
@@ -206,11 +207,11 @@ def report(run: Path, show_records: bool) -> None:
 
     found = load(run)
     if isinstance(found, SecretAudit):
-        click.echo(found.report(show_records=show_records))
+        echo(found.report(show_records=show_records))
         return
     if show_records:
         images.refuse_images()
-    click.echo(found.report())
+    echo(found.report())
 
 
 @main.command()
@@ -252,9 +253,9 @@ def plan(
     from divulge.audits import planning
 
     if audit is not None:
-        click.echo(planning.plan_file(audit, power=power))
+        echo(planning.plan_file(audit, power=power))
         return
-    click.echo(
+    echo(
         planning.plan(
             members=members,
             nonmembers=nonmembers,
@@ -276,7 +277,7 @@ def list_(what: str) -> None:
     from divulge.cli import listing
 
     for name, text in listing.lines(what):
-        click.echo(f"{name:<20} {text}")
+        echo(f"{name:<20} {text}")
 
 
 @main.command()
@@ -307,4 +308,4 @@ def federate(settings: Path, run: Path | None, resume: bool, estimate: bool) -> 
         from divulge.federation import from_config
 
         from_config.federate_file(settings, folder, resume=resume, progress=True)
-    click.echo(f"Transcript: {folder}")
+    echo(f"Transcript: {folder}")

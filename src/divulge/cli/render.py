@@ -1,60 +1,59 @@
 """An audit as a terminal shows it, and as one JSON object for programs."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pydantic
-from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from divulge._util.json import JSON
 from divulge.audits.compare.result import Comparison
 from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.result import Audit, FederationAudit, SecretAudit
+from divulge.cli.terminal import Part, add_columns, add_row, grid, show, show_table
 from divulge.core import Control, ControlOutcome, Finding, Status
 from divulge.report.federation.verdicts.judge import Judgement
 from divulge.report.schema import ClaimRow, Conclusion
 from divulge.report.unmeasured import up_to_notes
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 COLUMNS = {"AUC": "auc", "TPR at 1 % FPR": "tpr@0.01", "ε ≥": "epsilon"}
 
 
 def show_result(found: SecretAudit | LeaveOneOut | Comparison) -> None:
     """Print the verdict, the warnings and one row per attack; of several targets, the means."""
-    console = Console()
     if isinstance(found, FederationAudit):
         headline, *rest = found.lines()
-        console.print(f"\n[bold]{escape(headline)}[/bold]", soft_wrap=True)
+        show("\n", (headline, "bold"), wrap=False)
         for line in rest:
-            console.print(line, markup=False, soft_wrap=True)
+            show(line, wrap=False)
     elif isinstance(found, Audit):
-        _show_model(console, found)
+        _show_model(found)
     elif isinstance(found, LeaveOneOut | Comparison):
-        console.print(found.table(), markup=False, soft_wrap=True)
+        show(found.table(), wrap=False)
 
 
-def _show_model(console: Console, audit: Audit) -> None:
+def _show_model(audit: Audit) -> None:
     summary = audit.summary
     verdict, claim = summary.verdict, summary.claim
-    console.print(f"\n[bold]{escape(verdict.headline)}[/bold]")
+    show("\n", (verdict.headline, "bold"))
     for sentence in (*verdict.sentences, verdict.sensitivity, f"Next: {verdict.next_step}"):
         if sentence:
-            console.print(escape(sentence))
+            show(sentence)
     if claim is not None and claim.sentence not in verdict.sentences:
-        colour = "red" if claim.outcome == "contradicted" else "default"
-        console.print(f"[{colour}]Claim:[/{colour}] {escape(claim.sentence)}")
+        show(("Claim:", "red" if claim.outcome == "contradicted" else ""), f" {claim.sentence}")
     for check in audit.checks:
         if check.verdict == "warning":
-            console.print(f"[yellow]Warning, {escape(check.name)}:[/yellow] {escape(check.text)}")
+            show((f"Warning, {check.name}:", "yellow"), f" {check.text}")
     if any(finding.status is Status.DONE for finding in audit.findings):
-        console.print(_table(audit))
+        show_table(_table(audit))
     for line in _lost(audit):
-        console.print(line)
+        show(*line)
     for label, why in audit.untested.items():
-        console.print(escape(f"Controls of {label} not tested: {why}"))
-    for line in up_to_notes(audit.findings, COLUMNS.values()):
-        console.print(escape(line))
+        show(f"Controls of {label} not tested: {why}")
+    for note in up_to_notes(audit.findings, COLUMNS.values()):
+        show(note)
 
 
 def result_as_json(found: SecretAudit | LeaveOneOut | Comparison) -> dict[str, JSON]:
@@ -76,35 +75,32 @@ def result_as_json(found: SecretAudit | LeaveOneOut | Comparison) -> dict[str, J
     return answer
 
 
-def _table(audit: Audit) -> Table:
-    table = Table(
-        title="Values with their 95 % intervals", title_justify="left", box=box.SIMPLE_HEAD
-    )
-    table.add_column("attack", overflow="fold")
-    for title in COLUMNS:
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("controls", no_wrap=True)
+def _table(audit: Audit) -> "Table":
+    table = grid("Values with their 95 % intervals")
+    add_columns(table, ["attack"])
+    add_columns(table, COLUMNS, right=True)
+    add_columns(table, ["controls"])
     for entry in audit.contents.entries:
         finding = entry.finding
         if finding.status is Status.DONE:
             cells = [_cell(finding, name) for name in COLUMNS.values()]
-            table.add_row(_name(finding), *cells, _controls(entry.control))
+            add_row(table, [_name(finding), *cells, _controls(entry.control)])
     return table
 
 
-def _lost(audit: SecretAudit) -> Iterator[str]:
+def _lost(audit: SecretAudit) -> Iterator[tuple[Part, ...]]:
     """A line for each reason why attacks did not run, with their names."""
     attacks: dict[tuple[Status, str], list[str]] = {}
     for finding in audit.findings:
         if finding.status is not Status.DONE:
             attacks.setdefault((finding.status, finding.reason), []).append(_name(finding))
     for (status, reason), names in attacks.items():
-        yield f"[red]{str(status).capitalize()}[/red]: {', '.join(names)}: {escape(reason)}"
+        yield (str(status).capitalize(), "red"), f": {', '.join(names)}: {reason}"
 
 
 def _name(finding: Finding) -> str:
     """The label, shorter, with a space where it may be broken."""
-    return escape(finding.label.replace("signal=", "").replace("(", " (", 1))
+    return finding.label.replace("signal=", "").replace("(", " (", 1)
 
 
 def _cell(finding: Finding, name: str) -> str:
@@ -118,11 +114,11 @@ def _cell(finding: Finding, name: str) -> str:
     return f"{estimate.value:.3f} ({estimate.low:.2f}-{estimate.high:.2f})"
 
 
-def _controls(control: Control | None) -> str:
+def _controls(control: Control | None) -> Part:
     """Whether every control passed, which failed, or that one could not be run."""
     if control is None:
         return "not run"
     told = control.blind is not None and control.blind.outcome is ControlOutcome.FAILED
     faults = ["missed planted leak"] * (not control.sees) + ["false alarm"] * (not control.calm)
     faults += ["failed blind control"] * told
-    return ", ".join(f"[red]{fault}[/red]" for fault in faults) or control.outcome
+    return (", ".join(faults), "red") if faults else control.outcome

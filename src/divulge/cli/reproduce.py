@@ -10,6 +10,7 @@ from typing import Literal
 import click
 
 from divulge.cli.begin import take
+from divulge.cli.terminal import echo
 
 NOTHING_MEASURED = 2
 """The exit code of bad input."""
@@ -89,14 +90,14 @@ def reproduce(
 
     failed = False
     for outcome in outcomes:  # not before: they would be written into the bar
-        click.echo(f"Table: {folders[outcome.table] / 'table.md'}", err=True)
+        echo(f"Table: {folders[outcome.table] / 'table.md'}", err=True)
         empty = all(cell.ours is None for cell in outcome.cells)
         failed |= empty
         if shape == "json":
-            click.echo(outcome.as_json())
+            echo(outcome.as_json())
         elif empty:
-            click.echo(f"{outcome.table}: nothing was measured: {'; '.join(outcome.unmeasured)}")
+            echo(f"{outcome.table}: nothing was measured: {'; '.join(outcome.unmeasured)}")
         else:
             tables.show(outcome)
-    click.echo(f"Page of all tables: {page.write_page(runs)}", err=True)
+    echo(f"Page of all tables: {page.write_page(runs)}", err=True)
     sys.exit(NOTHING_MEASURED if failed else 0)

@@ -1,68 +1,59 @@
 """Tables as a terminal shows them: which there are, and how one came out."""
 
-from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table as Grid
+from typing import TYPE_CHECKING
 
+from divulge.cli.terminal import Part, add_columns, add_row, grid, show_table
+from divulge.cli.terminal import show as show_text
 from divulge.reproduce.result import Cell, Outcome, figure
 from divulge.reproduce.table import TABLES, find_table
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def show_all() -> None:
     """Print every table with its source and what each size costs."""
-    grid = _grid("Published tables that can be measured again; minutes of one core, by size")
-    grid.add_column("table", no_wrap=True)
-    grid.add_column("what and where from")
-    for size in ("small", "medium", "full"):
-        grid.add_column(size, justify="right", no_wrap=True)
+    listed = grid("Published tables that can be measured again; minutes of one core, by size")
+    add_columns(listed, ["table", "what and where from"])
+    add_columns(listed, ["small", "medium", "full"], right=True)
     total = [0, 0, 0]
     for name in TABLES:
         table = find_table(name)
         total = [so_far + more for so_far, more in zip(total, table.minutes.values(), strict=True)]
-        about = f"{escape(table.title)}\n[dim]{escape(table.source)}[/dim]"
-        grid.add_row(name, about, *map(str, table.minutes.values()))
-    grid.add_section()
-    grid.add_row("all, at most", "", *map(str, total))
-    console = Console()
-    console.print(grid)
-    console.print(
+        about: list[Part] = [f"{table.title}\n", (table.source, "dim")]
+        add_row(listed, [name, about, *map(str, table.minutes.values())])
+    listed.add_section()
+    add_row(listed, ["all, at most", "", *map(str, total)])
+    show_table(listed)
+    show_text(
         "Several cores share the work, and so do tables that need the same. To measure one: "
-        "divulge reproduce TABLE. To measure all: divulge reproduce --size small.",
-        highlight=False,
+        "divulge reproduce TABLE. To measure all: divulge reproduce --size small."
     )
 
 
 def show(outcome: Outcome) -> None:
     """Print a line for each figure: ours, its interval, the paper's, the difference."""
-    grid = _grid(f"{escape(outcome.title)} ({outcome.size})")
-    grid.add_column("row")
-    grid.add_column("column")
-    for name in ("ours", "95 % interval", "paper", "difference"):
-        grid.add_column(name, justify="right", no_wrap=True)
+    measured = grid(f"{outcome.title} ({outcome.size})")
+    add_columns(measured, ["row", "column"])
+    add_columns(measured, ["ours", "95 % interval", "paper", "difference"], right=True)
     for row in outcome.rows:
-        _add(grid, row, outcome.of_row(row))
-        grid.add_row("", "controls", outcome.control(row))
+        _add(measured, row, outcome.of_row(row))
+        add_row(measured, ["", "controls", outcome.control(row)])
     for name, cells in outcome.pairs.items():
-        _add(grid, name, cells)
-    console = Console()
-    console.print(grid)
-    console.print(outcome.intervals, markup=False, highlight=False)
+        _add(measured, name, cells)
+    show_table(measured)
+    show_text(outcome.intervals)
     for sentence in outcome.control_sentences:
-        console.print(sentence, markup=False, highlight=False)
+        show_text(sentence)
     for reason, rows in outcome.unmeasured.items():
-        console.print(f"Not measured ({reason}): {rows}", markup=False, highlight=False)
-    console.print(f"Paper: {outcome.source}", markup=False, highlight=False)
-    console.print(f"What differs: {outcome.differs}", markup=False, highlight=False)
+        show_text(f"Not measured ({reason}): {rows}")
+    show_text(f"Paper: {outcome.source}")
+    show_text(f"What differs: {outcome.differs}")
 
 
-def _add(grid: Grid, row: str, cells: tuple[Cell, ...]) -> None:
+def _add(table: "Table", row: str, cells: tuple[Cell, ...]) -> None:
     for k, cell in enumerate(cells):
-        grid.add_row(escape(row) if k == 0 else "", escape(cell.column), *_figures(cell))
-
-
-def _grid(title: str) -> Grid:
-    return Grid(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+        add_row(table, [row if k == 0 else "", cell.column, *_figures(cell)])
 
 
 def _figures(cell: Cell) -> list[str]:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from divulge.cli.terminal import echo
+
 
 @click.group()
 def transcript() -> None:
@@ -35,6 +37,6 @@ def inspect(folder: Path, shape: str) -> None:
 
     found = inspect(Transcript.open(folder), progress=True)
     if shape == "json":
-        click.echo(inspection.as_json(found))
+        echo(inspection.as_json(found))
     else:
         inspection.show(found)

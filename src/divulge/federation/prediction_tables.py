@@ -32,6 +32,8 @@ class _ClientTable:
     """One client's file, its candidates first."""
 
     path: Path
+    columns: tuple[str, ...]
+    """Names of the columns with answers, in the order of the file."""
     answers: Float[np.ndarray, "rows classes"]
     label: Int[np.ndarray, " rows"]
     member: Bool[np.ndarray, " rows"] | None
@@ -172,7 +174,9 @@ def _read_table(
     plain = [label, RELEVANT, EXTERNAL, *([MEMBER] if known else [])]
     said = [n for n in header if fnmatchcase(n, probabilities) and n not in (*plain, MEMBER)]
     names = [*said, *plain]
-    for name in plain if said else [probabilities]:
+    if len(set(plain)) < len(plain):
+        raise DataError(f"expected a column of its own for the class in {path}, got {label!r}")
+    for name in names if said else [probabilities]:
         if header.count(name) != 1:
             raise DataError(
                 f"expected one column {name!r} in {path}, got {header.count(name)} among "
@@ -200,7 +204,7 @@ def _read_table(
     member = (flags[order, 2] == 1) if known else None
     if member is not None and member[kind[order] == 2].any():
         raise DataError(f"expected no member among the external records in {path}, got some")
-    return _ClientTable(path, answers, labels, member, int(sizes[0]), int(sizes[1]))
+    return _ClientTable(path, tuple(said), answers, labels, member, int(sizes[0]), int(sizes[1]))
 
 
 def _check_columns(
@@ -224,6 +228,11 @@ def _check_alike(tables: Sequence[_ClientTable]) -> None:
     """Refuse files about other candidates, or with other classes."""
     first = tables[0]
     for other in tables[1:]:
+        if other.columns != first.columns and set(other.columns) == set(first.columns):
+            raise DataError(
+                f"expected the columns of answers of {first.path} in the same order in "
+                f"{other.path}, got {', '.join(other.columns[:20])}: export classes in one order"
+            )
         same = first.candidates == other.candidates and np.array_equal(
             first.label[: first.candidates], other.label[: other.candidates]
         )

@@ -41,5 +41,6 @@ class FunctionTarget:
             TargetError: the function failed, or its answers are not what ``output`` says.
         """
         with translate_model_errors("the function to answer", "call it on a few records yourself"):
-            raw = self.function(x)
+            # a copy: PyTorch warns of an array that cannot be written to, and would write to it
+            raw = self.function(x if x.flags.writeable else x.copy())
         return to_probabilities(raw, self.output, len(x), self.classes)

@@ -174,6 +174,11 @@ def _select_columns(
             f"expected a column {[*missing, probabilities][0]!r} in {path}, got "
             f"{', '.join(header)}: pass probabilities=, label= and member= as they are called there"
         )
+    if label == member:
+        raise DataError(
+            f"expected two columns for the class and the membership, got {label!r} for both: pass "
+            "label= and member= as they are called there"
+        )
     names = [*answers, label, member]
     for name in names:
         if header.count(name) > 1:

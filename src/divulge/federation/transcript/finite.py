@@ -58,9 +58,10 @@ def find_broken_rounds(rounds: Rounds, clients: Sequence[str]) -> BrokenRounds:
                 own[client].add(position)
     lost = {c: frozenset(seen[c] & (own[c] | sent_out)) for c in clients}
     unusable = frozenset(c for c in clients if seen[c] and seen[c] == lost[c])
-    which = _list_rounds(sent_out)
-    out = f"The server sent out NaN or infinity in {which}, left out for all clients."
-    notes = [out] * bool(sent_out)
+    notes = []
+    if sent_out:
+        where = _list_rounds(sent_out)
+        notes.append(f"The server sent out NaN or infinity in {where}, left out for everybody.")
     notes += [client_note(c, own[c], unusable=c in unusable) for c in clients if own[c]]
     notes += [
         f"No round is left of client {c}, and nothing is said about it."
