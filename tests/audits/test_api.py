@@ -7,9 +7,11 @@ from sklearn.ensemble import RandomForestClassifier
 
 import divulge
 from divulge._util import folders
+from divulge.attacks import catalog
 from divulge.audits.challenges import membership
 from divulge.audits.runner import check_delta
 from divulge.core import Records, Status
+from divulge.data import records
 
 from .. import worlds
 from ..kinds import grouped, load_model
@@ -196,3 +198,83 @@ def test_a_delta_that_is_no_probability_is_refused(delta: float) -> None:
 def test_what_is_no_number_is_no_delta(delta: object) -> None:
     with pytest.raises(divulge.SpecError, match="delta from 0 to below 1"):
         check_delta(delta)
+
+
+def test_a_function_in_a_file_keeps_no_answers_unless_it_has_a_name(tmp_path: Path) -> None:
+    (tmp_path / "subject.py").write_text(FUNCTION)
+    for name, answers in (("", "model identity"), ('fingerprint = "v1"', "")):
+        (tmp_path / "audit.toml").write_text(SETTINGS.format(fingerprint=name))
+        (tmp_path / "weights").write_text("1.0")
+        first = divulge.audit_file(tmp_path / "audit.toml", tmp_path / f"run-{name[:4]}")
+        assert isinstance(first, divulge.Audit)
+        assert first.path is not None
+        assert ("model identity" in [check.name for check in first.checks]) == bool(answers)
+        assert (first.path / "answers.sqlite").exists() == (not answers)
+        if answers:
+            (tmp_path / "weights").write_text("2.0")
+            with pytest.raises(divulge.StoreError, match="start a new run"):
+                divulge.audit_file(tmp_path / "audit.toml", first.path, resume=True)
+
+
+def test_a_misspelt_way_to_train_is_found_before_the_model_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "subject.py").write_text(FUNCTION + "def target():\n    raise SystemExit\n")
+    text = SETTINGS.format(fingerprint="").replace("subject.py:model", "subject.py:target")
+    (tmp_path / "audit.toml").write_text(text + '[shadows]\ntrain = "subject.py:trian"\n')
+    with pytest.raises(divulge.SpecError, match="did you mean 'train'"):
+        divulge.audit_file(tmp_path / "audit.toml", tmp_path / "run")
+
+
+def test_shadow_models_with_other_classes_are_refused() -> None:
+    def train(x: np.ndarray, y: np.ndarray, seed: int) -> Any:
+        del x, y, seed
+        return lambda x: np.full((len(x), 3), 1 / 3)
+
+    x, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    with pytest.raises(divulge.TargetError, match=r"2 classes, as the target has, got one with 3"):
+        divulge.audit(
+            lambda x: np.full((len(x), 2), 0.5),
+            members=(x[:20], y[:20]),
+            nonmembers=(x[20:], y[20:]),
+            attacks=[catalog.attack("lira")],
+            shadows=divulge.ShadowModels(2, train),
+        )
+
+
+def test_a_word_is_no_truth_value() -> None:
+    with pytest.raises(divulge.SpecError, match="per_class of threshold, got 'yes'"):
+        catalog.attack("threshold", per_class="yes")
+
+
+def test_sparse_matrices_and_endless_labels_are_named() -> None:
+    sparse = pytest.importorskip("scipy.sparse").csr_matrix(np.eye(4))
+    with pytest.raises(divulge.DataError, match=r"a sparse matrix: pass x\.toarray\(\)"):
+        records.as_records((sparse, np.zeros(4)), "members")
+    for label in (1e300, -1e300):
+        with pytest.raises(divulge.DataError, match=r"e\+300 at index 1"):
+            records.as_records((np.eye(2), np.array([0, label])), "members")
+
+
+FUNCTION = """
+from pathlib import Path
+import numpy as np
+rng = np.random.default_rng(0)
+x, y = rng.normal(size=(60, 2)), np.arange(60) % 2
+members, nonmembers = (x[:30], y[:30]), (x[30:], y[30:])
+def model(x):
+    weight = float((Path(__file__).parent / "weights").read_text())
+    p = 1 / (1 + np.exp(-weight * x[:, 0]))
+    return np.stack([1 - p, p], axis=1)
+def train(x, y, seed):
+    return model
+"""
+
+SETTINGS = """
+[target]
+model = "subject.py:model"
+{fingerprint}
+[data]
+members = "subject.py:members"
+nonmembers = "subject.py:nonmembers"
+[[attacks]]
+name = "gap"
+"""

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,11 @@ from click.testing import CliRunner
 
 from divulge.audits import config
 from divulge.cli.main import main
-from divulge.core import Status
-from divulge.errors import SpecError, StoreError
-from divulge.federation import Federation, exact, simulate
+from divulge.core import ReceivedUpdate, Round, Status
+from divulge.errors import DataError, SpecError, StoreError
+from divulge.federation import Federation, Transcript, exact, simulate
+from divulge.federation.transcript import writer
+from divulge.federation.transcript.finite import find_broken_rounds
 from divulge.training.recipe import Recipe
 
 from ..attacks import federations
@@ -159,3 +162,49 @@ def test_unknown_clients_and_missing_counts_are_named(place: Path) -> None:
         (place / "wrong.toml").write_text(text)
         with pytest.raises(SpecError, match=says):
             audit_federation(place / "wrong.toml", place / "wrong")
+
+
+def test_one_broken_client_costs_itself_alone_and_is_named(place: Path, tmp_path: Path) -> None:
+    there = Transcript.open(place / "transcript")
+    (played,) = there.rounds
+    victim = next(iter(played.received))
+    broken = {name: np.full_like(array, np.nan) for name, array in played.sent.items()}
+    got = {**played.received, victim: replace(played.received[victim], tensors=broken)}
+    writer.write(tmp_path / "transcript", "four", [replace(played, received=got)])
+    settings = (place / "audit.toml").read_text().split("[[attacks]]")
+    (tmp_path / "audit.toml").write_text("[[attacks]]".join([settings[0], settings[2]]))
+    (tmp_path / "subject.py").write_text(SUBJECT)
+    found = audit_federation(tmp_path / "audit.toml", tmp_path / "run")
+    others = tuple(client for client in sorted(played.received) if client != victim)
+    assert found.facts.clients == others
+    assert [finding.status for finding in found.findings] == [Status.DONE]
+    said = f"Client {victim} sent NaN or infinity in round 0, so nothing is said about it."
+    assert said in found.lines()
+    for name in ("report.html", "summary.json", "summary.md"):
+        assert said in (tmp_path / "run" / name).read_text(encoding="utf-8")
+
+
+def test_rounds_that_are_broken_for_everybody_are_left_out() -> None:
+    weights, nan = {"w": np.ones(2)}, {"w": np.full(2, np.nan)}
+    whole = {"a": ReceivedUpdate(weights, 1), "b": ReceivedUpdate(weights, 1)}
+    first = Round(0, "weights", weights, {**whole, "b": ReceivedUpdate(nan, 1)})
+    later = Round(1, "weights", nan, dict.fromkeys("ab", ReceivedUpdate(nan, 1)))
+    found = find_broken_rounds((first, later), ("a", "b"))
+    assert found.of("a") == {1}
+    assert found.unusable == {"b"}
+    assert found.notes == (
+        "The server sent out NaN or infinity in round 1, left out for everybody.",
+        "Client b sent NaN or infinity in round 0, so nothing is said about it.",
+    )
+    with pytest.raises(DataError, match="from all 2"):
+        find_broken_rounds((later,), ("a", "b"))
+
+
+def test_a_transcript_without_rounds_is_refused(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "transcript").mkdir()
+    header = (place / "transcript" / "transcript.json").read_bytes()
+    (tmp_path / "transcript" / "transcript.json").write_bytes(header)
+    (tmp_path / "subject.py").write_text(SUBJECT)
+    (tmp_path / "audit.toml").write_text(SETTINGS.format(counts=""))
+    with pytest.raises(StoreError, match="with rounds, got one without"):
+        audit_federation(tmp_path / "audit.toml", tmp_path / "run")

@@ -276,3 +276,60 @@ def test_a_run_of_another_kind_is_refused_by_name(run: Run) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | {"kind": "tea party"}))
     with pytest.raises(StoreError, match="got 'tea party'"):
         divulge.load(run.path)
+
+
+@pytest.mark.parametrize(
+    ("name", "arrays"),
+    [
+        ("candidates.npz", {"label": np.array(["0", "1", "0", "1"])}),
+        ("candidates.npz", {"index": np.array(["0", "1", "0", "1"])}),
+        ("candidates.npz", {"index": np.array([0, 1, 0, -1])}),
+        ("candidates.npz", {"member": np.ones(4, bool)}),
+        ("findings/gap-1.npz", {"score": np.array(["0", "1", "0", "1"])}),
+        ("findings/gap-1.npz", {"score": np.ones(4) * 1j}),
+        ("findings/gap-1.npz", {"score": np.array([(1.0,)] * 4, [("a", "f8")])}),
+        ("findings/gap-1.npz", {"score": np.ones(4, bool)}),
+    ],
+)
+def test_arrays_of_another_type_are_damage(
+    run: Run, name: str, arrays: dict[str, np.ndarray]
+) -> None:
+    with np.load(run.path / name) as archive:
+        whole = dict(archive.items())
+    np.savez(run.path / name, allow_pickle=False, **{**whole, **arrays})
+    with pytest.raises(StoreError, match=r"do not fit|as divulge wrote it|expected 4 scores"):
+        divulge.load(run.path)
+
+
+def test_a_done_finding_without_metrics_is_damage(run: Run) -> None:
+    file = run.path / "findings" / "gap-1.json"
+    table = json.loads(file.read_text())
+    table["finding"]["metrics"] = {}
+    file.write_text(json.dumps(table))
+    with pytest.raises(StoreError, match="no metric auc"):
+        divulge.load(run.path)
+
+
+def test_more_findings_than_attacks_are_damage(run: Run) -> None:
+    file = run.path / "run.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"attacks": []}))
+    with pytest.raises(StoreError, match="more or fewer findings than attacks"):
+        divulge.load(run.path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes")
+@pytest.mark.parametrize("name", ["run.json", "candidates.npz", "findings/gap-1.json"])
+def test_a_pipe_in_a_run_folder_is_not_waited_for(run: Run, name: str) -> None:
+    (run.path / name).unlink()
+    os.mkfifo(run.path / name)
+    with pytest.raises(StoreError, match="got a pipe"):
+        divulge.load(run.path)
+
+
+def test_a_finding_is_not_written_by_way_of_a_link(run: Run, tmp_path: Path) -> None:
+    (run.path / "findings").rename(tmp_path / "elsewhere")
+    (run.path / "findings").symlink_to(tmp_path / "elsewhere")
+    before = {path: path.read_bytes() for path in (tmp_path / "elsewhere").iterdir()}
+    with pytest.raises(StoreError, match="got a link"):
+        run.put("gap-1", dataclasses.replace(ENTRY, arrays={"score": np.zeros(4)}))
+    assert before == {path: path.read_bytes() for path in (tmp_path / "elsewhere").iterdir()}

@@ -73,8 +73,6 @@ def test_hostile_names_are_shown_and_not_obeyed(
 
 
 def test_every_command_prints_through_one_module() -> None:
-    assert printed_tables
-    assert render
     for path in Path(divulge.cli.__file__).parent.glob("*.py"):
         if path.name == Path(terminal.__file__).name:
             continue

@@ -36,3 +36,14 @@ def test_labels() -> None:
 def test_a_row_too_few_is_noticed() -> None:
     with pytest.raises(TargetError, match="each of 7 records"):
         FunctionTarget(lambda x: tiny.probabilities(x)[1:]).predict(tiny.X)
+
+
+def test_the_function_may_write_into_what_it_is_given() -> None:
+    def greedy(x: np.ndarray) -> np.ndarray:
+        x[:] = 0
+        return np.full((len(x), 2), 0.5)
+
+    records = tiny.X.copy()
+    records.flags.writeable = False
+    FunctionTarget(greedy).predict(records)
+    np.testing.assert_array_equal(records, tiny.X)

@@ -6,6 +6,7 @@ import pytest
 
 from divulge.core import Need
 from divulge.errors import TargetError
+from divulge.targets.files import fingerprint_file
 from divulge.targets.onnx import OnnxTarget
 
 from . import tiny_models as tiny
@@ -87,3 +88,21 @@ def test_maps_from_label_to_probability_are_refused_with_the_way_out(tmp_path: P
     )
     with pytest.raises(TargetError, match=r'options=\{"zipmap": False\}'):
         OnnxTarget(path)
+
+
+def test_weights_in_another_file_are_part_of_the_fingerprint(tmp_path: Path) -> None:
+    weights = onnx.numpy_helper.from_array(np.eye(3, dtype=np.float32), "w")
+    x, y = _tensor("x", TensorProto.FLOAT), _tensor("y", TensorProto.FLOAT)
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    graph = helper.make_graph([node], "one node", [x], [y], [weights])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path, other = tmp_path / "model.onnx", tmp_path / "weights.bin"
+    onnx.save_model(model, path, save_as_external_data=True, location=other.name, size_threshold=0)
+    before = fingerprint_file(path)
+    assert OnnxTarget(path, "logits").predict(np.eye(3)).shape == (3, 3)
+    other.write_bytes((2 * np.eye(3, dtype=np.float32)).tobytes())
+    assert fingerprint_file(path) != before
+    other.unlink()
+    for read in (fingerprint_file, OnnxTarget):
+        with pytest.raises(TargetError, match=r"weights\.bin, there is none"):
+            read(path)

@@ -161,3 +161,9 @@ def test_what_is_no_table_is_refused(name: str, tmp_path: Path) -> None:
 def test_rows_that_are_not_there_cannot_be_asked_about(rows: np.ndarray, tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="row numbers from 0 to 2"):
         predictions.read_predictions(_csv(tmp_path / "t", ROWS)).target.predict(rows)
+
+
+def test_one_column_is_not_read_as_class_and_membership(save: Save, tmp_path: Path) -> None:
+    path = save(tmp_path / "t", ROWS)
+    with pytest.raises(DataError, match="'member' for both"):
+        predictions.read_predictions(path, label="member")

@@ -46,7 +46,8 @@ class TargetSpec(Section):
     budget: Annotated[int, pydantic.Field(ge=1)] | None = None
     """Highest number of answers to ask of the model; those on disk cost nothing."""
     fingerprint: str | None = None
-    """Your name of a version of the model, where it is a function: its answers are then kept."""
+    """Your name of a version of the model, where it is a function: its answers are then
+    [kept](run-folder.md), and not paid for again."""
     epsilon: Epsilon | None = None
     """The [differential privacy claimed](dp-sgd.md#a-claim-in-an-audit) for the model, to be held
     against what is measured; needs ``delta``."""

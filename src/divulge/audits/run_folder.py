@@ -40,9 +40,11 @@ from divulge.core import (
     Entry,
     Finding,
     Manifest,
+    Status,
 )
 from divulge.core.runs import SCHEMA, MembershipFacts
 from divulge.errors import StoreError
+from divulge.report.verdict import deciding_fpr
 
 HEAD = "run.json"
 EARLIER = {
@@ -287,14 +289,14 @@ class Run:
         """
         manifest = self.manifest()
         candidates = self._candidates() if manifest.facts.kind == "membership" else None
+        if len(manifest.attacks) != len(manifest.findings):
+            raise atomic.damaged_file_error(
+                self.path / HEAD, ValueError("more or fewer findings than attacks")
+            )
         found = {}
         for key, entry in self.entries().items():
-            score, size = entry.score, 0 if candidates is None else len(candidates.member)
-            if score is not None and score.shape != (size,):
-                raise StoreError(
-                    f"expected {size} scores in {self.path}/findings/{key}.npz, got "
-                    f"{score.shape}: the run is damaged"
-                )
+            if candidates is not None:
+                self._check_scores(key, entry, candidates)
             found[entry.finding.label] = entry
         return Contents(
             manifest,
@@ -315,7 +317,29 @@ class Run:
                 f"expected a flag, a label and an index per candidate in {self.path}, "
                 "got arrays that do not fit: the run is damaged"
             )
+        facts = self.manifest().facts
+        assert isinstance(facts, MembershipFacts)
+        sizes = int(member.sum()), int((~member).sum())
+        if sizes != (facts.members, facts.nonmembers) or not all(sizes):
+            raise atomic.damaged_file_error(
+                path, ValueError(f"{sizes[0]} members and {sizes[1]} non-members")
+            )
         return Candidates(member, label, index, ids)
+
+    def _check_scores(self, key: str, entry: Entry, candidates: Candidates) -> None:
+        """Refuse a finding whose scores or metrics are not those of an attack on membership."""
+        score, size = entry.score, len(candidates.member)
+        if score is not None and (score.shape != (size,) or score.dtype != np.float64):
+            raise StoreError(
+                f"expected {size} scores in {self.path}/findings/{key}.npz, got {score.dtype} of "
+                f"shape {score.shape}: the run is damaged"
+            )
+        fpr = deciding_fpr(int((~candidates.member).sum()))
+        wanted = {"auc"} if fpr is None else {"auc", f"tpr@{fpr:g}"}
+        if entry.finding.status is Status.DONE and (lost := wanted - entry.finding.metrics.keys()):
+            raise atomic.damaged_file_error(
+                self.path / "findings" / f"{key}.json", ValueError(f"no metric {min(lost)}")
+            )
 
 
 def describe_environment() -> dict[str, str]:

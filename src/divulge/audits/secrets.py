@@ -7,6 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from divulge.core import (
+    NOBODY,
     Assignment,
     AssignmentFacts,
     Candidates,
@@ -101,7 +102,9 @@ class AssignmentSecret:
         """
         client, score = arrays["client"], arrays["likely"]
         clients, candidates = len(self.facts.clients), self.facts.candidates
-        if client.shape != (candidates,) or client.max() >= clients:
+        if client.shape != (candidates,) or client.dtype.kind != "i":
+            raise ValueError(f"not a client for each of {candidates} records")
+        if client.min() < NOBODY or client.max() >= clients:
             raise ValueError(f"not one of the clients for each of {candidates} records")
         table = score.reshape(candidates, clients) if len(score) else None
         return Assignment(client.astype(np.int64), table)

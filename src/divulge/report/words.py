@@ -206,9 +206,11 @@ def describe_knowledge(settings: Any) -> str:
     """
     if not isinstance(settings, dict):
         return ""
-    columns = [str(column) for column in settings.get("columns") or ()]
+    named, share = settings.get("columns"), settings.get("share")
+    columns = [str(column) for column in named] if isinstance(named, list | tuple) else []
     if not columns:
-        return f"{100 * float(settings.get('share') or 0):g} % of the features"
+        known = share if isinstance(share, int | float) else 0
+        return f"{100 * known:g} % of the features"
     *first, last = columns
     listed = f"{', '.join(first)} and {last}" if first else last
     return f"the column{'s' if first else ''} {listed}"
