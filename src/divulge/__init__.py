@@ -4,6 +4,6 @@
 ``.report()`` writes the page.
 """
 
-import lazy_loader
+from divulge._util.extras import attach_stub
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -36,9 +36,9 @@ def test_a_leak_is_answered_with_sizes_for_each_number_of_shadows() -> None:
         ({}, "give one of the two"),
         ({"members": 100}, "two sizes"),
         ({"members": 100, "nonmembers": 100, "auc": 0.6}, "two sizes"),
-        ({"members": 0, "nonmembers": 10}, "from 1"),
+        ({"members": 0, "nonmembers": 10}, "members of plan to be a whole number of 1 or more"),
         ({"auc": 0.6, "power": 1.0}, "power above 0.05"),
-        ({"auc": 0.6, "attacks": 0}, "attacks from 1"),
+        ({"auc": 0.6, "attacks": 0}, "attacks of plan to be a whole number of 1 or more"),
         ({"auc": 0.4}, "auc=0.4"),
     ],
 )

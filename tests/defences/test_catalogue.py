@@ -75,7 +75,7 @@ def test_every_defence_is_listed_with_one_line() -> None:
     [
         ("top-kk", {}, "did you mean 'top-k'"),
         ("top-k", {"shares": 0.1}, "did you mean 'share'"),
-        ("top-k", {"share": "many"}, "expected a valid value for share of top-k, got 'many'"),
+        ("top-k", {"share": "many"}, "expected share of TopK to be a finite number, got 'many'"),
         ("top-k", {"share": 0.0}, "share above 0"),
         ("none", {"share": 0.0}, "it has none"),
         ("sign", {"scale": -1.0}, "scale above 0"),

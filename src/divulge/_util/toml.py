@@ -3,11 +3,12 @@
 Reading is pure: it loads no data and runs no code of the user.
 """
 
+import datetime as dt
 import math
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import pydantic
 
@@ -17,8 +18,6 @@ from divulge.errors import SpecError, did_you_mean
 
 MAX_DEPTH = 20
 """Levels of tables and lists within each other; deeper ones would exhaust the stack."""
-
-Count = Annotated[int, pydantic.Field(ge=1)]
 
 
 class Section(pydantic.BaseModel):
@@ -76,10 +75,11 @@ def validate_section(model: type[S], table: dict[str, JSON], where: str) -> S:
 
 
 def check_finite(value: Any, where: str, place: tuple[str, ...]) -> None:
-    """Refuse nan and infinity: JSON lacks them, so that they would silently become null.
+    """Refuse nan, infinity and dates: JSON lacks them, so they would become null and text.
 
     Raises:
-        SpecError: a number is not finite, or stands too deep; names its place.
+        SpecError: a number is not finite, there is a date, or something stands too deep; names its
+            place.
     """
     if len(place) > MAX_DEPTH:
         raise _depth_error(where)
@@ -89,6 +89,9 @@ def check_finite(value: Any, where: str, place: tuple[str, ...]) -> None:
     elif isinstance(value, (list, tuple)):
         for number, item in enumerate(value):
             check_finite(item, where, (*place, str(number)))
+    elif isinstance(value, dt.date | dt.time):
+        name = ".".join(place)
+        raise SpecError(f"{where}: expected no date for {name!r}, got {value}: put it in quotes")
     elif isinstance(value, float) and not math.isfinite(value):
         name = ".".join(place)
         raise SpecError(f"{where}: expected a finite number for {name!r}, got {value}: correct it")

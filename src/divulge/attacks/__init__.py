@@ -1,5 +1,5 @@
 """Each attack is one file: frozen settings plus one call from a view to a guess."""
 
-import lazy_loader
+from divulge._util.extras import attach_stub
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

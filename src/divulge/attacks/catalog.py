@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from divulge._util.arguments import check_arguments
 from divulge._util.registry import build, find_class
 from divulge.core import AssignmentAttack, CompositionAttack, InteractionAttack, MembershipAttack
 
@@ -47,6 +48,7 @@ FEDERATION_ATTACKS = {
 """Attacks that infer which client of a federation trained on a record."""
 
 
+@check_arguments
 def attack_class(name: str) -> Any:
     """The class of an attack.
 
@@ -57,6 +59,7 @@ def attack_class(name: str) -> Any:
     return find_class(registry, "an attack", name)
 
 
+@check_arguments
 def attack(name: str, **settings: Any) -> MembershipAttack:
     """A membership attack with these settings.
 
@@ -72,6 +75,7 @@ def attack(name: str, **settings: Any) -> MembershipAttack:
     return built
 
 
+@check_arguments
 def update_attack(name: str, **settings: Any) -> CompositionAttack:
     """An attack on a client's updates with these settings.
 
@@ -87,6 +91,7 @@ def update_attack(name: str, **settings: Any) -> CompositionAttack:
     return built
 
 
+@check_arguments
 def interaction_attack(name: str, **settings: Any) -> InteractionAttack:
     """An attack on interactions with these settings.
 
@@ -102,6 +107,7 @@ def interaction_attack(name: str, **settings: Any) -> InteractionAttack:
     return built
 
 
+@check_arguments
 def federation_attack(name: str, **settings: Any) -> AssignmentAttack:
     """An attack on the clients of a federation with these settings.
 

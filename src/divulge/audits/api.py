@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from divulge._util.arguments import CountFromZero, FilePath, check_arguments
 from divulge._util.json import JSON
 from divulge._util.progress import Track, track_silently
 from divulge.attacks import catalog
@@ -28,6 +29,7 @@ from divulge.training.shadows.workers import Workers
 from divulge.training.trainers import as_trainer, trainer_identity
 
 
+@check_arguments
 def audit(
     model: Any,
     *,
@@ -36,7 +38,7 @@ def audit(
     reference: Any = None,
     attacks: Iterable[MembershipAttack] | None = None,
     access: Access = Access(),
-    shadows: int | ShadowModels = 0,
+    shadows: CountFromZero | ShadowModels = 0,
     known: KnownFeatures | None = None,
     run: RunPath = None,
     options: Options = Options(),
@@ -80,7 +82,11 @@ def audit(
     plan, ways = _plan_shadows(model, access.output, trained), tuple(trained.augment)
     inside = records.as_records(members, "members")
     target = wrap.as_target(
-        model, access.output, batch_size=access.batch_size, classes=access.classes
+        model,
+        access.output,
+        batch_size=access.batch_size,
+        device=access.device,
+        classes=access.classes,
     )
     subject = inputs.AuditInputs(
         target=target,
@@ -115,8 +121,9 @@ def audit(
         return audit_subject(subject, wanted, heading, options.delta, folder, options.track, who)
 
 
+@check_arguments
 def audit_predictions(
-    path: str | Path,
+    path: FilePath,
     *,
     probabilities: str = "p_*",
     label: str = "label",

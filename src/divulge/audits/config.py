@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 import pydantic
 
 from divulge._util import toml
+from divulge._util.arguments import Count, CountFromZero, Delta, Seed
 from divulge._util.json import JSON
 from divulge._util.toml import Section
 from divulge.attacks import catalog
@@ -24,8 +25,6 @@ Ceiling = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
 
 Epsilon = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
 
-Delta = Annotated[float, pydantic.Field(ge=0, lt=1)]
-
 
 class TargetSpec(Section):
     """``[target]``: the model."""
@@ -37,13 +36,13 @@ class TargetSpec(Section):
     """For ``.safetensors``: what builds the network, as ``file.py:name``."""
     output: Literal["probabilities", "logits", "labels"] | None = None
     """What the model answers; PyTorch needs it said."""
-    batch_size: Annotated[int, pydantic.Field(ge=1)] = 1024
+    batch_size: Count = 1024
     """Records asked, and answers stored, at a time."""
     device: str | None = None
     """Where PyTorch runs, such as ``"cuda"``; where the weights are, unless given."""
-    classes: Annotated[int, pydantic.Field(ge=2)] | None = None
+    classes: Annotated[Count, pydantic.Field(ge=2)] | None = None
     """How many classes there are; needed with ``output = "labels"``."""
-    budget: Annotated[int, pydantic.Field(ge=1)] | None = None
+    budget: Count | None = None
     """Highest number of answers to ask of the model; those on disk cost nothing."""
     fingerprint: str | None = None
     """Your name of a version of the model, where it is a function: its answers are then
@@ -115,7 +114,7 @@ class PredictionsSpec(Section):
 class ShadowsSpec(Section):
     """``[shadows]``: models like the target, for the attacks that compare it with others."""
 
-    models: Annotated[int, pydantic.Field(ge=1)] = 16
+    models: Count = 16
     """How many shadows to train."""
     train: str
     """``file.py:name``: a scikit-learn estimator, or a function (x, y, seed) that returns a trained
@@ -130,11 +129,11 @@ class ShadowsSpec(Section):
 class LeaveOneOutSpec(Section):
     """``[leave_one_out]``: models to train and to audit against each other, without a target."""
 
-    models: Annotated[int, pydantic.Field(ge=3)] = 16
+    models: Annotated[Count, pydantic.Field(ge=3)] = 16
     """How many to train, each on a random half of the records."""
-    targets: Annotated[int, pydantic.Field(ge=2)] | None = None
+    targets: Annotated[Count, pydantic.Field(ge=2)] | None = None
     """How many of them to audit; all, unless given."""
-    shadows: Annotated[int, pydantic.Field(ge=1)] | None = None
+    shadows: Count | None = None
     """How many of the others each is compared with; all, unless given."""
     train: str
     """As in ``[shadows]``."""
@@ -161,7 +160,7 @@ class UpdatesSpec(Section):
     """Names for the report, one per class, in order."""
     clients: tuple[str, ...] = ()
     """Whom to attack; everybody, unless given."""
-    counts: dict[str, tuple[Annotated[int, pydantic.Field(ge=0)], ...]] = pydantic.Field(default={})
+    counts: dict[str, tuple[CountFromZero, ...]] = pydantic.Field(default={})
     """The truth, where it is known: how many records of each class each client holds."""
 
 
@@ -213,7 +212,7 @@ class KnownSpec(Section):
     a run of a flat record; the first rows of an image, or first features."""
     fill: Literal["gaussian", "neighbours", "mean", "zero"] = "gaussian"
     """How the rest is [filled in](partial-knowledge.md#filling-in)."""
-    completions: Annotated[int, pydantic.Field(ge=1)] = 1
+    completions: Count = 1
     """In how many ways each candidate is filled in and asked about."""
     one_hot: tuple[str, ...] = ()
     """Groups of columns of which exactly one is 1, each a pattern such as ``"job=*"``."""
@@ -260,7 +259,7 @@ class CommonSpec(Section):
     name: Annotated[str, pydantic.Field(pattern=r"^[\w][\w .-]{0,99}$")] = "audit"
     """Title of the report, and name of the run folder; letters, digits, space, ``.``, ``_`` and
     ``-``, at most 100 characters."""
-    seed: Annotated[int, pydantic.Field(ge=0)] = 0
+    seed: Seed = 0
     """Fixes every random choice."""
     attacks: tuple[dict[str, JSON], ...] = ()
     """Which attacks to run; if empty, the default ones named [below](#attacks)."""

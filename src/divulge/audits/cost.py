@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from divulge._util import toml
+from divulge._util.arguments import Count, FilePath, Seed, check_arguments
 from divulge._util.progress import format_span
 from divulge.audits import config, inputs
 from divulge.audits.challenges import membership
@@ -133,16 +134,17 @@ class SimulationCost:
         )
 
 
+@check_arguments
 def estimate(
     train: Any,
     *,
     records: Any,
-    models: int = 16,
+    models: Count = 16,
     reference: Any = None,
     output: Output | None = None,
     augment: Iterable[Any] = (),
     workers: str = "local",
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> CostEstimate:
     """About what training shadows will cost: trains as many as there are workers, and asks them.
 
@@ -178,8 +180,9 @@ def estimate(
     return _run_trial(training.prepare_workload(plan, queries, seed), workers_by_name(workers))
 
 
+@check_arguments
 def estimate_file(
-    path: str | Path, workers: str = "local"
+    path: FilePath, workers: str = "local"
 ) -> dict[str, CostEstimate | SimulationCost]:
     """About what the work that settings ask for will cost, after a short trial.
 

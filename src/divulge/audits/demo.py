@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.folders import numbered_folder
 from divulge._util.progress import Progress, as_track
 from divulge._util.random import stream
@@ -49,7 +50,8 @@ def train_network() -> AuditInputs:
     )
 
 
-def demo(run: str | Path | None = None, *, progress: Progress = False) -> Audit:
+@check_arguments
+def demo(run: FilePath | None = None, *, progress: Progress = False) -> Audit:
     """Train a small over-fitted network on scikit-learn's digits, and audit it.
 
     Args:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from divulge._util import imports
+from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.digest import digest
 from divulge._util.folders import choose_run_folder
 from divulge._util.progress import Progress, Track, as_track
@@ -45,9 +46,10 @@ from divulge.training.shadows import workers_by_name
 T = TypeVar("T")
 
 
+@check_arguments
 def audit_file(
-    path: str | Path,
-    run: str | Path | None = None,
+    path: FilePath,
+    run: FilePath | None = None,
     *,
     resume: bool = False,
     show_records: bool = False,

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from divulge._util.arguments import FilePath, check_arguments
 from divulge.audits.compare.result import Comparison, load_comparison
 from divulge.audits.leave_one_out.result import LeaveOneOut, load_leave_one_out
 from divulge.audits.result import SecretAudit, load_audit
@@ -9,7 +10,8 @@ from divulge.audits.run_folder import read_raw_head
 from divulge.errors import StoreError
 
 
-def load(run: str | Path) -> SecretAudit | LeaveOneOut | Comparison:
+@check_arguments
+def load(run: FilePath) -> SecretAudit | LeaveOneOut | Comparison:
     """What is in a run folder of any kind; needs neither the model nor the data.
 
     Raises:

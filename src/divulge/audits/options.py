@@ -2,15 +2,28 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import pydantic
+
+from divulge._util.arguments import (
+    Count,
+    CountFromZero,
+    Delta,
+    FilePath,
+    Seed,
+    Title,
+    check_arguments,
+)
 from divulge._util.progress import Progress, Track, as_track
 from divulge.core import AnswerDefence, Guarantee, MembershipDraw
 from divulge.errors import SpecError
 from divulge.targets.outputs import Output
 
+ClassCount = Annotated[Count, pydantic.Field(ge=2)]
 
+
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Access:
     """How a model is asked, and what it answers with.
@@ -27,14 +40,17 @@ class Access:
         fingerprint: identifies the model, such as its version. With it (torch modules, scikit-learn
             estimators and files have one of their own) the run folder keeps the model's
             predictions, and a resumed run does not ask, or pay, for them again.
+        device: where PyTorch runs the model, such as ``"cuda"``; where its weights are, unless
+            given.
     """
 
     output: Output | None = None
     answers: AnswerDefence | None = None
-    classes: int | None = None
-    batch_size: int = 1024
-    budget: int | None = None
+    classes: ClassCount | None = None
+    batch_size: Count = 1024
+    budget: Count | None = None
     fingerprint: str | None = None
+    device: str | None = None
 
     def only_output_and_answers(self, where: str) -> "Access":
         """Itself, where nothing else was set.
@@ -53,6 +69,7 @@ class Access:
         return self
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class ShadowModels:
     """Models like the target, for the attacks that compare it with them.
@@ -72,17 +89,14 @@ class ShadowModels:
             there.
     """
 
-    models: int = 16
+    models: CountFromZero = 16
     train: Any = None
     pool: Any = None
     augment: Iterable[Any] = ()
     workers: str = "local"
 
-    def __post_init__(self) -> None:
-        # an iterator would be empty when it is read a second time
-        object.__setattr__(self, "augment", tuple(self.augment))
 
-
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Rotation:
     """Models that are trained alike and audited in turn, each against the others.
@@ -95,17 +109,14 @@ class Rotation:
         workers: who trains, as for `ShadowModels`.
     """
 
-    models: int = 16
-    targets: int | None = None
-    shadows: int | None = None
+    models: Count = 16
+    targets: Count | None = None
+    shadows: Count | None = None
     augment: Iterable[Any] = ()
     workers: str = "local"
 
-    def __post_init__(self) -> None:
-        # an iterator would be empty when it is read a second time
-        object.__setattr__(self, "augment", tuple(self.augment))
 
-
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Options:
     """What the run is called and how it is kept, and what is known of the records.
@@ -129,19 +140,15 @@ class Options:
             place is called with each step: see `divulge._util.progress.Track`.
     """
 
-    name: str | None = None
-    seed: int = 0
+    name: Title | None = None
+    seed: Seed = 0
     resume: bool = False
     guarantee: Guarantee | None = None
-    delta: float | None = None
+    delta: Delta | None = None
     membership: MembershipDraw = "fixed"
     ids: Any = None
     class_names: Iterable[str] = ()
     progress: Progress = False
-
-    def __post_init__(self) -> None:
-        # an iterator would be empty when it is read a second time
-        object.__setattr__(self, "class_names", tuple(self.class_names))
 
     @property
     def track(self) -> Track[Any]:
@@ -165,5 +172,5 @@ class Options:
         return self
 
 
-RunPath = str | Path | None
+RunPath = FilePath | None
 """A run folder to write as the work goes on, so that it survives a crash; None writes none."""

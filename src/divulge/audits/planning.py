@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from divulge._util.arguments import Count, FilePath, check_arguments
 from divulge.audits import config, inputs
 from divulge.audits.leave_one_out import design
 from divulge.audits.result import Audit, load_audit
@@ -71,14 +72,15 @@ class AuditPlan:
         return "\n".join(lines)
 
 
+@check_arguments
 def plan(
     *,
-    members: int | None = None,
-    nonmembers: int | None = None,
+    members: Count | None = None,
+    nonmembers: Count | None = None,
     auc: float | None = None,
     exposed: float | None = None,
     power: float = powers.POWER,
-    attacks: int = powers.ATTACKS,
+    attacks: Count = powers.ATTACKS,
 ) -> AuditPlan:
     """Say what an audit sees, from its size; or what it takes to see a leak of a given size.
 
@@ -101,13 +103,7 @@ def plan(
     """
     if not 0.05 < power < 1:
         raise SpecError(f"expected a power above 0.05 and below 1, got {power}: 0.8 is usual")
-    if attacks < 1:
-        raise SpecError(f"expected attacks from 1, got {attacks}: say how many are tested")
     if members is not None and nonmembers is not None and auc is exposed is None:
-        if min(members, nonmembers) < 1:
-            raise SpecError(
-                f"expected members and non-members from 1, got {members} and {nonmembers}"
-            )
         critical = powers.critical_deviation(members, nonmembers, attacks)
         return AuditPlan(
             power, attacks, members, nonmembers,
@@ -126,7 +122,8 @@ def plan(
     return AuditPlan(power, attacks, None, None, auc, exposed, needed)
 
 
-def plan_file(path: str | Path, *, power: float = powers.POWER) -> AuditPlan:
+@check_arguments
+def plan_file(path: FilePath, *, power: float = powers.POWER) -> AuditPlan:
     """Say what the audit at hand sees: that of an ``audit.toml``, or one in a run folder.
 
     Args:

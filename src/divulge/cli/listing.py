@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from divulge.attacks import catalog as attacks_catalog
 from divulge.data.bundled import BUNDLED_DATA
 from divulge.defences import catalog
+from divulge.errors import MissingExtra
 from divulge.targets import files, wrap
 
 
@@ -25,8 +26,12 @@ def lines(what: str) -> Iterator[tuple[str, str]]:
             yield name, f"{_first_line(load)} [divulge.data.bundled:{load.__name__}]"
     elif what == "defences":
         for name in catalog.TRAINED_DEFENCES:
-            cls = catalog.trained_defence_class(name)
-            yield name, f"{_first_line(cls)} [{cls.paper}; trained in]"
+            try:
+                cls = catalog.trained_defence_class(name)
+            except MissingExtra as error:
+                yield name, f"[trained in] {error}"
+            else:
+                yield name, f"{_first_line(cls)} [{cls.paper}; trained in]"
         for name in catalog.UPDATE_DEFENCES:
             cls = catalog.update_defence_class(name)
             yield name, _first_line(cls) + (f" [{cls.paper}; on the wire]" if cls.paper else "")

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from divulge._util.extras import name_missing_extra
+
 # Only what `--help` needs is imported here; commands import the rest, so that help is instant.
 from divulge.cli.begin import begin, take
 from divulge.cli.compare import compare
@@ -78,7 +80,8 @@ class _Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with name_missing_extra():
+                return super().invoke(ctx)
         except DivulgeError as error:
             echo(f"Error: {error}", err=True)
             ctx.exit(BAD_INPUT)

@@ -7,12 +7,14 @@ from typing import ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checka
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int
 
+from divulge._util.arguments import check_arguments
 from divulge.core.rounds import UpdateView
 from divulge.core.targets import Need
 from divulge.core.views import FederationView, ModelView
 from divulge.errors import DataError
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Scores:
     """A guess about membership: one score a candidate, higher means more likely a member."""
@@ -25,6 +27,7 @@ MembershipDraw = Literal["coins", "fixed"]
 of members and of non-members were drawn at random."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Membership:
     """The truth about membership: which candidates the model was trained on."""
@@ -108,6 +111,7 @@ V_contra = TypeVar("V_contra", contravariant=True)
 G_co = TypeVar("G_co", covariant=True)
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Game(Generic[V, T]):
     """One game, prepared: the attacker's view, and the truth that the auditor keeps."""

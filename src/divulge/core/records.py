@@ -5,9 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int, Shaped
 
+from divulge._util.arguments import check_arguments
 from divulge.errors import DataError
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Records:
     """Labelled data. The arrays are taken as read-only views, never copied.

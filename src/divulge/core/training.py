@@ -8,6 +8,7 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Bool
 
+from divulge._util.arguments import check_arguments
 from divulge.core.records import Records
 from divulge.core.targets import Target
 from divulge.errors import SpecError
@@ -18,6 +19,7 @@ Gaussian one; or also that it treats records independently of each other, as can
 interact."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Guarantee:
     """A differential-privacy guarantee, as it is claimed for a model."""

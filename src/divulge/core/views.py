@@ -10,6 +10,7 @@ from operator import and_
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from divulge._util.arguments import check_arguments
 from divulge.core.records import Records
 from divulge.core.targets import Need, Target
 from divulge.errors import DataError
@@ -126,6 +127,7 @@ class ShadowModel:
     """True for each known feature of each record; None if all features are known."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class ModelView:
     """The view of an attacker on one trained model."""

@@ -50,7 +50,10 @@ def as_ids(values: Any, records: int, where: str) -> Ids:
         >>> as_ids([17, 18], 2, "ids").tolist()
         ['17', '18']
     """
-    listed = [] if isinstance(values, str) or np.ndim(values) != 1 else [str(v) for v in values]
+    try:
+        listed = [] if isinstance(values, str) or np.ndim(values) != 1 else [str(v) for v in values]
+    except ValueError:  # entries of different lengths
+        listed = []
     if len(listed) != records:
         raise DataError(
             f"expected {records} ids in {where}, one a record, got {len(listed)} in "

@@ -7,12 +7,14 @@ from typing import Literal, get_args
 import numpy as np
 from jaxtyping import Bool
 
+from divulge._util.arguments import check_arguments
 from divulge.errors import DataError, SpecError, did_you_mean
 
 Pattern = Literal["random", "block", "rows"]
 Fill = Literal["gaussian", "neighbours", "mean", "zero"]
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class KnownFeatures:
     """What an attacker knows of each candidate, and how it fills in the rest.

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from divulge._util.arguments import check_arguments
 from divulge._util.registry import build, find_class
 from divulge.core import AnswerDefence, Trainer, UpdateDefence
 
@@ -63,6 +64,7 @@ def answer_defence_class(name: str) -> Any:
     return find_class(ANSWER_DEFENCES, "an answer defence", name)
 
 
+@check_arguments
 def update_defence(name: str, **settings: Any) -> UpdateDefence:
     """An update defence with these settings.
 
@@ -78,6 +80,7 @@ def update_defence(name: str, **settings: Any) -> UpdateDefence:
     return built
 
 
+@check_arguments
 def trained_defence(name: str, recipe: Any, **settings: Any) -> Trainer:
     """A trainer of defended models with these settings.
 
@@ -93,6 +96,7 @@ def trained_defence(name: str, recipe: Any, **settings: Any) -> Trainer:
     return built
 
 
+@check_arguments
 def answer_defence(name: str, **settings: Any) -> AnswerDefence:
     """An answer defence with these settings.
 

@@ -1,5 +1,5 @@
 """Simulate federated learning, record it as transcripts, and read what its server saw."""
 
-import lazy_loader
+from divulge._util.extras import attach_stub
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 import pydantic
 
 from divulge._util import toml
+from divulge._util.arguments import Count, CountFromZero, Seed
 from divulge._util.json import JSON
-from divulge._util.toml import Count, Section
+from divulge._util.toml import Section
 from divulge.core import UpdateDefence
 from divulge.defences import catalog
 from divulge.defences.updates.compose import chain
@@ -37,7 +38,7 @@ class ClientsSpec(Section):
     """The number of clients, with equally many records each, as many as there are."""
     sizes: tuple[Count, ...] = ()
     """The number of records of each client."""
-    classes: tuple[tuple[Annotated[int, pydantic.Field(ge=0)], ...], ...] = ()
+    classes: tuple[tuple[CountFromZero, ...], ...] = ()
     """For each client its number of records of each class, exactly."""
     alpha: Annotated[float, pydantic.Field(gt=0)] | None = None
     """With ``count`` or ``sizes``: each client draws its class mix from a Dirichlet distribution
@@ -107,11 +108,11 @@ class RankerSpec(Section):
     """Users a round."""
     asked: Count = 4
     """Queries of each user."""
-    hidden: Annotated[int, pydantic.Field(ge=0)] = 0
+    hidden: CountFromZero = 0
     """Hidden units; 0 is a linear ranker."""
     habit: Habit = "informational"
     """How users click."""
-    shown: Annotated[int, pydantic.Field(ge=2)] = 10
+    shown: Annotated[Count, pydantic.Field(ge=2)] = 10
     """Documents a query at most, drawn by their scores."""
     lr: float = 0.1
     """Learning rate of a step, above 0."""
@@ -126,7 +127,7 @@ class FederationSpec(Section):
     name: Annotated[str, pydantic.Field(pattern=r"^[\w][\w .-]{0,99}$")] = "federation"
     """Name of the run folder; letters, digits, space, ``.``, ``_`` and ``-``, at most 100
     characters."""
-    seed: Annotated[int, pydantic.Field(ge=0)] = 0
+    seed: Seed = 0
     """Fixes every random choice."""
     rounds: Count = 10
     """Rounds in all."""

@@ -9,7 +9,9 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from divulge._util.arguments import Count, Seed, check_arguments
 from divulge._util.digest import digest
+from divulge._util.imports import call_user_code
 from divulge._util.random import stream
 from divulge.core import Guarantee, LocalTraining, Records, Round, Tensors, UpdateDefence
 from divulge.errors import DataError, SpecError, did_you_mean
@@ -24,6 +26,7 @@ from divulge.training.trainers import trainer_identity
 Rule = Literal["fedavg", "fedsgd"]
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Federation(SimulatedFederation):
     """A federation of clients with records, trained by FedAvg or FedSGD.
@@ -69,9 +72,9 @@ class Federation(SimulatedFederation):
     defence: UpdateDefence = field(default_factory=UpdateDefence)
     trainer: LocalTrainer | None = None
     evaluate: Evaluate | None = None
-    seed: int = 0
+    seed: Seed = 0
     name: str = "federation"
-    workers: int | None = None
+    workers: Count | None = None
 
     def __post_init__(self) -> None:
         if self.rule not in get_args(Rule):
@@ -179,7 +182,9 @@ class Federation(SimulatedFederation):
         if self.evaluate is not None:
             from divulge.training.engine.networks import load_network
 
-            metrics = self.evaluate(load_network(self.recipe.network, aggregated))
+            network = load_network(self.recipe.network, aggregated)
+            evaluate = partial(self.evaluate, network)
+            metrics = call_user_code(evaluate, "evaluate")
         return Round(
             number,
             self._kind,

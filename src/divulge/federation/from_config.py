@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from divulge._util import imports
+from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.folders import choose_run_folder, take_folder
 from divulge._util.progress import Progress, as_track
 from divulge.core import Records
@@ -37,9 +38,10 @@ T = TypeVar("T")
 LOADING = "Loading networks and data"
 
 
+@check_arguments
 def federate_file(
-    path: str | Path,
-    run: str | Path | None = None,
+    path: FilePath,
+    run: FilePath | None = None,
     *,
     resume: bool = False,
     progress: Progress = False,

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int
 
+from divulge._util.arguments import check_arguments
 from divulge.core import NOBODY, Assignment, Collusion, FederationView, Game, Need, Records, Trainer
 from divulge.errors import DataError
 from divulge.targets.predictions import TableTarget
@@ -37,6 +38,7 @@ class _RowSplit(NamedTuple):
     external: tuple[Rows, ...]
 
 
+@check_arguments
 def simulate_local_models(
     pool: Records, trainer: Trainer, sizes: Sequence[int], rng: np.random.Generator
 ) -> AssignmentGame:

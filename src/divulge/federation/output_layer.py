@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64
 from scipy.optimize import nnls
 
+from divulge._util.arguments import check_arguments
 from divulge.errors import DataError
 
 
@@ -59,6 +60,7 @@ def solve_on_simplex(
     return shares
 
 
+@check_arguments
 def shares_of_biases(
     change: Float[np.ndarray, " classes"],
     step: float,
@@ -96,10 +98,15 @@ def shares_of_biases(
             f"expected output biases of two classes or more, got {len(change)}: "
             "name the bias of the last layer"
         )
-    if not 0 < step < math.inf or not np.isfinite(change).all():
+    if not 0 < step < math.inf or not np.isfinite(change / step).all():
         raise DataError(
             f"expected finite changes and a step above 0, got a step of {step}: "
             "check the training and its learning rate"
+        )
+    if answers.shape != (len(change),) * 2 or (null is not None and null.shape != change.shape):
+        raise DataError(
+            f"expected answers of shape ({len(change)}, {len(change)}) and one flag a class, got "
+            f"{answers.shape} and {None if null is None else null.shape}: give one row a class"
         )
     there = np.full(len(change), True) if null is None else ~null  # noqa: FBT003 (a fill value)
     shares = np.zeros(len(change))

@@ -5,13 +5,15 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float64, Int
 
+from divulge._util.arguments import Seed, check_arguments
 from divulge._util.random import stream
 from divulge.core import Records
 from divulge.errors import DataError, SpecError
 from divulge.training.recipe import RaggedRows
 
 
-def iid(pool: Records, sizes: Sequence[int], seed: int = 0) -> tuple[RaggedRows, ...]:
+@check_arguments
+def iid(pool: Records, sizes: Sequence[int], seed: Seed = 0) -> tuple[RaggedRows, ...]:
     """Draw random records for each client, whatever their classes.
 
     Args:
@@ -36,8 +38,9 @@ def iid(pool: Records, sizes: Sequence[int], seed: int = 0) -> tuple[RaggedRows,
     return tuple(np.sort(part) for part in np.split(order[: sum(sizes)], np.cumsum(sizes)[:-1]))
 
 
+@check_arguments
 def dirichlet(
-    pool: Records, sizes: Sequence[int], alpha: float, seed: int = 0
+    pool: Records, sizes: Sequence[int], alpha: float, seed: Seed = 0
 ) -> tuple[RaggedRows, ...]:
     """Draw a class mix for each client around that of the pool, and records by that mix.
 
@@ -74,8 +77,9 @@ def dirichlet(
     return exact(pool, counts, seed)
 
 
+@check_arguments
 def exact(
-    pool: Records, counts: Int[np.ndarray, "clients classes"], seed: int = 0
+    pool: Records, counts: Int[np.ndarray, "clients classes"], seed: Seed = 0
 ) -> tuple[RaggedRows, ...]:
     """Give each client an exact number of records of each class.
 

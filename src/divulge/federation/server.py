@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from divulge._util.arguments import check_arguments
 from divulge.core import (
     Guarantee,
     MaskedSum,
@@ -82,6 +83,7 @@ def average(received: Iterable[ReceivedUpdate]) -> dict[str, np.ndarray]:
     return mean
 
 
+@check_arguments
 def accuracy(test: Records) -> Evaluate:
     """Function for ``Federation(evaluate=...)`` that measures the accuracy on test records."""
     from divulge.targets.torch import TorchTarget

@@ -6,6 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.folders import take_folder
 from divulge._util.progress import Progress, Track, as_track
 from divulge.core import Round, Tensors
@@ -30,10 +31,11 @@ class SimulatedFederation(ABC):
         """Yield one round after another, starting with round ``first`` from these weights."""
 
 
+@check_arguments
 def simulate(
     federation: SimulatedFederation,
     rounds: int,
-    run: str | Path | None = None,
+    run: FilePath | None = None,
     *,
     resume: bool = False,
     progress: Progress = False,

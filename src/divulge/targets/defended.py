@@ -5,10 +5,12 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Shaped
 
+from divulge._util.arguments import check_arguments
 from divulge.core import AnswerDefence, Need, Target
 from divulge.errors import SpecError
 
 
+@check_arguments
 @final
 class DefendedTarget:
     """A target whose answers are changed before they leave it. Nobody can look inside.

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
+from divulge._util.arguments import check_arguments
 from divulge.errors import MissingExtra, SpecError, TargetError, did_you_mean
 from divulge.targets.batching import query_in_batches, translate_model_errors
 from divulge.targets.torch import evaluation_mode
@@ -26,6 +27,7 @@ class ExtractorOutput(NamedTuple):
     answers: Float[Tensor, "images classes"]
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Extractor:
     """A module whose classifier's input is taken as the features of an image.

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Shaped
 
+from divulge._util.arguments import check_arguments
 from divulge.core import Need
 from divulge.targets.batching import translate_model_errors
 from divulge.targets.outputs import Output, access_of, to_probabilities
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class FunctionTarget:
     """A model behind a function from records to answers.

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from divulge._util import untrusted
+from divulge._util.arguments import Count, check_arguments
 from divulge.core import Need
 from divulge.errors import MissingExtra, TargetError
 from divulge.targets.batching import query_in_batches, translate_model_errors
@@ -28,6 +29,7 @@ _TYPES = {
 }
 
 
+@check_arguments
 @final
 class OnnxTarget:
     """A model with one input; records are cast to the type that it declares.
@@ -49,7 +51,7 @@ class OnnxTarget:
         path: str | Path,
         output: Output = "probabilities",
         output_name: str | None = None,
-        batch_size: int = 1024,
+        batch_size: Count = 1024,
         classes: int | None = None,
     ) -> None:
         self._session = _open_session(Path(path))

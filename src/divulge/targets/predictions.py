@@ -13,6 +13,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
+from divulge._util.arguments import check_arguments
 from divulge.core import Need, Records
 from divulge.data import tables
 from divulge.errors import DataError, TargetError
@@ -101,6 +102,7 @@ class TableTarget:
         return self.answers[rows.reshape(-1)]
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class PredictionTable:
     """The content of a table of predictions, one row per record."""

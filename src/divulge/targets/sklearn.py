@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
+from divulge._util.arguments import check_arguments
 from divulge.core import Need
 from divulge.errors import TargetError
 from divulge.targets.batching import translate_model_errors
 from divulge.targets.outputs import MOST_CLASSES, Output, access_of, to_probabilities
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class SklearnTarget:
     """A fitted classifier; one without ``predict_proba`` offers labels only.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
+from divulge._util.arguments import Count, check_arguments
 from divulge.core import LastLayer, Need
 from divulge.errors import TargetError
 from divulge.targets.batching import query_in_batches, translate_model_errors
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _REMEDY = "call it on a few records yourself, and check their shape, type and device"
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class TorchTarget:
     """A module that maps a batch of records to one row of answers each.
@@ -31,7 +33,7 @@ class TorchTarget:
 
     module: "torch.nn.Module"
     output: Output
-    batch_size: int = 1024
+    batch_size: Count = 1024
     device: str | None = None
     """Where records are sent; where the module is, unless given."""
     classes: int | None = None

@@ -1,5 +1,5 @@
 """Train models of the target's kind: recipes, trainers, and shadow models."""
 
-import lazy_loader
+from divulge._util.extras import attach_stub
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -1,6 +1,7 @@
 """The ``[training]`` section that several settings files share: its keys and their types."""
 
-from divulge._util.toml import Count, Section
+from divulge._util.arguments import Count
+from divulge._util.toml import Section
 from divulge.training.recipe import Optimiser, Schedule
 
 

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool
 from torch import nn
 
+from divulge._util.arguments import Count, check_arguments
 from divulge.core import Records, Target
 from divulge.errors import SpecError, did_you_mean
 from divulge.targets.batching import translate_model_errors
@@ -37,6 +38,7 @@ _ACTIVATION_COPIES = 3
 _log = logging.getLogger("divulge")
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Fleet:
     """A recipe, repeated: each model has its own weights, records and batch order, by its seed.
@@ -61,9 +63,9 @@ class Fleet:
 
     recipe: Recipe
     way: Strategy = field(default="auto", metadata=_NOT_IDENTITY)
-    workers: int | None = field(default=None, metadata=_NOT_IDENTITY)
+    workers: Count | None = field(default=None, metadata=_NOT_IDENTITY)
     device: str = field(default="cpu", metadata=_NOT_IDENTITY)
-    at_once: int | None = field(default=None, metadata=_NOT_IDENTITY)
+    at_once: Count | None = field(default=None, metadata=_NOT_IDENTITY)
     why: str = field(default="as asked for", metadata=_NOT_IDENTITY, compare=False)
 
     def __post_init__(self) -> None:

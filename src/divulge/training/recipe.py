@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from jaxtyping import Int64
 
+from divulge._util.arguments import Count, check_arguments
 from divulge._util.random import stream
 from divulge.errors import DataError, SpecError, did_you_mean
 from divulge.training.losses import Adversary, Loss
@@ -25,6 +26,7 @@ TrainingRows = Int64[np.ndarray, " fitted"]
 HeldOutRows = Int64[np.ndarray, " held_out"]
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """Training of one classifier, by default with cross-entropy, as PyTorch's optimisers define it.
@@ -63,8 +65,8 @@ class Recipe:
     lr: float = 0.1
     momentum: float = 0.0
     weight_decay: float = 0.0
-    epochs: int = 20
-    batch_size: int = 100
+    epochs: Count = 20
+    batch_size: Count = 100
     schedule: Schedule = "constant"
     patience: int | None = None
     held_out: float = 0.1

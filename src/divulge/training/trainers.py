@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool
 
+from divulge._util.arguments import check_arguments
 from divulge._util.digest import digest
 from divulge._util.processes import parallel_calls
 from divulge.core import Records, Target, Trainer
@@ -104,6 +105,7 @@ def check_subsets(subsets: Bool[np.ndarray, "models records"]) -> None:
         raise DataError("expected records in every subset, got an empty one: enlarge the pool")
 
 
+@check_arguments
 def as_trainer(how: Any, output: Output | None = None) -> Trainer:
     """The trainer behind a trainer, an estimator or a function.
 

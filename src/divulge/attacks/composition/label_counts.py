@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float64
 from scipy.optimize import nnls
 
+from divulge._util.arguments import check_arguments
 from divulge.attacks.shared.observed_round import (
     ClientChange,
     ObservedRound,
@@ -23,6 +24,7 @@ Method = Literal["llg", "ilrg", "rlu", "ranking", "uniform", "random"]
 Counts = Float64[np.ndarray, " classes"]
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class LabelCounts:
     """Shares of a client's classes by a simpler or older method; rounds count alike.

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Bool, Float
 
+from divulge._util.arguments import check_arguments
 from divulge.attacks.shared.simulated_user import POSITIVE_SHARE, SimulatedUser
 from divulge.core import Need, Reconstruction, UpdateView
 from divulge.errors import NotApplicable, SpecError
@@ -16,6 +17,7 @@ Distance = Callable[[Label], Float[np.ndarray, " items"]]
 """Function from labels to each item's distance between its simulated and its received movement."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class InteractionSearch:
     """Labels items at random, simulates training, and keeps the labels that fit best.

@@ -5,11 +5,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from divulge._util.arguments import check_arguments
 from divulge.core import ModelView, Need, Scores
 from divulge.errors import SpecError
 from divulge.metrics import signals
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class External:
     """Standardise the signal by a Gaussian fitted to known non-members of the same target.

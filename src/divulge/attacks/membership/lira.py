@@ -6,6 +6,7 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 from jaxtyping import Float64
 
+from divulge._util.arguments import check_arguments
 from divulge.attacks.shared.shadow_scores import Column, ScaledLogits, in_out_means, scaled_logits
 from divulge.core import ModelView, Need, Scores
 from divulge.errors import NotApplicable, SpecError
@@ -16,6 +17,7 @@ ENOUGH_SHADOWS = 16
 Variance = Literal["auto", "global", "record"]
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class LiRA:
     """The likelihood ratio attack, online or offline as the shadows are.

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal, NamedTuple, get_args
 import numpy as np
 from jaxtyping import Float64
 
+from divulge._util.arguments import check_arguments
 from divulge.core import ModelView, Need, Records, Scores
 from divulge.errors import NotApplicable, SpecError
 from divulge.metrics import signals
@@ -33,6 +34,7 @@ class _ExpectedSignal(NamedTuple):
     spread: Float64[np.ndarray, " records"]
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Quantile:
     """Learn from known non-members what signal to expect of a record, and report the surplus.

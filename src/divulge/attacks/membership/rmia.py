@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from divulge._util.arguments import check_arguments
 from divulge.attacks.shared.shadow_scores import (
     Column,
     InOutMeans,
@@ -23,6 +24,7 @@ PAPERS_FACTOR = 0.3
 """The paper's best factor for CIFAR-10, used where the shadows cannot tell a better one."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class RMIA:
     """Pairwise likelihood ratios against population records.

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 
+from divulge._util.arguments import check_arguments
 from divulge.attacks.shared.shadow_scores import (
     AttackTrainingSet,
     Matrix,
@@ -28,6 +29,7 @@ TRAINING_ROWS = 1_000_000
 """Number of rows that the attack models are fitted to, all classes together."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Shadow:
     """One attack model a class, taught by the shadows' answers about members and others.

@@ -5,10 +5,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from divulge._util.arguments import check_arguments
 from divulge.core import ModelView, Need, Scores
 from divulge.metrics import signals
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Threshold:
     """Score each record by one signal; whoever is above the threshold is called a member.

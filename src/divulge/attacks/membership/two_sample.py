@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float64
 from scipy import stats
 
+from divulge._util.arguments import check_arguments
 from divulge.core import ModelView, Need, Records, Scores
 from divulge.errors import NotApplicable, SpecError
 from divulge.metrics import signals
@@ -26,6 +27,7 @@ BINS = 255
 Features = Float64[np.ndarray, "records features"]
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class TwoSample:
     """Learn to tell the model's answers about the candidates from those about unseen records.

@@ -9,8 +9,9 @@ from typing import Annotated
 import pydantic
 
 from divulge._util import toml
+from divulge._util.arguments import Count, Seed
 from divulge._util.json import JSON
-from divulge._util.toml import Count, Section
+from divulge._util.toml import Section
 from divulge.attacks import catalog
 from divulge.audits import config
 from divulge.audits.config import DataSpec
@@ -38,13 +39,13 @@ class CompareSpec(Section):
 
     name: Annotated[str, pydantic.Field(pattern=r"^[\w][\w .-]{0,99}$")] = "comparison"
     """Title of the report, and name of the run folder."""
-    seed: Annotated[int, pydantic.Field(ge=0)] = 0
+    seed: Seed = 0
     """Fixes every random choice."""
-    models: Annotated[int, pydantic.Field(ge=3)] = 16
+    models: Annotated[Count, pydantic.Field(ge=3)] = 16
     """How many to train with each defence."""
-    targets: Annotated[int, pydantic.Field(ge=2)] = 3
+    targets: Annotated[Count, pydantic.Field(ge=2)] = 3
     """How many of them to audit."""
-    shadows: Annotated[int, pydantic.Field(ge=1)] | None = None
+    shadows: Count | None = None
     """How many of the others each is compared with; all, unless given."""
     augment: tuple[str, ...] = ()
     """Further ways to ask about a record, as in [``[shadows]``](audit-toml.md#shadows)."""

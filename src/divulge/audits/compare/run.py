@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from divulge._util import atomic
+from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.folders import choose_run_folder
 from divulge._util.progress import Progress, Track, as_track
 from divulge.audits.compare import config, result, training_cost
@@ -21,13 +22,14 @@ from divulge.core import MembershipAttack
 from divulge.training.shadows import workers as working
 from divulge.training.shadows import workers_by_name
 
-Export = tuple[str, str | Path]
+Export = tuple[str, FilePath]
 """The name of a defence, and a folder."""
 
 TARGETS = 3
 """Models that are audited with each defence, unless another number is given."""
 
 
+@check_arguments
 def compare(
     defences: Mapping[str, Any],
     *,
@@ -97,9 +99,10 @@ def compare(
         return _run_and_export(wanted, Path(run), export, options.track, who)
 
 
+@check_arguments
 def compare_file(
-    path: str | Path,
-    run: str | Path | None = None,
+    path: FilePath,
+    run: FilePath | None = None,
     *,
     resume: bool = False,
     export: Export | None = None,

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float64
 
 from divulge._util import atomic
+from divulge._util.arguments import check_arguments
 from divulge._util.folders import create_folder
 from divulge._util.json import JSON
 from divulge._util.progress import Track
@@ -41,6 +42,7 @@ ANSWERS = "answers.npy"
 Subsets = Bool[np.ndarray, "models records"]
 
 
+@check_arguments
 def leave_one_out(
     train: Any,
     *,

@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float, Shaped
 
+from divulge._util.arguments import check_arguments
 from divulge.core import Need
 from divulge.errors import SpecError
 
@@ -13,6 +14,7 @@ Predictions = Float[np.ndarray, "records classes"]
 Inputs = Shaped[np.ndarray, "records *features"]
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Rounding:
     """Answer with few digits: no defence against attacks that read labels alone.

@@ -6,11 +6,13 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float, Shaped
 
+from divulge._util.arguments import check_arguments
 from divulge.core import Need
 from divulge.errors import SpecError
 from divulge.targets.cache import record_keys
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class AnswerNoise:
     """Noise like MemGuard's: no defence against attacks that read labels alone.

@@ -8,10 +8,12 @@ import numpy as np
 from jaxtyping import Float, Shaped
 from scipy import special
 
+from divulge._util.arguments import check_arguments
 from divulge.core import Need
 from divulge.errors import SpecError
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Temperature:
     """Divide the logits by a temperature: no defence against attacks that read labels alone.

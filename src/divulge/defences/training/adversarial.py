@@ -14,6 +14,7 @@ from torch.nn.functional import (
     one_hot,
 )
 
+from divulge._util.arguments import check_arguments
 from divulge.defences.training.base import TrainingDefence
 from divulge.errors import SpecError
 from divulge.training.engine.tensors import PoolTensors
@@ -23,6 +24,7 @@ from divulge.training.recipe import Recipe
 _HIDDEN_UNITS = 64
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class AdversarialRegularisation(TrainingDefence):
     """Trains against an attacker that is shown answers, and learns whose they are.

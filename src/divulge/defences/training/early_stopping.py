@@ -3,10 +3,12 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from divulge._util.arguments import check_arguments
 from divulge.defences.training.base import TrainingDefence
 from divulge.training.recipe import Recipe, Select
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class EarlyStopping(TrainingDefence):
     """Stops a model once it gets no better on records held out, and takes its best epoch.

@@ -6,11 +6,13 @@ from typing import ClassVar
 import torch
 from torch.nn.functional import cross_entropy
 
+from divulge._util.arguments import check_arguments
 from divulge.defences.training.base import TrainingDefence
 from divulge.errors import SpecError
 from divulge.training.recipe import Recipe
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class LabelSmoothing(TrainingDefence):
     """Trains towards labels of which a part is spread evenly over all classes.

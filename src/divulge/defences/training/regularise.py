@@ -9,11 +9,13 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.modules.conv import _ConvNd
 
+from divulge._util.arguments import check_arguments
 from divulge.defences.training.base import TrainingDefence
 from divulge.errors import SpecError
 from divulge.training.recipe import Recipe
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Regularise(TrainingDefence):
     """Dropout and an l2 penalty on what the model answers, as DAP's paper has for a baseline.

@@ -7,11 +7,13 @@ from typing import ClassVar
 import torch
 from torch.nn.functional import cross_entropy, log_softmax
 
+from divulge._util.arguments import check_arguments
 from divulge.defences.training.base import TrainingDefence
 from divulge.errors import SpecError
 from divulge.training.recipe import Recipe
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class RelaxLoss(TrainingDefence):
     """Keeps the mean loss of a batch near a level instead of driving it to nought.

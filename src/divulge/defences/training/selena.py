@@ -10,6 +10,7 @@ from jaxtyping import Bool
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+from divulge._util.arguments import check_arguments
 from divulge._util.random import stream
 from divulge.core import Records
 from divulge.defences.training.base import TrainingDefence
@@ -21,6 +22,7 @@ from divulge.training.losses import BatchLoss
 from divulge.training.recipe import TrainingRows
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class SELENA(TrainingDefence):
     """Self-distillation from an ensemble in which every record has models that never saw it.

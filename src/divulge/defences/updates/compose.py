@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from divulge._util.arguments import check_arguments
 from divulge.core import ClientContext, Guarantee, RoundContext, ServerView, Update, UpdateDefence
 from divulge.errors import SpecError
 
@@ -17,6 +18,7 @@ def no_defence() -> UpdateDefence:
     return UpdateDefence()
 
 
+@check_arguments
 def chain(*defences: UpdateDefence) -> UpdateDefence:
     """One defence after the other: client hooks in order, server hooks in reverse.
 

@@ -6,11 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from divulge._util.arguments import check_arguments
 from divulge.core import ClientContext, Update, UpdateDefence
 from divulge.defences.updates import vectors
 from divulge.errors import SpecError
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class TopK(UpdateDefence):
     """Keep the entries of largest magnitude over the whole update; the others become 0.
@@ -58,6 +60,7 @@ class TopK(UpdateDefence):
         return vectors.split_like(np.where(kept, vector, 0.0), update)
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Sign(UpdateDefence):
     """Keep the sign of each entry, times the mean magnitude of its tensor.

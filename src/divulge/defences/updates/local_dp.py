@@ -13,6 +13,7 @@ from jaxtyping import Float
 from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr
 
+from divulge._util.arguments import check_arguments
 from divulge.core import ClientContext, Guarantee, Update, UpdateDefence
 from divulge.defences.updates import vectors
 from divulge.errors import SpecError, did_you_mean
@@ -88,6 +89,7 @@ def _find_root(rising: Callable[[float], float], start: float) -> float:
 Mechanism = Literal["analytic-gaussian", "gaussian", "laplace"]
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class LocalNoise(UpdateDefence):
     """Clip the whole update to a norm, then add noise to each entry.

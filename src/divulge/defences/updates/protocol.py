@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
+from divulge._util.arguments import Seed, check_arguments
 from divulge._util.random import stream
 from divulge.core import (
     ClientContext,
@@ -17,12 +18,13 @@ from divulge.defences.updates import vectors
 from divulge.errors import DataError, SpecError
 
 
+@check_arguments
 def begin_round(
     defence: UpdateDefence,
     number: int,
     weights: Update,
     shares: Mapping[int, float],
-    seed: int,
+    seed: Seed,
 ) -> dict[int, ClientContext]:
     """Let every participant announce, and give each its context of the round, in a simulation.
 
@@ -73,6 +75,7 @@ def session_fingerprint(context: RoundContext) -> bytes:
     return hashlib.sha256(repr(known).encode()).digest()
 
 
+@check_arguments
 def send(defence: UpdateDefence, update: Update, context: ClientContext) -> Message:
     """What a client sends: its update behind the client hook, with the round that it is for.
 
@@ -85,6 +88,7 @@ def send(defence: UpdateDefence, update: Update, context: ClientContext) -> Mess
     return Message(context.round.number, context.client, session_fingerprint(context.round), values)
 
 
+@check_arguments
 def receive(
     defence: UpdateDefence, messages: Iterable[Message], context: RoundContext
 ) -> ServerView:

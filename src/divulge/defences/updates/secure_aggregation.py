@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from jaxtyping import UInt64
 
+from divulge._util.arguments import check_arguments
 from divulge.core import (
     ClientContext,
     ClientUpdates,
@@ -25,9 +26,12 @@ if TYPE_CHECKING:
 
 EXACT_BITS = 53
 """Integers up to 2^53 are float64 without rounding: a sum never exceeds them."""
+SMALLEST_LIMIT = 1e-9
+"""Of the entries of an update: smaller ones than any training makes."""
 MaskedVector = UInt64[np.ndarray, " entries"]
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class SecureSum(UpdateDefence):
     """The server learns the weighted sum of all updates of a round, and nothing else.
@@ -66,10 +70,10 @@ class SecureSum(UpdateDefence):
     paper: ClassVar[str] = "Bonawitz et al. 2017"
 
     def __post_init__(self) -> None:
-        if not 0 < self.limit < math.inf or not 0 <= self.fraction_bits <= EXACT_BITS:
+        if not SMALLEST_LIMIT <= self.limit < math.inf or not 0 <= self.fraction_bits <= EXACT_BITS:
             raise SpecError(
-                f"expected limit above 0 and fraction_bits from 0 to {EXACT_BITS}, got "
-                f"{self.limit} and {self.fraction_bits}: choose a range and a resolution"
+                f"expected limit from {SMALLEST_LIMIT} and fraction_bits from 0 to {EXACT_BITS}, "
+                f"got {self.limit} and {self.fraction_bits}: choose a range and a resolution"
             )
         if self.most_clients < 2:
             raise SpecError(

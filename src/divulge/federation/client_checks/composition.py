@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
+from divulge._util.arguments import Seed, check_arguments
 from divulge.core import CompositionAttack, LocalTraining, Records, Tensors, UpdateView
 from divulge.errors import DataError, NotApplicable
 from divulge.federation.client_checks.base import Outgoing
@@ -51,6 +52,7 @@ class ClassMix:
         return update[name]
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class InferredMix:
     """Unevenness of the class shares that an attack infers from an update, scored as `ClassMix`.
@@ -68,7 +70,7 @@ class InferredMix:
     attack: CompositionAttack
     network: Callable[[], Any]
     reference: Records
-    seed: int = 0
+    seed: Seed = 0
 
     def __call__(self, outgoing: Outgoing) -> float:
         """The score of one update.

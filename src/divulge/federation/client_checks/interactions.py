@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
+from divulge._util.arguments import Seed, check_arguments
 from divulge.core import (
     InteractionAttack,
     Interactions,
@@ -19,6 +20,7 @@ from divulge.federation.client_checks.base import Outgoing
 from divulge.metrics import interactions
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class OwnInteractions:
     """Success of an attack that infers the client's interactions from an update before it is sent.
@@ -41,7 +43,7 @@ class OwnInteractions:
     items: Float[np.ndarray, "items features"]
     acted: Bool[np.ndarray, " items"]
     learner: Learner | None
-    seed: int = 0
+    seed: Seed = 0
 
     def __call__(self, outgoing: Outgoing) -> float:
         """The score of one update.

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import Bool, Float
 
+from divulge._util.arguments import Seed, check_arguments
 from divulge.core import ReceivedUpdate, Round
 from divulge.errors import NotApplicable, SpecError
 
@@ -16,6 +17,7 @@ Noise = TypeVar("Noise", bound=Any)
 """Any dataclass with a field ``scale``."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class NoiseInjection:
     """Replaces features by Gaussian noise of mean 0.
@@ -40,7 +42,7 @@ class NoiseInjection:
     scale: float = 0.1
     share: float = 1.0
     budget: float = math.inf
-    seed: int = 0
+    seed: Seed = 0
 
     def __post_init__(self) -> None:
         if not (0 < self.scale < math.inf and 0 <= self.share <= 1 and self.budget >= 0):

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
+from divulge._util.arguments import check_arguments
 from divulge.errors import SpecError, did_you_mean
 from divulge.metrics import images as quality
 from divulge.targets.features import Extractor, Images
@@ -19,6 +20,7 @@ Versions = UInt8[np.ndarray, "images versions channels height width"]
 Optimiser = Literal["adam", "momentum"]
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class PixelNoise:
     """Moves pixels until a vision model sees Gaussian noise instead of the image's features.

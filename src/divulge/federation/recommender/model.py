@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from divulge._util.arguments import check_arguments
 from divulge.errors import SpecError
 
 ITEMS = "items"
@@ -19,6 +20,7 @@ _EPSILON = 1e-8
 """Adam's ε, outside the root and inside it, where the root else has no derivative at 0."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class NeuralCF:
     """Local training of FNCF: Adam on the whole batch of a user's items.

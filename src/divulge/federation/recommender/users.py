@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 
+from divulge._util.arguments import Seed, check_arguments
 from divulge._util.random import stream
 from divulge.core import (
     Game,
@@ -35,6 +36,7 @@ class _UserImpressions(NamedTuple):
     acted: Bool[np.ndarray, " items"]
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Recommending:
     """One round of FNCF among users of a log, all of whom start from the same weights.
@@ -54,7 +56,7 @@ class Recommending:
     learner: NeuralCF
     negatives: int = 4
     embeddings_only: bool = False
-    seed: int = 0
+    seed: Seed = 0
 
     def __post_init__(self) -> None:
         if self.negatives < 1:

@@ -6,6 +6,7 @@ from typing import Literal, get_args
 import numpy as np
 from jaxtyping import Bool, Int
 
+from divulge._util.arguments import check_arguments
 from divulge.errors import SpecError
 
 Habit = Literal["navigational", "informational"]
@@ -13,6 +14,7 @@ Habit = Literal["navigational", "informational"]
 _ATTEMPTS = 10_000
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class ClickModel:
     """A dependent click model: each place is looked at in turn, until a click ends the search.
@@ -59,6 +61,7 @@ class ClickModel:
         )
 
 
+@check_arguments
 def published_click_model(habit: Habit, grades: int) -> ClickModel:
     """Look up a click model of the federated ranking literature.
 

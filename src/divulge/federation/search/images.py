@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor, from_numpy
 
+from divulge._util.arguments import check_arguments
 from divulge.core import Game, Interactions, LocalTraining, Round, UpdateDefence, UpdateView
 from divulge.errors import SpecError
 from divulge.federation import client_challenge, server
@@ -15,6 +16,7 @@ from divulge.federation.search.learners import Pointwise
 UPVOTE_LEARNER = Pointwise(epochs=5, lr=0.01, loss="cross-entropy")
 
 
+@check_arguments
 def upvote_challenge(
     weights: Mapping[str, Tensor],
     features: Float[np.ndarray, "items features"],
@@ -58,6 +60,7 @@ class ImageVersions(NamedTuple):
     """Features of the versions, as clients extract them."""
 
 
+@check_arguments
 def simulate_upvote_round(
     weights: Mapping[str, Tensor],
     images: ImageVersions,

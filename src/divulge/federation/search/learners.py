@@ -10,11 +10,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from divulge._util.arguments import check_arguments
 from divulge.core import Affine
 from divulge.errors import SpecError, did_you_mean
 from divulge.federation.search import models
 
 
+@check_arguments
 @dataclass(frozen=True)
 class Pairwise:
     """Local training of FPDGD: one step of gradient ascent a query, on pairs of click and none.
@@ -97,6 +99,7 @@ class Pairwise:
 Loss = Literal["squared", "cross-entropy"]
 
 
+@check_arguments
 @dataclass(frozen=True)
 class Pointwise:
     """Local training by full-batch gradient descent on how far scores are from clicks.

@@ -6,10 +6,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from divulge._util.arguments import Count, CountFromZero, check_arguments
+
 HIDDEN, OUTPUT = "hidden.weight", "output.weight"
 
 
-def ranker(features: int, hidden: int, generator: torch.Generator) -> dict[str, Tensor]:
+@check_arguments
+def ranker(features: Count, hidden: CountFromZero, generator: torch.Generator) -> dict[str, Tensor]:
     """Initialise a ranker with weights uniform in [-1, 1], in float64.
 
     Args:

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from divulge._util.arguments import check_arguments
 from divulge.core import Game, Interactions, LocalTraining, Round, UpdateDefence, UpdateView
 from divulge.data.ranking import Queries
 from divulge.errors import SpecError
@@ -42,6 +43,7 @@ class _UserSession(NamedTuple):
     change: dict[str, Tensor]
 
 
+@check_arguments
 @dataclass(frozen=True)
 class Searching:
     """Users who train a ranker by FPDGD on what they click.

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from divulge._util import untrusted
+from divulge._util.arguments import check_arguments
 from divulge.core import MaskedSum, ReceivedUpdate, Records, Round, Rounds, UpdateView
 from divulge.errors import MissingExtra, SpecError, StoreError, did_you_mean
 from divulge.federation.transcript import layout
@@ -24,6 +25,7 @@ LARGEST_JSON: Final = 64 * 2**20
 """Largest size of a JSON file in bytes, enough for some hundred thousand clients."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Transcript:
     """A federation as its server saw it."""

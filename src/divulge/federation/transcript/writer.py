@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from divulge._util import atomic
+from divulge._util.arguments import check_arguments
 from divulge._util.folders import has_content
 from divulge.core import Round, Tensors
 from divulge.errors import DataError, MissingExtra, StoreError
@@ -17,6 +18,7 @@ from divulge.federation.transcript.layout import Header, RoundEntry, Sender, Sum
 from divulge.federation.transcript.reader import Transcript
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Writer:
     """Adds rounds to a transcript on disk; `begin` and `resume` create it."""

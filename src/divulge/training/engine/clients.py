@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from divulge._util.arguments import check_arguments
 from divulge._util.processes import parallel_calls
 from divulge.core import Records
 from divulge.errors import SpecError
@@ -149,6 +150,7 @@ class _ClientTask(NamedTuple):
     seed: int
 
 
+@check_arguments
 class Crew:
     """Trains networks from given starts, in this process at first, later in several.
 

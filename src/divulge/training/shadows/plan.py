@@ -6,12 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool
 
+from divulge._util.arguments import check_arguments
 from divulge._util.digest import digest
 from divulge._util.random import stream
 from divulge.core import AnswerDefence, Records, Trainer
 from divulge.errors import SpecError
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class ShadowPlan:
     """How many models like the target to train, how, and on what.

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 
+from divulge._util.arguments import check_arguments
 from divulge.attacks.assignment.stacking.base_classifiers import (
     NAMES,
     LabelledLogits,
@@ -52,6 +53,7 @@ class _ClientPredictions(NamedTuple):
         return _ClientPredictions(self.said.take(chosen), *(part[chosen] for part in self[1:]))
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Stacking:
     """Base attacks on every client, stacked by a meta-classifier taught by the colluding client.

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 from jaxtyping import Float64
 
+from divulge._util.arguments import check_arguments
 from divulge.attacks.composition.decaf.published import (
     AttackedRounds,
     PublishedStep,
@@ -25,6 +26,7 @@ _REFINEMENTS = 2
 """Number of times that the refined level adds virtual clients near its guesses."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Decaf:
     """What share of each class a client holds, and of which it has none, from its updates.

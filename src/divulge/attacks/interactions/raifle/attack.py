@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 from jaxtyping import Bool, Float
 
+from divulge._util.arguments import check_arguments
 from divulge.attacks.interactions.raifle import embedding, linear
 from divulge.attacks.shared.simulated_user import SimulatedUser
 from divulge.core import Learner, LinearisedLearner, Need, Reconstruction, Tensors, UpdateView
@@ -16,6 +17,7 @@ Method = Literal["auto", "embedding", "closed-form", "gauss-newton", "match"]
 _SETTINGS = {"optimiser": ("lbfgs", "adam"), "rounding": ("split", "half")}
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class RAIFLE:
     """Reconstructs a user's interactions from one local update, given the items handed out.

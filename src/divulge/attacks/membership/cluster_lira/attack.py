@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple, overload
 import numpy as np
 from jaxtyping import Float64, Int
 
+from divulge._util.arguments import check_arguments
 from divulge.attacks.membership.cluster_lira.clusters import (
     Clusters,
     ExponentialTilt,
@@ -51,6 +52,7 @@ SHRINKAGE = 3.0
 """Weight of all classes' mean ratio of non-members against a class's own, in records."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class ClusterLiRA:
     """A likelihood ratio between the cluster of a class's members and its known non-members.

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 from jaxtyping import Bool, Float64
 
+from divulge._util.arguments import check_arguments
 from divulge.attacks.membership.mrad import detectors
 from divulge.attacks.membership.mrad.detectors import Detector
 from divulge.attacks.membership.mrad.reconstruction import Access, Descent, Optimiser
@@ -21,6 +22,7 @@ Column = Float64[np.ndarray, " records"]
 _TINY = 1e-12
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class MRAD:
     """Memory-guided reconstruction and anomaly detection.

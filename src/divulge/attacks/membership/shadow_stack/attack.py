@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 
+from divulge._util.arguments import check_arguments
 from divulge.attacks.membership.shadow_stack import features
 from divulge.attacks.shared.shadow_scores import (
     ScaledLogits,
@@ -43,6 +44,7 @@ class _LeaveOneOutRows(NamedTuple):
     """Rank of the record that each row is about."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class ShadowStack:
     """Each shadow takes the target's place in turn; boosted trees learn to predict its members.

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, NamedTuple, get_args
 import numpy as np
 from torch import nn
 
+from divulge._util.arguments import check_arguments
 from divulge._util.random import stream
 from divulge.core import Records
 from divulge.defences.training.base import TrainingDefence
@@ -22,6 +23,7 @@ from divulge.training.selection import merit
 DiscriminatorKind = Literal["trained", "random"]
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class DAP(TrainingDefence):
     """Trains against a discriminator that learned from shadow models whose records are members.

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from divulge._util.arguments import check_arguments
 from divulge._util.random import stream
 from divulge.errors import MissingExtra, SpecError
 from divulge.training.engine.loop import Job, build_network_unseeded, temporary_seed, torch_threads
@@ -118,6 +119,7 @@ def _generator(seed: int, name: str) -> torch.Generator:
     return torch.Generator().manual_seed(int(stream(seed, name).integers(2**63)))
 
 
+@check_arguments
 def layer_norm(module: nn.Module) -> nn.Module:
     """A copy of the network with layer normalisation in place of batch normalisation.
 

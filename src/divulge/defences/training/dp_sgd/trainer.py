@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool
 from torch import nn
 
+from divulge._util.arguments import check_arguments
 from divulge._util.processes import parallel_calls
 from divulge.core import Guarantee, Records, Target
 from divulge.defences.training.dp_sgd.accounting import calibrate_noise, dp_sgd_epsilon
@@ -33,6 +34,7 @@ _REMEDY = (
 )
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class DPSGD:
     """Differentially private SGD (Abadi et al. 2016, algorithm 1) by Opacus, on the CPU.

@@ -1,0 +1,156 @@
+"""Every argument of every public function and class, with values that no one should pass.
+
+`tests/test_bad_arguments.py` runs this file in a process of its own, without the checks of shapes
+and types that other tests have: users do not have them either.
+"""
+
+import inspect
+import math
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+import divulge
+from divulge import attacks, defences, federation, targets, training
+from divulge.errors import DivulgeError
+from tests.valid_calls import NEEDS_NO_CHECK, Call, calls
+
+PACKAGES: dict[str, ModuleType] = {
+    "divulge": divulge,
+    "attacks": attacks,
+    "defences": defences,
+    "federation": federation,
+    "targets": targets,
+    "training": training,
+}
+
+
+ODD = "an error of the user's own object"
+
+
+class Odd:
+    """An object that answers nothing but errors."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(ODD)
+
+    def __repr__(self) -> str:
+        raise RuntimeError(ODD)
+
+
+BAD = [
+    None, True, 0, -1, 1, 5, 2.5, 0.0, math.nan, math.inf, -math.inf, 1e300, 10**30, 2**63, 10**400,
+    1e-320, 1j, "", "x", "many", "16", "a\0b", "\ud800", "é" * 5000, "divulge.audit", b"x", [], (),
+    {}, set(), [1], ["x"], (None,), [None, None], [[]], [math.nan], {"x": 1}, {1: "x"}, object(),
+    Odd(), int, Odd, attacks.LiRA, [attacks.LiRA], attacks.Gap(), [attacks.Gap(), attacks.Gap()],
+    lambda: None, iter(()), range(3), Path("nowhere"), Path("a\0b"), np.zeros(0),
+    np.zeros((0, 3)), np.zeros((3, 0)), np.full((24, 3), np.nan), np.zeros((2, 2, 2), complex),
+    np.array(["a", "b"]), np.array([None, 1], object), np.array(3), np.int64(-3), np.float32("nan"),
+    np.arange(24), np.array([2**62] * 24), np.ones(24, bool), np.ones((2, 2), np.float16),
+    (np.zeros((0, 3)), np.zeros(0, int)), (np.zeros((4, 0)), np.zeros(4, int)),
+    ([["a"], ["b"]], [0, 1]), ([[1.0], [2.0]], [0.5, math.nan]), ([1, 2], [[1], [2]]),
+]  # fmt: skip
+
+ANY_ARRAY = arrays.arrays(
+    st.sampled_from([np.float64, np.float32, np.int64, np.uint8, np.bool_, np.complex128]),
+    arrays.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
+)
+SCALAR = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20), st.binary()
+)
+ANYTHING = st.one_of(
+    ANY_ARRAY,
+    st.recursive(
+        SCALAR,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(SCALAR, inner, max_size=3),
+        max_leaves=5,
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Call]:
+    return calls(tmp_path_factory.mktemp("calls"))
+
+
+def public_names() -> Iterator[str]:
+    for package, module in PACKAGES.items():
+        for name in module.__all__:
+            thing = getattr(module, name)
+            error = isinstance(thing, type) and issubclass(thing, Exception)
+            if name not in NEEDS_NO_CHECK and not error:
+                yield f"{package}.{name}"
+
+
+NAMES = [*public_names(), *(f"divulge.Audit.{n}" for n in ("exposed", "gate", "report", "save"))]
+
+
+def refuse_or_do(call: Call, **changed: Any) -> bool:
+    """Whether it is done; anything but an error of ours goes through."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of NumPy, about numbers that are too large
+        try:
+            call.made(**changed)
+        except DivulgeError:
+            return False
+        except RuntimeError as error:
+            if str(error) != ODD:  # the value's own error, not one of ours
+                raise
+    return True
+
+
+def arguments(call: Call) -> list[str]:
+    found = inspect.signature(call.function).parameters.values()
+    names = [p.name for p in found if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    return names or list(call.given)
+
+
+def test_every_public_name_has_a_call_that_is_right(table: dict[str, Call]) -> None:
+    assert set(NAMES) <= table.keys()
+    for name in NAMES:
+        assert name not in NEEDS_NO_CHECK
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bad_arguments_are_refused_by_name(name: str, table: dict[str, Call]) -> None:
+    call = table[name]
+    broken = []
+    for argument in arguments(call):
+        for bad in BAD:
+            try:
+                refuse_or_do(call, **{argument: bad})
+            except Exception as error:
+                broken.append((argument, _show(bad), type(error).__name__, str(error)[:120]))
+    assert not broken, "\n".join(map(str, broken))
+
+
+def _show(value: Any) -> str:
+    try:
+        return f"{value!r:.50}"
+    except Exception:
+        return type(value).__name__
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(
+    max_examples=25,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(data=st.data())
+def test_nothing_at_all_ends_in_a_traceback(
+    name: str, table: dict[str, Call], data: st.DataObject
+) -> None:
+    call = table[name]
+    for argument in arguments(call):
+        refuse_or_do(call, **{argument: data.draw(ANYTHING, argument)})

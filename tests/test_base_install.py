@@ -1,0 +1,142 @@
+"""Without any extra every command works, or names the extra that it needs."""
+
+import os
+import subprocess
+import sys
+import venv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import pytest
+
+from divulge._util.extras import EXTRAS
+from divulge.cli.main import main
+
+ROOT = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command line, how it ends, and what it says."""
+
+    line: str
+    code: int = 0
+    says: str = ""
+
+
+FEDERATE = """
+[data]
+train = "subject.py:members"
+[clients]
+count = 2
+[training]
+network = "subject.py:model"
+"""
+COMPARE = """
+[data]
+members = "subject.py:members"
+nonmembers = "subject.py:nonmembers"
+[training]
+network = "subject.py:model"
+"""
+
+COMMANDS = [
+    Command("--version"),
+    Command("list attacks", says="lira"),
+    Command("list defences", says="[torch]"),
+    Command("list targets", says="onnx"),
+    Command("list data", says="digits"),
+    Command("init .", says="wrote audit.toml"),
+    Command("plan audit.toml"),
+    Command("plan --exposed 0.5"),
+    Command("audit audit.toml --run run", says="Report"),
+    Command("report run", says="report.html"),
+    Command("measure run", says="Report"),
+    Command("transcript inspect nowhere", 2, "expected a transcript"),
+    Command("federate federate.toml", 2, "[torch]"),
+    Command("compare compare.toml", 2, "[torch]"),
+    Command("reproduce decaf-table3 --run table", 2, "[torch]"),
+    Command("reproduce", 2, "[torch]"),
+    Command("audit other.toml --workers ray", 2, "[ray]"),
+    Command("demo --run demo", says="Report"),
+]
+"""In this order, in one folder."""
+
+BLOCK = f"""
+import sys
+class Nothing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {set(EXTRAS)}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Nothing())
+from divulge.cli.main import main
+main()
+"""
+
+
+def write_settings(folder: Path) -> None:
+    (folder / "federate.toml").write_text(FEDERATE)
+    (folder / "compare.toml").write_text(COMPARE)
+    (folder / "other.toml").write_text('[predictions]\nfile = "x.csv"\n')
+
+
+def run_all(program: list[str], folder: Path) -> None:
+    """Run all commands, and compare how each ends."""
+    write_settings(folder)
+    outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    for command in COMMANDS:
+        done = subprocess.run(
+            [*program, *command.line.split()],
+            cwd=folder,
+            env=outside if program[0].startswith(str(folder)) else None,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        said = done.stdout + done.stderr
+        assert done.returncode == command.code, f"{command.line}: {said[-2000:]}"
+        assert command.says in said, command.line
+        assert "Traceback" not in said, command.line
+
+
+def names_of_commands(group: click.Group) -> Iterator[str]:
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from (f"{name} {inner}" for inner in names_of_commands(command))
+        else:
+            yield name
+
+
+def test_every_command_is_in_the_list() -> None:
+    for name in names_of_commands(main):
+        assert any(command.line.startswith(name) for command in COMMANDS), name
+
+
+def test_every_command_works_or_names_the_extra_where_none_can_be_imported(tmp_path: Path) -> None:
+    run_all([sys.executable, "-c", BLOCK], tmp_path)
+    assert not (tmp_path / "table").exists()
+
+
+@pytest.mark.slow
+def test_the_wheel_alone_runs_every_command(tmp_path: Path) -> None:
+    place = tmp_path / "venv"
+    venv.create(place, with_pip=True)
+    python = str(place / "bin" / "python")
+    got = subprocess.run(
+        [python, "-m", "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt"), str(ROOT)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if got.returncode:
+        pytest.skip(f"pip could not install divulge here: {got.stderr[-300:]}")
+    for package in EXTRAS:
+        found = subprocess.run(
+            [python, "-c", f"import {package}"], capture_output=True, check=False
+        )
+        assert found.returncode, f"{package} came with the wheel, without its extra"
+    work = tmp_path / "work"
+    work.mkdir()
+    run_all([str(place / "bin" / "divulge")], work)

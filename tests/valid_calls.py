@@ -1,0 +1,423 @@
+"""For every public function and class a call that is right, and cheap to make."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.tree import DecisionTreeClassifier
+from torch import nn
+
+import divulge
+from divulge import attacks, core, defences, federation, targets, training
+from divulge.attacks.catalog import ATTACKS
+from divulge.core import Round
+from divulge.data.interactions import InteractionLog
+from divulge.data.ranking import Queries
+from divulge.targets.outputs import to_probabilities
+
+NEEDS_NO_CHECK = {
+    "Audit": "made by audits",
+    "Comparison": "made by comparisons",
+    "FederationAudit": "made by audits",
+    "LeaveOneOut": "made by audits",
+    "SecretAudit": "made by audits",
+    "Check": "made by audits",
+    "Control": "made by audits",
+    "Estimate": "made by metrics",
+    "Finding": "made by audits",
+    "demo": "trains for seconds; its arguments are those of the other commands",
+    "ImageVersions": "a named tuple, checked where it is used",
+    "Header": "checked when it is written",
+    "Need": "an enumeration",
+    "Status": "an enumeration",
+    "Verdict": "an enumeration",
+    "Target": "a protocol",
+    "UPVOTE_LEARNER": "an object",
+    "prediction_tables": "a module",
+}
+"""Public names that are no function or class that a user calls, and why."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call that is right: what is called, with what, and what is then done with the result."""
+
+    function: Callable[..., Any]
+    given: Mapping[str, Any]
+    use: Callable[[Any], Any] = id
+
+    def made(self, **changed: Any) -> Any:
+        """What the call gives, with some arguments changed; iterators are run through."""
+        return self.use(self.function(**{**self.given, **changed}))
+
+
+def network() -> nn.Module:
+    return nn.Linear(3, 2)
+
+
+def ask(x: np.ndarray) -> np.ndarray:
+    return to_probabilities(x[:, :2], "logits", len(x))
+
+
+@cache
+def records(first: int = 0, count: int = 24) -> divulge.Records:
+    rng = np.random.default_rng(first)
+    x = rng.normal(size=(count, 3)).astype(np.float32)
+    return divulge.Records(x, (np.arange(count) % 2).astype(np.int64))
+
+
+@cache
+def tree() -> DecisionTreeClassifier:
+    return DecisionTreeClassifier(random_state=0).fit(records(0).x, records(0).y)
+
+
+RECIPE = training.Recipe(network, epochs=1, batch_size=8)
+HALF = np.arange(24)[None, :] < 12
+WEIGHTS = {"w": np.ones((2, 2), np.float32), "b": np.zeros(2, np.float32)}
+RANKER = {"w": torch.zeros(3, 1)}
+
+
+def view() -> divulge.ModelView:
+    """What attacks without shadow models want, of two dozen records."""
+    return divulge.ModelView(
+        targets.FunctionTarget(ask), records(0).joined(records(1)), records(2, 60)
+    )
+
+
+def guess(attack: Any) -> Any:
+    """What an attack on membership guesses here, or why it cannot."""
+    seen = view()
+    if attack.name in ATTACKS and attack.needs in seen.offers:
+        return attack(seen, np.random.default_rng(0))
+    return None
+
+
+def trained(trainer: Any) -> Any:
+    return [model.predict(records(1).x) for model in trainer.many(records(), HALF, [1])]
+
+
+def changed(defence: Any) -> Any:
+    return defence.change(ask(records().x), records().x, 3)
+
+
+def sent(defence: Any) -> Any:
+    """A round of two clients behind a defence of updates."""
+    told = defences.begin_round(defence, 0, WEIGHTS, {0: 1.0, 1: 1.0}, 0)
+    messages = [defences.send(defence, WEIGHTS, one) for one in told.values()]
+    return defences.receive(defence, messages, told[0].round)
+
+
+def contexts() -> dict[int, core.ClientContext]:
+    return defences.begin_round(core.UpdateDefence(), 0, WEIGHTS, {0: 1.0}, 0)
+
+
+def log() -> InteractionLog:
+    users = np.repeat(np.arange(4), 3)
+    return InteractionLog(users, np.tile(np.arange(3), 4) + users, 4, 12)
+
+
+def queries() -> Queries:
+    rng = np.random.default_rng(0)
+    return Queries(rng.normal(size=(24, 3)), np.tile([0, 1, 2], 8), np.repeat(np.arange(2), 12))
+
+
+def header() -> federation.Header:
+    return federation.Header("toy", "update", {"w": (2, 2), "b": (2,)})
+
+
+def round_of_one() -> Round:
+    return Round(0, "update", WEIGHTS, {"a": core.ReceivedUpdate(WEIGHTS, 3)})
+
+
+def simulation() -> federation.Federation:
+    return federation.Federation(records(), (np.arange(8), np.arange(8, 24)), RECIPE)
+
+
+def played(one: federation.Federation) -> Any:
+    return next(one.rounds())
+
+
+def images() -> federation.ImageVersions:
+    rng = np.random.default_rng(0)
+    return federation.ImageVersions(
+        np.zeros((4, 3, 2, 2), np.uint8),
+        np.zeros((4, 2, 3, 2, 2), np.uint8),
+        rng.normal(size=(4, 2, 3)).astype(np.float32),
+    )
+
+
+def finished(folder: Path) -> divulge.Audit:
+    """An audit with one attack."""
+    return divulge.audit(tree(), members=records(0), nonmembers=records(1), attacks=[attacks.Gap()])
+
+
+def calls(folder: Path) -> dict[str, Call]:
+    """By name, beginning with that of its package."""
+    rng = np.random.default_rng(0)
+    none = core.UpdateDefence()
+    answers = folder / "answers.csv"
+    answers.write_text("p_0,p_1,label,member\n" + "0.9,0.1,0,1\n0.2,0.8,0,0\n" * 20)
+    toml = folder / "audit.toml"
+    toml.write_text(f'[predictions]\nfile = "{answers.name}"\n[[attacks]]\nname = "gap"\n')
+    run = finished(folder).save(folder / "stored")
+    gap = [attacks.Gap()]
+    few = divulge.Rotation(3, targets=2)
+    records_given: dict[str, Any] = {
+        "members": records(0),
+        "nonmembers": records(1),
+        "attacks": gap,
+    }
+    found = finished(folder)
+    fresh = iter(range(10**9))
+
+    def new() -> Path:
+        return folder / f"new-{next(fresh)}"
+
+    begun = partial(_begin, new)
+    plain: dict[str, Call] = {
+        "divulge.Access": Call(divulge.Access, {}),
+        "divulge.Options": Call(
+            divulge.Options,
+            {},
+            lambda o: divulge.audit(tree(), **records_given, options=replace(o, resume=False)),
+        ),
+        "divulge.Rotation": Call(divulge.Rotation, {}),
+        "divulge.ShadowModels": Call(
+            divulge.ShadowModels,
+            {"models": 0},
+            lambda s: divulge.audit(tree(), **records_given, shadows=replace(s, models=0)),
+        ),
+        "divulge.Guarantee": Call(divulge.Guarantee, {"epsilon": 1.0, "delta": 1e-5}),
+        "divulge.KnownFeatures": Call(
+            divulge.KnownFeatures,
+            {"share": 0.5},
+            lambda k: k.mask((4, 3), ("a", "b", "c"), np.random.default_rng(0)),
+        ),
+        "divulge.Records": Call(divulge.Records, {"x": np.ones((2, 3)), "y": np.array([0, 1])}),
+        "divulge.Scores": Call(divulge.Scores, {"score": np.ones(3)}),
+        "divulge.Membership": Call(divulge.Membership, {"member": np.ones(3, bool)}),
+        "divulge.Game": Call(divulge.Game, {"view": view(), "truth": None}),
+        "divulge.ModelView": Call(
+            divulge.ModelView, {"target": targets.FunctionTarget(ask), "records": records()}
+        ),
+        "divulge.attack": Call(divulge.attack, {"name": "gap"}),
+        "divulge.audit": Call(divulge.audit, {"model": tree(), **records_given}),
+        "divulge.audit_file": Call(divulge.audit_file, {"path": toml, "run": run}),
+        "divulge.audit_predictions": Call(divulge.audit_predictions, {"path": answers}),
+        "divulge.compare": Call(
+            divulge.compare,
+            {"defences": {"tree": _fit}, "records": records(), "attacks": gap, "rotation": few},
+        ),
+        "divulge.compare_file": Call(divulge.compare_file, {"path": toml}),
+        "divulge.estimate": Call(
+            divulge.estimate, {"train": _fit, "records": records(), "models": 1}
+        ),
+        "divulge.estimate_file": Call(divulge.estimate_file, {"path": toml}),
+        "divulge.federate_file": Call(divulge.federate_file, {"path": toml}),
+        "divulge.leave_one_out": Call(
+            divulge.leave_one_out,
+            {"train": _fit, "records": records(), "attacks": gap, "rotation": few},
+        ),
+        "divulge.load": Call(divulge.load, {"run": run}),
+        "divulge.plan": Call(divulge.plan, {"members": 20, "nonmembers": 20}),
+        "divulge.plan_file": Call(divulge.plan_file, {"path": toml}),
+        "divulge.Audit.gate": Call(found.gate, {"fail_on": ["leak"]}),
+        "divulge.Audit.exposed": Call(found.exposed, {}),
+        "divulge.Audit.report": Call(found.report, {"path": folder / "page.html"}),
+        "divulge.Audit.save": Call(found.save, {"path": run}),
+        "training.Recipe": Call(
+            training.Recipe, {"network": network}, lambda r: trained(training.Fleet(_brief(r)))
+        ),
+        "training.Fleet": Call(training.Fleet, {"recipe": RECIPE, "way": "one-by-one"}),
+        "training.Crew": Call(training.Crew, {"recipe": RECIPE, "pool": records(), "workers": 1}),
+        "training.ShadowPlan": Call(
+            training.ShadowPlan, {"trainer": training.as_trainer(tree()), "models": 2}
+        ),
+        "training.as_trainer": Call(training.as_trainer, {"how": tree()}),
+        "targets.DefendedTarget": Call(
+            targets.DefendedTarget,
+            {"target": targets.FunctionTarget(ask), "defence": defences.Rounding()},
+        ),
+        "targets.Extractor": Call(targets.Extractor, {"module": network()}),
+        "targets.FunctionTarget": Call(
+            targets.FunctionTarget, {"function": ask}, lambda t: t.predict(records().x)
+        ),
+        "targets.OnnxTarget": Call(targets.OnnxTarget, {"path": folder / "none.onnx"}),
+        "targets.PredictionTable": Call(
+            targets.PredictionTable,
+            {
+                "answers": ask(records().x),
+                "label": records().y,
+                "member": HALF[0],
+                "output": "probabilities",
+            },
+        ),
+        "targets.SklearnTarget": Call(targets.SklearnTarget, {"estimator": tree()}),
+        "targets.TorchTarget": Call(
+            targets.TorchTarget,
+            {"module": network(), "output": "logits"},
+            lambda t: t.predict(records().x),
+        ),
+        "defences.begin_round": Call(
+            defences.begin_round,
+            {"defence": none, "number": 0, "weights": WEIGHTS, "shares": {0: 1.0}, "seed": 0},
+        ),
+        "defences.chain": Call(lambda one: defences.chain(one), {"one": defences.Sign()}),
+        "defences.layer_norm": Call(defences.layer_norm, {"module": network()}),
+        "defences.send": Call(
+            defences.send, {"defence": none, "update": WEIGHTS, "context": contexts()[0]}
+        ),
+        "defences.receive": Call(
+            defences.receive,
+            {
+                "defence": none,
+                "messages": [defences.send(none, WEIGHTS, contexts()[0])],
+                "context": contexts()[0].round,
+            },
+        ),
+        "federation.ClickModel": Call(
+            federation.ClickModel, {"click": (0.1, 0.5, 0.9), "stop": (0.1, 0.5, 0.9)}
+        ),
+        "federation.Federation": Call(
+            federation.Federation,
+            {"pool": records(), "clients": (np.arange(8),), "recipe": RECIPE},
+            played,
+        ),
+        "federation.InferredMix": Call(
+            federation.InferredMix,
+            {"attack": attacks.LabelCounts(), "network": network, "reference": records()},
+        ),
+        "federation.NeuralCF": Call(federation.NeuralCF, {}),
+        "federation.NoiseInjection": Call(
+            federation.NoiseInjection, {}, lambda n: n(records().x.astype(float), rng)
+        ),
+        "federation.OwnInteractions": Call(
+            federation.OwnInteractions,
+            {
+                "attack": attacks.RandomInteractions(),
+                "items": np.ones((3, 2)),
+                "acted": np.ones(3, bool),
+                "learner": None,
+            },
+        ),
+        "federation.Pairwise": Call(federation.Pairwise, {"query": np.array([0, 0, 1, 1])}),
+        "federation.PixelNoise": Call(federation.PixelNoise, {}),
+        "federation.Pointwise": Call(federation.Pointwise, {}),
+        "federation.Recommending": Call(
+            federation.Recommending, {"log": log(), "learner": federation.NeuralCF(2, (2,), 1)}
+        ),
+        "federation.Searching": Call(
+            federation.Searching,
+            {
+                "queries": queries(),
+                "clicks": federation.published_click_model("informational", 3),
+                "shown": 4,
+            },
+        ),
+        "federation.Transcript": Call(
+            federation.Transcript, {"header": header(), "rounds": (round_of_one(),)}
+        ),
+        "federation.Transcript.open": Call(federation.Transcript.open, {"folder": folder}),
+        "federation.Writer": Call(federation.Writer, {"folder": folder, "header": header()}),
+        "federation.Writer.begin": Call(
+            lambda **given: federation.Writer.begin(**{"folder": new(), **given}),
+            {"header": header()},
+        ),
+        "federation.Writer.add": Call(begun, {"seen": round_of_one()}),
+        "federation.accuracy": Call(
+            federation.accuracy, {"test": records()}, lambda evaluate: evaluate(network())
+        ),
+        "federation.dirichlet": Call(
+            federation.dirichlet, {"pool": records(), "sizes": [8, 8], "alpha": 1.0}
+        ),
+        "federation.exact": Call(
+            federation.exact, {"pool": records(), "counts": np.array([[2, 3], [1, 1]])}
+        ),
+        "federation.iid": Call(federation.iid, {"pool": records(), "sizes": [8, 8]}),
+        "federation.published_click_model": Call(
+            federation.published_click_model, {"habit": "informational", "grades": 3}
+        ),
+        "federation.ranker": Call(
+            federation.ranker, {"features": 3, "hidden": 2, "generator": torch.Generator()}
+        ),
+        "federation.shares_of_biases": Call(
+            federation.shares_of_biases,
+            {"change": np.array([0.1, -0.1]), "step": 1.0, "answers": np.eye(2) * 0.8 + 0.1},
+        ),
+        "federation.simulate": Call(federation.simulate, {"federation": simulation(), "rounds": 1}),
+        "federation.simulate_local_models": Call(
+            federation.simulate_local_models,
+            {
+                "pool": records(0, 60),
+                "trainer": training.as_trainer(_fit),
+                "sizes": [10, 10],
+                "rng": rng,
+            },
+        ),
+        "federation.simulate_upvote_round": Call(
+            federation.simulate_upvote_round,
+            {
+                "weights": federation.ranker(3, 0, torch.Generator()),
+                "images": images(),
+                "users": 1,
+                "count": 2,
+                "defence": none,
+                "rng": rng,
+            },
+        ),
+        "federation.upvote_challenge": Call(
+            federation.upvote_challenge,
+            {
+                "weights": federation.ranker(3, 0, torch.Generator()),
+                "features": np.ones((3, 3), np.float32),
+                "defence": none,
+                "rng": rng,
+            },
+        ),
+    }
+    attack_calls = {
+        f"attacks.{name}": Call(getattr(attacks, name), {}, guess) for name in dir(attacks)
+    }
+    around = {"recipe": replace(RECIPE, select="loss"), "way": "one-by-one"}
+    trainers = {
+        f"defences.{name}": Call(getattr(defences, name), around)
+        for name in (
+            "AdversarialRegularisation", "DAP", "EarlyStopping", "LabelSmoothing", "Regularise",
+            "RelaxLoss", "SELENA",
+        )
+    }  # fmt: skip
+    of_answers = {
+        f"defences.{name}": Call(getattr(defences, name), {}, changed)
+        for name in ("AnswerNoise", "Rounding", "Temperature", "TopOne")
+    }
+    of_updates = {
+        f"defences.{name}": Call(getattr(defences, name), {}, sent)
+        for name in ("SecureSum", "Sign", "TopK")
+    }
+    private = Call(defences.DPSGD, {"recipe": RECIPE, "delta": 1e-5, "noise_multiplier": 1.0})
+    noisy = Call(defences.LocalNoise, {"epsilon": 1.0, "delta": 1e-5, "clip": 1.0}, sent)
+    return {
+        **plain,
+        **attack_calls,
+        **trainers,
+        **of_answers,
+        **of_updates,
+        "defences.DPSGD": private,
+        "defences.LocalNoise": noisy,
+    }
+
+
+def _fit(x: np.ndarray, y: np.ndarray, seed: int) -> Any:
+    return DecisionTreeClassifier(random_state=seed).fit(x, y)
+
+
+def _brief(recipe: Any) -> Any:
+    return replace(recipe, epochs=1)
+
+
+def _begin(new: Callable[[], Path], seen: Any) -> None:
+    federation.Writer.begin(new(), header()).add(seen)
