@@ -31,6 +31,7 @@ from benchmarks import (
     raifle,
     raifle_curve,
     raifle_images,
+    secure_noise,
     shadow_quality,
     table_intervals,
     threshold_signals,
@@ -81,6 +82,12 @@ BENCHMARKS = {
     "table-intervals": Benchmark(table_intervals.SUMMARY, table_intervals.run),
     "partial": Benchmark(partial_knowledge.SUMMARY, partial_knowledge.run),
     "dp-sgd": Benchmark(dp_sgd.SUMMARY, dp_sgd.run),
+    **{
+        f"secure-noise-{name}": Benchmark(
+            f"{secure_noise.SUMMARY}: {name}", partial(secure_noise.run, name=name)
+        )
+        for name in secure_noise.USES
+    },
     "epsilon-bounds": Benchmark(epsilon_bounds.SUMMARY, epsilon_bounds.run),
     "epsilon-limit": Benchmark(epsilon_limit.SUMMARY, epsilon_limit.run),
     "decaf": Benchmark(decaf.SUMMARY, decaf.run),

@@ -71,7 +71,9 @@ def shares_no_randomness(defence: UpdateDefence) -> None:
     """Two clients with one update, or one client in two rounds, draw different numbers."""
     contexts = {number: rounds.begin(defence, number=number) for number in (1, 2)}
     draws = [
-        context.rng.normal() for by_client in contexts.values() for context in by_client.values()
+        float(context.noise.add_normal(np.zeros(1), 1.0)[0])
+        for by_client in contexts.values()
+        for context in by_client.values()
     ]
     assert len(set(draws)) == len(draws)
 

@@ -3,20 +3,22 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import divulge
 from divulge.attacks import catalog as attacks_catalog
 from divulge.cli import listing
-from divulge.core import AnswerDefence, Finding, Need
+from divulge.core import AnswerDefence, Finding, Need, NoiseKind
 from divulge.defences import catalog
 from divulge.defences.answers.coarse import Rounding, TopOne
 from divulge.defences.answers.noise import AnswerNoise
 from divulge.defences.answers.temperature import Temperature
 from divulge.errors import SpecError
+from divulge.targets import DefendedTarget, FunctionTarget
 from divulge.targets.outputs import to_probabilities
 
 from .. import memorising
@@ -29,6 +31,7 @@ DEFENCES: tuple[AnswerDefence, ...] = (
     Temperature(0.5),
     AnswerNoise(0.01),
     AnswerNoise(2.0),
+    AnswerNoise(noise="secure"),
 )
 RNG = np.random.default_rng(0)
 
@@ -94,15 +97,40 @@ def test_a_temperature_is_that_of_the_logits(temperature: float) -> None:
     np.testing.assert_allclose(after, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("kind", get_args(NoiseKind))
 @pytest.mark.parametrize("distortion", [0.01, 0.5, 2.0])
-def test_noise_is_bounded_and_differs_by_record_and_model(distortion: float) -> None:
+def test_noise_is_bounded_and_differs_by_record_and_model(
+    distortion: float, kind: NoiseKind
+) -> None:
     before = np.repeat(table.ANSWERS[1][:1], 500, axis=0)
-    after = AnswerNoise(distortion).change(before, table.X, 0)
+    noise = AnswerNoise(distortion, kind)
+    after = noise.change(before, table.X, 0)
     distance = np.abs(after - before).sum(axis=1)
     assert distance.max() <= distortion * (1 + 1e-9)
     assert distance.min() > 0
     assert len(np.unique(after, axis=0)) == 500
-    assert (AnswerNoise(distortion).change(before, table.X, 1) != after).any(axis=1).all()
+    assert (noise.change(before, table.X, 1) != after).any(axis=1).all()
+
+
+@pytest.mark.parametrize("kind", get_args(NoiseKind))
+def test_noise_is_spread_evenly_over_all_distributions(kind: NoiseKind) -> None:
+    """Of such a distribution over k classes a share is below t with probability 1 - (1 - t)^(k-1).
+
+    The largest share is the label's, so the sorted shares are looked at: their least one is
+    1 / k of a share that is beta-distributed with 1 and k - 1.
+    """
+    sure = np.tile(np.eye(4)[0], (500, 1))
+    least = AnswerNoise(2.0, kind).change(sure, table.X, 5).min(axis=1)
+    assert stats.kstest(4 * least, stats.beta(1, 3).cdf).pvalue > 0.01  # the key is fixed
+
+
+def test_a_model_without_a_key_gets_one_that_nobody_knows() -> None:
+    model = FunctionTarget(lambda x: np.full((len(x), 2), [0.6, 0.4]))
+    defence = AnswerNoise(noise="secure")
+    one, other = (DefendedTarget(model, defence).predict(table.X) for _ in range(2))
+    assert (one != other).any(axis=1).all()
+    kept = DefendedTarget(model, defence, key=2**127 + 1)
+    np.testing.assert_array_equal(kept.predict(table.X), kept.predict(table.X))
 
 
 def test_whole_noise_tells_nothing_but_the_label() -> None:
@@ -124,6 +152,7 @@ def test_whole_noise_tells_nothing_but_the_label() -> None:
         lambda: Temperature(float("inf")),
         lambda: AnswerNoise(0.0),
         lambda: AnswerNoise(2.1),
+        lambda: catalog.answer_defence("answer-noise", noise="sekure"),
         lambda: catalog.answer_defence("round"),
         lambda: catalog.answer_defence("top-1", digits=1),
     ],

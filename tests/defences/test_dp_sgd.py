@@ -1,9 +1,11 @@
 """DP-SGD: what it clips, what it adds, whom it samples, and what that is worth."""
 
+import itertools
 import math
 import subprocess
 import sys
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 import pytest
@@ -12,7 +14,8 @@ from scipy import stats
 from scipy.special import softmax
 from torch import nn
 
-from divulge.core import PrivateTrainer, Records, Target, Trainer
+from divulge.core import NoiseKind, PrivateTrainer, Records, Target, Trainer
+from divulge.defences import noise
 from divulge.defences.training.dp_sgd.accounting import dp_sgd_epsilon
 from divulge.defences.training.dp_sgd.loop import Clipping, layer_norm
 from divulge.defences.training.dp_sgd.trainer import DPSGD
@@ -73,10 +76,10 @@ def clipped_sum(pool: Records, module: nn.Module, norm: float) -> np.ndarray:
     return total
 
 
-def one_step(clipping: Clipping, noise: float, norm: float) -> DPSGD:
+def one_step(clipping: Clipping, multiplier: float, norm: float) -> DPSGD:
     """All records in one batch."""
     recipe = Recipe(linear, lr=1.0, epochs=1, batch_size=1000)
-    return DPSGD(recipe, 1e-5, noise, max_grad_norm=norm, clipping=clipping, jobs=1)
+    return DPSGD(recipe, 1e-5, multiplier, max_grad_norm=norm, clipping=clipping, jobs=1)
 
 
 @pytest.mark.parametrize("clipping", CLIPPINGS)
@@ -95,17 +98,66 @@ def test_a_step_takes_off_the_mean_of_the_clipped_gradients(
 
 @pytest.mark.parametrize("clipping", CLIPPINGS)
 def test_the_noise_has_the_deviation_that_the_accountant_counts(clipping: Clipping) -> None:
-    pool, noise, norm = draw(50), 3.0, 0.5
-    how = one_step(clipping, noise, norm)
+    pool, multiplier, norm = draw(50), 3.0, 0.5
+    how = one_step(clipping, multiplier, norm)
     rest = []
     for seed in range(40):
         moved = flat(start(seed)) - flat(train(how, pool, seed))
         rest.append(moved * len(pool) - clipped_sum(pool, start(seed), norm))
-    drawn = np.concatenate(rest) / (noise * norm)
+    drawn = np.concatenate(rest) / (multiplier * norm)
     # two tests that fail in one of a thousand choices of seeds each; the seeds are fixed
     assert stats.kstest(drawn, "norm").pvalue > 1e-3
     square = stats.chi2(len(drawn)).cdf((drawn**2).sum())
     assert 5e-4 < square < 1 - 5e-4
+
+
+@pytest.fixture
+def fixed_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Secure noise under keys 0, 1, 2, ...: a test of a distribution must not depend on luck."""
+    numbers = itertools.count()
+    monkeypatch.setattr(noise, "fresh_key", lambda: next(numbers).to_bytes(32, "little"))
+
+
+@pytest.mark.parametrize("clipping", CLIPPINGS)
+def test_secure_noise_has_the_same_deviation(clipping: Clipping, fixed_keys: None) -> None:
+    pool, multiplier, norm = draw(50), 3.0, 0.5
+    how = replace(one_step(clipping, multiplier, norm), noise="secure")
+    rest = []
+    for seed in range(40):
+        moved = flat(start(seed)) - flat(train(how, pool, seed))
+        rest.append(moved * len(pool) - clipped_sum(pool, start(seed), norm))
+    drawn = np.concatenate(rest) / (multiplier * norm)
+    # as above: one of a thousand choices of keys fails each, and the keys are fixed
+    assert stats.kstest(drawn, "norm").pvalue > 1e-3
+    square = stats.chi2(len(drawn)).cdf((drawn**2).sum())
+    assert 5e-4 < square < 1 - 5e-4
+
+
+@pytest.mark.parametrize("clipping", CLIPPINGS)
+@pytest.mark.parametrize("size", [1000, 12])
+def test_a_seed_gives_secure_noise_and_batches_away_to_nobody(
+    clipping: Clipping, size: int
+) -> None:
+    """With next to no noise, only the batches differ; with one batch for all, nothing does."""
+    pool = draw(50)
+    recipe = Recipe(perceptron, lr=1.0, epochs=1, batch_size=size)
+    quiet = DPSGD(recipe, 1e-5, 1e-6, clipping=clipping, noise="secure", jobs=1)
+    one, other = (flat(train(quiet, pool)) for _ in range(2))
+    alike = np.allclose(one, other, atol=1e-4)
+    assert alike == (size == 1000)
+    loud = replace(quiet, noise_multiplier=1.0)
+    one, other = (flat(train(loud, pool)) for _ in range(2))
+    assert not np.allclose(one, other, atol=1e-4)
+    seeded = replace(loud, noise="seeded")
+    np.testing.assert_array_equal(flat(train(seeded, pool)), flat(train(seeded, pool)))
+
+
+def test_the_kind_of_noise_is_said_with_the_promise() -> None:
+    how = one_step("ghost", 2.0, 1.0)
+    for kind in get_args(NoiseKind):
+        promised = replace(how, noise=kind).guarantee(50)
+        assert promised is not None
+        assert f", {kind} noise, noise multiplier 2, 1 Poisson batches" in promised.mechanism
 
 
 @pytest.mark.parametrize("network", [linear, perceptron, convolutional])

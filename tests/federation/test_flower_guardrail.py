@@ -14,6 +14,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordD
 from flwr.serverapp import Grid, ServerApp
 
 from divulge.core import LocalTraining
+from divulge.defences.noise import SecureNoise, SeededNoise
 from divulge.defences.updates.local_dp import LocalNoise
 from divulge.errors import DataError, SpecError
 from divulge.federation.client_checks.base import Outgoing
@@ -113,11 +114,9 @@ def test_noise_of_the_promised_size_is_added_and_the_metrics_stay() -> None:
     for name, value in toy.arrays(quiet.content).items():
         np.testing.assert_allclose(value, toy.weights()[name], atol=1e-6)
     assert quiet.content["metrics"] == clean.content["metrics"]
-    seeds = iter(range(10**6))
     drawn = []
-    guard = Guardrail(
-        0.0, strong, {"t": Fixed(1.0)}, generator=lambda: np.random.default_rng(next(seeds))
-    )
+    seeded = SeededNoise(np.random.default_rng(0))
+    guard = Guardrail(0.0, strong, {"t": Fixed(1.0)}, noise=seeded)
     for _ in range(30):
         got = toy.arrays(reply(guard).content)
         assert got["fc.weight"].dtype == np.float32
@@ -126,6 +125,16 @@ def test_noise_of_the_promised_size_is_added_and_the_metrics_stay() -> None:
     # 840 normal draws around a change of norm 1 over 28 entries: the standard deviation of their
     # root mean square is scale / sqrt(2 * 840), and the change adds less than 1 % to it
     assert abs(np.sqrt((every**2).mean()) - scale) < 5 * scale / np.sqrt(2 * 840)
+
+
+def test_noise_that_leaves_comes_from_the_systems_entropy() -> None:
+    guard = Guardrail(0.0, LocalNoise(1.0, 1e-5, 1.0), {"t": Fixed(1.0)})
+    assert isinstance(guard.noise, SecureNoise)
+    np.random.seed(0)
+    one = toy.arrays(reply(guard).content)
+    np.random.seed(0)
+    other = toy.arrays(reply(guard).content)
+    assert not (one["fc.weight"] == other["fc.weight"]).any()
 
 
 def test_counters_get_no_noise() -> None:

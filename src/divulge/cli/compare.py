@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -37,6 +38,13 @@ from divulge.cli.terminal import echo
     help="Write the model of one defence, and a section for its model card, into a new folder.",
 )
 @click.option(
+    "--export-noise",
+    type=click.Choice(["secure", "seeded"]),
+    default="secure",
+    help="Noise in the training of the exported model. secure: for publication; seeded: the "
+    "audited model itself.",
+)
+@click.option(
     "--format",
     "shape",
     type=click.Choice(["text", "json"]),
@@ -50,6 +58,7 @@ def compare(
     workers: str,
     estimate: bool,  # noqa: FBT001
     exported: tuple[str, Path] | None,
+    export_noise: Literal["secure", "seeded"],
     shape: str,
 ) -> None:
     """Train with each defence that SETTINGS, a compare.toml, names, and audit all alike.
@@ -65,7 +74,13 @@ def compare(
         from divulge.audits.compare.run import compare_file
 
         found = compare_file(
-            settings, folder, resume=resume, export=exported, progress=True, workers=workers
+            settings,
+            folder,
+            resume=resume,
+            export=exported,
+            export_noise=export_noise,
+            progress=True,
+            workers=workers,
         )
     if exported is not None:
         echo(f"Model: {exported[1]}", err=shape == "json")

@@ -6,10 +6,10 @@ travels between the clients and the server of a federation; the other classes ar
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Float64, Shaped
 
 from divulge.core.targets import Need
 from divulge.core.training import Guarantee
@@ -48,6 +48,32 @@ class AnswerDefence(Protocol):
         ...
 
 
+NoiseKind = Literal["seeded", "secure"]
+"""Where noise comes from: a seed, for experiments, or the system's entropy, for publication."""
+
+
+@runtime_checkable
+class NoiseSource(Protocol):
+    """Adds noise to numbers; `divulge.defences.noise` has one of each kind."""
+
+    @property
+    def kind(self) -> NoiseKind:
+        """Whether the noise can be drawn again from a seed."""
+        ...
+
+    def add_normal(
+        self, values: Float64[np.ndarray, " entries"], scale: float
+    ) -> Float64[np.ndarray, " entries"]:
+        """The values with normal noise of this standard deviation."""
+        ...
+
+    def add_laplace(
+        self, values: Float64[np.ndarray, " entries"], scale: float
+    ) -> Float64[np.ndarray, " entries"]:
+        """The values with Laplace noise of this scale b."""
+        ...
+
+
 Update = Mapping[str, np.ndarray]
 """What a client's training changed, by name: its weights minus the global weights it was sent."""
 
@@ -70,8 +96,8 @@ class ClientContext:
 
     round: RoundContext
     client: int
-    rng: np.random.Generator
-    """Random generator that belongs to this client in this round alone."""
+    noise: NoiseSource
+    """Source of noise that belongs to this client in this round alone."""
     weight: float = 1.0
     """Weight of its update in the average. Used only where the server sees a sum alone, and cannot
     weight the update itself."""

@@ -2,6 +2,8 @@ from .answers.coarse import Rounding as Rounding
 from .answers.coarse import TopOne as TopOne
 from .answers.noise import AnswerNoise as AnswerNoise
 from .answers.temperature import Temperature as Temperature
+from .noise import SecureNoise as SecureNoise
+from .noise import SeededNoise as SeededNoise
 from .training.adversarial import AdversarialRegularisation as AdversarialRegularisation
 from .training.dap.trainer import DAP as DAP
 from .training.dp_sgd.loop import layer_norm as layer_norm

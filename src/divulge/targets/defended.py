@@ -1,5 +1,6 @@
 """A target whose predictions pass an answer defence before they are returned."""
 
+import secrets
 from typing import final
 
 import numpy as np
@@ -18,7 +19,8 @@ class DefendedTarget:
     Args:
         target: the model.
         defence: the answer defence that changes the model's probabilities.
-        key: the secret of this model, from which all randomness of the defence follows.
+        key: the secret of this model, from which all randomness of the defence follows; drawn by
+            the operating system unless given. Keep it: under another key the noise is another.
 
     Raises:
         SpecError: the model gives no probabilities that could be changed.
@@ -31,13 +33,14 @@ class DefendedTarget:
         array([[0.7, 0.3]])
     """
 
-    def __init__(self, target: Target, defence: AnswerDefence, key: int = 0) -> None:
+    def __init__(self, target: Target, defence: AnswerDefence, key: int | None = None) -> None:
         if Need.PROBABILITIES not in target.offers:
             raise SpecError(
                 f"expected a model that gives probabilities behind {defence.name}, got labels: "
                 "leave the answer defence out"
             )
-        self._target, self._defence, self._key = target, defence, key
+        self._target, self._defence = target, defence
+        self._key = secrets.randbits(128) if key is None else key
 
     @property
     def offers(self) -> Need:

@@ -1,14 +1,16 @@
 """A chosen defence's model in files that need no divulge, and its model card."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
+from safetensors.torch import load_file
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
@@ -18,7 +20,9 @@ from divulge.attacks import catalog
 from divulge.audits.compare.result import Comparison
 from divulge.audits.compare.run import compare
 from divulge.cli.main import main
+from divulge.core import NoiseKind
 from divulge.defences.answers.coarse import Rounding
+from divulge.defences.training.dp_sgd.trainer import DPSGD
 from divulge.errors import SpecError, StoreError
 from divulge.targets import files
 from divulge.training.fleet import Fleet
@@ -140,6 +144,70 @@ def test_the_command_hands_it_on(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, line)
     assert done.exit_code == 2
     assert "a way to train" in done.stderr
+
+
+def private() -> nn.Module:
+    return nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A model trained by DP-SGD, exported with either kind of noise."""
+    pytest.importorskip("opacus")
+    folder = tmp_path_factory.mktemp("private")
+    recipe = Recipe(private, lr=0.25, epochs=2, batch_size=30)
+    for kind in get_args(NoiseKind):
+        compare(
+            {"private": DPSGD(recipe, 1e-5, noise_multiplier=2.0, max_grad_norm=0.5, jobs=1)},
+            records=NARROW,
+            rotation=Rotation(3, targets=2),
+            attacks=ATTACKS[:1],
+            run=folder / "run",
+            export=("private", folder / kind),
+            export_noise=kind,
+            options=divulge.Options(resume=(folder / "run").exists()),
+        )
+    return {kind: folder / kind for kind in get_args(NoiseKind)}
+
+
+def test_the_card_of_a_private_model_says_how_its_promise_was_kept(
+    published: dict[str, Path],
+) -> None:
+    for kind, folder in published.items():
+        text = (folder / "MODEL_CARD.md").read_text()
+        assert re.search(r"Guarantee: \([\d.]+, 1e-05\)-differentially private", text)
+        (records,) = map(int, re.findall(r", on (\d+) records", text))
+        rows = dict(re.findall(r"^\| ([a-z ]+) \| (.+) \|$", text, re.MULTILINE))
+        told = {
+            "noise": kind, "noise multiplier": "2", "clipping norm": "0.5",
+            "sampling rate": f"{30 / records:.6g} (Poisson)", "steps": str(-(-2 * records // 30)),
+            "batch size": "30 on average", "epochs": "2", "optimiser": "sgd",
+            "learning rate": "0.25", "network": "private", "weights": "26",
+            "shape of a record": "(3,)", "type of a record": "float32",
+        }  # fmt: skip
+        assert {name: rows[name].replace("\\", "") for name in told} == told
+
+
+def test_a_model_with_secure_noise_is_one_that_nobody_can_train_again(
+    published: dict[str, Path],
+) -> None:
+    text = (published["secure"] / "MODEL_CARD.md").read_text()
+    assert "Noise: secure." in text
+    assert "this one not among them" in text
+    assert "one more model of their kind" in text
+    assert "seeded" not in text.split("Trained with")[1].split("Guarantee")[1]
+    weights = [load_file(folder / "model.safetensors") for folder in published.values()]
+    assert not torch.allclose(weights[0]["0.weight"], weights[1]["0.weight"], atol=1e-3)
+
+
+def test_a_model_with_seeded_noise_does_not_promise_more_than_it_keeps(
+    published: dict[str, Path],
+) -> None:
+    text = (published["seeded"] / "MODEL_CARD.md").read_text()
+    assert "The promise does not hold for whoever knows the seed" in text
+    assert "floating-point attacks" in text
+    assert "this one among them" in text
+    assert "answers as the audited one" in text or "no probability differs by more" in text
 
 
 def test_weights_are_left_where_they_are(exported: tuple[Comparison, Path]) -> None:

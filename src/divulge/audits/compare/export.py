@@ -1,9 +1,10 @@
 """A defence's model for use elsewhere, with a section for its model card."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from jaxtyping import Float64
@@ -16,7 +17,7 @@ from divulge.audits.compare.result import Comparison, VariantAudits
 from divulge.audits.leave_one_out import result
 from divulge.audits.leave_one_out.design import LeaveOneOutDesign
 from divulge.audits.leave_one_out.run import ANSWERS
-from divulge.core import Records, Target
+from divulge.core import NoiseKind, Records, Target
 from divulge.errors import MissingExtra, SpecError
 from divulge.report import words
 from divulge.report.compare_table import notes_on
@@ -34,56 +35,93 @@ _OPENED = {
 """How each file is opened, by its name."""
 
 
-def export(asked: ComparisonDesign, found: Comparison, name: str, folder: Path) -> Path:
+@dataclass(frozen=True, slots=True)
+class ExportedModel:
+    """What a card has to say of the model beside what the comparison found."""
+
+    files: tuple[str, ...]
+    """Files that hold the model."""
+    asked: LeaveOneOutDesign
+    """How it was trained: as the audited models, but for its noise."""
+    records: int
+    """How many records it was trained on."""
+    weights: int | None
+    """How many numbers were trained; None if unknown."""
+    apart: float | None
+    """The largest difference between its answers and the audited ones; None if unknown."""
+
+    @property
+    def noise(self) -> NoiseKind | None:
+        """Where the noise of its training came from; None if divulge knows of none."""
+        return _noise_of(self.asked.shadows.trainer)
+
+
+def export(
+    asked: ComparisonDesign,
+    found: Comparison,
+    name: str,
+    folder: Path,
+    noise: NoiseKind = "secure",
+) -> Path:
     """Write the first target of a defence as a file of its framework, and its card; the folder.
 
     The model is trained again from its seed, which gives the audited one up to rounding. Its
     answers are compared with those that were audited, and the card says how far they are apart.
+    Where training adds noise for a promise, as DP-SGD does, the noise is secure unless said
+    otherwise: the model is then one more of the same kind.
 
     Args:
         asked: what was compared.
         found: what came of it.
         name: of the defence.
         folder: a new one.
+        noise: of a training that adds some; with ``seeded`` noise the audited model is written.
 
     Raises:
         SpecError: there is no such defence, or its model is of no framework that has a format.
+        MissingExtra: cryptography is not installed, which secure noise needs.
         TargetError: the model could not be trained.
         StoreError: the folder exists, or cannot be written.
     """
     one = found.find(name)
-    question = asked.question(name)
+    question = _with_noise(asked.question(name), noise)
     model, cost = training_cost.train_target(question)
     files = dict(_files(model, question.queries[0]))
-    apart = _apart(found, one, question, model)
+    fresh = _noise_of(question.shadows.trainer) == "secure"
+    apart = None if fresh else _apart(found, one, question, model)
+    made = ExportedModel(tuple(files), question, cost.records, _count_weights(model), apart)
     create_folder(folder)
     for file, content in files.items():
         atomic.write(folder / file, content)
-    text = card(found, one, tuple(files), cost.records, apart, question.shadows.answers)
-    atomic.write(folder / CARD, text.encode())
+    atomic.write(folder / CARD, card(found, one, made).encode())
     return folder
 
 
-def card(
-    found: Comparison,
-    one: VariantAudits,
-    files: tuple[str, ...],
-    records: int,
-    apart: float | None,
-    answers: object = None,
-) -> str:
+def _with_noise(question: LeaveOneOutDesign, noise: NoiseKind) -> LeaveOneOutDesign:
+    """The question with this noise in training, where training has any."""
+    trainer: Any = question.shadows.trainer
+    if _noise_of(trainer) is None:
+        return question
+    shadows = replace(question.shadows, trainer=replace(trainer, noise=noise))
+    return replace(question, shadows=shadows)
+
+
+def _noise_of(trainer: Any) -> NoiseKind | None:
+    """Where a trainer's noise comes from; None if it says nothing of it."""
+    noise: Any = getattr(trainer, "noise", None)
+    return noise if is_dataclass(trainer) and noise in get_args(NoiseKind) else None
+
+
+def card(found: Comparison, one: VariantAudits, made: ExportedModel) -> str:
     """The section of a model card: what the model is, what it was audited against, with figures.
 
     Args:
         found: the comparison.
         one: the defence that was chosen.
-        files: that hold the model.
-        records: that it was trained on.
-        apart: the largest difference between its answers and the audited ones; None if unknown.
-        answers: the answer defence that its figures suppose before it.
+        made: the model.
     """
     row, base = one.row(found.plan.lambdas), found.rows[0]
-    plan = one.audits.plan
+    plan, fresh = one.audits.plan, made.noise == "secure"
     figures = [f"| Accuracy on records it was not trained on | {words.format_rate(row.accuracy)} | "
                f"{words.format_rate(base.accuracy)} |"]  # fmt: skip
     figures += [
@@ -92,26 +130,58 @@ def card(
         for metric, best in row.strongest.items()
         if metric in ("auc", "tpr@0.01", "tpr@0.001")
     ]
+    answers = made.asked.shadows.answers
     parts = [
         "## Membership privacy",
-        f"Trained with: {make_inert(row.name)} ({make_inert(row.trained_with)}), on {records:,} "
-        "records.",
+        f"Trained with: {make_inert(row.name)} ({make_inert(row.trained_with)}), on "
+        f"{made.records:,} records.",
         _guarantee(row.epsilon, row.delta),
+        *(_noise_and_settings(made, one.entered.network) if row.epsilon is not None else []),
         f"Audited with divulge {found.plan.divulge} against "
         f"{', '.join(make_inert(label) for label in plan.attacks)}: means over {plan.targets} "
-        f"models trained in this way on random halves of {plan.records:,} records, this one among "
-        f"them, each attacked with {plan.shadows} further models trained in the same way. "
-        "Intervals are 95 % over models.",
+        f"models trained in this way on random halves of {plan.records:,} records, this one "
+        f"{'not ' if fresh else ''}among them, each attacked with {plan.shadows} further models "
+        "trained in the same way. Intervals are 95 % over models.",
         "\n".join([
             f"| | this defence | {make_inert(base.name)} |", "| --- | --- | --- |", *figures
         ]),
         *[f"{make_inert(note)}." for note in notes_on(row)],
         *([_answers_note(answers)] if answers is not None else []),
-        " ".join([*(_OPENED[file] for file in files), _same(apart)]),
+        " ".join([*(_OPENED[file] for file in made.files), _same(made.apart, fresh=fresh)]),
         "Attacks that were not tried may achieve more; a low figure is no proof that the model "
         "gives nothing away. Trained on other records, or on more of them, it is another model.",
     ]  # fmt: skip
     return "\n\n".join(parts) + "\n"
+
+
+_NOISE: Mapping[NoiseKind | None, str] = {
+    "secure": "Noise: secure. Noise and batches were drawn by AES in counter mode under keys of "
+    "the operating system; nobody can draw them again. The sum of gradients and the noise were "
+    "each rounded to the same grid before they were added: this is the answer to floating-point "
+    "attacks on the noise (Mironov 2012; Holohan and Braghin 2021). The promise does not cover "
+    "rounding before that, of each gradient and of their sum.",
+    "seeded": "**Noise: seeded. The promise does not hold for whoever knows the seed**, which is "
+    "in the settings of the run: they can compute the noise and take it off. Nor is this noise "
+    "protected from floating-point attacks (Mironov 2012). To publish a model for its promise, "
+    "export it with secure noise.",
+    None: "Noise: divulge does not know how this training draws its noise. If a seed gives it, the "
+    "promise does not hold for whoever knows the seed.",
+}
+"""What a card with a promise says of the noise."""
+
+
+def _noise_and_settings(made: ExportedModel, network: str) -> list[str]:
+    """Where the noise came from, and what the promise was computed from."""
+    trainer, x = made.asked.shadows.trainer, made.asked.queries[0].x
+    tell = getattr(trainer, "training_settings", None)
+    told: dict[str, str] = {} if tell is None else tell(made.records)
+    made_by = network or getattr(getattr(getattr(trainer, "recipe", None), "network", None),
+                                 "__qualname__", "")  # fmt: skip
+    told |= {"network": made_by} if made_by else {}
+    told |= {} if made.weights is None else {"weights": f"{made.weights:,}"}
+    told |= {"shape of a record": f"{x.shape[1:]}", "type of a record": f"{x.dtype}"}
+    lines = [f"| {make_inert(name)} | {make_inert(value)} |" for name, value in told.items()]
+    return [_NOISE[made.noise], "\n".join(["| training | |", "| --- | --- |", *lines])]
 
 
 def _best_attack_lines(best: Any, metric: str) -> str:
@@ -130,11 +200,17 @@ def _guarantee(epsilon: float | None, delta: float | None) -> str:
 def _answers_note(answers: object) -> str:
     return (
         f"The figures suppose that answers pass {make_inert(repr(answers))} before anybody sees "
-        "them. **It is not part of the files**: whoever serves the model has to put it there."
+        "them. **It is not part of the files**: whoever serves the model has to put it there, with "
+        "a key of its own, and secure noise where it adds any."
     )
 
 
-def _same(apart: float | None) -> str:
+def _same(apart: float | None, *, fresh: bool) -> str:
+    if fresh:
+        return (
+            "It was trained with the settings of the audited models and noise of its own: it is "
+            "one more model of their kind."
+        )
     if apart is None:
         return ""
     if apart == 0:
@@ -157,6 +233,12 @@ def _apart(
     key = asked.shadows.seeds(asked.plan.seed)[0]
     target = model if behind is None else DefendedTarget(model, behind, key)
     return float(np.abs(target.predict(records.x) - audited[: len(records)]).max())
+
+
+def _count_weights(model: Target) -> int | None:
+    if not isinstance(model, TorchTarget):
+        return None
+    return sum(p.numel() for p in model.module.parameters())
 
 
 def _files(model: Target, records: Records) -> Iterator[tuple[str, bytes]]:

@@ -18,7 +18,7 @@ from divulge.audits.leave_one_out import run as in_turn
 from divulge.audits.leave_one_out.design import pool_from
 from divulge.audits.options import Options, Rotation, RunPath
 from divulge.audits.runner import RunHeading
-from divulge.core import MembershipAttack
+from divulge.core import MembershipAttack, NoiseKind
 from divulge.training.shadows import workers as working
 from divulge.training.shadows import workers_by_name
 
@@ -40,6 +40,7 @@ def compare(
     lambdas: Iterable[float] = (2.0,),
     run: RunPath = None,
     export: Export | None = None,
+    export_noise: NoiseKind = "secure",
     options: Options = Options(),
 ) -> Comparison:
     """Train with each defence on the same records, and audit all in the same way.
@@ -61,6 +62,9 @@ def compare(
         lambdas: weights of privacy for which AOP is given.
         run: write a run folder as the work goes on, with the audits of each defence in it.
         export: the name of a defence, and a new folder for its model and model card.
+        export_noise: noise in the training of the exported model, if any. ``secure`` noise is for
+            publication, and makes one more model of the kind that was audited; with ``seeded``
+            noise it is an audited one, and its promise does not hold for whoever knows the seed.
         options: seed, title, class names and the like; resumed with more or other defences, too.
 
     Returns:
@@ -93,10 +97,11 @@ def compare(
         lambdas=tuple(lambdas),
         delta=options.delta,
     )
+    exported = export and (*export, export_noise)
     if run is None:
-        return _run_and_export(wanted, None, export, options.track, who)
+        return _run_and_export(wanted, None, exported, options.track, who)
     with in_turn.take_folder(Path(run), resume=options.resume):
-        return _run_and_export(wanted, Path(run), export, options.track, who)
+        return _run_and_export(wanted, Path(run), exported, options.track, who)
 
 
 @check_arguments
@@ -106,6 +111,7 @@ def compare_file(
     *,
     resume: bool = False,
     export: Export | None = None,
+    export_noise: NoiseKind = "secure",
     progress: Progress = False,
     workers: str = "local",
 ) -> Comparison:
@@ -116,6 +122,7 @@ def compare_file(
         run: the run folder, as for `divulge.audit_file`.
         resume: continue the run folder.
         export: as for `compare`.
+        export_noise: as for `compare`.
         progress: True shows how far the work is; see `divulge.Options`.
         workers: who trains.
 
@@ -126,18 +133,19 @@ def compare_file(
     path = Path(path)
     settings = config.read(path)
     folder, track = choose_run_folder(run, path, settings.name, resume=resume), as_track(progress)
+    exported = export and (*export, export_noise)
     with in_turn.take_folder(folder, resume=resume):
         (wanted,) = (
             design_from_config(settings, path.parent)
             for _ in track([path], "Loading trainers and data")
         )
-        return _run_and_export(wanted, folder, export, track, who)
+        return _run_and_export(wanted, folder, exported, track, who)
 
 
 def _run_and_export(
     wanted: ComparisonDesign,
     folder: Path | None,
-    export: Export | None,
+    export: tuple[str, str | Path, NoiseKind] | None,
     track: Track[Any],
     who: working.Workers,
 ) -> Comparison:
@@ -146,7 +154,8 @@ def _run_and_export(
         wanted.question(export[0])  # before anything long starts
     found = _audit_variants(wanted, folder, track, who)
     if export is not None:
-        write_export(wanted, found, export[0], Path(export[1]))
+        name, to, noise = export
+        write_export(wanted, found, name, Path(to), noise)
     return found
 
 

@@ -1,14 +1,15 @@
 """Defend by noise on predictions that keeps the label."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import numpy as np
 from jaxtyping import Float, Shaped
 
 from divulge._util.arguments import check_arguments
-from divulge.core import Need
-from divulge.errors import SpecError
+from divulge.core import Need, NoiseKind
+from divulge.defences.noise import exponential, fresh_key
+from divulge.errors import SpecError, did_you_mean
 from divulge.targets.cache import record_keys
 
 
@@ -26,9 +27,12 @@ class AnswerNoise:
     Args:
         distortion: L1 distance between an answer and what leaves the model, above 0; from 2 on the
             noise alone is left.
+        noise: what makes the noise of a record from the model's key: NumPy's generator, ``seeded``,
+            for experiments; or AES, ``secure``, for a model that others may ask.
 
     Raises:
-        SpecError: there is none.
+        SpecError: a setting makes no sense.
+        MissingExtra: cryptography is not installed, which ``secure`` noise needs.
 
     References:
         Jia, Salem, Backes, Zhang and Gong (2019), MemGuard: defending against black-box membership
@@ -36,6 +40,7 @@ class AnswerNoise:
     """
 
     distortion: float = 0.5
+    noise: NoiseKind = "seeded"
 
     name: ClassVar[str] = "answer-noise"
     paper: ClassVar[str] = "after Jia et al. 2019"
@@ -47,6 +52,11 @@ class AnswerNoise:
                 f"expected distortion above 0 and up to 2, got {self.distortion}: no two "
                 "distributions are farther apart"
             )
+        if self.noise not in get_args(NoiseKind):
+            hint = did_you_mean(self.noise, get_args(NoiseKind))
+            raise SpecError(f"expected a known kind of noise, got {self.noise!r}: {hint}")
+        if self.noise == "secure":
+            exponential(1, fresh_key())  # whatever is missing is missing now
 
     def offers(self, before: Need) -> Need:
         """As before."""
@@ -60,9 +70,8 @@ class AnswerNoise:
     ) -> Float[np.ndarray, "records classes"]:
         """See `divulge.core.AnswerDefence.change`."""
         rows, classes = answers.shape
-        noise = np.array(
-            [_draw_distribution(row, classes) for row in record_keys(x, str(key).encode())]
-        )
+        draw = _draw_secretly if self.noise == "secure" else _draw_distribution
+        noise = np.array([draw(row, classes) for row in record_keys(x, str(key).encode())])
         noise = noise.reshape(rows, classes)
         every, label, largest = np.arange(rows), answers.argmax(axis=1), noise.argmax(axis=1)
         # the largest share changes places with the label's
@@ -79,3 +88,9 @@ def _draw_distribution(key: bytes, classes: int) -> Float[np.ndarray, " classes"
     """Drawn evenly from all distributions (Dirichlet with ones), by the record's own numbers."""
     rng = np.random.default_rng(int.from_bytes(key, "little"))
     return np.asarray(rng.dirichlet(np.ones(classes)))
+
+
+def _draw_secretly(key: bytes, classes: int) -> Float[np.ndarray, " classes"]:
+    """The same distribution by AES under the record's key: exponential numbers, over their sum."""
+    drawn = exponential(classes, key)
+    return np.asarray(drawn / drawn.sum())

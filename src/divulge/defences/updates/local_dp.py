@@ -169,8 +169,9 @@ class LocalNoise(UpdateDefence):
                 cannot hold the noise.
         """
         clipped = self.clip_to_norm(vectors.flatten_update(update))
-        draw = context.rng.laplace if self.mechanism == "laplace" else context.rng.normal
-        return vectors.split_like(clipped + draw(0.0, self.scale, clipped.size), update)
+        laplace, noise = self.mechanism == "laplace", context.noise
+        noisy = (noise.add_laplace if laplace else noise.add_normal)(clipped, self.scale)
+        return vectors.split_like(noisy, update)
 
     def clip_to_norm(self, vector: Float[np.ndarray, " entries"]) -> Float[np.ndarray, " entries"]:
         """The vector, shrunk to the norm ``clip`` where it is longer; never made longer."""

@@ -14,6 +14,7 @@ from divulge.core import (
     Update,
     UpdateDefence,
 )
+from divulge.defences.noise import SeededNoise
 from divulge.defences.updates import vectors
 from divulge.errors import DataError, SpecError
 
@@ -28,8 +29,8 @@ def begin_round(
 ) -> dict[int, ClientContext]:
     """Let every participant announce, and give each its context of the round, in a simulation.
 
-    Where clients are programs of their own, each makes its context itself, with a seed that nobody
-    else knows: noise whose seed is known can be taken off again.
+    The noise is seeded. Where clients are programs of their own, each makes its context itself,
+    with `divulge.defences.noise.SecureNoise`: noise whose seed is known can be taken off again.
 
     Args:
         defence: the defence, the same for all participants.
@@ -58,7 +59,11 @@ def begin_round(
     )
     return {
         client: ClientContext(
-            context, client, stream(seed, "defence", number, client), shares[client], secret
+            context,
+            client,
+            SeededNoise(stream(seed, "defence", number, client)),
+            shares[client],
+            secret,
         )
         for client, (secret, _) in said.items()
     }

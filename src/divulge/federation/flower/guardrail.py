@@ -2,16 +2,16 @@
 
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Literal, get_args
 
-import numpy as np
 from flwr.app import Context, Error, Message, MessageType, RecordDict
 from flwr.clientapp.typing import ClientAppCallable
 from flwr.common.constant import ErrorCode
 
 from divulge._util.json import Settings
-from divulge.core import ClientContext, LocalTraining, RoundContext
+from divulge.core import ClientContext, LocalTraining, NoiseSource, RoundContext
+from divulge.defences.noise import SecureNoise
 from divulge.defences.updates.local_dp import LocalNoise
 from divulge.errors import DataError, SpecError, did_you_mean
 from divulge.federation.client_checks.base import LeakTest, Outgoing
@@ -42,8 +42,7 @@ class Guardrail:
             run and of the round; this is searched for ``lr``, ``epochs``, ``batch-size`` and so
             on.
         records_key: key under which the reply gives the number of records.
-        generator: function that makes the source of noise; the default takes its seed from the
-            operating system.
+        noise: source of the noise; the default cannot be drawn again, which a seeded one can.
 
     Raises:
         SpecError: the limit is not in [0, 1], the action is none of these, or there is no test.
@@ -56,7 +55,7 @@ class Guardrail:
     )
     training: LocalTraining = dataclasses.field(default_factory=LocalTraining)
     records_key: str = "num-examples"
-    generator: Callable[[], np.random.Generator] = np.random.default_rng
+    noise: NoiseSource = dataclasses.field(default_factory=SecureNoise)
 
     def __post_init__(self) -> None:
         if not 0 <= self.limit <= 1 or not self.tests:
@@ -146,7 +145,7 @@ class Guardrail:
         """Add noise to all floating-point tensors of the reply; counters stay as they are."""
         shapes = {name: value.shape for name, value in outgoing.update.items()}
         about = RoundContext(0, (context.node_id,), shapes)
-        client = ClientContext(about, context.node_id, self.generator())
+        client = ClientContext(about, context.node_id, self.noise)
         noisy = noise.on_client(outgoing.update, client)
         arrays = records.read_tensors(reply.content)
         for name, change in noisy.items():

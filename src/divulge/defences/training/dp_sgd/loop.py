@@ -6,7 +6,8 @@ Only networks that treat each record by itself can be trained; `layer_norm` conv
 import copy
 import pickle
 import warnings
-from typing import Literal, NamedTuple
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -15,6 +16,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from divulge._util.arguments import check_arguments
 from divulge._util.random import stream
+from divulge.core import NoiseKind
+from divulge.defences.noise import SecureNoise
 from divulge.errors import MissingExtra, SpecError
 from divulge.training.engine.loop import Job, build_network_unseeded, temporary_seed, torch_threads
 from divulge.training.engine.tensors import PoolArrays
@@ -38,23 +41,24 @@ class DPSGDPlan(NamedTuple):
     """The standard deviation of the noise, in multiples of the clipping norm."""
     max_grad_norm: float
     clipping: Clipping
+    source: NoiseKind
+    """Where the noise and the coins of the batches come from."""
 
 
 class _DPSGDStep:
     """Opacus' module, optimiser and loss around one network, as one function of a batch."""
 
-    def __init__(
-        self, recipe: Recipe, plan: DPSGDPlan, module: nn.Module, noise: torch.Generator
-    ) -> None:
+    def __init__(self, recipe: Recipe, plan: DPSGDPlan, module: nn.Module, seed: int) -> None:
         from opacus import grad_sample, optimizers
         from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 
         inner = recipe.make_optimiser([p for p in module.parameters() if p.requires_grad])
+        secure = plan.source == "secure"
         settings = {
-            "noise_multiplier": plan.noise,
+            "noise_multiplier": 0.0 if secure else plan.noise,
             "max_grad_norm": plan.max_grad_norm,
             "expected_batch_size": plan.size,  # what came by chance would be another sensitivity
-            "generator": noise,
+            "generator": None if secure else _generator(seed, "noise"),
         }
         self._loss = nn.CrossEntropyLoss()
         if plan.clipping == "ghost":
@@ -66,6 +70,9 @@ class _DPSGDStep:
         else:
             self._module = grad_sample.GradSampleModule(module)
             self._optimiser = optimizers.DPOptimizer(inner, **settings)
+        if secure:
+            noise = SecureNoise()
+            self._optimiser.attach_step_hook(lambda step: _add_secure_noise(step, plan, noise))
 
     def __call__(self, rate: float, x: torch.Tensor, y: torch.Tensor) -> None:
         for group in self._optimiser.param_groups:
@@ -83,21 +90,39 @@ def train_privately(recipe: Recipe, plan: DPSGDPlan, data: PoolArrays, job: Job)
     """One model, in evaluation mode. The random numbers of the caller are left alone."""
     fit, held_out = recipe.split_rows(job.rows, job.seed)
     x, y = (torch.from_numpy(array[fit]) for array in (data.x, data.y))
-    coins, noise = (_generator(job.seed, name) for name in ("poisson batches", "noise"))
+    draw_batch = _batches(plan, len(x), job.seed)
     with temporary_seed(job.seed, torch.device("cpu")), warnings.catch_warnings():
         # the first layer's input needs no gradient; its parameters get theirs all the same
         warnings.filterwarnings("ignore", "Full backward hook is firing", UserWarning)
         module = build_network_unseeded(recipe, job).train()
-        step = _DPSGDStep(recipe, plan, module, noise)
+        step = _DPSGDStep(recipe, plan, module, job.seed)
         best = BestEpoch(recipe, data.tensors("cpu"), fit, held_out) if recipe.selects else None
         for k in range(plan.steps):
-            # in double precision, as the accountant's rate is
-            batch = torch.rand(len(x), generator=coins, dtype=torch.float64) < plan.rate
+            batch = draw_batch()
             step(recipe.rate(k / plan.steps), x[batch], y[batch])
             if best and _epoch_ends(k, plan) and not best.should_continue(module):
                 break
             module.train()
     return restore(module, best.state) if best else module.eval()
+
+
+def _batches(plan: DPSGDPlan, records: int, seed: int) -> Callable[[], torch.Tensor]:
+    """Draws batch after batch: True for each record whose coin puts it in."""
+    if plan.source == "secure":  # who knows the batches is promised less: they are secret too
+        secure = SecureNoise()
+        return lambda: torch.from_numpy(secure.coins(records, plan.rate))
+    coins = _generator(seed, "poisson batches")
+    # in double precision, as the accountant's rate is
+    return lambda: torch.rand(records, generator=coins, dtype=torch.float64) < plan.rate
+
+
+def _add_secure_noise(optimiser: Any, plan: DPSGDPlan, noise: SecureNoise) -> None:
+    """Make each gradient from the clipped sum of Opacus, which has added no noise of its own."""
+    params = optimiser.params
+    sums = torch.cat([p.summed_grad.flatten() for p in params]).double().numpy()
+    noisy = torch.from_numpy(noise.add_normal(sums, plan.noise * plan.max_grad_norm))
+    for p, grad in zip(params, torch.split(noisy, [p.numel() for p in params]), strict=True):
+        p.grad = (grad / plan.size).to(p.dtype).view_as(p)
 
 
 def _epoch_ends(step: int, plan: DPSGDPlan) -> bool:

@@ -12,7 +12,7 @@ from torch import nn
 
 from divulge._util.arguments import check_arguments
 from divulge._util.processes import parallel_calls
-from divulge.core import Guarantee, Records, Target
+from divulge.core import Guarantee, NoiseKind, Records, Target
 from divulge.defences.training.dp_sgd.accounting import calibrate_noise, dp_sgd_epsilon
 from divulge.defences.training.dp_sgd.loop import (
     Clipping,
@@ -47,9 +47,7 @@ class DPSGD:
 
     The guarantee is for *adding or removing one record*; exchanging one for another is worth 2 ε.
     It covers one trained model, or a client's part in a federation, not the choice of settings by
-    trying many on the same records. The noise comes from PyTorch's pseudo-random generator and can
-    be reproduced from the seed: right for an audit, but not cryptographically random, as a
-    published model should have it.
+    trying many on the same records. It does not hold for whoever knows the seed of seeded noise.
 
     With a recipe that selects an epoch or stops early nothing is promised: the choice looks at
     losses of records held out, and by AOP at those of members, without any noise.
@@ -67,6 +65,10 @@ class DPSGD:
             the second way costs far more memory and time; layers that share weights need it.
         rounds: with ``epsilon``: how many trainings on the same records it is spent on together:
             as many as a federation has rounds whose clients train in this way.
+        noise: where the noise and the batches come from. ``seeded``, from each model's seed by
+            PyTorch's generator: for audits and experiments, which must be repeatable. ``secure``,
+            by AES from the system's entropy: for a model or an update that leaves; no two
+            trainings are the same. See `divulge.defences.noise.SecureNoise`.
         jobs: how many processes train; -1 starts one a core. They change nothing but the time.
 
     References:
@@ -84,6 +86,7 @@ class DPSGD:
     max_grad_norm: float = 1.0
     clipping: Clipping = "ghost"
     rounds: int = 1
+    noise: NoiseKind = "seeded"
     jobs: int = field(default=-1, metadata={"identity": False})
 
     name: ClassVar[str] = "dp-sgd"
@@ -111,6 +114,9 @@ class DPSGD:
                 raise SpecError(f"expected {name} from 1e-6 to 1e6, got {value}")
         if self.rounds < 1:
             raise SpecError(f"expected rounds from 1, got {self.rounds}: one is a single training")
+        if self.noise not in get_args(NoiseKind):
+            hint = did_you_mean(self.noise, get_args(NoiseKind))
+            raise SpecError(f"expected a known kind of noise, got {self.noise!r}: {hint}")
         if self.clipping not in get_args(Clipping):
             hint = did_you_mean(self.clipping, get_args(Clipping))
             raise SpecError(f"expected a known way of clipping, got {self.clipping!r}: {hint}")
@@ -147,11 +153,30 @@ class DPSGD:
         return Guarantee(
             spent,
             self.delta,
-            f"DP-SGD, {n_records} records, noise multiplier {plan.noise:.4g}, {steps} Poisson "
-            f"batches at rate {plan.rate:.4g}, add or remove one record (PLD)",
+            f"DP-SGD, {n_records} records, {self.noise} noise, noise multiplier {plan.noise:.4g}, "
+            f"{steps} Poisson batches at rate {plan.rate:.4g}, add or remove one record (PLD)",
             # steps on all records compose to one Gaussian mechanism; samples of them do not
             "gaussian" if plan.rate == 1 else "any",
         )
+
+    def training_settings(self, n_records: int) -> dict[str, str]:
+        """What a reader of a model card has to know of the training, by name.
+
+        Raises:
+            SpecError: there are no records, or no noise keeps the ε asked for.
+        """
+        plan, recipe = self._plan(n_records), self.recipe
+        return {
+            "noise": self.noise,
+            "noise multiplier": f"{plan.noise:.6g}",
+            "clipping norm": f"{plan.max_grad_norm:g}",
+            "sampling rate": f"{plan.rate:.6g} (Poisson)",
+            "steps": f"{plan.steps:,}",
+            "batch size": f"{plan.size:,} on average",
+            "epochs": f"{recipe.epochs}",
+            "optimiser": recipe.optimiser,
+            "learning rate": f"{recipe.lr:g}",
+        }
 
     def check(self, pool: Records) -> None:
         """Refuse a network that cannot be trained privately on these records.
@@ -251,4 +276,6 @@ class DPSGD:
         if noise is None:
             assert self.epsilon is not None
             noise = calibrate_noise(self.epsilon, size / records, self.rounds * steps, self.delta)
-        return DPSGDPlan(size, size / records, steps, noise, self.max_grad_norm, self.clipping)
+        return DPSGDPlan(
+            size, size / records, steps, noise, self.max_grad_norm, self.clipping, self.noise
+        )
