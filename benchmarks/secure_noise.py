@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
 SUMMARY = "secure noise beside seeded noise"
 
-_WEIGHTS = 1_000_000
+_WEIGHTS = 100_000
 _FEATURES, _CLASSES = 446, 30
+
+REPEATS = {"numbers": 100, "numbers-dp-sgd": 100, "update": 50, "training": 10, "answers": 20}
+"""Turns by use: the shorter a use, the more it takes to find one that no other program disturbs."""
 
 
 def run(quick: bool, name: str) -> Outcome:  # noqa: FBT001 (the flag of the command line)
@@ -41,7 +44,8 @@ def run(quick: bool, name: str) -> Outcome:  # noqa: FBT001 (the flag of the com
     use = USES[name](quick)
     kinds: tuple[NoiseKind, ...] = ("secure", "seeded")
     timings = interleaved(
-        [Contender(f"{name}, {kind}", partial(use, kind)) for kind in kinds], 3 if quick else 25
+        [Contender(f"{name}, {kind}", partial(use, kind)) for kind in kinds],
+        3 if quick else REPEATS[name],
     )
     print(environment(("divulge", "torch", "numpy", "opacus", "cryptography")))
     print(table(timings, base=timings[-1]))
@@ -82,7 +86,7 @@ def _update(quick: bool) -> Callable[[NoiseKind], object]:  # noqa: FBT001
 
     update = {
         f"{k}": np.random.default_rng(k).normal(size=(1000, 100)).astype(np.float32)
-        for k in range(1 if quick else 10)
+        for k in range(1 if quick else 2)
     }
     about = RoundContext(0, (0,), {name: value.shape for name, value in update.items()})
     defence = LocalNoise(1.0, 1e-5, clip=1.0)

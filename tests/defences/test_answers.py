@@ -125,7 +125,7 @@ def test_noise_is_spread_evenly_over_all_distributions(kind: NoiseKind) -> None:
 
 
 def test_a_model_without_a_key_gets_one_that_nobody_knows() -> None:
-    model = FunctionTarget(lambda x: np.full((len(x), 2), [0.6, 0.4]))
+    model = FunctionTarget(lambda x: np.full((len(x), 3), [0.5, 0.3, 0.2]))
     defence = AnswerNoise(noise="secure")
     one, other = (DefendedTarget(model, defence).predict(table.X) for _ in range(2))
     assert (one != other).any(axis=1).all()

@@ -28,7 +28,7 @@ Vector = Float64[np.ndarray, " entries"]
 GRID_BITS = 28
 """The grid is at most this many binary digits finer than the scale of the noise."""
 
-_CHUNK = 16_384
+_CHUNK = 8_192
 """Pairs of numbers drawn at once: few enough that all of them stay in the processor's cache."""
 
 _COARSE = 2.0**-22

@@ -122,7 +122,7 @@ def _add_secure_noise(optimiser: Any, plan: DPSGDPlan, noise: SecureNoise) -> No
     sums = torch.cat([p.summed_grad.flatten() for p in params]).double().numpy()
     noisy = torch.from_numpy(noise.add_normal(sums, plan.noise * plan.max_grad_norm))
     for p, grad in zip(params, torch.split(noisy, [p.numel() for p in params]), strict=True):
-        p.grad = (grad / plan.size).to(p.dtype).view_as(p)
+        p.grad = grad.to(p.dtype).div_(plan.size).view_as(p)
 
 
 def _epoch_ends(step: int, plan: DPSGDPlan) -> bool:
