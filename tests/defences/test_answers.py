@@ -114,10 +114,9 @@ def test_noise_is_bounded_and_differs_by_record_and_model(
 
 @pytest.mark.parametrize("kind", get_args(NoiseKind))
 def test_noise_is_spread_evenly_over_all_distributions(kind: NoiseKind) -> None:
-    """Of such a distribution over k classes a share is below t with probability 1 - (1 - t)^(k-1).
+    """Four times the least of four such shares has a beta distribution with 1 and 3.
 
-    The largest share is the label's, so the sorted shares are looked at: their least one is
-    1 / k of a share that is beta-distributed with 1 and k - 1.
+    The least share stays where it is when the largest one changes places with the label's.
     """
     sure = np.tile(np.eye(4)[0], (500, 1))
     least = AnswerNoise(2.0, kind).change(sure, table.X, 5).min(axis=1)
