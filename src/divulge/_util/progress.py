@@ -99,7 +99,7 @@ class _Step:
     before: int
     """Items of an earlier run."""
     done: int = 0
-    begun: float = field(default_factory=time.monotonic)
+    begun: float = field(default_factory=lambda: time.monotonic())
 
     def line(self) -> str:
         """How far it is; the time left comes from what was done in this run."""

@@ -191,7 +191,8 @@ def audit_subject(
     found = runner.run_audit(challenge, attacks, heading, folder, track, workers)
     assert isinstance(found, Audit)
     if folder is not None:
-        found.report()
+        for audit in track([found], "Writing the report"):
+            audit.report()
     return found
 
 

@@ -149,7 +149,7 @@ def run_on_federation(
 
     def guess(rng: np.random.Generator) -> Assignment:
         _check_needs(attack, view.offers)
-        (guessed,) = (attack(view, rng) for _ in track([attack], attack.name))
+        (guessed,) = (attack(view, rng) for _ in track([attack], attack_label(attack)))
         return guessed
 
     return attempt(attack, seed, guess, measure)
@@ -178,9 +178,9 @@ def _guesses(
             )
     if isinstance(attack, JointAttack):
         together: Sequence[Sequence[G]]
-        together = [attack.many(views, rng) for _ in track([attack], attack.name)]
+        together = [attack.many(views, rng) for _ in track([attack], attack_label(attack))]
         return together[0]
-    return [attack(view, rng) for view in track(views, attack.name)]
+    return [attack(view, rng) for view in track(views, attack_label(attack))]
 
 
 _WAYS = 3

@@ -188,9 +188,12 @@ def pose(
         _ask_again(counted, candidates, subject, seed, place),
         further,
     )
+    (facts,) = (
+        describe_facts(game, known, seed, delta) for _ in track([game], "Checking the records")
+    )
     return MembershipChallenge(
         game,
-        describe_facts(game, known, seed, delta),
+        facts,
         Candidates(
             game.truth.member,
             view.records.y,

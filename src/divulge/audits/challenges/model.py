@@ -67,7 +67,7 @@ class MembershipChallenge:
         """One attack on the model."""
         (found,) = (
             attempt.run_on_model(self.game, attack, seed, self.facts.delta)
-            for _ in track([attack], attack.name)
+            for _ in track([attack], attempt.attack_label(attack))
         )
         return found
 
@@ -75,8 +75,11 @@ class MembershipChallenge:
         self, attack: MembershipAttack, guess: Scores, seed: int, track: Track[Any] = track_silently
     ) -> Controls:
         """All controls of an attack that has guessed."""
-        del track
-        return Controls(control=controls.run_controls(self.game, attack, guess, seed))
+        (found,) = (
+            controls.run_controls(self.game, attack, guess, seed)
+            for _ in track([attack], f"Controls of {attempt.attack_label(attack)}")
+        )
+        return Controls(control=found)
 
 
 def pose_view(view: ModelView, truth: Membership) -> MembershipChallenge:
