@@ -54,6 +54,7 @@ class Trial:
         work = self._work
         if isinstance(work.trainer, ResolvableTrainer):  # as it would be for all models
             self._work = replace(work, trainer=work.trainer.settled(work.pool, work.subsets))
+            self._once = self.spent()
         share = min(1.0, FEWEST / max(1.0, float(work.subsets.sum(axis=1).mean())))
         try:
             self._train(share)
@@ -62,7 +63,7 @@ class Trial:
                 raise
             share = 1.0
             self._train(share)
-        if self._left() > 0:
+        if not self._alone or self._left() > 0:
             first = self.parts.pop()
             self._train(share)
             begun = (first.seconds - self.parts[0].seconds) * self._wave
@@ -93,10 +94,13 @@ class Trial:
     @property
     def _wave(self) -> int:
         """How many models are trained at once."""
+        return 1 if self._alone else min(len(self._work.seeds), self._workers.processors())
+
+    @property
+    def _alone(self) -> bool:
+        """Whether this process trains one model after another, without workers to be started."""
         alone = isinstance(self._work.trainer, FunctionTrainer)
-        if alone and isinstance(self._workers, LocalWorkers):
-            return 1
-        return min(len(self._work.seeds), self._workers.processors())
+        return alone and isinstance(self._workers, LocalWorkers)
 
     def _left(self) -> float:
         """Seconds that may still be spent."""

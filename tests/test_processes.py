@@ -1,0 +1,60 @@
+"""Processes that work for another one end with it, however it ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+WORK = """
+import os, sys, time
+from joblib import delayed
+from divulge._util.processes import parallel_calls
+
+def work(number):
+    print(os.getpid(), flush=True)
+    time.sleep(PAUSE)
+    return number
+
+if __name__ == "__main__":
+    print(parallel_calls([delayed(work)(number) for number in range(2)], 2), flush=True)
+    time.sleep(600)
+"""
+
+POOL = """
+import os, time
+from divulge.reproduce.pool import CellWorkers
+
+def work(number):
+    print(os.getpid(), flush=True)
+    time.sleep(PAUSE)
+
+if __name__ == "__main__":
+    with CellWorkers(2) as workers:
+        list(workers.each(work, [0, 1]))
+        print("idle", flush=True)
+        time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("pause", [0, 600], ids=["idle", "at work"])
+@pytest.mark.parametrize("code", [WORK, POOL], ids=["joblib", "pool"])
+def test_workers_do_not_outlive_a_kill(tmp_path: Path, code: str, pause: int) -> None:
+    file = tmp_path / "work.py"
+    file.write_text(code.replace("PAUSE", str(pause)))
+    with subprocess.Popen(
+        [sys.executable, str(file)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        workers = [psutil.Process(int(process.stdout.readline())) for _ in range(2)]
+        if not pause:
+            assert process.stdout.readline()  # all is done: they wait
+        os.kill(process.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 60  # of themselves, they would wait for five minutes
+    while any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in workers):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
