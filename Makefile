@@ -4,12 +4,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test lint types layers tests docs site clean
+.PHONY: demo test lint types layers tests portable portable-quick mutate docs site clean
 
 demo: $(STAMP)  ## train a small over-fitted network on real data and audit it
 	$(BIN)/divulge demo
 
-test: lint types layers tests site  ## everything that continuous integration checks
+test: lint types layers tests portable-quick site  ## everything that continuous integration checks
 
 lint: $(STAMP)
 	$(BIN)/ruff check
@@ -26,6 +26,15 @@ layers: $(STAMP)
 tests: $(STAMP)
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
+portable: $(STAMP)  ## the tests that compute in floats, under the kernels of other processors
+	$(BIN)/python -m tests.portable -n auto --dist loadfile
+
+portable-quick: $(STAMP)
+	$(BIN)/python -m tests.portable quick
+
+mutate: $(STAMP)  ## change the code that measures and judges, and see whether a test notices
+	$(BIN)/python -m tests.mutation $(MUTATE)
+
 docs: $(STAMP)  ## write the generated pages again, which the tests compare, and build the site
 	$(BIN)/python docs/generate.py
 	$(MAKE) site
@@ -34,7 +43,7 @@ site: $(STAMP)  ## build the documentation into site/; a link that leads nowhere
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .mutation .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 
 # Installed once, and again when what is to be installed changes.
 $(STAMP): pyproject.toml constraints.txt

@@ -70,7 +70,8 @@ def _index(outcomes: Mapping[str, Outcome]) -> str:
             "Each page holds our figures with their 95 % intervals, the paper's, the difference, "
             "what differs in data and size, and the command, the commit, the cores and the date. "
             "An interval that covers the published figure proves no sameness, and one that does "
-            "not is a difference to explain: data, sizes and repeats are not the papers'.",
+            "not is a difference to explain: data, sizes and repeats are not the papers'. "
+            "[Another processor](../reproductions.md#on-another-processor) rounds otherwise.",
             "",
             "| table | what | size | published figures within our interval | rows by control | "
             "minutes of one core | date | commit |",

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-PATIENCE = 90.0
-"""Seconds to wait for one thing: each app process imports Flower anew, some seconds on a core."""
+from tests.patience import PATIENCE
+
 PROGRAMS = Path(sys.executable).parent
 
 
@@ -61,11 +61,11 @@ class Processes:
                 stderr=subprocess.STDOUT,
             )
 
-    def run(self, *command: str, limit: float = PATIENCE) -> str:
+    def run(self, *command: str) -> str:
         """Wait for a command to succeed; what it printed."""
         done = subprocess.run(
             command, env=self.environment, cwd=self.folder,
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr + self.logs()
         return done.stdout

@@ -17,13 +17,12 @@ pytest.importorskip("flwr")
 
 from divulge.federation.transcript.reader import Transcript
 
+from ..patience import PATIENCE
 from .flower_processes import Processes, free_ports
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "flower.md").read_text(encoding="utf-8")
-LIMIT = 400.0
-"""Seconds for a whole run, with the download of 0.19 GB."""
-PATIENT = "timeout=300.0"
+PATIENT = f"timeout={PATIENCE}"
 """The app gives a round a minute, which a busy machine may need for a client's imports alone."""
 
 
@@ -48,7 +47,9 @@ def processes(tmp_path: Path) -> Iterator[Processes]:
     if not Path("/proc/self/environ").exists():
         pytest.skip("finds the processes that it has to stop in /proc, and there is none")
     look = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-cache", "-"]
-    answer = subprocess.run(look, input="iniconfig", capture_output=True, text=True, timeout=120)
+    answer = subprocess.run(
+        look, input="iniconfig", capture_output=True, text=True, timeout=PATIENCE
+    )
     if answer.returncode:
         pytest.skip(f"NOT TESTED, no package index: {answer.stderr[-300:]}")
     made = checkout(tmp_path)
@@ -73,7 +74,7 @@ def test_the_example_runs_simulated(processes: Processes, tmp_path: Path) -> Non
     processes.environment["FLWR_LOCAL_SUPERLINK_HTTP_API_PORT"] = str(port)
     commands = block("Simulated", "sh")
     shorter = commands.replace("--run-config", f"--run-config 'rounds=2 {PATIENT}' --run-config", 1)
-    log = processes.run("bash", "-ec", shorter, limit=LIMIT)
+    log = processes.run("bash", "-ec", shorter)
     check_installed(log)
     assert "an update gives away class mix" in log, "the guardrail's warnings are streamed"
     assert "2 rounds, 5 clients" in log, "the transcript was inspected"
@@ -99,7 +100,7 @@ def test_the_example_runs_with_a_superlink_and_two_supernodes(
     for number, command in enumerate(supernodes):
         processes.start(f"supernode-{number}", *shlex.split(command))
     shorter = submission.replace("rounds=3", f"rounds=1 {PATIENT}")
-    check_installed(processes.run("bash", "-ec", shorter, limit=LIMIT))
+    check_installed(processes.run("bash", "-ec", shorter))
     for log in tmp_path.glob("supernode-*.log"):
         assert "an update gives away class mix" in log.read_text()
     there = Transcript.open(tmp_path / "transcript")

@@ -21,6 +21,7 @@ from flwr.serverapp.strategy import Result
 from divulge.errors import SpecError
 from divulge.federation.flower import InProcessGrid, run_in_process
 
+from ..patience import PATIENCE
 from . import toy_flower as toy
 
 
@@ -144,7 +145,11 @@ def test_the_official_engine_comes_to_the_same_result(tmp_path: Path) -> None:
     where = {"FLWR_HOME": str(tmp_path / "home"), "PYTHONPATH": os.pathsep.join(sys.path)}
     program = [sys.executable, "-m", "tests.federation.with_ray", str(tmp_path), "3", "3"]
     done = subprocess.run(
-        program, env={**os.environ, **quiet, **where}, capture_output=True, text=True, timeout=300
+        program,
+        env={**os.environ, **quiet, **where},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     ours = ran(clients=3)

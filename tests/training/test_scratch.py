@@ -9,6 +9,8 @@ from pathlib import Path
 
 from divulge.training.engine.processes import TemporaryFolder
 
+from ..patience import PATIENCE
+
 
 class Owner:
     """Something that can be referred to weakly."""
@@ -56,7 +58,7 @@ def ended(how: str) -> tuple[int, Path, str]:
 def test_a_folder_goes_when_its_process_is_killed() -> None:
     code, path, _ = ended("killed")
     assert code == -signal.SIGKILL
-    deadline = time.monotonic() + 60  # another process removes it; a busy machine lets it wait
+    deadline = time.monotonic() + PATIENCE  # another process removes it
     while path.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not path.exists()

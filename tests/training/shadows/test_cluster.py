@@ -17,6 +17,8 @@ import pytest
 from divulge.errors import MissingExtra, SpecError
 from divulge.training.shadows import workers, workers_by_name
 
+from ...patience import PATIENCE
+
 SUBJECT = """
 import os, signal, time
 from pathlib import Path
@@ -75,7 +77,7 @@ def audit(
     return subprocess.run(
         [sys.executable, "-W", "error", "-m", "divulge", "audit", str(folder / "audit.toml"),
          "--run", str(folder / "run"), *more],
-        check=False, capture_output=True, text=True, timeout=300,
+        check=False, capture_output=True, text=True, timeout=PATIENCE,
         env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
     )  # fmt: skip
 
