@@ -47,10 +47,15 @@ def test_rank_and_condition_are_those_of_singular_values(numbers: int, items: in
     rng = np.random.default_rng(0)
     matrix = rng.normal(size=(numbers, 3)) @ rng.normal(size=(3, items))
     update = matrix @ (rng.random(items) < 0.5)
-    found = _posterior(Affine(np.zeros(numbers), matrix), update)
-    size = np.linalg.svd(matrix, compute_uv=False)
+    affine, size = Affine(np.ones(numbers), matrix), np.linalg.svd(matrix, compute_uv=False)
+    found = _posterior(affine, update + 1)
     assert found.rank == 3
     assert found.condition == pytest.approx(size[0] / size[2])
+    solution, rank, condition = linear._least_squares(affine, update + 1)
+    assert rank == 3
+    assert condition == pytest.approx(size[0] / size[2])
+    np.testing.assert_allclose(matrix @ solution, update, atol=1e-9)
+    assert linear._least_squares(Affine(update, 0 * matrix), update)[1:] == (0, np.inf)
 
 
 @pytest.mark.parametrize("numbers", [8, 3])

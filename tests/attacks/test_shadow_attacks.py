@@ -1,18 +1,21 @@
 """What shadow attacks share: ways of asking, blocks, and nothing that gives a stand-in away."""
 
 import dataclasses
+import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from divulge.attacks import catalog
-from divulge.attacks.membership import rmia
+from divulge.attacks.membership import rmia, shadow
 from divulge.attacks.membership.calibrated import CalibratedLoss
 from divulge.attacks.membership.lira import LiRA
 from divulge.attacks.membership.rmia import RMIA
 from divulge.attacks.membership.shadow import Shadow
+from divulge.attacks.membership.shadow_stack import attack as stack
 from divulge.attacks.membership.shadow_stack import features
 from divulge.attacks.membership.shadow_stack.attack import ShadowStack
 from divulge.attacks.shared import shadow_scores
@@ -303,6 +306,45 @@ class _By(Told):
         return Told(phi, asked).predict(x)
 
 
+def test_leave_one_out_features_are_the_formulas_record_by_record() -> None:
+    dice, k = np.random.default_rng(6), 3
+    phi = dice.normal(0, 3, (40, 9))
+    member = (np.arange(9) + np.arange(40)[:, None]) % 9 < 4  # of the eight others, 3 or 4
+    usual = features.PooledStatistics(0.7, 1.3, 0.9)
+    sums = features.leave_one_out_sums(shadow_scores.RecordBlock(slice(0, 40), (phi,), member))
+    found = features.leave_one_out_features(phi[:, k], sums.column(k, slice(None)), usual)
+    for i, row in enumerate(found):
+        x, of = float(phi[i, k]), naive_shadows.others(phi, member, k, i)
+        p, densities, spreads = naive_shadows.sigmoid(phi)[i, k], [], []
+        inside = int(np.delete(member[i], k).sum())
+        for side, n, common in (("in", inside, 1.3), ("out", 8 - inside, 0.9)):
+            mean, freedom = of[f"mean_{side}"], n - 1 + 4
+            variance = (of[f"scatter_{side}"] + 4 * common) / freedom
+            spread = math.sqrt(variance * (1 + 1 / n))
+            student = stats.t(freedom, mean, spread)
+            # but for what depends on the freedom alone
+            tall = student.logpdf(x) - student.logpdf(mean) - math.log(spread)
+            densities.append((-((x - mean) ** 2) / (2 * common), tall))
+            spreads.append(math.log(variance))
+        assert row.tolist() == pytest.approx([
+            x, math.log(p), of["mean_in"], of["mean_out"], x - of["mean_in"], x - of["mean_out"],
+            math.log(p / ((of["p_in"] + of["p_out"]) / 2)),
+            *(ours - theirs for ours, theirs in zip(*densities, strict=True)), *spreads,
+        ])  # fmt: skip
+
+
+def test_a_side_without_shadows_is_taken_from_the_other() -> None:
+    phi, usual = np.array([[0.0, 1.0, 2.0, 4.0]]), features.PooledStatistics(0.7, 1.0, 1.0)
+    for inside, mean_in, mean_out in ((False, 3.0 + 0.7, 3.0), (True, 3.0, 3.0 - 0.7)):
+        block = shadow_scores.RecordBlock(slice(0, 1), (phi,), np.full((1, 4), inside))
+        sums = features.leave_one_out_sums(block).column(1, slice(None))
+        (row,) = features.leave_one_out_features(phi[:, 1] + 1, sums, usual)
+        said = naive_shadows.sigmoid(np.array([0.0, 2.0, 4.0])).mean()
+        assert row[2] == pytest.approx(mean_in - 1.0)  # the mean of 0, 2 and 4 is 2
+        assert row[3] == pytest.approx(mean_out - 1.0)
+        assert row[6] == pytest.approx(math.log(naive_shadows.sigmoid(np.array(2.0)) / said))
+
+
 def test_shadow_reads_the_class_and_not_the_record() -> None:
     """Two candidates of one class with one answer have one score, within a fold's model."""
     view = worlds.leaky().view
@@ -319,6 +361,49 @@ def test_shadow_reads_the_class_and_not_the_record() -> None:
             # a rule of φ alone: interpolating it at the same φ gives the same score
             rule = dict(zip(same, score[here][first], strict=True))
             np.testing.assert_allclose(score[here], [rule[v] for v in phi[here]], atol=1e-12)
+
+
+def test_shadow_reads_a_record_by_what_its_rows_never_taught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    view = worlds.leaky().view
+    taught: list[set[int]] = []
+
+    def spy(teach: Any, pair: np.ndarray, y: np.ndarray) -> np.ndarray:
+        taught.append(set(teach.place.tolist()))
+        return np.full(len(y), float(len(taught) - 1))
+
+    monkeypatch.setattr(shadow, "_predict_log_odds", spy)
+    score = Shadow(folds=4)(view, rng()).score
+    place = shadow_scores.rank_records(shadow_scores.scaled_logits(view).blocks())
+    assert set(score) == {0, 1, 2, 3}
+    for part, places in enumerate(taught):
+        assert places == set(place) - set(place[score == part])
+
+
+def test_the_stack_scores_a_record_by_what_its_rows_never_taught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    view = worlds.leaky().view
+    taught: list[set[int]] = []
+
+    class Numbered:
+        def __init__(self) -> None:
+            self.number = float(len(taught) - 1)
+
+        def decision_function(self, seen: np.ndarray) -> np.ndarray:
+            return np.full(len(seen), self.number)
+
+    def spy(lessons: Any, chosen: np.ndarray, seed: int) -> Numbered:
+        taught.append(set(lessons.place[chosen].tolist()))
+        return Numbered()
+
+    monkeypatch.setattr(stack, "_fit_trees", spy)
+    score = ShadowStack(folds=4)(view, rng()).score
+    place = shadow_scores.rank_records(shadow_scores.scaled_logits(view).blocks())
+    assert set(score) == {0, 1, 2, 3}
+    for part, places in enumerate(taught):
+        assert places == set(place) - set(place[score == part])
 
 
 def test_offline_shadow_learns_from_the_pool() -> None:

@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import itertools
 from typing import Any
 
 import numpy as np
@@ -97,33 +96,56 @@ def test_logits_are_known_up_to_a_constant_and_losses_are_exact() -> None:
     np.testing.assert_allclose(asked.loss, -np.log(said[np.arange(len(y)), y]), atol=1e-12)
 
 
-def test_crossfitting_scores_every_record_by_classifiers_fitted_without_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Of five classifiers one scores a known record, and all score a candidate, on average."""
-    taught = itertools.count(1)
-    where: dict[bytes, list[int]] = {}
+@pytest.fixture
+def taught(monkeypatch: pytest.MonkeyPatch) -> list[set[bytes]]:
+    """The records that each fit was taught by; the fit of number n scores every record n."""
+    fits: list[set[bytes]] = []
 
     def fit(answers: LabelledLogits, suspect: np.ndarray, rng: np.random.Generator) -> Any:
-        number = next(taught)
-        for row in answers.logits:
-            where.setdefault(row.tobytes(), []).append(number)
+        number = float(len(fits))
+        fits.append({row.tobytes() for row in answers.logits})
         assert 0 < suspect.sum() < len(suspect)
-
-        def score(asked: LabelledLogits) -> np.ndarray:
-            return np.full((len(asked.y), len(NAMES)), float(number))
-
-        return score
+        return lambda asked: np.full((len(asked.y), len(NAMES)), number)
 
     monkeypatch.setattr(attack, "fit_base_classifiers", fit)
+    return fits
+
+
+def test_crossfitting_scores_every_record_by_classifiers_fitted_without_it(
+    taught: list[set[bytes]],
+) -> None:
+    """One of five scores a known record; all score a candidate, on average."""
     asked = attack._query_client(federations.made(1).challenge.view, 0)
     features = attack._cross_fit_features(asked, rng())
     np.testing.assert_array_equal(features[:, 0], asked.loss)
     known = asked.suspect | asked.external
     for logits, scores, is_known in zip(asked.said.logits, features[:, 1:], known, strict=True):
-        left_out = {1, 2, 3, 4, 5} - set(where.get(logits.tobytes(), []))
-        assert len(left_out) == (1 if is_known else 5)
-        np.testing.assert_allclose(scores, np.mean(list(left_out)))
+        without = [n for n, records in enumerate(taught) if logits.tobytes() not in records]
+        assert len(without) == (1 if is_known else 5)
+        np.testing.assert_allclose(scores, np.mean(without))
+
+
+def test_crossfitting_at_every_depth_shows_a_fold_as_candidates_are_shown(
+    taught: list[set[bytes]],
+) -> None:
+    """A meta-classifier's lessons come from fits without its fold and without the lesson's own."""
+    asked = attack._query_client(federations.made(1).challenge.view, 0)
+    known = asked.suspect | asked.external
+    fold = attack._stratified_folds(known.astype(int), rng())
+    tables = attack._cross_fit_features_twice(asked, fold, rng())
+    keys = [logits.tobytes() for logits in asked.said.logits]
+    inside = [
+        {key for key, f, k in zip(keys, fold, known, strict=True) if k and f == n}
+        for n in range(attack.FOLDS)
+    ]
+    for part, table in enumerate(tables):
+        np.testing.assert_array_equal(table[:, 0], asked.loss)
+        without = [n for n, records in enumerate(taught) if records.isdisjoint(inside[part])]
+        assert len(without) == attack.FOLDS - 1
+        for key, scores, is_known, own in zip(keys, table[:, 1:], known, fold, strict=True):
+            by = [n for n in without if key not in taught[n]]
+            assert len(by) == (1 if is_known and own != part else attack.FOLDS - 1)
+            np.testing.assert_allclose(scores, np.mean(by))
 
 
 def test_the_published_protocol_sees_leaks_that_are_not_there() -> None:

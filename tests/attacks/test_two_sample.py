@@ -1,12 +1,20 @@
 """What trees see that no single signal shows, and that they see nothing where nothing is."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 
-from divulge.attacks.membership.two_sample import BINS, TwoSample, _bin_features
+from divulge.attacks.membership.two_sample import (
+    BINS,
+    TwoSample,
+    _answer_features,
+    _bin_features,
+)
 from divulge.core import ModelView, Need, Records
 from divulge.errors import NotApplicable, SpecError
 from divulge.metrics import membership, signals
+from divulge.targets.function import FunctionTarget
 
 MEMBERS, OTHERS = 300, 300
 
@@ -76,6 +84,21 @@ def test_the_rarer_set_does_not_shift_the_scores() -> None:
     rng = np.random.default_rng(3)
     view = _view(*(rng.normal(0, 1, n) for n in (MEMBERS, OTHERS, 60)))
     assert abs(np.median(TwoSample()(view, rng).score)) < 0.2
+
+
+@pytest.mark.parametrize(("classes", "others"), [(3, 2), (10, 5)])
+def test_an_answer_is_all_signals_and_the_likeliest_other_classes(
+    classes: int, others: int
+) -> None:
+    drawn = np.random.default_rng(5).dirichlet(np.ones(classes), 20)
+    target = FunctionTarget(lambda _: drawn)
+    records = Records(np.arange(20.0)[:, None], np.arange(20) % classes)
+    found, p = _answer_features(ModelView(target, records), records), target.predict(records.x)
+    named = get_args(signals.SignalName)
+    for column, name in zip(found.T, named, strict=False):
+        np.testing.assert_array_equal(column, signals.compute_signal(name, p, records.y))
+    for row, answer, y in zip(found[:, len(named) :], p, records.y, strict=True):
+        np.testing.assert_allclose(row, sorted(np.log(np.delete(answer, y)))[::-1][:others])
 
 
 def test_bins_hold_equally_many_and_keep_the_order() -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from divulge.attacks.composition.decaf import regression, shadow_clients
+from divulge.core import Records
 
 
 @pytest.mark.parametrize("size", [513, 1024, 20_000])
@@ -59,3 +60,22 @@ def test_clients_left_out_are_guessed_as_if_they_had_never_been_there() -> None:
             if np.isclose(errors[-1], fit.error, rtol=1e-3):
                 np.testing.assert_allclose(fit.left_out, guesses, atol=1e-3)
     assert min(errors) == pytest.approx(fit.error, rel=1e-3)
+
+
+def test_mixes_of_all_kinds_are_drawn_and_records_are_of_their_classes() -> None:
+    y = np.repeat(np.arange(4), [30, 20, 25, 25])
+    pool = Records(np.arange(100.0)[:, None], y)
+    drawn = shadow_clients.draw_shadow_clients(pool, [40, 61], 300, np.random.default_rng(0))
+    assert set(drawn.counts.sum(axis=1)) == {40, 61}
+    for counts, rows in zip(drawn.counts, drawn.rows, strict=True):
+        np.testing.assert_array_equal(np.bincount(y[rows], minlength=4), counts)
+    every = np.arange(0, 300, shadow_clients.EVEN)
+    np.testing.assert_array_equal(np.flatnonzero(drawn.even), every)
+    even, uneven = drawn.counts[drawn.even], drawn.counts[~drawn.even]
+    assert (np.ptp(even, axis=1) <= 1).all()
+    assert set((uneven > 0).sum(axis=1)) == {1, 2, 3, 4}
+    np.testing.assert_allclose(drawn.shares.sum(axis=1), 1)
+    np.testing.assert_array_equal(drawn.presence, drawn.counts > 0)
+    np.testing.assert_array_equal(
+        drawn.rare, [[0 < n < c.sum() / 4 for n in c] for c in drawn.counts]
+    )

@@ -26,5 +26,12 @@ def test_the_records_said_to_be_needed_are_enough_and_few_less_are_not(epsilon: 
     assert largest_bound(int(0.85 * needed) // 2 * 2, 1e-5, tries=5) <= epsilon
 
 
+def test_to_exceed_a_bound_takes_more_records_than_to_reach_it() -> None:
+    reached = largest_bound(64, 1e-5)
+    needed = records_needed(reached, 1e-5)
+    assert needed is not None
+    assert largest_bound(needed, 1e-5) > reached
+
+
 def test_what_no_audit_can_show_is_said_so() -> None:
     assert records_needed(40.0) is None
