@@ -137,6 +137,9 @@ def test_each_attack_has_a_page_that_names_its_settings(name: str) -> None:
         setting = field.name
         assert f"`{setting}`" in page
         assert f"`{setting}`" in row
+        default = "none" if field.default is None else f"`{json.dumps(field.default)}`"
+        own = re.findall(rf"^\| `{setting}` \|.*$", page, re.M)
+        assert any(f"| {default} |".lower() in line.lower() for line in own), (setting, default)
 
 
 ATTACK_PARTS = {

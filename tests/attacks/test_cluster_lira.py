@@ -260,3 +260,28 @@ def test_a_view_that_does_not_fit_together_is_refused() -> None:
         dataclasses.replace(view, records=short)
     with pytest.raises(DataError, match="or -1 for nobody, got -2"):
         Assignment(np.array([-2]))
+
+
+def test_blocks_hold_every_group_once_and_no_more_points_than_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mixtures, "_AT_ONCE", 20)
+    sizes = [5, 3, 30, 5, 4, 5, 1, 20]
+    blocks = list(mixtures._group_blocks([np.zeros((size, 2)) for size in sizes]))
+    assert sorted(np.concatenate(blocks).tolist()) == list(range(len(sizes)))
+    for block in blocks:  # each is padded to its longest; one group alone may be too long
+        assert len(block) == 1 or len(block) * max(sizes[k] for k in block) <= 20
+    assert max(map(len, blocks)) > 2
+
+
+@pytest.mark.parametrize("everything", [False, True])
+def test_clients_are_expected_to_have_half_of_the_candidates_at_most(everything: bool) -> None:
+    view = federations.made(2).challenge.view
+    known = view.collusion
+    records = np.full_like(known.records, everything)
+    told = dataclasses.replace(view, collusion=dataclasses.replace(known, records=records))
+    shares = decision.expected_shares(told)
+    own = np.array([len(relevant) for relevant in view.relevant])
+    np.testing.assert_allclose(shares / shares.sum(), own / own.sum())
+    rate = 0.5 / (len(known.relevant) + 1)  # half a record more, of one more
+    assert shares.sum() == pytest.approx(0.5 if everything else rate * own.sum() / len(records))

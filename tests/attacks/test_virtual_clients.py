@@ -79,3 +79,28 @@ def test_mixes_of_all_kinds_are_drawn_and_records_are_of_their_classes() -> None
     np.testing.assert_array_equal(
         drawn.rare, [[0 < n < c.sum() / 4 for n in c] for c in drawn.counts]
     )
+
+
+def test_mixes_near_the_guesses_are_drawn_in_turn_and_absent_classes_come_back_rarely() -> None:
+    y = np.repeat(np.arange(4), 50)
+    pool = Records(np.arange(200.0)[:, None], y)
+    guesses = np.array([[0.5, 0.5, 0.0, 0.0], [0.1, 0.2, 0.3, 0.4]])
+    drawn = shadow_clients.draw_near_guesses(pool, [100], guesses, 400, np.random.default_rng(0))
+    assert not drawn.even.any()
+    for first, guess in enumerate(guesses):
+        # shares of a Dirichlet of total 40, and of 100 records: a deviation of .1 at most each
+        off = drawn.shares[first::2].mean(axis=0) - guess
+        assert np.abs(off).max() < 4 * 0.1 / 200**0.5
+    # one in five is drawn as if it had 2 %: less than an even share, and not in most clients
+    back = drawn.presence[::2, 2:]
+    assert 0.02 < back.mean() < 0.2
+
+
+def test_rounds_count_by_the_inverse_of_their_error() -> None:
+    def fit(error: float, share: float) -> regression.RegressionFit:
+        both = np.array([[share, 1 - share]])
+        return regression.RegressionFit(guess=both, left_out=both, error=error)
+
+    guess, others = regression.combine_fits([fit(0.1, 1.0), fit(0.3, 0.0)], [0, 0])
+    np.testing.assert_allclose(guess, [0.75, 0.25])
+    np.testing.assert_allclose(others, [[0.75, 0.25]])

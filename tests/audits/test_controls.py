@@ -352,3 +352,15 @@ def test_shuffles_have_members_and_non_members_however_few_take_part(
         assert set(member[chosen]) == {True, False}
         sizes.add(len(chosen))
     assert sizes == {10, 100}  # the sample, or all where the one of its kind is not in it
+
+
+@pytest.mark.parametrize(
+    ("p_value", "passed"), [(5e-5, False), (controls.FALSE_ALARM, False), (1.5e-4, True)]
+)
+def test_the_blind_control_fails_at_its_error_and_below(
+    p_value: float, passed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second smallest p of 20,000 permutations is the error itself."""
+    monkeypatch.setattr(controls, "rank_sum_p", lambda *_: p_value)
+    found = controls.control_on_shuffled(worlds.leaky(), Threshold())
+    assert (found.passed, found.p_value) == (passed, p_value)

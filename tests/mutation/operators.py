@@ -36,6 +36,8 @@ class Mutant(NamedTuple):
     last: int
     line: int
     """The line that changes first."""
+    text: str
+    """That line."""
     before: str
     after: str
     """The expression or statement, before and after; both on one line."""
@@ -44,8 +46,8 @@ class Mutant(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The same while neither the expression nor its line changes."""
-        return f"{self.path} | {self.before} -> {self.after}"
+        """The same until the line changes, wherever it stands."""
+        return f"{self.path} | {self.text} | {self.before} -> {self.after}"
 
 
 def mutants(path: Path, source: str) -> Iterator[Mutant]:
@@ -65,7 +67,8 @@ def mutants(path: Path, source: str) -> Iterator[Mutant]:
             text = f"({text})" if isinstance(other, ast.expr) else text
             changed = (raw[:begin] + text.encode() + raw[end:]).decode()
             after = " ".join(text.split())
-            yield Mutant(path, lines[0], lines[-1], node.lineno, before, after, changed)
+            own = source.splitlines()[node.lineno - 1].strip()
+            yield Mutant(path, lines[0], lines[-1], node.lineno, own, before, after, changed)
 
 
 def _own_end(statement: ast.stmt) -> int | None:
@@ -80,6 +83,8 @@ def _places(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, ast.stmt]]:
     def walk(node: ast.AST, statement: ast.stmt) -> Iterator[tuple[ast.expr | ast.stmt, ast.stmt]]:
         if isinstance(node, ast.Raise | ast.Assert | ast.Import | ast.ImportFrom | ast.JoinedStr):
             return
+        if isinstance(node, ast.keyword) and node.arg == "strict":
+            return  # of zip: it stops programs that are wrong elsewhere
         if isinstance(node, ast.stmt):
             statement = node
         if isinstance(node, ast.expr | ast.stmt):

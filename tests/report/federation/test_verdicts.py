@@ -17,6 +17,7 @@ from divulge.core import (
     Status,
 )
 from divulge.metrics.uninformed import assignment, composition, interactions
+from divulge.metrics.uninformed.draws import ERROR
 from divulge.report.federation.verdicts.assignment import AssignmentWords
 from divulge.report.federation.verdicts.composition import CompositionWords
 from divulge.report.federation.verdicts.interactions import InteractionWords
@@ -134,6 +135,17 @@ def test_too_few_units_decide_nothing_whatever_was_found(case: VerdictWords, say
     assert found.p_value is None
     assert "neither shows a leak nor rules one out" in found.sentences[1]
     assert says in found.next_step
+
+
+@pytest.mark.parametrize(
+    ("smallest", "level"), [(ERROR * (1 + 1e-12), "no leak found"), (0.0501, "undecided")]
+)
+def test_a_smallest_p_of_the_error_itself_is_small_enough(smallest: float, level: str) -> None:
+    """One of twenty arrangements: rounding must not make it one of fewer."""
+    case = clicks(0.0)
+    assert case.test is not None
+    same = InteractionWords(case.guesses, case.truth, replace(case.test, smallest=smallest))
+    assert judge_federation(same, [DONE]).level == level
 
 
 def test_as_many_units_as_the_next_step_names_are_enough() -> None:
