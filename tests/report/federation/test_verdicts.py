@@ -192,6 +192,18 @@ def test_baselines_are_not_counted_among_the_attacks_tried() -> None:
     )
 
 
+@pytest.mark.parametrize(("made", "figures"), [(owners, 2), (shares, 2), (clicks, 1)])
+def test_limits_hold_together_for_all_figures_that_a_sentence_may_give(
+    made: Callable[[float], VerdictWords], figures: int
+) -> None:
+    case = made(0.6)
+    assert case.test is not None
+    assert case.test.strongest is not None
+    said = judge_federation(case, [DONE]).sentences[0]
+    each = [case.describe_result(0, case.test.strongest[1], 1 - ERROR / n) for n in (1, 2)]
+    assert [one in said for one in each] == [figures == 1, figures == 2]
+
+
 def test_limits_of_several_attacks_hold_together() -> None:
     case = clicks(0.6)
     assert case.truth is not None
