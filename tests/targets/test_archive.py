@@ -178,9 +178,14 @@ def _no_program(records: Records, program: Any) -> None:
     program.clear()
 
 
+def _no_inputs(records: Records, program: Any) -> None:
+    del program["graph_module"]["signature"]["input_specs"]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (_no_inputs, "to be an exported program, got KeyError"),
         (_machine_code, "compiled machine code"),
         (_no_weights, "to be a .pt2 archive, got KeyError"),
         (_no_program, "to be a .pt2 archive, got KeyError"),

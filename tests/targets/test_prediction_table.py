@@ -163,7 +163,8 @@ def test_rows_that_are_not_there_cannot_be_asked_about(rows: np.ndarray, tmp_pat
         predictions.read_predictions(_csv(tmp_path / "t", ROWS)).target.predict(rows)
 
 
-def test_one_column_is_not_read_as_class_and_membership(save: Save, tmp_path: Path) -> None:
-    path = save(tmp_path / "t", ROWS)
+def test_one_column_is_not_read_as_class_and_membership(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("p_0,p_1,label,member\n0.5,0.5,0,1\n")
     with pytest.raises(DataError, match="'member' for both"):
         predictions.read_predictions(path, label="member")

@@ -328,7 +328,7 @@ class Run:
 
     def _check_scores(self, key: str, entry: Entry, candidates: Candidates) -> None:
         """Refuse a finding whose scores or metrics are not those of an attack on membership."""
-        score, size = entry.score, len(candidates.member)
+        score, size = entry.arrays.get("score"), len(candidates.member)
         if score is not None and (score.shape != (size,) or score.dtype != np.float64):
             raise StoreError(
                 f"expected {size} scores in {self.path}/findings/{key}.npz, got {score.dtype} of "

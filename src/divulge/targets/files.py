@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from divulge._util import untrusted
 from divulge.core import Target
 from divulge.errors import MissingExtra, TargetError
-from divulge.targets import onnx
+from divulge.targets import onnx, saved_trees
 from divulge.targets.batching import translate_model_errors
 from divulge.targets.onnx import OnnxTarget
 from divulge.targets.outputs import Output
@@ -137,13 +137,16 @@ def _load_skops(path: Path, options: LoadOptions) -> SklearnTarget:
         untrusted.check_size(
             size, untrusted.MAX_DATA_BYTES, f"a model that {path} unpacks to", TargetError
         )
-        unknown = skops.io.get_untrusted_types(file=path)
-        if unknown:
+        types = skops.io.get_untrusted_types(file=path)
+        if unknown := [name for name in types if name != saved_trees.TREE]:
             raise TargetError(
                 f"expected types that skops trusts, got {', '.join(unknown)} in {path}: "
                 "if you trust them, load the file yourself and pass the model"
             )
-        return SklearnTarget(skops.io.load(path, trusted=None))
+        model = skops.io.load(path, trusted=types)
+        if types:
+            saved_trees.check_trees(model, path)
+        return SklearnTarget(model)
 
 
 def _load_safetensors(path: Path, options: LoadOptions) -> TorchTarget:
