@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol, get_args, runtime_checkable
 
+from divulge._util.arguments import check_arguments
 from divulge.audits.config import FailOn, Judge
 from divulge.errors import SpecError, did_you_mean
 from divulge.metrics import assignment, composition, interactions, measure
@@ -100,6 +101,7 @@ class GatedAudit:
             "expected no claim in the gate of this audit, got one: a claim is about one model"
         )
 
+    @check_arguments
     def gate(
         self,
         *,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from divulge._util.arguments import FilePath, check_arguments
 from divulge.audits.challenges import images
 from divulge.audits.gate import GatedAudit
 from divulge.audits.run_folder import Run, hold_run, open_run_folder
@@ -112,7 +113,8 @@ class SecretAudit(GatedAudit):
         """
         raise NotImplementedError
 
-    def report(self, path: str | Path | None = None, *, show_records: bool = False) -> Path:
+    @check_arguments
+    def report(self, path: FilePath | None = None, *, show_records: bool = False) -> Path:
         """Write the page, one self-contained HTML file, and return its path.
 
         Args:
@@ -159,7 +161,8 @@ class SecretAudit(GatedAudit):
             found.report()
         return found
 
-    def save(self, path: str | Path) -> Path:
+    @check_arguments
+    def save(self, path: FilePath) -> Path:
         """Write a run folder with findings, guesses and report, and return its path.
 
         Raises:
@@ -238,6 +241,7 @@ class Audit(SecretAudit):
         """What became of the claimed guarantee."""
         return (self.summary.claim,)
 
+    @check_arguments
     def exposed(self, q: float = 0.1) -> tuple[exposing.ExposedRecord, ...]:
         """The members exposed beyond doubt, highest scores first; see `divulge.metrics.exposed`.
 

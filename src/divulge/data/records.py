@@ -66,4 +66,10 @@ def as_records(pair: Any, where: str) -> Records:
     names = tuple(getattr(pair[0], "columns", ()))
     if not all(isinstance(name, str) for name in names):
         names = ()  # numbers that a data frame gives to columns without names
-    return Records(x, data_files.as_labels(y, where), names)
+    found = Records(x, data_files.as_labels(y, where), names)
+    if len(found) and not found.x.size:
+        raise DataError(
+            f"expected records with features for {where}, got x of shape {found.x.shape}: "
+            "pass a column or more"
+        )
+    return found

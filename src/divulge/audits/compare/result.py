@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from divulge._util import atomic, untrusted
+from divulge._util.arguments import check_arguments
 from divulge._util.json import JSON
 from divulge.audits.compare import training_cost
 from divulge.audits.compare.training_cost import TrainingCost
@@ -244,6 +245,7 @@ class Comparison:
         """What ``summary.json`` holds."""
         return compare_table.as_json(self._told())
 
+    @check_arguments
     def find(self, name: str) -> VariantAudits:
         """The defence of this name.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import pydantic
 
 from divulge._util import atomic, untrusted
+from divulge._util.arguments import Count, check_arguments
 from divulge._util.json import JSON
 from divulge.attacks import catalog
 from divulge.audits.checks.duplicates import PoolCopies
@@ -19,7 +20,7 @@ from divulge.audits.result import Audit, load_audit
 from divulge.audits.run_folder import HEAD, has_head, hold_run, read_head, write_head
 from divulge.core import Check, Estimate, Finding, Measurements, Need, Status, Verdict
 from divulge.core.runs import BEFORE_NAMING, SCHEMA
-from divulge.errors import MissingExtra, SpecError, StoreError
+from divulge.errors import MissingExtra, SpecError, StoreError, did_you_mean
 from divulge.metrics import intervals
 from divulge.metrics.epsilon import pooled_bound
 from divulge.metrics.membership import Score
@@ -91,9 +92,13 @@ class LeaveOneOut(GatedAudit):
         """
         return {label: self.means(label) for label in self._by_attack()}
 
-    def means(self, label: str, best_of: int = 1) -> Mapping[str, Estimate]:
+    @check_arguments
+    def means(self, label: str, best_of: Count = 1) -> Mapping[str, Estimate]:
         """One attack's row of `across`, with intervals that hold for so many attacks at once."""
-        findings = self._by_attack()[label]
+        by_attack = self._by_attack()
+        if label not in by_attack:
+            raise SpecError(f"expected an attack, got {label!r}: {did_you_mean(label, by_attack)}")
+        findings = by_attack[label]
         return {
             name: self._pooled(findings[0], best_of)
             if name == "epsilon"
@@ -156,7 +161,10 @@ class LeaveOneOut(GatedAudit):
 
     def _lacking(self, label: str) -> Mapping[str, str]:
         """Why lower limits of single targets mean nothing; the mean's is one if all are alike."""
-        findings = self._by_attack()[label]
+        by_attack = self._by_attack()
+        if label not in by_attack:
+            raise SpecError(f"expected an attack, got {label!r}: {did_you_mean(label, by_attack)}")
+        findings = by_attack[label]
         return {name: why for one in findings for name, why in one.unmeasured.items()}
 
     def table(self) -> str:

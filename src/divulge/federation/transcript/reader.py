@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from divulge._util import untrusted
-from divulge._util.arguments import check_arguments
+from divulge._util.arguments import FilePath, check_arguments
 from divulge.core import MaskedSum, ReceivedUpdate, Records, Round, Rounds, UpdateView
 from divulge.errors import MissingExtra, SpecError, StoreError, did_you_mean
 from divulge.federation.transcript import layout
@@ -35,7 +35,8 @@ class Transcript:
     """Rounds in order; those on disk are read one at a time, when they are used."""
 
     @classmethod
-    def open(cls, folder: str | Path) -> "Transcript":
+    @check_arguments
+    def open(cls, folder: FilePath) -> "Transcript":
         """Open the transcript in a folder.
 
         Asking for one of its ``rounds`` raises StoreError when that round is damaged.

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from divulge._util import atomic
-from divulge._util.arguments import check_arguments
+from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.folders import has_content
 from divulge.core import Round, Tensors
 from divulge.errors import DataError, MissingExtra, StoreError
@@ -27,7 +27,8 @@ class Writer:
     header: Header
 
     @classmethod
-    def begin(cls, folder: str | Path, header: Header) -> "Writer":
+    @check_arguments
+    def begin(cls, folder: FilePath, header: Header) -> "Writer":
         """Begin a new transcript in a new folder, which only its owner can read.
 
         Raises:
@@ -48,7 +49,8 @@ class Writer:
         return cls(folder, header)
 
     @classmethod
-    def resume(cls, folder: str | Path, header: Header) -> "Writer":
+    @check_arguments
+    def resume(cls, folder: FilePath, header: Header) -> "Writer":
         """Continue a transcript after its last whole round; half-written files are deleted.
 
         Raises:
@@ -66,6 +68,7 @@ class Writer:
                 leftover.unlink(missing_ok=True)
         return cls(Path(folder), header)
 
+    @check_arguments
     def add(self, seen: Round) -> None:
         """Write one round; it counts from the moment its JSON is there.
 

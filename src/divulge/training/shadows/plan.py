@@ -10,7 +10,7 @@ from divulge._util.arguments import check_arguments
 from divulge._util.digest import digest
 from divulge._util.random import stream
 from divulge.core import AnswerDefence, Records, Trainer
-from divulge.errors import SpecError
+from divulge.errors import DataError, SpecError
 
 
 @check_arguments
@@ -20,6 +20,7 @@ class ShadowPlan:
 
     Raises:
         SpecError: there are no models.
+        DataError: the pool is empty.
     """
 
     trainer: Trainer
@@ -41,6 +42,9 @@ class ShadowPlan:
     def __post_init__(self) -> None:
         if self.models < 1:
             raise SpecError(f"expected shadows from 1, got {self.models}: train some, or ask none")
+
+        if self.pool is not None and not len(self.pool):
+            raise DataError("expected records in the pool of shadow models, got none: give some")
 
     @property
     def own(self) -> tuple[Records, ...]:
