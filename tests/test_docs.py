@@ -3,6 +3,7 @@
 import dataclasses
 import doctest
 import inspect
+import json
 import re
 import runpy
 import shlex

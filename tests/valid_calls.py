@@ -134,7 +134,7 @@ def round_of_one() -> Round:
 
 
 def simulation() -> federation.Federation:
-    return federation.Federation(records(), (np.arange(8), np.arange(8, 24)), RECIPE)
+    return federation.Federation(records(), (np.arange(8),), RECIPE, workers=1)
 
 
 def played(one: federation.Federation) -> Any:
@@ -284,7 +284,7 @@ def calls(folder: Path) -> dict[str, Call]:
         ),
         "federation.Federation": Call(
             federation.Federation,
-            {"pool": records(), "clients": (np.arange(8),), "recipe": RECIPE},
+            {"pool": records(), "clients": (np.arange(8),), "recipe": RECIPE, "workers": 1},
             played,
         ),
         "federation.InferredMix": Call(

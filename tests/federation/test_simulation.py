@@ -241,7 +241,7 @@ def test_senseless_federations_are_refused(
 
 
 def test_there_must_be_rounds() -> None:
-    with pytest.raises(SpecError, match="rounds from 1"):
+    with pytest.raises(SpecError, match="rounds of simulate to be a whole number of 1 or more"):
         simulate(federation(), 0)
 
 

@@ -147,7 +147,7 @@ class _Judge:
             return f"pass an object, such as {value.__name__}(...)"
         if _is_array_hint(hint):
             return "pass a NumPy array of that type and shape"
-        if _wants_several(hint) and not isinstance(value, Mapping | str | bytes):
+        if _wants_several(hint) and not isinstance(value, Mapping | str | bytes | types.NoneType):
             return f"put it into a list: [{name}]" if not np.iterable(value) else "check each entry"
         if isinstance(value, str):
             words = [word for word in _literals(hint) if isinstance(word, str)]
@@ -341,6 +341,10 @@ _KINDS = {
 def describe_hint(hint: Any) -> str:
     """An annotation in words, for messages."""
     origin, parts = get_origin(hint), get_args(hint)
+    if origin is Annotated and hint == FilePath:
+        return f"a path without NUL, each name in it up to {LONGEST_NAME} bytes long"
+    if origin is Annotated and hint == Title:
+        return "text of up to 100 printable characters"
     if origin is Annotated:
         return describe_hint(parts[0]) + _describe_limits(hint.__metadata__)
     if origin in (Union, types.UnionType):

@@ -6,11 +6,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from divulge._util.arguments import FilePath, check_arguments
+from divulge._util.arguments import Count, FilePath, check_arguments
 from divulge._util.folders import take_folder
 from divulge._util.progress import Progress, Track, as_track
 from divulge.core import Round, Tensors
-from divulge.errors import SpecError
 from divulge.federation.transcript.layout import HEADER, Header
 from divulge.federation.transcript.reader import Transcript
 from divulge.federation.transcript.writer import Writer
@@ -34,7 +33,7 @@ class SimulatedFederation(ABC):
 @check_arguments
 def simulate(
     federation: SimulatedFederation,
-    rounds: int,
+    rounds: Count,
     run: FilePath | None = None,
     *,
     resume: bool = False,
@@ -55,8 +54,6 @@ def simulate(
         StoreError: the folder is in use, or belongs to another federation.
         DivulgeError: see ``rounds`` of the federation.
     """
-    if rounds < 1:
-        raise SpecError(f"expected rounds from 1, got {rounds}: change it")
     track = as_track(progress)
     if run is None:
         play = federation.rounds()

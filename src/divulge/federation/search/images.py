@@ -7,10 +7,11 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor, from_numpy
 
-from divulge._util.arguments import check_arguments
+from divulge._util.arguments import Count, check_arguments
 from divulge.core import Game, Interactions, LocalTraining, Round, UpdateDefence, UpdateView
-from divulge.errors import SpecError
+from divulge.errors import DataError, SpecError
 from divulge.federation import client_challenge, server
+from divulge.federation.search import models
 from divulge.federation.search.learners import Pointwise
 
 UPVOTE_LEARNER = Pointwise(epochs=5, lr=0.01, loss="cross-entropy")
@@ -64,8 +65,8 @@ class ImageVersions(NamedTuple):
 def simulate_upvote_round(
     weights: Mapping[str, Tensor],
     images: ImageVersions,
-    users: int,
-    count: int,
+    users: Count,
+    count: Count,
     defence: UpdateDefence,
     rng: np.random.Generator,
 ) -> tuple[Round, dict[str, Int[np.ndarray, " acted"]]]:
@@ -83,6 +84,7 @@ def simulate_upvote_round(
 
     Raises:
         SpecError: there are not so many images, or only one is shown.
+        DataError: the weights are not those of a ranker of these features.
         DivulgeError: the defence refused.
     """
     updates, handed, acted = {}, {}, {}
@@ -109,15 +111,23 @@ def _simulate_upvotes(
     learner: Pointwise,
 ) -> tuple[Bool[np.ndarray, " items"], dict[str, Tensor]]:
     """Draw a user's upvotes, train on them, and return both upvotes and update."""
-    if not 0 < liked < 1 or len(features) < 2:
+    if not 0.001 <= liked <= 0.999 or len(features) < 2:  # or draws would never have both
         raise SpecError(
-            f"expected two images or more and a probability between 0 and 1, got {len(features)} "
-            f"and {liked}"
+            f"expected two images or more and a probability from 0.001 to 0.999, got "
+            f"{len(features)} and {liked}: show more images, or choose another probability"
+        )
+    layer = weights.get(models.HIDDEN, weights.get(models.OUTPUT))
+    if models.OUTPUT not in weights or layer is None or layer.shape[-1:] != features.shape[1:]:
+        raise DataError(
+            f"expected weights of a ranker of {features.shape[1]} features, got "
+            f"{ {name: tuple(weight.shape) for name, weight in weights.items()} }: make them with "
+            "divulge.federation.ranker"
         )
     acted = np.zeros(len(features), bool)
     while acted.all() or not acted.any():
         acted = rng.random(len(features)) < liked
-    change = learner.update(weights, from_numpy(features), from_numpy(acted.astype(np.float64)))
+    x, clicks = (from_numpy(part).to(layer.dtype) for part in (features, acted))
+    change = learner.update(weights, x, clicks)
     return acted, change
 
 
