@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test lint types layers tests portable portable-quick mutate docs site clean
+.PHONY: demo test lint types layers tests portable portable-quick mutate fuzz pythons docs site clean
 
 demo: $(STAMP)  ## train a small over-fitted network on real data and audit it
 	$(BIN)/divulge demo
@@ -35,15 +35,34 @@ portable-quick: $(STAMP)
 mutate: $(STAMP)  ## change the code that measures and judges, and see whether a test notices
 	$(BIN)/python -m tests.mutation $(MUTATE)
 
+SEED ?= 0
+COUNT ?= 100
+
+fuzz: $(STAMP)  ## damage COUNT files of each kind, as SEED says, and read them
+	$(BIN)/python -m tests.fuzz --seed $(SEED) --count $(COUNT)
+
+PYTHONS ?= python3.11 python3.12 python3.13
+
+# Each in an environment of its own, .venv-python3.12 and the like; one that is not at hand is said.
+pythons:  ## run the quick tests on every Python that divulge supports and that is at hand
+	@for python in $(PYTHONS); do \
+	  $$python -c "" 2>/dev/null || { echo "NOT TESTED: $$python is not installed"; continue; }; \
+	  $$python -m venv .venv-$$python && \
+	  .venv-$$python/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]' && \
+	  .venv-$$python/bin/python -m pip check && \
+	  .venv-$$python/bin/python -m pytest -n auto --dist loadfile -m 'not slow' || exit 1; \
+	done
+
 docs: $(STAMP)  ## write the generated pages again, which the tests compare, and build the site
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/generate_licences.py
 	$(MAKE) site
 
 site: $(STAMP)  ## build the documentation into site/; a link that leads nowhere is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf .venv .mutation .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .venv-* .mutation .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 
 # Installed once, and again when what is to be installed changes.
 $(STAMP): pyproject.toml constraints.txt

@@ -1,6 +1,8 @@
 """Nothing that only some systems have, unless what stands in for it elsewhere is tested here."""
 
 import ast
+import importlib.util
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +10,9 @@ from pathlib import Path
 import pytest
 
 import divulge
+from divulge._util import untrusted
 from divulge.audits import cost
+from divulge.errors import StoreError
 
 from .fuzz.formats import FORMATS
 
@@ -88,6 +92,23 @@ def test_without_proc_the_memory_of_an_estimate_is_unknown(
     assert "memory unknown on this system" in str(about)
 
 
+def test_without_their_flags_links_and_pipes_are_refused_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("O_NOFOLLOW", "O_NONBLOCK"):
+        monkeypatch.delattr(os, name, raising=False)
+    monkeypatch.setattr(os, "O_BINARY", 0, raising=False)
+    (tmp_path / "file").write_bytes(b"x")
+    assert untrusted.read_file(tmp_path / "file", 10, StoreError, links=False) == b"x"
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe")
+        with pytest.raises(StoreError, match="got a pipe"):
+            untrusted.read_file(tmp_path / "pipe", 10, StoreError)
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    with pytest.raises(StoreError, match="got a link"):
+        untrusted.read_file(tmp_path / "link", 10, StoreError, links=False)
+
+
 @pytest.mark.parametrize("kind", ["run-membership", "run-comparison", "transcript"])
 def test_names_of_files_are_names_on_every_system(kind: str, tmp_path: Path) -> None:
     missing = [package for package in FORMATS[kind].packages if not _is_installed(package)]
@@ -103,6 +124,4 @@ def test_names_of_files_are_names_on_every_system(kind: str, tmp_path: Path) -> 
 
 
 def _is_installed(package: str) -> bool:
-    import importlib.util
-
     return importlib.util.find_spec(package) is not None

@@ -1,4 +1,4 @@
-"""``python -m tests.fuzz``: damage files of every kind, and say what is neither read nor refused."""
+"""Damage files of every kind, and say what is neither read nor refused."""
 
 import argparse
 import sys

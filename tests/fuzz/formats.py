@@ -222,7 +222,7 @@ def _load_model(folder: Path) -> None:
 
     asked = config.read_config(folder / "settings.toml")
     runner.check_distinct(config.requested_attacks(asked))
-    gate.Gate(asked.gate.fail_on, asked.gate.fail_above, asked.gate.judge, asked.about)
+    gate.Gate(tuple(asked.gate.fail_on), asked.gate.fail_above, asked.gate.judge, asked.about)
     assert isinstance(asked, config.ModelAuditSpec | config.PredictionsAuditSpec)
     inputs.load_inputs(asked, folder)
     planning.plan_file(folder / "settings.toml")
@@ -417,7 +417,6 @@ def _read_records(suffix: str) -> Callable[[Path], None]:
         if suffix != ".npz":
             answers = read_predictions(path)
             answers.target.predict(np.arange(2)[:, None])
-            files.feature_names(path, own_id="who")
         ids.read_ids(path, "who", len(files.read_record_file(path, own_id="who")))
 
     return read

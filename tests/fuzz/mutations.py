@@ -35,8 +35,8 @@ ODD_TOML = (
 )  # fmt: skip
 ODD_CELLS = (
     "", " ", "nan", "inf", "-1", "0.5", "1e400", "9" * 400, "x", '"', '""', "'", "\0", "\x1b[2J",
-    "1,1", "1;1", "\n", "\r", "True", "true", "None", "１", "0x1", "1_0", "é", "\ufeff", "#", "%",
-    "x" * 70000, "label", "p_0", "p_*", "nobody", "qid:", "1:", "1:nan", ":", "\u2028",
+    "1,1", "1;1", "\n", "\r", "True", "true", "None", "\uff11", "0x1", "1_0", "é", "\ufeff", "#",
+    "%", "x" * 70000, "label", "p_0", "p_*", "nobody", "qid:", "1:", "1:nan", ":", "\u2028",
 )  # fmt: skip
 ODD_HEADERS = (
     "(1000000000000,)", "(-1,)", "(0,)", "()", "(12, 3, 1)", "(2, 2**70)", "((((", "[1]", "(1.5,)",
@@ -431,7 +431,7 @@ def _pipe(path: Path, others: Sequence[Path], rng: random.Random) -> None:
 
 
 def _huge(path: Path, others: Sequence[Path], rng: random.Random) -> None:
-    os.truncate(path, 2**34)  # a hole: it takes no room on the disk
+    os.truncate(path, 2**36)  # a hole: it takes no room on the disk
 
 
 def _remove(path: Path, others: Sequence[Path], rng: random.Random) -> None:

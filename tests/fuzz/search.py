@@ -70,7 +70,7 @@ class Reader(AbstractContextManager["Reader"]):
             return Outcome("hang", f"no answer in {PATIENCE} s")
         try:
             found: Outcome = self._own.recv()
-        except EOFError:
+        except (EOFError, ConnectionError):
             self._process.join()
             code = self._process.exitcode
             self._stop()
@@ -119,7 +119,8 @@ class Reader(AbstractContextManager["Reader"]):
 def _worked(process: psutil.Process) -> float:
     """Seconds that the processor has worked for a process; of one that has ended, 0."""
     with contextlib.suppress(psutil.Error):
-        return sum(process.cpu_times()[:2])
+        spent = process.cpu_times()
+        return float(spent.user + spent.system)
     return 0.0
 
 
@@ -172,9 +173,7 @@ def damage(kind: Format, specimen: Path, place: Path, edits: Sequence[str]) -> N
         mutations.edit_folder(files, random.Random(seed))  # noqa: S311  # no secret
 
 
-def search(
-    seed: int, count: int, names: Sequence[str], say: Callable[[str], None] = lambda text: None
-) -> Tally:
+def search(seed: int, count: int, names: Sequence[str], say: Callable[[str], None]) -> Tally:
     """Damage so many files of each kind, and read them.
 
     Args:
@@ -229,7 +228,8 @@ def keep(finding: Finding, corpus: Path) -> Path:
             _shorten(reader, finding, place, path)
         tag = hashlib.blake2b(finding.outcome.same.encode(), digest_size=4).hexdigest()
         kept = corpus / finding.name / tag
-        shutil.copytree(place, kept, symlinks=True, dirs_exist_ok=True)
+        ignored = shutil.ignore_patterns("*.py")  # the specimen has them
+        shutil.copytree(place, kept, symlinks=True, dirs_exist_ok=True, ignore=ignored)
     return kept
 
 

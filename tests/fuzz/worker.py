@@ -14,8 +14,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import click
 import psutil
+from click.testing import CliRunner
 
+from divulge.cli.main import main
 from divulge.errors import DivulgeError
 from divulge.report import charts
 
@@ -90,7 +93,7 @@ def serve(connection: Connection, scratch: str, catalogue: str) -> None:
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = scratch  # PyTorch makes it when a program is loaded
     watch, formats = _Watch(), importlib.import_module(catalogue).FORMATS
     # a page holds its figures as SVG; PNG and PDF are that drawing again, and take most of the time
-    charts.convert = lambda svg, kind: b""
+    setattr(charts, "convert", _draw_nothing)  # noqa: B010  # mypy compares names of arguments
     os.chdir(scratch)
     tempfile.tempdir = str(Path(scratch) / "temporary")
     while True:
@@ -99,6 +102,10 @@ def serve(connection: Connection, scratch: str, catalogue: str) -> None:
         except EOFError:
             return
         connection.send(_examine(watch, formats[name], Path(folder), limited=limited))
+
+
+def _draw_nothing(svg: str, kind: str) -> bytes:
+    return b""
 
 
 def _examine(watch: _Watch, kind: Format, folder: Path, *, limited: bool) -> Outcome:
@@ -120,10 +127,20 @@ def _examine(watch: _Watch, kind: Format, folder: Path, *, limited: bool) -> Out
         return Outcome("touched", "; ".join(watch.seen[:5]), watch.seen[0].split()[0])
     if left := sorted(path.name for path in temporary.iterdir()):
         return Outcome("left behind", ", ".join(left[:5]))
-    odd = _UNSHOWABLE.search(found.said if found.verdict == "refused" else shown.getvalue())
+    odd = _UNSHOWABLE.search(shown.getvalue())
     if found.accepted and odd:
         return Outcome("control character", f"{odd[0]!r} in: {odd.string[:300]!r}", found.place)
     return found
+
+
+def _printed(error: BaseException) -> str:
+    """What the program prints when a command raises this."""
+
+    @click.command()
+    def fail() -> None:
+        raise error
+
+    return CliRunner().invoke(type(main)(commands=[fail]), ["fail"]).output
 
 
 def _judge(error: BaseException) -> Outcome:

@@ -1,0 +1,105 @@
+"""What a user installs: the source archive, the wheel made from it, and the program in that."""
+
+import os
+import subprocess
+import sysconfig
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from .fuzz.formats import FORMATS
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "divulge"
+BESIDE = {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "PKG-INFO", ".gitignore"}
+"""Files of the source archive beside the package; hatchling adds the last two."""
+
+pytestmark = pytest.mark.slow
+
+
+def run(*command: str | Path, folder: Path) -> str:
+    """The output of a command that has to succeed, without this checkout on its path."""
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        command, cwd=folder, env=clean, text=True, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def new_environment(folder: Path) -> Path:
+    """The Python of a new virtual environment."""
+    venv.create(folder, with_pip=True)
+    return folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the source archive, and the wheel that was made from it alone."""
+    folder = tmp_path_factory.mktemp("built")
+    python = new_environment(folder / "builder")
+    wanted = [str(python), "-m", "pip", "install", "--quiet", "hatchling>=1.27"]
+    got = subprocess.run(wanted, text=True, capture_output=True, check=False)
+    if got.returncode:
+        pytest.skip(f"NOT TESTED, no package index: {got.stderr[-300:]}")
+    run(python, "-m", "hatchling", "build", "-t", "sdist", "-d", str(folder), folder=ROOT)
+    (archive,) = folder.glob("*.tar.gz")
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder / "unpacked", filter="data")
+    (source,) = (folder / "unpacked").iterdir()
+    run(python, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder), folder=source)
+    return folder
+
+
+def package_files() -> set[str]:
+    """What belongs into the package, from its folder on."""
+    return {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def test_the_source_archive_holds_the_package_and_no_more(built: Path) -> None:
+    (archive,) = built.glob("*.tar.gz")
+    with tarfile.open(archive) as packed:
+        names = {name.partition("/")[2] for name in packed.getnames()}
+    inside = {n.removeprefix("src/divulge/") for n in names if n.startswith("src/divulge/")}
+    assert inside == package_files()
+    assert {name for name in names if not name.startswith("src/")} == BESIDE
+
+
+def test_the_wheel_holds_the_package_with_types_templates_and_licence(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        names = set(packed.namelist())
+    inside = {n.removeprefix("divulge/") for n in names if n.startswith("divulge/")}
+    assert inside == package_files()
+    assert {"py.typed", "__init__.pyi", "report/templates/page.html.j2"} <= inside
+    others = {n.partition("/")[2] for n in names if not n.startswith("divulge/")}
+    assert others == {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
+
+
+def test_the_installed_wheel_audits(built: Path, tmp_path: Path) -> None:
+    """With the dependencies of this environment, but nothing of this checkout."""
+    python = new_environment(tmp_path / "user")
+    (wheel,) = built.glob("*.whl")
+    run(python, "-m", "pip", "install", "--quiet", "--no-deps", wheel, folder=tmp_path)
+    asked = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    site = Path(run(python, "-c", asked, folder=tmp_path).strip())
+    # a folder named here is on the path, but not what its own .pth files name: this checkout
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    where = run(python, "-c", "import divulge; print(divulge.__file__)", folder=tmp_path)
+    assert Path(where.strip()).is_relative_to(site)
+    divulge = python.with_name("divulge")
+    version = run(divulge, "--version", folder=tmp_path)
+    assert version.strip().startswith("divulge, version ")
+    assert "threshold" in run(divulge, "list", "attacks", folder=tmp_path)
+    FORMATS["settings-predictions"].make(tmp_path)
+    run(divulge, "audit", "settings.toml", "--run", "run", folder=tmp_path)
+    assert "<html" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    run(divulge, "init", "mine", folder=tmp_path)
+    assert (tmp_path / "mine" / "audit.toml").is_file()
