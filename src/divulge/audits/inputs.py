@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from divulge._util import imports
-from divulge._util.json import Settings
+from divulge._util.json import JSON
 from divulge.audits import config
 from divulge.core import AnswerDefence, Guarantee, MembershipDraw, Records, Target
 from divulge.data import augmentation, ids
@@ -112,7 +112,7 @@ def load_inputs(
     return subject if defence is None else subject.behind(defence, spec.seed)
 
 
-def answer_defence_from_config(settings: Settings | None) -> AnswerDefence | None:
+def answer_defence_from_config(settings: JSON) -> AnswerDefence | None:
     """The answer defence that a key ``answers`` asks for; None without one.
 
     Raises:
@@ -120,7 +120,7 @@ def answer_defence_from_config(settings: Settings | None) -> AnswerDefence | Non
     """
     if settings is None:
         return None
-    name = settings.get("name")
+    name = settings.get("name") if isinstance(settings, dict) else None
     if not isinstance(name, str):
         raise SpecError(
             f'expected name = "..." in answers, got {settings}: see `divulge list defences`'
