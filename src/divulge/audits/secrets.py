@@ -106,6 +106,8 @@ class AssignmentSecret:
             raise ValueError(f"not a client for each of {candidates} records")
         if client.min() < NOBODY or client.max() >= clients:
             raise ValueError(f"not one of the clients for each of {candidates} records")
+        if score.dtype.kind != "f":
+            raise ValueError(f"scores of type {score.dtype}")
         table = score.reshape(candidates, clients) if len(score) else None
         return Assignment(client.astype(np.int64), table)
 
