@@ -256,8 +256,8 @@ class Audit(SecretAudit):
             Unmeasurable: with so few non-members every list is empty, or members and non-members
                 cannot be compared; says what would do.
         """
-        if not 0 < q < 1:
-            raise SpecError(f"expected a false-discovery rate above 0 and below 1, got {q}")
+        if not 1e-9 < q < 1:
+            raise SpecError(f"expected a false-discovery rate above 1e-9 and below 1, got {q}")
         summary = self.summary
         sizes = summary.sizes
         exposing.refuse_empty_list(summary.exposed, sizes.members, sizes.nonmembers, q)

@@ -92,10 +92,11 @@ def _deal_rows(records: int, sizes: Sequence[int], rng: np.random.Generator) -> 
     hidden = [int(CANDIDATE_SHARE * size) for size in sizes]
     outsiders = round(OUTSIDER_RATIO * sum(hidden))
     fewest = sum(sizes) + outsiders
-    if records < fewest + max(sizes) or min(hidden) < 1:
+    if not sizes or records < fewest + max(sizes) or min(hidden) < 1:
         raise DataError(
-            f"expected clients of 10 records or more and a pool of {fewest + max(sizes)}, got "
-            f"{min(sizes)} and {records}: give more records"
+            "expected clients of 10 records or more and a pool of "
+            f"{fewest + max(sizes, default=0)}, "
+            f"got {min(sizes, default=0)} and {records}: give more records"
         )
     order = rng.permutation(records)
     trained = tuple(np.split(order[: sum(sizes)], np.cumsum(sizes)[:-1]))

@@ -52,7 +52,7 @@ class Extractor:
     kept: int | None = None
 
     def __post_init__(self) -> None:
-        if min(self.deviation) <= 0 or (self.kept is not None and self.kept < 1):
+        if min(self.deviation, default=0) <= 0 or (self.kept is not None and self.kept < 1):
             raise SpecError(
                 f"expected deviations and kept features above 0, got {self.deviation} and "
                 f"{self.kept}: a model sees (pixel - mean) / deviation"
