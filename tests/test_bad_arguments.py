@@ -4,6 +4,7 @@ Both tables run in a process of their own without the run-time checks of annotat
 answer in place of divulge.
 """
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +13,15 @@ import pytest
 
 
 @pytest.mark.parametrize("table", ["bad_arguments.py", "bad_settings.py"])
-def test_bad_input_is_an_error_of_ours(table: str) -> None:
+def test_bad_input_is_an_error_of_ours(table: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-o", "addopts=", "-p", "no:cacheprovider"]
-    root = Path(__file__).parent.parent
+    tests = Path(__file__).parent
     done = subprocess.run(
-        [*command, f"tests/{table}"], cwd=root, capture_output=True, text=True, check=False
+        [*command, str(tests / table)],
+        cwd=tmp_path,  # a report and other files go where the process works
+        env=os.environ | {"PYTHONPATH": str(tests.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]

@@ -335,18 +335,12 @@ def _make_updates(folder: Path) -> None:
 
 
 def _pose(folder: Path) -> None:
-    from divulge.audits import config
-    from divulge.audits.challenges import assignment, composition, interactions
+    from divulge.audits import config, from_file
 
     asked = config.read_config(folder / "settings.toml")
     config.requested_attacks(asked)
     assert isinstance(asked, config.FederationAuditSpec)
-    if asked.updates is not None:
-        composition.pose(asked.updates, folder)
-    if asked.interactions is not None:
-        interactions.pose(asked.interactions, folder)
-    if asked.assignment is not None:
-        assignment.pose(asked.assignment, folder)
+    from_file._pose(asked, folder)
 
 
 def _make_films(folder: Path) -> None:

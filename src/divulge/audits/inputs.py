@@ -1,6 +1,7 @@
 """From settings to loaded things: records, the model under audit, how its shadows are trained."""
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -120,12 +121,13 @@ def answer_defence_from_config(settings: JSON) -> AnswerDefence | None:
     """
     if settings is None:
         return None
-    name = settings.get("name") if isinstance(settings, dict) else None
+    further = dict(settings) if isinstance(settings, Mapping) else {}
+    name = further.pop("name", None)
     if not isinstance(name, str):
         raise SpecError(
             f'expected name = "..." in answers, got {settings}: see `divulge list defences`'
         )
-    return catalog.answer_defence(name, **{k: v for k, v in settings.items() if k != "name"})
+    return catalog.answer_defence(name, **further)
 
 
 def inputs_from_predictions(spec: config.PredictionsSpec, folder: Path) -> AuditInputs:
