@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from divulge._util import showable
 from divulge.report import page, words
 from divulge.report.schema import Summary
 
@@ -34,7 +35,7 @@ def _parsed(case: str) -> markup.Parsed:
 
 
 def _words(text: str) -> str:
-    return " ".join(words.make_showable(text).replace("\u202f", " ").split())
+    return " ".join(showable.make_showable(text).replace("\u202f", " ").split())
 
 
 def _reading(case: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from threading import Event, Thread
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from divulge._util.showable import make_showable
 from divulge.errors import SpecError
 
 T = TypeVar("T")
@@ -80,7 +81,7 @@ def track_with_bar(items: Sequence[Any], text: str, done: int) -> Generator[Any]
         speed_estimate_period=_SPEED_PERIOD,
     )
     with shown:
-        yield from shown.track(items, done + len(items), done, description=text)
+        yield from shown.track(items, done + len(items), done, description=make_showable(text))
 
 
 PERIOD = 30.0
@@ -150,7 +151,7 @@ def _say_now_and_then(step: _Step, over: Event) -> None:
 def say(line: str) -> None:
     """Print a line on standard error, where there is one."""
     if sys.stderr is not None:
-        print(line, file=sys.stderr, flush=True)  # noqa: T201 (what the user asked for)
+        print(make_showable(line), file=sys.stderr, flush=True)  # noqa: T201 (what the user asked for)
 
 
 def format_span(seconds: float) -> str:

@@ -27,7 +27,7 @@ def echo(text: object, *, err: bool = False) -> None:
         text: any text, or what has one.
         err: whether it goes to the standard error instead of the output.
     """
-    from divulge.report.words import make_showable
+    from divulge._util.showable import make_showable
 
     click.echo(make_showable(str(text)), err=err)
 
@@ -36,7 +36,7 @@ def styled(*parts: Part) -> Text:
     """Texts with their styles, as Rich prints them without looking into them."""
     from rich.text import Text
 
-    from divulge.report.words import make_showable
+    from divulge._util.showable import make_showable
 
     pairs = [(part, "") if isinstance(part, str) else part for part in parts]
     return Text.assemble(*((make_showable(text), style) for text, style in pairs))

@@ -10,6 +10,7 @@ undecidable at this size, and nothing measured speaks for it.
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
+from divulge._util import showable
 from divulge.core import Claim, Estimate, Membership, MembershipDraw, NoiseAssumption
 from divulge.metrics.epsilon import count_usable, epsilon_lower_bound, largest_bound, records_needed
 from divulge.metrics.membership import Score
@@ -125,7 +126,7 @@ def _claim_row(
     return ClaimRow(
         epsilon=guarantee.epsilon,
         delta=guarantee.delta,
-        mechanism=words.make_showable(guarantee.mechanism),
+        mechanism=showable.make_showable(guarantee.mechanism),
         derived=claim.derived,
         outcome=outcome,
         bound=bound,

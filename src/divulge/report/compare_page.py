@@ -8,6 +8,7 @@ from typing import Any
 import altair as alt
 from markupsafe import Markup
 
+from divulge._util import showable
 from divulge.report import chart_style, charts, compare_table, words
 from divulge.report.compare_table import ComparisonSummary
 from divulge.report.page import template_environment
@@ -167,11 +168,11 @@ def _render_page(told: ComparisonSummary, svgs: Mapping[str, str]) -> str:
             below=below,
             headings=compare_table.headings(told),
             table=[
-                [words.make_showable(cell) for cell in compare_table.cells(told, row)]
+                [showable.make_showable(cell) for cell in compare_table.cells(told, row)]
                 for row in told.rows
             ],
             paired=[
-                [words.make_showable(cell) for cell in row]
+                [showable.make_showable(cell) for cell in row]
                 for row in compare_table.differences(told)
             ],
             about_paired=compare_table.PAIRED_NOTE,
@@ -179,7 +180,7 @@ def _render_page(told: ComparisonSummary, svgs: Mapping[str, str]) -> str:
             notes=[(row.name, note) for row in told.rows for note in compare_table.notes_on(row)],
             figures={name: Markup(svg) for name, svg in svgs.items()},  # noqa: S704 - drawn by us
             reproduction=json.dumps(
-                words.make_all_showable(told.reproduction),
+                showable.make_all_showable(told.reproduction),
                 indent=2,
                 ensure_ascii=False,
                 default=str,

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
+from divulge._util import showable
 from divulge._util.json import JSON, Settings
 from divulge.core import Estimate
 from divulge.metrics.max_test import LEVEL
@@ -306,7 +307,7 @@ def as_csv(told: ComparisonSummary) -> str:
     for row in told.rows:
         for figure, attack, one in _figures(row):
             writer.writerow(
-                [words.make_showable(row.name), figure, words.make_showable(attack), *one]
+                [showable.make_showable(row.name), figure, showable.make_showable(attack), *one]
             )
     return file.getvalue()
 
@@ -337,7 +338,7 @@ def as_json(told: ComparisonSummary) -> dict[str, JSON]:
         "front": fronts,
         "sentences": list(lines(told)),
     }
-    plain: dict[str, JSON] = words.make_all_showable(answer)
+    plain: dict[str, JSON] = showable.make_all_showable(answer)
     return plain
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int
 
+from divulge._util import showable
 from divulge.core import Candidates, Contents
 from divulge.metrics import exposed as metrics
 from divulge.metrics.membership import Score, Unmeasurable
@@ -175,7 +176,7 @@ def exposed_records(contents: Contents, summary: Summary) -> Iterator[ExposedRec
     found = [
         e
         for e in contents.entries
-        if words.make_showable(e.finding.label) == summary.exposed.attack
+        if showable.make_showable(e.finding.label) == summary.exposed.attack
     ]
     if not found or found[0].score is None:
         return
@@ -241,7 +242,7 @@ def escape_cell(text: str) -> str:
         >>> tuple(escape_cell(text) for text in ("=HYPERLINK(1)", "-12.5", "-12.5+1", "A-17"))
         ("'=HYPERLINK(1)", '-12.5', "'-12.5+1", 'A-17')
     """
-    shown = _CONTROL.sub("\ufffd", words.make_showable(text))
+    shown = _CONTROL.sub("\ufffd", showable.make_showable(text))
     return shown if _NEGATIVE.fullmatch(shown) else _FORMULA.sub(r"\1'\2", shown)
 
 

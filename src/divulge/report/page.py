@@ -9,6 +9,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from divulge._util import showable
 from divulge.report import words
 from divulge.report.charts import MOST_ROWS
 from divulge.report.schema import Summary
@@ -66,7 +67,7 @@ def template_environment() -> jinja2.Environment:
         "count": words.format_count,
         "p_value": words.format_p_value,
         "percent": words.format_percent,
-        "plain": words.make_showable,
+        "plain": showable.make_showable,
         "rate": words.format_rate,
         "rounded_down": words.format_lower_bound,
         "title_of": words.metric_title,

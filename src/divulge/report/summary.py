@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Int, Shaped
 
+from divulge._util import showable
 from divulge.core import (
     Candidates,
     Check,
@@ -64,7 +65,7 @@ def summarise(contents: Contents) -> Summary:
     """
     manifest, (facts, candidates) = contents.manifest, contents.model()
     scores = {
-        words.make_showable(entry.finding.label): _score(entry)
+        showable.make_showable(entry.finding.label): _score(entry)
         for entry in contents.entries
         if entry.finding.status is Status.DONE
     }
@@ -73,7 +74,7 @@ def summarise(contents: Contents) -> Summary:
     confounding = caveats.confounding(checks)
     truth = Membership(candidates.member, facts.drawn)
     claim = judge_claim(facts.claim, rows, scores, truth, confounding)
-    knows = words.make_showable(words.describe_knowledge(manifest.settings.get("known")))
+    knows = showable.make_showable(words.describe_knowledge(manifest.settings.get("known")))
     verdict = judge_model(rows, scores, truth, checks, facts.shadows, claim, knows, facts.delta)
     shown = None
     if verdict.attack is not None:
@@ -81,7 +82,7 @@ def summarise(contents: Contents) -> Summary:
     listed = exposed.find_exposed(rows, scores, candidates, confounding)
     return Summary(
         schema=SCHEMA,
-        name=words.make_showable(manifest.name),
+        name=showable.make_showable(manifest.name),
         verdict=verdict,
         sizes=_sizes(facts),
         attacks=rows,
@@ -111,24 +112,24 @@ def _rows(contents: Contents, scores: Mapping[str, Score]) -> tuple[AttackRow, .
     return tuple(
         _attack_row(found[label], scores, member)
         if label in found
-        else _missing_row(words.make_showable(label))
+        else _missing_row(showable.make_showable(label))
         for label in asked
     )
 
 
 def _attack_row(entry: Entry, scores: Mapping[str, Score], member: Member) -> AttackRow:
     finding: Finding = entry.finding
-    label = words.make_showable(finding.label)
+    label = showable.make_showable(finding.label)
     curve: RocCurve | None = roc_curve(scores[label], member) if label in scores else None
     return AttackRow(
         label=label,
-        attack=words.make_showable(finding.attack),
-        paper=words.make_showable(finding.paper),
-        settings=words.make_all_showable(finding.settings),
+        attack=showable.make_showable(finding.attack),
+        paper=showable.make_showable(finding.paper),
+        settings=showable.make_all_showable(finding.settings),
         status=finding.status.value,
-        reason=words.make_showable(finding.reason),
+        reason=showable.make_showable(finding.reason),
         metrics=dict(finding.metrics),
-        unmeasured=words.make_all_showable(finding.unmeasured),
+        unmeasured=showable.make_all_showable(finding.unmeasured),
         control=None if entry.control is None else _control(entry.control),
         queries=finding.queries,
         seconds=finding.seconds,
@@ -162,16 +163,18 @@ def _control(control: Control) -> ControlRow:
         shuffles=control.shuffles,
         calm=control.calm,
         outcome=control.outcome,
-        reason=words.make_showable(control.reason),
-        blind=None if blind is None else replace(blind, reason=words.make_showable(blind.reason)),
+        reason=showable.make_showable(control.reason),
+        blind=None
+        if blind is None
+        else replace(blind, reason=showable.make_showable(blind.reason)),
     )
 
 
 def _check(check: Check) -> Check:
     return Check(
-        words.make_showable(check.name),
+        showable.make_showable(check.name),
         check.verdict,
-        words.make_showable(check.text),
+        showable.make_showable(check.text),
         dict(check.estimates),
     )
 
@@ -190,7 +193,7 @@ def _exposure(
     attack: str, score: Score, candidates: Candidates, class_names: Sequence[str]
 ) -> Exposure:
     member, label = candidates.member, candidates.label
-    names: Sequence[str] = [words.make_showable(name) for name in class_names]
+    names: Sequence[str] = [showable.make_showable(name) for name in class_names]
     fpr = deciding_fpr(int(np.sum(~member)))
     return Exposure(
         attack=attack,
@@ -201,13 +204,13 @@ def _exposure(
 
 def _reproduction(manifest: Manifest, delta: float) -> Reproduction:
     return Reproduction(
-        divulge=words.make_showable(manifest.divulge),
-        created=words.make_showable(manifest.created),
+        divulge=showable.make_showable(manifest.divulge),
+        created=showable.make_showable(manifest.created),
         seed=manifest.seed,
         delta=delta,
-        challenge=words.make_showable(manifest.challenge),
-        settings=words.make_all_showable(manifest.settings),
-        environment=words.make_all_showable(manifest.environment),
+        challenge=showable.make_showable(manifest.challenge),
+        settings=showable.make_all_showable(manifest.settings),
+        environment=showable.make_all_showable(manifest.environment),
     )
 
 

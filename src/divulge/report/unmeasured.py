@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from divulge._util import showable
 from divulge.attacks.catalog import SHADOW_ATTACKS
 from divulge.core import ControlOutcome, Finding
 from divulge.report import words
@@ -51,7 +52,7 @@ def up_to_notes(rows: Iterable[AttackRow | Finding], names: Collection[str]) -> 
         names: the names of the metrics that are its columns.
     """
     reasons = dict.fromkeys(
-        words.make_showable(row.unmeasured[name])
+        showable.make_showable(row.unmeasured[name])
         for row in rows
         for name in names
         if name in row.metrics and name in row.unmeasured

@@ -2,42 +2,16 @@
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
+from divulge._util import showable
 from divulge.core import Estimate
 
-# Control characters, lone surrogates and non-characters break XML and JSON; characters that turn
-# the direction of writing can make a name look like another. Neither belongs in a report.
-_UNSHOWABLE = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
-)
 _SHARE = r"(\d+(?:\.\d+)?(?:e-?\d+)?)"
 _PARAMETER = re.compile(rf"(tpr|precision)@{_SHARE}(?::{_SHARE})?")
 _TITLES = {"auc": "AUC", "epsilon": "Epsilon bound"}
-_REPLACEMENT = "\ufffd"
 _DASH = "\u2013"
-
-
-def make_showable(text: str) -> str:
-    """The text with a replacement sign for each character that no reader should meet.
-
-    Examples:
-        >>> make_showable("a" + chr(0) + "b") == "a" + chr(0xFFFD) + "b"
-        True
-    """
-    return _UNSHOWABLE.sub(_REPLACEMENT, text)
-
-
-def make_all_showable(value: Any) -> Any:
-    """`make_showable` for every text within settings of any depth."""
-    if isinstance(value, str):
-        return make_showable(value)
-    if isinstance(value, Mapping):
-        return {make_showable(str(key)): make_all_showable(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, bytes):
-        return [make_all_showable(item) for item in value]
-    return value
 
 
 def shorten_names(names: Sequence[str], limit: int) -> list[str]:
@@ -50,7 +24,7 @@ def shorten_names(names: Sequence[str], limit: int) -> list[str]:
     seen: dict[str, int] = {}
     short = []
     for name in names:
-        line = " ".join(make_showable(name).split()) or "(no name)"
+        line = " ".join(showable.make_showable(name).split()) or "(no name)"
         line = line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
         seen[line] = seen.get(line, 0) + 1
         short.append(line if seen[line] == 1 else f"{line} ({seen[line]})")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import pydantic
 
-from divulge._util import atomic, untrusted
+from divulge._util import atomic, showable, untrusted
 from divulge._util.arguments import Count, check_arguments
 from divulge._util.json import JSON
 from divulge.attacks import catalog
@@ -128,13 +128,13 @@ class LeaveOneOut(GatedAudit):
         done = [finding.label for finding in self.findings if finding.status is Status.DONE]
         models = [
             (
-                {words.make_showable(label): _score(audit, label) for label in done},
+                {showable.make_showable(label): _score(audit, label) for label in done},
                 audit.candidates.member,
             )
             for audit in self.targets
         ]
         together = {
-            words.make_showable(label): Measurements(
+            showable.make_showable(label): Measurements(
                 self.means(label, len(done)), self._lacking(label)
             )
             for label in done

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 from jaxtyping import Bool, Int
 
+from divulge._util import showable
 from divulge._util.json import JSON
 from divulge._util.random import stream
 from divulge.core import NOBODY, Assignment, Collusion, Estimate, Finding
@@ -67,7 +68,7 @@ class AssignmentInput:
 
     def name(self, client: int) -> str:
         """The name of a client, or of nobody."""
-        return "nobody" if client == NOBODY else words.make_showable(self.clients[client])
+        return "nobody" if client == NOBODY else showable.make_showable(self.clients[client])
 
     @property
     def collusion(self) -> Collusion:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from divulge._util import showable
 from divulge._util.random import stream
 from divulge.core import Finding, Proportions
 from divulge.metrics import composition
@@ -58,7 +59,7 @@ class CompositionInput:
     def class_name(self, label: int) -> str:
         """The name of a class."""
         names = self.class_names
-        return words.make_showable(names[label]) if label < len(names) else f"class {label}"
+        return showable.make_showable(names[label]) if label < len(names) else f"class {label}"
 
 
 def page_content(
@@ -115,7 +116,7 @@ def _client_sentence(held: CompositionInput, client: int, guess: Proportions) ->
     most = [label for label in order[:_MOST_NAMED] if guess.share[label] > 0]
     named = [f"{held.class_name(k)} ({100 * guess.share[k]:.0f} %)" for k in most]
     parts = [
-        f"Client {words.make_showable(held.clients[client])} seems to hold mostly "
+        f"Client {showable.make_showable(held.clients[client])} seems to hold mostly "
         f"{join_words(named)}"
     ]
     absent = [held.class_name(k) for k, null in enumerate(guess.null) if null]
@@ -136,7 +137,7 @@ def _share_figure(held: CompositionInput, guesses: Mixes) -> Figure:
 
     from divulge.report import chart_style
 
-    names = words.shorten_names([words.make_showable(name) for name in held.clients], 24)
+    names = words.shorten_names([showable.make_showable(name) for name in held.clients], 24)
     labels = words.shorten_names([held.class_name(k) for k in range(len(guesses[0].share))], 16)
     x = alt.X("class:N", title=None, sort=None).axis(labelAngle=-40, domain=False, ticks=False)
     x = x.scale(domain=labels)  # in the order of the classes, whoever holds them

@@ -7,9 +7,9 @@ from dataclasses import asdict
 
 from markupsafe import Markup
 
+from divulge._util import showable
 from divulge._util.json import JSON
 from divulge.core import BlindRun, ControlOutcome, Finding
-from divulge.report import words
 from divulge.report.federation.story import FederationReport, Figure, format_estimate, not_measured
 from divulge.report.markdown import make_inert
 from divulge.report.page import template_environment
@@ -47,7 +47,7 @@ def controls(told: FederationReport) -> tuple[str, ...]:
     """Sentences on how each attack did on its blind control."""
     pairs = zip(told.findings, told.controls, strict=False)
     return tuple(
-        f"{words.make_showable(f.label)}: {_control_sentence(one)}"
+        f"{showable.make_showable(f.label)}: {_control_sentence(one)}"
         for f, one in pairs
         if one is not None
     )
@@ -55,9 +55,9 @@ def controls(told: FederationReport) -> tuple[str, ...]:
 
 def _control_sentence(run: BlindRun) -> str:
     if run.outcome is ControlOutcome.NOT_TESTED:
-        return words.make_showable(f"was not tested by a control: {run.reason}")
+        return showable.make_showable(f"was not tested by a control: {run.reason}")
     if run.measured is None:
-        return words.make_showable(
+        return showable.make_showable(
             f"failed its control, as it could not be run on it: {run.reason}"
         )
     value = f"{format_estimate(run.measured)}, p = {run.p_value:.2g}"
@@ -75,13 +75,13 @@ def _ending_sentence(finding: Finding, told: FederationReport) -> str:
     name, called = told.story.headline
     if name in finding.metrics:
         said.append(f"{called} {format_estimate(finding.metrics[name])}")
-    return words.make_showable(f"{finding.label}: {'; '.join(said)}")
+    return showable.make_showable(f"{finding.label}: {'; '.join(said)}")
 
 
 def _summary_tree(told: FederationReport) -> dict[str, JSON]:
     """``summary.json``: all that the page says."""
     story = told.story
-    return words.make_all_showable(  # type: ignore[no-any-return]
+    return showable.make_all_showable(  # type: ignore[no-any-return]
         {
             "schema": 2,
             "name": told.name,
@@ -119,25 +119,27 @@ def _render_page(told: FederationReport, figures: Sequence[Figure], drawn: dict[
         template_environment()
         .get_template("federated.html.j2")
         .render(
-            name=words.make_showable(told.name),
-            created=words.make_showable(told.created),
+            name=showable.make_showable(told.name),
+            created=showable.make_showable(told.created),
             story=story,
             figures=figures,
-            verdict=words.make_all_showable(asdict(story.verdict)),
+            verdict=showable.make_all_showable(asdict(story.verdict)),
             attacks=[
-                (words.make_all_showable(asdict(finding)), cells)
+                (showable.make_all_showable(asdict(finding)), cells)
                 for finding, cells in zip(told.findings, story.cells, strict=True)
             ],
-            speaker=None if speaker is None else words.make_showable(told.findings[speaker].label),
-            not_measured=words.make_all_showable([asdict(one) for one in not_measured(told)]),
+            speaker=None
+            if speaker is None
+            else showable.make_showable(told.findings[speaker].label),
+            not_measured=showable.make_all_showable([asdict(one) for one in not_measured(told)]),
             controls=controls(told),
             sheets=[
-                (words.make_showable(one.client), one, base64.b64encode(one.png).decode())
+                (showable.make_showable(one.client), one, base64.b64encode(one.png).decode())
                 for one in told.sheets
             ],
             drawn={name: Markup(svg) for name, svg in drawn.items()},  # noqa: S704 - drawn by us
             reproduction=json.dumps(
-                words.make_all_showable(told.reproduction), indent=2, ensure_ascii=False
+                showable.make_all_showable(told.reproduction), indent=2, ensure_ascii=False
             ),
         )
     )

@@ -26,7 +26,7 @@ RETRIES = 3
 CONNECT_TIMEOUT = 10.0
 """Seconds within which a cluster must answer."""
 
-_CONNECT = "import ray, sys; ray.init(sys.argv[1], log_to_driver=False)"
+_CONNECT = "import ray, sys; print('ready', flush=True); ray.init(sys.argv[1], log_to_driver=False)"
 
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",  # an audit is nobody else's business
@@ -190,18 +190,19 @@ def _check_reachable(address: str) -> None:
         TimeoutError: nobody answers in time.
         ConnectionError: somebody answers, but it is no cluster.
     """
-    try:
-        tried = subprocess.run(  # noqa: S603 (the address is an argument, and no code)
-            [sys.executable, "-c", _CONNECT, address],
-            check=False,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=CONNECT_TIMEOUT,
-        )
-    except subprocess.TimeoutExpired:
-        raise TimeoutError(f"no answer within {CONNECT_TIMEOUT:g} seconds") from None
+    command = [sys.executable, "-c", _CONNECT, address]
+    with subprocess.Popen(  # noqa: S603 (the address is an argument, and no code)
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as tried:
+        assert tried.stdout is not None
+        tried.stdout.readline()  # Ray is there: on a busy machine its import alone may take long
+        try:
+            _, said = tried.communicate(timeout=CONNECT_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            tried.kill()
+            raise TimeoutError(f"no answer within {CONNECT_TIMEOUT:g} seconds") from None
     if tried.returncode != 0:
-        lines = tried.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
+        lines = said.decode(errors="replace").strip().splitlines() or ["no reason given"]
         raise ConnectionError(lines[-1][:300])
 
 

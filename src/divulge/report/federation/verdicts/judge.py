@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
+from divulge._util import showable
 from divulge.core import Estimate, Finding, Status
 from divulge.metrics.uninformed.draws import ERROR, RandomisationTest
 from divulge.report import words
@@ -252,7 +253,7 @@ def _strongest_result(
     attack, statistic = tested.strongest
     achieved = case.describe_result(attack, statistic, _confidence(case, sound))
     who = "The attack" if len(sound) == 1 else f"The strongest of the {len(sound)} attacks"
-    return f"{who} {achieved}", words.make_showable(findings[attack].label)
+    return f"{who} {achieved}", showable.make_showable(findings[attack].label)
 
 
 def _confidence(case: VerdictWords, sound: Sequence[int]) -> float:
