@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from divulge._util.digest import digest
 from divulge._util.imports import call_user_code
 from divulge._util.random import stream
 from divulge.core import Guarantee, LocalTraining, Records, Round, Tensors, UpdateDefence
-from divulge.errors import DataError, SpecError, did_you_mean
+from divulge.errors import DataError, SpecError
 from divulge.federation import clients, server
 from divulge.federation.clients import ClientTraining, LocalTrainer
 from divulge.federation.server import Evaluate
@@ -77,9 +77,6 @@ class Federation(SimulatedFederation):
     workers: Count | None = None
 
     def __post_init__(self) -> None:
-        if self.rule not in get_args(Rule):
-            hint = did_you_mean(self.rule, get_args(Rule))
-            raise SpecError(f"expected a known rule, got {self.rule!r}: {hint}")
         if self.rule == "fedsgd" and self.trainer is not None:
             raise SpecError(
                 'expected rule = "fedavg" for clients with a trainer, such as DP-SGD, got '

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import psutil
@@ -13,7 +13,7 @@ from torch import nn
 
 from divulge._util.arguments import Count, check_arguments
 from divulge.core import Records, Target
-from divulge.errors import SpecError, did_you_mean
+from divulge.errors import SpecError
 from divulge.targets.batching import translate_model_errors
 from divulge.targets.torch import TorchTarget
 from divulge.training.engine.choose import TrainingSetup, choose_fastest, train_models
@@ -69,13 +69,6 @@ class Fleet:
     why: str = field(default="as asked for", metadata=_NOT_IDENTITY, compare=False)
 
     def __post_init__(self) -> None:
-        if self.way not in get_args(Strategy):
-            hint = did_you_mean(self.way, get_args(Strategy))
-            raise SpecError(f"expected a known way to train a fleet, got {self.way!r}: {hint}")
-        for name in ("workers", "at_once"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise SpecError(f"expected {name} from 1, got {value}: leave it out")
         try:
             cpu = torch.device(self.device).type == "cpu"
         except RuntimeError as error:

@@ -3,14 +3,14 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from jaxtyping import Int64
 
 from divulge._util.arguments import Count, check_arguments
 from divulge._util.random import stream
-from divulge.errors import DataError, SpecError, did_you_mean
+from divulge.errors import DataError, SpecError
 from divulge.training.losses import Adversary, Loss
 
 if TYPE_CHECKING:
@@ -74,10 +74,6 @@ class Recipe:
     loss: Loss | Adversary | None = None
 
     def __post_init__(self) -> None:
-        _require_known("optimiser", self.optimiser, get_args(Optimiser))
-        _require_known("schedule", self.schedule, get_args(Schedule))
-        if self.select is not None:
-            _require_known("way to select an epoch", self.select, get_args(Select))
         _require(callable(self.network), "a function that makes a network", self.network)
         _require(0 < self.lr < math.inf, "lr above 0", self.lr)
         _require(0 <= self.momentum < 1, "momentum from 0 to below 1", self.momentum)
@@ -171,8 +167,3 @@ class Recipe:
 def _require(fine: bool, expected: str, got: object) -> None:  # noqa: FBT001 (a condition)
     if not fine:
         raise SpecError(f"expected {expected}, got {got!r}: change the recipe")
-
-
-def _require_known(what: str, word: str, known: tuple[str, ...]) -> None:
-    if word not in known:
-        raise SpecError(f"expected a known {what}, got {word!r}: {did_you_mean(word, known)}")

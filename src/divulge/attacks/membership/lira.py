@@ -1,7 +1,7 @@
 """LiRA: a likelihood ratio between Gaussians of shadows with the record and without it."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Float64
@@ -9,7 +9,7 @@ from jaxtyping import Float64
 from divulge._util.arguments import check_arguments
 from divulge.attacks.shared.shadow_scores import Column, ScaledLogits, in_out_means, scaled_logits
 from divulge.core import ModelView, Need, Scores
-from divulge.errors import NotApplicable, SpecError
+from divulge.errors import NotApplicable
 
 ENOUGH_SHADOWS = 16
 """Number of shadows on each side from which on a variance per record beats one for all."""
@@ -42,13 +42,6 @@ class LiRA:
 
     name: ClassVar[str] = "lira"
     paper: ClassVar[str] = "Carlini et al. 2022"
-
-    def __post_init__(self) -> None:
-        if self.variance not in get_args(Variance):
-            raise SpecError(
-                f"expected variance to be one of {', '.join(get_args(Variance))}, "
-                f"got {self.variance!r}"
-            )
 
     @property
     def needs(self) -> Need:

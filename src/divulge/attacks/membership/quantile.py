@@ -1,7 +1,7 @@
 """Quantile regression predicts how high a non-member with the same features would score."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, get_args
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float64
@@ -68,8 +68,6 @@ class Quantile:
 
     def __post_init__(self) -> None:
         signals.check_name(self.signal)
-        if self.fit not in get_args(FitKind):
-            raise SpecError(f"expected fit to be gaussian or quantile, got {self.fit!r}")
         if not 0 < self.level < 1 or self.components < 1:
             raise SpecError(
                 "expected level between 0 and 1 and components of at least 1, got "

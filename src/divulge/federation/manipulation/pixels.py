@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from divulge._util.arguments import check_arguments
-from divulge.errors import SpecError, did_you_mean
+from divulge.errors import SpecError
 from divulge.metrics import images as quality
 from divulge.targets.features import Extractor, Images
 
@@ -62,9 +62,6 @@ class PixelNoise:
     budget: float = math.inf
 
     def __post_init__(self) -> None:
-        if self.optimiser not in get_args(Optimiser):
-            hint = did_you_mean(self.optimiser, get_args(Optimiser))
-            raise SpecError(f"expected a known optimiser, got {self.optimiser!r}: {hint}")
         counts, sizes = (self.partitions, self.steps), (self.scale, self.lr, self.budget)
         if min(counts) < 1 or not all(size > 0 for size in sizes):
             raise SpecError(

@@ -2,7 +2,7 @@
 
 import itertools
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, get_args
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int
@@ -87,11 +87,6 @@ class Stacking:
     needs: ClassVar[Need] = Need.PROBABILITIES | Need.LABELS | Need.REFERENCE
 
     def __post_init__(self) -> None:
-        if self.protocol not in get_args(Protocol):
-            raise SpecError(
-                f"expected protocol to be one of {', '.join(get_args(Protocol))}, "
-                f"got {self.protocol!r}"
-            )
         if not 0 <= self.percentile <= 100:
             raise SpecError(f"expected percentile from 0 to 100, got {self.percentile}")
         if self.dominance <= 0:

@@ -6,13 +6,13 @@ batch of queries.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Shaped
 
 from divulge.core import Target, as_white_box
-from divulge.errors import SpecError, did_you_mean
+from divulge.errors import SpecError
 from divulge.metrics import signals
 
 Access = Literal["gradients", "answers"]
@@ -56,13 +56,6 @@ class Descent:
     two_sided: bool = False
 
     def __post_init__(self) -> None:
-        for what, word, kind in (
-            ("access", self.access, Access),
-            ("optimiser", self.optimiser, Optimiser),
-        ):
-            if word not in get_args(kind):
-                hint = did_you_mean(word, get_args(kind))
-                raise SpecError(f"expected a known {what}, got {word!r}: {hint}")
         if min(self.step, self.epsilon) <= 0 or self.iterations < 0 or self.directions < 1:
             raise SpecError(
                 "expected step and epsilon above 0, iterations from 0 and directions from 1, got "
