@@ -71,9 +71,8 @@ class Nothing:
         if name.partition(".")[0] in {set(EXTRAS)}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Nothing())
-from divulge.cli.main import main
-main()
 """
+"""What every Python runs at its start that finds it as ``sitecustomize``, worker processes too."""
 
 
 def write_settings(folder: Path) -> None:
@@ -82,15 +81,15 @@ def write_settings(folder: Path) -> None:
     (folder / "other.toml").write_text('[predictions]\nfile = "x.csv"\n')
 
 
-def run_all(program: list[str], folder: Path) -> None:
-    """Run all commands, and compare how each ends."""
+def run_all(program: list[str], folder: Path, paths: list[str]) -> None:
+    """Run all commands, with these paths for imports, and compare how each ends."""
     write_settings(folder)
-    outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    found = {"PYTHONPATH": os.pathsep.join(paths)}
     for command in COMMANDS:
         done = subprocess.run(
             [*program, *command.line.split()],
             cwd=folder,
-            env=outside if program[0].startswith(str(folder)) else None,
+            env=os.environ | found,
             capture_output=True,
             text=True,
             check=False,
@@ -115,7 +114,10 @@ def test_every_command_is_in_the_list() -> None:
 
 
 def test_every_command_works_or_names_the_extra_where_none_can_be_imported(tmp_path: Path) -> None:
-    run_all([sys.executable, "-c", BLOCK], tmp_path)
+    start = tmp_path / "start"
+    start.mkdir()
+    (start / "sitecustomize.py").write_text(BLOCK, encoding="utf-8")
+    run_all([sys.executable, "-m", "divulge"], tmp_path, [str(start), *sys.path])
     assert not (tmp_path / "table").exists()
 
 
@@ -139,4 +141,4 @@ def test_the_wheel_alone_runs_every_command(tmp_path: Path) -> None:
         assert found.returncode, f"{package} came with the wheel, without its extra"
     work = tmp_path / "work"
     work.mkdir()
-    run_all([str(place / "bin" / "divulge")], work)
+    run_all([str(place / "bin" / "divulge")], work, [])

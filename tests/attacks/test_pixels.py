@@ -192,6 +192,8 @@ def test_unknown_words_are_refused_with_the_nearest_known_one(
 ) -> None:
     # said in a process of its own: here the tests' type checker would refuse them first
     assert killed[1] == [
-        "expected a known optimiser, got 'adma': did you mean 'adam'?",
-        "expected a known loss, got 'entropy': did you mean 'cross-entropy'?",
+        "expected optimiser of PixelNoise to be one of 'adam', 'momentum', got 'adma': "
+        "did you mean 'adam'?",
+        "expected loss of Pointwise to be one of 'squared', 'cross-entropy', got 'entropy': "
+        "did you mean 'cross-entropy'?",
     ]

@@ -196,7 +196,7 @@ def test_the_confidence_rule_by_hand() -> None:
 
 
 def test_refuses_settings_without_meaning() -> None:
-    with pytest.raises(SpecError, match="expected a valid value for protocol"):
+    with pytest.raises(SpecError, match="expected protocol of Stacking to be one of"):
         catalog.federation_attack("stacking", protocol="leaky")
     with pytest.raises(SpecError, match="expected percentile"):
         Stacking(percentile=101.0)

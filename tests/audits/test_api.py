@@ -9,7 +9,6 @@ import divulge
 from divulge._util import folders
 from divulge.attacks import catalog
 from divulge.audits.challenges import membership
-from divulge.audits.runner import check_delta
 from divulge.core import Records, Status
 from divulge.data import records
 
@@ -185,19 +184,13 @@ def test_run_folders_are_numbered(tmp_path: Path) -> None:
 @pytest.mark.parametrize("delta", [2.0, -1.0, np.nan, np.inf])
 def test_a_delta_that_is_no_probability_is_refused(delta: float) -> None:
     x, y = np.arange(40.0)[:, None], np.arange(40) % 2
-    with pytest.raises(divulge.SpecError, match="delta from 0 to below 1"):
+    with pytest.raises(divulge.SpecError, match="of 0 or more and below 1"):
         divulge.audit(
             lambda rows: np.full((len(rows), 2), 0.5),
             members=(x[:20], y[:20]),
             nonmembers=(x[20:], y[20:]),
             options=divulge.Options(delta=delta),
         )
-
-
-@pytest.mark.parametrize("delta", [1, -1, "x", True, [0.1]])
-def test_what_is_no_number_is_no_delta(delta: object) -> None:
-    with pytest.raises(divulge.SpecError, match="delta from 0 to below 1"):
-        check_delta(delta)
 
 
 def test_a_function_in_a_file_keeps_no_answers_unless_it_has_a_name(tmp_path: Path) -> None:
@@ -241,7 +234,7 @@ def test_shadow_models_with_other_classes_are_refused() -> None:
 
 
 def test_a_word_is_no_truth_value() -> None:
-    with pytest.raises(divulge.SpecError, match="per_class of threshold, got 'yes'"):
+    with pytest.raises(divulge.SpecError, match="True or False, got 'yes'"):
         catalog.attack("threshold", per_class="yes")
 
 

@@ -42,6 +42,7 @@ def model(asked):
 SETTINGS = """
 [target]
 model = "subject.py:model"
+fingerprint = "the first version"
 batch_size = 100
 [data]
 members = "subject.py:members"

@@ -291,9 +291,9 @@ def test_it_is_a_trainer_with_a_guarantee_and_others_are_not() -> None:
         ({}, "either noise_multiplier or epsilon, got neither"),
         ({"noise_multiplier": 1.0, "epsilon": 1.0}, "got both"),
         ({"epsilon": 0.0}, "epsilon from 1e-6"),
-        ({"epsilon": math.inf}, "epsilon from 1e-6"),
+        ({"epsilon": math.inf}, "epsilon of DPSGD to be a finite number"),
         ({"noise_multiplier": -1.0}, "noise_multiplier from 1e-6"),
-        ({"noise_multiplier": math.nan}, "noise_multiplier from 1e-6"),
+        ({"noise_multiplier": math.nan}, "noise_multiplier of DPSGD to be a finite number"),
         ({"epsilon": 1.0, "max_grad_norm": 0.0}, "max_grad_norm from 1e-6"),
         ({"epsilon": 1.0, "delta": 0.0}, "delta above 0"),
         ({"epsilon": 1.0, "delta": 1.0}, "delta above 0"),
@@ -317,7 +317,10 @@ except SpecError as error:
     print(error)
 """
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout
-    assert said == "expected a known way of clipping, got 'gost': did you mean 'ghost'?\n"
+    assert said == (
+        "expected clipping of DPSGD to be one of 'ghost', 'per-record', got 'gost': "
+        "did you mean 'ghost'?\n"
+    )
 
 
 def normalised() -> nn.Module:

@@ -110,7 +110,7 @@ def test_contexts_hold_the_secret_of_their_own_client_alone() -> None:
 
 @pytest.mark.parametrize("share", [0.0, -1.0, float("nan"), float("inf")])
 def test_shares_that_make_no_sense_are_refused(share: float) -> None:
-    with pytest.raises(SpecError, match="share of client 1 above 0"):
+    with pytest.raises(SpecError, match=r"share of client 1 above 0|a finite number"):
         protocol.begin_round(no_defence(), 1, rounds.WEIGHTS, {0: 1.0, 1: share}, 0)
 
 

@@ -197,8 +197,8 @@ def test_what_is_promised_for_one_round_is_what_was_asked_for() -> None:
     ("given_", "message"),
     [
         ((0.0, 1e-5, 1.0), "epsilon above 0"),
-        ((math.inf, 1e-5, 1.0), "epsilon above 0"),
-        ((math.nan, 1e-5, 1.0), "epsilon above 0"),
+        ((math.inf, 1e-5, 1.0), "epsilon of LocalNoise to be a finite number"),
+        ((math.nan, 1e-5, 1.0), "epsilon of LocalNoise to be a finite number"),
         ((1.0, 0.0, 1.0), "delta above 0 and below 1 for analytic-gaussian"),
         ((1.0, 1.0, 1.0), "delta above 0 and below 1"),
         ((1.0, 1e-5, 0.0), "clip above 0"),

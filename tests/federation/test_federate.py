@@ -199,7 +199,7 @@ def test_with_a_given_noise_rounds_may_grow(settings: Path) -> None:
         ),
         ("subject.py:network", "subject.py:netwrok", "did you mean 'network'"),
         ("subject.py:network", "subject.py:broken", "no layers left"),
-        ("subject.py:network", "subject.py:train", "a function that makes a network"),
+        ("subject.py:network", "subject.py:train", "network of Recipe to be a function"),
         ("subject.py:train", "nowhere.npz", "there is none"),
     ],
 )

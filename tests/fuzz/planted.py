@@ -98,7 +98,7 @@ VERDICTS: Mapping[str, tuple[str, Callable[[Path], object]]] = {
     "takes all memory": ("memory", _allocate),
     "hides lack of memory": ("memory", _hide_lack_of_memory),
     "prints": ("control character", _print),
-    "says": ("control character", _say),
+    "says": ("refused", _say),
     "leaves a file": ("left behind", _leave_behind),
     "crashes": ("crash", _crash),
     "waits": ("hang", _wait),

@@ -179,8 +179,9 @@ def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    target = CachedTarget(TARGET, tmp_path / "nowhere" / "answers.sqlite")
     with pytest.raises(StoreError, match="nowhere"):
-        CachedTarget(TARGET, tmp_path / "nowhere" / "answers.sqlite")
+        target.predict(tiny.X)
 
 
 def test_another_number_of_classes_is_noticed() -> None:

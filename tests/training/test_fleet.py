@@ -145,12 +145,12 @@ def test_a_network_that_fails_is_explained(way: Strategy) -> None:
     ("settings", "message"),
     [
         ({"lr": 0.0}, "lr above 0"),
-        ({"lr": float("nan")}, "lr above 0"),
+        ({"lr": float("nan")}, "lr of Recipe to be a finite number"),
         ({"momentum": 1.0}, "momentum from 0"),
         ({"weight_decay": -1.0}, "weight_decay from 0"),
-        ({"epochs": 0}, "epochs from 1"),
-        ({"batch_size": 0}, "batch_size from 1"),
-        ({"network": 3}, "function that makes a network"),
+        ({"epochs": 0}, "epochs of Recipe to be a whole number of 1 or more"),
+        ({"batch_size": 0}, "batch_size of Recipe to be a whole number of 1 or more"),
+        ({"network": 3}, "network of Recipe to be a function"),
         ({"optimiser": "adam", "momentum": 0.9}, "no momentum with adam"),
     ],
 )
@@ -162,8 +162,8 @@ def test_a_recipe_that_makes_no_sense_is_refused(settings: dict[str, Any], messa
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"workers": 0}, "workers from 1"),
-        ({"at_once": 0}, "at_once from 1"),
+        ({"workers": 0}, "workers of Fleet to be a whole number of 1 or more"),
+        ({"at_once": 0}, "at_once of Fleet to be a whole number of 1 or more"),
         ({"device": "abacus"}, "device of PyTorch"),
         ({"way": "processes", "device": "cuda"}, 'device="cpu" with processes'),
     ],
@@ -190,10 +190,10 @@ for wrong in (
         print(error)
 """
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout
-    assert said.splitlines() == [
-        "expected a known optimiser, got 'adma': did you mean 'adamax'?",
-        "expected a known schedule, got 'linear': known: constant, cosine",
-        "expected a known way to train a fleet, got 'staked': did you mean 'stacked'?",
+    assert [line.partition(": ")[2] for line in said.splitlines()] == [
+        "did you mean 'adamax'?",
+        "known: constant, cosine",
+        "did you mean 'stacked'?",
     ]
 
 

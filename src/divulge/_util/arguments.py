@@ -315,16 +315,24 @@ def shorten(value: Any) -> str:
         return f"an array of {value.dtype} of shape {value.shape}"
     if isinstance(value, type):
         return f"the class {value.__name__}"
-    try:
-        said = _SHORT.repr(value)
-    except Exception:  # whatever a foreign object raises
-        said = ""
-    plain = value is None or isinstance(value, bool | int | float | str | bytes | list | tuple)
-    return said if plain or not said.startswith("<") else f"{type(value).__name__}"
+    return _SHORT.repr(value)
 
 
-_SHORT = reprlib.Repr()
+class _Short(reprlib.Repr):
+    """Values in a few words, without the contents of arrays and objects, which may be records."""
+
+    def repr_instance(self, x: Any, level: int) -> str:
+        plain = None | bool | int | float | complex | bytes | Path | np.generic
+        if isinstance(x, plain):
+            return super().repr_instance(x, level)
+        if isinstance(x, np.ndarray | type):
+            return shorten(x)
+        return f"{'an' if type(x).__name__[:1] in 'AEIOU' else 'a'} {type(x).__name__}"
+
+
+_SHORT = _Short()
 _SHORT.maxstring = _SHORT.maxother = 60
+
 
 _WORDS = {
     int: "a whole number", float: "a finite number", str: "text", bool: "True or False",

@@ -52,7 +52,7 @@ def _remove_unfinished(path: Path) -> None:
 def _describe_holder(path: Path, place: Path) -> str:
     """The message for who comes second."""
     try:
-        number, host, *_ = place.read_text(errors="replace")[:1024].split()
+        number, host, *_ = place.read_text("utf-8", errors="replace")[:1024].split()
         who = f"process {int(number)} on {ascii(host.partition('?')[0])[1:-1]}"
     except (OSError, ValueError):
         who = "another process"

@@ -5,8 +5,6 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from divulge._util.json import JSON
 from divulge._util.progress import Track, track_silently
 from divulge.audits import attempt
@@ -100,21 +98,6 @@ def _manifest(
         facts=challenge.facts,
         divulge=version("divulge"),
     )
-
-
-def check_delta(delta: Any) -> None:
-    """Refuse what is no δ.
-
-    Raises:
-        SpecError: it is neither None nor a number from 0 to below 1.
-    """
-    if delta is None:
-        return
-    number = isinstance(delta, (int, float, np.number)) and not isinstance(delta, bool)
-    if not number or not 0 <= delta < 1:
-        raise SpecError(
-            f"expected delta from 0 to below 1, got {delta!r}: it is a probability, such as 1e-5"
-        )
 
 
 def check_distinct(attacks: Iterable[Attack[Any, Any]]) -> None:

@@ -141,6 +141,10 @@ class CompositionSecret:
             ValueError: the arrays are not those of all clients.
         """
         clients = len(self.facts.clients)
+        if any(arrays[name].dtype.kind != "f" for name in ("share", "even")):
+            raise ValueError("shares that are no numbers")
+        if arrays["null"].dtype.kind != "b":
+            raise ValueError("null classes that are no truth values")
         share, null = (arrays[name].reshape(clients, -1) for name in ("share", "null"))
         even = [None if np.isnan(p) else float(p) for p in arrays["even"]]
         return tuple(Proportions(*parts) for parts in zip(share, null, even, strict=True))
@@ -173,8 +177,11 @@ class InteractionSecret:
         """Scores and decisions by client.
 
         Raises:
-            ValueError: there are more or fewer than items.
+            ValueError: there are more or fewer than items, or other things than scores and
+                decisions.
         """
+        if arrays["likely"].dtype.kind != "f" or arrays["decided"].dtype.kind != "b":
+            raise ValueError("scores that are no numbers, or decisions that are no truth values")
         ends = np.cumsum(self.facts.items)
         parts = (np.split(arrays[name], ends) for name in ("likely", "decided"))
         *guesses, rest = map(Reconstruction, *parts)

@@ -16,7 +16,7 @@ from divulge.audits.checks import duplicates
 from divulge.audits.checks.duplicates import PoolCopies, Positions
 from divulge.audits.leave_one_out import result
 from divulge.audits.options import Rotation
-from divulge.audits.runner import RunHeading, check_delta, check_distinct
+from divulge.audits.runner import RunHeading, check_distinct
 from divulge.core import MembershipAttack, Records
 from divulge.data import augmentation
 from divulge.data import records as data_records
@@ -84,7 +84,6 @@ def design_leave_one_out(
         DataError: the records cannot be seen in these ways, or the reference is mostly these.
     """
     check_distinct(attacks)
-    check_delta(delta)
     targets = plan.models if rotation.targets is None else rotation.targets
     shadows = plan.models - 1 if rotation.shadows is None else rotation.shadows
     for what, number, least, most in (

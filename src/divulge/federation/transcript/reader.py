@@ -46,6 +46,8 @@ class Transcript:
         """
         folder = Path(folder)
         path = folder / "transcript.json"
+        if not os.path.lexists(path):
+            raise StoreError(f"expected a transcript in {folder}, there is none: check the path")
         raw = _read_json(path)
         schema = layout.from_json(raw, layout.SchemaStamp, path).schema
         if schema != layout.SCHEMA:

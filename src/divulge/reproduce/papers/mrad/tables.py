@@ -166,7 +166,13 @@ _STEPS: Mapping[str, Settings] = {
     "5 steps, 50 questions, momentum": {"attack": {**_FIVE, "optimiser": "momentum"}},
     "5 steps, 50 questions, Adam": {"attack": {**_FIVE, "optimiser": "adam", "step": 0.1}},
     "10 Adam steps between 0 and 1, by gradients": {
-        "attack": {**MRAD, "iterations": 10, "optimiser": "adam", "step": 0.1, "limits": [0, 1]},
+        "attack": {
+            **MRAD,
+            "iterations": 10,
+            "optimiser": "adam",
+            "step": 0.1,
+            "limits": [0.0, 1.0],
+        },
     },
     "mean, then loss": _MEAN,
 }
