@@ -408,6 +408,8 @@ def calls(folder: Path) -> dict[str, Call]:
         **of_updates,
         "defences.DPSGD": private,
         "defences.LocalNoise": noisy,
+        "defences.SeededNoise": Call(defences.SeededNoise, {"rng": np.random.default_rng(0)}),
+        "defences.SecureNoise": Call(defences.SecureNoise, {}),
     }
 
 

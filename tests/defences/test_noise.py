@@ -21,6 +21,7 @@ import torch
 from divulge.core import NoiseSource
 from divulge.defences import noise
 from divulge.defences.noise import SecureNoise, SeededNoise, add_on_grid, grid_step
+from divulge.errors import SpecError
 
 KEY = bytes(range(32))
 MANY = 400_001  # odd, and more than one chunk
@@ -130,7 +131,7 @@ def test_no_seed_reaches_it() -> None:
         torch.manual_seed(0)
         seen += [*source.add_normal(np.zeros(2), 1.0), *SecureNoise().add_laplace(np.zeros(2), 1.0)]
     assert len(set(seen)) == len(seen)
-    with pytest.raises(TypeError):
+    with pytest.raises(SpecError):
         SecureNoise(0)  # type: ignore[call-arg]
 
 

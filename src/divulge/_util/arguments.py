@@ -277,7 +277,7 @@ def _is_a(kind: Any, value: Any) -> bool:
     asked = vars(kind).get("__call__") if getattr(kind, "_is_protocol", False) else None
     if fits and asked and all(name.startswith("_") for name in vars(kind)):
         wanted = list(inspect.signature(asked).parameters.values())[1:]
-        return _takes([one for one in wanted if one.default is one.empty], value)
+        return _takes(wanted, value)
     return fits
 
 

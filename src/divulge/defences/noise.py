@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Bool, Float64
 
+from divulge._util.arguments import check_arguments
 from divulge.core import NoiseKind
 from divulge.errors import MissingExtra
 
@@ -35,6 +36,7 @@ _COARSE = 2.0**-22
 """Below this a uniform number of 63 bits gets as many more: its logarithms would lie apart."""
 
 
+@check_arguments
 class SeededNoise:
     """Noise that can be drawn again from a seed: for experiments.
 
@@ -56,6 +58,7 @@ class SeededNoise:
         return np.asarray(values + self._rng.laplace(0.0, scale, values.size))
 
 
+@check_arguments
 class SecureNoise:
     """Noise that nobody can draw again or predict: for models and updates that leave.
 
