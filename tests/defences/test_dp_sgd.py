@@ -318,7 +318,7 @@ except SpecError as error:
 """
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout
     assert said == (
-        "expected clipping of DPSGD to be one of 'ghost', 'per-record', got 'gost': "
+        "expected clipping of DPSGD to be one of 'per-record', 'ghost', got 'gost': "
         "did you mean 'ghost'?\n"
     )
 

@@ -5,6 +5,7 @@ import importlib
 import io
 import os
 import re
+import shutil
 import sys
 import tempfile
 import traceback
@@ -110,7 +111,8 @@ def _draw_nothing(svg: str, kind: str) -> bytes:
 
 def _examine(watch: _Watch, kind: Format, folder: Path, *, limited: bool) -> Outcome:
     temporary = Path(tempfile.gettempdir())
-    temporary.mkdir(exist_ok=True)
+    shutil.rmtree(temporary, ignore_errors=True)  # what the last one left behind
+    temporary.mkdir()
     shown = io.StringIO()
     watch.seen = []
     with _memory(MEMORY if limited else None):
