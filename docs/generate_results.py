@@ -4,6 +4,7 @@ A stored run is the ``table.json`` of a run folder. ``generate.py`` calls `pages
 """
 
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,8 @@ def _curve(outcomes: Mapping[str, Outcome]) -> dict[Path, str]:
 def _index(outcomes: Mapping[str, Outcome]) -> str:
     rows = [
         f"| [{name}]({name}.md) | {one.title} | {one.size} | {_agreement(one)} | "
-        f"{one.made.cpu_seconds / 60:.1f} | {one.made.date[:10]} | `{one.made.commit}` |"
+        f"{_controls(one)} | {one.made.cpu_seconds / 60:.1f} | {one.made.date[:10]} | "
+        f"`{one.made.commit}` |"
         for name, one in outcomes.items()
     ]
     missing = [name for name in TABLES if name not in outcomes]
@@ -70,9 +72,9 @@ def _index(outcomes: Mapping[str, Outcome]) -> str:
             "An interval that covers the published figure proves no sameness, and one that does "
             "not is a difference to explain: data, sizes and repeats are not the papers'.",
             "",
-            "| table | what | size | published figures within our interval | minutes of one core | "
-            "date | commit |",
-            "| --- | --- | --- | --- | --- | --- | --- |",
+            "| table | what | size | published figures within our interval | rows by control | "
+            "minutes of one core | date | commit |",
+            "| --- | --- | --- | --- | --- | --- | --- | --- |",
             *rows,
             "",
             f"Together {total:.0f} minutes of one core, with what tables share counted in each.",
@@ -90,6 +92,12 @@ def _index(outcomes: Mapping[str, Outcome]) -> str:
 def _agreement(outcome: Outcome) -> str:
     both = [cell for cell in outcome.cells if cell.difference is not None]
     return f"{sum(cell.covers for cell in both)} of {len(both)}"
+
+
+def _controls(outcome: Outcome) -> str:
+    """Numbers of rows whose attacks passed, failed or were not tested by controls."""
+    told = [outcome.control(row).partition(" of ")[0].rstrip("0123456789 ") for row in outcome.rows]
+    return ", ".join(f"{count} {kind}" for kind, count in Counter(told).items())
 
 
 def _table(outcome: Outcome) -> str:
@@ -159,10 +167,18 @@ def _line(claim: Mapping[str, Any], outcomes: Mapping[str, Outcome], folder: str
         for key in ("same", "other")
         if key in claim
     }
-    shown = {key: f"[{figure(cell)}]({folder}{name}.md)" for key, cell in found.items()}
+    shown = {
+        key: f"[{_figure(outcomes[name], cell)}]({folder}{name}.md)" for key, cell in found.items()
+    }
     other = f"{shown['other']} {claim['how']}" if "other" in found else ""
     other += _paired(outcomes[name], claim)
     return f"{start} {shown.get('same', 'not tried')} | {other} |"
+
+
+def _figure(outcome: Outcome, cell: Cell) -> str:
+    """Our figure, and whether the row's attacks failed a control."""
+    control = outcome.control(cell.row)
+    return figure(cell) + f" (controls: {control})" * control.startswith("FAILED")
 
 
 def _cell(outcome: Outcome, row: str, column: str) -> Cell:

@@ -14,6 +14,7 @@ from divulge.attacks.membership.mrad.attack import MRAD
 from divulge.attacks.membership.threshold import Threshold
 from divulge.audits import attempt, config, inputs
 from divulge.audits.challenges import membership
+from divulge.audits.challenges.model import MembershipChallenge
 from divulge.core import Finding, Records, Status
 from divulge.data.known_features import KnownFeatures
 from divulge.errors import DataError, SpecError
@@ -31,7 +32,7 @@ MEMBERS, NONMEMBERS, OWN, POOL = (world.draw(150, seed) for seed in range(4))
 TARGET = SklearnTarget(RandomForestClassifier(30, random_state=0).fit(MEMBERS.x, MEMBERS.y))
 
 
-def posed(known: KnownFeatures | None, **extra: Any) -> membership.MembershipChallenge:
+def posed(known: KnownFeatures | None, **extra: Any) -> MembershipChallenge:
     return membership.pose(
         inputs.AuditInputs(TARGET, MEMBERS, NONMEMBERS, OWN, known=known, **extra)
     )

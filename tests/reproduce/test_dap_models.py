@@ -1,6 +1,6 @@
 """DAP's tables: what a row measures, on a few images of noise, and how long DP-SGD may train."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +44,11 @@ def _few_images(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         cache.cache_clear()
 
 
-def measured(**settings: Any) -> dict[str, list[float]]:
-    return study.measure_defence(0, "small", Path(), data="fashion_mnist", **settings)
+def measured(**settings: Any) -> dict[str, Sequence[float]]:
+    found, entries = study.measure_defence(0, "small", Path(), data="fashion_mnist", **settings)
+    assert len(entries) == 4 * 3  # three attacks on each model
+    assert all(entry.control is not None and entry.control.blind is not None for entry in entries)
+    return dict(found)
 
 
 @pytest.mark.parametrize(

@@ -28,12 +28,15 @@ def _synthetic(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("optimiser", list(RATES))
 def test_each_user_gets_its_distances(optimiser: str) -> None:
     about = {"users": USERS, "records": 60, "optimiser": optimiser}
-    found = study.measure_distances(0, "small", attack=PUBLISHED, number=1, **about)
+    found, (entry,) = study.measure_distances(0, "small", attack=PUBLISHED, number=1, **about)
     assert set(found) == set(COLUMNS)
     assert {len(values) for values in found.values()} == {3}
     assert found["L1"][2] == found["L∞"][2] == 0  # a single class
     random = study.measure_distances(0, "small", attack=ATTACKS["random guess"], number=1, **about)
-    assert np.mean(found["L1"]) < np.mean(random["L1"])
+    assert np.mean(found["L1"]) < np.mean(random.values["L1"])
+    assert np.mean(found["L1"]) == pytest.approx(entry.finding.metrics["l1"].value)
+    assert entry.blind is not None
+    assert entry.blind.reason == "3 clients are too few for this control"
 
 
 def test_rounds_asked_for_in_any_order_are_those_of_one_federation() -> None:
@@ -64,7 +67,7 @@ def test_mixes_are_kept_and_small_runs_are_cut() -> None:
 
 def test_a_defended_model_is_measured_beside_the_attack() -> None:
     about = {"users": USERS, "records": 30, "optimiser": "sgd", "dropout": 0.5}
-    found = study.measure_with_accuracy(0, "small", attack=ATTACKS["iLRG"], **about)
+    found, _ = study.measure_with_accuracy(0, "small", attack=ATTACKS["iLRG"], **about)
     assert set(found[ACCURACY]) <= {0.0, 1.0}
     assert len(found["L1"]) == 3
     private = study._private_trainer(study._recipe(FederationSetting(0, "small"), NETWORK), 4.0)

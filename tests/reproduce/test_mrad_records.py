@@ -65,18 +65,20 @@ def _small() -> Iterator[None]:
 
 @pytest.mark.parametrize("settings", [row.settings for row in ROWS.values()], ids=list(ROWS))
 def test_every_row_gives_an_auc_for_each_share(settings: dict[str, Any]) -> None:
-    found = measure_auc(0, "small", **settings)
+    found, entries = measure_auc(0, "small", **settings)
     assert tuple(found) == (*FEW, ACCURACY)
     for (value,) in found.values():
         assert 0 <= value <= 1
+    assert [entry.finding.metrics["auc"].value for entry in entries] == [found[c][0] for c in FEW]
+    assert all(entry.control is not None for entry in entries)
 
 
 def test_the_same_seed_gives_the_same_figures() -> None:
     settings = ROWS["location30: one step, 6 questions"].settings
-    before = measure_auc(0, "small", **settings)
+    before = measure_auc(0, "small", **settings).values
     for remembered in CACHED:
         remembered.cache_clear()
-    assert measure_auc(0, "small", **settings) == before
+    assert measure_auc(0, "small", **settings).values == before
 
 
 def test_nobody_meets_a_record_in_two_parts() -> None:

@@ -56,7 +56,7 @@ def test_each_cell_has_its_repeats_and_all_manipulations_the_same_users(tmp_path
     found = {
         how: experiment.measure_reconstruction(
             0, "small", tmp_path, model="cifar-network", manipulation=how, epsilon=epsilon
-        )
+        ).values
         for how, epsilon in asked
     }
     for values in found.values():
@@ -70,7 +70,7 @@ def test_an_image_counts_once_however_many_versions_it_has(tmp_path: Path) -> No
     for how in ("fgsm", "raifle"):
         found = experiment.measure_image_quality(
             0, "small", tmp_path, model="cifar-network", manipulation=how
-        )
+        ).values
         assert len(found["SSIM"]) == len(found["PSNR"]) == 16
         assert max(found["SSIM"]) < 1
 

@@ -15,6 +15,7 @@ from divulge.cli.main import main
 from divulge.core import Estimate
 from divulge.reproduce import run, source
 from divulge.reproduce import table as tables
+from divulge.reproduce.attempts import Measured
 from divulge.reproduce.result import Outcome, read_outcome
 from divulge.reproduce.run import reproduce
 from divulge.reproduce.table import Row, Size
@@ -120,9 +121,9 @@ def test_seconds_are_those_of_all_processes_because_work_stays_in_one(
 ) -> None:
     counted: list[int] = []
 
-    def work(*_: object, **__: object) -> dict[str, list[float]]:
+    def work(*_: object, **__: object) -> Measured:
         counted.append(joblib.cpu_count())
-        return {"one": [0.0, 1.0]}
+        return Measured({"one": [0.0, 1.0]})
 
     monkeypatch.setattr(trial, "work", work)
     before = joblib.cpu_count()
@@ -138,7 +139,7 @@ def test_the_command_prints_json_last_and_resumes(
     command = ["reproduce", "trial", "--processes", "1"]
     said = CliRunner().invoke(main, [*command, "--format", "json"])
     answer: dict[str, Any] = json.loads(said.stdout.splitlines()[-1])
-    assert set(answer) == {"table", "cells", "differences"}
+    assert set(answer) == {"table", "cells", "differences", "controls"}
     assert answer["table"] == "trial"
     assert answer["cells"][0] == {
         "row": "low",

@@ -11,6 +11,7 @@ import pytest
 from divulge.reproduce import source
 from divulge.reproduce.table import TABLES, find_table
 
+STUDIES = sorted({find_table(name).work.partition(":")[0] for name in TABLES})
 STUDY = "divulge.reproduce.papers.decaf.study"
 USED = [
     "reproduce/papers/decaf/study.py",
@@ -20,9 +21,16 @@ USED = [
     "training/recipe.py",
     "defences/training/dp_sgd/trainer.py",  # imported in a function
     "attacks/__init__.py",
+    "audits/challenges/federation.py",
+    "audits/challenges/blind.py",
 ]
 UNUSED = [
     "cli/main.py",
+    "audits/api.py",
+    "audits/challenges/membership.py",
+    "audits/config.py",
+    "audits/from_file.py",
+    "audits/runner.py",
     "report/page.py",
     "report/words.py",
     "reproduce/page.py",
@@ -91,9 +99,15 @@ print(*(sys.modules[name].__file__ for name in ours), sep="\\n")
 """
 
 
-@pytest.mark.parametrize(
-    "module", sorted({find_table(name).work.partition(":")[0] for name in TABLES})
-)
+@pytest.mark.parametrize("module", STUDIES)
+def test_a_study_takes_no_more_of_audits_than_its_challenges(module: str) -> None:
+    names = {path.relative_to(source.ROOT).as_posix() for path in source.reachable_files(module)}
+    assert "audits/challenges/base.py" in names
+    assert not names.intersection(UNUSED[:6])
+    assert not [name for name in names if name.startswith(("report/", "cli/"))]
+
+
+@pytest.mark.parametrize("module", STUDIES)
 def test_what_python_loads_for_a_study_is_in_its_key(module: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", LOADED, module], capture_output=True, text=True, check=True

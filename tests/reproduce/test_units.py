@@ -57,8 +57,9 @@ def test_pairs_and_what_is_so_by_definition() -> None:
     two = table(rows=rows, pairs=(("high", "low"),), columns=("one", "other"), common=())
     found = {
         row.name: [
-            Piece(row.name, seed, trial.work(seed, "small", **row.settings), "", 0.0)
+            Piece(row.name, seed, {column: list(each) for column, each in values.items()}, "", 0.0)
             for seed in range(2)
+            for values in [trial.work(seed, "small", **row.settings).values]
         ]
         for row in rows
     }

@@ -1,21 +1,39 @@
 """Audits that an ``audit.toml`` describes, of every kind."""
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from divulge._util import imports
+from divulge._util.digest import digest
 from divulge._util.folders import choose_run_folder
 from divulge._util.progress import Track, track_silently
 from divulge.audits import config, inputs, runner
 from divulge.audits.api import audit_subject
-from divulge.audits.challenges import assignment, composition, images, interactions
+from divulge.audits.challenges import images
 from divulge.audits.challenges.base import Challenge
+from divulge.audits.challenges.federation import (
+    AssignmentChallenge,
+    CompositionChallenge,
+    InteractionChallenge,
+    describe_assignment,
+)
+from divulge.audits.config import AssignmentSpec, InteractionsSpec, UpdatesSpec
 from divulge.audits.leave_one_out import run as leave_one_out
 from divulge.audits.leave_one_out.design import design_from_config
 from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.result import SecretAudit
 from divulge.audits.run_folder import open_run_folder
 from divulge.audits.runner import RunHeading, check_distinct
+from divulge.core import CompositionFacts, Facts, InteractionFacts
+from divulge.data import interactions, records
+from divulge.errors import DataError, SpecError, did_you_mean
+from divulge.federation import Transcript, prediction_tables
+from divulge.federation.transcript import impressions
+from divulge.federation.transcript.impressions import ClientImpressions
 from divulge.training.shadows import workers_by_name
 
 
@@ -61,7 +79,7 @@ def audit_file(
         started = open_run_folder(choose(), resume=resume)
         return audit_subject(subject, attacks, heading, settings.metrics.delta, started, track, who)
     challenge = _pose(settings, path.parent)
-    pictures = challenge.pictures() if show_records else {}
+    pictures = _pictures(settings, path.parent, challenge.facts) if show_records else {}
     started = open_run_folder(choose(), resume=resume)
     found = runner.run_audit(challenge, attacks, heading, started, track)
     for name, png in pictures.items():
@@ -70,10 +88,146 @@ def audit_file(
     return found
 
 
+def _pictures(
+    settings: config.FederationAuditSpec, folder: Path, facts: Facts
+) -> Mapping[str, bytes]:
+    """Contact sheets of the images that the first clients were shown.
+
+    Raises:
+        SpecError: the audit is about no images.
+    """
+    if settings.interactions is None or not isinstance(facts, InteractionFacts):
+        images.refuse_images()
+    return images.draw_sheets(
+        Transcript.open(folder / settings.interactions.transcript), facts.clients
+    )
+
+
 def _pose(settings: config.FederationAuditSpec, folder: Path) -> Challenge:
+    """The challenge that settings describe.
+
+    Args:
+        settings: of a federation.
+        folder: where relative paths start: the folder of ``audit.toml``.
+
+    Raises:
+        DivulgeError: the transcript, the tables, the records, the network or the truth cannot be
+            used.
+    """
     if settings.updates is not None:
-        return composition.pose(settings.updates, folder)
+        return _pose_composition(settings.updates, folder)
     if settings.interactions is not None:
-        return interactions.pose(settings.interactions, folder)
+        return _pose_interactions(settings.interactions, folder)
     assert settings.assignment is not None  # one of the three is there
-    return assignment.pose(settings.assignment, folder)
+    return _pose_assignment(settings.assignment, folder)
+
+
+def _pose_composition(spec: UpdatesSpec, folder: Path) -> CompositionChallenge:
+    transcript = Transcript.open(folder / spec.transcript)
+    reference = records.load_records(spec.reference, spec.label, folder)
+    network = imports.load_object(spec.network, folder)
+    clients = clients_under_attack(transcript, spec.clients)
+    counts = _counts(spec, clients)
+    views = tuple(transcript.view(client, network, reference) for client in clients)
+    facts = CompositionFacts(transcript.header.name, clients, counts, spec.class_names)
+    facts.truth  # noqa: B018 - refuses a client without records
+    text = repr((transcript.header, transcript.entries(), clients, counts))
+    return CompositionChallenge(views, facts, digest(text, reference.x, reference.y))
+
+
+def _counts(spec: UpdatesSpec, clients: Sequence[str]) -> tuple[tuple[int, ...], ...] | None:
+    if not spec.counts:
+        return None
+    for client in clients:
+        if client not in spec.counts:
+            raise SpecError(
+                f"expected counts of client {client!r} in [updates], got none: give those of all "
+                "clients that are attacked, or of none"
+            )
+    return tuple(spec.counts[client] for client in clients)
+
+
+def _pose_interactions(spec: InteractionsSpec, folder: Path) -> InteractionChallenge:
+    transcript = Transcript.open(folder / spec.transcript)
+    learner = imports.load_object(spec.learner, folder) if spec.learner else None
+    clients = clients_under_attack(transcript, spec.clients)
+    found = impressions.client_views(transcript, clients, learner)
+    truth = None if spec.truth is None else _truth(folder / spec.truth, transcript, clients, found)
+    items = tuple(len(one.item) for one in found)
+    facts = InteractionFacts(transcript.header.name, clients, items, truth)
+    text = repr((transcript.header, transcript.entries(), facts, spec.learner))
+    return InteractionChallenge(
+        tuple(one.view for one in found),
+        facts,
+        digest(f"{text} {inputs.fingerprint_of(spec.learner, folder)}"),
+    )
+
+
+def _truth(
+    path: Path, transcript: Transcript, clients: Sequence[str], found: Sequence[ClientImpressions]
+) -> tuple[tuple[int, ...], ...]:
+    """By client, the places of items acted on among those handed out.
+
+    Raises:
+        DataError: the file is about clients who never took part, or about items not handed out.
+    """
+    pairs = interactions.read_interactions(path)
+    if strangers := set(pairs) - set(clients_under_attack(transcript, ())):
+        raise DataError(
+            f"expected clients of the transcript in {path}, got {min(strangers)!r}: name clients "
+            "as it does"
+        )
+    places = []
+    for client, one in zip(clients, found, strict=True):
+        items = pairs.get(client, np.zeros(0, np.int64))
+        if missing := set(items.tolist()) - set(one.item.tolist()):
+            raise DataError(
+                f"expected items that client {client!r} was handed in {path}, got {min(missing)}: "
+                "number items as the transcript does, and leave out those of other rounds"
+            )
+        places.append(tuple(np.flatnonzero(np.isin(one.item, items)).tolist()))
+    return tuple(places)
+
+
+def _pose_assignment(spec: AssignmentSpec, folder: Path) -> AssignmentChallenge:
+    files = {name: folder / path for name, path in spec.predictions.items()}
+    view = prediction_tables.read(
+        files,
+        spec.colluder,
+        probabilities=spec.probabilities,
+        label=spec.label,
+        output=spec.output,
+    )
+    truth = None
+    if spec.truth is not None:
+        truth = prediction_tables.read_owners(folder / spec.truth, tuple(files), view)
+    facts = describe_assignment(view, tuple(files), truth)
+    predictions = [
+        target.predict(np.arange(len(view.records) + len(relevant) + len(external)))
+        for target, relevant, external in zip(
+            view.targets, view.relevant, view.external, strict=True
+        )
+    ]
+    labels = [part.y for part in (view.records, *view.relevant, *view.external)]
+    return AssignmentChallenge(
+        view, facts, digest(repr(facts), *predictions, *labels, view.collusion.relevant)
+    )
+
+
+def clients_under_attack(transcript: Transcript, asked: Sequence[str]) -> tuple[str, ...]:
+    """The clients asked for; without any, all that ever took part.
+
+    They come in the order of their first round; if their names are numbers, by size.
+
+    Raises:
+        SpecError: one of them never took part.
+    """
+    rounds = range(len(transcript.rounds))
+    everybody = tuple(dict.fromkeys(c for k in rounds for c in transcript.clients(k)))
+    if all(name.isdecimal() for name in everybody):
+        everybody = tuple(sorted(everybody, key=int))
+    for client in asked:
+        if client not in everybody:
+            hint = did_you_mean(client, everybody)
+            raise SpecError(f"expected a client of the transcript, got {client!r}: {hint}")
+    return tuple(asked) or everybody

@@ -118,12 +118,17 @@ def has_head(path: Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _StoredFinding:
+class StoredFinding:
     """A finding file."""
 
     finding: Finding
     control: Control | None
     blind: BlindRun | None = None
+
+    @classmethod
+    def of(cls, entry: Entry) -> "StoredFinding":
+        """All of an entry but its guess and its seconds, which differ from run to run."""
+        return cls(replace(entry.finding, seconds=0.0), entry.control, entry.blind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +216,8 @@ class Run:
         if entry.arrays:
             atomic.write_arrays(base.with_suffix(".npz"), dict(entry.arrays))
         atomic.write(base.with_suffix(".seconds"), f"{entry.finding.seconds!r}\n".encode())
-        stored = _StoredFinding(replace(entry.finding, seconds=0.0), entry.control, entry.blind)
-        atomic.write(base.with_suffix(".json"), atomic.to_json(stored, _StoredFinding).encode())
+        stored = StoredFinding.of(entry)
+        atomic.write(base.with_suffix(".json"), atomic.to_json(stored, StoredFinding).encode())
 
     def get(self, key: str) -> Entry | None:
         """A stored finding, or None.
@@ -224,7 +229,7 @@ class Run:
         if not base.with_suffix(".json").exists():
             return None
         raw = self._read(f"findings/{key}.json")
-        stored = atomic.from_json(raw, _StoredFinding, base.with_suffix(".json"))
+        stored = atomic.from_json(raw, StoredFinding, base.with_suffix(".json"))
         seconds_file = base.with_suffix(".seconds")
         try:
             seconds = float(seconds_file.read_text()) if seconds_file.exists() else 0.0

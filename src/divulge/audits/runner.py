@@ -9,10 +9,9 @@ import numpy as np
 
 from divulge._util.progress import Track, track_silently
 from divulge.audits import attempt
-from divulge.audits.challenges.base import Challenge, finding_key
+from divulge.audits.challenges.base import Challenge, finding_key, run_attack
 from divulge.audits.result import SecretAudit, audit_of, load_audit
 from divulge.audits.run_folder import Run, describe_environment
-from divulge.audits.secrets import secret_of
 from divulge.core import Attack, Contents, Entry, Manifest, Status
 from divulge.errors import SpecError
 from divulge.training.shadows.workers import Workers
@@ -79,13 +78,7 @@ def _entry(
     # what failed may have been a passing fault, such as a model that did not answer
     if before is not None and before.finding.status is not Status.FAILED:
         return before
-    finding, guess = challenge.attempt(attack, seed, track)
-    if guess is None:
-        entry = Entry(finding)
-    else:
-        control, blind = challenge.control(attack, guess, seed, track)
-        arrays = secret_of(challenge.facts, challenge.candidates).encode(guess)
-        entry = Entry(finding, control, arrays, blind)
+    entry = run_attack(challenge, attack, seed, track)
     if folder:
         folder.put(key, entry)
     return entry

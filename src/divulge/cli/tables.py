@@ -42,11 +42,14 @@ def show(outcome: Outcome) -> None:
         grid.add_column(name, justify="right", no_wrap=True)
     for row in outcome.rows:
         _add(grid, row, outcome.of_row(row))
+        grid.add_row("", "controls", outcome.control(row))
     for name, cells in outcome.pairs.items():
         _add(grid, name, cells)
     console = Console()
     console.print(grid)
     console.print(outcome.intervals, markup=False, highlight=False)
+    for sentence in outcome.control_sentences:
+        console.print(sentence, markup=False, highlight=False)
     for reason, rows in outcome.unmeasured.items():
         console.print(f"Not measured ({reason}): {rows}", markup=False, highlight=False)
     console.print(f"Paper: {outcome.source}", markup=False, highlight=False)

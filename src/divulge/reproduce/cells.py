@@ -5,7 +5,7 @@ import importlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from divulge._util import atomic
+from divulge.audits.run_folder import StoredFinding
 from divulge.errors import DivulgeError, StoreError
 from divulge.reproduce import source
+from divulge.reproduce.attempts import Measured
 from divulge.reproduce.table import Row, Size, Table
 
 
@@ -28,6 +30,8 @@ class Piece:
     reason: str
     seconds: float
     """CPU seconds that the piece took."""
+    findings: tuple[StoredFinding, ...] = ()
+    """What each attack found, with its controls, as a run folder keeps it."""
 
 
 class Work(NamedTuple):
@@ -94,19 +98,19 @@ def done(work: Work) -> tuple[str, Piece]:
 def _measure_piece(work: Work) -> Piece:
     module, _, function = work.work.partition(":")
     begun = time.process_time()
-    values: Mapping[str, Sequence[float]] = {}
-    reason = ""
+    measured, reason = Measured({}), ""
     try:
         measure = getattr(importlib.import_module(module), function)
         given = {"folder": work.kept} if work.kept else {}
         with _one_core():
-            values = measure(work.seed, work.size, **work.settings, **given)
+            measured = measure(work.seed, work.size, **work.settings, **given)
     except StoreError:
         raise
     except DivulgeError as error:
         reason = str(error)
-    plain = {name: [float(value) for value in each] for name, each in values.items()}
-    return Piece(work.row, work.seed, plain, reason, time.process_time() - begun)
+    plain = {name: [float(value) for value in each] for name, each in measured.values.items()}
+    findings = tuple(map(StoredFinding.of, measured.entries))
+    return Piece(work.row, work.seed, plain, reason, time.process_time() - begun, findings)
 
 
 @contextmanager

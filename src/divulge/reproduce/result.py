@@ -3,13 +3,14 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
 from divulge._util import atomic
 from divulge.core import Estimate
 from divulge.core.runs import BEFORE_NAMING
+from divulge.reproduce.controls import CONTROLS_NOTE, NOT_RUN, RowControls
 from divulge.reproduce.table import Size
 
 RESULT_FILE = "table.json"
@@ -91,6 +92,8 @@ class Outcome:
     """Differences between rows measured on the same units, pair by pair."""
     intervals: str = ""
     """Sentences that describe the intervals: over which units, by which method."""
+    controls: tuple[RowControls, ...] | None = None
+    """How the attacks of each row did on their controls; None in tables older than these."""
 
     def of_row(self, row: str) -> tuple[Cell, ...]:
         """Cells of a row, one a column."""
@@ -104,6 +107,23 @@ class Outcome:
             reason: "; ".join(dict.fromkeys(cell.row for cell in cells if cell.reason == reason))
             for reason in dict.fromkeys(cell.reason for cell in cells)
         }
+
+    def control(self, row: str) -> str:
+        """How the attacks of a row did on their controls, in a few words."""
+        return next((one.outcome for one in self.controls or () if one.row == row), "not run")
+
+    @property
+    def control_sentences(self) -> tuple[str, ...]:
+        """What the controls are, and what was failed or not tested, each with its rows."""
+        if self.controls is None:
+            return (NOT_RUN,)
+        told: dict[str, list[str]] = {}
+        for one in self.controls:
+            for reason in one.reasons:
+                told.setdefault(reason, []).append(one.row)
+        attacked = any(one.attacks for one in self.controls)
+        found = (f"{reason}: {'; '.join(rows)}" for reason, rows in told.items())
+        return (CONTROLS_NOTE, *found) if attacked else ()
 
     @property
     def _spread(self) -> bool:
@@ -119,11 +139,12 @@ class Outcome:
             + (" After ± the standard deviation of values." if self._spread else ""),
             "",
             *([self.intervals, ""] if self.intervals else []),
-            *self._grid({row: self.of_row(row) for row in self.rows}),
+            *self._grid({row: self.of_row(row) for row in self.rows}, controls=True),
             "",
         ]
         if self.differences:
             lines += [DIFFERENCES_NOTE, "", *self._grid(self.pairs), ""]
+        lines += [f"{sentence}\n" for sentence in self.control_sentences]
         lines += [f"What differs: {self.differs}"]
         lines += [f"\nNot measured ({why}): {rows}" for why, rows in self.unmeasured.items()]
         return "\n".join(lines) + "\n"
@@ -134,20 +155,25 @@ class Outcome:
         names = dict.fromkeys(cell.row for cell in self.differences)
         return {name: tuple(c for c in self.differences if c.row == name) for name in names}
 
-    def _grid(self, rows: Mapping[str, tuple[Cell, ...]]) -> list[str]:
+    def _grid(self, rows: Mapping[str, tuple[Cell, ...]], *, controls: bool = False) -> list[str]:
         """Render rows of cells as lines of Markdown."""
+        grid = [("", *self.columns), ("---",) * (len(self.columns) + 1)]
+        grid += [(name, *map(cell_text, cells)) for name, cells in rows.items()]
+        last = [("controls",), ("---",), *((self.control(name),) for name in rows)]
         return [
-            f"| | {' | '.join(self.columns)} |",
-            f"|---|{'---|' * len(self.columns)}",
-            *(f"| {name} | {' | '.join(map(cell_text, cells))} |" for name, cells in rows.items()),
+            f"| {' | '.join(line + end * controls)} |" for line, end in zip(grid, last, strict=True)
         ]
 
     def as_json(self) -> str:
-        """Encode the table's name, cells and differences as one line of JSON for programs."""
+        """Encode name, cells, differences and controls as one line of JSON for programs."""
         cells, differences = map(_cell_values, self.cells), map(_cell_values, self.differences)
-        return json.dumps(
-            {"table": self.table, "cells": list(cells), "differences": list(differences)}
-        )
+        controls = [asdict(one) | {"outcome": one.outcome} for one in self.controls or ()]
+        return json.dumps({
+            "table": self.table,
+            "cells": list(cells),
+            "differences": list(differences),
+            "controls": controls,
+        })  # fmt: skip
 
     def save(self, folder: Path) -> None:
         """Write ``table.json`` and ``table.md``.

@@ -16,6 +16,7 @@ from divulge.errors import SpecError, did_you_mean
 from divulge.reproduce import cells as reproduce_cells
 from divulge.reproduce import units
 from divulge.reproduce.cells import Piece
+from divulge.reproduce.controls import judge_row
 from divulge.reproduce.pool import CellWorkers, cores
 from divulge.reproduce.result import Cell, Outcome, Provenance
 from divulge.reproduce.table import Row, Size, Table, find_table
@@ -86,6 +87,7 @@ def _outcome(name: str, size: Size, found: Mapping[str, Piece], crew: CellWorker
         drawn=table.drawn,
         measures=table.measures,
         differences=_differences(table, by_row),
+        controls=tuple(judge_row(row, pieces) for row, pieces in by_row.items()),
         intervals=units.describe(table, size, [cell.units for cell in cells if cell.units]),
     )
 

@@ -1,20 +1,15 @@
 """A challenge: what an audit puts to attacks, whatever the secret is."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from divulge._util.progress import Track
+from divulge._util.progress import Track, track_silently
 from divulge.audits import attempt
 from divulge.audits.attempt import AttackResult
-from divulge.audits.challenges import images
-from divulge.core import Attack, BlindRun, Candidates, Control, Facts
-from divulge.errors import SpecError, did_you_mean
-from divulge.federation import Transcript
+from divulge.audits.secrets import secret_of
+from divulge.core import Attack, BlindRun, Candidates, Control, Entry, Facts
 from divulge.training.shadows.workers import Workers
-
-C = TypeVar("C")
 
 
 class Controls(NamedTuple):
@@ -70,34 +65,24 @@ class Challenge(Protocol):
         """Run an attack that has guessed on its controls."""
         ...
 
-    def pictures(self) -> Mapping[str, bytes]:
-        """PNG images of records by path in the run folder, for a page that is asked for some.
 
-        Raises:
-            SpecError: the audit is about no images.
-        """
-        ...
+def run_attack(
+    challenge: Challenge, attack: Attack[Any, Any], seed: int, track: Track[Any] = track_silently
+) -> Entry:
+    """What one attack found, how it did on its controls, and its guess.
 
-
-class FederationChallenge:
-    """What the challenges about federations have in common: nothing slow is left to prepare."""
-
-    __slots__ = ()
-    compared: ClassVar[str] = ""
-    candidates: ClassVar[None] = None
-
-    def prepare(self: C, folder: Path | None, track: Track[Any], workers: Workers | None) -> C:
-        """The challenge itself."""
-        del folder, track, workers
-        return self
-
-    def pictures(self) -> Mapping[str, bytes]:
-        """Nothing: records are not shown.
-
-        Raises:
-            SpecError: always.
-        """
-        images.refuse_images()
+    Args:
+        challenge: prepared.
+        attack: on its secret.
+        seed: of the audit.
+        track: shows progress.
+    """
+    finding, guess = challenge.attempt(attack, seed, track)
+    if guess is None:
+        return Entry(finding)
+    control, blind = challenge.control(attack, guess, seed, track)
+    arrays = secret_of(challenge.facts, challenge.candidates).encode(guess)
+    return Entry(finding, control, arrays, blind)
 
 
 def finding_key(challenge: Challenge, attack: Attack[Any, Any], seed: int) -> str:
@@ -106,22 +91,3 @@ def finding_key(challenge: Challenge, attack: Attack[Any, Any], seed: int) -> st
     name = attempt.attack_label(attack)
     text = f"{challenge.digest} {challenge.compared} {seed} {name} {settings!r}"
     return f"{attack.name}-{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"
-
-
-def clients_under_attack(transcript: Transcript, asked: Sequence[str]) -> tuple[str, ...]:
-    """The clients asked for; without any, all that ever took part.
-
-    They come in the order of their first round; if their names are numbers, by size.
-
-    Raises:
-        SpecError: one of them never took part.
-    """
-    rounds = range(len(transcript.rounds))
-    everybody = tuple(dict.fromkeys(c for k in rounds for c in transcript.clients(k)))
-    if all(name.isdecimal() for name in everybody):
-        everybody = tuple(sorted(everybody, key=int))
-    for client in asked:
-        if client not in everybody:
-            hint = did_you_mean(client, everybody)
-            raise SpecError(f"expected a client of the transcript, got {client!r}: {hint}")
-    return tuple(asked) or everybody

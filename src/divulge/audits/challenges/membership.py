@@ -4,7 +4,6 @@ Every candidate and reference record is put to the model once; the predictions a
 attack asks again.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,7 @@ from jaxtyping import Float64, Shaped
 from divulge._util.digest import digest
 from divulge._util.progress import Track, track_silently
 from divulge._util.random import stream
-from divulge.audits import attempt, controls
-from divulge.audits.attempt import AttackResult
-from divulge.audits.challenges import images
-from divulge.audits.challenges.base import Controls
+from divulge.audits.challenges.model import MembershipChallenge
 from divulge.audits.checks import duplicates
 from divulge.audits.checks import records as checks
 from divulge.audits.checks.duplicates import Copies, DistinctSets, PoolCopies
@@ -29,13 +25,11 @@ from divulge.core import (
     Claim,
     Game,
     Membership,
-    MembershipAttack,
     MembershipFacts,
     ModelView,
     Need,
     PrivateTrainer,
     Records,
-    Scores,
     Target,
 )
 from divulge.core.runs import ShadowKind
@@ -45,70 +39,9 @@ from divulge.targets.budget import CountingTarget
 from divulge.targets.cache import CachedTarget
 from divulge.training.shadows import train as training
 from divulge.training.shadows.plan import ShadowPlan, shadow_key
-from divulge.training.shadows.workers import Workers
 
 ASKED_AGAIN = 32
 """The number of candidates that the model is asked about twice."""
-
-
-@dataclass(frozen=True, slots=True)
-class MembershipChallenge:
-    """Candidates of which some are members, and all that attacks are given about them."""
-
-    game: Game[ModelView, Membership]
-    facts: MembershipFacts
-    candidates: Candidates
-    digest: str
-    compared: str = ""
-    shadows: ShadowPlan | None = None
-    """Shadow models that are still to be trained and asked."""
-    seed: int = 0
-    """The seed of the shadow models."""
-    inspects_shadow: bool = True
-    """Whether some attack on partial knowledge looks into a shadow model, which is then kept."""
-
-    def prepare(
-        self, folder: Path | None, track: Track[Any], workers: Workers | None
-    ) -> "MembershipChallenge":
-        """The challenge with its shadow models trained; those that the folder holds are not again.
-
-        Raises:
-            TargetError: a shadow model could not be trained.
-            StoreError: its predictions could not be stored.
-        """
-        plan, view = self.shadows, self.game.view
-        if plan is None:
-            return self
-        shadows = training.train_shadows(view, plan, self.seed, folder, track, workers)
-        inspected = view.known is not None and self.inspects_shadow
-        first = training.train_first_shadow(view, plan, self.seed) if inspected else None
-        view = replace(view, shadows=shadows, shadow=first)
-        return replace(self, game=Game(view, self.game.truth), shadows=None)
-
-    def attempt(
-        self, attack: MembershipAttack, seed: int, track: Track[Any] = track_silently
-    ) -> AttackResult:
-        """One attack on the model."""
-        (found,) = (
-            attempt.run_on_model(self.game, attack, seed, self.facts.delta)
-            for _ in track([attack], attack.name)
-        )
-        return found
-
-    def control(
-        self, attack: MembershipAttack, guess: Scores, seed: int, track: Track[Any] = track_silently
-    ) -> Controls:
-        """All controls of an attack that has guessed."""
-        del track
-        return Controls(control=controls.run_controls(self.game, attack, guess, seed))
-
-    def pictures(self) -> Mapping[str, bytes]:
-        """Nothing: candidates are never shown.
-
-        Raises:
-            SpecError: always.
-        """
-        images.refuse_images()
 
 
 @dataclass(frozen=True, slots=True)

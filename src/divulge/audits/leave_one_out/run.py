@@ -17,6 +17,7 @@ from divulge._util.random import stream
 from divulge.attacks import catalog
 from divulge.audits import runner
 from divulge.audits.challenges import membership
+from divulge.audits.challenges.model import MembershipChallenge
 from divulge.audits.leave_one_out import result
 from divulge.audits.leave_one_out.design import LeaveOneOutDesign, design_leave_one_out, pool_from
 from divulge.audits.leave_one_out.result import LeaveOneOut
@@ -198,7 +199,7 @@ def _audit_target(
         copies=plan.copies,
     )
     seed = int(stream(plan.seed, "target", k).integers(2**31))
-    challenge = membership.MembershipChallenge(
+    challenge = MembershipChallenge(
         game,
         membership.describe_facts(game, known, seed, asked.delta),
         Candidates(subsets[k], records.y, asked.index, asked.ids),

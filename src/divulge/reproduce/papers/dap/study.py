@@ -4,19 +4,20 @@ All four tables are columns of one measurement of the same models.
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Float64
 from torch import nn
 
-from divulge._util.random import stream
 from divulge.attacks import catalog
-from divulge.core import ModelView, Records, Shadows, Target
-from divulge.metrics import membership, signals, utility
+from divulge.audits.challenges.model import pose_view
+from divulge.core import Entry, Membership, ModelView, Records, Shadows, Target
+from divulge.metrics import signals, utility
+from divulge.reproduce.attempts import Measured, attempt
 from divulge.reproduce.papers.dap.data import (
     SIDES,
     Data,
@@ -102,7 +103,7 @@ def measure_defence(
     select: Select = "accuracy",
     linear: bool = False,
     settings: Mapping[str, Any] | None = None,
-) -> dict[str, list[float]]:
+) -> Measured:
     """Measure all columns of all four tables: means over the models of one pool.
 
     Args:
@@ -120,13 +121,13 @@ def measure_defence(
     scale, parts = SCALES[size], split_records(seed, data, SCALES[size].sizes, folder)
     recipe = _recipe(scale, data, select, linear=linear)
     undefended = _train_undefended(seed, size, folder, data, select)
-    baseline = _measure_undefended(seed, size, folder, data, select)
+    baseline, entries = _measure_undefended(seed, size, folder, data, select)
     if defence == "none" and not linear:
         made, found = undefended, baseline
     else:
         making = _pool_trainer(seed, size, folder, data)
         made = making.train_all(recipe, defence, settings or {})
-        found = _measure_models(made.modules, parts, making.jobs, recipe)
+        found, entries = _measure_models(made.modules, parts, making.jobs, recipe)
     less = {
         f"{column}, less the baseline's": found[column] - baseline[column]
         for column in ("accuracy", "AUC, adaptive", "AOP(2)", "AOP(2), adaptive")
@@ -137,7 +138,8 @@ def measure_defence(
         "whole training, times the baseline's": made.whole / undefended.whole,
     }
     every = found | less | times
-    return {column: [value] for column, value in every.items() if not np.isnan(value)}
+    values = {column: [value] for column, value in every.items() if not np.isnan(value)}
+    return Measured(values, entries)
 
 
 @functools.lru_cache(maxsize=2)
@@ -151,7 +153,7 @@ def _train_undefended(
 @functools.lru_cache(maxsize=2)
 def _measure_undefended(
     seed: int, size: Size, folder: Path, data: Data, select: Select
-) -> dict[str, float]:
+) -> tuple[dict[str, float], list[Entry]]:
     making = _pool_trainer(seed, size, folder, data)
     modules = _train_undefended(seed, size, folder, data, select).modules
     parts = split_records(seed, data, SCALES[size].sizes, folder)
@@ -172,7 +174,7 @@ def _pool_trainer(seed: int, size: Size, folder: Path, data: Data) -> PoolTraine
 
 def _measure_models(
     modules: list[nn.Module], parts: RecordSplit, jobs: tuple[Job, ...], recipe: Recipe
-) -> dict[str, float]:
+) -> tuple[dict[str, float], list[Entry]]:
     """Attack each model in turn, with the others as shadows; return means over models."""
     pool, _, reference = parts
     targets = [TorchTarget(module, "logits") for module in modules]
@@ -180,17 +182,23 @@ def _measure_models(
     every = np.arange(len(pool))
     drawn = np.stack([np.isin(every, job.rows) for job in jobs], axis=1)
     fit = np.stack([np.isin(every, recipe.split_rows(j.rows, j.seed)[0]) for j in jobs], axis=1)
-    rows = []
+    rows, entries = [], list[Entry]()
     for k, target in enumerate(targets):
         asked, others = fit[:, k] | ~drawn[:, k], np.arange(len(targets)) != k
         shadows = Shadows(phi[asked][:, others], fit[asked][:, others], reference_phi[:, others])
         view = ModelView(target, pool.take(np.flatnonzero(asked)), reference, shadows)
         accuracy = _accuracy(target, pool.take(np.flatnonzero(~drawn[:, k])))
-        rows.append([accuracy, *_attack_rates(view, fit[asked, k])])
+        challenge = pose_view(view, Membership(fit[asked, k]))
+        attacked = [
+            attempt(challenge, catalog.attack(name), jobs[k].seed).entry
+            for name in ("threshold", *_ADAPTIVE)
+        ]
+        rows.append([accuracy, *_rates(attacked)])
+        entries += attacked
     accuracy, auc, *adaptive = np.mean(rows, axis=0).tolist()
     attacks = np.array(adaptive).reshape(len(_ADAPTIVE), 3)
     strongest = attacks.max(axis=0)
-    return {
+    found = {
         "accuracy": accuracy,
         "AUC": auc,
         "AOP(2)": utility.aop(accuracy, auc),
@@ -199,24 +207,18 @@ def _measure_models(
         "TPR at 1 % FPR, adaptive": float(strongest[1]),
         "TPR at 0.1 % FPR, adaptive": float(strongest[2]),
     }
+    return found, entries
 
 
-def _attack_rates(view: ModelView, member: Bool[np.ndarray, " records"]) -> list[float]:
-    """AUC of a threshold; AUC and TPR of each attack with shadows, NaN with too few records."""
-    found = []
-    for name in ("threshold", *_ADAPTIVE):
-        score = catalog.attack(name)(view, stream(0, "attack", name)).score
-        found.append(membership.auc(score, member).value)
-        if name in _ADAPTIVE:
-            found += [_tpr(score, member, fpr) for fpr in (0.01, 0.001)]
-    return found
-
-
-def _tpr(score: membership.Score, member: membership.Member, fpr: float) -> float:
-    try:
-        return membership.tpr_at_fpr(score, member, fpr).value
-    except membership.Unmeasurable:
-        return np.nan
+def _rates(entries: Sequence[Entry]) -> list[float]:
+    """AUC of the threshold; AUC and TPR of each attack with shadows, NaN with too few records."""
+    threshold, *adaptive = (entry.finding.metrics for entry in entries)
+    rates = [
+        metrics[name].value if name in metrics else np.nan
+        for metrics in adaptive
+        for name in ("auc", "tpr@0.01", "tpr@0.001")
+    ]
+    return [threshold["auc"].value, *rates]
 
 
 def _accuracy(target: Target, test: Records) -> float:

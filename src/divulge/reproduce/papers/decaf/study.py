@@ -10,11 +10,11 @@ from jaxtyping import Int
 
 from divulge._util.random import stream
 from divulge.attacks import catalog
-from divulge.audits import attempt
-from divulge.core import Proportions, Records, Round, UpdateView
-from divulge.errors import NotApplicable
+from divulge.audits.challenges.federation import CompositionChallenge
+from divulge.core import CompositionFacts, Records, Round, UpdateView
 from divulge.federation import Federation, exact
 from divulge.metrics import composition
+from divulge.reproduce.attempts import Measured, attempt
 from divulge.reproduce.data import ImageSetName, load_images
 from divulge.reproduce.papers.decaf.networks import DecafNetwork, NetworkKind
 from divulge.reproduce.papers.decaf.tables import COLUMNS, RATES, ROUNDS, TEN_USERS
@@ -100,7 +100,7 @@ def measure_distances(
     attack: Mapping[str, Any],
     number: int | None = None,
     **federation: Any,
-) -> dict[str, list[float]]:
+) -> Measured:
     """Measure the distances between guessed and true class shares of each user, in one round.
 
     Args:
@@ -115,25 +115,23 @@ def measure_distances(
     setting = _setting(seed, size, federation)
     played = _lazy_federation(setting)
     seen = (played.round(ROUNDS[size] if number is None else number),)
-    users = range(len(setting.users))
-    views = [UpdateView(str(k), seen, played.network, played.reference) for k in users]
-    truths = [Proportions.of(row) for row in setting.counts]
-    finding, guesses = attempt.run_on_clients(
-        views, functools.partial(composition.measure, truths=truths), built, seed
-    )
-    if guesses is None:
-        raise NotApplicable(finding.reason)
-    pairs = list(zip(guesses, truths, strict=True))
+    users = tuple(map(str, range(len(setting.users))))
+    views = tuple(UpdateView(k, seen, played.network, played.reference) for k in users)
+    counts = tuple(tuple(row) for row in setting.counts.tolist())
+    challenge = CompositionChallenge(views, CompositionFacts(setting.data, users, counts, ()))
+    guesses, entry = attempt(challenge, built, seed)
+    assert challenge.facts.truth is not None  # the counts are there
+    pairs = list(zip(guesses, challenge.facts.truth, strict=True))
     each = [composition.distance(guess, truth) for guess, truth in pairs]
     right = [float((guess.null == truth.null).mean()) for guess, truth in pairs]
     names = ("l1", "l2", "linf")
     found = {column: [one[n] for one in each] for column, n in zip(COLUMNS, names, strict=False)}
-    return found | {COLUMNS[3]: right}
+    return Measured(found | {COLUMNS[3]: right}, [entry])
 
 
 def measure_with_accuracy(
     seed: int, size: Size, *, attack: Mapping[str, Any], **federation: Any
-) -> dict[str, list[float]]:
+) -> Measured:
     """Measure as `measure_distances`, and the accuracy of the global model some rounds later.
 
     Args:
@@ -148,7 +146,7 @@ def measure_with_accuracy(
     assert state is not None
     answers = TorchTarget(load_network(played.network, state), "logits").predict(played.test.x)
     hits = answers.argmax(axis=1) == played.test.y
-    return found | {ACCURACY: hits.astype(np.float64).tolist()}
+    return found._replace(values={**found.values, ACCURACY: hits.astype(np.float64).tolist()})
 
 
 def _setting(seed: int, size: Size, federation: Mapping[str, Any]) -> FederationSetting:

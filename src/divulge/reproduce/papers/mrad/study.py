@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from divulge._util.random import stream
 from divulge.attacks import catalog
-from divulge.audits import attempt
+from divulge.audits.challenges.model import pose_view
+from divulge.core import Membership
 from divulge.data.known_features import Fill, KnownFeatures, Pattern
-from divulge.metrics import membership
+from divulge.reproduce.attempts import Measured, attempt
 from divulge.reproduce.papers.mrad import data as mrad_data
 from divulge.reproduce.papers.mrad.data import AuditedModel, Data, Model
 from divulge.reproduce.table import IntervalKind, Row, Size
@@ -137,7 +137,7 @@ def measure_auc(
     completions: int = 1,
     shadow: bool = False,
     pattern: Pattern = "random",
-) -> dict[str, list[float]]:
+) -> Measured:
     """Measure the AUC for each share of missing features, and the target's accuracy.
 
     Args:
@@ -155,12 +155,13 @@ def measure_auc(
     how, audited = dict(attack), AuditedModel(data, model, epsilon)
     built = catalog.attack(how.pop("name"), **how)
     world = mrad_data.train_target(seed, audited)
-    found = {}
+    found, entries = {}, []
     for column, missing in _SHARES.items():
         known = KnownFeatures((), 1 - missing, pattern, fill, completions)
         view = mrad_data.attacker_view(seed, size, audited, known, built.needs)
         if shadow:
             view = replace(view, shadow=mrad_data.white_box_shadow(seed, size, audited, known))
-        guess = built(view, stream(seed, "attack", attempt.attack_label(built)))
-        found[column] = [membership.auc(guess.score, world.member).value]
-    return found | {ACCURACY: [world.accuracy()]}
+        _, entry = attempt(pose_view(view, Membership(world.member)), built, seed)
+        found[column] = [entry.finding.metrics["auc"].value]
+        entries.append(entry)
+    return Measured(found | {ACCURACY: [world.accuracy()]}, entries)

@@ -8,28 +8,35 @@ classes derived from them, and without a private tier. Further federations are t
 import io
 import lzma
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from divulge._util.random import stream
 from divulge.attacks import catalog
-from divulge.attacks.assignment.stacking.attack import ColluderScores, Stacking
+from divulge.attacks.assignment.stacking.attack import Protocol, Stacking
 from divulge.attacks.membership.threshold import Threshold
+from divulge.audits.challenges.federation import AssignmentChallenge, describe_assignment
+from divulge.audits.challenges.model import pose_view
 from divulge.core import (
     NOBODY,
     Assignment,
     Collusion,
     FederationView,
     Game,
+    Membership,
+    MembershipAttack,
     ModelView,
     Need,
     Records,
+    Scores,
 )
 from divulge.federation.local_models import AssignmentGame
 from divulge.metrics import assignment, membership
 from divulge.reproduce import data
+from divulge.reproduce.attempts import Measured, attempt
 from divulge.reproduce.papers.nist.federations import FederationScale, GenotypeOrigin
 from divulge.reproduce.table import Size
 from divulge.targets.outputs import to_probabilities
@@ -159,13 +166,15 @@ def load_game(
 def measure_assignment(
     seed: int, size: Size, *, folder: Path, origin: GenotypeOrigin, tier: str, attack: str,
     settings: Mapping[str, Any],
-) -> dict[str, list[float]]:  # fmt: skip
+) -> Measured:  # fmt: skip
     """Measure the assignment: whether each candidate, or each member, is assigned right."""
     if settings.get("protocol") == "crossfit" and seed >= CROSSFIT_SEEDS[size]:
-        return {}
+        return Measured({})
     played = load_game(seed, size, folder, origin, tier)
     view, truth = played.challenge.view, played.challenge.truth
-    guess = catalog.federation_attack(attack, **settings)(view, stream(seed, "nist", attack))
+    clients = tuple(str(k) for k in range(len(view.targets)))
+    challenge = AssignmentChallenge(view, describe_assignment(view, clients, truth))
+    guess, entry = attempt(challenge, catalog.federation_attack(attack, **settings), seed)
     right, members = (guess.client == truth.client).astype(float), truth.client != NOBODY
     found = {
         "accuracy": right.tolist(),
@@ -174,24 +183,60 @@ def measure_assignment(
     }
     rng = stream(seed, "nist", "permutations")
     found["p"] = [assignment.permutation_p_of_accuracy(guess, truth, view.collusion.records, rng)]
-    return found | _rates(*assignment.pairs(guess, truth, view.collusion))
+    return Measured(found | _rates(*assignment.pairs(guess, truth, view.collusion)), [entry])
 
 
 def measure_on_colluder(
     seed: int, size: Size, *, folder: Path, origin: GenotypeOrigin, tier: str,
-    protocol: Literal["published", "crossfit"] | None,
-) -> dict[str, list[float]]:  # fmt: skip
+    protocol: Protocol | None,
+) -> Measured:  # fmt: skip
     """Measure AUC and TPR, one value a member, on the client whose membership is known.
 
     Without a protocol the loss is the score.
     """
     if protocol == "crossfit" and seed >= CROSSFIT_SEEDS[size]:
-        return {}
-    view = load_game(seed, size, folder, origin, tier).challenge.view
-    judged = _score_by_loss(view)
+        return Measured({})
+    federation = load_game(seed, size, folder, origin, tier).challenge.view
+    known = federation.collusion
+    k = known.client
+    asked = federation.relevant[k].joined(federation.external[k]).joined(federation.records)
+    none = np.zeros(len(federation.external[k]), bool)
+    member = np.concatenate([known.relevant, none, known.records])
+    view = _ColluderView(federation.targets[k], asked, federation=federation)
+    attack: MembershipAttack = Threshold("loss")
     if protocol is not None:
-        judged = Stacking(protocol).on_colluder(view, stream(seed, "nist", protocol))
-    return {"AUC": _placements(*judged), **_rates(*judged)}
+        attack = StackingOnColluder(protocol)
+    guess, entry = attempt(pose_view(view, Membership(member)), attack, seed)
+    judged = guess.score, member
+    return Measured({"AUC": _placements(*judged), **_rates(*judged)}, [entry])
+
+
+@dataclass(frozen=True, slots=True)
+class _ColluderView(ModelView):
+    """The colluding client's model and records, in the federation that they are of."""
+
+    federation: FederationView = field(kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class StackingOnColluder:
+    """Stacking's cross-validated scores of the colluding client's records, by a protocol.
+
+    As published it is fitted to the membership of these very records. So its view holds that.
+    """
+
+    protocol: Protocol
+    name: ClassVar[str] = "stacking"
+    paper: ClassVar[str] = Stacking.paper
+    needs: ClassVar[Need] = Stacking.needs & ~Need.REFERENCE
+
+    def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
+        """Scores from this model's answers, and no other's."""
+        assert isinstance(view, _ColluderView)
+        targets = list(view.federation.targets)
+        targets[view.federation.collusion.client] = view.target
+        federation = replace(view.federation, targets=tuple(targets))
+        return Scores(Stacking(self.protocol).on_colluder(federation, rng).score)
 
 
 def _placements(score: np.ndarray, member: np.ndarray) -> list[float]:
@@ -207,13 +252,3 @@ def _rates(score: np.ndarray, member: np.ndarray) -> dict[str, list[float]]:
         column: [membership.tpr_at_fpr(score, member, fpr).value] * int(member.sum())
         for column, fpr in RATES.items()
     }
-
-
-def _score_by_loss(view: FederationView) -> ColluderScores:
-    """Score records by the loss, which ranks one client's records as the published LiRA does."""
-    known = view.collusion
-    k = known.client
-    asked = view.relevant[k].joined(view.external[k]).joined(view.records)
-    none = np.zeros(len(view.external[k]), bool)
-    score = Threshold("loss")(ModelView(view.targets[k], asked), stream(0, "loss")).score
-    return ColluderScores(score, np.concatenate([known.relevant, none, known.records]))

@@ -1,7 +1,7 @@
 """Measure RAIFLE on users who upvote images, with and without manipulation by the server."""
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from divulge._util.random import stream
 from divulge.attacks.interactions.raifle.attack import RAIFLE
-from divulge.core import Game, Interactions, UpdateDefence, UpdateView
+from divulge.core import Entry, Game, Interactions, UpdateDefence, UpdateView
 from divulge.federation.manipulation.pixels import (
     GradientSign,
     NoManipulation,
@@ -20,10 +20,10 @@ from divulge.federation.manipulation.pixels import (
 )
 from divulge.federation.search import images, models
 from divulge.metrics import images as quality
-from divulge.metrics import interactions as metrics
 from divulge.reproduce import vision
+from divulge.reproduce.attempts import Measured
 from divulge.reproduce.batches import map_batches
-from divulge.reproduce.papers.raifle.study import Values, local_noise
+from divulge.reproduce.papers.raifle.study import attack_users, local_noise
 from divulge.reproduce.table import Size
 from divulge.targets.features import Extractor, Images
 
@@ -81,32 +81,32 @@ def measure_reconstruction(
     model: Model,
     manipulation: Manipulation,
     epsilon: float | None = None,
-) -> Values:
+) -> Measured:
     """Measure the AUC of each ranker and number of images, one value a user."""
     seen = extract_features(model, manipulation, size, folder)
     defence = local_noise(epsilon, SENSITIVITY)
-    values: Values = {}
+    values: dict[str, Sequence[float]] = {}
+    entries: list[Entry] = []
     for hidden, name in RANKERS.items():
         for ratio in RATIOS:
             games = upvote_challenges(seen, hidden, ratio, SCALES[size].repeats, defence, seed)
-            values[f"{name} {ratio}x"] = [
-                metrics.measure_user(RAIFLE()(game.view, stream(seed, "attack", i)), game.truth).auc
-                for i, game in enumerate(games)
-            ]
-    return values
+            found = attack_users(RAIFLE(), games, seed)
+            values[f"{name} {ratio}x"] = found.values["AUC"]
+            entries += found.entries
+    return Measured(values, entries)
 
 
 def measure_image_quality(
     seed: int, size: Size, folder: Path, *, model: Model, manipulation: Manipulation
-) -> Values:
+) -> Measured:
     """Measure SSIM and PSNR of each image, means over its manipulated versions."""
     del seed
     original = load_pictures(model, size)
     versions = manipulate_images(model, manipulation, size, folder).swapaxes(0, 1)
-    return {
+    return Measured({
         "SSIM": np.mean([quality.ssim(original, one) for one in versions], axis=0).tolist(),
         "PSNR": np.mean([quality.psnr(original, one) for one in versions], axis=0).tolist(),
-    }
+    })  # fmt: skip
 
 
 def upvote_challenges(

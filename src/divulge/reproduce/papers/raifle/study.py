@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,16 @@ from sklearn.metrics import ndcg_score
 
 from divulge._util.random import stream
 from divulge.attacks import catalog
-from divulge.core import Game, Interactions, ReceivedUpdate, UpdateDefence, UpdateView
+from divulge.audits.challenges.federation import InteractionChallenge
+from divulge.core import (
+    Game,
+    InteractionAttack,
+    InteractionFacts,
+    Interactions,
+    ReceivedUpdate,
+    UpdateDefence,
+    UpdateView,
+)
 from divulge.data import interactions, ranking
 from divulge.defences.updates.compose import no_defence
 from divulge.defences.updates.local_dp import LocalNoise
@@ -19,11 +28,11 @@ from divulge.errors import DataError
 from divulge.federation.manipulation.features import NoiseInjection
 from divulge.federation.search.click_models import Habit, published_click_model
 from divulge.metrics import interactions as metrics
+from divulge.reproduce.attempts import Measured, attempt
 from divulge.reproduce.data import data_file
 from divulge.reproduce.table import Size
 
 UserGame = Game[UpdateView, Interactions]
-Values = dict[str, list[float]]
 
 COLUMNS = ("AUC", "F1", "precision at count")
 DELTA = 1e-8
@@ -57,7 +66,7 @@ def measure_recommender(
     attack: Mapping[str, Any],
     l1: float = 0.0,
     epsilon: float | None = None,
-) -> Values:
+) -> Measured:
     """Attack users of FNCF, each once; noise is on their item embeddings alone, as published."""
     from divulge.federation.recommender.model import NeuralCF
     from divulge.federation.recommender.users import Recommending
@@ -69,7 +78,8 @@ def measure_recommender(
     world = Recommending(log, learner, embeddings_only=True, seed=seed)
     many = min(_USERS[size][data], log.users)
     users = stream(seed, "raifle", "users").choice(log.users, many, replace=False)
-    return _attack_users(attack, world.challenges(users.tolist(), local_noise(epsilon, 0.1)), seed)
+    games = world.challenges(users.tolist(), local_noise(epsilon, 0.1))
+    return attack_users(catalog.interaction_attack(**attack), games, seed)
 
 
 def measure_search(
@@ -85,7 +95,7 @@ def measure_search(
     epsilon: float | None = None,
     participants: int = 1,
     times: int = 1,
-) -> Values:
+) -> Measured:
     """Attack users of FPDGD; with more participants, by a secure sum to which others add noise.
 
     ``times`` as many users are attacked as in other tables.
@@ -110,10 +120,10 @@ def measure_search(
         if isinstance(defence, LocalNoise) and participants > 1:
             game = _add_sum_noise(game, defence.scale, participants, rng)
         games.append(game)
-    return _attack_users(attack, games, seed)
+    return attack_users(catalog.interaction_attack(**attack), games, seed)
 
 
-def measure_setting(seed: int, size: Size, *, setting: str, **settings: Any) -> Values:
+def measure_setting(seed: int, size: Size, *, setting: str, **settings: Any) -> Measured:
     """Attack users of FNCF (``recommended``) or of FPDGD (``searched``)."""
     return (measure_recommender if setting == "recommended" else measure_search)(
         seed, size, **settings
@@ -128,7 +138,7 @@ def measure_ranking(
     hidden: int,
     habit: Habit,
     epsilon: float | None = None,
-) -> Values:
+) -> Measured:
     """Measure NDCG@10 of each test query, after one pass over the training queries."""
     import torch
 
@@ -144,7 +154,7 @@ def measure_ranking(
     weights = world.train(weights, local_noise(epsilon, 0.5), rng)
     score = models.score(weights, torch.from_numpy(test.x)).numpy()
     each = [ndcg(score[part], test.relevance[part]) for part in test.of_each()]
-    return {"NDCG@10": each}
+    return Measured({"NDCG@10": each})
 
 
 def ndcg(
@@ -225,16 +235,32 @@ def _add_sum_noise(
     return Game(dataclasses.replace(game.view, rounds=(seen,)), game.truth)
 
 
-def _attack_users(settings: Mapping[str, Any], games: Iterable[UserGame], seed: int) -> Values:
-    attack = catalog.interaction_attack(**settings)
-    found: Sequence[metrics.UserMetrics] = [
-        metrics.measure_user(attack(game.view, stream(seed, "attack", number)), game.truth)
-        for number, game in enumerate(games)
-    ]
-    if not found:
+def attack_users(attack: InteractionAttack, games: Iterable[UserGame], seed: int) -> Measured:
+    """Put all users to an attack as clients of one federation, and measure each.
+
+    Raises:
+        DataError: there is no user.
+        NotApplicable: the attack cannot run, or broke.
+    """
+    views, acted = [], []
+    for number, game in enumerate(games):
+        name, (seen,) = str(number), game.view.rounds
+        own = {name: seen.received[game.view.victim]}
+        rounds = (dataclasses.replace(seen, received=own),)
+        views.append(dataclasses.replace(game.view, victim=name, rounds=rounds))
+        acted.append(game.truth.acted)
+    if not views:
         raise DataError("expected users to attack, got none: take a larger size")
-    names = ("auc", "f1", "precision_at_count")
-    return {
-        column: [getattr(one, name) for one in found]
-        for column, name in zip(COLUMNS, names, strict=True)
-    }
+    facts = InteractionFacts(
+        "users",
+        tuple(view.victim for view in views),
+        tuple(map(len, acted)),
+        tuple(tuple(np.flatnonzero(one).tolist()) for one in acted),
+    )
+    guesses, entry = attempt(InteractionChallenge(tuple(views), facts), attack, seed)
+    found = [
+        metrics.measure_user(guess, Interactions(one))
+        for guess, one in zip(guesses, acted, strict=True)
+    ]
+    columns = zip(COLUMNS, metrics.METRICS, strict=True)
+    return Measured({c: [getattr(one, name) for one in found] for c, name in columns}, [entry])

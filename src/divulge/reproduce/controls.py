@@ -1,0 +1,99 @@
+"""Say row by row how the attacks of a table did on their controls."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from divulge.audits.run_folder import StoredFinding
+from divulge.reproduce.cells import Piece
+
+CONTROLS_NOTE = (
+    "Controls: each attack ran again where what it sees says nothing about the truth, and an "
+    "attack on one model also where a leak is planted."
+)
+NOT_RUN = "Controls: not run. These figures were measured before tables had controls."
+
+
+@dataclass(frozen=True, slots=True)
+class RowControls:
+    """How the attacks of one row did on their controls: one for each challenge of each seed."""
+
+    row: str
+    attacks: int
+    """Number of attacks that ran."""
+    failed: int = 0
+    """Number of these that failed a control."""
+    untested: int = 0
+    """Number of these that failed none, and that some control did not test."""
+    faults: Mapping[str, int] = field(default_factory=dict)
+    """Controls that were failed, and by how many attacks."""
+    gaps: Mapping[str, int] = field(default_factory=dict)
+    """Reasons why a control did not test an attack, and how many attacks."""
+    stopped: str = ""
+    """Reason why an attack of the row did not run; empty if all ran."""
+
+    @property
+    def outcome(self) -> str:
+        """The worst that happened to an attack, and to how many of them."""
+        if self.stopped:
+            return "did not run"
+        if not self.attacks:
+            return "no attack"
+        worst, count = ("FAILED", self.failed) if self.failed else ("not tested", self.untested)
+        if not count:
+            return "passed"
+        return worst if count == self.attacks else f"{worst} {count} of {self.attacks}"
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Clauses on what failed and what was not tested."""
+        faults = (f"FAILED: {fault}, {n} of {self.attacks}" for fault, n in self.faults.items())
+        gaps = (f"not tested: {gap}, {n} of {self.attacks}" for gap, n in self.gaps.items())
+        return (*faults, *gaps)
+
+
+def judge_row(row: str, pieces: Sequence[Piece]) -> RowControls:
+    """How the attacks of a row did.
+
+    Args:
+        row: name of the row.
+        pieces: its measured pieces, one a seed.
+    """
+    each = [(tuple(_faults(one)), tuple(_gaps(one))) for piece in pieces for one in piece.findings]
+    return RowControls(
+        row,
+        attacks=len(each),
+        failed=sum(bool(faults) for faults, _ in each),
+        untested=sum(bool(gaps) and not faults for faults, gaps in each),
+        faults=dict(Counter(fault for faults, _ in each for fault in faults)),
+        gaps=dict(Counter(gap for _, gaps in each for gap in gaps)),
+        stopped=next((piece.reason for piece in pieces if piece.reason), ""),
+    )
+
+
+def _faults(found: StoredFinding) -> Iterator[str]:
+    """Controls that an attack failed."""
+    control = found.control
+    blind = found.blind if control is None else control.blind
+    if blind is not None and not blind.passed:
+        yield (
+            f"it did not run on what was shuffled ({blind.reason})"
+            if blind.measured is None
+            else "its guess fits the truth although what it sees was shuffled"
+        )
+    if control is not None and control.planted is not None and not control.sees:
+        yield "it did not find a leak planted on purpose"
+    if control is not None and not control.calm:
+        yield "it raised false alarms on shuffled membership"
+
+
+def _gaps(found: StoredFinding) -> Iterator[str]:
+    """Reasons why controls did not test an attack."""
+    control = found.control
+    blind = found.blind if control is None else control.blind
+    if blind is None:
+        yield "nothing could be shuffled"
+    elif blind.passed and blind.reason:
+        yield blind.reason
+    if control is not None and control.planted is None:
+        yield f"no leak could be planted ({control.reason})"
