@@ -16,7 +16,7 @@ from divulge.cli.main import main
 from divulge.core import Estimate, Membership, ModelView, Need, Records, Scores
 from divulge.reproduce import page
 from divulge.reproduce import table as tables
-from divulge.reproduce.attempts import Measured, attempt
+from divulge.reproduce.attempts import RowResult, attempt
 from divulge.reproduce.result import Outcome, read_outcome
 from divulge.reproduce.run import reproduce
 from divulge.reproduce.table import Row, Table
@@ -66,7 +66,7 @@ ATTACKS: dict[str, Any] = {
 }
 
 
-def work(seed: int, size: str, *, attack: str) -> Measured:
+def work(seed: int, size: str, *, attack: str) -> RowResult:
     """The AUC of an attack on a model that leaks."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(len(MEMBER), 2))
@@ -78,13 +78,13 @@ def work(seed: int, size: str, *, attack: str) -> Measured:
 
     view = ModelView(FunctionTarget(predict), Records(x, np.zeros(len(x), np.int64)))
     _, entry = attempt(pose_view(view, Membership(MEMBER)), ATTACKS[attack], seed)
-    return Measured({"AUC": [entry.finding.metrics["auc"].value]}, [entry])
+    return RowResult({"AUC": [entry.finding.metrics["auc"].value]}, [entry])
 
 
-def unattacked(seed: int, size: str, *, attack: str) -> Measured:
+def unattacked(seed: int, size: str, *, attack: str) -> RowResult:
     """A figure that needs no attack."""
     del size, attack
-    return Measured({"AUC": [seed / 10]})
+    return RowResult({"AUC": [seed / 10]})
 
 
 TABLE = Table(

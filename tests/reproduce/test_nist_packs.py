@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch")
 
 from divulge.core import Records, Target
-from divulge.reproduce.attempts import Measured
+from divulge.reproduce.attempts import RowResult
 from divulge.reproduce.papers.nist import federations as nist_federations
 from divulge.reproduce.papers.nist import study
 from divulge.targets.function import FunctionTarget
@@ -63,7 +63,7 @@ def test_stacking_is_crossfitted_to_the_first_federations_alone(tmp_path: Path) 
     assert seed < study.SEEDS["small"]
     about: dict[str, Any] = {"folder": tmp_path, "origin": "synthetic", "tier": "no DP"}
     crossfit: dict[str, Any] = {"protocol": "crossfit"}
-    nothing = Measured({})
+    nothing = RowResult({})
     found = study.measure_assignment(seed, "small", attack="stacking", settings=crossfit, **about)
     assert found == nothing
     assert study.measure_on_colluder(seed, "small", **about, **crossfit) == nothing

@@ -15,7 +15,7 @@ from divulge.cli.main import main
 from divulge.core import Estimate
 from divulge.reproduce import run, source
 from divulge.reproduce import table as tables
-from divulge.reproduce.attempts import Measured
+from divulge.reproduce.attempts import RowResult
 from divulge.reproduce.result import Outcome, read_outcome
 from divulge.reproduce.run import reproduce
 from divulge.reproduce.table import Row, Size
@@ -121,9 +121,9 @@ def test_seconds_are_those_of_all_processes_because_work_stays_in_one(
 ) -> None:
     counted: list[int] = []
 
-    def work(*_: object, **__: object) -> Measured:
+    def work(*_: object, **__: object) -> RowResult:
         counted.append(joblib.cpu_count())
-        return Measured({"one": [0.0, 1.0]})
+        return RowResult({"one": [0.0, 1.0]})
 
     monkeypatch.setattr(trial, "work", work)
     before = joblib.cpu_count()

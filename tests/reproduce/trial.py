@@ -4,25 +4,25 @@ import os
 from pathlib import Path
 
 from divulge.errors import DataError
-from divulge.reproduce.attempts import Measured
+from divulge.reproduce.attempts import RowResult
 from divulge.reproduce.table import Row, Table
 
 calls: list[tuple[int, str]] = []
 
 
-def work(seed: int, size: str, *, offset: float) -> Measured:
+def work(seed: int, size: str, *, offset: float) -> RowResult:
     calls.append((seed, size))
     if offset < 0:
         raise DataError("expected data, got none")
-    return Measured({"one": [offset + seed, offset + seed + 1], "other": [offset, offset]})
+    return RowResult({"one": [offset + seed, offset + seed + 1], "other": [offset, offset]})
 
 
-def whoami(seed: int, size: str) -> Measured:
+def whoami(seed: int, size: str) -> RowResult:
     """Which process works, and with how many threads."""
-    return Measured({"one": [float(os.getpid()), float(os.environ["OMP_NUM_THREADS"])]})
+    return RowResult({"one": [float(os.getpid()), float(os.environ["OMP_NUM_THREADS"])]})
 
 
-def sharing(seed: int, size: str, folder: Path, *, offset: float) -> Measured:
+def sharing(seed: int, size: str, folder: Path, *, offset: float) -> RowResult:
     """As `work`, with something that is made once for all rows."""
     if not (folder / "shared").exists():
         (folder / "shared").write_text("once", encoding="utf-8")

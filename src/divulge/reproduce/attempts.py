@@ -9,7 +9,7 @@ from divulge.core import Attack, Entry, Status
 from divulge.errors import NotApplicable
 
 
-class Measured(NamedTuple):
+class RowResult(NamedTuple):
     """What one row of a table measures with one seed."""
 
     values: Mapping[str, Sequence[float]]

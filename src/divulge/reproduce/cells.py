@@ -16,7 +16,7 @@ from divulge._util import atomic
 from divulge.audits.run_folder import StoredFinding
 from divulge.errors import DivulgeError, StoreError
 from divulge.reproduce import source
-from divulge.reproduce.attempts import Measured
+from divulge.reproduce.attempts import RowResult
 from divulge.reproduce.table import Row, Size, Table
 
 
@@ -98,7 +98,7 @@ def done(work: Work) -> tuple[str, Piece]:
 def _measure_piece(work: Work) -> Piece:
     module, _, function = work.work.partition(":")
     begun = time.process_time()
-    measured, reason = Measured({}), ""
+    measured, reason = RowResult({}), ""
     try:
         measure = getattr(importlib.import_module(module), function)
         given = {"folder": work.kept} if work.kept else {}

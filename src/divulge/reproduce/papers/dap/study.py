@@ -17,7 +17,7 @@ from divulge.attacks import catalog
 from divulge.audits.challenges.model import pose_view
 from divulge.core import Entry, Membership, ModelView, Records, Shadows, Target
 from divulge.metrics import signals, utility
-from divulge.reproduce.attempts import Measured, attempt
+from divulge.reproduce.attempts import RowResult, attempt
 from divulge.reproduce.papers.dap.data import (
     SIDES,
     Data,
@@ -103,7 +103,7 @@ def measure_defence(
     select: Select = "accuracy",
     linear: bool = False,
     settings: Mapping[str, Any] | None = None,
-) -> Measured:
+) -> RowResult:
     """Measure all columns of all four tables: means over the models of one pool.
 
     Args:
@@ -139,7 +139,7 @@ def measure_defence(
     }
     every = found | less | times
     values = {column: [value] for column, value in every.items() if not np.isnan(value)}
-    return Measured(values, entries)
+    return RowResult(values, entries)
 
 
 @functools.lru_cache(maxsize=2)

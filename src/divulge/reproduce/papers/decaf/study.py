@@ -14,7 +14,7 @@ from divulge.audits.challenges.federation import CompositionChallenge
 from divulge.core import CompositionFacts, Records, Round, UpdateView
 from divulge.federation import Federation, exact
 from divulge.metrics import composition
-from divulge.reproduce.attempts import Measured, attempt
+from divulge.reproduce.attempts import RowResult, attempt
 from divulge.reproduce.data import ImageSetName, load_images
 from divulge.reproduce.papers.decaf.networks import DecafNetwork, NetworkKind
 from divulge.reproduce.papers.decaf.tables import COLUMNS, RATES, ROUNDS, TEN_USERS
@@ -100,7 +100,7 @@ def measure_distances(
     attack: Mapping[str, Any],
     number: int | None = None,
     **federation: Any,
-) -> Measured:
+) -> RowResult:
     """Measure the distances between guessed and true class shares of each user, in one round.
 
     Args:
@@ -126,12 +126,12 @@ def measure_distances(
     right = [float((guess.null == truth.null).mean()) for guess, truth in pairs]
     names = ("l1", "l2", "linf")
     found = {column: [one[n] for one in each] for column, n in zip(COLUMNS, names, strict=False)}
-    return Measured(found | {COLUMNS[3]: right}, [entry])
+    return RowResult(found | {COLUMNS[3]: right}, [entry])
 
 
 def measure_with_accuracy(
     seed: int, size: Size, *, attack: Mapping[str, Any], **federation: Any
-) -> Measured:
+) -> RowResult:
     """Measure as `measure_distances`, and the accuracy of the global model some rounds later.
 
     Args:

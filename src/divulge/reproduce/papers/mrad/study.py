@@ -8,7 +8,7 @@ from divulge.attacks import catalog
 from divulge.audits.challenges.model import pose_view
 from divulge.core import Membership
 from divulge.data.known_features import Fill, KnownFeatures, Pattern
-from divulge.reproduce.attempts import Measured, attempt
+from divulge.reproduce.attempts import RowResult, attempt
 from divulge.reproduce.papers.mrad import data as mrad_data
 from divulge.reproduce.papers.mrad.data import AuditedModel, Data, Model
 from divulge.reproduce.table import IntervalKind, Row, Size
@@ -137,7 +137,7 @@ def measure_auc(
     completions: int = 1,
     shadow: bool = False,
     pattern: Pattern = "random",
-) -> Measured:
+) -> RowResult:
     """Measure the AUC for each share of missing features, and the target's accuracy.
 
     Args:
@@ -164,4 +164,4 @@ def measure_auc(
         _, entry = attempt(pose_view(view, Membership(world.member)), built, seed)
         found[column] = [entry.finding.metrics["auc"].value]
         entries.append(entry)
-    return Measured(found | {ACCURACY: [world.accuracy()]}, entries)
+    return RowResult(found | {ACCURACY: [world.accuracy()]}, entries)

@@ -14,12 +14,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from divulge._util.progress import Track, track_silently
 from divulge._util.random import stream
 from divulge.attacks import catalog
 from divulge.attacks.assignment.stacking.attack import Protocol, Stacking
 from divulge.attacks.membership.threshold import Threshold
+from divulge.audits.challenges.base import Controls
 from divulge.audits.challenges.federation import AssignmentChallenge, describe_assignment
-from divulge.audits.challenges.model import pose_view
+from divulge.audits.challenges.model import MembershipChallenge, pose_view
+from divulge.audits.controls import control_on_shuffled
 from divulge.core import (
     NOBODY,
     Assignment,
@@ -36,7 +39,7 @@ from divulge.core import (
 from divulge.federation.local_models import AssignmentGame
 from divulge.metrics import assignment, membership
 from divulge.reproduce import data
-from divulge.reproduce.attempts import Measured, attempt
+from divulge.reproduce.attempts import RowResult, attempt
 from divulge.reproduce.papers.nist.federations import FederationScale, GenotypeOrigin
 from divulge.reproduce.table import Size
 from divulge.targets.outputs import to_probabilities
@@ -166,10 +169,10 @@ def load_game(
 def measure_assignment(
     seed: int, size: Size, *, folder: Path, origin: GenotypeOrigin, tier: str, attack: str,
     settings: Mapping[str, Any],
-) -> Measured:  # fmt: skip
+) -> RowResult:  # fmt: skip
     """Measure the assignment: whether each candidate, or each member, is assigned right."""
     if settings.get("protocol") == "crossfit" and seed >= CROSSFIT_SEEDS[size]:
-        return Measured({})
+        return RowResult({})
     played = load_game(seed, size, folder, origin, tier)
     view, truth = played.challenge.view, played.challenge.truth
     clients = tuple(str(k) for k in range(len(view.targets)))
@@ -183,32 +186,34 @@ def measure_assignment(
     }
     rng = stream(seed, "nist", "permutations")
     found["p"] = [assignment.permutation_p_of_accuracy(guess, truth, view.collusion.records, rng)]
-    return Measured(found | _rates(*assignment.pairs(guess, truth, view.collusion)), [entry])
+    return RowResult(found | _rates(*assignment.pairs(guess, truth, view.collusion)), [entry])
 
 
 def measure_on_colluder(
     seed: int, size: Size, *, folder: Path, origin: GenotypeOrigin, tier: str,
     protocol: Protocol | None,
-) -> Measured:  # fmt: skip
+) -> RowResult:  # fmt: skip
     """Measure AUC and TPR, one value a member, on the client whose membership is known.
 
     Without a protocol the loss is the score.
     """
     if protocol == "crossfit" and seed >= CROSSFIT_SEEDS[size]:
-        return Measured({})
+        return RowResult({})
     federation = load_game(seed, size, folder, origin, tier).challenge.view
-    known = federation.collusion
-    k = known.client
+    own = federation.collusion
+    k = own.client
     asked = federation.relevant[k].joined(federation.external[k]).joined(federation.records)
     none = np.zeros(len(federation.external[k]), bool)
-    member = np.concatenate([known.relevant, none, known.records])
+    member = np.concatenate([own.relevant, none, own.records])
     view = _ColluderView(federation.targets[k], asked, federation=federation)
-    attack: MembershipAttack = Threshold("loss")
-    if protocol is not None:
-        attack = StackingOnColluder(protocol)
-    guess, entry = attempt(pose_view(view, Membership(member)), attack, seed)
+    challenge = pose_view(view, Membership(member))
+    if protocol is None:
+        guess, entry = attempt(challenge, Threshold("loss"), seed)
+    else:
+        known = _KnownMembership(challenge.game, challenge.facts, challenge.candidates)
+        guess, entry = attempt(known, StackingOnColluder(protocol), seed)
     judged = guess.score, member
-    return Measured({"AUC": _placements(*judged), **_rates(*judged)}, [entry])
+    return RowResult({"AUC": _placements(*judged), **_rates(*judged)}, [entry])
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +221,19 @@ class _ColluderView(ModelView):
     """The colluding client's model and records, in the federation that they are of."""
 
     federation: FederationView = field(kw_only=True)
+
+
+class _KnownMembership(MembershipChallenge):
+    """A challenge to an attack that is fitted to the truth, so that no other can be planted."""
+
+    __slots__ = ()
+
+    def control(
+        self, attack: MembershipAttack, guess: Scores, seed: int, track: Track[Any] = track_silently
+    ) -> Controls:
+        """The attack on shuffled answers: what is left is what it was told."""
+        del guess, track
+        return Controls(blind=control_on_shuffled(self.game, attack, seed))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from divulge.federation.manipulation.pixels import (
 from divulge.federation.search import images, models
 from divulge.metrics import images as quality
 from divulge.reproduce import vision
-from divulge.reproduce.attempts import Measured
+from divulge.reproduce.attempts import RowResult
 from divulge.reproduce.batches import map_batches
 from divulge.reproduce.papers.raifle.study import attack_users, local_noise
 from divulge.reproduce.table import Size
@@ -81,7 +81,7 @@ def measure_reconstruction(
     model: Model,
     manipulation: Manipulation,
     epsilon: float | None = None,
-) -> Measured:
+) -> RowResult:
     """Measure the AUC of each ranker and number of images, one value a user."""
     seen = extract_features(model, manipulation, size, folder)
     defence = local_noise(epsilon, SENSITIVITY)
@@ -93,17 +93,17 @@ def measure_reconstruction(
             found = attack_users(RAIFLE(), games, seed)
             values[f"{name} {ratio}x"] = found.values["AUC"]
             entries += found.entries
-    return Measured(values, entries)
+    return RowResult(values, entries)
 
 
 def measure_image_quality(
     seed: int, size: Size, folder: Path, *, model: Model, manipulation: Manipulation
-) -> Measured:
+) -> RowResult:
     """Measure SSIM and PSNR of each image, means over its manipulated versions."""
     del seed
     original = load_pictures(model, size)
     versions = manipulate_images(model, manipulation, size, folder).swapaxes(0, 1)
-    return Measured({
+    return RowResult({
         "SSIM": np.mean([quality.ssim(original, one) for one in versions], axis=0).tolist(),
         "PSNR": np.mean([quality.psnr(original, one) for one in versions], axis=0).tolist(),
     })  # fmt: skip

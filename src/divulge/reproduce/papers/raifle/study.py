@@ -28,7 +28,7 @@ from divulge.errors import DataError
 from divulge.federation.manipulation.features import NoiseInjection
 from divulge.federation.search.click_models import Habit, published_click_model
 from divulge.metrics import interactions as metrics
-from divulge.reproduce.attempts import Measured, attempt
+from divulge.reproduce.attempts import RowResult, attempt
 from divulge.reproduce.data import data_file
 from divulge.reproduce.table import Size
 
@@ -66,7 +66,7 @@ def measure_recommender(
     attack: Mapping[str, Any],
     l1: float = 0.0,
     epsilon: float | None = None,
-) -> Measured:
+) -> RowResult:
     """Attack users of FNCF, each once; noise is on their item embeddings alone, as published."""
     from divulge.federation.recommender.model import NeuralCF
     from divulge.federation.recommender.users import Recommending
@@ -95,7 +95,7 @@ def measure_search(
     epsilon: float | None = None,
     participants: int = 1,
     times: int = 1,
-) -> Measured:
+) -> RowResult:
     """Attack users of FPDGD; with more participants, by a secure sum to which others add noise.
 
     ``times`` as many users are attacked as in other tables.
@@ -123,7 +123,7 @@ def measure_search(
     return attack_users(catalog.interaction_attack(**attack), games, seed)
 
 
-def measure_setting(seed: int, size: Size, *, setting: str, **settings: Any) -> Measured:
+def measure_setting(seed: int, size: Size, *, setting: str, **settings: Any) -> RowResult:
     """Attack users of FNCF (``recommended``) or of FPDGD (``searched``)."""
     return (measure_recommender if setting == "recommended" else measure_search)(
         seed, size, **settings
@@ -138,7 +138,7 @@ def measure_ranking(
     hidden: int,
     habit: Habit,
     epsilon: float | None = None,
-) -> Measured:
+) -> RowResult:
     """Measure NDCG@10 of each test query, after one pass over the training queries."""
     import torch
 
@@ -154,7 +154,7 @@ def measure_ranking(
     weights = world.train(weights, local_noise(epsilon, 0.5), rng)
     score = models.score(weights, torch.from_numpy(test.x)).numpy()
     each = [ndcg(score[part], test.relevance[part]) for part in test.of_each()]
-    return Measured({"NDCG@10": each})
+    return RowResult({"NDCG@10": each})
 
 
 def ndcg(
@@ -235,7 +235,7 @@ def _add_sum_noise(
     return Game(dataclasses.replace(game.view, rounds=(seen,)), game.truth)
 
 
-def attack_users(attack: InteractionAttack, games: Iterable[UserGame], seed: int) -> Measured:
+def attack_users(attack: InteractionAttack, games: Iterable[UserGame], seed: int) -> RowResult:
     """Put all users to an attack as clients of one federation, and measure each.
 
     Raises:
@@ -263,4 +263,4 @@ def attack_users(attack: InteractionAttack, games: Iterable[UserGame], seed: int
         for guess, one in zip(guesses, acted, strict=True)
     ]
     columns = zip(COLUMNS, metrics.METRICS, strict=True)
-    return Measured({c: [getattr(one, name) for one in found] for c, name in columns}, [entry])
+    return RowResult({c: [getattr(one, name) for one in found] for c, name in columns}, [entry])
