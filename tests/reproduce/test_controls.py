@@ -23,7 +23,7 @@ from divulge.reproduce.table import Row, Table
 from divulge.targets.function import FunctionTarget
 
 MEMBER = np.arange(400) < 200
-FAULT = "FAILED: its guess fits the truth although what it sees was shuffled"
+FAULT = "FAILED: its guess fits the truth although its input was shuffled"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,8 +8,8 @@ from divulge.audits.run_folder import StoredFinding
 from divulge.reproduce.cells import Piece
 
 CONTROLS_NOTE = (
-    "Controls: each attack ran again where what it sees says nothing about the truth, and an "
-    "attack on one model also where a leak is planted."
+    "Controls: each attack ran again on shuffled input, which says nothing about the truth, and an "
+    "attack on one model also on a leak planted on purpose."
 )
 NOT_RUN = "Controls: not run. These figures were measured before tables had controls."
 
@@ -28,7 +28,7 @@ class RowControls:
     faults: Mapping[str, int] = field(default_factory=dict)
     """Controls that were failed, and by how many attacks."""
     gaps: Mapping[str, int] = field(default_factory=dict)
-    """Reasons why a control did not test an attack, and how many attacks."""
+    """What attacks were not tested on, with the reason, and how many."""
     stopped: str = ""
     """Reason why an attack of the row did not run; empty if all ran."""
 
@@ -48,7 +48,7 @@ class RowControls:
     def reasons(self) -> tuple[str, ...]:
         """Clauses on what failed and what was not tested."""
         faults = (f"FAILED: {fault}, {n} of {self.attacks}" for fault, n in self.faults.items())
-        gaps = (f"not tested: {gap}, {n} of {self.attacks}" for gap, n in self.gaps.items())
+        gaps = (f"not tested {gap}, {n} of {self.attacks}" for gap, n in self.gaps.items())
         return (*faults, *gaps)
 
 
@@ -77,9 +77,9 @@ def _faults(found: StoredFinding) -> Iterator[str]:
     blind = found.blind if control is None else control.blind
     if blind is not None and not blind.passed:
         yield (
-            f"it did not run on what was shuffled ({blind.reason})"
+            f"it did not run on shuffled input: {blind.reason}"
             if blind.measured is None
-            else "its guess fits the truth although what it sees was shuffled"
+            else "its guess fits the truth although its input was shuffled"
         )
     if control is not None and control.planted is not None and not control.sees:
         yield "it did not find a leak planted on purpose"
@@ -92,8 +92,8 @@ def _gaps(found: StoredFinding) -> Iterator[str]:
     control = found.control
     blind = found.blind if control is None else control.blind
     if blind is None:
-        yield "nothing could be shuffled"
+        yield "on shuffled input: none could be made"
     elif blind.passed and blind.reason:
-        yield blind.reason
+        yield f"on shuffled input: {blind.reason}"
     if control is not None and control.planted is None:
-        yield f"no leak could be planted ({control.reason})"
+        yield f"on a planted leak: {control.reason}"
