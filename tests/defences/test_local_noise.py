@@ -211,13 +211,6 @@ def test_settings_that_promise_nothing_are_refused(given_: tuple[Any, ...], mess
         LocalNoise(*given_)
 
 
-def test_a_misspelt_mechanism_is_answered_with_the_nearest() -> None:
-    made: Any = object.__new__(LocalNoise)  # past the shape checker, which runs in tests alone
-    object.__setattr__(made, "mechanism", "gausian")
-    with pytest.raises(SpecError, match="did you mean 'gaussian'"):
-        made.__post_init__()
-
-
 def test_noise_that_the_type_cannot_hold_is_refused() -> None:
     narrow = {"w": np.ones(100, np.float16)}
     noise = LocalNoise(0.01, 1e-5, clip=1e6)
