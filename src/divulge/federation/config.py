@@ -92,8 +92,8 @@ class RecommenderSpec(Section):
     lr: float = 0.001
     """Learning rate of Adam, above 0."""
     l1: float = 0.0
-    """Weight, from 0, of the distance of item embeddings to those that were sent, [a
-    defence](attacks/raifle.md#the-formula)."""
+    """Weight, from 0, of the distance of item embeddings to those that were sent, a defence
+    against RAIFLE."""
 
 
 class RankerSpec(Section):
@@ -117,7 +117,7 @@ class RankerSpec(Section):
     lr: float = 0.1
     """Learning rate of a step, above 0."""
     noise: Annotated[float, pydantic.Field(gt=0)] | None = None
-    """The server hands out [noise](attacks/manipulation.md#noise-injection) of this standard
+    """The server hands out noise of this standard
     deviation in place of features."""
 
 
