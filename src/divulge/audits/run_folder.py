@@ -288,7 +288,8 @@ class Run:
             StoreError: a part is missing, damaged, or does not fit the others.
         """
         manifest = self.manifest()
-        candidates = self._candidates() if manifest.facts.kind == "membership" else None
+        facts = manifest.facts
+        candidates = self._candidates(facts) if isinstance(facts, MembershipFacts) else None
         if len(manifest.attacks) != len(manifest.findings):
             raise atomic.damaged_file_error(
                 self.path / HEAD, ValueError("more or fewer findings than attacks")
@@ -305,7 +306,7 @@ class Run:
             tuple(name for name in manifest.attacks if name not in found),
         )
 
-    def _candidates(self) -> Candidates:
+    def _candidates(self, facts: MembershipFacts) -> Candidates:
         path = self.path / "candidates.npz"
         arrays = atomic.read_arrays(path, "member", "label", "index")
         member, label, index = (arrays[name] for name in ("member", "label", "index"))
@@ -317,8 +318,6 @@ class Run:
                 f"expected a flag, a label and an index per candidate in {self.path}, "
                 "got arrays that do not fit: the run is damaged"
             )
-        facts = self.manifest().facts
-        assert isinstance(facts, MembershipFacts)
         sizes = int(member.sum()), int((~member).sum())
         if sizes != (facts.members, facts.nonmembers) or not all(sizes):
             raise atomic.damaged_file_error(

@@ -21,8 +21,8 @@ import numpy as np
 from jaxtyping import Bool, Float64
 
 from divulge._util.arguments import check_arguments
+from divulge._util.extras import name_missing_extra
 from divulge.core import NoiseKind
-from divulge.errors import MissingExtra
 
 Vector = Float64[np.ndarray, " entries"]
 
@@ -188,17 +188,13 @@ def laplace(stream: _Stream, scale: float) -> Any:
 
 def _cipher(key: bytes) -> Any:
     """AES in counter mode: its stream, laid over zeros, is the random numbers."""
-    try:
+    with name_missing_extra():
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-    except ImportError as error:
-        raise MissingExtra("cryptography", "federation") from error
     # a key serves one stream, so the counter may begin at 0
     return Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
 
 
 def _torch() -> Any:
-    try:
+    with name_missing_extra():
         import torch
-    except ImportError as error:
-        raise MissingExtra("torch", "torch") from error
     return torch

@@ -117,8 +117,7 @@ class RankerSpec(Section):
     lr: float = 0.1
     """Learning rate of a step, above 0."""
     noise: Annotated[float, pydantic.Field(gt=0)] | None = None
-    """The server hands out noise of this standard
-    deviation in place of features."""
+    """The server hands out noise of this standard deviation in place of features."""
 
 
 class FederationSpec(Section):

@@ -66,13 +66,14 @@ def federate_file(
     crowd = settings.recommender or settings.ranker
     folder, track = choose_run_folder(run, path, settings.name, resume=resume), as_track(progress)
     with take_folder(folder, (HEADER,)):
-        if crowd is None:
-            (federation,) = (load_federation(settings, path.parent) for _ in track([path], LOADING))
-            simulate(federation, settings.rounds, folder, resume=resume, progress=track)
-            return folder
-        (handing,) = (load_item_federation(settings, path.parent) for _ in track([path], LOADING))
-        played = simulate(handing, settings.rounds, folder, resume=resume, progress=track)
-        interactions.write_interactions(path.parent / crowd.truth, handing.interactions_in(played))
+        (federation,) = (load_simulation(settings, path.parent) for _ in track([path], LOADING))
+        played = simulate(federation, settings.rounds, folder, resume=resume, progress=track)
+        if crowd is not None:
+            from divulge.federation.item_federation import ItemFederation
+
+            assert isinstance(federation, ItemFederation)
+            acted = federation.interactions_in(played)
+            interactions.write_interactions(path.parent / crowd.truth, acted)
         return folder
 
 

@@ -95,10 +95,7 @@ class LeaveOneOut(GatedAudit):
     @check_arguments
     def means(self, label: str, best_of: Count = 1) -> Mapping[str, Estimate]:
         """One attack's row of `across`, with intervals that hold for so many attacks at once."""
-        by_attack = self._by_attack()
-        if label not in by_attack:
-            raise SpecError(f"expected an attack, got {label!r}: {did_you_mean(label, by_attack)}")
-        findings = by_attack[label]
+        findings = self._findings_of(label)
         return {
             name: self._pooled(findings[0], best_of)
             if name == "epsilon"
@@ -159,12 +156,15 @@ class LeaveOneOut(GatedAudit):
         """By label of an attack, why its controls could not be run on some target."""
         return {label: why for one in self.targets for label, why in one.untested.items()}
 
-    def _lacking(self, label: str) -> Mapping[str, str]:
-        """Why lower limits of single targets mean nothing; the mean's is one if all are alike."""
+    def _findings_of(self, label: str) -> Sequence[Finding]:
         by_attack = self._by_attack()
         if label not in by_attack:
             raise SpecError(f"expected an attack, got {label!r}: {did_you_mean(label, by_attack)}")
-        findings = by_attack[label]
+        return by_attack[label]
+
+    def _lacking(self, label: str) -> Mapping[str, str]:
+        """Why lower limits of single targets mean nothing; the mean's is one if all are alike."""
+        findings = self._findings_of(label)
         return {name: why for one in findings for name, why in one.unmeasured.items()}
 
     def table(self) -> str:

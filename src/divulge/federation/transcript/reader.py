@@ -45,7 +45,7 @@ class Transcript:
             StoreError: there is none, it is damaged, of another schema, or a round is missing.
         """
         folder = Path(folder)
-        path = folder / "transcript.json"
+        path = folder / layout.HEADER
         if not os.path.lexists(path):
             raise StoreError(f"expected a transcript in {folder}, there is none: check the path")
         raw = _read_json(path)
