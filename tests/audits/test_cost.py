@@ -121,7 +121,7 @@ def test_a_simulation_is_tried_for_two_rounds(tmp_path: Path) -> None:
     path.write_text(USERS)
     about = divulge.estimate_file(path)["rounds"]
     assert isinstance(about, cost.SimulationCost)
-    assert (about.rounds, about.trained) == (5, 2)
+    assert (about.rounds, about.simulated) == (5, 2)
     assert about.seconds > about.trial > 0
     run = divulge.federate_file(path)
     written = sum(file.stat().st_size for file in run.iterdir())

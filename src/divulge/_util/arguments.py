@@ -67,7 +67,9 @@ _CONFIG = pydantic.ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_
 def check_arguments(checked: C) -> C:
     """Let a function, or the constructor of a class, refuse arguments that are not as annotated.
 
-    Its errors are those of `check_call`. Annotations are read at the first call.
+    Annotations are read at the first call. A call that they do not allow ends in a SpecError, or in
+    a DataError where an array was expected; one that needs a package that is not installed, in a
+    MissingExtra.
 
     Args:
         checked: a function, or a class with a constructor of its own.

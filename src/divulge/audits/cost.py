@@ -110,7 +110,7 @@ class SimulationCost:
 
     rounds: int
     """The number of rounds to be simulated."""
-    trained: int
+    simulated: int
     """The number of them that the trial simulated: two, or the only one."""
     trial: float
     """Seconds that the trial took."""
@@ -123,13 +123,13 @@ class SimulationCost:
     """Bytes of the transcript."""
 
     def __str__(self) -> str:
-        rounds, trained = (
-            words.format_count(number, "round") for number in (self.rounds, self.trained)
+        rounds, simulated = (
+            words.format_count(number, "round") for number in (self.rounds, self.simulated)
         )
         return (
             f"About {format_span(self.seconds)} to simulate {rounds}.\n"
             f"About {_space(self)}\n"
-            f"From a trial: {trained} in {format_span(self.trial)}. An audit of the transcript "
+            f"From a trial: {simulated} in {format_span(self.trial)}. An audit of the transcript "
             "comes on top."
         )
 
@@ -146,7 +146,7 @@ def estimate(
     workers: str = "local",
     seed: Seed = 0,
 ) -> CostEstimate:
-    """About what training shadows will cost: trains as many as there are workers, and asks them.
+    """About what training shadows will cost, from a short trial of some on a part of the records.
 
     Args:
         train: how to train one, as for `divulge.audit`.
@@ -247,7 +247,7 @@ def _estimate_rounds(settings: FederationSpec, folder: Path) -> SimulationCost:
     more = settings.rounds - len(seconds)
     return SimulationCost(
         rounds=settings.rounds,
-        trained=len(seconds),
+        simulated=len(seconds),
         trial=sum(seconds),
         seconds=sum(seconds) + more * seconds[-1],
         memory=peak_memory(),

@@ -91,7 +91,9 @@ def _missing_controls(rows: Sequence[AttackRow]) -> Iterator[NotMeasured]:
         elif row.control is not None and row.control.outcome is ControlOutcome.NOT_TESTED:
             blind = row.control.blind
             reason = f": {blind.reason}" if blind and blind.reason else ""
-            why = f"Not tested on shuffled predictions{reason}. Nobody knows whether it was told."
+            why = (
+                f"Not tested on shuffled predictions{reason}. It may know the truth from elsewhere."
+            )
             yield NotMeasured("control", row.label, why)
 
 
