@@ -62,6 +62,12 @@ queries = Queries(rng.normal(size=(24, 3)), np.tile([0, 1, 2], 8), np.repeat(np.
 
 DATA = {"members": "subject.py:members", "nonmembers": "subject.py:nonmembers"}
 GAP = [{"name": "gap"}]
+FEDERATION = {
+    "rounds": 1,
+    "data": {"train": "subject.py:members"},
+    "clients": {"count": 2},
+    "training": {"network": "subject.py:network"},
+}
 
 
 def parse_audit(table: dict[str, Any], where: str) -> Any:
@@ -171,24 +177,13 @@ FILES = {
     ),
     "federate": File(
         FederationSpec,
-        {
-            "rounds": 1,
-            "data": {"train": "subject.py:members"},
-            "clients": {"count": 2},
-            "training": {"network": "subject.py:network"},
-        },
+        FEDERATION,
         parse_federation,
         divulge.federate_file,
     ),
     "private": File(
         FederationSpec,
-        {
-            "rounds": 1,
-            "data": {"train": "subject.py:members"},
-            "clients": {"count": 2},
-            "training": {"network": "subject.py:network"},
-            "privacy": {"delta": 1e-5, "noise_multiplier": 1.0},
-        },
+        {**FEDERATION, "privacy": {"delta": 1e-5, "noise_multiplier": 1.0}},
         parse_federation,
     ),
     "recommender": File(

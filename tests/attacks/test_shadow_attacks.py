@@ -374,7 +374,11 @@ def test_shadow_reads_a_record_by_what_its_rows_never_taught(
         return np.full(len(y), float(len(taught) - 1))
 
     monkeypatch.setattr(shadow, "_predict_log_odds", spy)
-    score = Shadow(folds=4)(view, rng()).score
+    assert_read_by_others(view, Shadow(folds=4)(view, rng()).score, taught)
+
+
+def assert_read_by_others(view: ModelView, score: np.ndarray, taught: list[set[int]]) -> None:
+    """Each record is scored by the one part, of four, that its rows did not teach."""
     place = shadow_scores.rank_records(shadow_scores.scaled_logits(view).blocks())
     assert set(score) == {0, 1, 2, 3}
     for part, places in enumerate(taught):
@@ -399,11 +403,7 @@ def test_the_stack_scores_a_record_by_what_its_rows_never_taught(
         return Numbered()
 
     monkeypatch.setattr(stack, "_fit_trees", spy)
-    score = ShadowStack(folds=4)(view, rng()).score
-    place = shadow_scores.rank_records(shadow_scores.scaled_logits(view).blocks())
-    assert set(score) == {0, 1, 2, 3}
-    for part, places in enumerate(taught):
-        assert places == set(place) - set(place[score == part])
+    assert_read_by_others(view, ShadowStack(folds=4)(view, rng()).score, taught)
 
 
 def test_offline_shadow_learns_from_the_pool() -> None:

@@ -98,14 +98,22 @@ def test_a_step_takes_off_the_mean_of_the_clipped_gradients(
 
 @pytest.mark.parametrize("clipping", CLIPPINGS)
 def test_the_noise_has_the_deviation_that_the_accountant_counts(clipping: Clipping) -> None:
+    assert_standard_normal(drawn_noise(clipping, "seeded"))
+
+
+def drawn_noise(clipping: Clipping, source: NoiseKind) -> np.ndarray:
+    """What 40 trainings of one step add to the clipped sum, in the deviation that is counted."""
     pool, multiplier, norm = draw(50), 3.0, 0.5
-    how = one_step(clipping, multiplier, norm)
+    how = replace(one_step(clipping, multiplier, norm), noise=source)
     rest = []
     for seed in range(40):
         moved = flat(start(seed)) - flat(train(how, pool, seed))
         rest.append(moved * len(pool) - clipped_sum(pool, start(seed), norm))
-    drawn = np.concatenate(rest) / (multiplier * norm)
-    # two tests that fail in one of a thousand choices of seeds each; the seeds are fixed
+    return np.concatenate(rest) / (multiplier * norm)
+
+
+def assert_standard_normal(drawn: np.ndarray) -> None:
+    """Two tests that fail for one of a thousand choices of seeds or keys each; these are fixed."""
     assert stats.kstest(drawn, "norm").pvalue > 1e-3
     square = stats.chi2(len(drawn)).cdf((drawn**2).sum())
     assert 5e-4 < square < 1 - 5e-4
@@ -120,17 +128,7 @@ def fixed_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("clipping", CLIPPINGS)
 def test_secure_noise_has_the_same_deviation(clipping: Clipping, fixed_keys: None) -> None:
-    pool, multiplier, norm = draw(50), 3.0, 0.5
-    how = replace(one_step(clipping, multiplier, norm), noise="secure")
-    rest = []
-    for seed in range(40):
-        moved = flat(start(seed)) - flat(train(how, pool, seed))
-        rest.append(moved * len(pool) - clipped_sum(pool, start(seed), norm))
-    drawn = np.concatenate(rest) / (multiplier * norm)
-    # as above: one of a thousand choices of keys fails each, and the keys are fixed
-    assert stats.kstest(drawn, "norm").pvalue > 1e-3
-    square = stats.chi2(len(drawn)).cdf((drawn**2).sum())
-    assert 5e-4 < square < 1 - 5e-4
+    assert_standard_normal(drawn_noise(clipping, "secure"))
 
 
 @pytest.mark.parametrize("clipping", CLIPPINGS)
