@@ -145,8 +145,8 @@ def measure(seed, size, slope):
 
 TABLE = Table(
     "A trial", "nobody", ("accuracy",), tuple(Row(f"{k}", {"slope": float(k)}) for k in range(5)),
-    "table:measure", "seeds", *({"small": n, "medium": n, "full": n} for n in (3, 1)),
-    {"small": "", "medium": "", "full": ""},
+    "table:measure", "seeds", *({"small": n, "paper": n} for n in (3, 1)),
+    {"small": "", "paper": ""},
 )
 
 if __name__ == "__main__":

@@ -94,9 +94,9 @@ TABLE = Table(
     rows=tuple(Row(name, {"attack": name}) for name in ATTACKS),
     work=f"{__name__}:work",
     units="models",
-    seeds={"small": 2, "medium": 2, "full": 2},
-    minutes={"small": 0, "medium": 0, "full": 0},
-    differs=dict.fromkeys(("small", "medium", "full"), "everything"),
+    seeds={"small": 2, "paper": 2},
+    minutes={"small": 0, "paper": 0},
+    differs=dict.fromkeys(("small", "paper"), "everything"),
     nested=False,
 )
 BARE = dataclasses.replace(TABLE, rows=TABLE.rows[:1], work=f"{__name__}:unattacked")

@@ -62,7 +62,7 @@ def test_mixes_are_kept_and_small_runs_are_cut() -> None:
         [0, 0, 60],
     ]
     assert FederationSetting(0, "small").counts.sum(axis=1).tolist() == [600] * 10
-    assert FederationSetting(0, "full").counts.sum(axis=1).tolist() == [1200] * 10
+    assert FederationSetting(0, "paper").counts.sum(axis=1).tolist() == [1200] * 10
 
 
 def test_a_defended_model_is_measured_beside_the_attack() -> None:

@@ -32,8 +32,8 @@ def put(runs: Path, folder: str, one: Outcome) -> None:
 
 
 def test_the_largest_run_of_each_table_counts_and_of_several_the_last(tmp_path: Path) -> None:
-    put(tmp_path, "a", outcome("medium", "2026-01-02"))
-    put(tmp_path, "b", outcome("medium", "2026-01-03"))
+    put(tmp_path, "a", outcome("paper", "2026-01-02"))
+    put(tmp_path, "b", outcome("paper", "2026-01-03"))
     put(tmp_path, "c", outcome("small", "2026-01-04"))
     put(tmp_path, "d", outcome(table="nist-table2"))
     (tmp_path / "e").mkdir()

@@ -79,7 +79,7 @@ def test_what_is_there_is_not_measured_again_and_what_failed_is(tmp_path: Path) 
     second = measured(tmp_path / "run")
     assert len(calls) == 6  # the two of the broken row
     assert second.cells == first.cells
-    measured(tmp_path / "run", "full")
+    measured(tmp_path / "run", "paper")
     assert len(calls) == 12  # another size is other work
 
 

@@ -36,9 +36,9 @@ TABLE = Table(
     rows=(Row("low", {"offset": 0.0}, {"one": 0.5}), Row("broken", {"offset": -1.0})),
     work=f"{__name__}:work",
     units="values",
-    seeds={"small": 2, "medium": 2, "full": 3},
-    minutes={"small": 0, "medium": 0, "full": 0},
-    differs=dict.fromkeys(("small", "medium", "full"), "everything"),
+    seeds={"small": 2, "paper": 3},
+    minutes={"small": 0, "paper": 0},
+    differs=dict.fromkeys(("small", "paper"), "everything"),
     kinds={"one": "normal"},
     largest={"one": 9.0},
 )

@@ -20,7 +20,7 @@ NOTHING_MEASURED = 2
 @click.argument("table", required=False)
 @click.option(
     "--size",
-    type=click.Choice(["small", "medium", "full"]),
+    type=click.Choice(["small", "paper"]),
     help="How much is computed; each table says what differs from the paper. Default: small. "
     "Without TABLE: all tables.",
 )
@@ -44,7 +44,7 @@ NOTHING_MEASURED = 2
 )
 def reproduce(
     table: str | None,
-    size: Literal["small", "medium", "full"] | None,
+    size: Literal["small", "paper"] | None,
     run: Path | None,
     resume: bool,  # noqa: FBT001 (a flag of the command line)
     processes: int | None,

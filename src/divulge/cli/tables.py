@@ -15,8 +15,8 @@ def show_all() -> None:
     """Print every table with its source and what each size costs."""
     listed = grid("Published tables that can be measured again; minutes of one core, by size")
     add_columns(listed, ["table", "what and where from"])
-    add_columns(listed, ["small", "medium", "full"], right=True)
-    total = [0, 0, 0]
+    add_columns(listed, ["small", "paper"], right=True)
+    total = [0, 0]
     for name in TABLES:
         table = find_table(name)
         total = [so_far + more for so_far, more in zip(total, table.minutes.values(), strict=True)]

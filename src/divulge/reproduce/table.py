@@ -12,7 +12,7 @@ from typing import Literal
 from divulge._util.json import Settings
 from divulge.errors import SpecError, did_you_mean
 
-Size = Literal["small", "medium", "full"]
+Size = Literal["small", "paper"]
 IntervalKind = Literal["bounded", "clustered", "normal", "p-value"]
 """Method that combines the units of a column; see `divulge.reproduce.units.estimate`."""
 

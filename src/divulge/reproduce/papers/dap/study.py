@@ -60,10 +60,7 @@ class TrainingScale:
 
 SCALES: Mapping[Size, TrainingScale] = {
     "small": TrainingScale(DataSizes(5000, 1000, 64), 6, 128, 12, 64, 4e-3, 4, (0.1, 0.5), (0.01,)),
-    "medium": TrainingScale(
-        DataSizes(0, 1700, 128), 16, 256, 20, 32, 1e-3, 10, (0.1, 0.25, 0.5), _L2
-    ),
-    "full": TrainingScale(DataSizes(0, 1700, 0), 16, 64, 100, 32, 1e-3, 10, (0.1, 0.25, 0.5), _L2),
+    "paper": TrainingScale(DataSizes(0, 1700, 0), 16, 64, 100, 32, 1e-3, 10, (0.1, 0.25, 0.5), _L2),
 }
 
 

@@ -172,7 +172,7 @@ def _network(setting: FederationSetting, shape: Sequence[int], classes: int) -> 
         classes,
         setting.network,
         modules=0 if small else _MODULES.get(setting.data, 0),
-        part={"small": 16, "medium": 4, "full": 1}[setting.size],
+        part={"small": 16, "paper": 1}[setting.size],
         small=small,
         width=setting.width,
         dropout=setting.dropout,

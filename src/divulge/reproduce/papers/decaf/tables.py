@@ -35,7 +35,7 @@ MNIST = dict(zip(COLUMNS, (0.1849, 0.0790, 0.0510, 1.0), strict=True))
 """The paper's means over the users of table III."""
 
 
-ROUNDS: Mapping[Size, int] = {"small": 4, "medium": 2, "full": 2}
+ROUNDS: Mapping[Size, int] = {"small": 4, "paper": 2}
 """Number of the attacked round, from 0; later where a round has half the records."""
 
 RATES = {"adadelta": 1.0, "sgd": 0.1}
@@ -64,8 +64,7 @@ ATTACKS: Mapping[str, Settings] = {
 _SIZES = {
     "small": "images averaged to about a quarter of their pixels, a smaller network whose first "
     "convolution has a stride, at most 600 records a user and so the fifth round for the third",
-    "medium": "whole images, the paper's kinds of layers with channels of ours, the third round",
-    "full": "whole images, the paper's kinds of layers with channels of ours, the third round",
+    "paper": "whole images, the paper's kinds of layers with channels of ours, the third round",
 }
 
 _OPEN = (
@@ -119,7 +118,7 @@ def users_table(
         Row(name, {"optimiser": "adadelta", **federation, **settings})
         for name, settings in (extra or {}).items()
     ]
-    seeds: dict[Size, int] = {"small": 2, "medium": 3, "full": 5}
+    seeds: dict[Size, int] = {"small": 2, "paper": 5}
     return Table(
         title=f"Decaf: class shares of {who}",
         source=f"Dai et al. 2024, table {number}",
@@ -135,12 +134,12 @@ def users_table(
             for name in ("divulge, refined", "uniform over detected classes")
         ),
         seeds=seeds,
-        minutes={"small": minutes, "medium": 200, "full": 500},
+        minutes={"small": minutes, "paper": 500},
         differs=describe_differences(seeds, *more),
     )
 
 
-FIGURE_6_SEEDS: dict[Size, int] = {"small": 1, "medium": 2, "full": 5}
+FIGURE_6_SEEDS: dict[Size, int] = {"small": 1, "paper": 5}
 
 FIGURE_6_ROUNDS = (1, 3, 5, 10, 16)
 
@@ -168,11 +167,11 @@ FIGURE_6 = Table(
         for number in FIGURE_6_ROUNDS
     ),
     seeds=FIGURE_6_SEEDS,
-    minutes={"small": 1, "medium": 250, "full": 600},
+    minutes={"small": 1, "paper": 600},
     differs=describe_differences(FIGURE_6_SEEDS, FEWER),
 )
 
-FIGURE_8_SEEDS: dict[Size, int] = {"small": 1, "medium": 2, "full": 5}
+FIGURE_8_SEEDS: dict[Size, int] = {"small": 1, "paper": 5}
 
 USUAL_WIDTH = 64
 
@@ -202,13 +201,13 @@ FIGURE_8 = Table(
         for number in WIDTHS
     ),
     seeds=FIGURE_8_SEEDS,
-    minutes={"small": 1, "medium": 200, "full": 500},
+    minutes={"small": 1, "paper": 500},
     differs=describe_differences(
         FIGURE_8_SEEDS, FEWER, "widths are ours, since the copy that we have lacks the paper's"
     ),
 )
 
-TABLE_11_SEEDS: dict[Size, int] = {"small": 1, "medium": 2, "full": 5}
+TABLE_11_SEEDS: dict[Size, int] = {"small": 1, "paper": 5}
 
 ACCURACY = "accuracy of the model"
 
@@ -246,7 +245,7 @@ TABLE_11 = Table(
         (f"{defence}, divulge, refined", f"{defence}, the paper's method") for defence in DEFENCES
     ),
     seeds=TABLE_11_SEEDS,
-    minutes={"small": 2, "medium": 60, "full": 150},
+    minutes={"small": 2, "paper": 150},
     differs=describe_differences(
         TABLE_11_SEEDS,
         "accuracy on 1,000 images after ten rounds",
@@ -261,7 +260,7 @@ TABLE_14_PAPER = {
     "calibrator": (0.3681, 0.1551, 0.1092),
 }
 
-TABLE_14_SEEDS: dict[Size, int] = {"small": 2, "medium": 3, "full": 5}
+TABLE_14_SEEDS: dict[Size, int] = {"small": 2, "paper": 5}
 
 
 TABLE_14 = Table(
@@ -292,7 +291,7 @@ TABLE_14 = Table(
         if step != "none"
     ),
     seeds=TABLE_14_SEEDS,
-    minutes={"small": 1, "medium": 20, "full": 50},
+    minutes={"small": 1, "paper": 50},
     differs=describe_differences(TABLE_14_SEEDS),
 )
 
@@ -365,7 +364,7 @@ TABLE_6 = users_table(
     records=240,
 )
 
-FIGURE_13_SEEDS: dict[Size, int] = {"small": 1, "medium": 1, "full": 3}
+FIGURE_13_SEEDS: dict[Size, int] = {"small": 1, "paper": 3}
 
 FIGURE_13_USERS = {"fer2013": TABLE_6_USERS, "cifar10": TABLE_5_USERS}
 
@@ -414,10 +413,10 @@ FIGURE_13 = Table(
         for data, network in FIGURE_13_PAPER
     ),
     seeds=FIGURE_13_SEEDS,
-    minutes={"small": 2, "medium": 100, "full": 3000},
+    minutes={"small": 2, "paper": 3000},
     differs=describe_differences(
         FIGURE_13_SEEDS,
-        "networks have 1 in 16 of their channels and units at size small, 1 in 4 at medium, and "
+        "networks have 1 in 16 of their channels and units at size small, and "
         "ResNet18 begins without stride and pooling",
         "240 records a user, the third round",
         FEWER,

@@ -22,7 +22,7 @@ Model = Literal["perceptron", "resnet", "vit"]
 Phi = Float64[np.ndarray, "records models"]
 
 _SIZE = 500  # records that each model is trained on
-_SHADOWS: Mapping[Size, int] = {"small": 8, "medium": 16, "full": 64}
+_SHADOWS: Mapping[Size, int] = {"small": 8, "paper": 64}
 """Number of shadow perceptrons; half as many on CIFAR-10, a quarter for other networks."""
 _DELTA = 1e-4
 

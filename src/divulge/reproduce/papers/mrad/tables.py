@@ -63,11 +63,10 @@ CIFAR_10 = Table(
         *records.pairs(_CROPPED, before="last rows missing: "),
     ),
     seeds=records.SEEDS,
-    minutes={"small": 2, "medium": 10, "full": 40},
+    minutes={"small": 2, "paper": 40},
     differs={
         "small": f"{_CIFAR_10_DIFFERS} 4 shadows, 2 of the residual network; 3 seeds.",
-        "medium": f"{_CIFAR_10_DIFFERS} 8 shadows, or 4; 5 seeds.",
-        "full": f"{_CIFAR_10_DIFFERS} 32 shadows, or 16; 10 seeds.",
+        "paper": f"{_CIFAR_10_DIFFERS} 32 shadows, or 16; 10 seeds.",
     },
 )
 
@@ -104,11 +103,10 @@ FASHION_MNIST = Table(
         *records.pairs(records.CROPPED_ROWS, before="last rows missing: "),
     ),
     seeds=records.SEEDS,
-    minutes={"small": 1, "medium": 7, "full": 20},
+    minutes={"small": 1, "paper": 20},
     differs={
         "small": f"{_FASHION_MNIST_DIFFERS} 8 shadows, 3 seeds.",
-        "medium": f"{_FASHION_MNIST_DIFFERS} 16 shadows, 5 seeds.",
-        "full": f"{_FASHION_MNIST_DIFFERS} 64 shadows, 10 seeds.",
+        "paper": f"{_FASHION_MNIST_DIFFERS} 64 shadows, 10 seeds.",
     },
 )
 
@@ -133,11 +131,10 @@ LOCATION30 = Table(
     common=(records.ACCURACY,),
     pairs=records.pairs([*records.CURVE_ROWS, _LOCATION30_FILLED]),
     seeds=records.SEEDS,
-    minutes={"small": 1, "medium": 10, "full": 30},
+    minutes={"small": 1, "paper": 30},
     differs={
         "small": f"{_LOCATION30_DIFFERS} 8 shadows, 3 seeds.",
-        "medium": f"{_LOCATION30_DIFFERS} 16 shadows, 5 seeds.",
-        "full": f"{_LOCATION30_DIFFERS} 64 shadows, 10 seeds.",
+        "paper": f"{_LOCATION30_DIFFERS} 64 shadows, 10 seeds.",
     },
 )
 
@@ -221,10 +218,9 @@ QUESTIONS = Table(
     common=(records.ACCURACY,),
     pairs=records.pairs(_STEPS, "one step, by the gradient"),
     seeds=records.SEEDS,
-    minutes={"small": 2, "medium": 10, "full": 40},
+    minutes={"small": 2, "paper": 40},
     differs={
         "small": f"{_QUESTIONS_DIFFERS} 3 seeds.",
-        "medium": f"{_QUESTIONS_DIFFERS} 5 seeds.",
-        "full": f"{_QUESTIONS_DIFFERS} 10 seeds.",
+        "paper": f"{_QUESTIONS_DIFFERS} 10 seeds.",
     },
 )

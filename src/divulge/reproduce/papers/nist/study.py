@@ -78,14 +78,14 @@ REPLICATE_GROUPS: tuple[tuple[GenotypeOrigin, str], ...] = tuple(
 """Groups of replicate federations by origin and tier; each group has rows of its own."""
 
 
-SEEDS: Mapping[Size, int] = {"small": 5, "medium": 5, "full": 10}
+SEEDS: Mapping[Size, int] = {"small": 5, "paper": 10}
 """Number of federations of each group: the packs first, then others that are trained."""
 
 
 UNITS = "federations"
 
 
-CROSSFIT_SEEDS: Mapping[Size, int] = {"small": 3, "medium": 5, "full": 10}
+CROSSFIT_SEEDS: Mapping[Size, int] = {"small": 3, "paper": 10}
 """Number of federations with cross-fitted stacking, which takes longer than all the rest."""
 
 
@@ -95,8 +95,7 @@ NO_PRIVACY_SCALE = FederationScale(place_step=16, epochs=100)
 
 PRIVATE_SCALES: Mapping[Size, FederationScale] = {
     "small": FederationScale(64, 50),
-    "medium": NO_PRIVACY_SCALE,
-    "full": NO_PRIVACY_SCALE,
+    "paper": NO_PRIVACY_SCALE,
 }
 
 
@@ -117,8 +116,7 @@ _STAND_INS = (
 DIFFERS: Mapping[Size, str] = {
     "small": _STAND_INS.format("800 columns for 100 epochs (with DP 200 columns and 50 epochs)")
     + "Five federations a row, three for stacking crossfit.",
-    "medium": _STAND_INS.format("800 columns for 100 epochs") + "Five federations a row.",
-    "full": _STAND_INS.format("800 columns for 100 epochs") + "Ten federations a row.",
+    "paper": _STAND_INS.format("800 columns for 100 epochs") + "Ten federations a row.",
 }
 
 

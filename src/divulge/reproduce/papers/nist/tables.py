@@ -64,7 +64,7 @@ TABLE_2 = Table(
         for one, other in _PAIRS
     ),
     seeds=SEEDS,
-    minutes={"small": 7, "medium": 16, "full": 38},
+    minutes={"small": 7, "paper": 38},
     differs=DIFFERS,
     keeps=True,
 )
@@ -105,7 +105,7 @@ TABLE_3 = Table(
         )
     ),
     seeds=SEEDS,
-    minutes={"small": 5, "medium": 13, "full": 30},
+    minutes={"small": 5, "paper": 30},
     differs=DIFFERS,
     keeps=True,
 )

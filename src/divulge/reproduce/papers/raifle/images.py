@@ -40,8 +40,7 @@ IMAGE_UNITS = "users, each with a ranker and images of its own"
 
 _PIXEL_NOISE: dict[Size, PixelNoise] = {
     "small": PixelNoise(steps=60, lr=0.02, optimiser="momentum"),
-    "medium": PixelNoise(steps=150, lr=0.02, optimiser="momentum"),
-    "full": PixelNoise(),
+    "paper": PixelNoise(),
 }
 
 
@@ -58,8 +57,7 @@ class ImageScale(NamedTuple):
 
 SCALES: dict[Size, ImageScale] = {
     "small": ImageScale(32, 56, 50),
-    "medium": ImageScale(64, 112, 100),
-    "full": ImageScale(100, 224, 200),
+    "paper": ImageScale(100, 224, 200),
 }
 DIFFERS: dict[Size, str] = {
     size: (

@@ -38,26 +38,23 @@ UserGame = Game[UpdateView, Interactions]
 
 COLUMNS = ("AUC", "F1", "precision at count")
 DELTA = 1e-8
-SEEDS: Mapping[Size, int] = {"small": 1, "medium": 1, "full": 1}
+SEEDS: Mapping[Size, int] = {"small": 1, "paper": 1}
 """Number of seeds: users are the repeats, each with embeddings or a ranker of its own."""
 UNITS = "users"
 _DATA_NOTE = "MQ2008 for MQ2007, and 86 queries of MSLR-WEB10K's fold 1."
 SEARCHES: Mapping[Size, str] = {
     "small": f"{_DATA_NOTE} 24 users a row, or 30 of the recommenders.",
-    "medium": f"{_DATA_NOTE} 50 users a row, or 200 and 1,000 of the recommenders.",
-    "full": f"{_DATA_NOTE} 200 users a row, or all of the recommenders.",
+    "paper": f"{_DATA_NOTE} 200 users a row, or all of the recommenders.",
 }
 FEWER: Mapping[Size, str] = {
     "small": "30 users of MovieLens-100K and 30 of Steam-200K, drawn at random.",
-    "medium": "200 users of MovieLens-100K and 1,000 of Steam-200K, drawn at random.",
-    "full": "All users, once each, as published.",
+    "paper": "All users, once each, as published.",
 }
 _USERS: Mapping[Size, Mapping[str, int]] = {
     "small": {"ml-100k": 30, "steam-200k": 30},
-    "medium": {"ml-100k": 200, "steam-200k": 1000},
-    "full": {"ml-100k": 943, "steam-200k": 12393},
+    "paper": {"ml-100k": 943, "steam-200k": 12393},
 }
-_ATTACKS: Mapping[Size, int] = {"small": 24, "medium": 50, "full": 200}
+_ATTACKS: Mapping[Size, int] = {"small": 24, "paper": 200}
 
 
 def measure_recommender(

@@ -56,12 +56,11 @@ TABLE_10 = Table(
         for epsilon in TABLE_10_EPSILONS
         if epsilon is not None
     ),
-    seeds={"small": 3, "medium": 5, "full": 10},
-    minutes={"small": 1, "medium": 2, "full": 3},
+    seeds={"small": 3, "paper": 10},
+    minutes={"small": 1, "paper": 3},
     differs={
         "small": f"3 seeds. {TABLE_10_NOTE}",
-        "medium": f"5 seeds. {TABLE_10_NOTE}",
-        "full": TABLE_10_NOTE,
+        "paper": TABLE_10_NOTE,
     },
 )
 
@@ -112,11 +111,10 @@ TABLE_11 = Table(
     work="divulge.reproduce.papers.raifle.study:measure_search",
     units=UNITS,
     seeds=SEEDS,
-    minutes={"small": 1, "medium": 4, "full": 13},
+    minutes={"small": 1, "paper": 13},
     differs={
         "small": f"MQ2008 for MQ2007; 96 users a row. {_SUM_NOTE}",
-        "medium": f"MQ2008 for MQ2007; 200 users a row. {_SUM_NOTE}",
-        "full": f"MQ2008 for MQ2007; 800 users a row. {_SUM_NOTE}",
+        "paper": f"MQ2008 for MQ2007; 800 users a row. {_SUM_NOTE}",
     },
 )
 
@@ -144,8 +142,8 @@ TABLE_12 = Table(
     work="divulge.reproduce.papers.raifle.images:measure_image_quality",
     units="images, and versions are averaged within each",
     kinds={"PSNR": "normal"},
-    seeds={"small": 1, "medium": 1, "full": 1},
-    minutes={"small": 2, "medium": 40, "full": 600},
+    seeds={"small": 1, "paper": 1},
+    minutes={"small": 2, "paper": 600},
     differs=DIFFERS,
     smallest={"SSIM": -1.0},
     largest={"PSNR": 100.0},
@@ -187,8 +185,8 @@ TABLE_15 = Table(
         for epsilon, manipulation in TABLE_15_PAPER
         if manipulation == "raifle"
     ),
-    seeds={"small": 1, "medium": 1, "full": 1},
-    minutes={"small": 3, "medium": 300, "full": 2400},
+    seeds={"small": 1, "paper": 1},
+    minutes={"small": 3, "paper": 2400},
     differs={
         size: f"{text} The paper's figures are those of ResNet18." for size, text in DIFFERS.items()
     },
@@ -207,7 +205,7 @@ TABLE_5 = Table(
     work="divulge.reproduce.papers.raifle.study:measure_recommender",
     units=UNITS,
     seeds=SEEDS,
-    minutes={"small": 1, "medium": 2, "full": 8},
+    minutes={"small": 1, "paper": 8},
     differs={
         size: f"{text} The embedding method, not gradient matching." for size, text in FEWER.items()
     },
@@ -242,7 +240,7 @@ TABLE_6 = Table(
         for data in ("ml-100k", "steam-200k")
     ),
     seeds=SEEDS,
-    minutes={"small": 1, "medium": 26, "full": 160},
+    minutes={"small": 1, "paper": 160},
     differs={
         size: f"{text} IMIA is our reading of a description in words; the paper quotes its figures."
         for size, text in FEWER.items()
@@ -319,7 +317,7 @@ TABLE_7 = Table(
         for queries in counts
     ),
     seeds=SEEDS,
-    minutes={"small": 2, "medium": 12, "full": 45},
+    minutes={"small": 2, "paper": 45},
     differs=SEARCHES,
 )
 
@@ -368,8 +366,8 @@ TABLE_8 = Table(
         for model in MODELS
         for one in ("fgsm", "raifle")
     ),
-    seeds={"small": 1, "medium": 1, "full": 1},
-    minutes={"small": 3, "medium": 120, "full": 900},
+    seeds={"small": 1, "paper": 1},
+    minutes={"small": 3, "paper": 900},
     differs=DIFFERS,
     keeps=True,
     deviations=True,
@@ -433,6 +431,6 @@ TABLE_9 = Table(
         for noise in map(_noise_label, TABLE_9_EPSILONS)
     ),
     seeds=SEEDS,
-    minutes={"small": 1, "medium": 60, "full": 400},
+    minutes={"small": 1, "paper": 400},
     differs=SEARCHES,
 )
