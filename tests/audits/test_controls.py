@@ -33,6 +33,7 @@ from divulge.core import (
     Verdict,
 )
 from divulge.metrics.permutation import rank_sum_p
+from divulge.targets.budget import CountingTarget
 from divulge.targets.cache import record_keys
 from divulge.targets.planted import PlantedTarget
 
@@ -179,6 +180,17 @@ def test_the_truth_does_not_hide_among_many_questions() -> None:
     found = control(ToldAgreement(game.truth.member.tobytes()), game)
     assert found.sees
     assert blind(found).outcome is ControlOutcome.FAILED
+
+
+def test_a_budget_that_ends_within_the_controls_says_nothing_about_the_attack() -> None:
+    game, attack = forests.leaky(), catalog.attack("agreement", questions=5)
+    once = attempt.run_on_model(game, attack).finding.queries
+    target = CountingTarget(game.view.target, budget=once + 1)
+    view = dataclasses.replace(game.view, target=target)
+    found = control(attack, dataclasses.replace(game, view=view))
+    assert blind(found).outcome is ControlOutcome.NOT_TESTED
+    assert f"at most {once + 1} questions" in blind(found).reason
+    assert found.outcome is ControlOutcome.NOT_TESTED
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def _read_coverage() -> Tests:
 
     log, data = FOLDER / "durations.txt", FOLDER / "coverage"
     if not data.exists():
-        rules = FOLDER / "coverage.ini"
+        rules = FOLDER / "rules.ini"  # coverage deletes what begins with the name of its data
         rules.write_text(f"[run]\nsource_pkgs=divulge\nrelative_files=true\ndata_file={data}\n")
         line = [sys.executable, "-m", "pytest", *TESTS, "-m", "not slow", "-q", "-n", "auto",
                 "--dist", "loadfile", "--cov", f"--cov-config={rules}", "--cov-context=test",

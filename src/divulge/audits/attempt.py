@@ -40,6 +40,8 @@ class AttackResult(NamedTuple):
     finding: Finding
     guess: Any
     """The guess, of the attack's kind; None if there is none."""
+    error: Exception | None = None
+    """Error that ended the attack; None if none did."""
 
 
 def attack_settings(attack: Attack[Any, Any]) -> dict[str, JSON]:
@@ -89,7 +91,7 @@ def attempt(
         guessed = guess(stream(seed, "attack", finding.label))
         metrics, unmeasured = measure(guessed)
     except Exception as error:  # whatever breaks inside an attack is a finding, not the end
-        return AttackResult(_end_finding(finding, error), None)
+        return AttackResult(_end_finding(finding, error), None, error)
     seconds = time.perf_counter() - begun
     done = dataclasses.replace(finding, metrics=metrics, unmeasured=unmeasured, seconds=seconds)
     return AttackResult(done, guessed)

@@ -33,6 +33,7 @@ from divulge.core import (
     Scores,
     Status,
 )
+from divulge.errors import BudgetSpent
 from divulge.metrics.delong import areas
 from divulge.metrics.permutation import count_log_arrangements, rank_sum_p
 from divulge.targets.neighbourhoods import OtherFeatures
@@ -93,6 +94,8 @@ def control_on_shuffled(
     the two sets differ in themselves, it may rightly fail: it does not measure the model alone.
     """
     result = attempt.run_on_model(shuffle_predictions(challenge, seed), attack, seed)
+    if isinstance(result.error, BudgetSpent):  # says nothing about the attack
+        return BlindRun(None, None, ControlOutcome.NOT_TESTED, result.finding.reason)
     if result.guess is None:
         return BlindRun(None, None, ControlOutcome.FAILED, result.finding.reason)
     rng = stream(seed, "blind control")
