@@ -132,6 +132,7 @@ import sys
 from pathlib import Path
 
 from divulge.reproduce import table
+from divulge.reproduce.attempts import RowResult
 from divulge.reproduce.table import Row, Table
 
 def measure(seed, size, slope):
@@ -141,7 +142,8 @@ def measure(seed, size, slope):
     x = rng.normal(size=(1000, 300))
     y = np.sign(x[:, 0] * slope + rng.normal(size=1000))
     fitted = np.linalg.lstsq(x[:500], y[:500], rcond=None)[0]
-    return {"accuracy": [float(np.mean(np.sign(x[500:] @ fitted) == y[500:]))]}
+    right = np.sign(x[500:] @ fitted) == y[500:]
+    return RowResult({"accuracy": [float(np.mean(right))]})
 
 TABLE = Table(
     "A trial", "nobody", ("accuracy",), tuple(Row(f"{k}", {"slope": float(k)}) for k in range(5)),
