@@ -51,7 +51,7 @@ class Broken:
     ],
 )
 def test_an_attack_that_breaks_is_a_finding_that_says_why(how: str, reason: str) -> None:
-    finding, guess = attempt.run_on_model(forests.leaky(), Broken(how))
+    finding, guess, _ = attempt.run_on_model(forests.leaky(), Broken(how))
     assert guess is None
     assert finding.status is Status.FAILED
     assert reason in finding.reason

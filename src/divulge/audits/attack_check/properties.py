@@ -205,7 +205,7 @@ def says_when_it_cannot_run(case: Case) -> None:
     for game, flag in world.lacking(world.leaky()):
         if flag and not flag & needs:
             continue
-        found, guess = world.run(game, case.attack)
+        found, guess, _ = world.run(game, case.attack)
         ended = f"without {flag.words() or 'something that it uses'} it ends as "
         ended += f"{found.status.value}: {found.reason}"
         if flag & needs:

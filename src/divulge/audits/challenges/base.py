@@ -78,7 +78,7 @@ def run_attack(
         seed: of the audit.
         track: shows progress.
     """
-    finding, guess = challenge.attempt(attack, seed, track)
+    finding, guess, _ = challenge.attempt(attack, seed, track)
     if guess is None:
         return Entry(finding)
     control, blind = challenge.control(attack, guess, seed, track)

@@ -80,7 +80,7 @@ def control_on_updates(
     if truths is None:
         return None
     moved, measure = exchange_updates(views, seed), CompositionSecret(facts).measure
-    finding, guesses = attempt.run_on_clients(moved, measure, attack, seed, track)
+    finding, guesses, _ = attempt.run_on_clients(moved, measure, attack, seed, track)
     if guesses is None:
         return BlindRun(None, None, ControlOutcome.FAILED, finding.reason)
     return judge_shares(guesses, truths, seed)
@@ -104,7 +104,7 @@ def control_on_interactions(
         moved = replay.replay_updates(views, truths, seed)
     except Exception as error:  # the learner is the user's own code
         return _not_tested(str(error) or type(error).__name__)
-    finding, guesses = attempt.run_on_clients(
+    finding, guesses, _ = attempt.run_on_clients(
         moved, InteractionSecret(facts).measure, attack, seed, track
     )
     if guesses is None:
@@ -126,7 +126,7 @@ def control_on_predictions(
     if view.collusion.records.all():
         return _not_tested("all candidates are the colluding client's own")
     moved, measure = shuffle_predictions(view, seed), AssignmentSecret(facts).measure
-    finding, guess = attempt.run_on_federation(moved, measure, attack, seed, track)
+    finding, guess, _ = attempt.run_on_federation(moved, measure, attack, seed, track)
     if guess is None:
         return BlindRun(None, None, ControlOutcome.FAILED, finding.reason)
     return judge_clients(guess, truth, view, seed)
