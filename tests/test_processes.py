@@ -5,10 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import psutil
 import pytest
+from joblib import delayed
+
+from divulge._util.processes import parallel_calls
 
 WORK = """
 import os, sys, time
@@ -21,7 +25,7 @@ def work(number):
     return number
 
 if __name__ == "__main__":
-    print(parallel_calls([delayed(work)(number) for number in range(2)], 2), flush=True)
+    print(list(parallel_calls([delayed(work)(number) for number in range(2)], 2)), flush=True)
     time.sleep(600)
 """
 
@@ -58,3 +62,12 @@ def test_workers_do_not_outlive_a_kill(tmp_path: Path, code: str, pause: int) ->
     while any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in workers):
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_who_needs_no_further_result_is_not_warned() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        results = parallel_calls([delayed(time.sleep)(pause) for pause in (0, 1, 1, 1)], 2)
+        assert next(results) is None
+        results.close()
+    assert list(results) == []

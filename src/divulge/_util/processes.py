@@ -5,7 +5,8 @@ Little is imported here: what a process imports before it watches its parent del
 
 import os
 import time
-from collections.abc import Iterable
+import warnings
+from collections.abc import Generator, Iterable
 from threading import Thread
 from typing import Any
 
@@ -13,10 +14,11 @@ WATCH_PERIOD = 0.5
 """Seconds between two looks at whether the parent is still there."""
 
 
-def parallel_calls(calls: Iterable[Any], processes: int, **settings: Any) -> Any:
-    """What joblib's ``Parallel`` makes of these calls, in processes that end with this one.
+def parallel_calls(calls: Iterable[Any], processes: int, **settings: Any) -> Generator[Any]:
+    """The results of calls in order, from processes that end with this one.
 
-    Of themselves, processes that joblib starts wait for work for five minutes after a kill.
+    Of themselves, processes that joblib starts wait for work for five minutes after a kill. Who
+    needs no further result may close the generator: what was not begun is cancelled.
 
     Args:
         calls: made by ``joblib.delayed``.
@@ -26,7 +28,15 @@ def parallel_calls(calls: Iterable[Any], processes: int, **settings: Any) -> Any
     from joblib import Parallel
 
     tied = {"initializer": end_with_parent, "initargs": (os.getpid(),)}
-    return Parallel(n_jobs=processes, **settings, **tied)(calls)
+    results = Parallel(n_jobs=processes, return_as="generator", **settings, **tied)(calls)
+    try:
+        for result in results:  # noqa: UP028 (it would close joblib's where it may still warn)
+            yield result
+    finally:
+        with warnings.catch_warnings():
+            # joblib warns of what it cancels, which the caller wants
+            warnings.filterwarnings("ignore", category=UserWarning, module="joblib")
+            results.close()
 
 
 def begin_worker(parent: int) -> None:

@@ -64,7 +64,7 @@ class EstimatorTrainer:
             for part, seed in zip(map(pool.take, subsets), seeds, strict=True)
         )
         try:
-            for fitted in parallel_calls(tasks, jobs, return_as="generator"):
+            for fitted in parallel_calls(tasks, jobs):
                 yield decode_for(as_target(fitted, labels=pool.classes), pool.encoding)
         except Exception as error:
             raise _training_error(error) from error

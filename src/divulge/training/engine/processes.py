@@ -114,9 +114,7 @@ def train_in_processes(
         for job, start in zip(jobs, given, strict=True)
     )
     # joblib would share arrays by itself too, but waits a second for its copy to be let go
-    states = parallel_calls(
-        calls, min(workers, len(jobs)), return_as="generator", batch_size=1, max_nbytes=None
-    )
+    states = parallel_calls(calls, min(workers, len(jobs)), batch_size=1, max_nbytes=None)
     for job, named in zip(jobs, states, strict=True):
         _CallCache.last_used = monotonic()
         yield restore(build_network(recipe, job), as_tensors(named))

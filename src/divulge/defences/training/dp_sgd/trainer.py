@@ -234,9 +234,7 @@ class DPSGD:
                 )
                 for job in jobs
             )
-            states = parallel_calls(
-                tasks, workers, return_as="generator", batch_size=1, max_nbytes=None
-            )
+            states = parallel_calls(tasks, workers, batch_size=1, max_nbytes=None)
             for job, found in zip(jobs, states, strict=True):
                 yield restore(build_network(self.recipe, job), as_tensors(found))
 
