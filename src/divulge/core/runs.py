@@ -9,7 +9,7 @@ import pydantic
 from jaxtyping import Bool, Float64, Int, Shaped
 
 from divulge._util.json import JSON
-from divulge.core.attacks import Assignment, Interactions, MembershipDraw, Proportions
+from divulge.core.attacks import NOBODY, Assignment, Interactions, MembershipDraw, Proportions
 from divulge.core.findings import BlindRun, Check, Control, ControlOutcome, Finding, Status
 from divulge.core.training import Claim
 from divulge.core.views import Collusion
@@ -54,7 +54,11 @@ class MembershipFacts:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentFacts:
-    """Clients of a federation and candidates, and who trained on which where that is known."""
+    """Clients of a federation and candidates, and who trained on which where that is known.
+
+    Raises:
+        ValueError: positions, classes or owners do not fit the candidates and the clients.
+    """
 
     clients: tuple[str, ...]
     colluder: int
@@ -68,6 +72,16 @@ class AssignmentFacts:
     owners: tuple[int, ...] | None
     """The client of each candidate, -1 for nobody; None if nobody said."""
     kind: Literal["assignment"] = "assignment"
+
+    def __post_init__(self) -> None:
+        found = [len(self.labels), *([] if self.owners is None else [len(self.owners)])]
+        if set(found) != {self.candidates}:
+            raise ValueError(f"expected {self.candidates} classes and owners, got {found}")
+        if not {*self.known} <= {*range(self.candidates)}:
+            raise ValueError(f"expected positions of {self.candidates} candidates as known")
+        clients = range(len(self.clients))
+        if self.colluder not in clients or not {*(self.owners or ())} <= {NOBODY, *clients}:
+            raise ValueError(f"expected a colluder and owners among {len(clients)} clients")
 
     @property
     def truth(self) -> Assignment | None:
