@@ -272,7 +272,8 @@ def edit_safetensors(data: bytes, rng: random.Random) -> bytes:
     size = int.from_bytes(data[:8], "little")
     if rng.random() < 0.2 or not 0 < size < len(data):
         return (
-            struct.pack("<Q", rng.choice((0, 1, size - 1, size + 1, 2**40, 2**64 - 1))) + data[8:]
+            struct.pack("<Q", rng.choice((0, 1, size - 1, size + 1, 2**40, 2**64 - 1)) % 2**64)
+            + data[8:]
         )
     header = edit_json(data[8 : 8 + size], rng)
     return struct.pack("<Q", len(header)) + header + data[8 + size :]
