@@ -320,6 +320,9 @@ def _contents(run: Path) -> dict[str, Any]:
 def _content(path: Path) -> Any:
     if path.suffix == ".json":
         return _timeless(json.loads(path.read_bytes()))
+    if path.suffix == ".jsonl":  # in the order in which they were done
+        lines = path.read_text().splitlines()
+        return sorted(json.dumps(_timeless(json.loads(line))) for line in lines)
     if path.suffix == ".csv":
         return [line for line in path.read_text().splitlines() if ",seconds," not in line]
     if path.suffix == ".sqlite":

@@ -17,7 +17,8 @@ from divulge.cli import inspection, render, terminal
 from divulge.cli import tables as printed_tables
 from divulge.core import Check, Estimate, Verdict
 from divulge.federation.transcript.inspect import ClientLine, Flag, Inspection, RoundLine
-from divulge.reproduce.result import Cell, Outcome, Provenance
+from divulge.reproduce.provenance import Provenance
+from divulge.reproduce.result import Cell, Outcome
 
 HOSTILE = "[red]a[/red] :x: \x1b[31m\x1b]8;;http://x\x07 \x9b2J \u202e\x00 [bold"
 SHOWN = "[red]a[/red] :x: \ufffd[31m\ufffd]8;;http://x\ufffd \ufffd2J \ufffd\ufffd [bold"

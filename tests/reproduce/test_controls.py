@@ -143,7 +143,7 @@ def test_an_attack_that_looks_at_nothing_misses_the_planted_leak(tmp_path: Path)
 def test_an_attack_that_cannot_run_says_why_in_its_row(tmp_path: Path) -> None:
     done = measured(tmp_path)
     text = (tmp_path / "table.md").read_text(encoding="utf-8")
-    assert line(text, "unable")[1:] == ["not measured", "did not run"]
+    assert line(text, "unable")[1:] == ["not measured", "0 of 2", "did not run"]
     assert "\nNot measured (needs shadows, which this audit does not have" in text
     (cell,) = done.of_row("unable")
     assert cell.reason.startswith("needs shadows")

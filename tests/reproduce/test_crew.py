@@ -12,6 +12,7 @@ from divulge.errors import DataError, DivulgeError
 from divulge.reproduce import cells
 from divulge.reproduce.cells import Work
 from divulge.reproduce.pool import CellWorkers
+from divulge.reproduce.provenance import Measurement
 
 from . import trial
 
@@ -50,14 +51,27 @@ def test_who_is_done_takes_from_the_others(tmp_path: Path) -> None:
     assert sorted(who.count(one) for one in set(who)) == [1, 7]
 
 
-def test_each_works_with_one_thread_and_pieces_are_stored(tmp_path: Path) -> None:
-    (tmp_path / "cells").mkdir()
-    work = Work("one", f"{trial.__name__}:whoami", "row", {}, 0, "small", (tmp_path,), None)
+def test_each_works_with_one_thread() -> None:
+    made = Measurement("0", "", "", 2)
+    work = Work("one", f"{trial.__name__}:whoami", "row", {}, 0, "small", (), None, made)
     with CellWorkers(2) as crew:
-        ((_, piece), (_, other)) = crew.each(cells.done, [work, work._replace(key="two")])
+        (piece, other) = crew.each(cells.measure_piece, [work, work._replace(key="two")])
     assert piece.values["one"][1] == other.values["one"][1] == 1
     assert piece.values["one"][0] != other.values["one"][0]
-    assert len(list((tmp_path / "cells").glob("*.json"))) == 2
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_items_in_order_are_begun_if_it_is_allowed_when_it_is_their_turn(processes: int) -> None:
+    asked: list[int] = []
+
+    def allows(item: int) -> bool:
+        asked.append(item)
+        return item % 3 != 1
+
+    double = partial(operator.mul, 2)
+    with CellWorkers(processes) as crew:
+        assert sorted(crew.in_order(double, range(7), allows)) == [0, 4, 6, 10, 12]
+    assert asked == list(range(7))
 
 
 def test_errors_of_ours_pass_and_a_death_is_said_in_our_words() -> None:

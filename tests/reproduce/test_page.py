@@ -6,7 +6,8 @@ import pytest
 
 from divulge.core import Estimate
 from divulge.reproduce import charts, page
-from divulge.reproduce.result import Cell, Outcome, Provenance
+from divulge.reproduce.provenance import Provenance
+from divulge.reproduce.result import Cell, Outcome
 from divulge.reproduce.table import Size
 
 from ..report import markup

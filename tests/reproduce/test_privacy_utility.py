@@ -2,7 +2,8 @@
 
 from divulge.core import Estimate
 from divulge.reproduce.papers.raifle import tables, tradeoff
-from divulge.reproduce.result import Cell, Outcome, Provenance
+from divulge.reproduce.provenance import Provenance
+from divulge.reproduce.result import Cell, Outcome
 from divulge.reproduce.table import Table
 
 

@@ -16,6 +16,7 @@ from divulge.core import Estimate
 from divulge.reproduce import run, source
 from divulge.reproduce import table as tables
 from divulge.reproduce.attempts import RowResult
+from divulge.reproduce.cells import read_pieces
 from divulge.reproduce.result import Outcome, read_outcome
 from divulge.reproduce.run import reproduce
 from divulge.reproduce.table import Row, Size
@@ -89,9 +90,9 @@ def test_what_two_tables_need_is_measured_once(tmp_path: Path) -> None:
     assert len(calls) == 4
     assert (first.table, second.table) == ("trial", "second")
     assert first.cells == second.cells == read_outcome(tmp_path / "two" / "table.json").cells
-    names = [{path.name for path in (folder / "cells").iterdir()} for folder in folders.values()]
-    assert names[0] == names[1]
-    assert len(names[0]) == 2  # not those of the broken row, which will be tried again
+    kept = [read_pieces(folder) for folder in folders.values()]
+    assert kept[0] == kept[1]
+    assert len(kept[0]) == 2  # not those of the broken row, which will be tried again
     calls.clear()
     next(reproduce({"second": tmp_path / "two"}, "small"))
     assert len(calls) == 2
@@ -139,7 +140,7 @@ def test_the_command_prints_json_last_and_resumes(
     command = ["reproduce", "trial", "--processes", "1"]
     said = CliRunner().invoke(main, [*command, "--format", "json"])
     answer: dict[str, Any] = json.loads(said.stdout.splitlines()[-1])
-    assert set(answer) == {"table", "cells", "differences", "controls"}
+    assert set(answer) == {"table", "state", "cells", "differences", "controls"}
     assert answer["table"] == "trial"
     assert answer["cells"][0] == {
         "row": "low",

@@ -9,13 +9,20 @@ from scipy import stats
 from divulge.metrics import intervals
 from divulge.reproduce import run, units
 from divulge.reproduce.cells import Piece
+from divulge.reproduce.controls import RowControls
+from divulge.reproduce.provenance import Measurement
 from divulge.reproduce.table import IntervalKind, Row, Table
 
 from . import trial
 
 
+def piece(row: str, seed: int, values: dict[str, list[float]]) -> Piece:
+    made = Measurement("0", "", "", 2)
+    return Piece(f"{row} {seed}", row, seed, values, "", RowControls(row, 0), made)
+
+
 def pieces(*by_seed: list[float]) -> list[Piece]:
-    return [Piece("row", seed, {"one": values}, "", 0.0) for seed, values in enumerate(by_seed)]
+    return [piece("row", seed, {"one": values}) for seed, values in enumerate(by_seed)]
 
 
 def table(**changes: object) -> Table:
@@ -57,16 +64,16 @@ def test_pairs_and_what_is_so_by_definition() -> None:
     two = table(rows=rows, pairs=(("high", "low"),), columns=("one", "other"), common=())
     found = {
         row.name: [
-            Piece(row.name, seed, {column: list(each) for column, each in values.items()}, "", 0.0)
+            piece(row.name, seed, {column: list(each) for column, each in values.items()})
             for seed in range(2)
             for values in [trial.work(seed, "small", offset=offset).values]
         ]
         for row, offset in zip(rows, (0.0, 0.25), strict=True)
     }
-    cells = {(cell.row, cell.column): cell for cell in run._cells(two, found)}
+    cells = {(cell.row, cell.column): cell for cell in run._cells(two, found, 2)}
     assert cells["low", "other"].kind == "by definition"
     assert cells["high", "other"].kind == "mean"
-    one, _ = run._differences(two, found)
+    one, _ = run._differences(two, found, 2)
     assert one.row == "high, less low"
     # both units differ by a quarter: nothing says how much others may, so it is no point
     assert one.ours is not None
@@ -76,10 +83,10 @@ def test_pairs_and_what_is_so_by_definition() -> None:
     found["high"] = [
         dataclasses.replace(p, values=p.values | {"other": [0.0, 0.0]}) for p in found["high"]
     ]
-    assert run._differences(shared, found)[1].kind == "by definition"
+    assert run._differences(shared, found, 2)[1].kind == "by definition"
     wrong = dataclasses.replace(two, rows=(dataclasses.replace(rows[0], by_definition=("one",)),))
     with pytest.raises(ValueError, match="too many values"):
-        run._cells(wrong, found)
+        run._cells(wrong, found, 2)
 
 
 @pytest.mark.parametrize("alike", [0.3, 0.6, 0.9])
@@ -97,8 +104,19 @@ def test_intervals_over_users_cover_however_alike_their_seeds_are(
     assert covered / runs > 0.95 - 3 * (0.95 * 0.05 / runs) ** 0.5
 
 
+def test_a_difference_is_of_the_seeds_that_both_rows_have() -> None:
+    rows = (Row("low", {}), Row("high", {}))
+    two = table(rows=rows, pairs=(("high", "low"),), columns=("one",), common=())
+    low = [piece("low", seed, {"one": [0.1 + seed, 0.2 + seed]}) for seed in range(3)]
+    found = {"low": low, "high": [piece("high", 0, {"one": [0.4, 0.5]})]}
+    (one,) = run._differences(two, found, 3)
+    assert one.ours is not None
+    assert one.ours.value == pytest.approx(0.3)
+    assert one.units == 2
+
+
 def test_what_intervals_are_over_is_said() -> None:
-    said = units.describe(table(), "small", [10, 10])
+    said = units.describe(table(), [2, 2], [10, 10])
     assert said.startswith(
         "95 % intervals are over 10 values, and 2 seeds are averaged within each."
     )

@@ -27,9 +27,21 @@ NOTHING_MEASURED = 2
 @click.option(
     "--run",
     type=click.Path(path_type=Path),
-    help="Folder. Default: a new one in runs/. Without TABLE: what takes the place of runs/.",
+    help="Folder. Default: a new one in runs/. Without TABLE: it gets a folder for each table.",
 )
 @click.option("--resume", is_flag=True, help="Continue the folder (default: the latest one).")
+@click.option(
+    "--budget",
+    metavar="TIME",
+    help="Time on the clock, such as 2h, 90m or 1h30m. The missing pieces of all tables are taken "
+    "cheapest first, and none is begun that would end later by its estimate. Continues the folder "
+    "as --resume does.",
+)
+@click.option(
+    "--refresh",
+    is_flag=True,
+    help="Measure pieces again that an older source of the study measured.",
+)
 @click.option(
     "--processes",
     type=click.IntRange(min=1),
@@ -47,6 +59,8 @@ def reproduce(
     size: Literal["small", "paper"] | None,
     run: Path | None,
     resume: bool,  # noqa: FBT001 (a flag of the command line)
+    budget: str | None,
+    refresh: bool,  # noqa: FBT001 (a flag of the command line)
     processes: int | None,
     shape: str,
 ) -> None:
@@ -69,35 +83,42 @@ def reproduce(
         return
     names, size = [table] if table else list(TABLES), size or "small"
     find_table(names[0])
+    resume = resume or budget is not None
     runs = (run.parent if table else run) if run else Path("runs")
     folders = {
-        name: run if run and table else numbered_folder(runs / f"{name}-{size}", latest=resume)
+        name: (run if table else run / name)
+        if run
+        else numbered_folder(runs / f"{name}-{size}", latest=resume)
         for name in names
     }
     with ExitStack() as stack:
         for folder in folders.values():
             stack.enter_context(take(folder))
-            if not (resume and (folder / "cells").is_dir()):
-                create_folder(folder)
+        from divulge.reproduce.cells import PIECES_FILE
         from divulge.reproduce.pool import CellWorkers, cores
         from divulge.reproduce.run import reproduce
 
+        for folder in folders.values():
+            if not (resume and (folder / PIECES_FILE).is_file()):
+                create_folder(folder)
         crew = stack.enter_context(CellWorkers(processes or cores()))
         # each is in its folder when whole
-        outcomes = list(reproduce(folders, size, progress=True, crew=crew))
+        outcomes = list(
+            reproduce(folders, size, crew, budget=budget, refresh=refresh, progress=True)
+        )
     from divulge.cli import tables
     from divulge.reproduce import page
 
-    failed = False
     for outcome in outcomes:  # not before: they would be written into the bar
         echo(f"Table: {folders[outcome.table] / 'table.md'}", err=True)
-        empty = all(cell.ours is None for cell in outcome.cells)
-        failed |= empty
         if shape == "json":
             echo(outcome.as_json())
-        elif empty:
+        elif outcome.unmeasured and outcome.empty:
             echo(f"{outcome.table}: nothing was measured: {'; '.join(outcome.unmeasured)}")
+        elif outcome.empty:
+            echo(tables.describe_state(outcome))
         else:
             tables.show(outcome)
     echo(f"Page of all tables: {page.write_page(runs)}", err=True)
+    failed = any(outcome.empty and outcome.unmeasured for outcome in outcomes)
     sys.exit(NOTHING_MEASURED if failed else 0)

@@ -38,10 +38,14 @@ def show(outcome: Outcome) -> None:
     add_columns(measured, ["ours", "95 % interval", "paper", "difference"], right=True)
     for row in outcome.rows:
         _add(measured, row, outcome.of_row(row))
+        if not outcome.complete:
+            add_row(measured, ["", "seeds", outcome.seeds(row)])
         add_row(measured, ["", "controls", outcome.control(row)])
     for name, cells in outcome.pairs.items():
         _add(measured, name, cells)
     show_table(measured)
+    if outcome.state:
+        show_text(describe_state(outcome))
     show_text(outcome.intervals)
     for sentence in outcome.control_sentences:
         show_text(sentence)
@@ -49,6 +53,16 @@ def show(outcome: Outcome) -> None:
         show_text(f"Not measured ({reason}): {rows}")
     show_text(f"Paper: {outcome.source}")
     show_text(f"What differs: {outcome.differs}")
+
+
+def describe_state(outcome: Outcome) -> str:
+    """Say how much of a table is measured, and what to do about the rest."""
+    text = f"{outcome.table}, size {outcome.size}: {outcome.state}"
+    if not outcome.complete:
+        text += " To go on: the same command with --resume, and --budget if you like."
+    if outcome.state and outcome.state.older:
+        text += " To measure those again: --resume --refresh."
+    return text
 
 
 def _add(table: "Table", row: str, cells: tuple[Cell, ...]) -> None:
@@ -59,7 +73,7 @@ def _add(table: "Table", row: str, cells: tuple[Cell, ...]) -> None:
 def _figures(cell: Cell) -> list[str]:
     published = "" if cell.paper is None else f"{cell.paper:.3f}"
     if cell.ours is None:
-        return ["not measured", "", published, ""]
+        return [figure(cell), "", published, ""]
     value, _, limits = figure(cell).partition(" ")
     less = "" if cell.difference is None else f"{cell.difference:+.3f}"
     return [value, limits.strip("()"), published, less]

@@ -1,5 +1,7 @@
 """One row with one seed: the piece of work that is stored, and never done twice."""
 
+import dataclasses
+import datetime as dt
 import hashlib
 import importlib
 import json
@@ -12,34 +14,44 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
+import pydantic
+
 from divulge._util import atomic
 from divulge._util.json import Settings
-from divulge.audits.run_folder import StoredFinding
 from divulge.errors import DivulgeError, StoreError
 from divulge.reproduce import source
 from divulge.reproduce.attempts import RowResult
+from divulge.reproduce.controls import RowControls, judge_attacks
+from divulge.reproduce.provenance import Measurement
 from divulge.reproduce.table import Row, Size, Table
+
+PIECES_FILE = "pieces.jsonl"
+"""Name of the file in a run folder that holds the pieces, one a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
     """What one row is with one seed; tables may call the same piece by other names."""
 
+    key: str
+    """Digest of what the piece is; see `key_pieces`."""
     row: str
     seed: int
     values: dict[str, list[float]]
     reason: str
-    seconds: float
-    """CPU seconds that the piece took."""
-    findings: tuple[StoredFinding, ...] = ()
-    """What each attack found, with its controls, as a run folder keeps it."""
+    """Reason why there are no values; empty where there are."""
+    controls: RowControls
+    """How the attacks did on their controls."""
+    made: Measurement
+
+
+_AS_JSON = pydantic.TypeAdapter(Piece)
 
 
 class Work(NamedTuple):
     """All that a process needs to know to do one piece."""
 
     key: str
-    """A digest of all that the values depend on."""
     work: str
     row: str
     settings: Settings
@@ -49,50 +61,85 @@ class Work(NamedTuple):
     """Folders of the tables that need the piece; each is given it."""
     kept: Path | None
     """The folder for what several pieces need, if the work wants one."""
+    made: Measurement
+    """Provenance, still without date and seconds."""
 
 
-def works(tables: Mapping[Path, Table], size: Size) -> list[Work]:
+def works(tables: Mapping[Path, Table], size: Size, commit: str, cores: int) -> list[Work]:
     """All pieces of tables, each once; neighbours share what is costly to prepare.
 
     Args:
         tables: by the folder of each, of which the first is for what several pieces need.
         size: of all.
+        commit: Git commit of the checkout.
+        cores: number of CPU cores of the machine.
     """
     found: dict[str, Work] = {}
     first = next(iter(tables))
     for folder, table in tables.items():
+        made = Measurement(version("divulge"), commit, _source_of(table.work), cores)
         for key, row, seed in key_pieces(table, size):
             kept = first if table.keeps else None
-            work = Work(key, table.work, row.name, dict(row.settings), seed, size, (), kept)
+            work = Work(key, table.work, row.name, dict(row.settings), seed, size, (), kept, made)
             known = found.get(key, work)
             found[key] = known._replace(folders=(*known.folders, folder))
     return list(found.values())
 
 
 def key_pieces(table: Table, size: Size) -> Iterator[tuple[str, Row, int]]:
-    """Key, row and seed of each piece of a table."""
+    """Key, row and seed of each piece of a table.
+
+    A key of size small depends on the source too, so that figures are those of the code at hand. A
+    table of size paper grows over days, so its keys do not; each piece says what measured it.
+    """
+    code = [version("divulge"), _source_of(table.work)] if size == "small" else []
     for seed in range(table.seeds[size]):
         for row in table.rows:
-            yield _key(table.work, row.settings, seed, size), row, seed
+            about = [table.work, row.settings, seed, size, *code]
+            text = json.dumps(about, sort_keys=True, default=dict)
+            yield hashlib.blake2b(text.encode(), digest_size=8).hexdigest(), row, seed
 
 
-def done(work: Work) -> tuple[str, Piece]:
-    """The key, and the piece from its file, or measured now and put there.
+def read_pieces(folder: Path) -> dict[str, Piece]:
+    """Read the pieces of a run folder by key; of several with one key the last counts.
+
+    The file is made if there is none. A line that a killed process did not finish is cut off.
 
     Raises:
-        StoreError: the file cannot be written, or is damaged.
+        StoreError: the file is damaged, or cannot be read.
     """
-    paths = [folder / "cells" / f"{work.key}.json" for folder in work.folders]
-    there = next((path for path in paths if path.exists()), None)
-    piece = atomic.from_json(atomic.read(there), Piece, there) if there else _measure_piece(work)
-    if not piece.reason:  # what failed may have been a passing fault, such as data not there
-        for path in paths:
-            if not path.exists():
-                atomic.write(path, atomic.to_json(piece, Piece).encode())
-    return work.key, piece
+    path = folder / PIECES_FILE
+    if not path.exists():
+        atomic.write(path, b"")
+    *lines, unfinished = atomic.read(path).split(b"\n")
+    if unfinished:
+        atomic.write(path, b"".join(line + b"\n" for line in lines))
+    try:
+        pieces = [_AS_JSON.validate_json(line) for line in lines]
+    except pydantic.ValidationError as error:
+        raise atomic.damaged_file_error(path, error) from error
+    return {piece.key: piece for piece in pieces}
 
 
-def _measure_piece(work: Work) -> Piece:
+def add_piece(folder: Path, piece: Piece) -> None:
+    """Append a piece to the file of a run folder that `read_pieces` has read.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    line = _AS_JSON.dump_json(piece) + b"\n"
+    with atomic.translate_os_errors(folder), (folder / PIECES_FILE).open("ab") as file:
+        file.write(line)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def measure_piece(work: Work) -> Piece:
+    """Measure a piece.
+
+    Raises:
+        StoreError: what several pieces need cannot be stored.
+    """
     module, _, function = work.work.partition(":")
     begun = time.process_time()
     measured, reason = RowResult({}), ""
@@ -106,8 +153,13 @@ def _measure_piece(work: Work) -> Piece:
     except DivulgeError as error:
         reason = str(error)
     plain = {name: [float(value) for value in each] for name, each in measured.values.items()}
-    findings = tuple(map(StoredFinding.of, measured.entries))
-    return Piece(work.row, work.seed, plain, reason, time.process_time() - begun, findings)
+    made = dataclasses.replace(
+        work.made,
+        date=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        cpu_seconds=round(time.process_time() - begun, 3),
+    )
+    controls = judge_attacks(work.row, measured.entries, reason)
+    return Piece(work.key, work.row, work.seed, plain, reason, controls, made)
 
 
 @contextmanager
@@ -126,8 +178,5 @@ def _one_core() -> Iterator[None]:
 _CORES = "LOKY_MAX_CPU_COUNT"
 
 
-def _key(work: str, settings: Settings, seed: int, size: Size) -> str:
-    module = work.partition(":")[0]
-    about = [work, settings, seed, size, version("divulge"), source.code(module)]
-    text = json.dumps(about, sort_keys=True, default=dict)
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+def _source_of(work: str) -> str:
+    return source.code(work.partition(":")[0])

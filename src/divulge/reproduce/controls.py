@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from divulge.audits.run_folder import StoredFinding
-from divulge.core import ControlOutcome
-from divulge.reproduce.cells import Piece
+from divulge.core import ControlOutcome, Entry
 
 CONTROLS_NOTE = (
     "Controls: each attack ran again on shuffled input, which says nothing about the truth, and an "
@@ -53,14 +52,16 @@ class RowControls:
         return (*faults, *gaps)
 
 
-def judge_row(row: str, pieces: Sequence[Piece]) -> RowControls:
-    """How the attacks of a row did.
+def judge_attacks(row: str, entries: Sequence[Entry], stopped: str) -> RowControls:
+    """How the attacks of a row with one seed did.
 
     Args:
         row: name of the row.
-        pieces: its measured pieces, one a seed.
+        entries: entries of its attacks.
+        stopped: reason why an attack did not run; empty if all ran.
     """
-    each = [(tuple(_faults(one)), tuple(_gaps(one))) for piece in pieces for one in piece.findings]
+    findings = [StoredFinding.of(entry) for entry in entries]
+    each = [(tuple(_faults(one)), tuple(_gaps(one))) for one in findings]
     return RowControls(
         row,
         attacks=len(each),
@@ -68,7 +69,25 @@ def judge_row(row: str, pieces: Sequence[Piece]) -> RowControls:
         untested=sum(bool(gaps) and not faults for faults, gaps in each),
         faults=dict(Counter(fault for faults, _ in each for fault in faults)),
         gaps=dict(Counter(gap for _, gaps in each for gap in gaps)),
-        stopped=next((piece.reason for piece in pieces if piece.reason), ""),
+        stopped=stopped,
+    )
+
+
+def add_up(row: str, seeds: Sequence[RowControls]) -> RowControls:
+    """How the attacks of a row did with all seeds.
+
+    Args:
+        row: name of the row.
+        seeds: how they did with each.
+    """
+    return RowControls(
+        row,
+        attacks=sum(one.attacks for one in seeds),
+        failed=sum(one.failed for one in seeds),
+        untested=sum(one.untested for one in seeds),
+        faults=dict(sum((Counter(one.faults) for one in seeds), Counter())),
+        gaps=dict(sum((Counter(one.gaps) for one in seeds), Counter())),
+        stopped=next((one.stopped for one in seeds if one.stopped), ""),
     )
 
 

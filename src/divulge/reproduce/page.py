@@ -28,7 +28,7 @@ class TableRuns(NamedTuple):
 
 
 def gather_runs(runs: Path) -> TableRuns:
-    """Find the largest run of each table, and among equally large ones the last."""
+    """Find the largest run of each table that has figures, and among equal ones the last."""
     best: dict[str, Outcome] = {}
     unread = []
     for path in sorted(runs.glob(f"*/{RESULT_FILE}")):
@@ -45,8 +45,8 @@ def gather_runs(runs: Path) -> TableRuns:
     )
 
 
-def _rank(outcome: Outcome) -> tuple[int, str]:
-    return get_args(Size).index(outcome.size), outcome.made.date
+def _rank(outcome: Outcome) -> tuple[bool, int, str]:
+    return not outcome.empty, get_args(Size).index(outcome.size), outcome.made.date
 
 
 def write_page(runs: Path) -> Path:

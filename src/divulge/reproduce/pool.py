@@ -56,20 +56,47 @@ class CellWorkers:
         if not self._pools:
             yield from map(do, items)
             return
-        with _alive():
-            yield from self._distribute(do, items)
-
-    def _distribute(self, do: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
         count = len(self._pools)
         ends = [len(items) * k // count for k in range(count + 1)]
         stretches = [deque(items[a:b]) for a, b in itertools.pairwise(ends)]
+
+        def choose(who: int) -> T | None:
+            longest = max(stretches, key=len)
+            if stretches[who]:
+                return stretches[who].popleft()
+            return longest.pop() if longest else None
+
+        with _alive():
+            yield from self._distribute(do, choose)
+
+    def in_order(
+        self, do: Callable[[T], R], items: Sequence[T], allows: Callable[[T], bool]
+    ) -> Iterator[R]:
+        """The results of items that are begun in their order.
+
+        Args:
+            do: what is done with an item.
+            items: the items.
+            allows: whether an item may be begun, asked when it is its turn; otherwise it is left
+                out.
+
+        Raises:
+            DivulgeError: a process died.
+        """
+        allowed = filter(allows, items)
+        if not self._pools:
+            yield from map(do, allowed)
+            return
+        with _alive():
+            yield from self._distribute(do, lambda _: next(allowed, None))
+
+    def _distribute(self, do: Callable[[T], R], choose: Callable[[int], T | None]) -> Iterator[R]:
+        """Give each process that is free the item chosen for it, until there is none."""
         running: dict[Future[R], int] = {}
-        free = list(range(count))
+        free = list(range(len(self._pools)))
         while free or running:
             for who in free:
-                longest = max(stretches, key=len)
-                if stretches[who] or longest:
-                    item = stretches[who].popleft() if stretches[who] else longest.pop()
+                if (item := choose(who)) is not None:
                     running[self._pools[who].submit(do, item)] = who
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             free = [running.pop(future) for future in finished]

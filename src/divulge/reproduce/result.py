@@ -9,10 +9,11 @@ from typing import Literal
 
 from divulge._util import atomic
 from divulge.core import Estimate
-from divulge.core.runs import BEFORE_NAMING
 from divulge.reproduce.controls import CONTROLS_NOTE, NOT_RUN, RowControls
+from divulge.reproduce.provenance import Measurement, Provenance
 from divulge.reproduce.table import Size
 
+NOT_YET = "not measured yet"
 RESULT_FILE = "table.json"
 """Name of the result's file in a run folder."""
 DIFFERENCES_NOTE = (
@@ -54,20 +55,33 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Provenance:
-    """Provenance of figures: command, version and machine."""
+class MeasuredPiece:
+    """Provenance of one row with one seed."""
 
-    command: str
-    commit: str
-    """Git commit of the checkout, with ``-dirty`` if files were changed; empty outside of one."""
-    cores: int
-    """Number of CPU cores of the machine."""
-    processes: int
-    date: str
-    """Time of the measurement, in UTC and ISO 8601."""
-    cpu_seconds: float
-    """CPU seconds of all pieces of work, each measured in its process."""
-    divulge: str = BEFORE_NAMING
+    row: str
+    seed: int
+    made: Measurement
+
+
+@dataclass(frozen=True, slots=True)
+class Completeness:
+    """How much of a table is measured."""
+
+    pieces: int
+    """Number of pieces of work that are measured: rows by seeds."""
+    of: int
+    """Number of all."""
+    core_hours_missing: float
+    """Estimate for the pieces that are missing."""
+    older: int = 0
+    """Number of measured pieces that an older source of the study measured."""
+
+    def __str__(self) -> str:
+        there = f"{self.pieces} of {self.of} pieces of work (a row with a seed) are measured"
+        if self.pieces < self.of:
+            there += f"; about {self.core_hours_missing:.2g} core-hours are missing"
+        old = f" An older source of the study measured {self.older} of them." * bool(self.older)
+        return f"{there}.{old}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +107,29 @@ class Outcome:
     intervals: str = ""
     """Sentences that describe the intervals: over which units, by which method."""
     controls: tuple[RowControls, ...] | None = None
-    """How the attacks of each row did on their controls; None in tables older than these."""
+    """How the attacks of each measured row did on their controls; None in tables older than
+    these."""
+    state: Completeness | None = None
+    """How much of the table is measured; None in tables older than this, which are complete."""
+    pieces: tuple[MeasuredPiece, ...] = ()
+    """Provenance of each measured piece, row by row; empty in tables older than this."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether no piece of work is missing."""
+        return self.state is None or self.state.pieces == self.state.of
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no figure at all."""
+        return all(cell.ours is None for cell in self.cells)
+
+    def seeds(self, row: str) -> str:
+        """How many seeds of a row are measured, of how many."""
+        if self.state is None:
+            return "all"
+        there = sum(piece.row == row for piece in self.pieces)
+        return f"{there} of {self.state.of // len(self.rows)}"
 
     def of_row(self, row: str) -> tuple[Cell, ...]:
         """Cells of a row, one a column."""
@@ -101,8 +137,8 @@ class Outcome:
 
     @property
     def unmeasured(self) -> dict[str, str]:
-        """Reasons why figures are missing, each with the names of its rows."""
-        cells = [cell for cell in self.cells if cell.reason]
+        """Reasons why figures could not be measured, each with the names of its rows."""
+        cells = [cell for cell in self.cells if cell.reason and cell.reason != NOT_YET]
         return {
             reason: "; ".join(dict.fromkeys(cell.row for cell in cells if cell.reason == reason))
             for reason in dict.fromkeys(cell.reason for cell in cells)
@@ -110,7 +146,8 @@ class Outcome:
 
     def control(self, row: str) -> str:
         """How the attacks of a row did on their controls, in a few words."""
-        return next((one.outcome for one in self.controls or () if one.row == row), "not run")
+        missing = "not run" if self.controls is None else NOT_YET
+        return next((one.outcome for one in self.controls or () if one.row == row), missing)
 
     @property
     def control_sentences(self) -> tuple[str, ...]:
@@ -138,8 +175,9 @@ class Outcome:
             "that, and ours less the paper's."
             + (" After ± the standard deviation of values." if self._spread else ""),
             "",
+            *([f"{self.state}", ""] if self.state else []),
             *([self.intervals, ""] if self.intervals else []),
-            *self._grid({row: self.of_row(row) for row in self.rows}, controls=True),
+            *self._grid({row: self.of_row(row) for row in self.rows}, about_rows=True),
             "",
         ]
         if self.differences:
@@ -155,21 +193,24 @@ class Outcome:
         names = dict.fromkeys(cell.row for cell in self.differences)
         return {name: tuple(c for c in self.differences if c.row == name) for name in names}
 
-    def _grid(self, rows: Mapping[str, tuple[Cell, ...]], *, controls: bool = False) -> list[str]:
+    def _grid(self, rows: Mapping[str, tuple[Cell, ...]], *, about_rows: bool = False) -> list[str]:
         """Render rows of cells as lines of Markdown."""
-        grid = [("", *self.columns), ("---",) * (len(self.columns) + 1)]
-        grid += [(name, *map(cell_text, cells)) for name, cells in rows.items()]
-        last = [("controls",), ("---",), *((self.control(name),) for name in rows)]
-        return [
-            f"| {' | '.join(line + end * controls)} |" for line, end in zip(grid, last, strict=True)
+        more = {"seeds": self.seeds} if not self.complete else {}
+        last = more | {"controls": self.control} if about_rows else {}
+        grid = [("", *self.columns, *last), ("---",) * (len(self.columns) + 1 + len(last))]
+        grid += [
+            (name, *map(cell_text, cells), *(say(name) for say in last.values()))
+            for name, cells in rows.items()
         ]
+        return [f"| {' | '.join(line)} |" for line in grid]
 
     def as_json(self) -> str:
-        """Encode name, cells, differences and controls as one line of JSON for programs."""
+        """Encode name, state, cells, differences and controls as one line of JSON for programs."""
         cells, differences = map(_cell_values, self.cells), map(_cell_values, self.differences)
         controls = [asdict(one) | {"outcome": one.outcome} for one in self.controls or ()]
         return json.dumps({
             "table": self.table,
+            "state": asdict(self.state) if self.state else None,
             "cells": list(cells),
             "differences": list(differences),
             "controls": controls,
@@ -213,7 +254,7 @@ def interval(estimate: Estimate) -> str:
 def figure(cell: Cell) -> str:
     """Format our figure with its interval, or with the reason why it has none."""
     if cell.ours is None:
-        return "not measured"
+        return NOT_YET if cell.reason == NOT_YET else "not measured"
     if cell.kind == "by definition":
         return f"{cell.ours.value:.3f} by definition"
     if cell.kind == "p-value":

@@ -1,26 +1,25 @@
 """Measure the cells of published tables, and store our figures beside the published ones."""
 
 import datetime as dt
-import itertools
-import shutil
-import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-from divulge._util import atomic
 from divulge._util.folders import take_folder
-from divulge._util.progress import Progress, Track, as_track
+from divulge._util.progress import Progress, as_track
 from divulge.core import Estimate
 from divulge.errors import SpecError, did_you_mean
 from divulge.reproduce import cells as reproduce_cells
 from divulge.reproduce import units
-from divulge.reproduce.cells import Piece
-from divulge.reproduce.controls import judge_row
+from divulge.reproduce.budget import Budget, Costs
+from divulge.reproduce.cells import Piece, Work
+from divulge.reproduce.controls import add_up
 from divulge.reproduce.pool import CellWorkers, cores
-from divulge.reproduce.result import Cell, Outcome, Provenance
+from divulge.reproduce.provenance import Provenance, checkout_commit
+from divulge.reproduce.result import NOT_YET, Cell, Completeness, MeasuredPiece, Outcome
 from divulge.reproduce.table import Row, Size, Table, find_table
 
 
@@ -29,93 +28,192 @@ def reproduce(
     size: Size,
     crew: CellWorkers | None = None,
     *,
+    budget: str | None = None,
+    refresh: bool = False,
     progress: Progress = False,
 ) -> Iterator[Outcome]:
-    """Measure tables, and yield each when it is complete; cells of several are measured once.
+    """Measure tables, and yield each when it is complete; pieces of several are measured once.
 
-    Cells that the folders hold already are not measured again.
+    Pieces that the folders hold already are not measured again.
 
     Args:
         folders: run folder of each table by its name, made if need be. ``table.md`` and
             ``table.json`` are written last.
-        size: size of the experiment: ``small`` is a quick trial, ``full`` is the paper's.
+        size: size of the experiment: ``small`` is for a look, ``paper`` is the paper's.
         crew: pool of worker processes; by default this process works alone.
+        budget: time on the clock, such as ``2h``, ``90m`` or ``1h30m``. The missing pieces of all
+            tables are then taken cheapest first, and none is begun that would end later by its
+            estimate. Tables that are still incomplete are yielded last.
+        refresh: whether pieces that an older source of the study measured are measured again.
         progress: True shows how far the work is; see `divulge.Options`.
 
     Raises:
-        SpecError: there is no such table or size.
+        SpecError: there is no such table or size, or the budget is none.
         StoreError: a folder cannot be written, or a piece in it is damaged.
     """
     tables = {folder: find_table(name) for name, folder in folders.items()}
     if size not in get_args(Size):
         raise SpecError(f"expected a size, got {size!r}: {did_you_mean(size, get_args(Size))}")
+    crew, costs = crew or CellWorkers(1), Costs(tables.values(), size)
+    limit = None if budget is None else Budget(budget, costs)
     with ExitStack() as stack:
         for folder in tables:
             stack.enter_context(take_folder(folder))
-            with atomic.translate_os_errors(folder):
-                (folder / "cells").mkdir(exist_ok=True)
-        yield from _measure(tables, folders, size, as_track(progress), crew or CellWorkers(1))
+        run = _Run(dict(folders), tables, size, costs, crew.processes)
+        todo = run.missing(refresh=refresh)
+        if limit is None:
+            measured = crew.each(reproduce_cells.measure_piece, todo)
+        else:
+            todo = limit.cheapest_first(todo)
+            measured = crew.in_order(reproduce_cells.measure_piece, todo, limit.allows)
+        text = f"Measuring {next(iter(folders)) if len(folders) == 1 else f'{len(folders)} tables'}"
+        shown = as_track(progress)(todo, text, len(run.works) - len(todo))
+        yield from run.take_up((piece for _, piece in zip(shown, measured, strict=False)), todo)
 
 
-def _measure(
-    tables: Mapping[Path, Table],
-    folders: Mapping[str, Path],
-    size: Size,
-    track: Track[Any],
-    crew: CellWorkers,
-) -> Iterator[Outcome]:
-    todo = reproduce_cells.works(tables, size)
-    missing = {
-        name: {key for key, *_ in reproduce_cells.key_pieces(tables[folder], size)}
-        for name, folder in folders.items()
-    }
-    text = f"Measuring {next(iter(folders)) if len(folders) == 1 else f'{len(folders)} tables'}"
-    found: dict[str, Piece] = {}
-    for _, (key, piece) in zip(
-        track(todo, text), crew.each(reproduce_cells.done, todo), strict=True
-    ):
-        found[key] = piece
-        for name in [name for name, keys in missing.items() if keys <= found.keys()]:
-            del missing[name]
-            outcome = _outcome(name, size, found, crew)
-            outcome.save(folders[name])
-            yield outcome
+class _Run:
+    """Tables of one command, and the pieces of them that are there."""
+
+    def __init__(
+        self,
+        folders: Mapping[str, Path],
+        tables: Mapping[Path, Table],
+        size: Size,
+        costs: Costs,
+        processes: int,
+    ) -> None:
+        self._folders, self._size, self._costs, self._processes = folders, size, costs, processes
+        self._commit = checkout_commit()
+        self.works = reproduce_cells.works(tables, size, self._commit, cores())
+        self._sources = {work.key: work.made.source for work in self.works}
+        self._found: dict[str, Piece] = {}
+        stored = {folder: reproduce_cells.read_pieces(folder) for folder in tables}
+        for work in self.works:
+            there = [stored[folder].get(work.key) for folder in work.folders]
+            piece = next((one for one in there if one is not None), None)
+            if piece is not None:
+                self._keep(
+                    piece, [f for f, one in zip(work.folders, there, strict=True) if not one]
+                )
+
+    def missing(self, *, refresh: bool) -> list[Work]:
+        """Pieces that are not there; with ``refresh`` also those by an older source."""
+        return [
+            work
+            for work in self.works
+            if work.key not in self._found or (refresh and self._is_older(self._found[work.key]))
+        ]
+
+    def take_up(self, measured: Iterator[Piece], todo: Sequence[Work]) -> Iterator[Outcome]:
+        """Store each piece when it comes, and yield each table when it is whole, or last."""
+        targets = {work.key: work.folders for work in todo}
+        waiting = {
+            name: {work.key for work in todo if folder in work.folders}
+            for name, folder in self._folders.items()
+        }
+        yield from self._finish(waiting)
+        for piece in measured:
+            self._keep(piece, targets[piece.key])
+            for keys in waiting.values():
+                keys.discard(piece.key)
+            yield from self._finish(waiting)
+        for name in waiting:
+            yield self._save(name)
+
+    def _finish(self, waiting: dict[str, set[str]]) -> Iterator[Outcome]:
+        for name in [name for name, keys in waiting.items() if not keys]:
+            del waiting[name]
+            yield self._save(name)
+
+    def _keep(self, piece: Piece, folders: Sequence[Path]) -> None:
+        self._found[piece.key] = piece
+        if piece.reason:  # what failed may have been a passing fault, such as data not there
+            return
+        self._costs.learn(piece)
+        for folder in folders:
+            reproduce_cells.add_piece(folder, piece)
+
+    def _is_older(self, piece: Piece) -> bool:
+        return piece.made.source != self._sources[piece.key]
+
+    def _save(self, name: str) -> Outcome:
+        outcome = self._outcome(name)
+        outcome.save(self._folders[name])
+        return outcome
+
+    def _outcome(self, name: str) -> Outcome:
+        table = find_table(name)
+        keys = list(reproduce_cells.key_pieces(table, self._size))
+        by_row: dict[str, list[Piece]] = {row.name: [] for row in table.rows}
+        for key, row, _ in keys:
+            by_row[row.name] += [self._found[key]] if key in self._found else []
+        there = {row: [piece for piece in own if not piece.reason] for row, own in by_row.items()}
+        pieces = [
+            MeasuredPiece(row, piece.seed, piece.made)
+            for row, own in there.items()
+            for piece in own
+        ]
+        seeds = table.seeds[self._size]
+        cells = _cells(table, by_row, seeds)
+        return Outcome(
+            table=name,
+            size=self._size,
+            title=table.title,
+            source=table.source,
+            rows=tuple(by_row),
+            columns=table.columns,
+            differs=table.differs[self._size],
+            cells=cells,
+            made=self._provenance(name, math.fsum(piece.made.cpu_seconds for piece in pieces)),
+            drawn=table.drawn,
+            measures=table.measures,
+            differences=_differences(table, by_row, seeds),
+            controls=tuple(
+                add_up(row, [piece.controls for piece in own]) for row, own in by_row.items() if own
+            ),
+            intervals=units.describe(
+                table,
+                [len(own) for own in there.values() if own],
+                [cell.units for cell in cells if cell.units],
+            ),
+            state=Completeness(
+                len(pieces),
+                len(keys),
+                self._costs.core_hours(key for key, *_ in keys if not self._is_there(key)),
+                sum(self._is_older(piece) for own in there.values() for piece in own),
+            ),
+            pieces=tuple(pieces),
+        )
+
+    def _is_there(self, key: str) -> bool:
+        return key in self._found and not self._found[key].reason
+
+    def _provenance(self, name: str, seconds: float) -> Provenance:
+        return Provenance(
+            command=f"divulge reproduce {name} --size {self._size}",
+            commit=self._commit,
+            cores=cores(),
+            processes=self._processes,
+            date=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+            cpu_seconds=round(seconds, 1),
+            divulge=version("divulge"),
+        )
 
 
-def _outcome(name: str, size: Size, found: Mapping[str, Piece], crew: CellWorkers) -> Outcome:
-    table = find_table(name)
-    by_row: dict[str, list[Piece]] = {row.name: [] for row in table.rows}
-    for key, row, _ in reproduce_cells.key_pieces(table, size):
-        by_row[row.name].append(found[key])
-    cells = _cells(table, by_row)
-    return Outcome(
-        table=name,
-        size=size,
-        title=table.title,
-        source=table.source,
-        rows=tuple(by_row),
-        columns=table.columns,
-        differs=table.differs[size],
-        cells=cells,
-        made=_record_provenance(name, size, itertools.chain(*by_row.values()), crew),
-        drawn=table.drawn,
-        measures=table.measures,
-        differences=_differences(table, by_row),
-        controls=tuple(judge_row(row, pieces) for row, pieces in by_row.items()),
-        intervals=units.describe(table, size, [cell.units for cell in cells if cell.units]),
-    )
-
-
-def _cells(table: Table, found: Mapping[str, Sequence[Piece]]) -> tuple[Cell, ...]:
+def _cells(table: Table, found: Mapping[str, Sequence[Piece]], seeds: int) -> tuple[Cell, ...]:
     """Cells row by row: each column's mean over units."""
     return tuple(
-        _cell(table, row, column, found[row.name]) for row in table.rows for column in table.columns
+        _cell(table, row, column, found[row.name], seeds)
+        for row in table.rows
+        for column in table.columns
     )
 
 
-def _cell(table: Table, row: Row, column: str, own: Sequence[Piece]) -> Cell:
+def _cell(table: Table, row: Row, column: str, own: Sequence[Piece], seeds: int) -> Cell:
     each = units.row_units(table, own, column)
-    reason = next((piece.reason for piece in own if piece.reason), "") or _lack_of_units(each)
+    reason = next((piece.reason for piece in own if piece.reason), "") or _lack_of_units(
+        each, whole=len(own) == seeds
+    )
     paper = row.paper.get(column)
     if reason:
         return Cell(row.name, column, None, paper, reason)
@@ -130,24 +228,33 @@ def _cell(table: Table, row: Row, column: str, own: Sequence[Piece]) -> Cell:
     return Cell(row.name, column, ours, paper, "", spread, len(each), shown)
 
 
-def _differences(table: Table, found: Mapping[str, Sequence[Piece]]) -> tuple[Cell, ...]:
+def _differences(
+    table: Table, found: Mapping[str, Sequence[Piece]], seeds: int
+) -> tuple[Cell, ...]:
     """Cells pair by pair: each column's mean difference over units."""
     return tuple(
-        _difference(table, one, other, column, found)
+        _difference(table, one, other, column, found, seeds)
         for one, other in table.pairs
         for column in table.columns
     )
 
 
 def _difference(
-    table: Table, one: str, other: str, column: str, found: Mapping[str, Sequence[Piece]]
+    table: Table,
+    one: str,
+    other: str,
+    column: str,
+    found: Mapping[str, Sequence[Piece]],
+    seeds: int,
 ) -> Cell:
     name, kind = f"{one}, less {other}", table.kinds.get(column, "bounded")
     if kind == "p-value":
         return Cell(name, column, None, None, "p-values have no difference")
-    first, second = (units.row_units(table, found[row], column) for row in (one, other))
+    both = {p.seed for p in found[one]} & {p.seed for p in found[other]}
+    pieces = ([piece for piece in found[row] if piece.seed in both] for row in (one, other))
+    first, second = (units.row_units(table, own, column) for own in pieces)
     each = units.paired_difference(first, second)
-    if reason := _lack_of_units(each):
+    if reason := _lack_of_units(each, whole=len(both) == seeds):
         return Cell(name, column, None, None, reason)
     if column in table.common:
         return Cell(name, column, _shared_value(each), None, units=len(each), kind="by definition")
@@ -163,39 +270,12 @@ def _shared_value(each: units.Units) -> Estimate:
     return Estimate(value, value, value)
 
 
-def _lack_of_units(each: units.Units) -> str:
-    return f"{len(each)} units, of 2 needed" if len(each) < 2 else ""
+def _lack_of_units(each: units.Units, *, whole: bool) -> str:
+    """Reason why there is no figure; empty where there are enough units."""
+    if len(each) >= 2:
+        return ""
+    return f"{len(each)} units, of 2 needed" if whole or each else NOT_YET
 
 
 def _column_range(table: Table, column: str) -> tuple[float, float]:
     return table.smallest.get(column, 0.0), table.largest.get(column, 1.0)
-
-
-def _record_provenance(
-    name: str, size: Size, found: Iterable[Piece], crew: CellWorkers
-) -> Provenance:
-    return Provenance(
-        command=f"divulge reproduce {name} --size {size}",
-        commit=_checkout_commit(),
-        cores=cores(),
-        processes=crew.processes,
-        date=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        cpu_seconds=round(sum(piece.seconds for piece in found), 1),
-        divulge=version("divulge"),
-    )
-
-
-def _checkout_commit() -> str:
-    """Git commit of the checkout that this file belongs to; empty if it belongs to none."""
-    git, here = shutil.which("git"), Path(__file__)
-    if git is None:
-        return ""
-
-    def run_git(*words: str) -> str:
-        command = [git, "-C", str(here.parent), *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (git, and words of ours)
-        return done.stdout.strip()
-
-    if not run_git("ls-files", here.name):
-        return ""
-    return run_git("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")

@@ -61,6 +61,8 @@ class Row:
     """Published values by column, where there are any."""
     by_definition: tuple[str, ...] = ()
     """Columns whose value is fixed by definition, such as the baseline less itself."""
+    weight: float = 1.0
+    """What a seed of this row costs, relative to the other rows of its table."""
 
 
 @dataclass(frozen=True, slots=True)

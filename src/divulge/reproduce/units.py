@@ -7,7 +7,7 @@ import numpy as np
 from divulge.core import Estimate
 from divulge.metrics import intervals, permutation
 from divulge.reproduce.cells import Piece
-from divulge.reproduce.table import IntervalKind, Size, Table
+from divulge.reproduce.table import IntervalKind, Table
 
 Units = Mapping[int, Sequence[float]]
 """Values of each unit: one a seed in a nested table, otherwise one a trial."""
@@ -80,19 +80,18 @@ def spread(units: Units) -> float:
     return float(np.std(means(units), ddof=1))
 
 
-def describe(table: Table, size: Size, counts: Sequence[int]) -> str:
+def describe(table: Table, seeds: Sequence[int], counts: Sequence[int]) -> str:
     """Describe in sentences what the intervals of a table are over.
 
     Args:
         table: table to describe.
-        size: size that was measured.
+        seeds: numbers of measured seeds of the rows.
         counts: numbers of units of the cells; empty where nothing was measured.
     """
     if not counts:
         return "Nothing was measured, so there is no interval."
-    many = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
-    seeds = table.seeds[size]
-    nested = f", and {seeds} seeds are averaged within each" if table.nested and seeds > 1 else ""
+    averaged = table.nested and max(seeds) > 1
+    nested = f", and {_range(seeds)} seeds are averaged within each" if averaged else ""
     kinds: dict[IntervalKind, list[str]] = {}
     for column in table.columns:
         kinds.setdefault(table.kinds.get(column, "bounded"), []).append(column)
@@ -100,4 +99,10 @@ def describe(table: Table, size: Size, counts: Sequence[int]) -> str:
         f"{', '.join(columns)}: {_KINDS[kind]}" if len(kinds) > 1 else _KINDS[kind]
         for kind, columns in kinds.items()
     )
-    return f"95 % intervals are over {many} {table.units}{nested}. {how[0].upper()}{how[1:]}."
+    over = f"{_range(counts)} {table.units}{nested}"
+    return f"95 % intervals are over {over}. {how[0].upper()}{how[1:]}."
+
+
+def _range(counts: Sequence[int]) -> str:
+    least, most = min(counts), max(counts)
+    return f"{least}" if least == most else f"{least} to {most}"
