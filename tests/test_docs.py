@@ -26,8 +26,15 @@ from divulge.defences import catalog
 from divulge.federation import config as federation_config
 from divulge.metrics import assignment, composition, interactions
 from divulge.metrics.measure import METRICS
-from divulge.reproduce.result import interval, read_outcome
-from divulge.reproduce.table import find_table
+from divulge.reproduce.provenance import Measurement
+from divulge.reproduce.result import (
+    NOT_YET,
+    Completeness,
+    MeasuredPiece,
+    interval,
+    read_outcome,
+)
+from divulge.reproduce.table import TABLES, find_table
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -65,26 +72,83 @@ def test_generated_pages_are_up_to_date() -> None:
         assert path.read_text(encoding="utf-8") == content, f"run `make docs`: {named(path)}"
 
 
-@pytest.mark.parametrize("path", sorted((DOCS / "results").glob("*.json")), ids=named)
+STORED = DOCS / "results"
+RUNS = [*sorted(STORED.glob("*.json")), *sorted(STORED.glob("paper/*/table.json"))]
+
+
+def table_of(path: Path) -> str:
+    """The table of a stored run: of size small one file, of size paper a folder."""
+    return path.stem if path.parent == STORED else path.parent.name
+
+
+@pytest.mark.parametrize("path", RUNS, ids=named)
 def test_stored_runs_are_of_todays_tables_and_of_a_known_commit(path: Path) -> None:
     outcome = read_outcome(path)
-    table = find_table(path.stem)
-    assert outcome.table == path.stem
+    table = find_table(table_of(path))
+    assert outcome.table == table_of(path)
+    assert outcome.size == ("small" if path.parent == STORED else "paper")
     assert outcome.rows == tuple(row.name for row in table.rows)
     assert outcome.columns == table.columns
     published = {(row.name, name): value for row in table.rows for name, value in row.paper.items()}
     for cell in outcome.cells:
         assert cell.paper == published.get((cell.row, cell.column))
-    assert re.fullmatch("[0-9a-f]{12}", outcome.made.commit), "run it from a clean checkout"
+    commits = {outcome.made.commit, *(piece.made.commit for piece in outcome.pieces)}
+    for commit in commits:
+        assert re.fullmatch("[0-9a-f]{12}", commit), "run it from a clean checkout"
     assert list(outcome.pairs) == [f"{one}, less {other}" for one, other in table.pairs]
-    assert outcome.intervals.startswith("95 % intervals are over ")
+    assert outcome.empty or outcome.intervals.startswith("95 % intervals are over ")
 
 
-@pytest.mark.parametrize("path", sorted((DOCS / "results").glob("*.json")), ids=named)
+def test_both_sizes_of_a_table_stand_on_its_page(tmp_path: Path) -> None:
+    small = read_outcome(STORED / "raifle-table5.json")
+    first, second = small.rows
+    made = Measurement("0.1.0", "0123456789ab", "", 2, "2026-12-01T10:00:00+00:00", 90.0)
+    cells = tuple(
+        dataclasses.replace(c, ours=None, reason=NOT_YET) if c.row == second else c
+        for c in small.cells
+    )
+    paper = dataclasses.replace(
+        small,
+        size="paper",
+        cells=cells,
+        controls=(small.controls or ())[:1],
+        state=Completeness(1, 2, 2.5),
+        pieces=(MeasuredPiece(first, 0, made),),
+    )
+    small.save(tmp_path)
+    (tmp_path / "table.json").rename(tmp_path / "raifle-table5.json")
+    folder = tmp_path / "paper" / "raifle-table5"
+    folder.mkdir(parents=True)
+    paper.save(folder)
+    write = runpy.run_path(str(DOCS / "generate_results.py"))["pages"]
+    write.__globals__["STORED"] = tmp_path
+    pages = write()
+    lines = pages[tmp_path / "raifle-table5.md"].splitlines()
+    start = [line.split(" | ")[:2] for line in lines if line.startswith("| ")]
+    assert [f"| {first}", "small"] in start
+    assert ["| ", "paper, 1 of 1 seeds"] in start
+    assert ["| ", "paper, 0 of 1 seeds"] in start
+    assert f"| {first} | 0 | 2026-12-01 | `0123456789ab` | 1.5 | 2 |" in lines
+    index = pages[tmp_path / "README.md"]
+    state = "partly: 1 of 2 pieces, about 2.5 core-hours missing"
+    assert f"| [raifle-table5](raifle-table5.md) | {small.title} | {state} | small |" in index
+    assert f"| table V: recommenders, AUC | [raifle-table5](raifle-table5.md) | {state} |" in index
+    claims = pages[DOCS / "headline-figures.md"].splitlines()
+    sizes = [line.split(" | ")[2] for line in claims if "raifle-table5.md" in line]
+    assert sizes == ["paper", "small"]  # the second row is not measured yet
+
+
+def test_every_table_is_an_item_of_its_paper() -> None:
+    papers = tomllib.loads((DOCS / "paper-items.toml").read_text(encoding="utf-8"))["paper"]
+    items = [item for paper in papers for item in paper["item"]]
+    assert {name for item in items for name in item.get("tables", [])} == set(TABLES)
+
+
+@pytest.mark.parametrize("path", RUNS, ids=named)
 def test_no_stored_interval_is_a_point_but_by_definition(path: Path) -> None:
     outcome = read_outcome(path)
-    rows = {row.name: row for row in find_table(path.stem).rows}
-    common = find_table(path.stem).common
+    rows = {row.name: row for row in find_table(table_of(path)).rows}
+    common = find_table(table_of(path)).common
     for cell in (*outcome.cells, *outcome.differences):
         if cell.ours is None:
             continue

@@ -79,7 +79,7 @@ class Completeness:
     def __str__(self) -> str:
         there = f"{self.pieces} of {self.of} pieces of work (a row with a seed) are measured"
         if self.pieces < self.of:
-            there += f"; about {self.core_hours_missing:.2g} core-hours are missing"
+            there += f"; about {format_hours(self.core_hours_missing)} core-hours are missing"
         old = f" An older source of the study measured {self.older} of them." * bool(self.older)
         return f"{there}.{old}"
 
@@ -163,7 +163,8 @@ class Outcome:
         return (CONTROLS_NOTE, *found) if attacked else ()
 
     @property
-    def _spread(self) -> bool:
+    def spreads(self) -> bool:
+        """Whether the standard deviation of values is shown."""
         return any(cell.deviation is not None for cell in self.cells)
 
     def markdown(self) -> str:
@@ -173,7 +174,7 @@ class Outcome:
             "",
             f"{self.source}. Each cell: ours with its 95 % interval; where the paper has a figure, "
             "that, and ours less the paper's."
-            + (" After ± the standard deviation of values." if self._spread else ""),
+            + (" After ± the standard deviation of values." if self.spreads else ""),
             "",
             *([f"{self.state}", ""] if self.state else []),
             *([self.intervals, ""] if self.intervals else []),
@@ -233,6 +234,16 @@ def read_outcome(path: Path) -> Outcome:
         StoreError: it is not there, or is something else.
     """
     return atomic.from_json(atomic.read(path), Outcome, path)
+
+
+def format_hours(hours: float) -> str:
+    """Format an estimate of hours to two digits.
+
+    Examples:
+        >>> format_hours(333.3), format_hours(1.25), format_hours(0.005)
+        ('333', '1.2', '0.005')
+    """
+    return f"{hours:.0f}" if hours >= 10 else f"{hours:.2g}"
 
 
 def interval(estimate: Estimate) -> str:
