@@ -74,6 +74,8 @@ COMMANDS = [
     Command("compare compare.toml", 2, "[torch]"),
     Command("reproduce decaf-table3 --run table", 2, "[torch]"),
     Command("reproduce", 2, "[torch]"),
+    Command("data", says="cifar-10-binary.tar.gz"),
+    Command("data convert mnist nowhere --folder data", 2, "expected"),
     Command("audit other.toml --workers ray", 2, "[ray]"),
     Command("audit url.toml", 2, "[http]"),
     Command("demo --run demo", says="Report"),

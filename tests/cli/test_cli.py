@@ -266,13 +266,14 @@ def test_help_is_there_for_every_command() -> None:
         assert "Example:" in shown
 
 
-def test_without_its_data_a_table_says_so_in_a_line_and_fails(
+def test_without_its_data_a_table_says_first_how_to_get_it_and_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("DIVULGE_DATA", raising=False)
     command = ["reproduce", "decaf-table3", "--run", str(tmp_path / "run"), "--processes", "1"]
     done = CliRunner().invoke(main, command)
     assert done.exit_code == 2, done.output
-    (line,) = [line for line in done.stdout.splitlines() if line]
-    assert line.startswith("decaf-table3: nothing was measured: expected a data set at ")
-    assert "set DIVULGE_DATA to the folder" in line
+    (line,) = [line for line in done.output.splitlines() if line]
+    assert line.startswith("Error: expected mnist in the folder that DIVULGE_DATA names, now unset")
+    assert "divulge data convert mnist FROM" in line
+    assert not (tmp_path / "run").exists()

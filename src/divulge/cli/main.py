@@ -17,6 +17,7 @@ from divulge._util.extras import name_missing_extra
 from divulge.cli.begin import begin, take
 from divulge.cli.check import check
 from divulge.cli.compare import compare
+from divulge.cli.data import data
 from divulge.cli.finish import finish, print_estimates, ruling_code
 from divulge.cli.reproduce import reproduce
 from divulge.cli.terminal import echo
@@ -102,6 +103,7 @@ main.add_command(reproduce)
 main.add_command(check)
 main.add_command(compare)
 main.add_command(transcript)
+main.add_command(data)
 
 
 @main.command()

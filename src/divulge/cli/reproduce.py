@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Literal
@@ -69,7 +70,8 @@ def reproduce(
     Without TABLE, list them, or measure all of a --size. Data sets are read from the folder in
     DIVULGE_DATA.
 
-    Exits with 2 if nothing of a table could be measured, as without its data.
+    Exits with 2 if nothing of a table could be measured, as without its data. An incomplete table
+    is no failure.
 
     Example: divulge reproduce decaf-table3 --size small
     """
@@ -81,8 +83,9 @@ def reproduce(
 
         tables.show_all()
         return
-    names, size = [table] if table else list(TABLES), size or "small"
-    find_table(names[0])
+    asked, size = [table] if table else list(TABLES), size or "small"
+    reads = {name: find_table(name).data for name in asked}
+    names = _with_data(reads)
     resume = resume or budget is not None
     runs = (run.parent if table else run) if run else Path("runs")
     folders = {
@@ -121,4 +124,27 @@ def reproduce(
             tables.show(outcome)
     echo(f"Page of all tables: {page.write_page(runs)}", err=True)
     failed = any(outcome.empty and outcome.unmeasured for outcome in outcomes)
-    sys.exit(NOTHING_MEASURED if failed else 0)
+    sys.exit(NOTHING_MEASURED if failed or names != asked else 0)
+
+
+def _with_data(reads: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """Say which data sets are missing, and return the tables that can be measured.
+
+    Args:
+        reads: data sets that each table reads.
+
+    Raises:
+        DataError: no table can be measured.
+    """
+    from divulge.reproduce import datasets
+
+    names = [name for name, data in reads.items() if datasets.can_measure(data)]
+    every = dict.fromkeys(one for data in reads.values() for one in data)
+    missing = [one for one in every if not datasets.is_there(one)]
+    if not names:
+        datasets.check_any_there(missing)
+    for one in missing:
+        echo(f"Missing data: {datasets.how_to_get(one)}", err=True)
+    if left_out := [name for name in reads if name not in names]:
+        echo(f"Left out for want of data: {', '.join(left_out)}", err=True)
+    return names

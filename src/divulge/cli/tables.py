@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from divulge.cli.terminal import Part, add_columns, add_row, grid, show_table
 from divulge.cli.terminal import show as show_text
+from divulge.reproduce.datasets import is_there
 from divulge.reproduce.result import Cell, Outcome, figure
 from divulge.reproduce.table import TABLES, find_table
 
@@ -20,14 +21,16 @@ def show_all() -> None:
     for name in TABLES:
         table = find_table(name)
         total = [so_far + more for so_far, more in zip(total, table.minutes.values(), strict=True)]
-        about: list[Part] = [f"{table.title}\n", (table.source, "dim")]
+        reads = ", ".join(f"{one}{'' if is_there(one) else ' (missing)'}" for one in table.data)
+        about: list[Part] = [f"{table.title}\n", (f"{table.source}\nreads {reads}", "dim")]
         add_row(listed, [name, about, *map(str, table.minutes.values())])
     listed.add_section()
     add_row(listed, ["all, at most", "", *map(str, total)])
     show_table(listed)
     show_text(
         "Several cores share the work, and so do tables that need the same. To measure one: "
-        "divulge reproduce TABLE. To measure all: divulge reproduce --size small."
+        "divulge reproduce TABLE. To measure all: divulge reproduce --size small. Where to get "
+        "data that is missing: divulge data."
     )
 
 

@@ -89,6 +89,7 @@ def data_file(name: str) -> Path:
     path = Path(folder or "", name)
     if folder is None or not path.is_file():
         raise DataError(
-            f"expected a data set at {path}, got none: set DIVULGE_DATA to the folder with them"
+            f"expected a data set at {path}, got none: set DIVULGE_DATA to the folder with them; "
+            "`divulge data` says where to get them"
         )
     return path

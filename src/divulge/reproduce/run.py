@@ -13,7 +13,7 @@ from divulge._util.progress import Progress, as_track
 from divulge.core import Estimate
 from divulge.errors import SpecError, did_you_mean
 from divulge.reproduce import cells as reproduce_cells
-from divulge.reproduce import units
+from divulge.reproduce import datasets, units
 from divulge.reproduce.budget import Budget, Costs
 from divulge.reproduce.cells import Piece, Work
 from divulge.reproduce.controls import add_up
@@ -49,11 +49,14 @@ def reproduce(
 
     Raises:
         SpecError: there is no such table or size, or the budget is none.
+        DataError: none of the data sets of a table is there; see `divulge.reproduce.datasets`.
         StoreError: a folder cannot be written, or a piece in it is damaged.
     """
     tables = {folder: find_table(name) for name, folder in folders.items()}
     if size not in get_args(Size):
         raise SpecError(f"expected a size, got {size!r}: {did_you_mean(size, get_args(Size))}")
+    for table in tables.values():
+        datasets.check_any_there(table.data)
     crew, costs = crew or CellWorkers(1), Costs(tables.values(), size)
     limit = None if budget is None else Budget(budget, costs)
     with ExitStack() as stack:

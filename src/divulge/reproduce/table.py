@@ -84,6 +84,8 @@ class Table:
     """Approximate minutes of one core for each size."""
     differs: Mapping[Size, str]
     """Sentences on what differs from the paper, for each size."""
+    data: tuple[str, ...] = ()
+    """Names of the data sets that it reads; see `divulge.reproduce.datasets.DATA_SETS`."""
     nested: bool = True
     """Whether every seed has the same units in the same order, with one value a unit. Otherwise
     every seed is one unit, and its values are that unit's trials."""

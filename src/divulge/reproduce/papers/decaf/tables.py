@@ -122,6 +122,7 @@ def users_table(
     return Table(
         title=f"Decaf: class shares of {who}",
         source=f"Dai et al. 2024, table {number}",
+        data=(federation["data"],),
         columns=COLUMNS,
         largest=LARGEST_DISTANCES,
         rows=tuple(rows),
@@ -148,6 +149,7 @@ FIGURE_6 = Table(
     title="Decaf by round: class shares of ten users of MNIST",
     source="Dai et al. 2024, figure 6, by its text least at about round 3; beside round 5 stand "
     "the figures of table III, of one of the first rounds",
+    data=("mnist",),
     columns=COLUMNS,
     largest=LARGEST_DISTANCES,
     rows=tuple(
@@ -182,6 +184,7 @@ FIGURE_8 = Table(
     title="Decaf by width of the last layer: class shares of ten users of MNIST",
     source="Dai et al. 2024, figure 8, by its text worse the wider the layer; beside the usual "
     "width stand the figures of table III",
+    data=("mnist",),
     columns=COLUMNS,
     largest=LARGEST_DISTANCES,
     rows=tuple(
@@ -226,6 +229,7 @@ DEFENCES: dict[str, tuple[dict[str, float], float]] = {
 TABLE_11 = Table(
     title="Decaf against dropout and DP-SGD: class shares of ten users of MNIST",
     source="Dai et al. 2024, table XI and figure 14",
+    data=("mnist",),
     columns=(ACCURACY, *COLUMNS),
     largest=LARGEST_DISTANCES,
     rows=tuple(
@@ -266,6 +270,7 @@ TABLE_14_SEEDS: dict[Size, int] = {"small": 2, "paper": 5}
 TABLE_14 = Table(
     title="Decaf without the removal of null classes, and without the calibrator: users of MNIST",
     source="Dai et al. 2024, tables III, XIV and XV",
+    data=("mnist",),
     columns=COLUMNS,
     largest=LARGEST_DISTANCES,
     rows=tuple(
@@ -387,6 +392,7 @@ FIGURE_13 = Table(
     title="Decaf on larger networks: class shares of users of FER-2013 and CIFAR-10",
     source="Dai et al. 2024, tables IX, X, XII and XIII; our copy does not name their networks: by "
     "the text on figure 13 the larger distances are VGG16's",
+    data=("fer2013", "cifar10"),
     columns=COLUMNS,
     largest=LARGEST_DISTANCES,
     rows=tuple(

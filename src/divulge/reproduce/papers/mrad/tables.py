@@ -37,6 +37,7 @@ _CIFAR_10_NAMES = [*records.PUBLISHED, *records.SIMPLE, *records.NEIGHBOURS]
 CIFAR_10 = Table(
     title="MRAD on CIFAR-10: AUC by share of missing features",
     source="Wang et al. 2025, as a summary of it tells; for CADE the abstract's figure",
+    data=("cifar10",),
     columns=records.COLUMNS,
     rows=(
         *records.rows("cifar10", _CIFAR_10_NAMES, _CIFAR_10_PAPER),
@@ -82,6 +83,7 @@ _FASHION_MNIST_FILLED = "5 neighbours' mean, then calibrated"
 FASHION_MNIST = Table(
     title="MRAD on Fashion-MNIST: AUC by share of missing features",
     source="Wang et al. 2025, abstract",
+    data=("fashion_mnist",),
     columns=records.COLUMNS,
     rows=(
         *records.rows(
@@ -120,6 +122,7 @@ _LOCATION30_FILLED = "5 neighbours' mean, then calibrated"
 LOCATION30 = Table(
     title="MRAD on Location-30: AUC by share of missing features",
     source="Wang et al. 2025, abstract",
+    data=("location30",),
     columns=records.COLUMNS,
     rows=records.rows("location30", [*_LOCATION30_NAMES, _LOCATION30_FILLED], records.HEADLINE),
     drawn=records.CURVE_ROWS,
@@ -196,6 +199,7 @@ _PARTS: tuple[tuple[str, Settings, Mapping[str, Settings]], ...] = (
 QUESTIONS = Table(
     title="What MRAD's paper leaves open: AUC by share of missing features",
     source="Wang et al. 2025, abstract, whose figure stands beside MRAD as published",
+    data=("location30", "cifar10"),
     columns=records.COLUMNS,
     rows=tuple(
         Row(before + name, {**model, **how}, _QUESTIONS_PAPER.get(before + name, {}))

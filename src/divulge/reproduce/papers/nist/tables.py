@@ -41,6 +41,7 @@ _PAIRS = (
 TABLE_2 = Table(
     title="Stacking: which client trained on each of 73 candidates",
     source="nist-stacking 2026, table 2 (arXiv 2604.12737)",
+    data=("nist-soybean", "soynam"),
     columns=(*_SHARES, "p"),
     rows=tuple(
         Row(
@@ -82,6 +83,7 @@ TABLE_3_PAPER = {
 TABLE_3 = Table(
     title="Stacking: TPR on 13 members and 103 others of the colluding client",
     source="nist-stacking 2026, table 3 (arXiv 2604.12737)",
+    data=("nist-soybean", "soynam"),
     columns=("AUC", *RATES),
     rows=tuple(
         Row(

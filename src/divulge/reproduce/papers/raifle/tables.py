@@ -32,6 +32,7 @@ TABLE_10_NOTE = (
 TABLE_10 = Table(
     title="RAIFLE: NDCG@10 of rankers under local differential privacy",
     source="Pham et al. 2024, table X",
+    data=("letor-mq2008", "mslr-web10k-sample"),
     columns=("NDCG@10",),
     rows=tuple(
         Row(
@@ -88,6 +89,7 @@ _SUM_NOTE = "The others' items are 0, so the sum is the target's update and the 
 TABLE_11 = Table(
     title="RAIFLE: a user singled out of a secure sum",
     source="Pham et al. 2024, table XI",
+    data=("letor-mq2008",),
     columns=COLUMNS,
     rows=tuple(
         Row(
@@ -128,6 +130,7 @@ TABLE_12_COLUMNS = ("SSIM", "PSNR")
 TABLE_12 = Table(
     title="RAIFLE: manipulated images beside the originals",
     source="Pham et al. 2024, table XII",
+    data=("cifar10", "vision-extractor"),
     columns=TABLE_12_COLUMNS,
     rows=tuple(
         Row(
@@ -167,6 +170,7 @@ TABLE_15_PAPER: dict[tuple[float, Manipulation], tuple[int, ...]] = {
 TABLE_15 = Table(
     title="RAIFLE: upvotes of images under local differential privacy",
     source="Pham et al. 2024, table XV",
+    data=("cifar10", "vision-extractor"),
     columns=IMAGE_COLUMNS,
     rows=tuple(
         Row(
@@ -197,6 +201,7 @@ TABLE_15 = Table(
 TABLE_5 = Table(
     title="RAIFLE: interactions of users of a recommender",
     source="Pham et al. 2024, table V",
+    data=("ml-100k", "steam-200k"),
     columns=COLUMNS,
     rows=tuple(
         Row(data, {"data": data, "attack": {"name": "raifle"}}, {"AUC": paper})
@@ -222,6 +227,7 @@ TABLE_6_PAPER = {
 TABLE_6 = Table(
     title="RAIFLE and IMIA: decisions with and without IMIA's defence",
     source="Pham et al. 2024, table VI",
+    data=("ml-100k", "steam-200k"),
     columns=COLUMNS,
     rows=tuple(
         Row(
@@ -284,6 +290,7 @@ def _row_name(data: str, hidden: int, items: str, habit: str, queries: int) -> s
 TABLE_7 = Table(
     title="RAIFLE: clicks of users of a search engine",
     source="Pham et al. 2024, table VII",
+    data=("letor-mq2008", "mslr-web10k-sample"),
     columns=COLUMNS,
     rows=tuple(
         Row(
@@ -341,6 +348,7 @@ TABLE_8_BESIDE = dict(zip(MODELS, TABLE_8_PAPER, strict=True))
 TABLE_8 = Table(
     title="RAIFLE: upvotes of images",
     source="Pham et al. 2024, table VIII",
+    data=("cifar10", "vision-extractor"),
     columns=IMAGE_COLUMNS,
     rows=tuple(
         Row(
@@ -400,6 +408,7 @@ def _row(name: str, epsilon: float | None, paper: float, **settings: Any) -> Row
 TABLE_9 = Table(
     title="RAIFLE against local differential privacy",
     source="Pham et al. 2024, table IX",
+    data=("ml-100k", "steam-200k", "letor-mq2008", "mslr-web10k-sample"),
     columns=COLUMNS,
     rows=(
         *(

@@ -1,0 +1,46 @@
+"""The commands about the data sets of published tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from divulge.cli.terminal import echo
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def data(context: click.Context) -> None:
+    """List the data sets that `divulge reproduce` reads: sources, licences, what is there.
+
+    They are looked for in the folder in DIVULGE_DATA. Nothing is downloaded.
+
+    Example: divulge data
+    """
+    if context.invoked_subcommand is None:
+        from divulge.cli import listing
+
+        for line in listing.data_sets():
+            echo(line)
+
+
+@data.command()
+@click.argument("name")
+@click.argument("source", metavar="FROM", type=click.Path(path_type=Path))
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    help="Folder of all data sets. Default: the one in DIVULGE_DATA.",
+)
+def convert(name: str, source: Path, folder: Path | None) -> None:
+    """Convert the data set NAME from the form in which it is published.
+
+    FROM is the folder with the published files, their archive, or the file itself where there is
+    but one. Sizes, checksums (where they are known) and numbers are checked first.
+
+    Example: divulge data convert mnist downloads/mnist
+    """
+    from divulge.reproduce.conversion import convert
+
+    echo(f"Written: {convert(name, source, folder)}")
