@@ -168,6 +168,7 @@ def test_the_command_goes_on_where_it_was_and_an_incomplete_table_is_no_failure(
     told = " ".join(said.stdout.split())
     assert "growing, size paper: 3 of 6 pieces of work (a row with a seed) are measured" in told
     assert "quick, size paper: 3 of 3 pieces of work (a row with a seed) are measured." in told
+    assert "1 of 2 tables are complete. About 5 core-hours are missing" in said.stderr
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {
         "growing-paper-001",
         "quick-paper-001",

@@ -1,5 +1,6 @@
 """One page of all tables so far: the best run of each, drawn, escaped, and what is missing."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from divulge.core import Estimate
 from divulge.reproduce import charts, page
 from divulge.reproduce.provenance import Provenance
-from divulge.reproduce.result import Cell, Outcome
+from divulge.reproduce.result import NOT_YET, Cell, Outcome
 from divulge.reproduce.table import Size
 
 from ..report import markup
@@ -37,6 +38,9 @@ def test_the_largest_run_of_each_table_counts_and_of_several_the_last(tmp_path: 
     put(tmp_path, "b", outcome("paper", "2026-01-03"))
     put(tmp_path, "c", outcome("small", "2026-01-04"))
     put(tmp_path, "d", outcome(table="nist-table2"))
+    begun = outcome("paper", "2026-01-05", "dap-table1")
+    nothing = tuple(replace(cell, ours=None, reason=NOT_YET) for cell in begun.cells)
+    put(tmp_path, "f", replace(begun, cells=nothing))
     (tmp_path / "e").mkdir()
     (tmp_path / "e" / "table.json").write_text("{}")
     found = page.gather_runs(tmp_path)

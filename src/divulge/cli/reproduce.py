@@ -122,6 +122,8 @@ def reproduce(
             echo(tables.describe_state(outcome))
         else:
             tables.show(outcome)
+    if len(outcomes) > 1 and not all(outcome.complete for outcome in outcomes):
+        echo(tables.describe_all(outcomes), err=True)
     echo(f"Page of all tables: {page.write_page(runs)}", err=True)
     failed = any(outcome.empty and outcome.unmeasured for outcome in outcomes)
     sys.exit(NOTHING_MEASURED if failed or names != asked else 0)

@@ -1,11 +1,13 @@
 """Tables as a terminal shows them: which there are, and how one came out."""
 
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from divulge.cli.terminal import Part, add_columns, add_row, grid, show_table
 from divulge.cli.terminal import show as show_text
 from divulge.reproduce.datasets import is_there
-from divulge.reproduce.result import Cell, Outcome, figure
+from divulge.reproduce.result import Cell, Outcome, figure, format_hours
 from divulge.reproduce.table import TABLES, find_table
 
 if TYPE_CHECKING:
@@ -66,6 +68,17 @@ def describe_state(outcome: Outcome) -> str:
     if outcome.state and outcome.state.older:
         text += " To measure those again: --resume --refresh."
     return text
+
+
+def describe_all(outcomes: Sequence[Outcome]) -> str:
+    """Say how many of several tables are complete, and what the others lack."""
+    states = [outcome.state for outcome in outcomes if outcome.state]
+    hours = format_hours(math.fsum(state.core_hours_missing for state in states))
+    whole = sum(outcome.complete for outcome in outcomes)
+    return (
+        f"{whole} of {len(outcomes)} tables are complete. About {hours} core-hours are missing, "
+        "with what tables share counted in each."
+    )
 
 
 def _add(table: "Table", row: str, cells: tuple[Cell, ...]) -> None:

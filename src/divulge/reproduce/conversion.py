@@ -146,7 +146,7 @@ def _read_tar(files: Sequence[PublishedFile], source: Path) -> Iterator[tuple[st
     with (
         _open(source) as unpacked,
         _reading(source),
-        tarfile.open(fileobj=_Limited(unpacked), mode="r|") as archive,
+        tarfile.open(fileobj=_SizeLimit(unpacked), mode="r|") as archive,
     ):
         for number, member in enumerate(archive):
             if number >= _MAX_MEMBERS:
@@ -179,7 +179,7 @@ def _wanted(files: Sequence[PublishedFile], path: str) -> tuple[PublishedFile | 
     return None, ""
 
 
-class _Limited(io.RawIOBase):
+class _SizeLimit(io.RawIOBase):
     """Hands a stream on, and refuses one that is longer than any data set."""
 
     def __init__(self, stream: Stream) -> None:

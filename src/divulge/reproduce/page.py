@@ -37,6 +37,8 @@ def gather_runs(runs: Path) -> TableRuns:
         except StoreError as error:
             unread.append(str(error))
             continue
+        if found.empty and not found.unmeasured:  # nothing was begun
+            continue
         if found.table not in best or _rank(found) > _rank(best[found.table]):
             best[found.table] = found
     order = [*TABLES, *sorted(best)]
