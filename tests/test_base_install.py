@@ -72,10 +72,10 @@ COMMANDS = [
     Command("transcript inspect nowhere", 2, "expected a transcript"),
     Command("federate federate.toml", 2, "[torch]"),
     Command("compare compare.toml", 2, "[torch]"),
-    Command("reproduce decaf-table3 --run table", 2, "[torch]"),
+    Command("reproduce decaf-table3 --run table", 2, "divulge data convert mnist FROM"),
     Command("reproduce", 2, "[torch]"),
     Command("data", says="cifar-10-binary.tar.gz"),
-    Command("data convert mnist nowhere --folder data", 2, "expected"),
+    Command("data convert mnist nowhere --folder data", 2, "there is nothing"),
     Command("audit other.toml --workers ray", 2, "[ray]"),
     Command("audit url.toml", 2, "[http]"),
     Command("demo --run demo", says="Report"),
@@ -103,7 +103,7 @@ def write_settings(folder: Path) -> None:
 def run_all(program: list[str], folder: Path, paths: list[str], commands: list[Command]) -> None:
     """Run commands, with these paths for imports, and compare how each ends."""
     write_settings(folder)
-    found = {"PYTHONPATH": os.pathsep.join(paths)}
+    found = {"PYTHONPATH": os.pathsep.join(paths), "DIVULGE_DATA": ""}
     for command in commands:
         done = subprocess.run(
             [*program, *command.line.split()],

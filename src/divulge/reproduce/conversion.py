@@ -89,6 +89,11 @@ def convert(name: str, source: Path, folder: Path | None = None) -> Path:
 
 def _read_published(found: DataSet, source: Path) -> dict[str, bytes]:
     """Contents of the published files, each by its first name."""
+    if not source.exists():
+        raise DataError(
+            f"expected a folder or a file at {source}, there is nothing: name what you got from "
+            f"{found.source}"
+        )
     if source.is_dir():
         contents = _read_folder(found.published, source)
     else:
