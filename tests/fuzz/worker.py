@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import joblib
 import psutil
 from click.testing import CliRunner
 
@@ -95,6 +96,8 @@ def serve(connection: Connection, scratch: str, catalogue: str) -> None:
     watch, formats = _Watch(), importlib.import_module(catalogue).FORMATS
     # a page holds its figures as SVG; PNG and PDF are that drawing again, and take most of the time
     setattr(charts, "convert", _draw_nothing)  # noqa: B010  # mypy compares names of arguments
+    # scikit-learn asks once a process, for which joblib runs lscpu
+    joblib.cpu_count(only_physical_cores=True)
     os.chdir(scratch)
     tempfile.tempdir = str(Path(scratch) / "temporary")
     while True:

@@ -118,7 +118,10 @@ def steam_200k(path: Path) -> InteractionLog:
     """
     pairs = []
     for number, text in lines.read_lines(path):
-        fields = next(csv.reader([text]))
+        try:
+            fields = next(csv.reader([text]))
+        except csv.Error:  # such as a carriage return within
+            fields = []
         if (
             len(fields) != 5
             or not (fields[0].isascii() and fields[0].isdigit())

@@ -166,7 +166,8 @@ class PredictionFile:
                 f"expected to read and write {self._path}, got {error}: free some space or check "
                 "its permissions, then continue; the answers in it are kept"
             ) from error
-        except sqlite3.Error as error:
+        # SQLite's own message may quote bytes of a damaged file, which are no text
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self._file_error(error) from error
 
     def _file_error(self, reason: object) -> StoreError:
