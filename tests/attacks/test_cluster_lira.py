@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from divulge.attacks.assignment.baselines import Nobody
 from divulge.attacks.membership.cluster_lira import attack, clusters, mixtures
 from divulge.attacks.membership.cluster_lira.attack import ClusterLiRA
 from divulge.attacks.membership.cluster_lira.clusters import Population
@@ -138,6 +139,44 @@ def test_posteriors_are_shares_of_one_and_the_guess_is_the_likeliest() -> None:
     own = made.challenge.view.collusion
     assert (guess.client[own.records] == own.client).all()
     assert not (guess.client[~own.records] == own.client).any()
+
+
+def test_candidates_of_a_silent_client_are_in_an_order_that_decides_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Members are surer of their labels, and no gain is ever evidence: nobody is claimed."""
+    made = clients.draw_game(3, leak=0.0, sure=2.0)
+    monkeypatch.setattr(attack, "LEAST", np.inf)
+    guess, known = assigned(made), made.challenge.view.collusion
+    nobody = Nobody()(made.challenge.view, RNG)
+    np.testing.assert_array_equal(guess.client, nobody.client)
+    pairs = metrics.pairs(guess, made.challenge.truth, known)
+    assert membership.auc(pairs.score, pairs.member).low > 0.5
+
+
+def test_an_order_changes_scores_and_no_decision() -> None:
+    view = clients.draw_game(3).challenge.view
+    ratio = RNG.normal(size=(len(view.records), len(view.targets)))
+    order = 9 * RNG.normal(size=ratio.shape)
+    plain = decision.decide_by_posterior(view, ratio, 0 * order)
+    ordered = decision.decide_by_posterior(view, ratio, order)
+    np.testing.assert_array_equal(plain.client, ordered.client)
+    assert plain.score is not None
+    assert ordered.score is not None
+    assert not np.array_equal(plain.score, ordered.score)
+    both = decision.decide_by_posterior(view, ratio + order, 0 * order)
+    assert both.score is not None
+    np.testing.assert_array_equal(both.score, ordered.score)
+
+
+def test_confidence_is_compared_within_classes_whatever_it_is_measured_in() -> None:
+    z, y = RNG.normal(size=(40, 2)), np.arange(40) % 3
+    parts = [Population(z[a:b], y[a:b]) for a, b in ((0, 10), (10, 30), (30, 40))]
+    found = attack._excess_confidence(*parts)
+    shifted = [Population(3 * part.z + part.y[:, None], part.y) for part in parts]
+    np.testing.assert_allclose(attack._excess_confidence(*shifted), found, atol=1e-12)
+    whole = [Population(np.ones_like(part.z), part.y) for part in parts]
+    np.testing.assert_array_equal(attack._excess_confidence(*whole), np.zeros(20))
 
 
 def test_sees_clusters_that_no_one_sided_score_can() -> None:

@@ -20,6 +20,7 @@ from divulge.core import NOBODY, ModelView
 from divulge.errors import NotApplicable, SpecError
 from divulge.metrics import assignment as metrics
 from divulge.metrics import membership
+from divulge.targets.logits import read_logits
 
 from .. import federations
 
@@ -88,13 +89,23 @@ def test_boosting_on_very_certain_non_members_changes_nothing() -> None:
 
 def test_logits_are_known_up_to_a_constant_and_losses_are_exact() -> None:
     view = clients.draw_game(1).challenge.view
-    asked = attack._query_client(view, 0)
+    asked = attack._query_client(view, 0, centred=True)
     sets = (view.relevant[0], view.external[0], view.records)
     said = np.concatenate([view.targets[0].predict(records.x) for records in sets])
     y = np.concatenate([records.y for records in sets])
     between = np.log(said[:, :1]) - np.log(said)
     np.testing.assert_allclose(asked.said.logits[:, :1] - asked.said.logits, between, atol=1e-12)
     np.testing.assert_allclose(asked.loss, -np.log(said[np.arange(len(y)), y]), atol=1e-12)
+
+
+def test_classifiers_see_logits_as_they_are_unless_these_are_centred() -> None:
+    view = clients.draw_game(1).challenge.view
+    sets = (view.relevant[0], view.external[0], view.records)
+    told = np.concatenate([read_logits(view.targets[0], records.x) for records in sets])
+    assert np.ptp(told.sum(axis=1)) > 1
+    np.testing.assert_array_equal(attack._query_client(view, 0, centred=False).said.logits, told)
+    centred = attack._query_client(view, 0, centred=True).said.logits
+    np.testing.assert_allclose(centred, told - told.mean(axis=1, keepdims=True))
 
 
 @pytest.fixture
@@ -116,7 +127,7 @@ def test_crossfitting_scores_every_record_by_classifiers_fitted_without_it(
     taught: list[set[bytes]],
 ) -> None:
     """One of five scores a known record; all score a candidate, on average."""
-    asked = attack._query_client(clients.draw_game(1).challenge.view, 0)
+    asked = attack._query_client(clients.draw_game(1).challenge.view, 0, centred=False)
     features = attack._cross_fit_features(asked, rng())
     np.testing.assert_array_equal(features[:, 0], asked.loss)
     known = asked.suspect | asked.external
@@ -130,7 +141,7 @@ def test_crossfitting_at_every_depth_shows_a_fold_as_candidates_are_shown(
     taught: list[set[bytes]],
 ) -> None:
     """A meta-classifier's lessons come from fits without its fold and without the lesson's own."""
-    asked = attack._query_client(clients.draw_game(1).challenge.view, 0)
+    asked = attack._query_client(clients.draw_game(1).challenge.view, 0, centred=False)
     known = asked.suspect | asked.external
     fold = attack._stratified_folds(known.astype(int), rng())
     tables = attack._cross_fit_features_twice(asked, fold, rng())

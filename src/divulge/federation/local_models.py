@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from divulge._util.arguments import check_arguments
-from divulge.core import NOBODY, Assignment, Collusion, FederationView, Game, Need, Records, Trainer
+from divulge.core import NOBODY, Assignment, Collusion, FederationView, Game, Records, Trainer
 from divulge.errors import DataError
 from divulge.targets.predictions import TableTarget
 
@@ -69,8 +69,7 @@ def simulate_local_models(
     subsets = np.stack([owner == k for k in range(len(sizes))])
     seeds = rng.integers(2**31, size=len(sizes)).tolist()
     targets = tuple(
-        TableTarget(model.predict(pool.x), Need.PROBABILITIES | Need.HARD_LABELS)
-        for model in trainer.many(pool, subsets, seeds)
+        TableTarget.record(model, pool.x) for model in trainer.many(pool, subsets, seeds)
     )
     members = tuple(owner[rows] == k for k, rows in enumerate(dealt.relevant))
     truth = owner[dealt.candidates]

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from divulge.core import NOBODY, Assignment, Collusion, FederationView, Need, Records
 from divulge.data import lines, tables
 from divulge.errors import DataError, SpecError, did_you_mean
-from divulge.targets.outputs import Output, to_probabilities
+from divulge.targets.outputs import Output, to_logits, to_probabilities
 from divulge.targets.predictions import TableTarget
 
 RELEVANT, EXTERNAL, MEMBER, OWNER = "relevant", "external", "member", "client"
@@ -39,6 +39,8 @@ class _ClientTable:
     member: Bool[np.ndarray, " rows"] | None
     candidates: int
     relevant: int
+    logits: Float[np.ndarray, "rows classes"] | None
+    """The file's logits; None where it holds something else."""
 
     def records(self, start: int, stop: int | None) -> Records:
         """Records of some of the rows, whose only feature is their row number."""
@@ -85,7 +87,7 @@ def read(
     assert own.member is not None
     edge = own.candidates
     return FederationView(
-        tuple(TableTarget(table.answers, _OFFERS) for table in tables),
+        tuple(TableTarget(table.answers, _OFFERS, table.logits) for table in tables),
         own.records(0, edge),
         tuple(t.records(t.candidates, t.candidates + t.relevant) for t in tables),
         tuple(t.records(t.candidates + t.relevant, None) for t in tables),
@@ -194,7 +196,8 @@ def _read_table(
             f"{sizes[1]} and {sizes[2]}, and {sizes[3]} that are said to be both: give some of each"
         )
     order = np.argsort(kind, kind="stable")
-    answers = to_probabilities(values[order, : len(said)], output, len(values))
+    raw = values[order, : len(said)]
+    answers = to_probabilities(raw, output, len(raw))
     labels = values[order, len(said)].astype(np.int64)
     if labels.max() >= answers.shape[1]:
         raise DataError(
@@ -204,7 +207,10 @@ def _read_table(
     member = (flags[order, 2] == 1) if known else None
     if member is not None and member[kind[order] == 2].any():
         raise DataError(f"expected no member among the external records in {path}, got some")
-    return _ClientTable(path, tuple(said), answers, labels, member, int(sizes[0]), int(sizes[1]))
+    logits = to_logits(raw) if output == "logits" else None
+    return _ClientTable(
+        path, tuple(said), answers, labels, member, int(sizes[0]), int(sizes[1]), logits
+    )
 
 
 def _check_columns(

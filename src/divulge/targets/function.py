@@ -10,7 +10,7 @@ from jaxtyping import Float
 from divulge._util.arguments import check_arguments
 from divulge.core import Need
 from divulge.targets.batching import count_rows, translate_model_errors, unlock
-from divulge.targets.outputs import Output, access_of, to_answers
+from divulge.targets.outputs import Output, access_of, to_answers, to_logits
 
 
 @check_arguments
@@ -45,6 +45,20 @@ class FunctionTarget:
         Raises:
             TargetError: the function failed, or its answers are not what ``output`` says.
         """
+        return to_answers(self._query(x), self.output, count_rows(x), self.classes)
+
+    def logits(self, x: Any) -> Float[np.ndarray, "records classes"] | None:
+        """Logits in float64; None where the function answers something else.
+
+        Args:
+            x: see `predict`.
+
+        Raises:
+            TargetError: the function failed.
+        """
+        return to_logits(self._query(x)) if self.output == "logits" else None
+
+    def _query(self, x: Any) -> Any:
+        """The function's answers as they are."""
         with translate_model_errors("the function to answer", "call it on a few records yourself"):
-            raw = self.function(unlock(x))
-        return to_answers(raw, self.output, count_rows(x), self.classes)
+            return self.function(unlock(x))

@@ -12,6 +12,7 @@ from jaxtyping import Float, Shaped
 from divulge.core import Need
 from divulge.core.records import LARGEST_VALUE
 from divulge.errors import TargetError
+from divulge.metrics import signals
 
 Output = Literal["probabilities", "logits", "labels", "values"]
 """What a model answers; ``values`` are the numbers of a regression model, one a record."""
@@ -129,6 +130,21 @@ def to_probabilities(
     return _softmax(columns) if output == "logits" else _check_probabilities(columns)
 
 
+def to_logits(raw: Any) -> Float[np.ndarray, "records classes"]:
+    """Logits in float64 from what a model answered; a single column means class 1 of two.
+
+    A class that minus infinity rules out gets the logit of the smallest probability above zero.
+
+    Args:
+        raw: the model's logits, which `to_probabilities` took.
+    """
+    logits = _read_array(raw).astype(np.float64)
+    columns = _two_columns(logits[:, np.newaxis] if logits.ndim == 1 else logits)
+    least = columns.max(axis=1, keepdims=True) + np.log(signals.SMALLEST)
+    found: Float[np.ndarray, "records classes"] = np.maximum(columns, least)
+    return found
+
+
 def _read_array(raw: Any) -> Shaped[np.ndarray, "..."]:
     try:
         return np.asarray(raw)
@@ -139,10 +155,15 @@ def _read_array(raw: Any) -> Shaped[np.ndarray, "..."]:
         ) from error
 
 
+def _two_columns(
+    logits: Float[np.ndarray, "records columns"],
+) -> Float[np.ndarray, "records classes"]:
+    """The sigmoid is the softmax beside a logit of zero."""
+    return np.hstack([np.zeros_like(logits), logits]) if logits.shape[1] == 1 else logits
+
+
 def _softmax(logits: Float[np.ndarray, "records columns"]) -> Float[np.ndarray, "records classes"]:
-    if logits.shape[1] == 1:
-        # The sigmoid is the softmax beside a logit of zero.
-        logits = np.hstack([np.zeros_like(logits), logits])
+    logits = _two_columns(logits)
     top = logits.max(axis=1, keepdims=True, initial=-np.inf)
     # A class may be ruled out by minus infinity, but not all of them.
     if np.isnan(logits).any() or not np.isfinite(top).all():

@@ -14,11 +14,12 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Real, Shaped
 
 from divulge._util.arguments import check_arguments
-from divulge.core import Need, Records
+from divulge.core import Need, Records, Target
 from divulge.data import tables
 from divulge.errors import DataError, TargetError
 from divulge.targets import label_columns
 from divulge.targets.cache import record_keys
+from divulge.targets.logits import LogitTarget
 from divulge.targets.outputs import Output, access_of, to_answers, to_probabilities
 
 
@@ -80,6 +81,19 @@ class TableTarget:
 
     answers: Float[np.ndarray, "rows classes"]
     offers: Need
+    raw: Float[np.ndarray, "rows classes"] | None = None
+    """The logits whose softmax the answers are, where they are known."""
+
+    @classmethod
+    def record(cls, target: Target, x: Shaped[np.ndarray, " records *features"]) -> "TableTarget":
+        """A table of all that a classifier answers about these records, asked once.
+
+        Raises:
+            TargetError: the classifier failed.
+        """
+        raw = target.logits(x) if isinstance(target, LogitTarget) else None
+        answers = target.predict(x) if raw is None else to_probabilities(raw, "logits", len(raw))
+        return cls(answers, Need.PROBABILITIES | Need.HARD_LABELS, raw)
 
     def predict(
         self, x: Shaped[np.ndarray, " records *features"]
@@ -89,6 +103,20 @@ class TableTarget:
         Raises:
             TargetError: there are no such rows.
         """
+        said: Float[np.ndarray, "records classes"] = self.answers[self._rows(x)]
+        return said
+
+    def logits(
+        self, x: Shaped[np.ndarray, " records *features"]
+    ) -> Float[np.ndarray, "records classes"] | None:
+        """The logits in these rows; None where the table has none.
+
+        Raises:
+            TargetError: there are no such rows.
+        """
+        return None if self.raw is None else self.raw[self._rows(x)]
+
+    def _rows(self, x: Shaped[np.ndarray, " records *features"]) -> Int[np.ndarray, " records"]:
         rows = x.astype(np.int64)
         last = len(self.answers) - 1
         if (
@@ -100,7 +128,8 @@ class TableTarget:
                 f"expected row numbers from 0 to {last}, got an array of shape {x.shape} with "
                 "others: a table cannot be asked about records that are not in it"
             )
-        return self.answers[rows.reshape(-1)]
+        found: Int[np.ndarray, " records"] = rows.reshape(-1)
+        return found
 
 
 @check_arguments

@@ -1,5 +1,7 @@
 """Shuffle a target's answers among the candidates, for the control that must find nothing."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -7,6 +9,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from divulge.core import LastLayer, Need, Records, Target, as_white_box
 from divulge.targets.cache import record_keys
+from divulge.targets.logits import read_logits
 from divulge.targets.neighbourhoods import NOBODY, Neighbourhoods, OtherFeatures
 
 _UNKNOWN = NOBODY
@@ -75,12 +78,15 @@ class ShuffledTarget:
         Raises:
             TargetError: the inner target failed.
         """
-        for way in self._ways:
-            if x is way.x:  # as most attacks ask: the inner target knows this array
-                place = np.arange(len(x))
-                return self._carry_over(self._target.predict(x)[self._order], place)
-        exchanged, place = self._substitute_candidates(x)
-        return self._carry_over(self._target.predict(exchanged), place)
+        return self._shuffle(self._target.predict, x)
+
+    def logits(self, x: Features) -> Float[np.ndarray, "records classes"]:
+        """As `predict`, of what `read_logits` reads of the inner target.
+
+        Raises:
+            TargetError: the inner target failed.
+        """
+        return self._shuffle(partial(read_logits, self._target), x)
 
     def gradient(
         self, x: Features, y: Int[np.ndarray, " records"]
@@ -101,6 +107,15 @@ class ShuffledTarget:
             NotApplicable: the inner target cannot be looked into.
         """
         return as_white_box(self._target).last_layer(self._substitute_candidates(x)[0])
+
+    def _shuffle(
+        self, ask: Callable[[Features], Float[np.ndarray, "records classes"]], x: Features
+    ) -> Float[np.ndarray, "records classes"]:
+        for way in self._ways:
+            if x is way.x:  # as most attacks ask: the inner target knows this array
+                return self._carry_over(ask(x)[self._order], np.arange(len(x)))
+        exchanged, place = self._substitute_candidates(x)
+        return self._carry_over(ask(exchanged), place)
 
     def _substitute_candidates(self, x: Features) -> tuple[Features, CandidatePositions]:
         """What is asked in place of these records, and which candidate each row is about."""

@@ -14,7 +14,7 @@ from divulge._util.arguments import Count, check_arguments
 from divulge.core import LastLayer, Need
 from divulge.errors import TargetError
 from divulge.targets.batching import count_rows, query_in_batches, translate_model_errors
-from divulge.targets.outputs import Output, access_of, to_answers
+from divulge.targets.outputs import Output, access_of, to_answers, to_logits
 
 if TYPE_CHECKING:
     import torch
@@ -54,11 +54,18 @@ class TorchTarget:
         Raises:
             TargetError: the module failed, or its answers are not what ``output`` says.
         """
-        with translate_model_errors("the module to answer", _REMEDY), evaluation_mode(self.module):
-            raw = query_in_batches(
-                partial(query_module, self.module, *self._place()), x, self.batch_size
-            )
-        return to_answers(raw, self.output, count_rows(x), self.classes)
+        return to_answers(self._query(x), self.output, count_rows(x), self.classes)
+
+    def logits(self, x: Any) -> Float[np.ndarray, "records classes"] | None:
+        """Logits in float64; None where the module answers something else.
+
+        Args:
+            x: see `predict`.
+
+        Raises:
+            TargetError: the module failed.
+        """
+        return to_logits(self._query(x)) if self.output == "logits" else None
 
     def gradient(
         self, x: Shaped[np.ndarray, "records *features"], y: Int[np.ndarray, " records"]
@@ -101,6 +108,13 @@ class TorchTarget:
                 for start, end in self._batches(len(x))
             ]
         return LastLayer(np.concatenate([part.features for part in parts]), parts[0].weights)
+
+    def _query(self, x: Any) -> Shaped[np.ndarray, "..."]:
+        """The module's answers as they are."""
+        with translate_model_errors("the module to answer", _REMEDY), evaluation_mode(self.module):
+            return query_in_batches(
+                partial(query_module, self.module, *self._place()), x, self.batch_size
+            )
 
     def _place(self) -> "tuple[str, torch.dtype]":
         """Where records are sent, and what floating ones become."""

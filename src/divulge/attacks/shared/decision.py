@@ -36,7 +36,9 @@ def expected_shares(view: FederationView) -> Float64[np.ndarray, " clients"]:
     return capped
 
 
-def decide_by_posterior(view: FederationView, log_ratio: ScoreTable) -> Assignment:
+def decide_by_posterior(
+    view: FederationView, log_ratio: ScoreTable, order: ScoreTable
+) -> Assignment:
     """Assign each record to the likeliest of all clients and nobody.
 
     A record is one client's at most.
@@ -44,18 +46,24 @@ def decide_by_posterior(view: FederationView, log_ratio: ScoreTable) -> Assignme
     Args:
         view: the federation.
         log_ratio: log likelihood ratios; the colluding client's column is not looked at.
+        order: what is added to these for the scores alone, and not for the decision.
     """
     clients = clients_under_attack(view)
-    unknown = ~view.collusion.records
-    share = expected_shares(view)[clients]
-    joint = share * np.exp(log_ratio[np.ix_(unknown, clients)])
-    belief = joint / (1 - share.sum() + joint.sum(axis=1, keepdims=True))
-    score = np.zeros(log_ratio.shape)
-    score[np.ix_(unknown, clients)] = belief
+    belief = _posterior(view, log_ratio[:, clients])
     taken = 1 - belief.sum(axis=1) < belief.max(axis=1)
-    guess = np.full(len(log_ratio), NOBODY)
-    guess[unknown] = np.where(taken, clients[belief.argmax(axis=1)], NOBODY)
+    guess = np.where(taken, clients[belief.argmax(axis=1)], NOBODY)
+    score = np.zeros(log_ratio.shape)
+    score[:, clients] = _posterior(view, (log_ratio + order)[:, clients])
+    score[view.collusion.records] = 0
     return assign_known_records(view, guess, score)
+
+
+def _posterior(view: FederationView, log_ratio: ScoreTable) -> ScoreTable:
+    """The chance of each client under attack, given ratios for these and their expected shares."""
+    share = expected_shares(view)[clients_under_attack(view)]
+    joint = share * np.exp(log_ratio)
+    belief: ScoreTable = joint / (1 - share.sum() + joint.sum(axis=1, keepdims=True))
+    return belief
 
 
 def decide_two_sided(

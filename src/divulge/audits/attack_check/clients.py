@@ -36,7 +36,8 @@ def draw_game(
         spread = np.where(owner == k, 1 - 0.95 * leak, 1.0)[:, None]
         own = sure * np.eye(classes)[y] * (owner == k)[:, None]
         logits = centre[y] + own + 2 * spread * rng.normal(size=(len(y), classes))
-        targets.append(TableTarget(to_probabilities(logits, "logits", len(y)), OFFERS))
+        said = to_probabilities(logits, "logits", len(y))
+        targets.append(TableTarget(said, OFFERS, logits))
     edges = np.cumsum((0, *sizes))
     parts = [np.arange(a, b) for a, b in itertools.pairwise(edges)]
     sets = [Records(rows, y[rows]) for rows in parts]

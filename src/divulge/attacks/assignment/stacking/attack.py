@@ -18,6 +18,7 @@ from divulge.attacks.shared import decision
 from divulge.core import Assignment, FederationView, Need, Records
 from divulge.errors import NotApplicable, SpecError
 from divulge.metrics import signals
+from divulge.targets.logits import read_logits
 
 FOLDS = 5
 
@@ -72,16 +73,20 @@ class Stacking:
             attackable. ``crossfit`` scores every record by classifiers fitted without it.
         percentile: the percentile of a client's scores that a candidate's score must exceed.
         dominance: λ: a score must exceed so many times the mean over clients.
+        centred: whether each record's logits are centred first, as they always are where a model
+            gives probabilities, which do not tell the constant. The published code sees logits
+            as they are.
 
     References:
         nist-stacking (arXiv 2604.12737), sections 3.2 to 3.4, and its published code for what the
-        paper leaves open. Departures: targets give probabilities, so that logits are known up to
-        a constant; the support vector machine's probabilities come from folds of scikit-learn's.
+        paper leaves open. Departure: the support vector machine's probabilities come from folds of
+        scikit-learn's.
     """
 
     protocol: Protocol = "crossfit"
     percentile: float = 55.0
     dominance: float = 1.5
+    centred: bool = False
 
     name: ClassVar[str] = "stacking"
     paper: ClassVar[str] = "nist-stacking 2026"
@@ -97,13 +102,13 @@ class Stacking:
         """The client of each candidate, and the meta-classifier's scores."""
         colluder = view.collusion.client
         meta = _fit_boosted_trees(
-            self._features(_query_client(view, colluder), rng),
+            self._features(_query_client(view, colluder, centred=self.centred), rng),
             _colluder_membership(view),
             seed=_draw_seed(rng),
         )
         score = np.zeros((len(view.records), len(view.targets)))
         for k in decision.clients_under_attack(view):
-            asked = _query_client(view, int(k))
+            asked = _query_client(view, int(k), centred=self.centred)
             features = self._features(asked, rng)
             nobody = np.zeros(int(asked.external.sum()), bool)
             adapted = _fit_boosted_trees(
@@ -121,7 +126,8 @@ class Stacking:
         Every meta-classifier is fitted without the records that it scores. With ``published`` the
         classifiers below it are not; with ``crossfit`` they are, at every depth.
         """
-        asked, truth = _query_client(view, view.collusion.client), _colluder_membership(view)
+        asked = _query_client(view, view.collusion.client, centred=self.centred)
+        truth = _colluder_membership(view)
         if self.protocol == "published":
             fold = _stratified_folds(truth, rng)
             features = [self._features(asked, rng)] * FOLDS
@@ -144,7 +150,7 @@ class Stacking:
         return np.column_stack([asked.loss, score(asked.said)])
 
 
-def _query_client(view: FederationView, k: int) -> _ClientPredictions:
+def _query_client(view: FederationView, k: int, *, centred: bool) -> _ClientPredictions:
     """Query a client's model once, about all records: relevant, external, candidates."""
     sets = (view.relevant[k], view.external[k], view.records)
     if min(len(view.relevant[k]), len(view.external[k])) < 2 * FOLDS:
@@ -153,7 +159,7 @@ def _query_client(view: FederationView, k: int) -> _ClientPredictions:
             f"{len(view.relevant[k])} and {len(view.external[k])} of client {k}"
         )
     kind = np.repeat([0, 1, 2], [len(records) for records in sets])
-    parts = [_predict_logits(view, k, records) for records in sets]
+    parts = [_predict_logits(view, k, records, centred=centred) for records in sets]
     said = LabelledLogits(*(np.concatenate(column) for column in zip(*parts, strict=True)))
     # exp undoes the logarithm up to the constant that the loss does not depend on
     shares = np.exp(said.logits - said.logits.max(axis=1, keepdims=True))
@@ -161,9 +167,11 @@ def _query_client(view: FederationView, k: int) -> _ClientPredictions:
     return _ClientPredictions(said, loss, kind == 0, kind == 1)
 
 
-def _predict_logits(view: FederationView, k: int, records: Records) -> LabelledLogits:
-    log = np.log(np.maximum(view.targets[k].predict(records.x), signals.SMALLEST))
-    return LabelledLogits(log - log.mean(axis=1, keepdims=True), records.y)
+def _predict_logits(
+    view: FederationView, k: int, records: Records, *, centred: bool
+) -> LabelledLogits:
+    logits = read_logits(view.targets[k], records.x)
+    return LabelledLogits(logits - centred * logits.mean(axis=1, keepdims=True), records.y)
 
 
 def _colluder_membership(view: FederationView) -> Bool[np.ndarray, " records"]:

@@ -25,7 +25,7 @@ class LabelledLogits(NamedTuple):
     """Predictions of a model on some records, with their classes."""
 
     logits: Features
-    """Logits of each record, up to a constant."""
+    """Logits of each record, or its log probabilities less their mean."""
     y: Int[np.ndarray, " records"]
     """Class of each record."""
 

@@ -40,6 +40,12 @@ A smaller gain is rarely the highest of so many, and would be no more evidence i
 ROUNDING = 1e-6
 """Differences of gains below this, in log likelihood, come from the order of records alone."""
 
+HINT = 0.5
+"""Nats for every standard deviation of confidence in the order of a silent client's candidates.
+
+They weigh it against how many candidates each client is expected to have trained on.
+"""
+
 LIMIT = 8.0
 """Largest size of a log likelihood ratio, after a soft clip."""
 
@@ -61,7 +67,9 @@ class ClusterLiRA:
     its members a Gaussian that expectation and maximisation find among the suspects, without one
     label of membership. How narrow the cluster is, and how far the ratio is trusted, is what
     explains held-out suspects best; where no cluster does, as under differential privacy, the
-    ratio is 1 for everybody and the attack is silent.
+    ratio is 1 for everybody and the attack is silent. In a federation the candidates of a silent
+    client are still put in an order, by confidence less what is usual for the class: that orders
+    scores, and decides nothing.
 
     On one model, suspects are the candidates themselves and known non-members the reference
     records; the score is the log ratio. In a federation, suspects are each client's relevant
@@ -116,12 +124,16 @@ class ClusterLiRA:
         known = view.collusion.relevant
         share = (known.sum() + 1) / (len(known) + 2)
         ratio = np.zeros((len(view.records), len(view.targets)))
+        order = np.zeros_like(ratio)
         for k in decision.clients_under_attack(view):
             suspects, candidates, outsiders = self._points(
                 view.targets[k], view.relevant[k], view.records, view.external[k]
             )
-            ratio[:, k] = _fit_ratio(suspects, outsiders, share, rng).log_ratio(candidates)
-        return decision.decide_by_posterior(view, ratio)
+            fitted = _fit_ratio(suspects, outsiders, share, rng)
+            ratio[:, k] = fitted.log_ratio(candidates)
+            if not fitted.strength:
+                order[:, k] = HINT * _excess_confidence(suspects, candidates, outsiders)
+        return decision.decide_by_posterior(view, ratio, order)
 
     def _points(self, target: Target, *sets: Records) -> list[Population]:
         """Predictions on several sets of records as points; the last set is known non-members."""
@@ -183,6 +195,18 @@ def _fit_ratio(
     if stands_out:
         return _TemperedRatio(members, best.strength, best.log_norm)
     return _TemperedRatio(members, 0.0, np.zeros_like(best.log_norm))
+
+
+def _excess_confidence(
+    suspects: Population, candidates: Population, outsiders: Population
+) -> Float64[np.ndarray, " records"]:
+    """Candidates' own log probability less the mean of their class, in standard deviations."""
+    z = np.concatenate([part.z[:, 0] for part in (candidates, suspects, outsiders)])
+    y = np.concatenate([part.y for part in (candidates, suspects, outsiders)])
+    mean = np.bincount(y, z) / np.maximum(np.bincount(y), 1)
+    residual: Float64[np.ndarray, " records"] = z - mean[y]
+    residual /= float(residual.std()) or 1.0
+    return residual[: len(candidates.y)]
 
 
 def _candidate_models(

@@ -18,6 +18,7 @@ from divulge.reproduce.papers.nist import genomics
 from divulge.reproduce.papers.nist.network import network
 from divulge.reproduce.source import code
 from divulge.targets.function import FunctionTarget
+from divulge.targets.logits import read_logits
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe
 
@@ -52,13 +53,13 @@ class _CachedTrainer:
         """Yield models that predict the whole pool, and nothing else."""
         if not self._path.exists():
             models = self._trainer.many(pool, subsets, seeds)
-            said = np.stack([model.predict(pool.x) for model in models])
+            said = np.stack([read_logits(model, pool.x) for model in models])
             with atomic.translate_os_errors(self._path):
                 self._path.parent.mkdir(parents=True, exist_ok=True)
-            atomic.write_arrays(self._path, {"answers": said.ravel()})
-        flat = atomic.read_arrays(self._path, "answers")["answers"]
+            atomic.write_arrays(self._path, {"logits": said.ravel()})
+        flat = atomic.read_arrays(self._path, "logits")["logits"]
         for said in flat.reshape(len(seeds), len(pool), -1):
-            yield FunctionTarget(lambda _x, said=said: said)
+            yield FunctionTarget(lambda _x, said=said: said, "logits")
 
 
 @lru_cache(maxsize=6)

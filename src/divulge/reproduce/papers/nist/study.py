@@ -43,7 +43,7 @@ from divulge.reproduce import data
 from divulge.reproduce.attempts import RowResult, attempt
 from divulge.reproduce.papers.nist.federations import FederationScale, GenotypeOrigin
 from divulge.reproduce.table import Size
-from divulge.targets.outputs import to_probabilities
+from divulge.targets.outputs import to_logits, to_probabilities
 from divulge.targets.predictions import TableTarget
 
 PACKS: Mapping[GenotypeOrigin, tuple[str, ...]] = {
@@ -78,14 +78,14 @@ REPLICATE_GROUPS: tuple[tuple[GenotypeOrigin, str], ...] = tuple(
 """Groups of replicate federations by origin and tier; each group has rows of its own."""
 
 
-SEEDS: Mapping[Size, int] = {"small": 5, "paper": 10}
+SEEDS: Mapping[Size, int] = {"small": 3, "paper": 10}
 """Number of federations of each group: the packs first, then others that are trained."""
 
 
 UNITS = "federations"
 
 
-CROSSFIT_SEEDS: Mapping[Size, int] = {"small": 3, "paper": 10}
+CROSSFIT_SEEDS: Mapping[Size, int] = {"small": 2, "paper": 10}
 """Number of federations with cross-fitted stacking, which takes longer than all the rest."""
 
 
@@ -115,7 +115,7 @@ _STAND_INS = (
 
 DIFFERS: Mapping[Size, str] = {
     "small": _STAND_INS.format("800 columns for 100 epochs (with DP 200 columns and 50 epochs)")
-    + "Five federations a row, three for stacking crossfit.",
+    + "Three federations a row, two for stacking crossfit.",
     "paper": _STAND_INS.format("800 columns for 100 epochs") + "Ten federations a row.",
 }
 
@@ -137,7 +137,10 @@ def load_pack(name: str, tier: str) -> AssignmentGame:
     members = tuple(own[f"truth_rel{k}"].astype(bool) for k in range(1, 5))
     offers = Need.PROBABILITIES | Need.HARD_LABELS
     view = FederationView(
-        tuple(TableTarget(to_probabilities(z, "logits", len(y)), offers) for z in own["logits"]),
+        tuple(
+            TableTarget(to_probabilities(z, "logits", len(y)), offers, to_logits(z))
+            for z in own["logits"]
+        ),
         sets["cha"],
         tuple(sets[f"rel{k}"] for k in range(1, 5)),
         tuple(sets[f"ext{k}"] for k in range(1, 5)),

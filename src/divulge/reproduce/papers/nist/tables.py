@@ -22,6 +22,7 @@ ATTACKS: dict[str, tuple[str, dict[str, JSON]]] = {
     "confidence-rule": ("confidence-rule", {}),
     "variance-lira": ("variance-lira", {}),
     "stacking published": ("stacking", {"protocol": "published"}),
+    "stacking published, centred": ("stacking", {"protocol": "published", "centred": True}),
     "stacking crossfit": ("stacking", {"protocol": "crossfit"}),
     "cluster-lira": ("cluster-lira", {}),
 }
@@ -32,6 +33,7 @@ _SHARES = ("accuracy", "recall", "specificity", *RATES)
 
 _PAIRS = (
     ("stacking published", "nobody (best constant answer)"),
+    ("stacking published, centred", "stacking published"),
     ("stacking crossfit", "stacking published"),
     ("cluster-lira", "stacking published"),
     ("cluster-lira", "confidence-rule"),
