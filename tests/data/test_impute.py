@@ -56,6 +56,16 @@ def test_with_nothing_hidden_nothing_changes(fill: Fill) -> None:
     np.testing.assert_array_equal(seen.x, whole.x)
 
 
+def test_the_means_are_those_of_the_class_and_of_all() -> None:
+    whole, own = draw(8, 0), draw(60, 1)
+    known = mask(whole)
+    (of_class,) = imputation.impute(whole, known, own, "mean", rng())
+    (of_all,) = imputation.impute(whole, known, own, "global-mean", rng())
+    means = np.stack([own.x[own.y == k].mean(axis=0) for k in (0, 1)])
+    np.testing.assert_allclose(of_class.x, np.where(known, whole.x, means[whole.y]))
+    np.testing.assert_allclose(of_all.x, np.where(known, whole.x, own.x.mean(axis=0)))
+
+
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
 def test_the_gaussian_fill_is_the_conditional_mean(share: float) -> None:
     """Against the textbook formula, a record at a time."""

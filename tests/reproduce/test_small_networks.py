@@ -15,6 +15,7 @@ def test_each_network_answers_one_row_of_logits_a_record() -> None:
     for made in (
         networks.perceptron(768, 32, 10),
         networks.resnet((4, 8, 16), 10),
+        networks.resnet18(10),
         networks.vit(16, 4, 32, 2, 10),
     ):
         network = made().eval()

@@ -268,7 +268,7 @@ class KnownSpec(Section):
     pattern: Literal["random", "block", "rows"] = "random"
     """Where the share lies: features of each record by itself; all but a rectangle of an image, or
     a run of a flat record; the first rows of an image, or first features."""
-    fill: Literal["gaussian", "neighbours", "mean", "zero"] = "gaussian"
+    fill: Literal["gaussian", "neighbours", "mean", "global-mean", "zero"] = "gaussian"
     """How the rest is [filled in](partial-knowledge.md#filling-in)."""
     completions: Count = 1
     """In how many ways each candidate is filled in and asked about."""

@@ -50,7 +50,8 @@ def impute(
 ) -> tuple[Records, ...]:
     """The records with values where none are known, in several ways.
 
-    ``zero`` and ``mean`` fill in zeros, or the mean of the own records of the record's class.
+    ``zero`` fills in zeros, ``mean`` the mean of the own records of the record's class, and
+    ``global-mean`` that of all own records.
     ``gaussian`` fills in the conditional mean, given the known features and the class, under class
     means and one covariance of the own records (Ledoit and Wolf's); for several completions, draws
     from that conditional distribution. ``neighbours`` fills in the mean of the 5 nearest own
@@ -134,6 +135,11 @@ def snap_one_hot(x: FlatRecords, known: KnownMask, one_hot: OneHotGroups) -> Fla
 def _impute_means(asked: _ImputationTask, rng: np.random.Generator) -> list[FlatRecords]:
     del rng
     return [_class_means(asked.own, asked.own_y, asked.y)]
+
+
+def _impute_global_mean(asked: _ImputationTask, rng: np.random.Generator) -> list[FlatRecords]:
+    del rng
+    return [np.broadcast_to(asked.own.mean(axis=0), asked.x.shape)]
 
 
 def _impute_gaussian(asked: _ImputationTask, rng: np.random.Generator) -> list[FlatRecords]:
@@ -229,6 +235,7 @@ def _impute_neighbours(asked: _ImputationTask, rng: np.random.Generator) -> list
 
 _IMPUTERS: dict[str, Callable[[_ImputationTask, np.random.Generator], list[np.ndarray]]] = {
     "mean": _impute_means,
+    "global-mean": _impute_global_mean,
     "gaussian": _impute_gaussian,
     "neighbours": _impute_neighbours,
 }

@@ -11,7 +11,7 @@ from divulge._util.arguments import check_arguments
 from divulge.errors import DataError, SpecError, did_you_mean
 
 Pattern = Literal["random", "block", "rows"]
-Fill = Literal["gaussian", "neighbours", "mean", "zero"]
+Fill = Literal["gaussian", "neighbours", "mean", "global-mean", "zero"]
 
 
 @check_arguments
@@ -52,7 +52,7 @@ class KnownFeatures:
             raise SpecError(f"expected a known share from 0 to 1, got {self.share}: correct it")
         if self.completions < 1:
             raise SpecError(f"expected completions from 1, got {self.completions}: raise it")
-        if self.completions > 1 and self.fill in ("mean", "zero"):
+        if self.completions > 1 and self.fill in ("mean", "global-mean", "zero"):
             raise SpecError(
                 f"expected one completion with fill={self.fill!r}, which knows one way, got "
                 f'{self.completions}: use "gaussian" or "neighbours"'

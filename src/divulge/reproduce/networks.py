@@ -30,6 +30,23 @@ def resnet(channels: tuple[int, ...], classes: int) -> NetworkFactory:
     return functools.partial(_resnet, channels, classes)
 
 
+def resnet18(classes: int) -> NetworkFactory:
+    """ResNet18 for small images (He et al. 2016): no stride and no pooling before its blocks."""
+    return functools.partial(_resnet18, classes)
+
+
+def _resnet18(classes: int) -> nn.Module:
+    widths = (64, 64, 64, 128, 128, 256, 256, 512, 512)
+    blocks = [
+        ResidualBlock(before, after, 1 + (before != after), normalised=True)
+        for before, after in itertools.pairwise(widths)
+    ]
+    return nn.Sequential(
+        *convolution_layers(3, widths[0], 1), nn.ReLU(), *blocks,
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], classes),
+    )  # fmt: skip
+
+
 def _resnet(channels: tuple[int, ...], classes: int) -> nn.Module:
     first, *_ = channels
     pairs = itertools.pairwise((first, *channels))

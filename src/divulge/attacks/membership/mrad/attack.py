@@ -30,8 +30,9 @@ class MRAD:
     Stage 1 descends on the model's loss, over the unknown features alone. Stage 2 measures how
     far the result lies from the attacker's own records of the class. The nearer, the more likely
     a member; where the view holds a shadow model, what counts is how much nearer than with
-    a reconstruction through that (δ_s / δ), and members and non-members of the shadow tell which
-    sign ``nci`` has. The defaults are the paper's settings: one step of 1000 from zeros.
+    a reconstruction through that (δ_s / δ). Which sign ``msad`` and ``nci`` have after so large a
+    step, members and non-members of the shadow tell. The defaults are the paper's settings: one
+    step of 1000 from zeros.
 
     Args:
         detector: ``cade`` (class centre and median absolute deviation), ``msad`` (cosine distance
@@ -109,7 +110,7 @@ class MRAD:
             return Scores(-found)
         shadow = view.shadow
         usual = self._deviation(shadow.target, view.records, view.known, reference, rng)
-        if self.detector != "nci":
+        if self.detector == "cade":
             return Scores(np.log(np.maximum(usual, _TINY)) - np.log(np.maximum(found, _TINY)))
         known = np.ones(shadow.records.x.shape, np.bool_) if shadow.known is None else shadow.known
         seen = self._deviation(shadow.target, shadow.records, known, reference, rng)
