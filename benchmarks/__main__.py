@@ -16,7 +16,6 @@ from benchmarks import (
     epsilon_limit,
     exposed,
     false_claims,
-    federated_utility,
     federation,
     fleet,
     flower,
@@ -64,7 +63,6 @@ BENCHMARKS = {
         )
         for name in shadow_quality.TASKS
     },
-    "federated-utility": Benchmark(federated_utility.SUMMARY, federated_utility.run),
     "raifle": Benchmark(raifle.SUMMARY, raifle.run),
     "raifle-curve": Benchmark(raifle_curve.SUMMARY, raifle_curve.run),
     "raifle-images": Benchmark(raifle_images.SUMMARY, raifle_images.run),

@@ -55,21 +55,6 @@ def cifar_10() -> Records:
     return Records(np.ascontiguousarray(np.moveaxis(x, -1, 1)), y)
 
 
-def soynam_families(families: int = 4) -> Records:
-    """Soybean lines of the SoyNAM project: 4,240 SNPs, -1, 0 or 1 each; the class is the family.
-
-    The largest families, those with the lowest numbers first where they are equal. Each crosses
-    the same parent with another one (Xavier et al. 2015, CRAN package SoyNAM).
-    """
-    arrays = _soynam()
-    codes, family = _genotypes(arrays), arrays["family"]
-    there, sizes = np.unique(family, return_counts=True)
-    chosen = there[np.lexsort((there, -sizes))[:families]]
-    rows = np.flatnonzero(np.isin(family, chosen))
-    x = codes[rows].astype(np.float32) - 1
-    return Records(x, np.searchsorted(np.sort(chosen), family[rows]).astype(np.int64))
-
-
 def soynam_heights() -> Records:
     """All soybean lines of SoyNAM whose height is known: their SNPs, and that height."""
     arrays = _soynam()

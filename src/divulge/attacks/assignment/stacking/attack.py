@@ -120,19 +120,26 @@ class Stacking:
             view, score, percentile=self.percentile, dominance=self.dominance
         )
 
-    def on_colluder(self, view: FederationView, rng: np.random.Generator) -> ColluderScores:
+    def on_colluder(
+        self, view: FederationView, rng: np.random.Generator, folds: int = FOLDS
+    ) -> ColluderScores:
         """Cross-validated scores of all the colluding client's records, beside the truth.
 
         Every meta-classifier is fitted without the records that it scores. With ``published`` the
         classifiers below it are not; with ``crossfit`` they are, at every depth.
+
+        Args:
+            view: the federation.
+            rng: divides the records and seeds all that is fitted.
+            folds: number of parts that the records are divided into.
         """
         asked = _query_client(view, view.collusion.client, centred=self.centred)
         truth = _colluder_membership(view)
         if self.protocol == "published":
-            fold = _stratified_folds(truth, rng)
-            features = [self._features(asked, rng)] * FOLDS
+            fold = _stratified_folds(truth, rng, folds)
+            features = [self._features(asked, rng)] * folds
         else:
-            fold = _stratified_folds(truth + 2 * asked.suspect + 4 * asked.external, rng)
+            fold = _stratified_folds(truth + 2 * asked.suspect + 4 * asked.external, rng, folds)
             features = _cross_fit_features_twice(asked, fold, rng)
         score = np.empty(len(truth))
         for k, table in enumerate(features):
@@ -203,26 +210,28 @@ def _cross_fit_features_twice(
     meta-classifier that is taught without the other. All that is fitted without a fold scores the
     fold itself, and the candidates, on average.
     """
-    known = asked.suspect | asked.external
-    total = np.zeros((FOLDS, len(known), len(NAMES)))
-    for pair in itertools.combinations(range(FOLDS), 2):
+    known, folds = asked.suspect | asked.external, int(fold.max()) + 1
+    total = np.zeros((folds, len(known), len(NAMES)))
+    for pair in itertools.combinations(range(folds), 2):
         lessons = known & ~np.isin(fold, pair)
         found = fit_base_classifiers(asked.said.take(lessons), asked.suspect[lessons], rng)(
             asked.said
         )
         for k, other in (pair, pair[::-1]):
             total[k] += (
-                np.where(known & (fold != k), fold == other, 1 / (FOLDS - 1))[:, None] * found
+                np.where(known & (fold != k), fold == other, 1 / (folds - 1))[:, None] * found
             )
     return [np.column_stack([asked.loss, table]) for table in total]
 
 
-def _stratified_folds(group: np.ndarray, rng: np.random.Generator) -> Int[np.ndarray, " records"]:
+def _stratified_folds(
+    group: np.ndarray, rng: np.random.Generator, folds: int = FOLDS
+) -> Int[np.ndarray, " records"]:
     """A fold for each record, with an even share of each group in each fold."""
     fold = np.empty(len(group), np.int64)
     for value in np.unique(group):
         rows = rng.permutation(np.flatnonzero(group == value))
-        fold[rows] = np.arange(len(rows)) % FOLDS
+        fold[rows] = np.arange(len(rows)) % folds
     return fold
 
 

@@ -1,5 +1,6 @@
 """Train federations like NIST's challenge on genotypes of soybeans, real or synthetic."""
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from divulge.targets.logits import read_logits
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe
 
-GenotypeOrigin = Literal["SoyNAM", "synthetic"]
+GenotypeOrigin = Literal["SoyNAM", "synthetic", "full width"]
 
 
 class FederationScale(NamedTuple):
@@ -92,12 +93,16 @@ def make_pool(origin: GenotypeOrigin, rng: np.random.Generator, thinned: int) ->
     """Load or draw thinned genotypes of 775 lines, in four classes.
 
     Those of SoyNAM are REAL, with classes cut from the days to maturity; others are SYNTHETIC.
+    At full width they are stored ones, whose columns are as many as the challenge's.
 
     Raises:
         DataError: there are no genotypes.
     """
     if origin == "synthetic":
         genotypes, y = genomics.make_synthetic(LINES, PLACES, rng)
+    elif origin == "full width":
+        stored = data.data_file("nist-soybean/synthetic_genotypes_775x43568.npz.xz")
+        genotypes, y = genomics.read_synthetic(stored)
     else:
         genotypes, traits = genomics.read_soynam(data.data_file("soynam/soynam.npz.xz"))
         known = np.flatnonzero(np.isfinite(traits[:, 0]))
@@ -107,13 +112,23 @@ def make_pool(origin: GenotypeOrigin, rng: np.random.Generator, thinned: int) ->
     return Records(genomics.one_hot(genotypes[:, ::thinned]), y)
 
 
+COLUMNS = 125_766
+"""Number of columns of the challenge's records."""
+
+
+def scale_rate(columns: int) -> float:
+    """The challenge's learning rate for DP-SGD at full width, scaled to fewer columns.
+
+    Clipped gradients move weights as far whatever their number, and the function with its root.
+    """
+    return 3e-3 * math.sqrt(COLUMNS / columns)
+
+
 def client_trainer(columns: int, epsilon: float | None, epochs: int) -> Trainer:
     """Trainer of the challenge: Adamax without privacy, DP-SGD clipped to 2 with it."""
     made = partial(network, columns, private=epsilon is not None)
     if epsilon is None:
         recipe = Recipe(made, "adamax", lr=3e-3, weight_decay=1e-4, epochs=epochs, batch_size=51)
         return Fleet(recipe, way="one-by-one", workers=1)
-    # the function moves with the number of weights: the rate of the full width, scaled
-    rate = 3e-3 * (125_766 / columns) ** 0.5
-    recipe = Recipe(made, lr=rate, weight_decay=1e-4, epochs=epochs, batch_size=51)
+    recipe = Recipe(made, lr=scale_rate(columns), weight_decay=1e-4, epochs=epochs, batch_size=51)
     return DPSGD(recipe, 1e-5, epsilon=epsilon, max_grad_norm=2.0, jobs=1)

@@ -181,12 +181,35 @@ def read_soynam(path: Path) -> tuple[Genotypes, Float32[np.ndarray, "lines trait
         DataError: the file is missing, too large, or holds something else.
     """
     arrays = _read_arrays(path, ("packed", "n_snps", "traits"))
-    snps = int(arrays["n_snps"])
-    packed = arrays["packed"]
+    return _unpack_genotypes(arrays, path), arrays["traits"].astype(np.float32)
+
+
+def read_soynam_families(path: Path) -> tuple[Genotypes, Int[np.ndarray, " lines"]]:
+    """Read the genotypes of `read_soynam`, and the family of each line.
+
+    Raises:
+        DataError: the file is missing, too large, or holds something else.
+    """
+    arrays = _read_arrays(path, ("packed", "n_snps", "family"))
+    return _unpack_genotypes(arrays, path), arrays["family"].astype(np.int64)
+
+
+def read_synthetic(path: Path) -> tuple[Genotypes, Int[np.ndarray, " lines"]]:
+    """Read SYNTHETIC genotypes of 775 lines at 43,568 places, 125,766 columns, and the classes.
+
+    Raises:
+        DataError: the file is missing, too large, or holds something else.
+    """
+    arrays = _read_arrays(path, ("packed", "n_snps", "y"))
+    return _unpack_genotypes(arrays, path), arrays["y"].astype(np.int64)
+
+
+def _unpack_genotypes(arrays: dict[str, np.ndarray], path: Path) -> Genotypes:
+    packed, snps = arrays["packed"], int(arrays["n_snps"])
     if packed.dtype != np.uint8 or packed.ndim != 2 or not 0 < snps <= 4 * packed.shape[1]:
         raise DataError(f"expected four genotypes a byte in {path}, got {packed.shape}: refused")
     codes = (packed[:, :, None] >> np.array([0, 2, 4, 6], np.uint8)) & 3
-    return codes.reshape(len(packed), -1)[:, :snps], arrays["traits"].astype(np.float32)
+    return codes.reshape(len(packed), -1)[:, :snps]
 
 
 def one_hot(genotypes: Genotypes) -> Float32[np.ndarray, "lines columns"]:

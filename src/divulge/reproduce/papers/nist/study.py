@@ -18,7 +18,7 @@ from divulge._util.json import Settings
 from divulge._util.progress import Track, track_silently
 from divulge._util.random import stream
 from divulge.attacks import catalog
-from divulge.attacks.assignment.stacking.attack import Protocol, Stacking
+from divulge.attacks.assignment.stacking.attack import FOLDS, Protocol, Stacking
 from divulge.attacks.membership.threshold import Threshold
 from divulge.audits.challenges.base import Controls
 from divulge.audits.challenges.federation import AssignmentChallenge, describe_assignment
@@ -49,6 +49,7 @@ from divulge.targets.predictions import TableTarget
 PACKS: Mapping[GenotypeOrigin, tuple[str, ...]] = {
     "SoyNAM": ("real0",),
     "synthetic": ("rep0", "rep1", "rep2"),
+    "full width": (),
 }
 
 
@@ -72,8 +73,12 @@ TIERS: Mapping[str, Tier] = {
 }
 
 
+ORIGINS: tuple[GenotypeOrigin, ...] = tuple(origin for origin, packs in PACKS.items() if packs)
+"""Origins of federations with replicates."""
+
+
 REPLICATE_GROUPS: tuple[tuple[GenotypeOrigin, str], ...] = tuple(
-    (origin, tier) for origin in PACKS for tier in TIERS
+    (origin, tier) for origin in ORIGINS for tier in TIERS
 )
 """Groups of replicate federations by origin and tier; each group has rows of its own."""
 
@@ -91,6 +96,13 @@ CROSSFIT_SEEDS: Mapping[Size, int] = {"small": 2, "paper": 10}
 
 NO_PRIVACY_SCALE = FederationScale(place_step=16, epochs=100)
 """Scale of training without privacy: narrower networks would hide their members."""
+
+
+FULL_WIDTH_SCALES: Mapping[Size, FederationScale] = {
+    "small": FederationScale(64, 20),
+    "paper": FederationScale(1, 100),
+}
+"""Scale of the federation with all columns of the challenge, which size paper has once."""
 
 
 PRIVATE_SCALES: Mapping[Size, FederationScale] = {
@@ -165,6 +177,8 @@ def load_game(
     from divulge.reproduce.papers.nist import federations  # PyTorch, where packs are not enough
 
     scale = NO_PRIVACY_SCALE if wanted.epsilon is None else PRIVATE_SCALES[size]
+    if origin == "full width":
+        scale = FULL_WIDTH_SCALES[size]
     return federations.train_federation(seed, origin, wanted.epsilon, scale, folder)
 
 
@@ -202,6 +216,43 @@ def measure_on_colluder(
     if protocol == "crossfit" and seed >= CROSSFIT_SEEDS[size]:
         return RowResult({})
     federation = load_game(seed, size, folder, origin, tier).challenge.view
+    attack = Threshold("loss") if protocol is None else StackingOnColluder(protocol)
+    challenge = _challenge_colluder(federation, fitted=protocol is not None)
+    guess, entry = attempt(challenge, attack, seed)
+    judged = guess.score, challenge.game.truth.member
+    return RowResult({"AUC": _placements(*judged), **_rates(*judged)}, [entry])
+
+
+def measure_validation(
+    seed: int, size: Size, *, folder: Path, origin: GenotypeOrigin, tier: str, guess: bool
+) -> RowResult:
+    """Measure the accuracy of repeated cross-validation on the client whose membership is known.
+
+    Args:
+        seed: seed of every random choice.
+        size: size of the experiment.
+        folder: folder that stores the clients' predictions.
+        origin: origin of the genotypes.
+        tier: privacy tier.
+        guess: whether the published meta-classifier guesses; otherwise nobody is a member.
+    """
+    federation = load_game(seed, size, folder, origin, tier).challenge.view
+    challenge = _challenge_colluder(federation, fitted=True)
+    member = challenge.game.truth.member
+    if not guess:
+        return RowResult({"accuracy": (~member).astype(float).tolist()})
+    attack = StackingOnColluder("published", folds=10)
+    made = [attempt(challenge, attack, seed + 1000 * k) for k in range(REPEATS)]
+    right = np.mean([(guess.score > 0.5) == member for guess, _ in made], axis=0)
+    return RowResult({"accuracy": right.tolist()}, [entry for _, entry in made])
+
+
+REPEATS = 3
+"""Number of times that the cross-validation is repeated."""
+
+
+def _challenge_colluder(federation: FederationView, *, fitted: bool) -> MembershipChallenge:
+    """The colluding client's membership as a challenge, to an attack that may be fitted to it."""
     own = federation.collusion
     k = own.client
     asked = federation.relevant[k].joined(federation.external[k]).joined(federation.records)
@@ -209,13 +260,9 @@ def measure_on_colluder(
     member = np.concatenate([own.relevant, none, own.records])
     view = _ColluderView(federation.targets[k], asked, federation=federation)
     challenge = pose_view(view, Membership(member))
-    if protocol is None:
-        guess, entry = attempt(challenge, Threshold("loss"), seed)
-    else:
-        known = _KnownMembership(challenge.game, challenge.facts, challenge.candidates)
-        guess, entry = attempt(known, StackingOnColluder(protocol), seed)
-    judged = guess.score, member
-    return RowResult({"AUC": _placements(*judged), **_rates(*judged)}, [entry])
+    if not fitted:
+        return challenge
+    return _KnownMembership(challenge.game, challenge.facts, challenge.candidates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +293,7 @@ class StackingOnColluder:
     """
 
     protocol: Protocol
+    folds: int = FOLDS
     name: ClassVar[str] = "stacking"
     paper: ClassVar[str] = Stacking.paper
     needs: ClassVar[Need] = Stacking.needs & ~Need.REFERENCE
@@ -256,7 +304,7 @@ class StackingOnColluder:
         targets = list(view.federation.targets)
         targets[view.federation.collusion.client] = view.target
         federation = replace(view.federation, targets=tuple(targets))
-        return Scores(Stacking(self.protocol).on_colluder(federation, rng).score)
+        return Scores(Stacking(self.protocol).on_colluder(federation, rng, self.folds).score)
 
 
 def _placements(score: np.ndarray, member: np.ndarray) -> list[float]:
