@@ -134,6 +134,7 @@ TABLE_3 = Table(
 FIGURE_3 = Table(
     title="Losses of members and of others by privacy tier",
     source="nist-stacking 2026, figure 3, a sketch without figures (arXiv 2604.12737)",
+    data=("nist-soybean", "soynam"),
     columns=("mean", *QUANTILES),
     rows=tuple(
         Row(
@@ -171,6 +172,7 @@ _FIGURE_5 = (
 FIGURE_5 = Table(
     title="Accuracy of attacks by privacy tier",
     source="nist-stacking 2026, figure 5 (arXiv 2604.12737), without six other teams' attacks",
+    data=("nist-soybean", "soynam"),
     columns=("accuracy",),
     rows=_assignment_rows("SoyNAM", _FIGURE_5, ("accuracy",)),
     work=TABLE_2.work,
@@ -186,6 +188,7 @@ FIGURE_5 = Table(
 VALIDATION = Table(
     title="Stacking: 10-fold cross-validation on the colluding client, three times",
     source="nist-stacking 2026, section 4 (arXiv 2604.12737), of a tier that it leaves open",
+    data=("nist-soybean", "soynam"),
     columns=("accuracy",),
     rows=tuple(
         Row(
@@ -219,6 +222,7 @@ _WIDE = tuple(label for label in ATTACKS if label != "variance-lira")
 FULL_WIDTH = Table(
     title="Stacking at the challenge's width: one federation of 125,766 columns",
     source="nist-stacking 2026, table 2 (arXiv 2604.12737)",
+    data=("nist-soybean",),
     columns=("accuracy", "recall", "specificity"),
     rows=_assignment_rows("full width", _WIDE, _SHARES[:3]),
     work=TABLE_2.work,
@@ -258,6 +262,7 @@ _FIGURE_6_DIFFERS = (
 FIGURE_6 = Table(
     title="What privacy costs a federation in accuracy, by round",
     source="nist-stacking 2026, section 4.2 and figure 6 (arXiv 2604.12737)",
+    data=("nist-soybean", "soynam"),
     columns=tuple(SHOWN),
     rows=(
         *(
