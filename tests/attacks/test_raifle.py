@@ -180,6 +180,31 @@ def test_matching_a_recommender_comes_closer_with_each_step(joint: bool) -> None
     assert "lbfgs from a random start" in guess.how
 
 
+def test_queries_in_an_unknown_order_are_allowed_for() -> None:
+    """Each drawn order holds the same queries, and the clicks of four come back."""
+    games = [searched(4, 6, seed) for seed in range(2)]
+    for game in games:
+        learner = game.view.learner
+        assert isinstance(learner, Pairwise)
+        other = learner.reorder(np.random.default_rng(1)).query
+        assert len(set(zip(learner.query, other, strict=True))) == len(set(other)) == 4
+    assert np.mean([attacked(game).auc for game in games]) > 0.95
+
+
+def test_rehearsals_settle_the_sign_of_a_recommenders_updates() -> None:
+    """Users who acted on most items, whom the sum of directions alone turns around."""
+    rng = np.random.default_rng(0)
+    items = np.concatenate([rng.choice(60, 40, replace=False) for _ in range(3)])
+    log = interactions.InteractionLog(np.repeat(np.arange(3), 40), items, 3, 60)
+    world = Recommending(log, NeuralCF(width=16, hidden=(32, 16), epochs=5), embeddings_only=True)
+    games = list(world.challenges(range(3), NONE))
+    for game in games:
+        blind = dataclasses.replace(game.view, learner=None)
+        guess = RAIFLE()(blind, np.random.default_rng(0))
+        assert metrics.measure_user(guess, game.truth).auc < 0.05
+        assert attacked(game).auc > 0.95
+
+
 def test_the_way_is_chosen_by_the_view_and_said() -> None:
     ways = {
         "embedding": recommended()[0],

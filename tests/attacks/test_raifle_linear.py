@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from divulge.attacks.interactions.raifle import linear
+from divulge.attacks.interactions.raifle.coins import PRIOR_MEAN
 from divulge.attacks.interactions.raifle.linear import _posterior
 from divulge.core import Affine
 
@@ -64,11 +65,11 @@ def test_items_without_a_trace_tie_exactly(numbers: int) -> None:
     matrix = rng.normal(size=(numbers, 5))
     matrix[:, [1, 4]] = 0.0
     found = _posterior(Affine(np.zeros(numbers), matrix), rng.normal(size=numbers))
-    assert (found.value[[1, 4]] == linear.PRIOR_MEAN).all()
-    assert (found.value[[0, 2, 3]] != linear.PRIOR_MEAN).all()
+    assert (found.value[[1, 4]] == PRIOR_MEAN).all()
+    assert (found.value[[0, 2, 3]] != PRIOR_MEAN).all()
 
 
 def test_an_update_that_says_nothing_leaves_all_at_the_prior() -> None:
     found = _posterior(Affine(np.zeros(4), np.zeros((4, 3))), np.zeros(4))
-    assert (found.value == linear.PRIOR_MEAN).all()
+    assert (found.value == PRIOR_MEAN).all()
     assert found.rank == 0

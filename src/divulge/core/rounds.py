@@ -65,6 +65,10 @@ class LinearisedLearner(Learner, Protocol):
         """
         ...
 
+    def reorder(self, rng: np.random.Generator) -> "LinearisedLearner":
+        """This learner with its steps in an order drawn at random; itself if the order is known."""
+        ...
+
 
 Tensors = Mapping[str, np.ndarray]
 """Arrays by name, in the network's order: weights and buffers, or the changes to them."""

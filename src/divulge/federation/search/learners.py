@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -90,6 +90,11 @@ class Pairwise:
             weights = {name: w + step[name] for name, w in weights.items()}
         return Affine(np.zeros(numbers), rows.mT.numpy())
 
+    def reorder(self, rng: np.random.Generator) -> "Pairwise":
+        """This training with its queries in an order drawn at random: a client keeps its own."""
+        queries, place = np.unique(self.query, return_inverse=True)
+        return replace(self, query=rng.permutation(len(queries))[place])
+
     def _queries(self) -> list[Tensor]:
         return [
             torch.from_numpy(np.flatnonzero(self.query == query)) for query in np.unique(self.query)
@@ -171,6 +176,11 @@ class Pointwise:
             step = _split_vector(gradients @ (interactions - predicted), weights)
             weights = {name: w + size * step[name] for name, w in weights.items()}
         return Affine(size * constant.numpy(), size * matrix.numpy())
+
+    def reorder(self, rng: np.random.Generator) -> "Pointwise":
+        """This training: each step is on all items, so there is no order."""
+        del rng
+        return self
 
     def _size(self, items: int) -> float:
         """Factor of Jᵀ (I - prediction) in a step."""

@@ -93,7 +93,7 @@ class RAIFLE:
         if method == "match":
             return self._match(view.learner, sent, items, change, rng)
         assert isinstance(view.learner, LinearisedLearner)
-        return self._linear(view.learner, sent, items, change)
+        return self._linear(view.learner, sent, items, change, rng)
 
     def _embedding(
         self, view: UpdateView, change: Tensors, rows: list[str], rng: np.random.Generator
@@ -110,13 +110,16 @@ class RAIFLE:
             f"{signal.strength:.0%} of their movement"
         )
         score = signal.along
-        if not signal.clear and view.learner is not None:
+        if view.learner is not None:
             user = SimulatedUser(view.learner, view, rows[0])
-            score = embedding.simulated_signal(moved, user, rng)
-            how += (
-                ", hardly more than noise, so what counts is the way that "
-                f"{embedding.SIMULATIONS} simulated trainings move items acted on"
-            )
+            simulated = embedding.simulated_signal(moved, user, rng)
+            trainings = f"the way that {embedding.SIMULATIONS} simulated trainings move items"
+            if signal.clear:
+                score = score if score @ simulated >= 0 else -score
+                how += f", its sign is that of {trainings} acted on"
+            else:
+                score = simulated
+                how += f", hardly more than noise, so what counts is {trainings} acted on"
         middle = 0.0 if self.rounding == "half" else otsu_threshold(score)
         return _decide(score, middle, how)
 
@@ -126,6 +129,7 @@ class RAIFLE:
         sent: Mapping[str, Any],
         items: Any,
         change: Tensors,
+        rng: np.random.Generator,
     ) -> Reconstruction:
         names = sorted(change)
         update = np.concatenate([change[name].ravel() for name in names])
@@ -134,7 +138,8 @@ class RAIFLE:
         way = "posterior" if found is None else "closed form"
         if found is None:
             steps = min(self.steps, _MOST_SYSTEMS)
-            found = linear.gauss_newton(learner, sent, items, update, seen, steps)
+            normal = linear.gauss_newton(learner, sent, items, update, seen, steps)
+            found = linear.settle_coins(learner, sent, items, update, seen, normal, rng)
         unique = found.rank == len(items)
         how = (
             f"{way}: {found.systems} linear system{'s' if found.systems > 1 else ''} of rank "

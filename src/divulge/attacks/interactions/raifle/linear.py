@@ -1,11 +1,13 @@
 """Linear systems give the interactions of updates that are affine in them, or nearly so."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
 
+from divulge.attacks.interactions.raifle import coins
+from divulge.attacks.interactions.raifle.coins import PRIOR_MEAN, PRIOR_VARIANCE
 from divulge.core import Affine, LinearisedLearner
 from divulge.errors import NotApplicable
 
@@ -83,8 +85,76 @@ def gauss_newton(
     return Solution(best.value, best.rank, best.condition, left, systems)
 
 
-PRIOR_MEAN = 0.5
-_PRIOR_VARIANCE = 0.25  # of a fair coin: the widest that something in [0, 1] has
+def settle_coins(
+    learner: LinearisedLearner,
+    sent: Mapping[str, Any],
+    items: Any,
+    update: Float[np.ndarray, " seen"],
+    seen: Bool[np.ndarray, " numbers"],
+    start: Solution,
+    rng: np.random.Generator,
+) -> Solution:
+    """Posterior means where interactions are 0 or 1, from those of a normal prior.
+
+    Where clients keep the order of their steps to themselves, updates are simulated in orders drawn
+    at random: the system is that of their mean, and what they vary by is part of its noise. If the
+    start, rounded, explains the last system better than what was found, the start is returned.
+
+    Args:
+        learner: how the client trains.
+        sent: the global weights, as tensors of the learner's framework.
+        items: features of the items shown, as a tensor of the learner's framework.
+        update: the received numbers, tensors in the order of their names.
+        seen: true for the numbers of an update that arrived.
+        start: solution of `gauss_newton`.
+        rng: random numbers of the orders.
+    """
+    learners = [learner.reorder(rng) for _ in range(_ORDERS)]
+    if learners[0] is learner:
+        learners = [learner]
+    value, moved, systems = start.value.clip(0.0, 1.0), np.inf, 0
+    while moved >= _SMALLEST_MOVE and systems < _COIN_SYSTEMS:
+        affine, drifts = _average_orders(learners, sent, items, value, seen)
+        white = coins.whiten(affine.matrix, update - affine.constant, drifts)
+        before, value = value, coins.propagate(white)
+        moved, systems = float(np.abs(value - before).max()), systems + 1
+    if _misfit(white, start.value) < _misfit(white, value):
+        return start
+    left = _unexplained_share(affine, update, value)
+    return start._replace(value=value, left=left, systems=start.systems + systems)
+
+
+def _average_orders(
+    learners: Sequence[LinearisedLearner],
+    sent: Mapping[str, Any],
+    items: Any,
+    value: Float[np.ndarray, " items"],
+    seen: Bool[np.ndarray, " numbers"],
+) -> tuple[Affine, Float[np.ndarray, "orders seen"]]:
+    """Linearise the mean update over orders, and say how far each order's update is from it."""
+    way = items.new_tensor(value)
+    some = learners[:_LINEARISED_ORDERS]
+    matrix = np.mean([one.linearise(sent, items, way).matrix[seen] for one in some], axis=0)
+    changes = [one.update(sent, items, way) for one in learners]
+    updates = np.stack([
+        np.concatenate([change[name].numpy().ravel() for name in sorted(change)])[seen]
+        for change in changes
+    ])  # fmt: skip
+    mean = updates.mean(axis=0)
+    return Affine(mean - matrix @ value, matrix), updates - mean
+
+
+def _misfit(white: coins.WhiteSystem, value: Float[np.ndarray, " items"]) -> float:
+    """What rounded interactions leave unexplained of a system."""
+    return float(np.linalg.norm(white.rest - white.matrix @ (value > PRIOR_MEAN)))
+
+
+_ORDERS = 24
+"""Number of orders of a client's steps that are drawn where its own is not known."""
+_LINEARISED_ORDERS = 8
+"""Number of these orders over which the matrix of a system is averaged."""
+_COIN_SYSTEMS = 4
+"""Most systems that are solved for interactions of 0 and 1."""
 _SMALLEST_MOVE = 1e-3
 """Smallest move: a system that moves no interaction further is the last one."""
 
@@ -121,12 +191,12 @@ def _posterior(affine: Affine, update: Float[np.ndarray, " numbers"]) -> _Poster
     power = along**2 if items <= numbers else square * along**2
     total = max(float(rest @ rest), 1e-200)
     noises = total / numbers * np.exp(np.linspace(-20, 2, 89))
-    spread = _PRIOR_VARIANCE * square + noises[:, None]
-    fit = (total - (_PRIOR_VARIANCE * power / spread).sum(axis=1)) / noises
+    spread = PRIOR_VARIANCE * square + noises[:, None]
+    fit = (total - (PRIOR_VARIANCE * power / spread).sum(axis=1)) / noises
     size = np.log(spread).sum(axis=1) + (numbers - len(square)) * np.log(noises)
     surprise = (size + fit) / 2
     likeliest = int(surprise.argmin())
-    gained = basis @ (_PRIOR_VARIANCE * along / spread[likeliest])
+    gained = basis @ (PRIOR_VARIANCE * along / spread[likeliest])
     shift = gained if items <= numbers else matrix.T @ gained
     mean = PRIOR_MEAN + np.where(matrix.any(axis=0), shift, 0.0)  # no trace: a tie, not rounding
     least = max(_cutoff(affine, update) ** 2, np.finfo(np.float64).eps * max(matrix.shape))

@@ -1,0 +1,78 @@
+"""Interactions of 0 and 1 behind a linear system, beside all of their combinations."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from divulge.attacks.interactions.raifle import coins
+from divulge.attacks.interactions.raifle.coins import PRIOR_MEAN, WhiteSystem
+
+
+def enumerated(system: WhiteSystem) -> np.ndarray:
+    """Posterior of each coin from the likelihoods of all combinations."""
+    each = np.array(list(itertools.product([0.0, 1.0], repeat=system.matrix.shape[1])))
+    fit = -((system.rest - each @ system.matrix.T) ** 2).sum(axis=1) / 2
+    weight = np.exp(fit - fit.max())
+    found: np.ndarray = weight @ each / weight.sum()
+    return found
+
+
+def drawn(equations: int, items: int, noise: float, seed: int) -> tuple[WhiteSystem, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    acted = rng.random(items) < 0.5
+    matrix = rng.normal(size=(equations, items)) / noise
+    return WhiteSystem(matrix, matrix @ acted + rng.normal(size=equations)), acted
+
+
+def test_separate_coins_are_judged_exactly() -> None:
+    matrix, rest = np.diag([0.5, 1.0, 3.0]), np.array([0.4, 0.1, 2.9])
+    slope = matrix.diagonal()
+    wanted = expit(slope * (rest - slope / 2))
+    np.testing.assert_allclose(coins.propagate(WhiteSystem(matrix, rest)), wanted, atol=1e-3)
+
+
+@pytest.mark.parametrize(("equations", "items"), [(12, 8), (7, 8)])
+def test_it_is_near_the_posterior_over_all_combinations(equations: int, items: int) -> None:
+    apart = []
+    for seed in range(12):
+        system, _ = drawn(equations, items, 1.0, seed)
+        apart.append(np.abs(coins.propagate(system) - enumerated(system)).mean())
+    assert np.mean(apart) < 0.03
+
+
+def test_coins_are_found_from_fewer_equations_than_items() -> None:
+    """A normal prior spreads what is open; coins leave one combination that fits."""
+    for seed in range(4):
+        system, acted = drawn(28, 40, 1e-3, seed)
+        np.testing.assert_array_equal(coins.propagate(system) > 0.5, acted)
+        least, *_ = np.linalg.lstsq(system.matrix, system.rest - system.matrix.sum(1) / 2)
+        assert not np.array_equal(least > 0, acted)
+
+
+def test_items_without_a_trace_stay_at_one_half() -> None:
+    system, _ = drawn(6, 5, 0.5, 0)
+    system.matrix[:, [1, 4]] = 0.0
+    found = coins.propagate(system)
+    assert (found[[1, 4]] == PRIOR_MEAN).all()
+    assert (found[[0, 2, 3]] != PRIOR_MEAN).all()
+
+
+@pytest.mark.parametrize("numbers", [12, 60])
+def test_noise_known_by_examples_is_made_white(numbers: int) -> None:
+    """Twenty draws of noise that lies in three directions; new draws of it come out as white."""
+    rng = np.random.default_rng(0)
+    directions, matrix = rng.normal(size=(3, numbers)), rng.normal(size=(numbers, 8))
+    size = np.array([5.0, 3.0, 1.0])
+
+    def noise() -> np.ndarray:
+        found: np.ndarray = (size * rng.normal(size=3)) @ directions
+        return found + rng.normal(0, 0.01, numbers)
+
+    acted = rng.random(8) < 0.5
+    white = coins.whiten(matrix, matrix @ acted + noise(), np.stack([noise() for _ in range(20)]))
+    np.testing.assert_array_equal(coins.propagate(white) > 0.5, acted)
+    lost = coins.whiten(matrix, matrix @ acted + noise(), np.zeros((1, numbers)))
+    surer = np.linalg.slogdet(white.matrix.T @ white.matrix)[1]
+    assert surer > np.linalg.slogdet(lost.matrix.T @ lost.matrix)[1]
