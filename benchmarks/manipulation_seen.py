@@ -66,9 +66,10 @@ def _images(quick: bool) -> Part:  # noqa: FBT001
     from divulge.federation.manipulation.pixels import PixelNoise
     from divulge.metrics import images as quality
     from divulge.reproduce import vision
+    from divulge.reproduce.papers.raifle.extractors import make_plain
 
     with TemporaryDirectory() as folder:
-        extractor = vision.load_cifar_network(Path(folder), _WIDTH)
+        extractor = vision.load_cifar_network("plain", make_plain, Path(folder), _WIDTH)
     images = vision.load_cifar_images(120 if quick else 300)
     own, shaped = images[len(images) // 3 * 2 :], {}
     for budget in BUDGETS:

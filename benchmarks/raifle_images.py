@@ -29,13 +29,14 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
     import torch
 
     from divulge.reproduce import vision
+    from divulge.reproduce.papers.raifle.extractors import make_plain
 
     data.file("cifar10/x_strip.png")
     torch.set_num_threads(1)
     print(environment(("divulge", "torch", "numpy")))
     print("one thread; CPU seconds")
     with TemporaryDirectory() as folder:
-        extractor = vision.load_cifar_network(Path(folder), 32)
+        extractor = vision.load_cifar_network("plain", make_plain, Path(folder), 32)
     images = vision.load_cifar_images(80 if quick else 300)
     outcome = _reconstruction(extractor, images, quick)
     _manipulation(extractor, images, quick)

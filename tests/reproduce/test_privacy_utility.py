@@ -34,7 +34,7 @@ def test_each_point_has_both_figures_of_one_ranker() -> None:
         if point["line"] == "MQ2008, noise handed out" and point["noise"] == "ε = 20"
     ]
     auc, ndcg = round(100 * one["auc"]), round(100 * one["ndcg"])
-    assert ATTACKED.rows[auc] == "mq2008, noise handed out, ε = 20"
+    assert ATTACKED.rows[auc] == "mq2008, noise handed out, ε = 20, auto"
     assert RANKED.rows[ndcg] == "mq2008, no hidden, informational, ε = 20"
 
 

@@ -11,17 +11,16 @@ from torch import nn
 from divulge.federation.manipulation.pixels import PixelNoise
 from divulge.reproduce import vision
 from divulge.reproduce.papers.raifle import images as experiment
+from divulge.reproduce.papers.raifle.extractors import NETWORKS
 from divulge.reproduce.papers.raifle.images import ImageScale, Manipulation
+from divulge.reproduce.papers.raifle.study import AUTO
 from divulge.targets.features import Extractor
 
 DATA = os.environ.get("DIVULGE_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="needs DIVULGE_DATA, a folder with data sets")
 
 
-REPEATS = [scale.repeats for scale in experiment.SCALES.values()]
-
-
-def extractor(folder: Path, kept: int | None = None) -> Extractor:
+def extractor(name: str, make: object, folder: Path, kept: int | None = None) -> Extractor:
     torch.manual_seed(0)
     body = (nn.Conv2d(3, 6, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     return Extractor(nn.Sequential(*body, nn.Linear(6, 2)), kept=kept)
@@ -41,13 +40,21 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
         cached.cache_clear()
     monkeypatch.setattr(vision, "load_cifar_network", extractor)
     monkeypatch.setattr(vision, "load_cifar_images", images)
-    monkeypatch.setitem(experiment.SCALES, "small", ImageScale(features=4, side=56, repeats=3))
+    monkeypatch.setitem(
+        experiment.SCALES, "small", ImageScale(features=4, side=56, repeats=3, matched=2)
+    )
     quick = PixelNoise(steps=3, optimiser="momentum")
     monkeypatch.setitem(experiment._PIXEL_NOISE, "small", quick)
 
 
-def test_cells_have_enough_repeats_for_their_standard_deviations() -> None:
-    assert min(REPEATS) >= 50
+@pytest.mark.parametrize("name", NETWORKS)
+def test_each_kind_of_network_has_100_features_after_a_relu(name: str) -> None:
+    torch.manual_seed(0)
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 3, 32, 32)).astype(np.uint8)
+    found = Extractor(NETWORKS[name]()).features(pixels)
+    assert found.shape == (2, 100)
+    assert found.min() >= 0
+    assert not np.allclose(found[0], found[1])
 
 
 def test_each_cell_has_its_repeats_and_all_manipulations_the_same_users(tmp_path: Path) -> None:
@@ -55,7 +62,7 @@ def test_each_cell_has_its_repeats_and_all_manipulations_the_same_users(tmp_path
     asked = [("none", None), ("fgsm", None), ("raifle", 500.0)]
     found = {
         how: experiment.measure_reconstruction(
-            0, "small", tmp_path, model="cifar-network", manipulation=how, epsilon=epsilon
+            0, "small", tmp_path, model="resnet", manipulation=how, attack=AUTO, epsilon=epsilon
         ).values
         for how, epsilon in asked
     }
@@ -69,7 +76,7 @@ def test_each_cell_has_its_repeats_and_all_manipulations_the_same_users(tmp_path
 def test_an_image_counts_once_however_many_versions_it_has(tmp_path: Path) -> None:
     for how in ("fgsm", "raifle"):
         found = experiment.measure_image_quality(
-            0, "small", tmp_path, model="cifar-network", manipulation=how
+            0, "small", tmp_path, model="resnet", manipulation=how
         ).values
         assert len(found["SSIM"]) == len(found["PSNR"]) == 16
         assert max(found["SSIM"]) < 1

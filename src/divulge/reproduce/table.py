@@ -46,6 +46,8 @@ TABLES = {
     "raifle-table11": "divulge.reproduce.papers.raifle.tables:TABLE_11",
     "raifle-table8": "divulge.reproduce.papers.raifle.tables:TABLE_8",
     "raifle-table12": "divulge.reproduce.papers.raifle.tables:TABLE_12",
+    "raifle-table13": "divulge.reproduce.papers.raifle.tables:TABLE_13",
+    "raifle-table14": "divulge.reproduce.papers.raifle.tables:TABLE_14",
     "raifle-table15": "divulge.reproduce.papers.raifle.tables:TABLE_15",
     "mrad-fashion-mnist": "divulge.reproduce.papers.mrad.tables:FASHION_MNIST",
     "mrad-location30": "divulge.reproduce.papers.mrad.tables:LOCATION30",

@@ -3,6 +3,7 @@
 import functools
 import io
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -98,8 +99,6 @@ def load_photographs(count: int, side: int = 224) -> Images:
     return np.ascontiguousarray(np.rint(np.moveaxis(small, -1, 1)).astype(np.uint8))
 
 
-CIFAR_FEATURES = 100
-"""Number of features of the network that is trained on CIFAR-10."""
 _TRAINING_IMAGES = 10_000
 _MEAN, _DEVIATION = 0.5, 0.25
 
@@ -117,12 +116,14 @@ def load_cifar_images(count: int) -> Images:
     return levels
 
 
-def load_cifar_network(folder: Path, kept: int | None = None) -> Extractor:
-    """Load or train a network of three convolutions on 10,000 images of CIFAR-10.
-
-    It has 100 features.
+def load_cifar_network(
+    name: str, make: Callable[[], nn.Module], folder: Path, kept: int | None = None
+) -> Extractor:
+    """Load or train a network on 10,000 images of CIFAR-10.
 
     Args:
+        name: name of the network, and of its file.
+        make: makes the network, whose last layer is linear.
         folder: folder of the trained weights, which are stored there.
         kept: number of features used, from the first; all of them unless given.
 
@@ -130,19 +131,19 @@ def load_cifar_network(folder: Path, kept: int | None = None) -> Extractor:
         DataError: the images are not there.
         StoreError: the folder cannot be used.
     """
-    path = folder / "cifar-network.npz"
+    path = folder / f"{name}.npz"
     if not path.exists():
         data = _load_cifar()
         pool = Records((data.x[:_TRAINING_IMAGES] - _MEAN) / _DEVIATION, data.y[:_TRAINING_IMAGES])
-        recipe = Recipe(_make_cifar_module, "adam", lr=2e-3, epochs=5, batch_size=100)
+        recipe = Recipe(make, "adam", lr=2e-3, epochs=5, batch_size=100)
         every = np.ones((1, len(pool)), bool)
         (trained,) = Fleet(recipe, way="one-by-one").networks(pool, every, [0])
         with atomic.translate_os_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         arrays = as_arrays(trained.state_dict())
-        atomic.write_arrays(path, {name: w.ravel() for name, w in arrays.items()})
+        atomic.write_arrays(path, {key: w.ravel() for key, w in arrays.items()})
     found = atomic.read_arrays(path)
-    module = _make_cifar_module()
+    module = make()
     state = {n: torch.from_numpy(found[n]).reshape(w.shape) for n, w in module.state_dict().items()}
     return Extractor(restore(module, state), (_MEAN,), (_DEVIATION,), kept=kept)
 
@@ -153,16 +154,6 @@ def _load_cifar() -> Records:
     data = load_images("cifar10")
     order = np.random.default_rng(0).permutation(len(data))
     return Records(data.x[order], data.y[order])
-
-
-def _make_cifar_module() -> nn.Module:
-    return nn.Sequential(
-        nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(32, CIFAR_FEATURES, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Linear(CIFAR_FEATURES, 10),
-    )  # fmt: skip
 
 
 def _freeze(array: UInt8[np.ndarray, "..."] | Float[np.ndarray, "..."]) -> nn.Parameter:

@@ -1,16 +1,16 @@
 """Measure RAIFLE on users who upvote images, with and without manipulation by the server."""
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
+from divulge._util.json import Settings
 from divulge._util.random import stream
-from divulge.attacks.interactions.raifle.attack import RAIFLE
 from divulge.core import Entry, Game, Interactions, UpdateDefence, UpdateView
 from divulge.federation.manipulation.pixels import (
     GradientSign,
@@ -23,15 +23,17 @@ from divulge.metrics import images as quality
 from divulge.reproduce import vision
 from divulge.reproduce.attempts import RowResult
 from divulge.reproduce.batches import map_batches
-from divulge.reproduce.papers.raifle.study import attack_users, local_noise
+from divulge.reproduce.papers.raifle.extractors import NETWORKS
+from divulge.reproduce.papers.raifle.study import AUTO, attack_users, build_attack, local_noise
+from divulge.reproduce.papers.raifle.study import MATCH as MATCH_BY_LBFGS
 from divulge.reproduce.table import Size
 from divulge.targets.features import Extractor, Images
 
-Model = Literal["cifar-network", "efficientnet-lite0"]
+Model = Literal["resnet", "regnet", "densenet", "mnasnet", "efficientnet-lite0"]
 Manipulation = Literal["none", "fgsm", "raifle"]
 
-MODELS: tuple[Model, ...] = ("cifar-network", "efficientnet-lite0")
-MANIPULATIONS: tuple[Manipulation, ...] = ("none", "fgsm", "raifle")
+MODELS: tuple[Model, ...] = get_args(Model)
+MANIPULATIONS: tuple[Manipulation, ...] = get_args(Manipulation)
 RANKERS = {0: "linear", 2: "2 units", 4: "4 units", 8: "8 units"}
 RATIOS = (1, 2, 4)
 IMAGE_COLUMNS = tuple(f"{name} {ratio}x" for name in RANKERS.values() for ratio in RATIOS)
@@ -44,6 +46,16 @@ _PIXEL_NOISE: dict[Size, PixelNoise] = {
 }
 
 
+MATCH: Settings = MATCH_BY_LBFGS | {"optimiser": "adam", "steps": 300}
+"""The published optimisation of images: 300 steps of Adam."""
+METHODS: Mapping[str, Settings] = {"match": MATCH, "auto": AUTO}
+
+
+_SMALL_MODELS = ("resnet", "efficientnet-lite0")
+_SMALL_EPSILONS = (None, 500.0)
+"""What size small measures; the other rows are measured at size paper alone."""
+
+
 class ImageScale(NamedTuple):
     """Size of an experiment."""
 
@@ -53,22 +65,26 @@ class ImageScale(NamedTuple):
     """Number of pixels of a side of photographs."""
     repeats: int
     """Number of users for each ranker and number of images."""
+    matched: int
+    """Number of these users who are attacked by the published optimisation."""
 
 
 SCALES: dict[Size, ImageScale] = {
-    "small": ImageScale(32, 56, 50),
-    "paper": ImageScale(100, 224, 200),
+    "small": ImageScale(32, 56, 6, 2),
+    "paper": ImageScale(100, 224, 200, 20),
 }
 DIFFERS: dict[Size, str] = {
     size: (
-        f"A small network trained on CIFAR-10, whose images it ranks, and EfficientNet-Lite0 with "
-        f"photographs of {scale.side} pixels a side, instead of the paper's four models with "
-        f"ImageNet at 224; of their 100 and 1,280 features the first {scale.features} are used, so "
-        f"that there are images for 4x. {scale.repeats} repeats a cell instead of 200. Manipulated "
-        f"by {_PIXEL_NOISE[size]}. Rankers have no biases. The linear structure instead of Adam."
+        f"Networks of the paper's four kinds with 100 features, small, trained on 10,000 images of "
+        f"CIFAR-10, whose other images they rank at 32 pixels, instead of the paper's with "
+        f"ImageNet at 224; the first {scale.features} features are used. EfficientNet-Lite0 has "
+        f"ImageNet's weights, and photographs of {scale.side} pixels a side. {scale.repeats} "
+        f"repeats a cell instead of 200, `match` on the first {scale.matched}. Manipulated by "
+        f"{_PIXEL_NOISE[size]}. Rankers have no biases."
+        + (" The other models, and noise of smaller ε: at size paper." if size == "small" else "")
     )
     for size, scale in SCALES.items()
-}  # fmt: skip
+}
 
 
 def measure_reconstruction(
@@ -78,17 +94,22 @@ def measure_reconstruction(
     *,
     model: Model,
     manipulation: Manipulation,
+    attack: Settings,
     epsilon: float | None = None,
 ) -> RowResult:
     """Measure the AUC of each ranker and number of images, one value a user."""
+    if size == "small" and (model not in _SMALL_MODELS or epsilon not in _SMALL_EPSILONS):
+        return RowResult({})
+    scale = SCALES[size]
+    users = scale.matched if attack == MATCH else scale.repeats
     seen = extract_features(model, manipulation, size, folder)
     defence = local_noise(epsilon, SENSITIVITY)
     values: dict[str, Sequence[float]] = {}
     entries: list[Entry] = []
     for hidden, name in RANKERS.items():
         for ratio in RATIOS:
-            games = upvote_challenges(seen, hidden, ratio, SCALES[size].repeats, defence, seed)
-            found = attack_users(RAIFLE(), games, seed)
+            games = upvote_challenges(seen, hidden, ratio, users, defence, seed)
+            found = attack_users(build_attack(attack), games, seed)
             values[f"{name} {ratio}x"] = found.values["AUC"]
             entries += found.entries
     return RowResult(values, entries)
@@ -99,6 +120,8 @@ def measure_image_quality(
 ) -> RowResult:
     """Measure SSIM and PSNR of each image, means over its manipulated versions."""
     del seed
+    if size == "small" and model not in _SMALL_MODELS:
+        return RowResult({})
     original = load_pictures(model, size)
     versions = manipulate_images(model, manipulation, size, folder).swapaxes(0, 1)
     return RowResult({
@@ -165,14 +188,14 @@ def choose_manipulation(
 def load_pictures(model: Model, size: Size) -> Images:
     """Load the images that are ranked, four times as many as features."""
     count = max(RATIOS) * SCALES[size].features
-    if model == "cifar-network":
-        return vision.load_cifar_images(count)
-    return vision.load_photographs(count, SCALES[size].side)
+    if model == "efficientnet-lite0":
+        return vision.load_photographs(count, SCALES[size].side)
+    return vision.load_cifar_images(count)
 
 
 @functools.cache
 def load_extractor(model: Model, size: Size, folder: Path) -> Extractor:
     """Load the vision model that all clients have."""
-    if model == "cifar-network":
-        return vision.load_cifar_network(folder, SCALES[size].features)
-    return vision.load_efficientnet_lite(SCALES[size].features)
+    if model == "efficientnet-lite0":
+        return vision.load_efficientnet_lite(SCALES[size].features)
+    return vision.load_cifar_network(model, NETWORKS[model], folder, SCALES[size].features)

@@ -7,6 +7,7 @@ import altair as alt
 
 from divulge.report import chart_style
 from divulge.reproduce.papers.raifle import tables
+from divulge.reproduce.papers.raifle.study import AUTO
 from divulge.reproduce.result import Cell, Outcome
 from divulge.reproduce.table import Row
 
@@ -53,6 +54,8 @@ def _points(attacked: Outcome, ranked: Outcome) -> Iterator[dict[str, Any]]:
     utility = {_setting(row): _cell(ranked, row.name, "NDCG@10") for row in tables.TABLE_10.rows}
     for order, row in enumerate(tables.TABLE_9.rows):
         told = row.settings
+        if told["attack"] != AUTO:
+            continue
         auc = _cell(attacked, row.name, "AUC")
         ndcg = utility.get(_setting(row)) if told["setting"] == "searched" else None
         if auc is None or ndcg is None or auc.ours is None or ndcg.ours is None:
