@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import nn
-from torch.nn.functional import cross_entropy, one_hot
 
 from divulge.core import Records
 from divulge.errors import DataError
@@ -25,9 +24,9 @@ _MIN_SAMPLES = 10
 
 def evidence(logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """The discriminator's inputs: probabilities, one-hot label and cross-entropy of each record."""
-    loss = cross_entropy(logits, y, reduction="none")
-    label = one_hot(y, logits.shape[1]).to(logits.dtype)
-    return torch.cat([logits.softmax(dim=1), label, loss[:, None]], dim=1)
+    chances = logits.log_softmax(dim=1)
+    label = torch.zeros_like(logits).scatter_(1, y[:, None], 1.0)
+    return torch.cat([chances.exp(), label, -chances.gather(1, y[:, None])], dim=1)
 
 
 class FastDropout(nn.Dropout):
