@@ -192,7 +192,7 @@ def test_the_best_r_is_taken_and_public_records_teach() -> None:
     assert merits[found.recipe.loss.r] == max(merits.values())
     chosen = alone[found.recipe.loss.r]
     for one, other in zip(found.module.parameters(), chosen.parameters(), strict=True):
-        assert torch.equal(one, other)
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)  # trained in a stack
     public = replace(both, r=(3.0,), public=table.draw(100, 5)).train_protected(table.POOL, job)
     private = replace(both, r=(3.0,)).train_protected(table.POOL, job)
     assert not torch.equal(*(next(one.module.parameters()) for one in (public, private)))

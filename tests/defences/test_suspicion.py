@@ -17,6 +17,7 @@ from divulge.defences.training.dap.discriminator import (
     train_discriminator,
 )
 from divulge.defences.training.dap.loss import DiscriminatorAdversary, DiscriminatorLoss
+from divulge.defences.training.dap.trainer import DAP
 from divulge.training.engine import loop
 from divulge.training.engine.loop import Job
 from divulge.training.engine.tensors import PoolArrays
@@ -49,12 +50,12 @@ def test_value_and_gradient_are_those_of_the_discriminators_answers(
 
     suspicion = DiscriminatorLoss(d, torch.device("cpu"))
     before = logits.detach().clone()
-    value, gradient = suspicion.with_gradient(before, y)
+    losses, gradients = suspicion.with_gradients(before, y)
     assert torch.equal(before, logits)
-    assert gradient.dtype == dtype
-    torch.testing.assert_close(value, expected.detach(), rtol=1e-4, atol=1e-6)
-    torch.testing.assert_close(suspicion.value(before, y), value)
-    torch.testing.assert_close(gradient, slope, rtol=1e-3, atol=1e-6)
+    assert gradients.dtype == dtype
+    torch.testing.assert_close(losses.mean(), expected.detach(), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(suspicion.losses(before, y), losses)
+    torch.testing.assert_close(gradients / records, slope, rtol=1e-3, atol=1e-6)
 
 
 class Other(nn.Sequential):
@@ -79,3 +80,21 @@ def test_a_dense_network_is_trained_without_a_graph_and_is_the_same(
     for name, weights in found.items():
         torch.testing.assert_close(weights, expected[name], rtol=1e-3, atol=1e-4)
         assert not torch.allclose(weights, plain[name], rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("samples", ["misclassified", "all"])
+@pytest.mark.parametrize("settings", [{}, {"patience": 1}, {"optimiser": "sgd", "lr": 0.1}])
+def test_all_r_at_once_are_each_r_alone(samples: Samples, settings: dict[str, Any]) -> None:
+    recipe = replace(table.RECIPE, epochs=4, **settings)
+    d, job = discriminator(table.CLASSES), Job(np.arange(60), 3)
+    dap = DAP(recipe, (0.0, 0.5, 2.0), samples=samples, way="one-by-one", workers=1)
+    together = dap.train_each(d, table.POOL, job)
+    seen = []
+    for r, found in zip(dap.r, together, strict=True):
+        (alone,) = replace(dap, r=(r,)).train_each(d, table.POOL, job)
+        assert found.recipe == alone.recipe
+        weights = alone.module.state_dict()
+        for name, tensor in found.module.state_dict().items():
+            torch.testing.assert_close(tensor, weights[name], rtol=1e-3, atol=1e-4)
+        seen.append(next(found.module.parameters()))
+    assert not torch.allclose(seen[0], seen[2], rtol=1e-2, atol=1e-2)

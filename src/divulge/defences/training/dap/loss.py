@@ -29,7 +29,7 @@ _Affine = tuple[torch.Tensor, torch.Tensor]
 """A factor that values are multiplied by, and an addend that they then get."""
 
 
-class _Linear(NamedTuple):
+class _LayerWeights(NamedTuple):
     """Weights in both memory layouts: a product with few records takes twice as long in the other.
 
     Forward passes multiply by ``inputs_first``, backward passes by ``outputs_first``.
@@ -40,7 +40,9 @@ class _Linear(NamedTuple):
     bias: torch.Tensor
 
     @classmethod
-    def lay_out(cls, weight: torch.Tensor, bias: torch.Tensor, device: torch.device) -> "_Linear":
+    def lay_out(
+        cls, weight: torch.Tensor, bias: torch.Tensor, device: torch.device
+    ) -> "_LayerWeights":
         """The layer with these weights, shape (outputs, inputs), on a device."""
         moved = weight.detach().to(device)
         return cls(moved.contiguous(), moved.t().contiguous(), bias.detach().to(device))
@@ -51,16 +53,16 @@ class _FoldedBlock(NamedTuple):
 
     first: _Affine
     """The factor and the addend of each value before the first ReLU."""
-    inner: tuple[_Linear, _Linear]
+    inner: tuple[_LayerWeights, _LayerWeights]
     """The first two layers of weights."""
-    last: _Linear
+    last: _LayerWeights
     """The third layer; its bias includes that of the way round."""
-    around: _Linear
+    around: _LayerWeights
     """The linear way round the three layers, without a bias."""
 
 
 class DiscriminatorLoss:
-    """The mean of -log(1 - D) over records, where D is the chance of "was trained on".
+    """The loss -log(1 - D) of records, where D is the chance of "was trained on".
 
     The same as the discriminator's own answers tell in evaluation mode, to rounding, in a quarter
     of the time: this is most of a training step. What the last block and the layer behind it do
@@ -89,19 +91,18 @@ class DiscriminatorLoss:
         self._addend = last.last.bias @ way + (verdict.bias[1] - verdict.bias[0]).to(device)
 
     @torch.no_grad()
-    def value(self, logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """The mean loss of these logits with these labels, a single number."""
-        x = evidence(logits, y).float()
-        return softplus(self._forward(x)[0]).mean()
+    def losses(self, logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        """The loss of each record with these logits and this label, shape (records,)."""
+        return softplus(self._forward(evidence(logits, y).float())[0])
 
     @torch.no_grad()
-    def with_gradient(
+    def with_gradients(
         self, logits: torch.Tensor, y: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The mean loss, and its gradient by the logits."""
+        """The loss of each record, and its gradient by the record's logits."""
         seen = evidence(logits, y).float()
         suspicion, hidden = self._forward(seen)
-        slope = suspicion.sigmoid().div_(len(y))
+        slope = suspicion.sigmoid()
         by_hidden, by_input = slope.outer(self._by_hidden), slope.outer(self._by_input)
         for k in reversed(range(len(self._blocks))):
             gradient = _backward(self._blocks[k], hidden[k], by_hidden, by_input)
@@ -109,7 +110,7 @@ class DiscriminatorLoss:
                 below = self._blocks[k - 1]
                 by_hidden = gradient @ below.last.outputs_first
                 by_input = gradient @ below.around.outputs_first
-        return softplus(suspicion).mean(), _logit_gradient(gradient, seen, y).to(logits.dtype)
+        return softplus(suspicion), _logit_gradient(gradient, seen, y).to(logits.dtype)
 
     def _forward(self, x: torch.Tensor) -> tuple[torch.Tensor, list[list[torch.Tensor]]]:
         """The logit of D, and what enters the layers of each block."""
@@ -133,7 +134,7 @@ def _fold_block(
     (factor, addend), *later = norms
     first = (factor * scale).to(device), (factor * shift + addend).to(device)
     one, two = (
-        _Linear.lay_out(layer.weight * factor[:, None], layer.bias * factor + addend, device)
+        _LayerWeights.lay_out(layer.weight * factor[:, None], layer.bias * factor + addend, device)
         for layer, (factor, addend) in zip(layers, later, strict=False)
     )
     around, last = block.around, layers[-1]
@@ -141,8 +142,8 @@ def _fold_block(
     return _FoldedBlock(
         first,
         (one, two),
-        _Linear.lay_out(last.weight, bias, device),
-        _Linear.lay_out(around.weight * scale, torch.zeros(()), device),
+        _LayerWeights.lay_out(last.weight, bias, device),
+        _LayerWeights.lay_out(around.weight * scale, torch.zeros(()), device),
     )
 
 
@@ -242,10 +243,11 @@ class DiscriminatorAdversary:
             with _inference_mode(module):
                 x, y = data.batch(held_out)
                 logits = module(x)
-                shown = self._shown_records(logits, y)
+                shown = shown_records(logits, y, self.samples)
                 if not len(shown):
                     return beta
-                ours, its = cross_entropy(logits, y), suspicion.value(logits[shown], y[shown])
+                its = suspicion.losses(logits[shown], y[shown]).mean()
+                ours = cross_entropy(logits, y)
                 return self.r * float(ours) / max(float(its), 1e-6)
 
         def epoch_term(epoch: int) -> TermFunction:
@@ -253,23 +255,24 @@ class DiscriminatorAdversary:
             beta = balance_losses() if epoch else 1.0
 
             def term(logits: torch.Tensor, y: torch.Tensor) -> LastLayerTerm | None:
-                shown = self._shown_records(logits, y)
+                shown = shown_records(logits, y, self.samples)
                 if not beta or not len(shown):
                     return None
-                value, gradient = suspicion.with_gradient(logits[shown], y[shown])
+                losses, gradient = suspicion.with_gradients(logits[shown], y[shown])
                 everyone = torch.zeros_like(logits)
-                everyone.index_copy_(0, shown, gradient.mul_(beta))
-                return LastLayerTerm(beta * value, everyone)
+                everyone.index_copy_(0, shown, gradient.mul_(beta / len(shown)))
+                return LastLayerTerm(beta * losses.mean(), everyone)
 
             return term
 
         return epoch_term
 
-    def _shown_records(self, logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """Positions of the records that the discriminator is shown."""
-        if self.samples == "all":
-            return torch.arange(len(y), device=y.device)
-        return (logits.argmax(dim=1) != y).nonzero().squeeze(1)
+
+def shown_records(logits: torch.Tensor, y: torch.Tensor, samples: Samples) -> torch.Tensor:
+    """Positions of the records that the discriminator is shown."""
+    if samples == "all":
+        return torch.arange(len(y), device=y.device)
+    return (logits.argmax(dim=1) != y).nonzero().squeeze(1)
 
 
 class _LastLinear:

@@ -13,9 +13,11 @@ from divulge.core import Records
 from divulge.defences.training.base import TrainingDefence
 from divulge.defences.training.dap import discriminator as discriminators
 from divulge.defences.training.dap.discriminator import Discriminator, Samples
+from divulge.defences.training.dap.grid import train_grid
 from divulge.defences.training.dap.loss import DiscriminatorAdversary
 from divulge.errors import SpecError
-from divulge.training.engine.loop import Job
+from divulge.training.engine.dense import dense_layers
+from divulge.training.engine.loop import Job, build_network, torch_threads
 from divulge.training.engine.tensors import PoolArrays
 from divulge.training.recipe import Recipe, Rows
 from divulge.training.selection import merit
@@ -28,11 +30,12 @@ DiscriminatorKind = Literal["trained", "random"]
 class DAP(TrainingDefence):
     """Trains against a discriminator that learned from shadow models whose records are members.
 
-    Each model gets its own: ``shadows`` models are trained on random halves of public records, for
-    all epochs and without any defence. What they say of these, of records that they classify
-    wrongly alone unless told otherwise, teaches the discriminator D, which is then frozen. Then the
-    model is trained once for each r, and the one of the highest AOP(2) on its records held out is
-    taken (`divulge.training.selection.merit`).
+    Each model gets its own: ``shadows`` models are trained on random halves of public records
+    without any defence, for all epochs; or where the recipe is patient, until they get no more
+    accurate on a part of the half that is held out. What they say of these, of records that they
+    classify wrongly alone unless told otherwise, teaches the discriminator D, which is then frozen.
+    Then the model is trained once for each r, and the one of the highest AOP(2) on its records held
+    out is taken (`divulge.training.selection.merit`).
 
     The paper's equations, and how they are read here. C(x) are the model's probabilities, and
     D(C(x), y) is the chance that D gives to "was trained on", by probabilities, label y and loss.
@@ -52,7 +55,8 @@ class DAP(TrainingDefence):
       wrongly (with none of them β stays). In the first epoch β is 1, whatever r is.
 
     Args:
-        r: how much the discriminator counts; each is tried. The paper tries 41, from 0 to 1.
+        r: how much the discriminator counts; each is tried. The paper tries 41, from 0 to 1. Small
+            ones matter: with much more than 0.1 a model may learn next to nothing.
         shadows: how many models the discriminator learns from, K in the paper.
         samples: ``misclassified``, as the paper's text has it, or ``all``, as its released code.
         discriminator: ``trained``; or ``random``, one that learned nothing, as a control: if the
@@ -68,7 +72,7 @@ class DAP(TrainingDefence):
         SpecError: a setting makes no sense, or the recipe holds no records out.
     """
 
-    r: tuple[float, ...] = (0.1, 0.25, 0.5)
+    r: tuple[float, ...] = (0.0, 0.01, 0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 1.0)
     shadows: int = 10
     samples: Samples = "misclassified"
     discriminator: DiscriminatorKind = "trained"
@@ -104,12 +108,30 @@ class DAP(TrainingDefence):
         Raises:
             TargetError: see `train_protected`.
         """
-        tried = [self._train_against(self.against(found, r), pool, job) for r in self.r]
+        tried = self.train_each(found, pool, job)
         if len(tried) == 1:
             return tried[0]
         data = PoolArrays.prepare(pool, tried[0].module).tensors(self.device)
         parts = self.recipe.split_rows(job.rows, job.seed)
-        return max(tried, key=lambda one: merit("aop", one.module, data, *parts))
+        merits = [merit("aop", one.module, data, *parts) for one in tried]
+        return tried[int(np.argmax(np.nan_to_num(merits, nan=-1.0)))]
+
+    def train_each(self, found: Discriminator, pool: Records, job: Job) -> "list[ProtectedModel]":
+        """The model with each r; a dense network is trained with all of them at once.
+
+        Raises:
+            TargetError: see `train_protected`.
+        """
+        recipes = [self.against(found, r) for r in self.r]
+        network = build_network(self.recipe, job)
+        data = PoolArrays.prepare(pool, network).tensors(self.device)
+        if len(self.r) > 1 and dense_layers(network, data):
+            losses = [DiscriminatorAdversary(found, r, self.samples) for r in self.r]
+            with torch_threads(self.workers or 1):
+                modules = train_grid(self.recipe, losses, data, job)
+        else:
+            modules = [self.train_one(recipe, pool, job) for recipe in recipes]
+        return [ProtectedModel(*one) for one in zip(modules, recipes, strict=True)]
 
     def train_discriminator(self, pool: Records, rows: Rows, seed: int) -> Discriminator:
         """The frozen discriminator of one model.
@@ -123,8 +145,11 @@ class DAP(TrainingDefence):
         half = len(public) // 2
         halves = np.stack([drawn.permutation(len(public)) < half for _ in range(self.shadows)])
         seeds = stream(seed, "shadows").integers(2**31, size=self.shadows).tolist()
-        plain = replace(self.recipe, select=None, patience=None, loss=None)
+        patient = self.recipe.patience is not None
+        plain = replace(self.recipe, select="accuracy" if patient else None, loss=None)
         shadows = list(self.fleet(plain).networks(public, halves, seeds))
+        for member, shadow_seed in zip(halves, seeds, strict=True):
+            member[plain.split_rows(np.flatnonzero(member), shadow_seed)[1]] = False
         found = discriminators.collect_evidence(shadows, halves, public, self.samples)
         make = (
             discriminators.train_discriminator
@@ -136,9 +161,6 @@ class DAP(TrainingDefence):
     def against(self, discriminator: Discriminator, r: float) -> Recipe:
         """How a model is trained against this discriminator."""
         return replace(self.recipe, loss=DiscriminatorAdversary(discriminator, r, self.samples))
-
-    def _train_against(self, recipe: Recipe, pool: Records, job: Job) -> "ProtectedModel":
-        return ProtectedModel(self.train_one(recipe, pool, job), recipe)
 
 
 class ProtectedModel(NamedTuple):
