@@ -1,20 +1,29 @@
 """DAP's tables: what a row measures, on a few images of noise, and how long DP-SGD may train."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from divulge.core import Records
 from divulge.defences.training.dp_sgd.accounting import dp_sgd_epsilon
+from divulge.errors import StoreError
 from divulge.reproduce.papers.dap import data, study, training
 from divulge.reproduce.papers.dap.data import DataSizes
+from divulge.reproduce.papers.dap.networks import (
+    ClassifierNetwork,
+    MixedPrecisionNetwork,
+    TrainedNetwork,
+)
 from divulge.reproduce.papers.dap.study import TrainingScale
 from divulge.reproduce.papers.dap.tables import rows
-from divulge.reproduce.papers.dap.training import DELTA, NOISE, epochs_for
+from divulge.reproduce.papers.dap.training import DELTA, NOISE, PoolTrainer, epochs_for
 from divulge.reproduce.table import find_table
+from divulge.training.engine.loop import Job
 
 CACHES = (
     data.split_records,
@@ -23,6 +32,11 @@ CACHES = (
     study._pool_trainer,
     study._train_undefended,
     study._measure_undefended,
+)
+
+
+SCALE = TrainingScale(
+    DataSizes(0, 200, 4), 4, 16, 2, None, 64, 4e-3, 2, (0.0, 0.5, 1.0), (0.01,), stored=False
 )
 
 
@@ -37,11 +51,10 @@ def _few_images(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         data, "_extract_features", lambda _data, pixels, _folder: pixels[:, 0, 0, :20]
     )
     monkeypatch.setattr(data, "load_images", lambda *_: Records(x, y))
-    scale = TrainingScale(DataSizes(0, 200, 4), 4, 16, 2, 64, 4e-3, 2, (0.5,), (0.01,))
-    monkeypatch.setattr(study, "SCALES", {"small": scale})
+    monkeypatch.setattr(study, "SCALES", {"small": SCALE})
+    monkeypatch.setattr(study, "_FEW_R", (0.0, 0.5))
     yield
-    for cache in CACHES:
-        cache.cache_clear()
+    clear()
 
 
 def measured(**settings: Any) -> dict[str, Sequence[float]]:
@@ -62,9 +75,11 @@ def measured(**settings: Any) -> dict[str, Sequence[float]]:
     ],
     ids=repr,
 )
-def test_a_row_is_measured_for_all_four_tables(settings: dict[str, Any]) -> None:
+def test_a_row_is_measured_for_all_tables_of_defences(settings: dict[str, Any]) -> None:
     found = measured(**settings)
-    tables = [find_table(f"dap-table{k}") for k in "1234"]
+    tables = [
+        find_table(f"dap-{name}") for name in ("table1", "table2", "table3", "table4", "figure2")
+    ]
     columns = {column for table in tables for column in table.columns}
     assert set(found) == columns - {"TPR at 0.1 % FPR, adaptive"}  # of 200 records
     for table in tables:
@@ -90,6 +105,74 @@ def test_a_discriminator_is_shared_by_rows_and_its_time_is_counted_in_each() -> 
     )  # one for all models
 
 
+def clear() -> None:
+    for cache in CACHES:
+        cache.cache_clear()
+
+
+def test_stored_networks_are_taken_up_after_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(study, "SCALES", {"small": replace(SCALE, stored=True)})
+    recipe = study._recipe(study.SCALES["small"], "fashion_mnist", "accuracy", linear=False)
+
+    def train_all() -> list[torch.Tensor]:
+        clear()
+        trainer = study._pool_trainer(0, "small", tmp_path, "fashion_mnist")
+        made = trainer.train_all(recipe, "dap", {})
+        seconds.append(made.whole)
+        return [torch.cat([p.flatten() for p in one.parameters()]) for one in made.modules]
+
+    trained: list[int | None] = []
+    train_by = PoolTrainer._train_by
+
+    def train(self: PoolTrainer, trainer: Any, job: Job, epochs: int | None) -> TrainedNetwork:
+        trained.append(epochs)
+        return train_by(self, trainer, job, epochs)
+
+    seconds: list[float] = []
+    monkeypatch.setattr(PoolTrainer, "_train_by", train)
+    first = train_all()
+    assert trained.count(None) == 3 + 3 * 2  # all r for the first model, two for each other
+    trained.clear()
+    again = train_all()
+    assert None not in trained  # epochs are timed, and no whole model is trained
+    assert all(map(torch.equal, first, again))
+    assert seconds[0] == seconds[1]
+    for path in (tmp_path / "networks").iterdir():
+        path.write_bytes(b"")
+    with pytest.raises(StoreError):
+        train_all()
+
+
+def test_each_r_is_measured_on_the_first_model() -> None:
+    found = {
+        r: study.measure_r(0, "small", Path(), data="fashion_mnist", r=r, select="aop").values
+        for r in (0.0, 1.0)
+    }
+    table = find_table("dap-r")
+    assert len(table.rows) == 3 * 41
+    for values in found.values():
+        assert set(values) == set(table.columns)
+    assert found[0.0] != found[1.0]
+
+
+def test_the_papers_network_rounds_in_its_convolutions_alone() -> None:
+    with torch.random.fork_rng([]):
+        torch.manual_seed(0)
+        network = ClassifierNetwork(3, 3 * 8 * 8, 4, 5, linear=False)()
+        x = torch.randn(6, 3, 8, 8)
+    assert isinstance(network, MixedPrecisionNetwork)
+    logits = network(x)
+    assert logits.dtype == torch.float32
+    exact = network.last(network.features(x)).detach()
+    # bfloat16 has 8 bits, and three convolutions round
+    torch.testing.assert_close(logits.detach(), exact, rtol=0, atol=0.05 * exact.abs().max().item())
+    assert not torch.equal(logits, exact)
+    logits.sum().backward()
+    assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in network.parameters())
+
+
 def test_records_of_a_seed_are_apart_and_the_attackers_turn_the_axes() -> None:
     sizes = DataSizes(0, 200, 4)
     one, other = (data.split_records(seed, "fashion_mnist", sizes, Path()) for seed in (0, 1))
@@ -101,6 +184,7 @@ def test_records_of_a_seed_are_apart_and_the_attackers_turn_the_axes() -> None:
     np.testing.assert_allclose(one.reference.x.mean(axis=0), 0, atol=1e-5)
     assert deviations[0] == pytest.approx(1, rel=1e-4)
     assert (np.diff(deviations) <= 0).all()
+    assert data.draw_halves(0, 3, 400).sum(axis=1).tolist() == [200] * 3
     halves = data.draw_halves(0, 4, 400)
     assert halves.sum(axis=1).tolist() == [200] * 4
     assert (halves.sum(axis=0) == 2).all()

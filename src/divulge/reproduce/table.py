@@ -31,6 +31,8 @@ TABLES = {
     "dap-table2": "divulge.reproduce.papers.dap.tables:TABLE_2",
     "dap-table3": "divulge.reproduce.papers.dap.tables:TABLE_3",
     "dap-table4": "divulge.reproduce.papers.dap.tables:TABLE_4",
+    "dap-figure2": "divulge.reproduce.papers.dap.tables:FIGURE_2",
+    "dap-r": "divulge.reproduce.papers.dap.tables:R",
     "nist-table2": "divulge.reproduce.papers.nist.tables:TABLE_2",
     "nist-table3": "divulge.reproduce.papers.nist.tables:TABLE_3",
     "nist-figure3": "divulge.reproduce.papers.nist.tables:FIGURE_3",

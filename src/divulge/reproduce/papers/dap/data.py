@@ -53,15 +53,15 @@ def split_records(seed: int, data: Data, sizes: DataSizes, folder: Path) -> Reco
     drawn = stream(seed, "parts").permutation(len(records))[: 7 * n // 2]
     parts = [records.take(part) for part in np.split(drawn, [2 * n, 3 * n])]
     if sizes.components:
-        parts = _reduce_dimensions(parts, parts[2].x, sizes.components)
+        parts = _reduce_dimensions(parts, parts[-1].x, sizes.components)
     return RecordSplit(*parts)
 
 
 def draw_halves(seed: int, models: int, total: int) -> Bool[np.ndarray, "models records"]:
-    """Draw complementary halves of the pool: each record is in half of the models."""
+    """Draw complementary halves of the pool: each record is in half of the models, or one off."""
     drawn = stream(seed, "halves of the pool")
-    some = [drawn.permutation(total) < total // 2 for _ in range(models // 2)]
-    return np.stack([half for one in some for half in (one, ~one)])
+    some = [drawn.permutation(total) < total // 2 for _ in range(-(-models // 2))]
+    return np.stack([half for one in some for half in (one, ~one)])[:models]
 
 
 @functools.lru_cache(maxsize=3)

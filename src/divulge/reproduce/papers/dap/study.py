@@ -16,7 +16,8 @@ from divulge._util.json import Settings
 from divulge.attacks import catalog
 from divulge.audits.challenges.model import pose_view
 from divulge.core import Entry, Membership, ModelView, Records, Shadows, Target
-from divulge.metrics import signals, utility
+from divulge.metrics import membership, signals, utility
+from divulge.reproduce import source
 from divulge.reproduce.attempts import RowResult, attempt
 from divulge.reproduce.papers.dap.data import (
     SIDES,
@@ -26,16 +27,23 @@ from divulge.reproduce.papers.dap.data import (
     draw_halves,
     split_records,
 )
+from divulge.reproduce.papers.dap.grids import PAPER_R, WEIGHTS
+from divulge.reproduce.papers.dap.networks import ClassifierNetwork, NetworkStore
 from divulge.reproduce.papers.dap.training import DefendedModels, PoolTrainer
 from divulge.reproduce.table import Size
 from divulge.targets.torch import TorchTarget
 from divulge.training.engine.loop import Job
+from divulge.training.engine.tensors import PoolArrays
 from divulge.training.recipe import Recipe, Select
+from divulge.training.selection import merit
 
 _DROPOUT, _L2 = (0.2, 0.33, 0.5), (0.1, 0.01, 0.001)
 _PRIVATE = {"optimiser": "sgd", "lr": 1.0, "momentum": 0.9, "batch_size": 256, "epochs": 15}
 _HELD_OUT = 1 / 3
 _ADAPTIVE = ("lira", "rmia")
+_FEW_R = (0.0, 0.025, 0.05, 0.1, 0.2, 0.5)
+_ALPHA, _WEIGHT = (0.25, 0.5, 1.0), (1.0, 3.0, 10.0)
+"""Values that RelaxLoss and adversarial regularisation are tuned over; neither is in the paper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,50 +52,32 @@ class TrainingScale:
 
     sizes: DataSizes
     models: int
-    """Even number of models of one pool; each is attacked with all others as its shadows."""
+    """Number of models of one pool; each is attacked with all others as its shadows."""
     width: int
     """Number of hidden units, or of channels of the first convolution."""
     epochs: int
+    patience: int | None
+    """Number of epochs without improvement after which a model's training ends, if any."""
     batch_size: int
     lr: float
     shadows: int
     """Number of shadow models that DAP's discriminator learns from."""
-    r: tuple[float, ...]
-    """Values of r that DAP tries."""
+    first_r: tuple[float, ...]
+    """Values of r that DAP tries for the first model of a pool; for the others `_FEW_R`."""
     l2: tuple[float, ...]
     """Values of l2 that Reg is tuned over, with each dropout of the paper."""
+    stored: bool
+    """Whether networks that several rows need are stored: where a kill would cost minutes."""
 
 
 SCALES: Mapping[Size, TrainingScale] = {
-    "small": TrainingScale(DataSizes(5000, 1000, 64), 6, 128, 12, 64, 4e-3, 4, (0.1, 0.5), (0.01,)),
-    "paper": TrainingScale(DataSizes(0, 1700, 0), 16, 64, 100, 32, 1e-3, 10, (0.1, 0.25, 0.5), _L2),
+    "small": TrainingScale(
+        DataSizes(5000, 1000, 64), 6, 128, 12, None, 64, 4e-3, 4, _FEW_R, (0.01,), stored=False
+    ),
+    "paper": TrainingScale(
+        DataSizes(0, 1000, 0), 17, 64, 100, 25, 32, 1e-3, 10, PAPER_R, _L2, stored=True
+    ),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class _ClassifierNetwork:
-    """Makes the network of all rows: a perceptron, a convolutional or a linear network."""
-
-    channels: int
-    """Number of channels of an image; 0 for features."""
-    inputs: int
-    """Length of a flattened record."""
-    width: int
-    classes: int
-    linear: bool
-
-    def __call__(self) -> nn.Module:
-        if self.linear:
-            return nn.Sequential(nn.Flatten(), nn.Linear(self.inputs, self.classes))
-        width = self.width
-        if not self.channels:
-            first = nn.Linear(self.inputs, width)
-            return nn.Sequential(first, nn.ReLU(), nn.Linear(width, self.classes))
-        layers: list[nn.Module] = []
-        for inside, outside in ((self.channels, width), (width, 2 * width), (2 * width, 4 * width)):
-            layers += [nn.Conv2d(inside, outside, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
-        pooled = [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
-        return nn.Sequential(*layers[:-1], *pooled, nn.Linear(4 * width, self.classes))
 
 
 def measure_defence(
@@ -101,7 +91,7 @@ def measure_defence(
     linear: bool = False,
     settings: Settings | None = None,
 ) -> RowResult:
-    """Measure all columns of all four tables: means over the models of one pool.
+    """Measure all columns of all tables of defences: means over the models of one pool.
 
     Args:
         seed: seed of every random choice.
@@ -165,15 +155,57 @@ def _pool_trainer(seed: int, size: Size, folder: Path, data: Data) -> PoolTraine
     pool, others, _ = split_records(seed, data, scale.sizes, folder)
     drawn = draw_halves(seed, scale.models, len(pool))
     jobs = (Job(np.flatnonzero(half), 1000 * (seed + 1) + k) for k, half in enumerate(drawn))
-    grid = {"dropout": _DROPOUT, "l2": scale.l2}
-    return PoolTrainer(pool, others, tuple(jobs), grid, scale.r, scale.shadows, _PRIVATE)
+    grids: dict[str, dict[str, tuple[float, ...]]] = {
+        "dap": {"r": _FEW_R},
+        "regularise": {"dropout": _DROPOUT, "l2": scale.l2},
+        "relaxloss": {"alpha": _ALPHA},
+        "adversarial-regularisation": {"weight": _WEIGHT},
+    }
+    kept = f"{seed} {size} {data} {source.code(__name__)}"
+    store = NetworkStore(folder / "networks" if scale.stored else None, kept)
+    return PoolTrainer(
+        pool, others, tuple(jobs), grids, scale.first_r, scale.shadows, _PRIVATE, store
+    )
+
+
+def measure_r(
+    seed: int, size: Size, folder: Path, *, data: Data, r: float, select: Select
+) -> RowResult:
+    """Measure DAP_v with one r on the first model of the pool, attacked by its loss alone.
+
+    Args:
+        seed: seed of every random choice.
+        size: size of the experiment.
+        folder: folder that stores the features of images, and networks.
+        data: data set.
+        r: how much the discriminator counts.
+        select: criterion by which the epoch is chosen.
+    """
+    making = _pool_trainer(seed, size, folder, data)
+    pool, job = making.pool, making.jobs[0]
+    recipe = _recipe(SCALES[size], data, select, linear=False)
+    module = making.train_first(recipe, r)
+    fit, held_out = recipe.split_rows(job.rows, job.seed)
+    target, test = TorchTarget(module, "logits"), np.setdiff1d(np.arange(len(pool)), job.rows)
+    asked = pool.take(np.concatenate([fit, test]))
+    score = signals.compute_signal("loss", target.predict(asked.x), asked.y)
+    auc = membership.auc(score, np.arange(len(score)) < len(fit)).value
+    accuracy = _accuracy(target, pool.take(test))
+    data_there = PoolArrays.prepare(pool, module).tensors("cpu")
+    found = {
+        "accuracy": accuracy,
+        "AUC": auc,
+        "AOP(2)": utility.aop(accuracy, auc),
+        "AOP(2), held out": merit("aop", module, data_there, fit, held_out),
+    }
+    return RowResult({column: [value] for column, value in found.items()})
 
 
 def _measure_models(
     modules: list[nn.Module], parts: RecordSplit, jobs: tuple[Job, ...], recipe: Recipe
 ) -> tuple[dict[str, float], list[Entry]]:
     """Attack each model in turn, with the others as shadows; return means over models."""
-    pool, _, reference = parts
+    pool, reference = parts.pool, parts.reference
     targets = [TorchTarget(module, "logits") for module in modules]
     phi, reference_phi = (_phi(targets, records) for records in (pool, reference))
     every = np.arange(len(pool))
@@ -203,7 +235,7 @@ def _measure_models(
         "AOP(2), adaptive": utility.aop(accuracy, float(strongest[0])),
         "TPR at 1 % FPR, adaptive": float(strongest[1]),
         "TPR at 0.1 % FPR, adaptive": float(strongest[2]),
-    }
+    } | {f"{weight:g} λ": utility.aop(accuracy, float(strongest[0]), weight) for weight in WEIGHTS}
     return found, entries
 
 
@@ -233,15 +265,15 @@ def _phi(models: list[TorchTarget], records: Records) -> Float64[np.ndarray, "re
 def _recipe(scale: TrainingScale, data: Data, select: Select, *, linear: bool) -> Recipe:
     channels = 0 if scale.sizes.components else (1 if data == "fashion_mnist" else 3)
     inputs = scale.sizes.components or channels * SIDES[data] ** 2
-    network = _ClassifierNetwork(
-        channels, inputs, scale.width, 100 if data == "cifar100" else 10, linear
-    )
+    classes = 100 if data == "cifar100" else 10
+    network = ClassifierNetwork(channels, inputs, scale.width, classes, linear)
     return Recipe(
         network,
         "adam",
         lr=scale.lr,
         epochs=scale.epochs,
         batch_size=scale.batch_size,
+        patience=scale.patience,
         held_out=_HELD_OUT,
         select=select,
     )
