@@ -521,6 +521,7 @@ TABLE_13_PAPER = {
 TABLE_13 = Table(
     title="RAIFLE: users of recommenders under local differential privacy",
     source="Pham et al. 2024, table XIII",
+    data=("ml-100k", "steam-200k"),
     columns=("AUC",),
     rows=tuple(
         Row(
@@ -574,6 +575,7 @@ TABLE_14_PAPER: dict[tuple[int, str], tuple[tuple[float, float, float], ...]] = 
 TABLE_14 = Table(
     title="RAIFLE: clicks on MQ2008 under local differential privacy",
     source="Pham et al. 2024, table XIV",
+    data=("letor-mq2008",),
     columns=TABLE_14_COLUMNS,
     rows=tuple(
         Row(
