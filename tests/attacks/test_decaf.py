@@ -9,7 +9,9 @@ import pytest
 
 from divulge.attacks import catalog
 from divulge.attacks.composition.decaf.attack import Decaf
+from divulge.attacks.composition.decaf.simulation import ShadowClientSimulation
 from divulge.attacks.composition.label_counts import LabelCounts
+from divulge.attacks.shared.observed_round import first_rounds
 from divulge.core import LocalTraining, Proportions, ReceivedUpdate, Round, UpdateView
 from divulge.errors import NotApplicable, SpecError
 from divulge.federation import Federation, exact, simulate
@@ -134,6 +136,21 @@ def test_noise_is_noticed_and_played_again() -> None:
     assert np.sum(wrong) <= 0.1 * 16 + 3 * (16 * 0.1 * 0.9) ** 0.5
 
 
+def test_virtual_clients_train_by_the_dp_sgd_that_clients_were_told_of() -> None:
+    recipe = Recipe(federations.relu, lr=0.05, epochs=1, batch_size=20)
+    views = federations.views(federations.played())
+    rounds = first_rounds(views, 1)
+    sent, rows = views[0].rounds[0].sent, [np.arange(40), np.arange(40)]
+    found = []
+    for noise in (1e-3, 400.0):
+        simulation = ShadowClientSimulation(rounds, views, 0, private=(noise, 1.0))
+        one, other = simulation._make_crew(recipe).states(sent, rows, [1, 2])
+        found.append(max(float(np.abs(one[name] - other[name]).max()) for name in one))
+    # Two steps over at most 40 clipped gradients each, over 20, at a rate of 0.05: two networks are
+    # at most 0.4 apart. The noise alone has a deviation of 0.05 * 400 / 20 = 1 a step and weight.
+    assert found[0] < 0.4 < 1 < found[1]
+
+
 def test_two_state_dictionaries_are_enough() -> None:
     played = federations.played().rounds[0]
     how = LocalTraining("sgd", 0.05, 0.0, 0.0, 1, 20)
@@ -156,7 +173,7 @@ def test_the_budget_chooses_the_level_and_the_guess_says_which() -> None:
     assert "published method" in poor.how
     assert "above the budget of 0 s" in poor.how
     rich = guess(Decaf(clients=24, rounds=1), views)[0]
-    assert "40 virtual clients" in rich.how
+    assert "84 virtual clients" in rich.how
 
 
 def test_the_attack_leaves_the_transcript_and_the_model_as_they_were(tmp_path: Path) -> None:

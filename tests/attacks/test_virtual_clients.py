@@ -25,16 +25,21 @@ def test_narrow_tensors_are_kept_as_they_are() -> None:
     np.testing.assert_array_equal(shadow_clients._sketch(numbers), numbers)
 
 
+def shown(*kinds: np.ndarray, first: np.ndarray | None = None) -> regression.Shown:
+    equal = np.full((len(kinds[0]), 3), 1 / 3)
+    return regression.Shown(kinds, equal if first is None else first)
+
+
 def test_each_kind_counts_alike_and_what_never_changes_not_at_all() -> None:
     rng = np.random.default_rng(0)
     shares = rng.dirichlet(np.ones(3), 60)
     one, other = shares + rng.normal(0, 0.01, shares.shape), rng.normal(size=(60, 2))
-    kinds, victims = (one, other), (one[:5] + 0.001, other[:5])
-    plain = regression.fit_shares(kinds, shares, victims)
+    victims = (one[:5] + 0.001, other[:5])
+    plain = regression.fit_shares(shown(one, other), shares, shown(*victims))
     scaled = regression.fit_shares(
-        (one, 1000 * other, np.ones((60, 4))),
+        shown(one, 1000 * other, np.ones((60, 4))),
         shares,
-        (victims[0], 1000 * victims[1], np.zeros((5, 4))),
+        shown(victims[0], 1000 * victims[1], np.zeros((5, 4))),
     )
     np.testing.assert_allclose(scaled.guess, plain.guess, atol=1e-6)
 
@@ -42,24 +47,59 @@ def test_each_kind_counts_alike_and_what_never_changes_not_at_all() -> None:
 def test_clients_left_out_are_guessed_as_if_they_had_never_been_there() -> None:
     rng = np.random.default_rng(1)
     shares = rng.dirichlet(np.ones(3), 30)
-    shown = (shares + rng.normal(0, 0.02, shares.shape),)
-    squares, _ = regression._distances(shown, shown)
-    fit = regression.fit_shares(shown, shares, shown)
-    middle, mean = squares.mean(), shares.mean(axis=0)
+    seen = shares + rng.normal(0, 0.02, shares.shape)
+    first = shares + rng.normal(0, 0.05, shares.shape)
+    squares, _ = regression._distances((seen,), (seen,))
+    fit = regression.fit_shares(shown(seen, first=first), shares, shown(seen, first=first))
+    middle = squares.mean()
     errors = []
     for width in regression._WIDTHS:
         kernel = np.exp(-0.5 * squares / (width**2 * middle))
         for ridge in regression._RIDGES:
-            guesses = np.empty_like(shares)
-            for k in range(30):
-                rest = np.arange(30) != k
-                system = kernel[np.ix_(rest, rest)] + ridge * np.eye(29)
-                dual = np.linalg.solve(system, shares[rest] - mean)
-                guesses[k] = mean + kernel[k, rest] @ dual
-            errors.append(((guesses - shares) ** 2).mean())
+
+            def left_out(
+                targets: np.ndarray, kernel: np.ndarray = kernel, ridge: float = ridge
+            ) -> np.ndarray:
+                guesses = np.empty_like(targets)
+                for k in range(30):
+                    rest, mean = np.arange(30) != k, targets.mean(axis=0)
+                    system = kernel[np.ix_(rest, rest)] + ridge * np.eye(29)
+                    dual = np.linalg.solve(system, targets[rest] - mean)
+                    guesses[k] = mean + kernel[k, rest] @ dual
+                return guesses
+
+            off, first_off = shares - left_out(shares), first - left_out(first)
+            parts = np.linspace(0, 1, 101)
+            tried = [((off - part * first_off) ** 2).mean() for part in parts]
+            errors.append(min(tried))
             if np.isclose(errors[-1], fit.error, rtol=1e-3):
-                np.testing.assert_allclose(fit.left_out, guesses, atol=1e-3)
+                part = parts[np.argmin(tried)]
+                np.testing.assert_allclose(fit.left_out, shares - off + part * first_off, atol=2e-3)
     assert min(errors) == pytest.approx(fit.error, rel=1e-3)
+
+
+def test_a_first_estimate_is_taken_as_far_as_it_helps() -> None:
+    rng = np.random.default_rng(2)
+    shares, truth = rng.dirichlet(np.ones(3), 60), rng.dirichlet(np.ones(3), 5)
+    told, nothing = rng.normal(size=(60, 2)), rng.normal(size=(5, 2))
+    good = regression.fit_shares(shown(told, first=shares), shares, shown(nothing, first=truth))
+    np.testing.assert_allclose(good.guess, truth, atol=1e-6)
+    assert good.error == pytest.approx(0, abs=1e-12)
+    bad = rng.dirichlet(np.ones(3), 65)
+    plain = regression.fit_shares(shown(told), shares, shown(nothing))
+    misled = regression.fit_shares(shown(told, first=bad[:60]), shares, shown(nothing))
+    assert misled.error <= plain.error
+
+
+def test_few_images_are_shifted_and_many_are_left_alone() -> None:
+    image = np.zeros((1, 1, 3, 3), np.float32)
+    image[0, 0, 1, 1] = 1
+    few = shadow_clients.enlarge(Records(image, np.array([0])))
+    assert {tuple(x[0].ravel().nonzero()[0]) for x in few.x} == {(k,) for k in range(9)}
+    many = Records(np.repeat(image, 5, axis=0), np.zeros(5, np.int64))
+    assert shadow_clients.enlarge(many) is many
+    table = Records(np.zeros((2, 4)), np.array([0, 1]))
+    assert shadow_clients.enlarge(table) is table
 
 
 def test_mixes_of_all_kinds_are_drawn_and_records_are_of_their_classes() -> None:
@@ -98,9 +138,10 @@ def test_mixes_near_the_guesses_are_drawn_in_turn_and_absent_classes_come_back_r
 
 def test_rounds_count_by_the_inverse_of_their_error() -> None:
     def fit(error: float, share: float) -> regression.RegressionFit:
-        both = np.array([[share, 1 - share]])
+        both = np.array([[share, 1 - share]] * 2)
         return regression.RegressionFit(guess=both, left_out=both, error=error)
 
-    guess, others = regression.combine_fits([fit(0.1, 1.0), fit(0.3, 0.0)], [0, 0])
-    np.testing.assert_allclose(guess, [0.75, 0.25])
-    np.testing.assert_allclose(others, [[0.75, 0.25]])
+    found = regression.combine_fits([fit(0.1, 1.0), fit(0.3, 0.0)], [0, 0], [1, 1])
+    np.testing.assert_allclose(found.guess, [0.75, 0.25])
+    np.testing.assert_allclose(found.left_out, [[0.75, 0.25]] * 2)
+    np.testing.assert_allclose(found.others, [[0.75, 0.25]])

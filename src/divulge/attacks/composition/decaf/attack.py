@@ -22,8 +22,8 @@ from divulge.errors import SpecError
 
 DecafLevel = Literal["auto", "bias", "virtual", "refined"]
 
-_REFINEMENTS = 2
-"""Number of times that the refined level adds virtual clients near its guesses."""
+_REFINEMENTS = 5
+"""Number of times that the refined level adds half as many virtual clients near its guesses."""
 
 
 @check_arguments
@@ -42,7 +42,7 @@ class Decaf:
         faithful: the published method, whatever the level.
         level: ``auto`` takes ``refined``, else ``virtual``, else the published method, as the
             budget allows; guesses say which.
-        clients: virtual clients at first; ``refined`` adds two thirds of them.
+        clients: virtual clients at first; ``refined`` adds half as many, five times.
         rounds: at most so many are looked at, the first ones of each victim.
         budget: seconds of one core that training may take, estimated from the network's
             operations, so that the same attack makes the same choice on any machine.
@@ -50,6 +50,9 @@ class Decaf:
             declared null by ``virtual`` and ``refined``; the others follow the published rule,
             which promises nothing.
         threshold: entries up to this are no sign of a class, for the published rule.
+        dp_noise: noise multiplier of the DP-SGD that clients were told to train by; virtual clients
+            then train by it, too. None if they were told of none.
+        dp_norm: norm that this DP-SGD clips each record's gradient to.
         solver: how the published method decomposes: exactly, or by its own descent.
         without: the published method without this step, as in its own ablations.
 
@@ -60,11 +63,13 @@ class Decaf:
 
     faithful: bool = False
     level: DecafLevel = "auto"
-    clients: int = 240
+    clients: int = 120
     rounds: int = 3
     budget: float = 300.0
     null_error: float = 0.05
     threshold: float = 0.0
+    dp_noise: float | None = None
+    dp_norm: float = 1.0
     solver: Solver = "nnls"
     without: PublishedStep = "none"
 
@@ -102,8 +107,9 @@ class Decaf:
         elif level == "bias":
             found = infer_by_biases(rounds, views)
         else:
+            private = None if self.dp_noise is None else (self.dp_noise, self.dp_norm)
             found = self._run_simulation(
-                ShadowClientSimulation(rounds, views, seed), refine=level == "refined"
+                ShadowClientSimulation(rounds, views, seed, private), refine=level == "refined"
             )
         return tuple(replace(one, how=one.how + why) for one in found)
 
@@ -121,7 +127,7 @@ class Decaf:
             f"; training virtual clients was estimated at {seconds:.0f} s, {fits} the budget of "
             f"{self.budget:.0f} s"
         )
-        if seconds * (1 + _REFINEMENTS / 3) <= self.budget:
+        if seconds * (1 + _REFINEMENTS / 2) <= self.budget:
             return "refined", why
         if seconds <= self.budget:
             return "virtual", why
@@ -139,7 +145,7 @@ class Decaf:
     ) -> tuple[Proportions, ...]:
         rehearsal.add(self.clients)
         for _ in range(_REFINEMENTS if refine else 0):
-            rehearsal.add(self.clients // 3, near=self._likely_shares(rehearsal))
+            rehearsal.add(self.clients // 2, near=self._likely_shares(rehearsal))
         return rehearsal.guesses(self.null_error)
 
     def _likely_shares(

@@ -152,7 +152,7 @@ def infer_by_paper(
     """
     found: list[list[RoundGuess]] = [[] for _ in views]
     for stage, victims in rounds.values():
-        bases = _ClassBases(stage, seed)
+        bases = ClassBases(stage, seed)
         for victim in victims:
             change = stage.observe_client(views[victim].victim).weight
             null = null_classes(change, threshold)
@@ -206,7 +206,7 @@ def _infer_from_biases(stage: ObservedRound, sight: ClientChange) -> RoundGuess:
     return RoundGuess(share, null, 1 / max(float(rest @ rest), 1e-12))
 
 
-class _ClassBases:
+class ClassBases:
     """Changes of the last layer that some of the attacker's records cause, each trained once."""
 
     def __init__(self, stage: ObservedRound, seed: int) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float64
@@ -21,6 +22,14 @@ _RIDGES = tuple(10.0**k for k in range(-6, 1))
 """Ridges that are tried."""
 
 
+class Shown(NamedTuple):
+    """What updates show, one row a client."""
+
+    kinds: FeatureKinds
+    first: Float64[np.ndarray, "_ classes"]
+    """First estimate of the class shares, which needs no virtual clients."""
+
+
 @dataclass(frozen=True, slots=True)
 class RegressionFit:
     """A kernel ridge regression in one round."""
@@ -28,45 +37,59 @@ class RegressionFit:
     left_out: ClientShares
     """Guess about each virtual client, by a fit without it."""
     guess: Float64[np.ndarray, "victims classes"]
-    """Guess about each victim."""
+    """Guess about each victim, or whoever is guessed beside them."""
     error: float
     """Mean squared error of ``left_out``."""
 
 
-def fit_shares(shown: FeatureKinds, shares: ClientShares, victims: FeatureKinds) -> RegressionFit:
+def fit_shares(shown: Shown, shares: ClientShares, victims: Shown) -> RegressionFit:
     """Fit shares to features with Gaussian kernels; width and ridge are chosen by leaving one out.
 
     Each kind of features counts alike: squared distances are sums over kinds, each divided by its
-    mean between virtual clients. Leaving one client out of kernel ridge regression moves its
-    residual in closed form.
+    mean between virtual clients. Regressed is what is left of the shares less a part of a first
+    estimate of them; that part, from 0 to 1, is the one that errs least on clients left out, in
+    closed form for each width and ridge. Leaving one client out of kernel ridge regression moves
+    its residual in closed form, too.
 
     Args:
-        shown: update features of virtual clients.
+        shown: update features and first estimates of virtual clients.
         shares: what these clients hold.
-        victims: update features of the victims.
+        victims: update features and first estimates of the victims.
 
     References:
         Rasmussen and Williams (2006), Gaussian processes for machine learning, equations 5.10
         to 5.12.
     """
-    squares, across = _distances(shown, victims)
+    squares, across = _distances(shown.kinds, victims.kinds)
     middle = float(squares.mean()) or 1.0
-    mean = shares.mean(axis=0)
+    targets = np.hstack([shares, shown.first])
+    mean, classes = targets.mean(axis=0), shares.shape[1]
     best, least = None, np.inf
     for width in _WIDTHS:
         rate = 0.5 / (width**2 * middle)
         values, vectors = np.linalg.eigh(np.exp(-rate * squares))
-        turned = vectors.T @ (shares - mean)
+        turned = vectors.T @ (targets - mean)
         for ridge in _RIDGES:
             inverse = 1 / (np.maximum(values, 0) + ridge)
             dual = vectors @ (inverse[:, None] * turned)
-            off = dual / ((vectors**2) @ inverse)[:, None]
+            both = dual / ((vectors**2) @ inverse)[:, None]
+            off, first_off = both[:, :classes], both[:, classes:]
+            part = _best_part(off, first_off)
+            off = off - part * first_off
             error = float((off**2).mean())
             if error < least:
                 least = error
-                best = RegressionFit(shares - off, mean + np.exp(-rate * across) @ dual, error)
+                found = mean + np.exp(-rate * across) @ dual
+                guess = found[:, :classes] + part * (victims.first - found[:, classes:])
+                best = RegressionFit(shares - off, guess, error)
     assert best is not None
     return best
+
+
+def _best_part(off: ClientShares, first_off: ClientShares) -> float:
+    """Part of the first estimates' residuals that, taken off, leaves the least squares."""
+    size = float((first_off**2).sum())
+    return float(np.clip((off * first_off).sum() / size, 0.0, 1.0)) if size else 0.0
 
 
 def _distances(
@@ -82,21 +105,41 @@ def _distances(
     return squares, across
 
 
+class CombinedFit(NamedTuple):
+    """What the regressions of several rounds say together."""
+
+    guess: Float64[np.ndarray, " classes"]
+    """Guess about one victim."""
+    left_out: ClientShares
+    """Guess about each virtual client, by fits without it."""
+    others: Float64[np.ndarray, "_ classes"]
+    """Guesses about those who were guessed beside the victims."""
+    error: float
+    """Mean squared error of ``left_out``, in the mean over rounds; 1 where there is none."""
+
+
 def combine_fits(
-    fits: Sequence[RegressionFit], places: Sequence[int]
-) -> tuple[Float64[np.ndarray, " classes"], ClientShares]:
-    """Combine several rounds: the guess about one victim, and the guesses about virtual clients.
+    fits: Sequence[RegressionFit], places: Sequence[int], victims: Sequence[int]
+) -> CombinedFit:
+    """Combine the regressions of several rounds for one victim.
 
     Rounds count by the inverse of their mean squared error.
 
     Args:
         fits: one fit a round.
         places: the victim's position among the victims of each round.
+        victims: number of victims of each round; those guessed after them are the same in all.
     """
     weights = [1 / max(fit.error, 1e-12) for fit in fits]
     each = [fit.guess[place] for fit, place in zip(fits, places, strict=True)]
-    others = np.average([fit.left_out for fit in fits], axis=0, weights=weights)
-    return np.average(each, axis=0, weights=weights), others
+    beside = [fit.guess[many:] for fit, many in zip(fits, victims, strict=True)]
+    left_out = np.average([fit.left_out for fit in fits], axis=0, weights=weights)
+    return CombinedFit(
+        np.average(each, axis=0, weights=weights),
+        left_out,
+        np.average(beside, axis=0, weights=weights),
+        float(np.average([fit.error for fit in fits], weights=weights)) or 1.0,
+    )
 
 
 def absent_classes(
@@ -112,8 +155,8 @@ def absent_classes(
     like theirs, and a common class less often.
 
     Args:
-        sign: guessed presence of each class at the victim: about 1 for a class that it holds.
-        signs: guessed presence at virtual clients, each by a fit without it.
+        sign: a score of each class at the victim, larger for classes that it holds.
+        signs: scores at virtual clients, each by a fit without it.
         rare: true for classes that they hold with less than an equal share.
         error: the permitted share of such mistakes.
 

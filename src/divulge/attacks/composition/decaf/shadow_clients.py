@@ -13,13 +13,18 @@ from divulge._util.random import stream
 from divulge.attacks.composition.decaf.regression import FeatureKinds
 from divulge.attacks.shared.observed_round import ClientChange, ObservedRound
 from divulge.core import Records, Tensors
+from divulge.data.augmentation import augment
+from divulge.federation.output_layer import shares_of_biases
 from divulge.training.recipe import RaggedRows
 
 EVEN = 6
 """One in so many virtual clients has equally many records of each class."""
 
-_SPREADS = (1.0, 3.0, 10.0)
+_SPREADS = (0.3, 1.0, 3.0, 10.0)
 """Concentrations of the Dirichlet distributions that mixes are drawn from."""
+
+_FEW = 5
+"""Number of images of a class below which shifted ones are added."""
 
 _NEAR = 40.0
 """Concentration of the Dirichlet distribution around a guess."""
@@ -45,6 +50,8 @@ class UpdateFeatures(NamedTuple):
     """A few numbers a class: mean change of the last weights and biases, the share of weights that
     grew and whether any did, and the change of the predictions on all of the attacker's records
     and on those of the class itself; besides, the number of steps."""
+    first: Float64[np.ndarray, "clients classes"]
+    """Shares by the balance of the output biases; equal ones where there are no biases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,20 @@ class ShadowClients:
             self.rows + other.rows,
             np.concatenate([self.even, other.even]),
         )
+
+
+def enlarge(reference: Records) -> Records:
+    """Add images shifted by one pixel, in eight directions, where a class has few images.
+
+    A virtual client that holds the same two images a hundred times overfits them, as no real one
+    does. With many images of each class shifts did harm: the clients' own are not shifted.
+    """
+    if reference.x.ndim != 4 or np.bincount(reference.y).min() >= _FEW:
+        return reference
+    upright = [reference, *augment(reference, ("shift-up", "shift-down"))]
+    ways = ("shift-left", "shift-right")
+    every = [seen for one in upright for seen in (one, *augment(one, ways))]
+    return Records(np.concatenate([one.x for one in every]), np.tile(reference.y, len(every)))
 
 
 def draw_shadow_clients(
@@ -165,19 +186,24 @@ def update_features(stage: ObservedRound, sight: ClientChange) -> UpdateFeatures
     grew = sight.weight > 0
     signs = np.concatenate([grew.mean(axis=1), grew.any(axis=1)])
     classes = [sight.weight.sum(axis=1) / sight.steps, signs, log.mean(axis=0), risen, mean, own]
+    first = np.full(stage.classes, 1 / stage.classes)
     if sight.bias is not None:
         classes.append(sight.bias / sight.steps)
+        between = stage.class_means((stage.before + sight.answers) / 2)
+        first = shares_of_biases(sight.bias, float(sight.steps), between)
     classes.append(np.log([float(sight.steps)]))
-    return UpdateFeatures(tuple(a[None] for a in moved), tuple(a[None] for a in classes))
+    return UpdateFeatures(
+        tuple(a[None] for a in moved), tuple(a[None] for a in classes), first[None]
+    )
 
 
 def stack_features(shown: Sequence[UpdateFeatures]) -> UpdateFeatures:
     """Stack the rows of several clients."""
     tensors, classes = (
         tuple(np.concatenate(rows) for rows in zip(*kinds, strict=True))
-        for kinds in zip(*shown, strict=True)
+        for kinds in zip(*((one.tensors, one.classes) for one in shown), strict=True)
     )
-    return UpdateFeatures(tensors, classes)
+    return UpdateFeatures(tensors, classes, np.concatenate([one.first for one in shown]))
 
 
 def _sketch(numbers: Float64[np.ndarray, " _"]) -> Float64[np.ndarray, " _"]:

@@ -1,18 +1,26 @@
 """Virtual clients are simulated in the rounds of real ones, to learn to read real updates."""
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 
 from divulge._util.random import stream
 from divulge.attacks.composition.decaf import regression, shadow_clients
-from divulge.attacks.composition.decaf.regression import ClientShares, FeatureKinds, RegressionFit
+from divulge.attacks.composition.decaf.regression import (
+    ClientShares,
+    CombinedFit,
+    RegressionFit,
+    Shown,
+)
 from divulge.attacks.composition.decaf.shadow_clients import ShadowClients, UpdateFeatures
 from divulge.attacks.shared.observed_round import ObservedRound
-from divulge.core import Proportions, UpdateView
-from divulge.training.recipe import Recipe
+from divulge.core import Proportions, Records, Tensors, UpdateView
+from divulge.training.recipe import RaggedRows, Recipe
+
+if TYPE_CHECKING:
+    from divulge.defences.training.dp_sgd.trainer import DPSGD
 
 
 class ShadowClientSimulation:
@@ -22,6 +30,7 @@ class ShadowClientSimulation:
         rounds: each round by number, with the positions of the victims attacked in it.
         views: one view a victim.
         seed: fixes the virtual clients.
+        private: noise multiplier and clipping norm of the DP-SGD by which clients train.
     """
 
     def __init__(
@@ -29,15 +38,16 @@ class ShadowClientSimulation:
         rounds: Mapping[int, tuple[ObservedRound, list[int]]],
         views: Sequence[UpdateView],
         seed: int,
+        private: tuple[float, float] | None = None,
     ) -> None:
-        self._rounds, self._views, self._seed = rounds, views, seed
-        self._reference = next(iter(rounds.values()))[0].reference
+        self._rounds, self._views, self._seed, self._private = rounds, views, seed, private
+        self._pool = shadow_clients.enlarge(next(iter(rounds.values()))[0].reference)
         self._sizes = sorted(
             {stage.records(views[v].victim) for stage, victims in rounds.values() for v in victims}
         )
         self._cast: ShadowClients | None = None
         self._noise: dict[int, float] = {}
-        self._crews: dict[Recipe, object] = {}
+        self._crews: dict[Recipe, Any] = {}
         self._shown: dict[int, list[UpdateFeatures]] = {number: [] for number in rounds}
         self._victims = {
             number: shadow_clients.stack_features(
@@ -59,9 +69,9 @@ class ShadowClientSimulation:
         before = 0 if self._cast is None else len(self._cast.rows)
         rng = stream(self._seed, "mixes", before)
         if near is None:
-            more = shadow_clients.draw_shadow_clients(self._reference, self._sizes, many, rng)
+            more = shadow_clients.draw_shadow_clients(self._pool, self._sizes, many, rng)
         else:
-            more = shadow_clients.draw_near_guesses(self._reference, self._sizes, near, many, rng)
+            more = shadow_clients.draw_near_guesses(self._pool, self._sizes, near, many, rng)
         for number, (stage, victims) in self._rounds.items():
             crew = self._crew(stage)
             if number not in self._noise:
@@ -87,56 +97,96 @@ class ShadowClientSimulation:
         shown = {
             number: shadow_clients.stack_features(rows) for number, rows in self._shown.items()
         }
+        cast = self._cast
         fits = _RoundFits(
-            self._fits(shown, self._cast.shares, whole=True),
-            self._fits(shown, self._cast.shares),
-            self._fits(shown, self._cast.presence),
+            self._fits(shown, cast.shares, whole=True),
+            self._fits(shown, cast.shares),
+            self._fits(shown, cast.presence),
         )
         return tuple(self._guess(k, fits, null_error) for k in range(len(self._views)))
 
     def _fits(
         self, shown: Mapping[int, UpdateFeatures], holds: ClientShares, *, whole: bool = False
     ) -> dict[int, RegressionFit]:
-        """Fit, for each round, a regression of what virtual clients hold on their update features.
+        """Fit, for each round, a regression of what uneven virtual clients hold on their features.
 
-        ``whole`` uses all features, and not those of classes alone.
+        Guessed are the victims and, after them, the virtual clients with even mixes: as these
+        teach nothing, no mix is favoured. ``whole`` uses all features, and not those of classes
+        alone.
         """
 
-        def select_features(one: UpdateFeatures) -> FeatureKinds:
-            return one.tensors + one.classes if whole else one.classes
+        def select_features(one: UpdateFeatures, rows: Bool[np.ndarray, " _"]) -> Shown:
+            kinds = one.tensors + one.classes if whole else one.classes
+            return Shown(tuple(kind[rows] for kind in kinds), one.first[rows])
 
-        return {
-            number: regression.fit_shares(
-                select_features(rows), holds, select_features(self._victims[number])
+        assert self._cast is not None
+        even, found = self._cast.even, {}
+        for number, rows in shown.items():
+            guessed = shadow_clients.stack_features([self._victims[number], rows])
+            victims = np.ones(len(self._victims[number].first), np.bool_)
+            found[number] = regression.fit_shares(
+                select_features(rows, ~even),
+                holds[~even],
+                select_features(guessed, np.concatenate([victims, even])),
             )
-            for number, rows in shown.items()
-        }
+        return found
 
     def _guess(self, victim: int, fits: "_RoundFits", null_error: float) -> Proportions:
         assert self._cast is not None
         mine = [number for number, (_, who) in self._rounds.items() if victim in who]
         places = [self._rounds[number][1].index(victim) for number in mine]
 
-        def together(
-            by_round: Mapping[int, RegressionFit],
-        ) -> tuple[Float64[np.ndarray, " classes"], ClientShares]:
-            return regression.combine_fits([by_round[n] for n in mine], places)
+        def guess(by_round: Mapping[int, RegressionFit]) -> CombinedFit:
+            attacked = [len(self._rounds[n][1]) for n in mine]
+            return regression.combine_fits([by_round[n] for n in mine], places, attacked)
 
-        null = regression.absent_classes(*together(fits.presence), self._cast.rare, null_error)
-        coarse, others = together(fits.coarse)
+        found, coarse, presence = map(guess, fits)
+        rare = self._cast.rare[~self._cast.even]
+        signs = [one.guess / one.error**0.5 for one in (found, presence)]
+        known = [one.left_out / one.error**0.5 for one in (found, presence)]
+        null = regression.absent_classes(np.sum(signs, 0), np.sum(known, 0), rare, null_error)
         return Proportions(
-            regression.project_shares(together(fits.shares)[0], null),
+            regression.project_shares(found.guess, null),
             null,
-            even=regression.evenness_p_value(coarse, others[self._cast.even]),
+            even=regression.evenness_p_value(coarse.guess, coarse.others),
             how=f"{len(self._cast.rows)} virtual clients, rounds {', '.join(map(str, mine))}",
         )
 
-    def _crew(self, stage: ObservedRound) -> object:
-        from divulge.training.engine.clients import Crew
-
+    def _crew(self, stage: ObservedRound) -> Any:
         if stage.recipe not in self._crews:
-            self._crews[stage.recipe] = Crew(stage.recipe, stage.reference)
+            self._crews[stage.recipe] = self._make_crew(stage.recipe)
         return self._crews[stage.recipe]
+
+    def _make_crew(self, recipe: Recipe) -> Any:
+        if self._private is None:
+            from divulge.training.engine.clients import Crew
+
+            return Crew(recipe, self._pool)
+        from divulge.defences.training.dp_sgd.trainer import DPSGD
+
+        noise, norm = self._private
+        # the promise is not asked for, so δ is of no account
+        trainer = DPSGD(recipe, 1e-5, noise_multiplier=noise, max_grad_norm=norm, jobs=1)
+        return _PrivateCrew(trainer, self._pool)
+
+
+class _PrivateCrew:
+    """Trains as `divulge.training.Crew` does, but by DP-SGD."""
+
+    def __init__(self, trainer: "DPSGD", pool: Records) -> None:
+        self._trainer, self._pool = trainer, pool
+
+    def states(
+        self, start: Tensors, rows: Sequence[RaggedRows], seeds: Sequence[int]
+    ) -> Iterator[Tensors]:
+        """The state dictionary of each network after its training."""
+        from divulge.training.engine.weights import as_arrays, as_tensors
+
+        begun = as_tensors(start)
+        for mine, seed in zip(rows, seeds, strict=True):
+            own, every = self._pool.take(mine), np.ones((1, len(mine)), np.bool_)
+            (network,) = self._trainer.networks(own, every, [seed], begun)
+            yield as_arrays(network.state_dict())
 
 
 class _RoundFits(NamedTuple):
@@ -146,6 +196,6 @@ class _RoundFits(NamedTuple):
     """Regressions of class shares on all update features."""
     coarse: Mapping[int, RegressionFit]
     """Regressions of class shares on class features alone. These do not tell records apart, so
-    that virtual clients left out err as victims do."""
+    that virtual clients, whose records the others have too, err as victims do."""
     presence: Mapping[int, RegressionFit]
     """Regressions of the presence of each class on class features alone."""
