@@ -19,20 +19,17 @@ from divulge.metrics import composition
 from divulge.reproduce.attempts import RowResult, attempt
 from divulge.reproduce.data import ImageSetName, load_images
 from divulge.reproduce.papers.decaf.networks import DecafNetwork, NetworkKind
-from divulge.reproduce.papers.decaf.tables import COLUMNS, RATES, ROUNDS, TEN_USERS
+from divulge.reproduce.papers.decaf.tables import ACCURACY, COLUMNS, RATE, ROUNDS, TEN_USERS
 from divulge.reproduce.table import Size
 from divulge.targets.torch import TorchTarget
 from divulge.training.engine.networks import load_network
 from divulge.training.recipe import Recipe
 
-ACCURACY = "accuracy of the model"
 _TEST_IMAGES = 1000
 """Number of images that a model's accuracy is measured on."""
 _SIDES: Mapping[str, int] = {"cifar10": 16, "fer2013": 16}
 """Number of pixels of a side at size small; data sets not named have 14."""
 _MODULES: Mapping[str, int] = {"cifar10": 3, "ham10000": 3, "fer2013": 4}
-_SMALL_RECORDS = 600
-"""Largest number of records of a user at size small."""
 _ACCURACY_ROUNDS = 10
 """Number of rounds after which a model's accuracy is measured."""
 
@@ -47,8 +44,11 @@ class FederationSetting:
     """Class mix of each user, in any unit."""
     data: ImageSetName = "mnist"
     records: int = 1200
-    """Number of records of each user; at size small `_SMALL_RECORDS` at most."""
+    """Number of records of each user."""
+    small_records: int = 600
+    """Largest number of records of a user at size small."""
     optimiser: str = "adadelta"
+    rate: float = RATE
     auxiliary: int = 100
     """Number of records of each class that the attacker owns, where so many are left."""
     network: NetworkKind = "plain"
@@ -57,22 +57,30 @@ class FederationSetting:
     dropout: float = 0.0
     noise: float | None = None
     """Noise of DP-SGD in multiples of the clipping norm; None trains without privacy."""
+    leaky: bool = False
+    """Whether activations are LeakyReLU instead of ReLU."""
 
     @property
     def counts(self) -> Int[np.ndarray, "users classes"]:
         """Number of records of each class of each user."""
         parts = np.array(self.users, np.float64)
-        many = min(self.records, _SMALL_RECORDS) if self.size == "small" else self.records
+        small = self.size == "small"
+        many = min(self.records, self.small_records) if small else self.records
         counts: np.ndarray = np.rint(parts / parts.sum(axis=1, keepdims=True) * many)
         return counts.astype(np.int64)
 
 
-class _LazyFederation:
-    """A federation whose rounds are simulated when they are first needed."""
+class LazyFederation:
+    """A federation whose rounds are simulated when they are first needed.
+
+    Args:
+        setting: all that it depends on.
+    """
 
     def __init__(self, setting: FederationSetting) -> None:
         pool = _load_images(setting.data, setting.size)
-        clients = exact(pool, setting.counts, setting.seed)
+        self.pool, self.clients = pool, exact(pool, setting.counts, setting.seed)
+        clients = self.clients
         left = np.setdiff1d(np.arange(len(pool)), np.concatenate(clients))
         rng = stream(setting.seed, "auxiliary records")
         classes = range(setting.counts.shape[1])
@@ -94,6 +102,14 @@ class _LazyFederation:
             self._rounds.append(next(self._coming))
         return self._rounds[number]
 
+    def hits(self, number: int) -> list[float]:
+        """1 for each test image that the model classifies right after this round, 0 for others."""
+        state = self.round(number).aggregated
+        assert state is not None
+        answers = TorchTarget(load_network(self.network, state), "logits").predict(self.test.x)
+        hits: list[float] = (answers.argmax(axis=1) == self.test.y).astype(np.float64).tolist()
+        return hits
+
 
 def measure_distances(
     seed: int,
@@ -101,21 +117,24 @@ def measure_distances(
     *,
     attack: Settings,
     number: int | None = None,
+    rounds: int = 1,
     **federation: Any,
 ) -> RowResult:
-    """Measure the distances between guessed and true class shares of each user, in one round.
+    """Measure the distances between guessed and true class shares of each user.
 
     Args:
         seed: seed of every random choice.
         size: size of images and network.
         attack: name and settings of the attack.
-        number: number of the attacked round, from 0; that of `ROUNDS` unless given.
+        number: number of the first attacked round, from 0; that of `ROUNDS` unless given.
+        rounds: number of attacked rounds.
         federation: settings of the federation; see `FederationSetting`.
     """
     (built,) = toml.build_attacks([attack], catalog.update_attack)
-    setting = _setting(seed, size, federation)
-    played = _lazy_federation(setting)
-    seen = (played.round(ROUNDS[size] if number is None else number),)
+    setting = read_setting(seed, size, federation)
+    played = find_federation(setting)
+    first = ROUNDS[size] if number is None else number
+    seen = tuple(played.round(k) for k in range(first, first + rounds))
     users = tuple(map(str, range(len(setting.users))))
     views = tuple(UpdateView(k, seen, played.network, played.reference) for k in users)
     counts = tuple(tuple(row) for row in setting.counts.tolist())
@@ -142,22 +161,32 @@ def measure_with_accuracy(
         federation: settings of the federation; see `FederationSetting`.
     """
     found = measure_distances(seed, size, attack=attack, **federation)
-    played = _lazy_federation(_setting(seed, size, federation))
-    state = played.round(_ACCURACY_ROUNDS - 1).aggregated
-    assert state is not None
-    answers = TorchTarget(load_network(played.network, state), "logits").predict(played.test.x)
-    hits = answers.argmax(axis=1) == played.test.y
-    return found._replace(values={**found.values, ACCURACY: hits.astype(np.float64).tolist()})
+    hits = find_federation(read_setting(seed, size, federation)).hits(_ACCURACY_ROUNDS - 1)
+    return found._replace(values={**found.values, ACCURACY: hits})
 
 
-def _setting(seed: int, size: Size, federation: Mapping[str, Any]) -> FederationSetting:
-    users = tuple(tuple(map(float, user)) for user in federation.get("users", TEN_USERS))
-    return FederationSetting(seed, size, **dict(federation) | {"users": users})
+def read_setting(seed: int, size: Size, federation: Mapping[str, Any]) -> FederationSetting:
+    """Read settings of a federation as a row has them.
+
+    Args:
+        seed: seed of every random choice.
+        size: size of images and network.
+        federation: fields of `FederationSetting`; ``users`` may be ``dirichlet`` (a
+            concentration), ``classes`` and ``users`` (their numbers) instead of mixes.
+    """
+    told = dict(federation)
+    given = told.pop("users", TEN_USERS)
+    if isinstance(given, Mapping):  # mixes drawn once, the same in every seed
+        rng = stream(0, "fresh mixes")
+        given = rng.dirichlet([given["dirichlet"]] * given["classes"], given["users"]).tolist()
+    users = tuple(tuple(map(float, user)) for user in given)
+    return FederationSetting(seed, size, users, **told)
 
 
 @functools.lru_cache(maxsize=2)
-def _lazy_federation(setting: FederationSetting) -> _LazyFederation:
-    return _LazyFederation(setting)
+def find_federation(setting: FederationSetting) -> LazyFederation:
+    """Find the federation of these settings; the last two are kept."""
+    return LazyFederation(setting)
 
 
 @functools.lru_cache(maxsize=1)
@@ -176,12 +205,13 @@ def _network(setting: FederationSetting, shape: Sequence[int], classes: int) -> 
         small=small,
         width=setting.width,
         dropout=setting.dropout,
+        leaky=setting.leaky,
     )
 
 
 def _recipe(setting: FederationSetting, network: DecafNetwork) -> Recipe:
-    rate = RATES[setting.optimiser]
-    return Recipe(network, setting.optimiser, lr=rate, epochs=1, batch_size=64)  # type: ignore[arg-type]
+    optimiser: Any = setting.optimiser
+    return Recipe(network, optimiser, lr=setting.rate, epochs=1, batch_size=64)
 
 
 def _private_trainer(recipe: Recipe, noise: float) -> Any:
