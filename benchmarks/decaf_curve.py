@@ -23,7 +23,7 @@ LEVELS = {
     "published method": Decaf(faithful=True),
     "biases": Decaf(level="bias"),
     "120 virtual clients": Decaf(level="virtual", clients=120),
-    "refined, 200 virtual clients": Decaf(level="refined", clients=120),
+    "refined, 420 virtual clients": Decaf(level="refined", clients=120),
 }
 
 

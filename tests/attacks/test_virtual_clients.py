@@ -25,9 +25,9 @@ def test_narrow_tensors_are_kept_as_they_are() -> None:
     np.testing.assert_array_equal(shadow_clients._sketch(numbers), numbers)
 
 
-def shown(*kinds: np.ndarray, first: np.ndarray | None = None) -> regression.Shown:
+def shown(*kinds: np.ndarray, first: np.ndarray | None = None) -> regression.RegressionInput:
     equal = np.full((len(kinds[0]), 3), 1 / 3)
-    return regression.Shown(kinds, equal if first is None else first)
+    return regression.RegressionInput(kinds, equal if first is None else first)
 
 
 def test_each_kind_counts_alike_and_what_never_changes_not_at_all() -> None:

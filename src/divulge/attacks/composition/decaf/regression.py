@@ -22,7 +22,7 @@ _RIDGES = tuple(10.0**k for k in range(-6, 1))
 """Ridges that are tried."""
 
 
-class Shown(NamedTuple):
+class RegressionInput(NamedTuple):
     """What updates show, one row a client."""
 
     kinds: FeatureKinds
@@ -42,7 +42,9 @@ class RegressionFit:
     """Mean squared error of ``left_out``."""
 
 
-def fit_shares(shown: Shown, shares: ClientShares, victims: Shown) -> RegressionFit:
+def fit_shares(
+    shown: RegressionInput, shares: ClientShares, victims: RegressionInput
+) -> RegressionFit:
     """Fit shares to features with Gaussian kernels; width and ridge are chosen by leaving one out.
 
     Each kind of features counts alike: squared distances are sums over kinds, each divided by its

@@ -12,7 +12,7 @@ from divulge.attacks.composition.decaf.regression import (
     ClientShares,
     CombinedFit,
     RegressionFit,
-    Shown,
+    RegressionInput,
 )
 from divulge.attacks.composition.decaf.shadow_clients import ShadowClients, UpdateFeatures
 from divulge.attacks.shared.observed_round import ObservedRound
@@ -115,9 +115,9 @@ class ShadowClientSimulation:
         alone.
         """
 
-        def select_features(one: UpdateFeatures, rows: Bool[np.ndarray, " _"]) -> Shown:
+        def select_features(one: UpdateFeatures, rows: Bool[np.ndarray, " _"]) -> RegressionInput:
             kinds = one.tensors + one.classes if whole else one.classes
-            return Shown(tuple(kind[rows] for kind in kinds), one.first[rows])
+            return RegressionInput(tuple(kind[rows] for kind in kinds), one.first[rows])
 
         assert self._cast is not None
         even, found = self._cast.even, {}

@@ -657,7 +657,7 @@ MIXES = Table(
         for other in ("the paper's method", "RLU")
     ),
     seeds=ONCE,
-    minutes={"small": 2, "paper": 60},
+    minutes={"small": 3, "paper": 60},
     differs=describe_differences(
         ONCE,
         "mixes from a Dirichlet distribution of concentration 0.5; 500 records a user, 300 at size "
