@@ -337,7 +337,7 @@ _FIGURE_2_COLUMNS = tuple(f"{weight:g} λ" for weight in WEIGHTS)
 
 FIGURE_2 = Table(
     title="AOP(λ) of defended models by the stronger adaptive attack",
-    source="Lomurno et al. 2023, figure 2, which draws the formula alone",
+    source="Lomurno et al. 2023, figure 2: the formula alone, without figures",
     data=("cifar10", "cifar100", "fashion_mnist", "vision-extractor"),
     columns=_FIGURE_2_COLUMNS,
     rows=rows("", {title: {} for title in _SETS}),
@@ -366,7 +366,7 @@ _R_DIFFERS = (
 
 R = Table(
     title="DAP_v by r, how much the discriminator counts",
-    source="Lomurno et al. 2023, section 4",
+    source="Lomurno et al. 2023, section 4, without figures by r",
     data=("cifar10", "cifar100", "fashion_mnist", "vision-extractor"),
     columns=_R_COLUMNS,
     rows=tuple(
