@@ -662,8 +662,8 @@ MIXES = Table(
         ONCE,
         "mixes from a Dirichlet distribution of concentration 0.5; 500 records a user, 300 at size "
         "small; the rounds that rows name",
-        "the attack was not tuned on these mixes or seeds, but the 300 records were chosen after the "
-        "table was seen with 200, where the last batch holds 8 records and refined does not lead "
-        "everywhere",
+        "the attack was not tuned on these mixes or seeds, but the 300 records were chosen after "
+        "the table was seen with 200, where the last batch holds 8 records and refined does not "
+        "lead everywhere",
     ),
 )
