@@ -31,3 +31,16 @@ def test_several_users_get_all_that_training_changes() -> None:
     sent = learner.network(generator)
     users = torch.randn(2, 5, 3, generator=generator), torch.ones(2, 5), torch.ones(2, 3)
     assert set(learner.update(sent, *users)) == {ITEMS, *sent}
+
+
+def test_a_training_that_is_differentiated_is_not_remembered() -> None:
+    generator = torch.Generator().manual_seed(0)
+    learner = CachingNeuralCF(3, (4,), 2)
+    sent = learner.network(generator)
+    items, own = torch.randn(5, 3, generator=generator), torch.randn(3, generator=generator)
+    label = torch.full((5,), 0.5, requires_grad=True)
+    _train_items.cache_clear()
+    learner.update(sent, items, label, own)[ITEMS].square().sum().backward()
+    assert label.grad is not None
+    assert label.grad.abs().sum() > 0
+    assert _train_items.cache_info().currsize == 0

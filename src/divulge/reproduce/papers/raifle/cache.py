@@ -30,8 +30,12 @@ class CachingNeuralCF(NeuralCF):
         private: Float[Tensor, "*users width"] | None = None,
         real: Bool[Tensor, "*users items"] | None = None,
     ) -> dict[str, Tensor]:
-        """Train, and return the change; for one user only that of the item embeddings."""
-        if items.ndim == 3 or private is None or real is not None:
+        """Train, and return the change; for one user only that of the item embeddings.
+
+        A training that is to be differentiated, as `match` does, is not cached.
+        """
+        once = interactions.requires_grad or (private is not None and private.requires_grad)
+        if once or items.ndim == 3 or private is None or real is not None:
             return NeuralCF.update(self, sent, items, interactions, private, real)
         network = (tensor for name, tensor in sent.items() if name != ITEMS)
         key = digest("", *(each.numpy() for each in (items, interactions, private, *network)))
