@@ -63,6 +63,10 @@ class World(ABC):
     own: ClassVar[tuple["Property", ...]] = ()
     """Further properties that attacks on this secret have."""
 
+    def __repr__(self) -> str:
+        # labels of attacks hold their settings, and random streams follow from labels
+        return type(self).__name__
+
     @abstractmethod
     def leaky(self, seed: int = 0) -> GameSet:
         """What is asked about is what was trained on."""
