@@ -7,6 +7,7 @@ import pytest
 from scipy import special
 
 from divulge.core import Need, Records, Target
+from divulge.errors import TargetError
 from divulge.targets.function import FunctionTarget
 from divulge.targets.logits import read_logits
 from divulge.targets.predictions import TableTarget
@@ -54,6 +55,19 @@ def test_one_column_is_class_one_of_two_and_a_class_that_is_ruled_out_stays_fini
     ((low, high),) = read_logits(ruled_out, np.zeros((1, 1)))
     assert high == 5
     assert -105 < low < -95
+
+
+@pytest.mark.parametrize(
+    "told",
+    [TOLD[:-1], np.full_like(TOLD, np.nan), np.full_like(TOLD, -np.inf), TOLD[None], TOLD[:, :0]],
+    ids=["a row less", "NaN", "no class left", "three axes", "no class"],
+)
+def test_what_are_no_logits_of_the_records_is_refused(told: np.ndarray) -> None:
+    target = FunctionTarget(lambda _: told, "logits")
+    with pytest.raises(TargetError, match="expected"):
+        read_logits(target, ROWS)
+    with pytest.raises(TargetError, match="expected"):
+        TableTarget.record(target, ROWS)
 
 
 def test_shuffled_logits_go_with_shuffled_probabilities() -> None:

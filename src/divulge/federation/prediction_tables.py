@@ -207,7 +207,7 @@ def _read_table(
     member = (flags[order, 2] == 1) if known else None
     if member is not None and member[kind[order] == 2].any():
         raise DataError(f"expected no member among the external records in {path}, got some")
-    logits = to_logits(raw) if output == "logits" else None
+    logits = to_logits(raw, len(raw)) if output == "logits" else None
     return _ClientTable(
         path, tuple(said), answers, labels, member, int(sizes[0]), int(sizes[1]), logits
     )

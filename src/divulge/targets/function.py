@@ -54,9 +54,9 @@ class FunctionTarget:
             x: see `predict`.
 
         Raises:
-            TargetError: the function failed.
+            TargetError: the function failed, or its answers are no logits.
         """
-        return to_logits(self._query(x)) if self.output == "logits" else None
+        return to_logits(self._query(x), count_rows(x)) if self.output == "logits" else None
 
     def _query(self, x: Any) -> Any:
         """The function's answers as they are."""

@@ -111,36 +111,54 @@ def to_probabilities(
         array([[0., 1., 0.],
                [1., 0., 0.]])
     """
+    if output == "labels":
+        return _one_hot(_read_rows(raw, records), classes)
+    columns = _read_columns(raw, output, records)
+    return _softmax(columns) if output == "logits" else _check_probabilities(columns)
+
+
+def _read_rows(raw: Any, records: int) -> Shaped[np.ndarray, "records ..."]:
+    """The answers as an array, one row a record."""
     answers = _read_array(raw)
     if answers.ndim == 0 or len(answers) != records:
         raise TargetError(
             f"expected one answer for each of {records} records, got an array of shape "
             f"{answers.shape}: return one row per record, in the order asked"
         )
-    if output == "labels":
-        return _one_hot(answers, classes)
+    return answers
+
+
+def _read_columns(raw: Any, output: Output, records: int) -> Float[np.ndarray, "records columns"]:
+    """The answers in float64, one column a class, or one alone."""
+    answers = _read_rows(raw, records)
     if answers.ndim > 2 or answers.dtype.kind not in "fiub" or answers.shape[1:] == (0,):
         raise TargetError(
             f"expected {output} of shape ({records}, classes), got an array of shape "
             f"{answers.shape} and type {answers.dtype}: {_ONE_ROW}"
         )
     columns = answers.astype(np.float64)
-    if columns.ndim == 1:
-        columns = columns[:, np.newaxis]
-    return _softmax(columns) if output == "logits" else _check_probabilities(columns)
+    return columns[:, np.newaxis] if columns.ndim == 1 else columns
 
 
-def to_logits(raw: Any) -> Float[np.ndarray, "records classes"]:
+def to_logits(raw: Any, records: int) -> Float[np.ndarray, "records classes"]:
     """Logits in float64 from what a model answered; a single column means class 1 of two.
 
     A class that minus infinity rules out gets the logit of the smallest probability above zero.
 
     Args:
-        raw: the model's logits, which `to_probabilities` took.
+        raw: the model's logits, anything that NumPy reads.
+        records: how many records were asked about.
+
+    Raises:
+        TargetError: the answers are not logits of so many records.
+
+    Examples:
+        >>> to_logits([2.0, -1.0], records=2)
+        array([[ 0.,  2.],
+               [ 0., -1.]])
     """
-    logits = _read_array(raw).astype(np.float64)
-    columns = _two_columns(logits[:, np.newaxis] if logits.ndim == 1 else logits)
-    least = columns.max(axis=1, keepdims=True) + np.log(signals.SMALLEST)
+    columns = _two_columns(_read_columns(raw, "logits", records))
+    least = _check_logits(columns) + np.log(signals.SMALLEST)
     found: Float[np.ndarray, "records classes"] = np.maximum(columns, least)
     return found
 
@@ -162,14 +180,22 @@ def _two_columns(
     return np.hstack([np.zeros_like(logits), logits]) if logits.shape[1] == 1 else logits
 
 
-def _softmax(logits: Float[np.ndarray, "records columns"]) -> Float[np.ndarray, "records classes"]:
-    logits = _two_columns(logits)
-    top = logits.max(axis=1, keepdims=True, initial=-np.inf)
+def _check_logits(
+    logits: Float[np.ndarray, "records classes"],
+) -> Float[np.ndarray, "records 1"]:
+    """The largest logit of each record, where all records have logits."""
+    top: Float[np.ndarray, "records 1"] = logits.max(axis=1, keepdims=True, initial=-np.inf)
     # A class may be ruled out by minus infinity, but not all of them.
     if np.isnan(logits).any() or not np.isfinite(top).all():
         raise TargetError(
             "expected finite logits, got NaN or infinity: look for an overflow in the model"
         )
+    return top
+
+
+def _softmax(logits: Float[np.ndarray, "records columns"]) -> Float[np.ndarray, "records classes"]:
+    logits = _two_columns(logits)
+    top = _check_logits(logits)
     # Every class keeps its own exponential, so the small ones are exact to the last bit: log-odds
     # are later taken from the sum of the other classes, never from one minus the largest.
     weights = np.exp(logits - top)

@@ -65,7 +65,7 @@ class TorchTarget:
         Raises:
             TargetError: the module failed.
         """
-        return to_logits(self._query(x)) if self.output == "logits" else None
+        return to_logits(self._query(x), count_rows(x)) if self.output == "logits" else None
 
     def gradient(
         self, x: Shaped[np.ndarray, "records *features"], y: Int[np.ndarray, " records"]

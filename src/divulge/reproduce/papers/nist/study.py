@@ -150,7 +150,7 @@ def load_pack(name: str, tier: str) -> AssignmentGame:
     offers = Need.PROBABILITIES | Need.HARD_LABELS
     view = FederationView(
         tuple(
-            TableTarget(to_probabilities(z, "logits", len(y)), offers, to_logits(z))
+            TableTarget(to_probabilities(z, "logits", len(y)), offers, to_logits(z, len(y)))
             for z in own["logits"]
         ),
         sets["cha"],
