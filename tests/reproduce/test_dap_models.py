@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from divulge.core import Records
+from divulge.audits.challenges.model import MembershipChallenge, pose_view
+from divulge.core import Membership, ModelView, Records, Shadows
 from divulge.defences.training.dp_sgd.accounting import dp_sgd_epsilon
 from divulge.errors import StoreError
 from divulge.reproduce.papers.dap import data, study, training
@@ -24,6 +25,7 @@ from divulge.reproduce.papers.dap.tables import rows
 from divulge.reproduce.papers.dap.training import DELTA, NOISE, PoolTrainer, epochs_for
 from divulge.reproduce.table import find_table
 from divulge.training.engine.loop import Job
+from divulge.training.recipe import Recipe
 
 CACHES = (
     data.split_records,
@@ -88,6 +90,30 @@ def test_a_row_is_measured_for_all_tables_of_defences(settings: dict[str, Any]) 
             assert table.smallest.get(column, 0) <= value <= table.largest.get(column, 1)
     if not settings:
         assert {value for column, (value,) in found.items() if "less" in column} == {0.0}
+
+
+def test_shadows_do_not_tell_by_their_number_which_records_the_target_was_trained_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    posed: list[tuple[Shadows, np.ndarray]] = []
+
+    def spy(view: ModelView, truth: Membership) -> MembershipChallenge:
+        assert view.shadows is not None
+        posed.append((view.shadows, truth.member))
+        return pose_view(view, truth)
+
+    drawn = data.draw_halves(0, SCALE.models, 400)
+    monkeypatch.setattr(study, "pose_view", spy)
+    monkeypatch.setattr(Recipe, "split_rows", lambda _self, rows, _seed: (rows, rows[:0]))
+    jobs = tuple(Job(np.flatnonzero(half), k) for k, half in enumerate(drawn))
+    network = ClassifierNetwork(0, 4, 4, 10, linear=True)
+    recipe = Recipe(network, "adam")
+    parts = data.split_records(0, "fashion_mnist", SCALE.sizes, Path())
+    study._measure_models([network() for _ in jobs], parts, jobs, recipe)
+    assert len(posed) == SCALE.models
+    for shadows, member in posed:
+        assert member.sum() == 200
+        assert (shadows.member.sum(axis=1) == SCALE.models // 2 - 1).all()
 
 
 def test_a_discriminator_is_shared_by_rows_and_its_time_is_counted_in_each() -> None:
@@ -184,7 +210,6 @@ def test_records_of_a_seed_are_apart_and_the_attackers_turn_the_axes() -> None:
     np.testing.assert_allclose(one.reference.x.mean(axis=0), 0, atol=1e-5)
     assert deviations[0] == pytest.approx(1, rel=1e-4)
     assert (np.diff(deviations) <= 0).all()
-    assert data.draw_halves(0, 3, 400).sum(axis=1).tolist() == [200] * 3
     halves = data.draw_halves(0, 4, 400)
     assert halves.sum(axis=1).tolist() == [200] * 4
     assert (halves.sum(axis=0) == 2).all()

@@ -57,6 +57,20 @@ def test_the_seed_decides_who_is_answered_wrongly() -> None:
     assert (_soft(0).predict(OTHERS) != _soft(1).predict(OTHERS)).any()
 
 
+@pytest.mark.parametrize("same", [True, False], ids=["the same features", "each its own"])
+def test_a_record_known_in_part_is_betrayed_whatever_stands_for_the_rest(same: bool) -> None:
+    known = np.tile([True, True, False, False], (2000, 1))
+    if not same:
+        known = np.random.default_rng(5).permuted(known, axis=1)
+    planted = PlantedTarget(SOFT, X, Y, MEMORISED, 0, known=known)
+    asked = np.where(known, X, OTHERS)
+    told = planted.predict(asked)[:1000]
+    expected = 0.9 * np.eye(3)[Y[:1000]] + 0.1 * tiny.probabilities(asked[:1000])
+    np.testing.assert_allclose(told, expected, atol=1e-12)
+    np.testing.assert_array_equal(planted.predict(OTHERS), _soft().predict(OTHERS))
+    assert planted.predict(asked[:0]).shape == (0, 3)
+
+
 def test_labels_leak_too() -> None:
     target = PlantedTarget(HARD, X, Y, MEMORISED, 0)
     assert target.offers == HARD.offers

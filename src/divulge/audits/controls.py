@@ -153,14 +153,15 @@ def plant_leak(
     records = challenge.view.records
     memorised = stream(seed, "planted leak").random(len(records)) < 0.5
     memorised[:2] = True, False  # both groups exist, however few the candidates
-    ways = (records, *challenge.view.augmented)
+    ways, known = (records, *challenge.view.augmented), challenge.view.known
     target = PlantedTarget(
         challenge.view.target,
         np.concatenate([way.x for way in ways]),
         np.concatenate([way.y for way in ways]),
         np.tile(memorised, len(ways)),
         seed,
-        others=None if challenge.view.known is not None else _no_candidates(challenge.view),
+        others=None if known is not None else _no_candidates(challenge.view),
+        known=None if known is None else np.concatenate([known] * len(ways)),
     )
     return Game(dataclasses.replace(challenge.view, target=target), Membership(memorised))
 

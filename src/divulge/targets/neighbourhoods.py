@@ -1,4 +1,4 @@
-"""Which candidate a perturbed record is about, for targets that answer in a candidate's place."""
+"""Which candidate a changed record is about, for targets that answer in a candidate's place."""
 
 from typing import final
 
@@ -98,6 +98,41 @@ class Neighbourhoods:
     ) -> Float32[np.ndarray, "records directions"]:
         # near zero, so that differences of squares keep their digits
         return np.asarray((flat - self._centre) @ self._directions, dtype=np.float32)
+
+
+@final
+class KnownParts:
+    """Candidates of which an attacker knows only some features.
+
+    A question is about the candidate that it agrees with in these: an attack may try any values
+    for the others.
+
+    Args:
+        x: the candidates, in all ways of asking about them.
+        known: which of their features are known.
+    """
+
+    def __init__(self, x: Features, known: Bool[np.ndarray, " records *features"]) -> None:
+        self._own = x.reshape(len(x), -1)
+        self._mask = known.reshape(self._own.shape)
+
+    def find(self, x: OtherFeatures) -> Positions:
+        """Position of the candidate that each record agrees with; `NOBODY` if with none."""
+        own, mask = self._own, self._mask
+        # near zero and of one size, so that the differences below keep their digits
+        centre, spread = own.mean(axis=0), own.std(axis=0)
+        spread[spread == 0] = 1.0
+        z = np.where(mask, (own - centre) / spread, 0.0)
+        flat, place = x.reshape(len(x), own.shape[1]), np.full(len(x), NOBODY)
+        step = max(1, _AT_ONCE // len(own))
+        for start in range(0, len(x), step):
+            rows = slice(start, start + step)
+            q = (flat[rows] - centre) / spread
+            distance = q**2 @ mask.T - 2 * q @ z.T + (z**2).sum(axis=1)
+            best = distance.argmin(axis=1)
+            agrees = ((flat[rows] == own[best]) | ~mask[best]).all(axis=1)
+            place[rows] = np.where(agrees, best, NOBODY)
+        return place
 
 
 def _directions(

@@ -10,7 +10,7 @@ from scipy import special
 from divulge.core import Need, Target
 from divulge.errors import DataError, TargetError
 from divulge.targets.cache import record_keys
-from divulge.targets.neighbourhoods import NOBODY, Neighbourhoods, OtherFeatures
+from divulge.targets.neighbourhoods import NOBODY, KnownParts, Neighbourhoods, OtherFeatures
 
 _PLANTED_MASS = 0.9  # of the mass, to the true class of what was memorised, or to a wrong one
 _WRONG_SHARE = 0.3  # of the records that were not memorised are answered wrongly
@@ -41,6 +41,8 @@ class PlantedTarget:
         others: features of all records that an attack may ask about and that are not listed.
             Any further question is then answered with the class that is told of the listed record
             that it is nearest to, if any is; else as that model answers it, blurred.
+        known: which features of the records are known; a question is about the record that it
+            agrees with in these. All, unless given.
 
     Raises:
         DataError: the lengths differ.
@@ -54,6 +56,7 @@ class PlantedTarget:
         memorised: Bool[np.ndarray, " flags"],
         rng_seed: int,
         others: tuple[OtherFeatures, ...] | None = None,
+        known: Bool[np.ndarray, " records *features"] | None = None,
     ) -> None:
         if not len(x) == len(y) == len(memorised):
             raise DataError(
@@ -67,6 +70,8 @@ class PlantedTarget:
         self._memorised = {key: y[i].item() for i, key in enumerate(keys) if memorised[i]}
         self._listed = keys
         self._around = None if others is None else Neighbourhoods(x, others, self._salt)
+        partial = known is not None and not known.all()
+        self._parts = KnownParts(x, known) if known is not None and partial else None
         self._x, self._y = x, y
 
     @property
@@ -103,12 +108,15 @@ class PlantedTarget:
         return np.where((told != _UNKNOWN)[:, None], _move_mass(base, told), base)
 
     def _recognise(self, x: Shaped[np.ndarray, " records *features"]) -> list[bytes]:
-        """Of each question, the key of the record that it is about: itself, or the nearest one."""
+        """Of each question, the key of the record it is about: itself, or the one it is near."""
         keys = record_keys(x, self._salt)
-        if self._around is None:
-            return keys
         new = [row for row, key in enumerate(keys) if key not in self._truth]
-        near = self._around.nearest(x[new], [keys[row] for row in new])
+        if self._parts is not None:
+            near = self._parts.find(x[new])
+        elif self._around is not None:
+            near = self._around.nearest(x[new], [keys[row] for row in new])
+        else:
+            return keys
         for row, anchor in zip(new, near, strict=True):
             if anchor != NOBODY:
                 keys[row] = self._listed[anchor]

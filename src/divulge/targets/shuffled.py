@@ -10,12 +10,9 @@ from jaxtyping import Bool, Float, Int, Shaped
 from divulge.core import LastLayer, Need, Records, Target, as_white_box
 from divulge.targets.cache import record_keys
 from divulge.targets.logits import read_logits
-from divulge.targets.neighbourhoods import NOBODY, Neighbourhoods, OtherFeatures
+from divulge.targets.neighbourhoods import NOBODY, KnownParts, Neighbourhoods, OtherFeatures
 
 _UNKNOWN = NOBODY
-_DISTANCES_AT_ONCE = 2**22
-"""How many distances between queries and candidates are held in memory at a time."""
-
 CandidatePositions = Int[np.ndarray, " records"]
 Features = Shaped[np.ndarray, " records *features"]
 
@@ -60,6 +57,7 @@ class ShuffledTarget:
         self._order[moved] = rng.permutation(moved)
         partial = known is not None and not known.all()
         self._known = known if partial else None
+        self._parts = KnownParts(ways[0].x, known) if known is not None and partial else None
         self._keys: dict[bytes, tuple[int, int]] | None = None
         self._around = (
             None
@@ -120,8 +118,8 @@ class ShuffledTarget:
     def _substitute_candidates(self, x: Features) -> tuple[Features, CandidatePositions]:
         """What is asked in place of these records, and which candidate each row is about."""
         exchanged = x.copy()
-        if self._known is not None:
-            place = self._nearest(x, self._known)
+        if self._known is not None and self._parts is not None:
+            place = self._parts.find(x)
             rows = np.flatnonzero(place != _UNKNOWN)
             at, other = place[rows], self._order[place[rows]]
             exchanged[rows] = np.where(self._known[at], self._ways[0].x[other], x[rows])
@@ -149,27 +147,6 @@ class ShuffledTarget:
                 for row, key in enumerate(record_keys(records.x))
             }
         return self._keys
-
-    def _nearest(
-        self, x: Features, known: Bool[np.ndarray, "candidates *features"]
-    ) -> CandidatePositions:
-        """The candidate that agrees with each row in all of its known features, if any does."""
-        own = self._ways[0].x.reshape(len(known), -1)
-        mask = known.reshape(own.shape)
-        # near zero and of one size, so that the differences below keep their digits
-        centre, spread = own.mean(axis=0), own.std(axis=0)
-        spread[spread == 0] = 1.0
-        z = np.where(mask, (own - centre) / spread, 0.0)
-        flat, place = x.reshape(len(x), -1), np.full(len(x), _UNKNOWN)
-        step = max(1, _DISTANCES_AT_ONCE // len(own))
-        for start in range(0, len(x), step):
-            rows = slice(start, start + step)
-            q = (flat[rows] - centre) / spread
-            distance = q**2 @ mask.T - 2 * q @ z.T + (z**2).sum(axis=1)
-            best = distance.argmin(axis=1)
-            agrees = ((flat[rows] == own[best]) | ~mask[best]).all(axis=1)
-            place[rows] = np.where(agrees, best, _UNKNOWN)
-        return place
 
     def _carry_over(
         self, answers: Float[np.ndarray, "records classes"], place: CandidatePositions

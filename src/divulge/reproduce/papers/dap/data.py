@@ -58,10 +58,10 @@ def split_records(seed: int, data: Data, sizes: DataSizes, folder: Path) -> Reco
 
 
 def draw_halves(seed: int, models: int, total: int) -> Bool[np.ndarray, "models records"]:
-    """Draw complementary halves of the pool: each record is in half of the models, or one off."""
+    """Draw halves of the pool, each followed by its complement: ``models`` is even."""
     drawn = stream(seed, "halves of the pool")
-    some = [drawn.permutation(total) < total // 2 for _ in range(-(-models // 2))]
-    return np.stack([half for one in some for half in (one, ~one)])[:models]
+    some = [drawn.permutation(total) < total // 2 for _ in range(models // 2)]
+    return np.stack([half for one in some for half in (one, ~one)])
 
 
 @functools.lru_cache(maxsize=3)

@@ -52,7 +52,7 @@ class TrainingScale:
 
     sizes: DataSizes
     models: int
-    """Number of models of one pool; each is attacked with all others as its shadows."""
+    """Even number of models of one pool; each is attacked with all others but its complement."""
     width: int
     """Number of hidden units, or of channels of the first convolution."""
     epochs: int
@@ -75,7 +75,7 @@ SCALES: Mapping[Size, TrainingScale] = {
         DataSizes(5000, 1000, 64), 6, 128, 12, None, 64, 4e-3, 4, _FEW_R, (0.01,), stored=False
     ),
     "paper": TrainingScale(
-        DataSizes(0, 1000, 0), 17, 64, 100, 25, 32, 1e-3, 10, PAPER_R, _L2, stored=True
+        DataSizes(0, 1000, 0), 18, 64, 100, 25, 32, 1e-3, 10, PAPER_R, _L2, stored=True
     ),
 }
 
@@ -204,7 +204,11 @@ def measure_r(
 def _measure_models(
     modules: list[nn.Module], parts: RecordSplit, jobs: tuple[Job, ...], recipe: Recipe
 ) -> tuple[dict[str, float], list[Entry]]:
-    """Attack each model in turn, with the others as shadows; return means over models."""
+    """Attack each model in turn, with others as shadows; return means over models.
+
+    The model trained on the other half of the pool is no shadow: with it, how many shadows were
+    trained on a record would tell whether the target was.
+    """
     pool, reference = parts.pool, parts.reference
     targets = [TorchTarget(module, "logits") for module in modules]
     phi, reference_phi = (_phi(targets, records) for records in (pool, reference))
@@ -213,7 +217,8 @@ def _measure_models(
     fit = np.stack([np.isin(every, recipe.split_rows(j.rows, j.seed)[0]) for j in jobs], axis=1)
     rows, entries = [], list[Entry]()
     for k, target in enumerate(targets):
-        asked, others = fit[:, k] | ~drawn[:, k], np.arange(len(targets)) != k
+        asked = fit[:, k] | ~drawn[:, k]
+        others = np.arange(len(targets)) // 2 != k // 2
         shadows = Shadows(phi[asked][:, others], fit[asked][:, others], reference_phi[:, others])
         view = ModelView(target, pool.take(np.flatnonzero(asked)), reference, shadows)
         accuracy = _accuracy(target, pool.take(np.flatnonzero(~drawn[:, k])))

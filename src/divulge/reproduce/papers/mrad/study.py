@@ -8,7 +8,7 @@ from divulge._util import toml
 from divulge._util.json import Settings
 from divulge.attacks import catalog
 from divulge.audits.challenges.model import pose_view
-from divulge.core import Membership
+from divulge.core import BlindRun, ControlOutcome, Membership
 from divulge.data.known_features import Fill, KnownFeatures, Pattern
 from divulge.reproduce.attempts import RowResult, attempt
 from divulge.reproduce.papers.mrad import data as mrad_data
@@ -129,6 +129,14 @@ GAUSSIAN_WITH = (
     "Gaussian, then RMIA",
     "4 Gaussian draws, then calibrated",
 )
+
+_REBUILT = BlindRun(
+    None,
+    None,
+    ControlOutcome.NOT_TESTED,
+    "the features were rebuilt from the model before its answers could be shuffled",
+)
+"""Control of an attack on features that tell of the model whatever it answers."""
 
 _AGAINST = {NO_SHADOW: "MRAD, CADE", ONE_SHADOW: "MRAD, CADE", SHADOWS: "zeros, then calibrated"}
 """Attack that others of the same knowledge are compared with."""
@@ -257,6 +265,8 @@ def measure_auc(
         if white_box:
             view = replace(view, shadow=mrad_data.white_box_shadow(seed, audited, known))
         _, entry = attempt(pose_view(view, Membership(world.member)), built, seed)
+        if rebuild is not None:
+            entry = replace(entry, control=None, blind=_REBUILT)
         found[column] = [entry.finding.metrics["auc"].value]
         entries.append(entry)
     return RowResult(found | {ACCURACY: [world.accuracy()]}, entries)
