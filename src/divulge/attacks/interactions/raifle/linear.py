@@ -97,10 +97,9 @@ def settle_coins(
     """Posterior means where interactions are 0 or 1, from those of a normal prior.
 
     Where clients keep the order of their steps to themselves, updates are simulated in orders drawn
-    at random: the system is that of their mean, and what they vary by is part of its noise. If the
-    start, rounded, explains the last system better than what was found, the start is returned. So
-    it is where numbers were dropped, that is, are 0 though interactions move them: top-k chooses
-    them by their size, and the system knows nothing of that.
+    at random: the system is that of their mean, and what they vary by is part of its noise. Numbers
+    that are 0 though interactions move them are left out, as clients may drop small ones (top-k).
+    If the start, rounded, explains the last system better than what was found, it is returned.
 
     Args:
         learner: how the client trains.
@@ -117,9 +116,9 @@ def settle_coins(
     value, moved, systems = start.value.clip(0.0, 1.0), np.inf, 0
     while moved >= _SMALLEST_MOVE and systems < _COIN_SYSTEMS:
         affine, drifts = _average_orders(learners, sent, items, value, seen)
-        if affine.matrix[update == 0].any():
-            return start
-        white = coins.whiten(affine.matrix, update - affine.constant, drifts)
+        kept = (update != 0) | ~affine.matrix.any(axis=1)
+        rest = update - affine.constant
+        white = coins.whiten(affine.matrix[kept], rest[kept], drifts[:, kept])
         before, value = value, coins.propagate(white)
         moved, systems = float(np.abs(value - before).max()), systems + 1
     if _misfit(white, start.value) < _misfit(white, value):
