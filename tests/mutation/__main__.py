@@ -157,7 +157,7 @@ def _read_coverage() -> Tests:
     files: Counter[str] = Counter()
     for name in measured.measured_files():
         by_line = {
-            number: {context.partition("|")[0] for context in contexts if context}
+            number: {context.rpartition("|")[0] for context in contexts if context}
             for number, contexts in measured.contexts_by_lineno(name).items()
         }
         lines[name] = by_line
