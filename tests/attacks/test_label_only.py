@@ -136,6 +136,14 @@ def test_questions_look_like_records_and_are_no_more_than_said(name: str, x: np.
                 assert set(np.unique(asked)) <= {0.0, 1.0}
 
 
+def test_oslo_changes_no_more_bits_than_its_share() -> None:
+    weight = RNG.normal(size=BITS.shape[1])
+    target = Linear(weight, float(np.median(BITS @ weight)))
+    score("oslo", view_of(target, BITS), sources=1, validators=1, flips=0.1)
+    changed = [(asked != BITS).sum(axis=1).max() for asked in target.asked]
+    assert max(changed) == 3  # a tenth of 24, rounded up
+
+
 def test_a_wrong_answer_is_no_distance_and_one_class_alone_is_far() -> None:
     view = view_of(Linear(NORMAL), NUMBERS)
     wrong = Records(NUMBERS, 1 - view.records.y)
