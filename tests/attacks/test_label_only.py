@@ -8,6 +8,8 @@ from scipy.special import expit
 from scipy.stats import spearmanr
 
 from divulge.attacks import catalog
+from divulge.attacks.membership.boundary import bits
+from divulge.attacks.membership.boundary.search import Search
 from divulge.attacks.membership.oslo.surrogates import train_surrogates
 from divulge.attacks.shared.perturbation import space_of
 from divulge.core import ModelView, Need, Records, Shadows
@@ -140,8 +142,16 @@ def test_oslo_changes_no_more_bits_than_its_share() -> None:
     weight = RNG.normal(size=BITS.shape[1])
     target = Linear(weight, float(np.median(BITS @ weight)))
     score("oslo", view_of(target, BITS), sources=1, validators=1, flips=0.1)
-    changed = [(asked != BITS).sum(axis=1).max() for asked in target.asked]
-    assert max(changed) == 3  # a tenth of 24, rounded up
+    changed = [(asked[:, None] != BITS).sum(axis=2).min(axis=1) for asked in target.asked]
+    assert np.max(changed) == 3  # a tenth of 24, rounded up
+
+
+def test_the_weight_of_a_flip_is_how_much_oftener_the_label_is_another_one_with_it() -> None:
+    only_first, x = Linear(np.eye(24)[0], 0.5), np.zeros((5, 24), np.float32)
+    search = Search(only_first, space_of(BITS), x, only_first.label(x), 100, RNG)
+    weight = bits._weigh(search, np.ones(x.shape, bool), 40)
+    assert (weight[:, 0] == 1).all()  # the label is another one with it, and never without
+    assert (np.abs(weight[:, 1:]) < 0.7).all()
 
 
 def test_a_wrong_answer_is_no_distance_and_one_class_alone_is_far() -> None:
