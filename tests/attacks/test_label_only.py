@@ -147,7 +147,7 @@ def test_oslo_changes_no_more_bits_than_its_share() -> None:
 
 
 def test_the_weight_of_a_flip_is_how_much_oftener_the_label_is_another_one_with_it() -> None:
-    only_first, x = Linear(np.eye(24)[0], 0.5), np.zeros((5, 24), np.float32)
+    only_first, x = Linear(1.0 * (np.arange(24) == 0), 0.5), np.zeros((5, 24), np.float32)
     search = Search(only_first, space_of(BITS), x, only_first.label(x), 100, RNG)
     weight = bits._weigh(search, np.ones(x.shape, bool), 40)
     assert (weight[:, 0] == 1).all()  # the label is another one with it, and never without
