@@ -3,15 +3,17 @@
 import dataclasses
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from divulge.attacks import catalog
+from divulge.attacks.composition.decaf import published
 from divulge.attacks.composition.decaf.attack import Decaf
 from divulge.attacks.composition.decaf.simulation import ShadowClientSimulation
 from divulge.attacks.composition.label_counts import LabelCounts
-from divulge.attacks.shared.observed_round import first_rounds
+from divulge.attacks.shared.observed_round import ClientChange, ObservedRound, first_rounds
 from divulge.core import LocalTraining, Proportions, ReceivedUpdate, Round, UpdateView
 from divulge.errors import NotApplicable, SpecError
 from divulge.federation import Federation, exact, simulate
@@ -36,25 +38,34 @@ def test_each_level_beats_what_knows_only_the_null_classes() -> None:
     views = federations.views(federations.played())
     rng = np.random.default_rng(0)
     floor = l1(tuple(LabelCounts("uniform")(view, rng) for view in views))
-    published = l1(guess(Decaf(faithful=True), views))
-    assert published < floor
-    assert l1(guess(Decaf(level="bias"), views)) < 0.7 * published
-    assert l1(guess(Decaf(level="virtual", clients=96), views)) < 0.5 * published
+    faithful = l1(guess(Decaf(faithful=True), views))
+    assert faithful < floor
+    assert l1(guess(Decaf(level="bias"), views)) < 0.7 * faithful
+    assert l1(guess(Decaf(level="virtual", clients=96), views)) < 0.5 * faithful
+
+
+def test_a_round_counts_by_what_the_balance_of_its_biases_leaves_unexplained() -> None:
+    stage = Mock(spec=ObservedRound, before=np.zeros((3, 3)), recipe=Mock(momentum=0.0))
+    stage.class_means.return_value = np.zeros((3, 3))
+    bias = np.array([3.0, 4.0, 8.0])  # of ten steps: shares that sum to 1.5
+    sight = ClientChange(-np.ones((3, 4)), bias, np.zeros((3, 3)), 10, {})
+    found = published._infer_from_biases(stage, sight)
+    rest = found.share - bias / 10
+    assert found.weight == pytest.approx(1 / (rest @ rest))
+    assert found.weight < 100
 
 
 def test_without_its_steps_the_published_method_errs_where_they_help() -> None:
     views = federations.views(federations.played())
     lacking = [k for k, row in enumerate(COUNTS) if (row == 0).any()]
-    published = guess(Decaf(faithful=True), views)
+    whole = guess(Decaf(faithful=True), views)
     everywhere = guess(Decaf(faithful=True, without="null removal"), views)
     assert any(everywhere[k].share[COUNTS[k] == 0].any() for k in lacking)
-    assert not any(published[k].share[COUNTS[k] == 0].any() for k in lacking)
+    assert not any(whole[k].share[COUNTS[k] == 0].any() for k in lacking)
     alone = guess(Decaf(faithful=True, without="calibrator"), views)
-    for one, other in zip(alone, published, strict=True):
+    for one, other in zip(alone, whole, strict=True):
         np.testing.assert_array_equal(one.null, other.null)
-    assert any(
-        (one.share != other.share).any() for one, other in zip(alone, published, strict=True)
-    )
+    assert any((one.share != other.share).any() for one, other in zip(alone, whole, strict=True))
 
 
 def test_together_or_alone_a_client_is_guessed_the_same() -> None:

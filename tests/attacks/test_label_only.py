@@ -139,7 +139,7 @@ def test_questions_look_like_records_and_are_no_more_than_said(name: str, x: np.
 
 
 def test_oslo_changes_no_more_bits_than_its_share() -> None:
-    weight = RNG.normal(size=BITS.shape[1])
+    weight = RNG.normal(size=24)
     target = Linear(weight, float(np.median(BITS @ weight)))
     score("oslo", view_of(target, BITS), sources=1, validators=1, flips=0.1)
     changed = [(asked[:, None] != BITS).sum(axis=2).min(axis=1) for asked in target.asked]
