@@ -9,6 +9,7 @@ from scipy.stats import spearmanr
 
 from divulge.attacks import catalog
 from divulge.attacks.membership.boundary import bits
+from divulge.attacks.membership.boundary.attack import nearest_of_another_label
 from divulge.attacks.membership.boundary.search import Search
 from divulge.attacks.membership.oslo.surrogates import train_surrogates
 from divulge.attacks.shared.perturbation import space_of
@@ -144,6 +145,15 @@ def test_oslo_changes_no_more_bits_than_its_share() -> None:
     score("oslo", view_of(target, BITS), sources=1, validators=1, flips=0.1)
     changed = [(asked[:, None] != BITS).sum(axis=2).min(axis=1) for asked in target.asked]
     assert np.max(changed) == 3  # a tenth of 24, rounded up
+
+
+def test_a_search_starts_from_the_nearest_record_of_another_label() -> None:
+    x, label, y = RNG.normal(size=(50, 3)), RNG.integers(0, 3, 50), RNG.integers(0, 4, 50)
+    distance = np.linalg.norm(x[:, None] - x, axis=2)
+    distance[label == y[:, None]] = np.inf
+    found = nearest_of_another_label(x, label, y)
+    np.testing.assert_array_equal(found, distance.argmin(axis=1))
+    assert (nearest_of_another_label(x, np.ones(50, int), np.ones(50, int)) == -1).all()
 
 
 def test_the_weight_of_a_flip_is_how_much_oftener_the_label_is_another_one_with_it() -> None:

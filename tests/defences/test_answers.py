@@ -107,6 +107,8 @@ def test_noise_is_bounded_and_differs_by_record_and_model(
     after = noise.change(before, table.X, 0)
     distance = np.abs(after - before).sum(axis=1)
     assert distance.max() <= distortion * (1 + 1e-9)
+    whole = np.abs(AnswerNoise(2.0, kind).change(before, table.X, 0) - before).sum(axis=1)
+    np.testing.assert_allclose(distance, np.minimum(whole, distortion))  # all that it may
     assert distance.min() > 0
     assert len(np.unique(after, axis=0)) == 500
     assert (noise.change(before, table.X, 1) != after).any(axis=1).all()

@@ -17,7 +17,12 @@ from torch import nn
 from divulge.core import NoiseKind, PrivateTrainer, Records, Target, Trainer
 from divulge.defences import noise
 from divulge.defences.training.dp_sgd.accounting import dp_sgd_epsilon
-from divulge.defences.training.dp_sgd.loop import Clipping, layer_norm
+from divulge.defences.training.dp_sgd.loop import (
+    Clipping,
+    DPSGDPlan,
+    _epoch_ends,
+    layer_norm,
+)
 from divulge.defences.training.dp_sgd.trainer import DPSGD
 from divulge.errors import DataError, SpecError, TargetError
 from divulge.metrics import membership
@@ -35,6 +40,11 @@ def draw(records: int, features: int = FEATURES) -> Records:
 
 def everybody(pool: Records, models: int = 1) -> np.ndarray:
     return np.ones((models, len(pool)), np.bool_)
+
+
+def test_an_epoch_ends_when_as_many_records_were_seen_as_there_are() -> None:
+    plan = DPSGDPlan(25, 0.25, 10, 1.0, 1.0, "per-record", "seeded")
+    assert [step for step in range(10) if _epoch_ends(step, plan)] == [3, 7, 9]
 
 
 def linear() -> nn.Module:
