@@ -1,0 +1,27 @@
+"""How many guesses are counted in a test of Gaussian differential privacy."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from divulge.metrics.epsilon import sizes
+
+
+@pytest.mark.parametrize(
+    ("mu", "records", "error"), [(0.3, 100, 0.01), (0.3, 300, 0.01), (2, 50, 0.05)]
+)
+def test_the_choice_allows_for_runs_of_every_probability(
+    mu: float, records: int, error: float
+) -> None:
+    candidates, hits = sizes._candidate_sizes(records), []
+    for size in candidates:
+        allowed = []
+        for chance in (1.0, *(min(1.0, times * error) for times in sizes._TOGETHER)):
+            right = float(sizes._hit_probability(mu, np.array([chance * size / records]))[0])
+            # the fewest hits that are rarer than the error in runs of this probability
+            rare = stats.binom.sf(np.arange(size + 1), size, right) <= error / chance
+            allowed.append(int(np.argmax(rare)) + 1)
+        hits.append(max(allowed))
+    needed = sizes._mu_needed(candidates, np.array(hits, np.float64), records)
+    chosen = sizes.choose_for_gaussian_dp(mu, records, error)
+    assert chosen.size == candidates[np.argmin(needed)]
