@@ -3,6 +3,7 @@
 import dataclasses
 from pathlib import Path
 from typing import ClassVar
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -138,9 +139,12 @@ def test_who_reads_updates_passes_as_often_as_promised() -> None:
     assert all(one.outcome is ControlOutcome.PASSED and not one.reason for one in found)
 
 
-def test_few_clients_are_said_to_be_too_few() -> None:
-    truth = [Proportions(np.eye(4)[k], np.zeros(4, bool)) for k in range(4)]
-    found = blind.judge_shares(truth, truth, 0)
+def test_few_clients_are_said_to_be_too_few_before_the_attack_runs() -> None:
+    few = CompositionFacts("four", tuple("0123"), counts()[:4], ())
+    attack = Mock(spec=Decaf)
+    found = blind.control_on_updates(views()[:4], few, attack, 0)
+    attack.many.assert_not_called()
+    assert found is not None
     assert found.outcome is ControlOutcome.NOT_TESTED
     assert "4 clients are too few" in found.reason
 

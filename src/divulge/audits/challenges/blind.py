@@ -79,6 +79,8 @@ def control_on_updates(
     truths = facts.truth
     if truths is None:
         return None
+    if len(truths) < FEWEST:  # no guess could fail, and attacks may take long
+        return _too_few(len(truths))
     moved, measure = exchange_updates(views, seed), CompositionSecret(facts).measure
     finding, guesses, _ = attempt.run_on_clients(moved, measure, attack, seed, track)
     if guesses is None:
@@ -100,6 +102,11 @@ def control_on_interactions(
     truths = facts.truth
     if truths is None:
         return None
+    mixed = sum(map(interactions.is_mixed, truths))
+    if not mixed:
+        return _not_tested("no client acted on some of its items and left others alone")
+    if mixed < FEWEST_ACTING:
+        return _too_few(mixed)
     try:
         moved = replay.replay_updates(views, truths, seed)
     except Exception as error:  # the learner is the user's own code
@@ -159,8 +166,7 @@ def judge_shares(
     ])  # fmt: skip
     p_value = pairing_p(table, stream(seed, "blind control"))
     measured = composition.measure(guesses, truths).metrics.get("l1")
-    few = "" if len(truths) >= FEWEST else f"{len(truths)} clients are too few for this control"
-    return judge_p(measured, p_value, few)
+    return judge_p(measured, p_value, "")
 
 
 def judge_clicks(
@@ -178,8 +184,6 @@ def judge_clicks(
     other do not matter, as each client counts as one.
     """
     mixed = [k for k, truth in enumerate(truths) if interactions.is_mixed(truth)]
-    if not mixed:
-        return _not_tested("no client acted on some of its items and left others alone")
     acted = [truths[k] for k in mixed]
     found = conditional.partial_correlations(
         [guesses[k].score for k in mixed],
@@ -188,9 +192,13 @@ def judge_clicks(
     )
     p_value = signs_p(found, stream(seed, "blind control"))
     telling = int(np.count_nonzero(found))
-    few = "" if telling >= FEWEST_ACTING else f"{telling} clients are too few for this control"
+    few = "" if telling >= FEWEST_ACTING else _too_few(telling).reason
     measured = interactions.measure(guesses, truths).metrics["auc"]
     return judge_p(measured, p_value, few)
+
+
+def _too_few(clients: int) -> BlindRun:
+    return _not_tested(f"{clients} clients are too few for this control")
 
 
 def _not_tested(why: str) -> BlindRun:
