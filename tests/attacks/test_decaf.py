@@ -13,7 +13,13 @@ from divulge.attacks.composition.decaf import published
 from divulge.attacks.composition.decaf.attack import Decaf
 from divulge.attacks.composition.decaf.simulation import ShadowClientSimulation
 from divulge.attacks.composition.label_counts import LabelCounts
-from divulge.attacks.shared.observed_round import ClientChange, ObservedRound, first_rounds
+from divulge.attacks.shared.observed_round import (
+    OPERATIONS_PER_SECOND,
+    ClientChange,
+    ObservedRound,
+    first_rounds,
+)
+from divulge.audits.attack_check.updates import FEATURES
 from divulge.core import LocalTraining, Proportions, ReceivedUpdate, Round, UpdateView
 from divulge.errors import NotApplicable, SpecError
 from divulge.federation import Federation, exact, simulate
@@ -53,6 +59,16 @@ def test_a_round_counts_by_what_the_balance_of_its_biases_leaves_unexplained() -
     rest = found.share - bias / 10
     assert found.weight == pytest.approx(1 / (rest @ rest))
     assert found.weight < 100
+
+
+def test_the_seconds_of_a_training_follow_from_its_multiplications() -> None:
+    views = federations.views(federations.played())
+    ((stage, _),) = first_rounds(views, 1).values()
+    forward = 2 * 16 * (FEATURES + federations.CLASSES)
+    answers = len(federations.reference())
+    for records in (1, 60):
+        expected = forward * (3 * records + answers) / OPERATIONS_PER_SECOND
+        assert stage.seconds(records) == pytest.approx(expected)
 
 
 def test_without_its_steps_the_published_method_errs_where_they_help() -> None:

@@ -442,3 +442,53 @@ def test_lira_does_not_apply_where_no_candidate_has_shadows_on_both_sides(
 def test_lira_applies_once_one_candidate_has_both_sides() -> None:
     score = LiRA()(two_sided([[True, False], [False, False], [True, True]]), rng()).score
     assert len(set(score.tolist())) == 3
+
+
+def test_models_and_trees_are_fitted_to_an_equal_share_of_too_many_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    view = forests.leaky().view
+    said, known = shadow_scores.scaled_logits(view), shadow_scores.attack_training_set(view)
+    assert known is not None
+    place = shadow_scores.rank_records(said.blocks())
+    for module in (shadow, stack):
+        monkeypatch.setattr(module, "TRAINING_ROWS", 300)
+    fitted = len(shadow._attack_rows(said, known, 5).member)
+    taught = stack._leave_one_out_rows(said, place, [0], 5)[0]
+    for rows in (fitted, len(taught.member)):
+        assert 150 < rows <= 300 + forests.SHADOWS
+
+
+def test_a_class_has_a_model_of_its_own_from_100_of_either_kind_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fitted: list[int] = []
+    fit = shadow._fit_classifier
+
+    def spy(teach: shadow._AttackRows) -> Any:
+        fitted.append(len(teach.y))
+        return fit(teach)
+
+    monkeypatch.setattr(shadow, "_fit_classifier", spy)
+    y = np.repeat([0, 1], [200, 198])
+    member = np.arange(398) % 2 == 0  # 100 and 99 of either kind
+    teach = shadow._AttackRows(rng().normal(size=(398, 2)), member, y, np.arange(398))
+    shadow._predict_log_odds(teach, teach.pair, y)
+    assert fitted == [398, 200]
+
+
+def test_the_stack_needs_four_shadows() -> None:
+    view = forests.leaky().view
+    assert view.shadows is not None
+    for models in (4, 3):
+        few = with_shadows(
+            view,
+            phi=view.shadows.phi[:, :models],
+            member=view.shadows.member[:, :models],
+            reference_phi=view.shadows.reference_phi[:, :models],
+        )
+        if models == 4:
+            assert len(ShadowStack()(few, rng()).score) == len(view.records)
+        else:
+            with pytest.raises(NotApplicable, match="expected 4 or more shadows"):
+                ShadowStack()(few, rng())

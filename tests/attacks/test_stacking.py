@@ -221,3 +221,13 @@ def test_says_when_records_are_too_few() -> None:
     few = (*view.external[:2], view.external[2].take(np.arange(9)))
     with pytest.raises(NotApplicable, match="60 and 9 of client 2"):
         Stacking()(dataclasses.replace(view, external=few), rng())
+
+
+def test_nobody_scores_no_record_but_what_the_colluding_client_knows() -> None:
+    view = clients.draw_game(1).challenge.view
+    guess = baselines.Nobody()(view, rng())
+    assert guess.score is not None
+    own, colluder = view.collusion.records, view.collusion.client
+    np.testing.assert_array_equal(guess.score[:, colluder], own)
+    assert not np.delete(guess.score, colluder, axis=1).any()
+    np.testing.assert_array_equal(guess.client, np.where(own, colluder, NOBODY))

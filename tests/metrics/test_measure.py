@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from divulge._util.random import stream
 from divulge.metrics import measure, membership
 from divulge.metrics.membership import Unmeasurable
 
@@ -32,3 +33,29 @@ def test_the_upper_limit_lies_above_the_best_threshold_of_these_records(shift: f
 def test_advantage_needs_two_of_each() -> None:
     with pytest.raises(Unmeasurable, match="two of each"):
         measure.advantage(np.arange(3.0), np.array([True, False, False]))
+
+
+def test_each_half_is_judged_by_the_threshold_of_the_other() -> None:
+    rng = np.random.default_rng(3)
+    member = np.arange(31) < 14
+    score = rng.normal(size=31).round(1)
+    shuffle = stream(0, "metrics", "halves")
+    inside, outside = shuffle.permutation(score[member]), shuffle.permutation(score[~member])
+    hits = false_alarms = 0.0
+    for best, counted in (
+        (slice(0, None, 2), slice(1, None, 2)),
+        (slice(1, None, 2), slice(0, None, 2)),
+    ):
+        choices = np.unique(score)
+        gain = [np.mean(inside[best] >= c) - np.mean(outside[best] >= c) for c in choices]
+        tied = choices[np.isclose(gain, max(gain))]
+        threshold = measure._best_threshold(inside[best], outside[best])
+        assert any(
+            (inside[best] >= c).sum() == (inside[best] >= threshold).sum()
+            and (outside[best] >= c).sum() == (outside[best] >= threshold).sum()
+            for c in tied
+        )
+        hits += np.sum(inside[counted] >= threshold)
+        false_alarms += np.sum(outside[counted] >= threshold)
+    found = measure.advantage(score, member)
+    assert found.value == pytest.approx(hits / 14 - false_alarms / 17)
