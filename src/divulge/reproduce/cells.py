@@ -164,11 +164,17 @@ def measure_piece(work: Work) -> Piece:
 
 @contextmanager
 def _one_core() -> Iterator[None]:
-    """Within it joblib counts one core: work stays in this process, whose seconds are measured."""
+    """Within it there is one core: work stays in this thread, whose seconds are measured."""
+    from threadpoolctl import threadpool_limits
+
+    from divulge.training.engine.loop import torch_threads
+
     before = os.environ.get(_CORES)
-    os.environ[_CORES] = "1"
+    os.environ[_CORES] = "1"  # joblib's
     try:
-        yield
+        # libraries that several threads wait in spend many times the seconds on a busy machine
+        with torch_threads(1), threadpool_limits(1):
+            yield
     finally:
         del os.environ[_CORES]
         if before is not None:
