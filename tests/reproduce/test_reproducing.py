@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import joblib
 import pytest
 from click.testing import CliRunner
 from scipy import stats
+from threadpoolctl import threadpool_info
 
 from divulge.cli.main import main
 from divulge.core import Estimate
@@ -191,3 +193,11 @@ def test_rows_may_share_a_folder_and_show_how_far_values_spread(
     assert done.cells[0].deviation == pytest.approx(0.5**0.5)
     assert " ± 0.707" in (tmp_path / "table.md").read_text(encoding="utf-8")
     assert read_outcome(tmp_path / "table.json") == done
+
+
+def test_a_piece_has_one_core_and_leaves_the_others_as_they_were() -> None:
+    before = [pool["num_threads"] for pool in threadpool_info()], os.environ.copy()
+    with cells._one_core():
+        assert {pool["num_threads"] for pool in threadpool_info()} == {1}
+        assert joblib.cpu_count() == 1
+    assert before == ([pool["num_threads"] for pool in threadpool_info()], os.environ.copy())

@@ -167,21 +167,21 @@ def _one_core() -> Iterator[None]:
     """Within it there is one core: work stays in this thread, whose seconds are measured."""
     from threadpoolctl import threadpool_limits
 
-    from divulge.training.engine.loop import torch_threads
-
-    before = os.environ.get(_CORES)
-    os.environ[_CORES] = "1"  # joblib's
+    before = {name: os.environ.get(name) for name in _ONE}
+    os.environ.update(dict.fromkeys(_ONE, "1"))
     try:
-        # libraries that several threads wait in spend many times the seconds on a busy machine
-        with torch_threads(1), threadpool_limits(1):
+        # libraries whose threads wait for each other spend many times the seconds when it is busy
+        with threadpool_limits(1):
             yield
     finally:
-        del os.environ[_CORES]
-        if before is not None:
-            os.environ[_CORES] = before
+        for name, value in before.items():
+            del os.environ[name]
+            if value is not None:
+                os.environ[name] = value
 
 
-_CORES = "LOKY_MAX_CPU_COUNT"
+_ONE = ("LOKY_MAX_CPU_COUNT", "OMP_NUM_THREADS")
+"""What joblib counts as cores, and the threads of libraries that are loaded within a piece."""
 
 
 def _source_of(work: str) -> str:
