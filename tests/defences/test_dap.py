@@ -1,5 +1,6 @@
 """DAP: what its discriminator learns from, which weights its second term changes, its balance."""
 
+import dataclasses
 from dataclasses import replace
 
 import numpy as np
@@ -196,3 +197,10 @@ def test_the_best_r_is_taken_and_public_records_teach() -> None:
     public = replace(both, r=(3.0,), public=table.draw(100, 5)).train_protected(table.POOL, job)
     private = replace(both, r=(3.0,)).train_protected(table.POOL, job)
     assert not torch.equal(*(next(one.module.parameters()) for one in (public, private)))
+
+
+def test_the_values_of_r_that_are_tried_rise_from_0_to_1() -> None:
+    (tried,) = [field.default for field in dataclasses.fields(DAP) if field.name == "r"]
+    assert isinstance(tried, tuple)
+    assert tried == tuple(sorted(tried))
+    assert (tried[0], tried[-1]) == (0.0, 1.0)

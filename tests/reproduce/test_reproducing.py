@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_info
 
 from divulge.cli.main import main
 from divulge.core import Estimate
-from divulge.reproduce import run, source
+from divulge.reproduce import cells, run, source
 from divulge.reproduce import table as tables
 from divulge.reproduce.attempts import RowResult
 from divulge.reproduce.cells import read_pieces
