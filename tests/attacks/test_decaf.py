@@ -69,6 +69,9 @@ def test_the_seconds_of_a_training_follow_from_its_multiplications() -> None:
     for records in (1, 60):
         expected = forward * (3 * records + answers) / OPERATIONS_PER_SECOND
         assert stage.seconds(records) == pytest.approx(expected)
+    thrice = dataclasses.replace(stage, recipe=dataclasses.replace(stage.recipe, epochs=3))
+    expected = forward * (9 * 60 + answers) / OPERATIONS_PER_SECOND
+    assert thrice.seconds(60) == pytest.approx(expected)
 
 
 def test_without_its_steps_the_published_method_errs_where_they_help() -> None:

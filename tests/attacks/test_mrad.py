@@ -84,6 +84,17 @@ def test_estimated_gradients_come_near_the_true_ones(two_sided: bool) -> None:
     assert target.query_count == descent.count_queries(3) == 3 * (40_000 if two_sided else 20_001)
 
 
+def test_steps_of_a_millionth_lose_no_digits_in_double_precision() -> None:
+    x, known = rng().normal(size=(3, 4)), np.zeros((3, 4), bool)
+    found = [
+        Descent(1.0, 1, access="answers", directions=4, epsilon=epsilon)(
+            FunctionTarget(logistic), x, np.ones(3, np.int64), known, rng()
+        )
+        for epsilon in (1e-6, 1e-4)
+    ]
+    np.testing.assert_allclose(*found, atol=1e-3)
+
+
 def test_what_is_estimated_of_a_record_does_not_depend_on_the_others() -> None:
     target, x = FunctionTarget(logistic), rng().normal(size=(7, 4))
     known, y = rng().random((7, 4)) < 0.5, np.ones(7, np.int64)
@@ -115,6 +126,12 @@ def test_msad_is_smallest_at_an_own_record_and_knows_no_length() -> None:
     here = detectors.msad(own[:1], one, own, y)
     np.testing.assert_allclose(here, detectors.msad(3 * own[:1], one, own, y))
     assert here < detectors.msad(-own[:1], one, own, y)
+
+
+def test_own_records_of_the_class_are_compared_with_or_all_where_there_are_none() -> None:
+    labels = np.array([0, 1, 1, 2])
+    assert detectors._class_mask(labels, 1).tolist() == [False, True, True, False]
+    assert detectors._class_mask(labels, 3).tolist() == [True] * 4
 
 
 def test_nci_is_low_along_the_weights_of_the_class_that_is_said() -> None:
