@@ -92,7 +92,7 @@ def test_steps_of_a_millionth_lose_no_digits_in_double_precision() -> None:
         )
         for epsilon in (1e-6, 1e-4)
     ]
-    np.testing.assert_allclose(*found, atol=1e-3)
+    np.testing.assert_allclose(found[0], found[1], atol=1e-3)
 
 
 def test_what_is_estimated_of_a_record_does_not_depend_on_the_others() -> None:
