@@ -33,6 +33,17 @@ def attacked(game: UserGame, attack: RAIFLE | None = None, seed: int = 0) -> met
     return metrics.measure_user(guess, game.truth)
 
 
+def test_a_posterior_mean_is_decided_at_one_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    def low(*given: Any) -> linear.Solution:
+        start = given[5]
+        assert isinstance(start, linear.Solution)
+        return start._replace(value=np.linspace(0.1, 0.4, len(start.value)))
+
+    monkeypatch.setattr(linear, "settle_coins", low)
+    guess = RAIFLE("gauss-newton")(searched(1, 0, 0).view, np.random.default_rng(0))
+    assert not guess.acted.any()
+
+
 @settings(max_examples=12)
 @given(st.integers(2, 12), st.integers(0, 8), st.sampled_from([0, 3]), st.integers(0, 999))
 def test_theorem_1_full_rank_gives_the_exact_interactions(
