@@ -41,7 +41,7 @@ def test_a_posterior_mean_is_decided_at_one_half(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(linear, "settle_coins", low)
     guess = RAIFLE("gauss-newton")(searched(1, 0, 0).view, np.random.default_rng(0))
-    assert not guess.acted.any()
+    assert not guess.decided.any()
 
 
 @settings(max_examples=12)
