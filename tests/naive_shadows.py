@@ -78,28 +78,56 @@ def sigmoid(phi: np.ndarray) -> np.ndarray:
     return np.asarray(1 / (1 + np.exp(-phi)))
 
 
-def rmia(view: ModelView, gamma: float, a: float) -> list[float]:
-    """Each probability is the geometric mean over the ways of asking; population: one way."""
+def rmia(view: ModelView, temperature: float, weight: float, a: float) -> list[float]:
+    """Each likelihood is the geometric mean over the ways of asking; population: one way."""
     assert view.shadows is not None
     assert view.reference is not None
     online = view.shadows.member.any()
     others = []
-    p = view.target.predict(view.reference.x)
-    for row, y, phi in zip(p, view.reference.y, view.shadows.reference_phi, strict=True):
-        others.append(row[y] / (((1 + a) * sigmoid(phi).mean() + 1 - a) / 2))
+    shadows_said = zip(_phi(view, view.reference), view.shadows.reference_phi, strict=True)
+    for target, phi in shadows_said:
+        outside = sigmoid(phi / temperature).mean()
+        expected = weight * (a * outside + 1 - a) + (1 - weight) * outside
+        others.append(sigmoid(np.array(target / temperature)) / expected)
     ways = _ways(view)
-    answers = [view.target.predict(records.x) for records, _ in ways]
+    answers = [_phi(view, records) for records, _ in ways]
     scores = []
-    for i, y in enumerate(view.records.y):
-        mask = view.shadows.member[i]
-        q = stats.gmean([sigmoid(phi[i]) for _, phi in ways], axis=0)
-        if online:
-            expected = (q[mask].mean() + q[~mask].mean()) / 2
-        else:
-            expected = ((1 + a) * q.mean() + 1 - a) / 2
-        ratio = stats.gmean([p[i][y] for p in answers]) / expected
-        scores.append(float(np.mean([ratio / z > gamma for z in others])))
+    for i, mask in enumerate(view.shadows.member):
+        q = stats.gmean([sigmoid(phi[i] / temperature) for _, phi in ways], axis=0)
+        outside = q[~mask].mean()
+        inside = q[mask].mean() if online else a * outside + 1 - a
+        own = stats.gmean([sigmoid(np.array(told[i] / temperature)) for told in answers])
+        ratio = own / (weight * inside + (1 - weight) * outside)
+        scores.append(float(np.mean([ratio > z for z in others])))
     return scores
+
+
+def rmia_log_rank(
+    phi: np.ndarray, member: np.ndarray, temperature: float, weight: float, *, online: bool
+) -> float:
+    """How well RMIA tells each shadow's members by the others: the sum over shadows."""
+    q = sigmoid(phi / temperature)
+    a, total = factor(phi / temperature, member), 0.0
+    for k in range(min(8, phi.shape[1])):
+        ratios: dict[bool, list[float]] = {True: [], False: []}
+        for row, mask in zip(q, member, strict=True):
+            rest, trained = np.delete(row, k), np.delete(mask, k)
+            if trained.all() and not online:
+                continue
+            if trained.all():
+                inside = rest.mean()
+                outside = max(inside - 1 + a, 0) / a
+            else:
+                outside = rest[~trained].mean()
+                seen = online and trained.any()
+                inside = rest[trained].mean() if seen else a * outside + 1 - a
+            ratios[bool(mask[k])].append(row[k] / (weight * inside + (1 - weight) * outside))
+        ranks = [
+            (1 + sum(other >= ratio for other in ratios[False])) / (1 + len(ratios[False]))
+            for ratio in ratios[True]
+        ]
+        total -= float(np.mean(np.log(ranks)))
+    return total
 
 
 def factor(phi: np.ndarray, member: np.ndarray) -> float:

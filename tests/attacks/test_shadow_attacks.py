@@ -1,6 +1,7 @@
 """What shadow attacks share: ways of asking, blocks, and nothing that gives a stand-in away."""
 
 import dataclasses
+import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from divulge.audits.attack_check import forests, properties
 from divulge.audits.attack_check.membership import TwoWays
 from divulge.audits.controls import fewest_covered
 from divulge.core import MembershipAttack, ModelView, Need, PoolPredictions, Shadows
-from divulge.errors import DataError, NotApplicable
+from divulge.errors import DataError, NotApplicable, SpecError
 from divulge.metrics import membership
 
 from .. import naive_shadows
@@ -111,8 +112,11 @@ def test_attacks_agree_with_their_naive_twins_in_two_ways(*, online: bool, varia
     lira = LiRA(variance=variance)(view, rng()).score  # type: ignore[arg-type]
     np.testing.assert_allclose(lira, naive_shadows.lira(view, variance), atol=1e-8)
     others = len(reference)
-    shares = np.floor(RMIA(a=0.3)(view, rng()).score * others) / others
-    np.testing.assert_allclose(shares, naive_shadows.rmia(view, 2.0, 0.3), atol=1e-12)
+    for temperature, weight in ((1.0, 0.5), (2.0, 0.8)):
+        score = RMIA(temperature, weight, a=0.3)(view, rng()).score
+        shares = np.floor(score * others) / others
+        naive = naive_shadows.rmia(view, temperature, weight, 0.3)
+        np.testing.assert_allclose(shares, naive, atol=1e-12)
     if online:
         score = CalibratedLoss()(view, rng()).score
         np.testing.assert_allclose(score, naive_shadows.calibrated(view), atol=1e-9)
@@ -253,6 +257,69 @@ def test_offline_the_factor_comes_from_the_pool_or_is_the_papers() -> None:
     view = forests.leaky().view
     assert rmia.fit_factor(offline(view)) == rmia.PAPERS_FACTOR
     assert rmia.fit_factor(offline(view, pool_of(1))) == rmia.fit_factor(forests.leaky(1).view)
+
+
+@pytest.mark.parametrize("online", [True, False])
+def test_shadows_choose_temperature_and_weight_as_their_naive_twin_does(*, online: bool) -> None:
+    dice = np.random.default_rng(3)
+    member = dice.random((80, 4)) < 0.5  # some are known to all shadows, or to none
+    phi = 3 * dice.normal(size=(80, 1)) + 2 * member + dice.normal(size=(80, 4))
+    told = PoolPredictions(np.zeros(80, np.int64), phi, member)
+    grid = (1.0, 2.0, 4.0), (0.2, 0.5, 0.9)
+    pairs = list(itertools.product(*grid))
+    gains = rmia.gains_by_shadows(told, *grid, None, online=online)
+    naive = [naive_shadows.rmia_log_rank(phi, member, *pair, online=online) for pair in pairs]
+    np.testing.assert_allclose(gains, naive, rtol=1e-9)
+    assert np.ptp(gains) > 0.05 * np.mean(gains)
+
+
+def test_temperature_and_weight_are_what_the_shadows_tell_best_and_blind_to_the_target() -> None:
+    view = forests.leaky().view
+    chosen = rmia.choose_temperature_and_weight(view, RMIA())
+    gains = rmia.gains_by_shadows(
+        view.shadows,  # type: ignore[arg-type]
+        *(rmia.TEMPERATURES, rmia.WEIGHTS, None),
+        online=True,
+    )
+    pairs = list(itertools.product(rmia.TEMPERATURES, rmia.WEIGHTS))
+    assert chosen == pairs[int(np.argmax(gains))] != rmia.USUAL
+    other = dataclasses.replace(view, target=forests.leaky(1).view.target)
+    assert rmia.choose_temperature_and_weight(other, RMIA()) == chosen
+    given = rmia.choose_temperature_and_weight(view, RMIA(temperature=3.0))
+    assert given[0] == 3.0
+    assert given[1] in rmia.WEIGHTS
+    assert rmia.choose_temperature_and_weight(view, RMIA(3.0, 0.1)) == (3.0, 0.1)
+
+
+def test_without_shadows_that_can_choose_temperature_and_weight_are_the_usual() -> None:
+    view = forests.leaky().view
+    assert view.shadows is not None
+    one = with_shadows(
+        view,
+        phi=view.shadows.phi[:, :1],
+        member=view.shadows.member[:, :1],
+        reference_phi=view.shadows.reference_phi[:, :1],
+    )
+    for alone in (offline(view), one):
+        assert rmia.choose_temperature_and_weight(alone, RMIA()) == rmia.USUAL
+        assert rmia.choose_temperature_and_weight(alone, RMIA(weight=0.0)) == (2.0, 0.0)
+        same = RMIA(*rmia.USUAL)(alone, rng()).score
+        np.testing.assert_array_equal(RMIA()(alone, rng()).score, same)
+
+
+def test_many_records_choose_by_an_even_part_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    view = forests.leaky().view
+    monkeypatch.setattr(rmia, "CHOSEN_ON", 200)
+    ways, member = rmia.sample_records(view.shadows)  # type: ignore[arg-type]
+    assert len(member) == len(ways[0]) == len(view.records) // 3
+    means = np.sort(view.shadows.phi.mean(axis=1))  # type: ignore[union-attr]
+    assert ways[0].mean(axis=1).mean() == pytest.approx(means.mean(), abs=0.1)
+
+
+@pytest.mark.parametrize("settings", [{"temperature": 0.0}, {"weight": 1.1}, {"a": -0.1}])
+def test_rmia_refuses_shares_that_are_none_and_no_temperature(settings: dict[str, float]) -> None:
+    with pytest.raises(SpecError, match=next(iter(settings))):
+        RMIA(**settings)
 
 
 def test_a_chosen_factor_does_no_worse_than_the_papers_and_better_than_a_bad_one() -> None:

@@ -177,8 +177,8 @@ def test_attacks_agree_with_their_naive_twins(*, online: bool, variance: str) ->
     lira = LiRA(variance=variance)(view, rng).score  # type: ignore[arg-type]
     np.testing.assert_allclose(lira, naive_shadows.lira(view, variance), atol=1e-8)
     others = len(forests.leaky().view.reference or ())
-    shares = np.floor(RMIA(a=0.3)(view, rng).score * others) / others
-    np.testing.assert_allclose(shares, naive_shadows.rmia(view, 2.0, 0.3), atol=1e-12)
+    shares = np.floor(RMIA(1.0, 0.5, a=0.3)(view, rng).score * others) / others
+    np.testing.assert_allclose(shares, naive_shadows.rmia(view, 1.0, 0.5, 0.3), atol=1e-12)
 
 
 def test_shadows_find_what_a_threshold_cannot() -> None:
