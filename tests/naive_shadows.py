@@ -130,6 +130,20 @@ def rmia_log_rank(
     return total
 
 
+def base(view: ModelView, temperature: float, scale: float) -> list[float]:
+    """Each likelihood is the geometric mean over the ways of asking."""
+    assert view.shadows is not None
+    ways = _ways(view)
+    answers = [_phi(view, records) for records, _ in ways]
+    scores = []
+    for i in range(len(view.records)):
+        q = stats.gmean([sigmoid(phi[i] / temperature) for _, phi in ways], axis=0)
+        own = stats.gmean([sigmoid(np.array(told[i] / temperature)) for told in answers])
+        part = 1 if view.shadows.member.any() else scale
+        scores.append(math.log(own) - part * math.log(q.mean()))
+    return scores
+
+
 def factor(phi: np.ndarray, member: np.ndarray) -> float:
     """RMIA's a, by a fit of a line through (1, 1)."""
     x, y = [], []

@@ -28,6 +28,7 @@ CASES = (
     Case(MODELS, catalog.attack("quantile", fit="quantile", level=0.9)),
     Case(MODELS, catalog.attack("quantile", components=4)),
     Case(MODELS, catalog.attack("lira", variance="record")),
+    Case(MODELS, catalog.attack("base")),
     Case(MODELS, catalog.attack("oslo", sources=2, validators=1, steps=5), runs=4),
     Case(MODELS, catalog.attack("agreement"), runs=8),
     Case(MODELS, catalog.attack("boundary", questions=40), runs=4),
@@ -77,7 +78,7 @@ def test_each_is_in_the_table_and_in_the_default_audit(name: str) -> None:
 
 @pytest.mark.parametrize("attack", catalog.default_attacks(shadows=True), ids=attempt.attack_label)
 def test_the_default_ones_share_one_answer_a_record(attack: Any) -> None:
-    """All others stand in `catalog.BY_NAME_ALONE`."""
+    """Those that ask further questions stand in `catalog.BY_NAME_ALONE`."""
     (view,) = MODELS.leaky().views
     shared = set(record_keys(np.concatenate([view.records.x, view.reference.x])))
 

@@ -12,6 +12,7 @@ from scipy import stats
 
 from divulge.attacks import catalog
 from divulge.attacks.membership import rmia, shadow
+from divulge.attacks.membership.base import BASE
 from divulge.attacks.membership.calibrated import CalibratedLoss
 from divulge.attacks.membership.lira import LiRA
 from divulge.attacks.membership.rmia import RMIA
@@ -31,7 +32,7 @@ from divulge.metrics import membership
 
 from .. import naive_shadows
 
-ATTACKS = tuple(catalog.attack(name) for name in catalog.SHADOW_ATTACKS)
+ATTACKS = tuple(catalog.attack(name) for name in (*catalog.SHADOW_ATTACKS, "base"))
 each = pytest.mark.parametrize("attack", ATTACKS, ids=attempt.attack_label)
 
 
@@ -117,6 +118,9 @@ def test_attacks_agree_with_their_naive_twins_in_two_ways(*, online: bool, varia
         shares = np.floor(score * others) / others
         naive = naive_shadows.rmia(view, temperature, weight, 0.3)
         np.testing.assert_allclose(shares, naive, atol=1e-12)
+    np.testing.assert_allclose(
+        BASE(3.0, 0.4)(view, rng()).score, naive_shadows.base(view, 3.0, 0.4), atol=1e-9
+    )
     if online:
         score = CalibratedLoss()(view, rng()).score
         np.testing.assert_allclose(score, naive_shadows.calibrated(view), atol=1e-9)
@@ -314,6 +318,14 @@ def test_many_records_choose_by_an_even_part_of_them(monkeypatch: pytest.MonkeyP
     assert len(member) == len(ways[0]) == len(view.records) // 3
     means = np.sort(view.shadows.phi.mean(axis=1))  # type: ignore[union-attr]
     assert ways[0].mean(axis=1).mean() == pytest.approx(means.mean(), abs=0.1)
+
+
+@pytest.mark.parametrize("settings", [{"temperature": 0.0}, {"scale": 1.5}])
+def test_base_refuses_a_scale_that_is_no_share_and_no_temperature(
+    settings: dict[str, float],
+) -> None:
+    with pytest.raises(SpecError, match=next(iter(settings))):
+        BASE(**settings)
 
 
 @pytest.mark.parametrize("settings", [{"temperature": 0.0}, {"weight": 1.1}, {"a": -0.1}])

@@ -8,6 +8,7 @@ from .interactions.baselines import RandomInteractions as RandomInteractions
 from .interactions.label_search import InteractionSearch as InteractionSearch
 from .interactions.raifle.attack import RAIFLE as RAIFLE
 from .membership.agreement import Agreement as Agreement
+from .membership.base import BASE as BASE
 from .membership.boundary.attack import Boundary as Boundary
 from .membership.calibrated import CalibratedLoss as CalibratedLoss
 from .membership.cluster_lira.attack import ClusterLiRA as ClusterLiRA

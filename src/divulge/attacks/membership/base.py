@@ -1,0 +1,73 @@
+"""BASE compares the likelihood that the target gives a record with the mean over shadows."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from divulge._util.arguments import check_arguments
+from divulge.attacks.shared.shadow_scores import (
+    Column,
+    log_probability,
+    mean_over_queries,
+    read_blocks,
+    target_signals,
+)
+from divulge.core import ModelView, Need, Scores, Shadows
+from divulge.errors import SpecError
+
+
+@check_arguments
+@dataclass(frozen=True, slots=True)
+class BASE:
+    """The Bayes-optimal score, with the mean over shadows for the evidence: no variance, no z.
+
+    Online the score is log p_target(x) less the log of the mean p(x) over all shadows. Offline,
+    where no shadow was trained on candidates, that log is multiplied by ``scale``. p is the
+    likelihood of the true class at a temperature T, 1 / (1 + exp(-φ / T)) with the scaled logit φ.
+
+    Args:
+        temperature: T, above 0; the authors' code has 2.
+        scale: the factor of the shadows' part offline, between 0 and 1; the authors' code has .33.
+
+    References:
+        Lassila, Östman, Ngo and Graell i Amat (2025), Practical Bayes-optimal membership
+        inference attacks; the two defaults are those of the authors' code in LeakPro. Departures:
+        the temperature divides φ, of which shadows are kept, and not each logit; where the
+        candidates were asked about in several ways, p is the geometric mean over these.
+    """
+
+    temperature: float = 2.0
+    scale: float = 0.33
+
+    name: ClassVar[str] = "base"
+    paper: ClassVar[str] = "Lassila et al. 2025"
+
+    def __post_init__(self) -> None:
+        if self.temperature <= 0 or not 0 <= self.scale <= 1:
+            raise SpecError(
+                "expected temperature above 0 and scale between 0 and 1, got "
+                f"temperature={self.temperature}, scale={self.scale}"
+            )
+
+    @property
+    def needs(self) -> Need:
+        """The model's probabilities, and shadows."""
+        return Need.PROBABILITIES | Need.LABELS | Need.SHADOWS
+
+    def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
+        """The log likelihood of each candidate under the target, less what shadows expect."""
+        del rng
+        assert view.shadows is not None
+        target = self._log_p(target_signals("scaled_logit", view))
+        expected = self._log_mean(view.shadows)
+        return Scores(target - (1.0 if view.shadows.online else self.scale) * expected)
+
+    def _log_p(self, ways: tuple[np.ndarray, ...]) -> np.ndarray:
+        return mean_over_queries([log_probability(phi / self.temperature) for phi in ways])
+
+    def _log_mean(self, shadows: Shadows) -> Column:
+        """The log of the mean likelihood over all shadows."""
+        parts = (np.logaddexp.reduce(self._log_p(b.phi), axis=1) for b in read_blocks(shadows))
+        log_mean: Column = np.concatenate(list(parts)) - np.log(shadows.phi.shape[1])
+        return log_mean
