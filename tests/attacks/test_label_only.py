@@ -262,3 +262,12 @@ def test_with_offline_shadows_no_wrong_answer_stands_above_a_right_one() -> None
 def test_settings_that_make_no_sense_are_refused(name: str, settings: dict[str, Any]) -> None:
     with pytest.raises(SpecError, match="expected"):
         catalog.attack(name, **settings)
+
+
+def test_oslo_moves_numbers_by_no_more_than_its_noise() -> None:
+    target = Linear(NORMAL)
+    score("oslo", view_of(target, NUMBERS), sources=1, validators=1, noise=0.1, steps=4)
+    spread = space_of(NUMBERS).spread
+    moved = [np.abs(asked[:, None] - NUMBERS) / spread for asked in target.asked]
+    # every step is a quarter of the noise; the record that was asked about is the nearest
+    assert 0 < max(one.max(axis=2).min(axis=1).max() for one in moved) <= 0.1 + 1e-9

@@ -253,3 +253,7 @@ def test_it_says_when_it_cannot_run() -> None:
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(SpecError, match=said):
         MRAD(**settings)
+
+
+def test_one_direction_is_enough_to_estimate_a_gradient() -> None:
+    assert Descent(1.0, 1, access="answers", directions=1).directions == 1

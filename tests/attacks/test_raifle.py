@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from divulge.attacks.interactions.raifle import attack as decisions
-from divulge.attacks.interactions.raifle import embedding, linear
+from divulge.attacks.interactions.raifle import embedding, linear, matching
 from divulge.attacks.interactions.raifle.attack import RAIFLE
 from divulge.attacks.interactions.raifle.matching import match_gradients
 from divulge.attacks.shared.simulated_user import SimulatedUser
@@ -319,3 +319,11 @@ def test_a_pairwise_update_of_one_query_leaves_a_constant_open() -> None:
     assert isinstance(game.view.learner, Pairwise)
     assert "which do not determine them" in RAIFLE()(game.view, np.random.default_rng(0)).how
     assert attacked(game).f1 == 1.0
+
+
+@pytest.mark.parametrize("size", [1.0, 1000.0])
+def test_updates_of_items_are_compared_at_a_length_of_100_at_least(size: float) -> None:
+    update = {"items": torch.full((3, 4), size / 2)}  # rows of length ``size``
+    simulated = {"items": update["items"] + torch.tensor([[2.0, 0, 0, 0]] * 3)}
+    found = matching._distance(simulated, update, torch.Size((3, 4)), 0.1)
+    assert float(found) == pytest.approx(2 * max(100 / size, 1))

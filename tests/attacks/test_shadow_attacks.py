@@ -571,3 +571,8 @@ def test_the_stack_needs_four_shadows() -> None:
         else:
             with pytest.raises(NotApplicable, match="expected 4 or more shadows"):
                 ShadowStack()(few, rng())
+
+
+def test_what_one_shadow_varies_by_is_taken_from_all_records() -> None:
+    found = shadow_scores.shrink_variance(np.zeros(2), np.array([1, 0]), 3.0)
+    np.testing.assert_allclose(found, 3.0)

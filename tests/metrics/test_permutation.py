@@ -7,7 +7,12 @@ import pytest
 from scipy import stats
 
 from divulge.metrics import membership
-from divulge.metrics.permutation import combine_p_values, permutation_p_value, signs_p
+from divulge.metrics.permutation import (
+    combine_p_values,
+    matches_p,
+    permutation_p_value,
+    signs_p,
+)
 
 
 def test_comes_close_to_all_permutations() -> None:
@@ -92,3 +97,11 @@ def test_as_few_as_sixteen_units_can_be_as_rare_as_a_false_alarm() -> None:
     p_values = [signs_p(np.ones(16), np.random.default_rng(seed)) for seed in range(20)]
     assert np.mean(np.array(p_values) <= 1e-4) >= 0.8
     assert all(signs_p(np.ones(8), np.random.default_rng(seed)) > 1e-4 for seed in range(20))
+
+
+def test_right_guesses_come_close_to_all_permutations() -> None:
+    truth, guess = np.array([0, 1, 2, 3]), np.array([0, 2, 1, 1])
+    right = [(np.array(moved) == guess).sum() for moved in itertools.permutations(truth)]
+    wanted = np.mean(np.array(right) >= 1)  # as many as there are
+    found = matches_p(guess, truth, np.zeros(4, np.int64), np.random.default_rng(0))
+    assert found == pytest.approx(wanted, abs=0.12)
