@@ -377,6 +377,10 @@ def calls(folder: Path) -> dict[str, Call]:
             federation.Transcript, {"header": header(), "rounds": (round_of_one(),)}
         ),
         "federation.Transcript.open": Call(federation.Transcript.open, {"folder": transcript}),
+        "federation.TranscriptUpdates": Call(
+            federation.TranscriptUpdates,
+            {"rounds": (round_of_one(),), "clients": ("a",), "network": network},
+        ),
         "federation.Writer": Call(federation.Writer, {"folder": folder, "header": header()}),
         "federation.Writer.begin": Call(
             federation.Writer.begin, {"header": header()}, anew={"folder": new}
@@ -403,6 +407,16 @@ def calls(folder: Path) -> dict[str, Call]:
             {"change": np.array([0.1, -0.1]), "step": 1.0, "answers": np.eye(2) * 0.8 + 0.1},
         ),
         "federation.simulate": Call(federation.simulate, {"federation": simulation(), "rounds": 1}),
+        "federation.simulate_federated_models": Call(
+            federation.simulate_federated_models,
+            {
+                "pool": records(0, 60),
+                "recipe": RECIPE,
+                "sizes": [10, 10],
+                "rounds": 1,
+                "rng": rng,
+            },
+        ),
         "federation.simulate_local_models": Call(
             federation.simulate_local_models,
             {

@@ -26,6 +26,11 @@ CASES = (
     Case(CLIENTS, catalog.federation_attack("cluster-lira"), runs=4),
     Case(CLIENTS, catalog.federation_attack("stacking", protocol="published"), runs=4),
     Case(CLIENTS, catalog.federation_attack("stacking"), runs=4, slow=True),
+    Case(CLIENTS, catalog.federation_attack("sia")),
+    Case(CLIENTS, catalog.federation_attack("fedmia")),
+    Case(CLIENTS, catalog.federation_attack("fedmia", measurement="loss")),
+    Case(CLIENTS, catalog.federation_attack("fedmia", measurement="difference", rounds="last")),
+    Case(CLIENTS, catalog.federation_attack("fedmia", others=False)),
     Case(CLIENTS, catalog.federation_attack("variance-lira")),
     Case(CLIENTS, catalog.federation_attack("confidence-rule")),
     Case(

@@ -1,6 +1,8 @@
 from .assignment.baselines import ConfidenceRule as ConfidenceRule
 from .assignment.baselines import Nobody as Nobody
 from .assignment.baselines import VarianceLiRA as VarianceLiRA
+from .assignment.fedmia import FedMIA as FedMIA
+from .assignment.source_inference import SIA as SIA
 from .assignment.stacking.attack import Stacking as Stacking
 from .composition.decaf.attack import Decaf as Decaf
 from .composition.label_counts import LabelCounts as LabelCounts

@@ -49,6 +49,8 @@ INTERACTION_ATTACKS = {
 
 FEDERATION_ATTACKS = {
     "cluster-lira": "divulge.attacks.membership.cluster_lira.attack:ClusterLiRA",
+    "fedmia": "divulge.attacks.assignment.fedmia:FedMIA",
+    "sia": "divulge.attacks.assignment.source_inference:SIA",
     "stacking": "divulge.attacks.assignment.stacking.attack:Stacking",
     "variance-lira": "divulge.attacks.assignment.baselines:VarianceLiRA",
     "confidence-rule": "divulge.attacks.assignment.baselines:ConfidenceRule",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Float64, Shaped
 
 from divulge.core.records import Records
 from divulge.core.targets import Need
@@ -177,6 +177,40 @@ class Rounds(Protocol):
         ...
 
     def __iter__(self) -> Iterator[Round]: ...
+
+
+class RoundSignals(NamedTuple):
+    """What one round says about records; columns of clients whose update did not arrive are NaN.
+
+    The pseudo-gradient of a client is the weights that it was sent less those it came to.
+    """
+
+    loss: Float64[np.ndarray, "records clients"]
+    """Cross-entropy of each record under each client's weights after its training, in nats."""
+    inner: Float64[np.ndarray, "records clients"]
+    """Inner product of each record's gradient, at the weights sent, and the pseudo-gradient."""
+    gradient_norm: Float64[np.ndarray, " records"]
+    """Euclidean norm of each record's gradient at the weights sent."""
+    update_norm: Float64[np.ndarray, " clients"]
+    """Euclidean norm of each pseudo-gradient."""
+
+
+@runtime_checkable
+class RecordedUpdates(Protocol):
+    """The updates that a server got from clients, round by round, asked about records."""
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """Names of the clients, in the order of the columns of `RoundSignals`."""
+        ...
+
+    def signals(self, records: Records) -> tuple[RoundSignals, ...]:
+        """What each round says about these records, in the order of the rounds.
+
+        Raises:
+            TargetError: the network could not be made, asked or differentiated.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)

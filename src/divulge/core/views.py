@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Real
 
 from divulge._util.arguments import check_arguments
 from divulge.core.records import Records
+from divulge.core.rounds import RecordedUpdates
 from divulge.core.targets import Need, Target
 from divulge.errors import DataError
 
@@ -45,6 +46,8 @@ class FederationView:
     external: tuple[Records, ...]
     """Records that each client certainly did not train on, of the same population."""
     collusion: Collusion
+    updates: RecordedUpdates | None = None
+    """What the server got from the clients, round by round; None if only the models are known."""
 
     def __post_init__(self) -> None:
         clients = len(self.targets)
@@ -55,6 +58,11 @@ class FederationView:
                     f"expected {what} records for each of {clients} clients, got {count}: "
                     "give one set a target, in the same order"
                 )
+        if self.updates is not None and len(self.updates.clients) != clients:
+            raise DataError(
+                f"expected the updates of {clients} clients, got those of "
+                f"{len(self.updates.clients)}: name one a target, in the same order"
+            )
         known = self.collusion
         if not 0 <= known.client < clients:
             raise DataError(
@@ -71,8 +79,9 @@ class FederationView:
     @property
     def offers(self) -> Need:
         """The flags of all that an attack can use here: what every one of the targets offers."""
+        updates = Need.NONE if self.updates is None else Need.UPDATES
         return reduce(and_, (target.offers for target in self.targets)) | (
-            Need.LABELS | Need.REFERENCE
+            Need.LABELS | Need.REFERENCE | updates
         )
 
 

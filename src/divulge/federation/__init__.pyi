@@ -2,6 +2,7 @@ from . import prediction_tables as prediction_tables
 from .client_checks.composition import InferredMix as InferredMix
 from .client_checks.interactions import OwnInteractions as OwnInteractions
 from .fedavg import Federation as Federation
+from .local_models import simulate_federated_models as simulate_federated_models
 from .local_models import simulate_local_models as simulate_local_models
 from .manipulation.features import NoiseInjection as NoiseInjection
 from .manipulation.pixels import PixelNoise as PixelNoise
@@ -26,3 +27,4 @@ from .simulation import simulate as simulate
 from .transcript.layout import Header as Header
 from .transcript.reader import Transcript as Transcript
 from .transcript.writer import Writer as Writer
+from .transcript_updates import TranscriptUpdates as TranscriptUpdates

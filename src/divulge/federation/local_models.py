@@ -1,4 +1,4 @@
-"""Simulate clients that train local models, as a challenge: which client trained on a record?"""
+"""Simulate clients that train, alone or together: which of them trained on a record?"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,10 +6,25 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int
 
-from divulge._util.arguments import check_arguments
-from divulge.core import NOBODY, Assignment, Collusion, FederationView, Game, Records, Trainer
+from divulge._util.arguments import Count, check_arguments
+from divulge.core import (
+    NOBODY,
+    Assignment,
+    Collusion,
+    FederationView,
+    Game,
+    RecordedUpdates,
+    Records,
+    Target,
+    Trainer,
+)
 from divulge.errors import DataError
+from divulge.federation.clients import LocalTrainer
+from divulge.federation.fedavg import Federation
+from divulge.federation.simulation import simulate
+from divulge.federation.transcript_updates import TranscriptUpdates
 from divulge.targets.predictions import TableTarget
+from divulge.training.recipe import Recipe
 
 RELEVANT_SHARE, EXTERNAL_SHARE, CANDIDATE_SHARE = 0.4, 0.7, 0.1
 """Number of relevant members (and of relevant non-members), of external records and of members
@@ -63,26 +78,76 @@ def simulate_local_models(
         TargetError: a model could not be trained.
     """
     dealt = _deal_rows(len(pool), sizes, rng)
-    owner = np.full(len(pool), NOBODY)
-    for k, rows in enumerate(dealt.trained):
-        owner[rows] = k
+    owner = _owners(dealt, len(pool))
     subsets = np.stack([owner == k for k in range(len(sizes))])
     seeds = rng.integers(2**31, size=len(sizes)).tolist()
     targets = tuple(
         TableTarget.record(model, pool.x) for model in trainer.many(pool, subsets, seeds)
     )
+    return _hide_owners(dealt, owner, targets, Records(np.arange(len(pool)), pool.y))
+
+
+@check_arguments
+def simulate_federated_models(
+    pool: Records,
+    recipe: Recipe,
+    sizes: Sequence[int],
+    rounds: Count,
+    rng: np.random.Generator,
+    trainer: LocalTrainer | None = None,
+) -> AssignmentGame:
+    """Divide records among clients, train one model together by FedAvg, and hide the assignment.
+
+    The last client colludes. The view has each client's model after the last round, and what the
+    server got in every round.
+
+    Args:
+        pool: records to divide.
+        recipe: local training of a client in one round.
+        sizes: number of training records of each client.
+        rounds: number of rounds; every client takes part in each.
+        rng: random numbers that divide the records and seed the training.
+        trainer: trainer of the clients, in place of plain training by the recipe.
+
+    References:
+        As of `simulate_local_models`.
+
+    Raises:
+        DataError: the pool is too small.
+        TargetError: a model could not be trained.
+    """
+    dealt = _deal_rows(len(pool), sizes, rng)
+    seed = int(rng.integers(2**31))
+    together = Federation(pool, dealt.trained, recipe, trainer=trainer, seed=seed, workers=1)
+    names = tuple(str(k) for k in range(len(sizes)))
+    updates = TranscriptUpdates(simulate(together, rounds).rounds, names, recipe.network)
+    return _hide_owners(dealt, _owners(dealt, len(pool)), updates.models(), pool, updates)
+
+
+def _owners(dealt: _RowSplit, records: int) -> Rows:
+    owner = np.full(records, NOBODY)
+    for k, rows in enumerate(dealt.trained):
+        owner[rows] = k
+    return owner
+
+
+def _hide_owners(
+    dealt: _RowSplit,
+    owner: Rows,
+    targets: tuple[Target, ...],
+    records: Records,
+    updates: RecordedUpdates | None = None,
+) -> AssignmentGame:
+    """The game in which the last client colludes, and records are seen as these."""
     members = tuple(owner[rows] == k for k, rows in enumerate(dealt.relevant))
-    truth = owner[dealt.candidates]
-
-    def row_records(rows: Rows) -> Records:
-        return Records(rows, pool.y[rows])
-
+    truth, colluder = owner[dealt.candidates], len(targets) - 1
     view = FederationView(
         targets,
-        row_records(dealt.candidates),
-        tuple(map(row_records, dealt.relevant)),
-        tuple(map(row_records, dealt.external)),
-        Collusion(len(sizes) - 1, members[-1], truth == len(sizes) - 1),
+        records.take(dealt.candidates),
+        tuple(map(records.take, dealt.relevant)),
+        tuple(map(records.take, dealt.external)),
+        Collusion(colluder, members[-1], truth == colluder),
+        updates,
     )
     return AssignmentGame(Game(view, Assignment(truth)), members)
 

@@ -84,11 +84,13 @@ class Federations(World):
         for flag in view.targets[0].offers:
             some = (Poorer(view.targets[0], view.targets[0].offers & ~flag), *view.targets[1:])
             yield Lack(GameSet((dataclasses.replace(view, targets=some),), game.truths), flag)
+        without = dataclasses.replace(view, updates=None)
+        yield Lack(GameSet((without,), game.truths), Need.UPDATES)
         own = view.collusion
         known = Collusion(0, own.relevant, own.records)
         alone = dataclasses.replace(
             view, targets=view.targets[own.client :], relevant=view.relevant[own.client :],
-            external=view.external[own.client :], collusion=known,
+            external=view.external[own.client :], collusion=known, updates=None,
         )  # fmt: skip
         mine = np.where(own.records, 0, NOBODY)
         yield Lack(GameSet((alone,), (Assignment(mine),)), Need.NONE)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int
 
 from divulge._util.progress import Track, track_silently
 from divulge._util.random import stream
@@ -30,12 +31,16 @@ from divulge.core import (
     Interactions,
     Proportions,
     Reconstruction,
+    RecordedUpdates,
+    Records,
     Round,
     Rounds,
+    RoundSignals,
     UpdateView,
 )
 from divulge.metrics import assignment, composition, conditional, interactions
 from divulge.metrics.permutation import matches_p, pairing_p, signs_p
+from divulge.targets.cache import record_keys
 from divulge.targets.shuffled import ShuffledTarget
 
 FEWEST = 8
@@ -66,6 +71,35 @@ class RenamedRounds:
     def _renamed(self, played: Round) -> Round:
         received = {self.names.get(name, name): got for name, got in played.received.items()}
         return replace(played, received=received)
+
+
+@dataclass(frozen=True, slots=True)
+class ShuffledUpdates:
+    """Updates that, asked about a candidate, speak of another, with that one's class."""
+
+    updates: RecordedUpdates
+    records: Records
+    order: Int[np.ndarray, " records"]
+    """The candidate that each candidate is answered about."""
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """Names of the clients."""
+        return self.updates.clients
+
+    def signals(self, records: Records) -> tuple[RoundSignals, ...]:
+        """What each round says; other records than candidates are asked about as they are.
+
+        Raises:
+            TargetError: the network could not be made, asked or differentiated.
+        """
+        place = {key: row for row, key in enumerate(record_keys(self.records.x))}
+        found = [place.get(key, -1) for key in record_keys(records.x)]
+        rows = np.flatnonzero(np.array(found) >= 0)
+        stands_in = self.order[np.array(found)[rows]]
+        x, y = records.x.copy(), records.y.copy()
+        x[rows], y[rows] = self.records.x[stands_in], self.records.y[stands_in]
+        return self.updates.signals(replace(records, x=x, y=y))
 
 
 def control_on_updates(
@@ -208,14 +242,20 @@ def _not_tested(why: str) -> BlindRun:
 def shuffle_predictions(view: FederationView, seed: int) -> FederationView:
     """The view with all models' answers shuffled among the candidates of unknown clients.
 
-    All models shuffle alike. The colluding client's own records stay, as it knows them.
+    All models shuffle alike, and so do updates. The colluding client's own records stay, as it
+    knows them.
     """
     unknown = ~view.collusion.records
     targets = tuple(
         ShuffledTarget(target, (view.records,), stream(seed, "shuffled answers"), chosen=unknown)
         for target in view.targets
     )
-    return replace(view, targets=targets)
+    if view.updates is None:
+        return replace(view, targets=targets)
+    order = np.arange(len(unknown))
+    order[unknown] = stream(seed, "shuffled answers").permutation(np.flatnonzero(unknown))
+    updates = ShuffledUpdates(view.updates, view.records, order)
+    return replace(view, targets=targets, updates=updates)
 
 
 def judge_clients(

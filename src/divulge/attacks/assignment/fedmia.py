@@ -1,0 +1,160 @@
+"""FedMIA: a client's update, judged by what all other clients' updates say about a record."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import ClassVar, Literal
+
+import numpy as np
+from jaxtyping import Bool, Float64
+from scipy import special
+
+from divulge._util.arguments import check_arguments
+from divulge.attacks.shared import decision
+from divulge.core import NOBODY, Assignment, FederationView, Need, Records, RoundSignals
+from divulge.errors import NotApplicable, SpecError
+
+Measurement = Literal["cosine", "loss", "difference"]
+Evidence = Float64[np.ndarray, "records clients"]
+
+FEWEST = 3
+"""Clients with an own update below which no spread of the others can be seen."""
+
+OUTLIER = 3.0
+"""Standard deviations above the others' mean beyond which an update is taken for a member's."""
+
+VARIANCE_FLOOR = 1e-8
+"""Added to the others' variance, as in the published code."""
+
+
+@check_arguments
+@dataclass(frozen=True, slots=True)
+class FedMIA:
+    """How far a client's update stands above those of all other clients, on average over rounds.
+
+    A round's evidence is the normal probability of values below the client's, with the mean and
+    variance of the other clients' values for the same record. As clients share no record, nearly
+    all others were trained without it.
+
+    Args:
+        measurement: ``cosine`` is that of the record's gradient, at the weights sent, and the
+            client's pseudo-gradient (FedMIA-II); ``loss`` is the record's log probability under
+            the weights that the client came to (FedMIA-I); ``difference`` is how much shorter the
+            pseudo-gradient G gets without the record's gradient g: |G|² - |G - g|².
+        others: whether the client is compared with the others. Without, the measurement itself is
+            the evidence: with ``loss``, Blackbox-Loss and Loss-Series; with ``cosine``,
+            Grad-Cosine and Avg-Cosine; with ``difference``, Grad-Diff.
+        rounds: ``all`` is the mean over the rounds in which a client took part; ``last`` takes
+            each client's last one.
+        fpr: share of a client's external records whose score may exceed its threshold; a
+            candidate is the client's with the highest score among those above theirs.
+
+    References:
+        Zhu et al. (2025), FedMIA: an effective membership inference attack exploiting the "all
+        for one" principle in federated learning (CVPR), equations 5 and 7 to 12; comparisons of
+        its section 4.1 as its published code has them. Departures: the paper leaves the threshold
+        open, and asks about one client at a time; the threshold from external records, and the
+        choice among several clients, are ours. Gradients are taken in evaluation mode. Grad-Norm
+        is left out: it depends on no client's update.
+    """
+
+    measurement: Measurement = "cosine"
+    others: bool = True
+    rounds: Literal["all", "last"] = "all"
+    fpr: float = 0.05
+
+    name: ClassVar[str] = "fedmia"
+    paper: ClassVar[str] = "Zhu et al. 2025"
+    needs: ClassVar[Need] = Need.UPDATES | Need.LABELS | Need.REFERENCE
+
+    def __post_init__(self) -> None:
+        if not 0 < self.fpr < 1:
+            raise SpecError(f"expected fpr above 0 and below 1, got {self.fpr}")
+
+    def __call__(self, view: FederationView, rng: np.random.Generator) -> Assignment:
+        """The client of each candidate, and the evidence for each."""
+        del rng
+        assert view.updates is not None
+        clients = decision.clients_under_attack(view)
+        sets = [view.records, *(view.external[k] for k in clients)]
+        played = view.updates.signals(reduce(Records.joined, sets))
+        if not played:
+            raise NotApplicable("expected rounds, got none: record one or more")
+        found = self._evidence(played)
+        _refuse_absent(found[:, clients], [view.updates.clients[k] for k in clients])
+        candidates, *external = np.split(found, np.cumsum([len(one) for one in sets])[:-1])
+        passing = np.full(candidates.shape, fill_value=False)
+        for k, known in zip(clients, external, strict=True):
+            threshold = np.quantile(known[:, k], 1 - self.fpr, method="higher")
+            passing[:, k] = candidates[:, k] > threshold
+        score = np.where(np.isnan(candidates), 0.0, candidates)
+        return decision.assign_known_records(view, _best_client(score, passing), score)
+
+    def _evidence(self, played: Sequence[RoundSignals]) -> Evidence:
+        """Each record's evidence against each client; NaN where a client never took part."""
+        judge: Callable[[Evidence], Evidence] = _compare_with_others if self.others else np.copy
+        found = [judge(_MEASUREMENTS[self.measurement](one)) for one in played]
+        total, count = np.zeros(found[0].shape), np.zeros(found[0].shape)
+        for one in reversed(found):
+            there = ~np.isnan(one) & ((count == 0) | (self.rounds == "all"))
+            total[there] += one[there]
+            count += there
+        return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _measure_cosine(seen: RoundSignals) -> Evidence:
+    size = seen.gradient_norm[:, None] * seen.update_norm
+    cosine: Evidence = seen.inner / np.where(size > 0, size, 1.0)
+    return cosine
+
+
+def _measure_loss(seen: RoundSignals) -> Evidence:
+    return -seen.loss
+
+
+def _measure_difference(seen: RoundSignals) -> Evidence:
+    shorter: Evidence = 2 * seen.inner - seen.gradient_norm[:, None] ** 2
+    return shorter
+
+
+_MEASUREMENTS: dict[Measurement, Callable[[RoundSignals], Evidence]] = {
+    "cosine": _measure_cosine,
+    "loss": _measure_loss,
+    "difference": _measure_difference,
+}
+
+
+def _compare_with_others(measured: Evidence) -> Evidence:
+    """Normal probability of less than each value, by the other clients' mean and variance."""
+    found = np.full(measured.shape, np.nan)
+    there = np.flatnonzero(~np.isnan(measured).any(axis=0))
+    if len(there) < FEWEST:
+        return found
+    for k in there:
+        others = measured[:, there[there != k]]
+        limit = others.mean(axis=1) + OUTLIER * others.std(axis=1)
+        usual = (others <= limit[:, None]) | (others == others.min(axis=1, keepdims=True))
+        kept = np.where(usual, others, np.nan)
+        spread = np.sqrt(np.nanvar(kept, axis=1) + VARIANCE_FLOOR)
+        found[:, k] = special.ndtr((measured[:, k] - np.nanmean(kept, axis=1)) / spread)
+    return found
+
+
+def _refuse_absent(found: Evidence, names: Sequence[str]) -> None:
+    """Refuse to guess where a client left no evidence.
+
+    Raises:
+        NotApplicable: names one of them.
+    """
+    absent = np.flatnonzero(np.isnan(found).all(axis=0))
+    if len(absent):
+        raise NotApplicable(
+            f"expected a round with the own updates of {FEWEST} clients or more, among them "
+            f"{names[absent[0]]!r}, got none: record updates without secure aggregation"
+        )
+
+
+def _best_client(score: Evidence, passing: Bool[np.ndarray, "records clients"]) -> np.ndarray:
+    """The client with the highest score among those that pass, or nobody."""
+    best = np.where(passing, score, -np.inf).argmax(axis=1)
+    return np.where(passing.any(axis=1), best, NOBODY)
