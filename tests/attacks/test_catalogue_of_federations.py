@@ -28,9 +28,14 @@ CASES = (
     Case(CLIENTS, catalog.federation_attack("stacking"), runs=4, slow=True),
     Case(CLIENTS, catalog.federation_attack("sia")),
     Case(CLIENTS, catalog.federation_attack("fedmia")),
-    Case(CLIENTS, catalog.federation_attack("fedmia", measurement="loss")),
-    Case(CLIENTS, catalog.federation_attack("fedmia", measurement="difference", rounds="last")),
-    Case(CLIENTS, catalog.federation_attack("fedmia", others=False)),
+    *(
+        Case(CLIENTS, catalog.federation_attack("fedmia", **settings), runs=6)
+        for settings in (
+            {"measurement": "loss"},
+            {"measurement": "difference", "rounds": "last"},
+            {"others": False},
+        )
+    ),
     Case(CLIENTS, catalog.federation_attack("variance-lira")),
     Case(CLIENTS, catalog.federation_attack("confidence-rule")),
     Case(
