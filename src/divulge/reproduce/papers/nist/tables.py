@@ -195,7 +195,6 @@ VALIDATION = Table(
             f"{origin}, {tier}: {label}",
             {"origin": origin, "tier": tier, "guess": label == "stacking published"},
             {"accuracy": 0.908} if label == "stacking published" else {},
-            () if label == "stacking published" else ("accuracy",),
         )
         for origin, tier in REPLICATE_GROUPS
         for label in ("stacking published", "no member (best constant answer)")
