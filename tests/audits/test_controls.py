@@ -304,8 +304,8 @@ def test_the_permutation_test_keeps_its_promise(shape: str) -> None:
         assert shape == "ties" or found >= stats.binom.ppf(1e-4, trials, level) - 1
 
 
-def test_an_interval_that_ends_at_one_half_covers_it() -> None:
-    same = Scores(np.zeros(60))  # of which every AUC is one half, with no width around it
+def test_equal_scores_are_calm_in_every_shuffle() -> None:
+    same = Scores(np.zeros(60))  # of which every AUC is one half
     truth = Membership(np.arange(60) < 30)
     assert controls._count_covered(same, truth, 0) == controls.SHUFFLES
 
