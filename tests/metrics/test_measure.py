@@ -35,8 +35,9 @@ def test_advantage_needs_two_of_each() -> None:
         measure.advantage(np.arange(3.0), np.array([True, False, False]))
 
 
-def test_each_half_is_judged_by_the_threshold_of_the_other() -> None:
-    rng = np.random.default_rng(3)
+@pytest.mark.parametrize("seed", range(6))
+def test_each_half_is_judged_by_the_threshold_of_the_other(seed: int) -> None:
+    rng = np.random.default_rng(seed)
     member = np.arange(31) < 14
     score = rng.normal(size=31).round(1)
     shuffle = stream(0, "metrics", "halves")
