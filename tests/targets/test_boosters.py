@@ -247,8 +247,8 @@ def test_each_clone_has_its_own_seed(case: str) -> None:
 def test_each_of_several_processes_has_its_share_of_the_cores(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def one_by_one(calls: Any, processes: int) -> Any:
-        return (call() for call in calls)
+    def one_by_one(calls: Any, processes: int, **settings: Any) -> Any:
+        return (function(*given, **named) for function, given, named in calls)
 
     monkeypatch.setattr(trainers, "parallel_calls", one_by_one)
     pool, both = divulge.Records(X, Y), np.ones((2, N), np.bool_)

@@ -5,79 +5,38 @@ Little is imported here: what a process imports before it watches its parent del
 
 import os
 import time
-from collections import deque
-from collections.abc import Callable, Generator, Iterable
-from itertools import islice
-from mmap import mmap
+import warnings
+from collections.abc import Generator, Iterable
 from threading import Thread
-from typing import Any, TypeVar
-
-import numpy as np
-
-Result = TypeVar("Result")
-
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
-"""What numerical libraries read when they are loaded."""
+from typing import Any
 
 WATCH_PERIOD = 0.5
 """Seconds between two looks at whether the parent is still there."""
 
 
-def parallel_calls(
-    calls: Iterable[Callable[[], Result]], processes: int
-) -> Generator[Result, None, None]:
+def parallel_calls(calls: Iterable[Any], processes: int, **settings: Any) -> Generator[Any]:
     """The results of calls in order, from processes that end with this one.
 
-    Processes wait five minutes for the next work. Who needs no further result may close the
-    generator: the processes are killed at once, whatever they are at.
+    Of themselves, processes that joblib starts wait for work for five minutes after a kill. Who
+    needs no further result may close the generator: what was not begun is cancelled.
 
     Args:
-        calls: each one with what it needs; taken as processes become free.
-        processes: their number; -1 is one a core. One is this process itself.
+        calls: made by ``joblib.delayed``.
+        processes: their number; -1 is one a core.
+        settings: of ``joblib.Parallel``.
     """
-    from joblib import cpu_count, effective_n_jobs
+    from joblib import Parallel
 
-    count = effective_n_jobs(processes)
-    if count == 1:
-        yield from (call() for call in calls)
-        return
-    from joblib.externals.loky import get_reusable_executor, wait
-
-    threads = str(max(1, cpu_count() // count))
-    executor = get_reusable_executor(
-        count,
-        timeout=300,
-        job_reducers={np.memmap: _send_map},
-        initializer=end_with_parent,
-        initargs=(os.getpid(),),
-        env={name: threads for name in _THREADS if name not in os.environ},
-    )
-    begun: deque[Any] = deque()
-    remaining = iter(calls)
+    tied = {"initializer": end_with_parent, "initargs": (os.getpid(),)}
+    results = Parallel(n_jobs=processes, return_as="generator", **settings, **tied)(calls)
     try:
-        while True:
-            room = 2 * count - sum(not one.done() for one in begun)
-            begun.extend(executor.submit(call) for call in islice(remaining, room))
-            if not begun:
-                return
-            while begun and begun[0].done():
-                yield begun.popleft().result()
-            wait([one for one in begun if not one.done()], return_when="FIRST_COMPLETED")
+        for result in results:  # noqa: UP028 (it would close joblib's where it may still warn)
+            yield result
     finally:
-        if begun:
-            # the executor's own thread fails if work is taken away that it has not yet sent
-            while any(not one.running() and not one.done() for one in begun):
-                time.sleep(0.001)
-            executor.shutdown(kill_workers=True)
-
-
-def _send_map(array: np.memmap) -> tuple[Any, ...]:
-    """How a process gets an array that lies in a file: it maps the file, too."""
-    owner: object = array.base
-    if not isinstance(owner, mmap):  # a part of a map
-        return np.asarray(array).__reduce__()  # type: ignore[return-value]
-    order = "F" if array.flags.fnc else "C"
-    return np.memmap, (array.filename, array.dtype, "r", array.offset, array.shape, order)
+        with warnings.catch_warnings():
+            # joblib warns of what it cancels, which the caller wants
+            warnings.filterwarnings("ignore", category=UserWarning, module="joblib")
+            results.close()
 
 
 def begin_worker(parent: int) -> None:

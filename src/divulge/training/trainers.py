@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,14 +53,14 @@ class EstimatorTrainer:
             TargetError: a clone could not be fitted.
         """
         check_subsets(subsets)
-        from joblib import cpu_count, effective_n_jobs
+        from joblib import cpu_count, delayed, effective_n_jobs
 
         if not len(seeds):
             return
         jobs = min(effective_n_jobs(self.jobs), len(seeds))
         threads = max(1, cpu_count() // jobs) if jobs > 1 else None
         tasks = (
-            partial(_fit_clone, self.estimator, part.rows(), part.labels(), seed, threads)
+            delayed(_fit_clone)(self.estimator, part.rows(), part.labels(), seed, threads)
             for part, seed in zip(map(pool.take, subsets), seeds, strict=True)
         )
         try:

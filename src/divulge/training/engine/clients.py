@@ -4,12 +4,13 @@ One network object is built once and reused for all trainings of a process.
 """
 
 import itertools
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from pickle import loads
-from time import perf_counter
+from threading import Thread
+from time import perf_counter, sleep
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -220,6 +221,8 @@ class Crew:
     def _train_elsewhere(
         self, start: Mapping[str, np.ndarray], tasks: Sequence[_ClientTask]
     ) -> list[dict[str, np.ndarray]]:
+        from joblib import delayed
+
         # the longest ones first, dealt out like cards
         order = sorted(range(len(tasks)), key=lambda k: -len(tasks[k].rows))
         dealt = (
@@ -229,10 +232,10 @@ class Crew:
         chunks = [chunk for chunk in dealt if chunk]
         folder = self._share_pool()
         calls = (
-            partial(_train_tasks_in_worker, folder, dict(start), [tasks[k] for k in chunk])
+            delayed(_train_tasks_in_worker)(folder, dict(start), [tasks[k] for k in chunk])
             for chunk in chunks
         )
-        found = parallel_calls(calls, self._process_count)
+        found = parallel_calls(calls, self._process_count, batch_size=1, max_nbytes=None)
         done = dict(zip(itertools.chain(*chunks), itertools.chain(*found), strict=True))
         return [done[k] for k in range(len(tasks))]
 
@@ -256,11 +259,24 @@ def _train_tasks_in_worker(
 ) -> list[dict[str, np.ndarray]]:
     if folder not in _trainers_in_worker:
         if not _trainers_in_worker:
-            keep_freed_memory()
-            torch.set_num_threads(1)
+            _set_up_worker()
         _trainers_in_worker.clear()
         _trainers_in_worker[folder] = ReusableTrainer(*_read_shared(Path(folder)))
     return list(_train_tasks(_trainers_in_worker[folder], start, tasks))
+
+
+def _set_up_worker() -> None:
+    """Set up a worker process, once: its memory, one thread, and its end with the parent."""
+    keep_freed_memory()
+    torch.set_num_threads(1)
+    Thread(target=_exit_with_parent, args=(os.getppid(),), daemon=True).start()
+
+
+def _exit_with_parent(parent: int) -> None:
+    """End when the parent was killed, instead of waiting for its work."""
+    while os.getppid() == parent:
+        sleep(1)
+    os._exit(0)
 
 
 def _read_shared(folder: Path) -> tuple[Recipe, Any]:

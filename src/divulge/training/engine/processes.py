@@ -10,7 +10,6 @@ import shutil
 import sys
 import weakref
 from collections.abc import Iterator, Sequence
-from functools import partial
 from importlib.machinery import PathFinder
 from multiprocessing import current_process
 from pathlib import Path
@@ -94,7 +93,7 @@ class _CallCache:
     """What a call leaves for the next one, so that many short ones pay once."""
 
     pool: _PoolFiles | None = None
-    last_used: float = -math.inf  # when processes were last; they wait for 300 s
+    last_used: float = -math.inf  # when processes were last; joblib lets them wait for 300 s
 
 
 def has_idle_workers() -> bool:
@@ -106,13 +105,16 @@ def train_in_processes(
     recipe: Recipe, pool: Records, data: PoolArrays, jobs: Sequence[Job], workers: int
 ) -> Iterator[nn.Module]:
     """The models in order, as they are there."""
+    from joblib import delayed
+
     shared, sent = share_on_disk(pool, data), pickle_settings(recipe, recipe.network)
     given = [None if job.start is None else as_arrays(job.start) for job in jobs]
     calls = (
-        partial(_train_job_in_worker, sent, shared, job._replace(start=None), start)
+        delayed(_train_job_in_worker)(sent, shared, job._replace(start=None), start)
         for job, start in zip(jobs, given, strict=True)
     )
-    states = parallel_calls(calls, min(workers, len(jobs)))
+    # joblib would share arrays by itself too, but waits a second for its copy to be let go
+    states = parallel_calls(calls, min(workers, len(jobs)), batch_size=1, max_nbytes=None)
     for job, named in zip(jobs, states, strict=True):
         _CallCache.last_used = monotonic()
         yield restore(build_network(recipe, job), as_tensors(named))
@@ -154,7 +156,7 @@ def _train_job_in_worker(
     """One model, in a process of its own: what training made of its state."""
     keep_freed_memory()
     recipe = pickle.loads(sent)  # noqa: S301 (what this program has just packed)
-    with torch_threads(1):  # one process is the caller's
+    with torch_threads(1):  # joblib calls this in the caller's process when one process is enough
         started = job if start is None else job._replace(start=as_tensors(start))
         return as_arrays(state(train_network(recipe, data.tensors("cpu"), started)))
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -210,6 +209,8 @@ class DPSGD:
             TargetError: the recipe makes no network, or one that could not be trained.
             MissingExtra: Opacus or dp-accounting is not installed.
         """
+        from joblib import delayed
+
         jobs = make_jobs(subsets, seeds, start)
         if not jobs:
             return
@@ -224,8 +225,7 @@ class DPSGD:
             shared = data if workers == 1 else share_on_disk(pool, data)
             given = None if start is None else as_arrays(start)
             tasks = (
-                partial(
-                    train_privately_in_worker,
+                delayed(train_privately_in_worker)(
                     sent,
                     self._plan(self._training_size(job)),
                     shared,
@@ -234,7 +234,7 @@ class DPSGD:
                 )
                 for job in jobs
             )
-            states = parallel_calls(tasks, workers)
+            states = parallel_calls(tasks, workers, batch_size=1, max_nbytes=None)
             for job, found in zip(jobs, states, strict=True):
                 yield restore(build_network(self.recipe, job), as_tensors(found))
 
