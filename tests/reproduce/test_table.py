@@ -37,3 +37,15 @@ def test_each_table_is_settings_and_published_values(name: str) -> None:
         assert set(row.by_definition) <= set(table.columns)
     assert table.source.split(",")[0].rsplit(" ", 1)[-1].isdigit()
     assert set(table.seeds) == set(table.minutes) == set(table.differs)
+
+
+@pytest.mark.parametrize("table", [t for t in map(find_table, sorted(tables.TABLES)) if t.common])
+def test_rows_that_share_a_figure_by_definition_are_about_one_model(table: tables.Table) -> None:
+    about = {
+        row.name: {
+            key: row.settings.get(key) for key in ("data", "model", "standardised", "epsilon")
+        }
+        for row in table.rows
+    }
+    for one, other in table.pairs:
+        assert about[one] == about[other], (one, other)

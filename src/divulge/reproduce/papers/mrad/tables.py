@@ -227,9 +227,10 @@ QUESTIONS = Table(
     kinds=records.KINDS,
     common=(records.ACCURACY,),
     pairs=tuple(
-        (name, "one step, by the gradient")
+        (name, f"{before}one step, by the gradient")
         for name in _STEPS
-        if name != "one step, by the gradient"
+        for before in (FROM_0_TO_1_NAME if name.startswith(FROM_0_TO_1_NAME) else "",)
+        if name != f"{before}one step, by the gradient"
     ),
     seeds=records.SEEDS,
     minutes={"small": 1, "paper": 10},
