@@ -283,6 +283,7 @@ def test_says_what_is_missing() -> None:
         ClusterLiRA()(few, RNG)
     alone = dataclasses.replace(
         view, targets=view.targets[2:], relevant=view.relevant[2:], external=view.external[2:],
+        updates=None,
         collusion=dataclasses.replace(view.collusion, client=0),
     )  # fmt: skip
     with pytest.raises(NotApplicable, match="beside the colluding one"):

@@ -140,7 +140,7 @@ def test_questions_look_like_records_and_are_no_more_than_said(name: str, x: np.
 
 
 def test_oslo_changes_no_more_bits_than_its_share() -> None:
-    weight = RNG.normal(size=24)
+    weight = np.random.default_rng(1).normal(size=24)
     target = Linear(weight, float(np.median(BITS @ weight)))
     score("oslo", view_of(target, BITS), sources=1, validators=1, flips=0.1)
     changed = [(asked[:, None] != BITS).sum(axis=2).min(axis=1) for asked in target.asked]
@@ -148,7 +148,8 @@ def test_oslo_changes_no_more_bits_than_its_share() -> None:
 
 
 def test_a_search_starts_from_the_nearest_record_of_another_label() -> None:
-    x, label, y = RNG.normal(size=(50, 3)), RNG.integers(0, 3, 50), RNG.integers(0, 4, 50)
+    rng = np.random.default_rng(1)
+    x, label, y = rng.normal(size=(50, 3)), rng.integers(0, 3, 50), rng.integers(0, 4, 50)
     distance = np.linalg.norm(x[:, None] - x, axis=2)
     distance[label == y[:, None]] = np.inf
     found = nearest_of_another_label(x, label, y)
@@ -157,8 +158,10 @@ def test_a_search_starts_from_the_nearest_record_of_another_label() -> None:
 
 
 def test_the_weight_of_a_flip_is_how_much_oftener_the_label_is_another_one_with_it() -> None:
-    only_first, x = Linear(1.0 * (np.arange(24) == 0), 0.5), np.zeros((5, 24), np.float32)
-    search = Search(only_first, space_of(BITS), x, only_first.label(x), 100, RNG)
+    only_first, x = Linear(1.0 * (np.arange(24) == 0), 0.5), np.zeros((5, 24))
+    search = Search(
+        only_first, space_of(BITS), x, only_first.label(x), 100, np.random.default_rng(1)
+    )
     weight = bits._weigh(search, np.ones(x.shape, bool), 40)
     assert (weight[:, 0] == 1).all()  # the label is another one with it, and never without
     assert (np.abs(weight[:, 1:]) < 0.7).all()

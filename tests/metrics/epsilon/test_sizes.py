@@ -8,7 +8,7 @@ from divulge.metrics.epsilon import sizes
 
 
 @pytest.mark.parametrize(
-    ("mu", "records", "error"), [(0.3, 100, 0.01), (0.3, 300, 0.01), (2, 50, 0.05)]
+    ("mu", "records", "error"), [(0.3, 100, 0.01), (0.3, 300, 0.01), (2.0, 50, 0.05)]
 )
 def test_the_choice_allows_for_runs_of_every_probability(
     mu: float, records: int, error: float
