@@ -4,18 +4,23 @@ Makers use the real writers. Readers are the commands and functions that a user 
 """
 
 import contextlib
+import io
 import json
 import logging
 import shutil
+import tarfile
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 import divulge
 from divulge.cli.main import main
+from divulge.reproduce import conversion, datasets
 
 SUBJECT = """
 import numpy as np
@@ -435,6 +440,55 @@ def _read_queries(folder: Path) -> None:
     interactions.steam_200k(folder / "steam.csv")
 
 
+def _make_published_lines(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    places = [",".join(map(str, [1 + k, *rng.integers(0, 2, 446)])) for k in range(4)]
+    (folder / "bangkok").write_text("\n".join([*places, ""]))
+    names = ",".join([f"pixel{k:04}" for k in range(2352)] + ["label"])
+    skin = [",".join(map(str, [*rng.integers(0, 256, 2352), k])) for k in range(2)]
+    (folder / "hmnist_28_28_RGB.csv").write_text("\n".join([names, *skin, ""]))
+
+
+def _read_published_lines(folder: Path) -> None:
+    for number, name in enumerate(("location30", "ham10000")):
+        conversion.convert(name, folder, folder / f"data-{number}")
+
+
+def _make_published_archives(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    with tarfile.open(folder / "images.tar.gz", "w:gz") as archive:
+        for name in (*(f"data_batch_{k}" for k in range(1, 6)), "test_batch"):
+            content = bytes([1]) + rng.bytes(3072)
+            member = tarfile.TarInfo(f"cifar-10-batches-bin/{name}.bin")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    with zipfile.ZipFile(folder / "places.zip", "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("data/bangkok", ",".join(["3", *"01" * 223]) + "\n")
+
+
+def _read_published_archives(folder: Path) -> None:
+    for name, archive in (("cifar10", "images.tar.gz"), ("location30", "places.zip")):
+        conversion.convert(name, folder / archive, folder / f"data-{name}")
+
+
+def _make_idx(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    for part in ("train", "t10k"):
+        head = np.array([0x0803, 3, 28, 28], ">u4").tobytes()
+        (folder / f"{part}-images-idx3-ubyte").write_bytes(head + rng.bytes(3 * 784))
+        head = np.array([0x0801, 3], ">u4").tobytes()
+        (folder / f"{part}-labels-idx1-ubyte").write_bytes(head + bytes(range(3)))
+
+
+def _read_idx(folder: Path) -> None:
+    """Without the checksums, which would refuse every damage before anything is read."""
+    known = datasets.DATA_SETS["mnist"]
+    files = [replace(file, names=dict.fromkeys(file.names, "")) for file in known.published]
+    unchecked = replace(known, published=tuple(files))
+    with patch.dict(datasets.DATA_SETS, mnist=unchecked):
+        conversion.convert("mnist", folder, folder / "data")
+
+
 def _make_model(suffix: str) -> Callable[[Path], None]:
     def make(folder: Path) -> None:
         from ..targets import tiny_models as tiny
@@ -613,6 +667,11 @@ FORMATS: Mapping[str, Format] = {
         _make_table(".parquet"), _read_records(".parquet"), packages=("pandas", "pyarrow")
     ),
     "lines": Format(_make_queries, _read_queries),
+    "published-lines": Format(_make_published_lines, _read_published_lines, packages=("PIL",)),
+    "published-archives": Format(
+        _make_published_archives, _read_published_archives, packages=("PIL",)
+    ),
+    "idx": Format(_make_idx, _read_idx),
     "onnx": Format(_make_model(".onnx"), _read_model(".onnx"), packages=("onnx", "onnxruntime")),
     "pt2": Format(_make_model(".pt2"), _read_model(".pt2"), packages=("torch",)),
     "safetensors": Format(

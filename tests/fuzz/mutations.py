@@ -450,9 +450,15 @@ def edit_folder(files: Sequence[Path], rng: random.Random) -> None:
         rng: what decides.
     """
     path = rng.choice(files)
-    if not path.is_file() or path.is_symlink() or path.stat().st_size > 2**24:
+    others = [other for other in files if other != path and _is_whole(other)]
+    if not _is_whole(path):
         return  # an edit before has done its work here
-    if len(files) > 1 and rng.random() < 0.12:
-        rng.choice(OF_FOLDERS)(path, [f for f in files if f.is_file() and f != path] or files, rng)
+    if others and rng.random() < 0.12:
+        rng.choice(OF_FOLDERS)(path, others, rng)
         return
     path.write_bytes(damage(path.name, path.read_bytes(), rng))
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a file is still one, of the size of a specimen."""
+    return path.is_file() and not path.is_symlink() and path.stat().st_size <= 2**24

@@ -4,13 +4,11 @@ One network object is built once and reused for all trainings of a process.
 """
 
 import itertools
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from pickle import loads
-from threading import Thread
-from time import perf_counter, sleep
+from time import perf_counter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -266,17 +264,9 @@ def _train_tasks_in_worker(
 
 
 def _set_up_worker() -> None:
-    """Set up a worker process, once: its memory, one thread, and its end with the parent."""
+    """Set up a worker process, once: its memory and one thread."""
     keep_freed_memory()
     torch.set_num_threads(1)
-    Thread(target=_exit_with_parent, args=(os.getppid(),), daemon=True).start()
-
-
-def _exit_with_parent(parent: int) -> None:
-    """End when the parent was killed, instead of waiting for its work."""
-    while os.getppid() == parent:
-        sleep(1)
-    os._exit(0)
 
 
 def _read_shared(folder: Path) -> tuple[Recipe, Any]:
