@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from divulge.attacks import catalog
+from divulge.attacks.composition import label_counts
 from divulge.attacks.composition.decaf import published
 from divulge.attacks.composition.decaf.attack import Decaf
 from divulge.attacks.composition.decaf.simulation import ShadowClientSimulation
@@ -264,6 +265,17 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         catalog.update_attack("decaf", without="everything")
     with pytest.raises(SpecError, match="clients from 24"):
         Decaf(clients=3)
+
+
+def test_llg_gives_a_class_that_shows_nothing_no_record_beforehand() -> None:
+    """Four records, 4/3 of impact each: three more go to the first class, the last on a tie."""
+    view, *_ = federations.views(federations.played())
+    (stage, _), *_ = first_rounds((view,), 1).values()
+    stage = dataclasses.replace(stage, recipe=dataclasses.replace(stage.recipe, batch_size=4))
+    weight = np.array([[1.0, 3.0], [0.0, 0.0], [-2.0, 0.0]])
+    change = ClientChange(weight, None, np.full((2, 3), 1 / 3), 1, {})
+    counts = label_counts.llg(stage, change, np.random.default_rng(0))
+    np.testing.assert_array_equal(counts, [4, 0, 0])
 
 
 @pytest.mark.parametrize("method", ["llg", "ilrg", "rlu", "ranking", "uniform"])

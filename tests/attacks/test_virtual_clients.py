@@ -113,7 +113,11 @@ def test_mixes_of_all_kinds_are_drawn_and_records_are_of_their_classes() -> None
     np.testing.assert_array_equal(np.flatnonzero(drawn.even), every)
     even, uneven = drawn.counts[drawn.even], drawn.counts[~drawn.even]
     assert (np.ptp(even, axis=1) <= 1).all()
-    assert set((uneven > 0).sum(axis=1)) == {1, 2, 3, 4}
+    present = (uneven > 0).sum(axis=1)
+    assert set(present) == {1, 2, 3, 4}
+    # half of the clients may lack classes, a quarter of those all but one: 31 of 250, standard
+    # deviation 5.2; mixes alone leave one class to a client in fifty
+    assert (present == 1).sum() >= 31 - 2 * 5.2
     np.testing.assert_allclose(drawn.shares.sum(axis=1), 1)
     np.testing.assert_array_equal(drawn.presence, drawn.counts > 0)
     np.testing.assert_array_equal(

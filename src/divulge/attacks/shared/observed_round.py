@@ -228,7 +228,7 @@ def first_rounds(
     """The first rounds of each victim by number, with the positions of the victims in them.
 
     Raises:
-        NotApplicable: see `Stage.of`.
+        NotApplicable: see `ObservedRound.of`.
     """
     stages: dict[int, tuple[ObservedRound, list[int]]] = {}
     for position, view in enumerate(views):
