@@ -219,6 +219,28 @@ def test_with_a_shadow_it_compares(detector: str) -> None:
     np.testing.assert_allclose(attack(same, rng()).score, 0.0, atol=1e-9)
 
 
+def test_the_shadow_s_own_members_say_which_way_deviations_point(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    view = world.with_shadow(world.challenge(HALF).view, HALF)
+    assert view.shadow is not None
+    inverted = replace(view, shadow=replace(view.shadow, member=~view.shadow.member))
+    attack = MRAD(detector="msad")
+    deviation, masks = MRAD._deviation, []
+
+    def keep_mask(self: MRAD, *about: Any) -> Any:
+        masks.append(about[2])
+        return deviation(self, *about)
+
+    monkeypatch.setattr(MRAD, "_deviation", keep_mask)
+    score = attack(view, rng()).score
+    assert np.ptp(score) > 0
+    assert masks[2] is view.shadow.known
+    np.testing.assert_array_equal(attack(inverted, rng()).score, -score)
+    attack(replace(view, shadow=replace(view.shadow, known=None)), rng())
+    assert masks[8].all()
+
+
 def test_with_nothing_hidden_it_says_nothing_of_the_model() -> None:
     """No feature may move: the score is that of the record itself, whatever the model."""
     challenge = world.challenge(KnownFeatures(share=1.0))

@@ -14,7 +14,7 @@ from scipy import stats
 
 from divulge.core import ClientContext, Message, RoundContext, Update, UpdateSum
 from divulge.defences.updates import protocol
-from divulge.defences.updates.secure_aggregation import OneTimeKey, SecureSum
+from divulge.defences.updates.secure_aggregation import EXACT_BITS, OneTimeKey, SecureSum
 from divulge.errors import DataError, MissingExtra, SpecError
 
 from . import rounds
@@ -274,6 +274,10 @@ def test_rounds_of_one_or_of_too_many_are_refused(clients: int) -> None:
 def test_settings_that_leave_no_room_are_refused(limit: float, bits: int) -> None:
     with pytest.raises(SpecError, match=r"fraction_bits|limit of SecureSum to be a finite number"):
         SecureSum(limit, bits)
+
+
+def test_all_bits_may_hold_fractions_where_the_range_is_narrow() -> None:
+    assert SecureSum(limit=0.25, fraction_bits=EXACT_BITS).most_clients == 4
 
 
 def test_a_sum_cannot_be_unmasked_twice() -> None:

@@ -173,10 +173,22 @@ def naive_interval(score: np.ndarray, member: np.ndarray) -> tuple[float, float]
     return 1 / (1 + math.exp(-(centre - spread))), 1 / (1 + math.exp(-(centre + spread)))
 
 
-def test_the_interval_is_delong_s_joined_with_that_of_four_more_records() -> None:
-    rng = np.random.default_rng(0)
-    score = np.round(rng.normal(size=60), 1)
-    member = rng.random(60) < 0.4
+MANY = np.random.default_rng(0)
+TWO_MEMBERS = np.arange(9) < 2
+
+
+@pytest.mark.parametrize(
+    ("score", "member"),
+    [
+        (np.round(MANY.normal(size=60), 1), MANY.random(60) < 0.4),
+        (np.array([6.0, 2.0, 5.0, 5.0, 2.0, 2.0, 4.0, 2.0, 2.0]), TWO_MEMBERS),
+        (-np.array([6.0, 2.0, 5.0, 5.0, 2.0, 2.0, 4.0, 2.0, 2.0]), ~TWO_MEMBERS),
+    ],
+    ids=["many", "two members", "two non-members"],
+)
+def test_the_interval_is_delong_s_joined_with_that_of_four_more_records(
+    score: np.ndarray, member: np.ndarray
+) -> None:
     own = naive_interval(score, member)
     ends = [score.min(), score.max(), score.min(), score.max()]
     wider = naive_interval(np.append(score, ends), np.append(member, [True, True, False, False]))

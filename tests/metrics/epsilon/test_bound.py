@@ -120,6 +120,7 @@ def test_unequal_groups_count_as_much_as_the_smaller() -> None:
     rng = np.random.default_rng(0)
     member = np.arange(4000) < 400
     assert count_usable(member, "fixed") == (800, "fixed")
+    assert count_usable(~member, "fixed") == (800, "fixed")
     assert count_usable(member, "coins") == (800, "fixed")  # no fair coin
     score = rng.normal(size=4000) + 2 * member
     assert epsilon_lower_bound(score, member, DELTA).value > 0.5
