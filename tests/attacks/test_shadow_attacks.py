@@ -576,3 +576,9 @@ def test_the_stack_needs_four_shadows() -> None:
 def test_what_one_shadow_varies_by_is_taken_from_all_records() -> None:
     found = shadow_scores.shrink_variance(np.zeros(2), np.array([1, 0]), 3.0)
     np.testing.assert_allclose(found, 3.0)
+
+
+def test_a_fold_of_one_record_is_enough() -> None:
+    shadow_scores.check_enough_records(5, 5)
+    with pytest.raises(NotApplicable, match="5 or more candidates"):
+        shadow_scores.check_enough_records(4, 5)

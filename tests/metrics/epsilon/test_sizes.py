@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from divulge.metrics.epsilon import sizes
+from divulge.metrics.epsilon.testing import EpsilonTest
 
 
 @pytest.mark.parametrize(
@@ -25,3 +26,11 @@ def test_the_choice_allows_for_runs_of_every_probability(
     needed = sizes._mu_needed(candidates, np.array(hits, np.float64), records)
     chosen = sizes.choose_for_gaussian_dp(mu, records, error)
     assert chosen.size == candidates[np.argmin(needed)]
+
+
+@pytest.mark.parametrize(("size", "ends"), [(9, (5, 4)), (10, (5, 5)), (1, (1, 0))])
+def test_both_ends_hold_all_guesses_the_top_one_more_where_they_are_odd(
+    size: int, ends: tuple[int, int]
+) -> None:
+    test = EpsilonTest("any", 1e-5, 1000, 0.05, 0.0, size)
+    assert test.guessings[0][:2] == ends
