@@ -102,6 +102,18 @@ def test_agreement_rises_with_the_distance(questions: int) -> None:
     assert spearmanr(found, far).statistic > (0.3 if questions == 1 else 0.7)
 
 
+def test_noise_grows_from_question_to_question_up_to_its_size() -> None:
+    x = np.random.default_rng(0).normal(size=(50, 2000))
+    target = Linear(np.ones(2000))
+    score("agreement", view_of(target, x), questions=4, noise=0.5)
+    own, *asked = target.asked
+    spread = space_of(x).spread
+    # every record gets the same noise; the few that it takes out of the range are clipped
+    sizes = [np.std(np.median(one - own, axis=0) / spread) for one in asked]
+    # of 2,000 normal numbers each: a standard deviation errs by a 63rd of itself
+    np.testing.assert_allclose(sizes, 0.5 * np.arange(1, 5) / 4, rtol=4 / 63)
+
+
 def test_images_are_shifted_the_nearest_first() -> None:
     target = Linear(np.ones(36))
     score("agreement", view_of(target, IMAGES), under="shifts", questions=6)

@@ -578,6 +578,14 @@ def test_what_one_shadow_varies_by_is_taken_from_all_records() -> None:
     np.testing.assert_allclose(found, 3.0)
 
 
+def test_heavy_tails_of_residuals_are_as_heavy_as_they_are() -> None:
+    truth = stats.t(5, scale=3)
+    own = truth.rvs(2000, random_state=np.random.default_rng(0))
+    log_p = rmia._fit_log_density(own, "student")
+    far = np.array([0.0, 30.0])  # where a Gaussian has -50, and a Cauchy -5
+    np.testing.assert_allclose(log_p(far), truth.logpdf(far) - truth.logpdf(0), atol=1.0)
+
+
 def test_a_fold_of_one_record_is_enough() -> None:
     shadow_scores.check_enough_records(5, 5)
     with pytest.raises(NotApplicable, match="5 or more candidates"):

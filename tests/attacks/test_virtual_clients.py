@@ -1,9 +1,12 @@
 """Sketches of updates against what they stand for."""
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 
 from divulge.attacks.composition.decaf import regression, shadow_clients
+from divulge.attacks.shared.observed_round import ObservedRound
 from divulge.core import Records
 
 
@@ -100,6 +103,20 @@ def test_few_images_are_shifted_and_many_are_left_alone() -> None:
     assert shadow_clients.enlarge(many) is many
     table = Records(np.zeros((2, 4)), np.array([0, 1]))
     assert shadow_clients.enlarge(table) is table
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.5])
+def test_noise_that_training_cannot_explain_is_measured(noise: float) -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(4), 25)
+    clients = shadow_clients.draw_shadow_clients(Records(y[:, None] + 0.0, y), [40], 8, rng)
+    stage = Mock(spec=ObservedRound)
+    stage.train_on.return_value = iter([{"w": rng.normal(0, 0.01, 20_000)} for _ in range(8)])
+    own = {"w": rng.normal(0, 0.01, 20_000) + rng.normal(0, 1, 20_000) * noise}
+    stage.round = Mock(change=lambda name: {"me": own}[name])
+    found = shadow_clients.estimate_noise(stage, None, clients, ["me"], 0)
+    # the median of 20,000 squares gives a standard deviation that errs by 0.8 %
+    assert found == pytest.approx(noise, rel=4 * 0.008)
 
 
 def test_mixes_of_all_kinds_are_drawn_and_records_are_of_their_classes() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from divulge.metrics.conditional import partial_correlations
+from divulge.metrics.conditional import RIDGE, partial_correlations
 from divulge.metrics.permutation import signs_p
 
 UNITS, RECORDS = 30, 40
@@ -41,6 +41,33 @@ def test_scores_that_follow_a_covariate_keep_nothing_and_those_of_the_truth_keep
         told = [one + 2 * label for one, label in zip(follows, labels, strict=True)]
         assert signs_p(partial_correlations(told, labels, covariates), rng) <= 1e-4
     assert np.sum(np.array(p_values) <= 0.05) <= stats.binom.ppf(1 - 1e-4, 30, 0.05)
+
+
+def test_slopes_are_those_of_all_other_units() -> None:
+    covariates, labels = drawn(0)
+    rng = np.random.default_rng(3)
+    scores = [
+        one[:, 0] + label + rng.normal(size=RECORDS)
+        for one, label in zip(covariates, labels, strict=True)
+    ]
+
+    def in_units(columns: np.ndarray) -> np.ndarray:
+        return np.asarray(stats.zscore(columns, axis=0))
+
+    ranks = [in_units(stats.rankdata(one, axis=0)) for one in covariates]
+    x = [np.hstack([one, in_units(one**2)]) for one in ranks]
+    y = [
+        in_units(np.column_stack([stats.rankdata(score), label.astype(float)]))
+        for score, label in zip(scores, labels, strict=True)
+    ]
+    want = []
+    for unit in range(UNITS):
+        others = [k for k in range(UNITS) if k != unit]
+        squares = RIDGE * np.eye(6) + sum(x[k].T @ x[k] for k in others)
+        slopes = np.linalg.solve(squares, sum(x[k].T @ y[k] for k in others))
+        left = y[unit] - x[unit] @ slopes
+        want.append(np.corrcoef(left.T)[0, 1] * np.sqrt(RECORDS - 1))
+    np.testing.assert_allclose(partial_correlations(scores, labels, covariates), want, atol=1e-9)
 
 
 def test_units_of_one_taste_each_count_once() -> None:
