@@ -254,6 +254,21 @@ def test_densities_are_those_of_scipy() -> None:
     np.testing.assert_allclose(shape.student(z), student + constant)
 
 
+def test_the_prior_of_a_covariance_is_an_inverse_wishart() -> None:
+    from scipy import stats
+
+    rng = np.random.default_rng(8)
+    halves = rng.normal(size=(4, 3, 3))
+    scatter = halves @ halves.swapaxes(1, 2) + np.eye(3)
+    expected, weight = np.diag([1.0, 2.0, 3.0]), mixtures.SCATTER_COUNT
+    # of the density, ((degrees + 4) / 2) log determinants; the rest is the same for all
+    law = stats.invwishart(weight - 4, weight * expected)
+    density = np.array([float(law.logpdf(one)) for one in scatter])
+    shape = mixtures.Shape(np.zeros((4, 1, 3)), scatter[:, None])
+    found = mixtures._log_prior(shape, np.tile(expected, (4, 1, 1, 1)))[:, 0]
+    np.testing.assert_allclose(found - found[0], density - density[0])
+
+
 @pytest.mark.parametrize(("name", "tier"), NO_DP)
 def test_stand_in_packs_without_privacy(name: str, tier: str) -> None:
     made = federations.pack(name, tier)

@@ -267,6 +267,17 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         Decaf(clients=3)
 
 
+def test_the_balance_of_biases_knows_how_far_momentum_carries_a_step() -> None:
+    view, *_ = federations.views(federations.played())
+    (stage, _), *_ = first_rounds((view,), 1).values()
+    stage = dataclasses.replace(stage, recipe=dataclasses.replace(stage.recipe, momentum=0.75))
+    share, steps = np.array([0.4, 0.3, 0.2, 0.1]), 5
+    answers = stage.class_means(stage.before)
+    change = 4 * steps * (share - answers.T @ share)  # 1 + 0.75 + 0.75² and so on is 4
+    seen = ClientChange(np.ones((4, 2)), change, stage.before, steps, {})
+    np.testing.assert_allclose(published._infer_from_biases(stage, seen).share, share, atol=1e-9)
+
+
 def test_llg_gives_a_class_that_shows_nothing_no_record_beforehand() -> None:
     """Four records, 4/3 of impact each: three more go to the first class, the last on a tie."""
     view, *_ = federations.views(federations.played())

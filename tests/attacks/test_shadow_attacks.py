@@ -590,3 +590,16 @@ def test_a_fold_of_one_record_is_enough() -> None:
     shadow_scores.check_enough_records(5, 5)
     with pytest.raises(NotApplicable, match="5 or more candidates"):
         shadow_scores.check_enough_records(4, 5)
+
+
+@pytest.mark.parametrize(("shadows", "variance"), [(16, "record"), (15, "global")])
+def test_sixteen_shadows_a_side_are_enough_for_a_variance_of_each_record(
+    shadows: int, variance: Any
+) -> None:
+    view = two_sided([[False]] * 20)
+    assert view.shadows is not None
+    phi = np.random.default_rng(0).normal(size=(20, shadows))
+    others = np.repeat(view.shadows.reference_phi, shadows, axis=1)
+    view = with_shadows(view, phi=phi, member=np.zeros(phi.shape, bool), reference_phi=others)
+    auto, own = (LiRA(variance=each)(view, rng()).score for each in ("auto", variance))
+    np.testing.assert_array_equal(auto, own)

@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ import torch
 
 from divulge.core import NoiseSource
 from divulge.defences import noise
+from divulge.defences.answers.noise import AnswerNoise
 from divulge.defences.noise import SecureNoise, SeededNoise, add_on_grid, grid_step
 from divulge.errors import SpecError
 
@@ -191,5 +193,8 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     from divulge.errors import MissingExtra
 
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.ciphers", None)
-    with pytest.raises(MissingExtra, match="cryptography"):
-        SecureNoise()
+    for make in (SecureNoise, partial(AnswerNoise, noise="secure")):
+        with pytest.raises(MissingExtra, match="cryptography"):
+            make()
+    answers = np.full((2, 3), 1 / 3)
+    assert AnswerNoise(noise="seeded").change(answers, np.zeros((2, 1)), 0).shape == (2, 3)

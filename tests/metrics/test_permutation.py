@@ -11,6 +11,7 @@ from divulge.metrics.permutation import (
     combine_p_values,
     matches_p,
     permutation_p_value,
+    rank_sum_p,
     signs_p,
 )
 
@@ -105,3 +106,19 @@ def test_right_guesses_come_close_to_all_permutations() -> None:
     wanted = np.mean(np.array(right) >= 1)  # as many as there are
     found = matches_p(guess, truth, np.zeros(4, np.int64), np.random.default_rng(0))
     assert found == pytest.approx(wanted, abs=0.12)
+
+
+def test_one_sided_rank_sums_are_held_against_high_ones() -> None:
+    """One member among five: whether it stands alone on top is a chance of one in five."""
+    score, member = np.array([0.0, 0, 0, 0, 10]), np.arange(5) == 4
+    groups = np.zeros(5, np.int64)
+    high, low = (
+        np.mean([
+            rank_sum_p(one, member, groups, np.random.default_rng(seed), two_sided=False)
+            for seed in range(50)
+        ])
+        for one in (score, -score)
+    )  # fmt: skip
+    # 20 permutations as high are waited for, so each p errs by a fifth of itself, rounded up
+    assert high == pytest.approx(0.2, abs=4 * 0.2 / 5 / 50**0.5)
+    assert low == 1.0
