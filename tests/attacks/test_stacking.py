@@ -207,6 +207,22 @@ def test_the_confidence_rule_by_hand() -> None:
         assert guess.client[i] == expected
 
 
+def test_the_confidence_rule_asks_for_more_confidence_than_is_usual() -> None:
+    """A model that is always sure is no surer of its own records: they are nobody's."""
+    view = clients.draw_game(4).challenge.view
+    answers = np.eye(int(view.records.y.max()) + 1)[[1]]
+
+    class Sure:
+        offers = view.targets[0].offers
+
+        def predict(self, x: np.ndarray) -> np.ndarray:
+            return np.repeat(answers, len(x), axis=0)
+
+    sure = dataclasses.replace(view, targets=tuple(Sure() for _ in view.targets))
+    guess = baselines.ConfidenceRule()(sure, rng())
+    assert (guess.client[~view.collusion.records] == NOBODY).all()
+
+
 def test_refuses_settings_without_meaning() -> None:
     with pytest.raises(SpecError, match="expected protocol of Stacking to be one of"):
         catalog.federation_attack("stacking", protocol="leaky")

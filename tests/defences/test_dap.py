@@ -2,6 +2,7 @@
 
 import dataclasses
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -69,6 +70,23 @@ def test_its_dropout_is_pytorchs_to_the_bit() -> None:
         assert torch.equal(found, nn.Dropout(0.2)(X))
     assert 0.1 < (found == 0).float().mean() < 0.3
     assert torch.equal(own.eval()(X), X)
+
+
+@pytest.mark.parametrize("kind", ["trained", "random"])
+def test_the_control_is_trained_against_the_discriminator_that_learned_nothing(
+    kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    nothing = discriminators.random_discriminator
+
+    def keep(name: str) -> Any:
+        return lambda found, seed: made.append(name) or nothing(found, seed)
+
+    monkeypatch.setattr(discriminators, "train_discriminator", keep("trained"))
+    monkeypatch.setattr(discriminators, "random_discriminator", keep("random"))
+    dap = DAP(table.RECIPE, shadows=2, samples="all", discriminator=kind)
+    dap.train_discriminator(table.POOL, np.arange(40), 0)
+    assert made == [kind]
 
 
 def test_it_is_shown_what_shadows_classify_wrongly_and_who_was_trained_on() -> None:
