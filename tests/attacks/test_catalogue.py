@@ -9,7 +9,7 @@ import pytest
 from divulge.attacks import catalog
 from divulge.audits import attempt
 from divulge.audits.attack_check import forests, properties
-from divulge.audits.attack_check.membership import Models, PartlyKnown
+from divulge.audits.attack_check.membership import KnownMembers, Models, PartlyKnown
 from divulge.audits.attack_check.properties import Case, Property, PropertyError, World
 from divulge.data.known_features import KnownFeatures
 from divulge.targets.cache import record_keys
@@ -29,6 +29,7 @@ CASES = (
     Case(MODELS, catalog.attack("quantile", components=4)),
     Case(MODELS, catalog.attack("lira", variance="record")),
     Case(MODELS, catalog.attack("base")),
+    Case(KnownMembers(), catalog.attack("supervised"), runs=4),
     Case(MODELS, catalog.attack("oslo", sources=2, validators=1, steps=5), runs=4),
     Case(MODELS, catalog.attack("agreement"), runs=8),
     Case(MODELS, catalog.attack("boundary", questions=40), runs=4),
@@ -70,7 +71,7 @@ def test_property(prove: Property, case: Case) -> None:
 def test_each_is_in_the_table_and_in_the_default_audit(name: str) -> None:
     assert any(case.attack.name == name for case in CASES)
     everything = (
-        *catalog.default_attacks(shadows=True, partial=True),
+        *catalog.default_attacks(shadows=True, partial=True, known_members=True),
         *catalog.default_attacks(shadows=True, regression=True),
     )
     assert any(attack.name == name for attack in everything) != (name in catalog.BY_NAME_ALONE)

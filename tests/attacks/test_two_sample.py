@@ -8,9 +8,9 @@ import pytest
 from divulge.attacks.membership.two_sample import (
     BINS,
     TwoSample,
-    _answer_features,
     _bin_features,
 )
+from divulge.attacks.shared.answer_features import answer_features
 from divulge.core import ModelView, Need, Records
 from divulge.errors import NotApplicable, SpecError
 from divulge.metrics import membership, signals
@@ -93,7 +93,7 @@ def test_an_answer_is_all_signals_and_the_likeliest_other_classes(
     drawn = np.random.default_rng(5).dirichlet(np.ones(classes), 20)
     target = FunctionTarget(lambda _: drawn)
     records = Records(np.arange(20.0)[:, None], np.arange(20) % classes)
-    found, p = _answer_features(ModelView(target, records), records), target.predict(records.x)
+    found, p = answer_features(ModelView(target, records), records), target.predict(records.x)
     named = get_args(signals.SignalName)
     for column, name in zip(found.T, named, strict=False):
         np.testing.assert_array_equal(column, signals.compute_signal(name, p, records.y))

@@ -39,6 +39,9 @@ CountFromZero = Annotated[int, pydantic.Field(ge=0, lt=LARGEST)]
 Delta = Annotated[float, pydantic.Field(ge=0, lt=1)]
 """δ of a guarantee or a bound, a probability."""
 
+KnownMembers = Annotated[float, pydantic.Field(gt=0, lt=LARGEST)]
+"""How many members an attacker knows: below 1 a share of them, from 1 on their number."""
+
 Weight = Annotated[float, pydantic.Field(ge=0)]
 
 PositiveOrInfinite = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=True)]

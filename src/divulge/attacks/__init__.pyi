@@ -28,6 +28,7 @@ from .membership.rmia import ResidualRMIA as ResidualRMIA
 from .membership.shadow import Shadow as Shadow
 from .membership.shadow_gap import ShadowGap as ShadowGap
 from .membership.shadow_stack.attack import ShadowStack as ShadowStack
+from .membership.supervised import SupervisedAttack as SupervisedAttack
 from .membership.threshold import Residual as Residual
 from .membership.threshold import Threshold as Threshold
 from .membership.two_sample import TwoSample as TwoSample

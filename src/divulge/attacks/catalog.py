@@ -17,6 +17,7 @@ ATTACKS = {
     "quantile": "divulge.attacks.membership.quantile:Quantile",
     "cluster-lira": "divulge.attacks.membership.cluster_lira.attack:ClusterLiRA",
     "two-sample": "divulge.attacks.membership.two_sample:TwoSample",
+    "supervised": "divulge.attacks.membership.supervised:SupervisedAttack",
     "shadow": "divulge.attacks.membership.shadow:Shadow",
     "calibrated": "divulge.attacks.membership.calibrated:CalibratedLoss",
     "lira": "divulge.attacks.membership.lira:LiRA",
@@ -146,15 +147,22 @@ ATTACKS_WITH_SHADOWS = (*SHADOW_ATTACKS, "base", *RESIDUAL_SHADOW_ATTACKS)
 
 PARTIAL_ATTACKS = ("gradient-norm", "mrad")
 
+KNOWN_MEMBER_ATTACKS = ("supervised",)
+
 
 def default_attacks(
-    *, shadows: bool = False, partial: bool = False, regression: bool = False
+    *,
+    shadows: bool = False,
+    partial: bool = False,
+    known_members: bool = False,
+    regression: bool = False,
 ) -> tuple[MembershipAttack, ...]:
     """The attacks that run if the user names none: all but `BY_NAME_ALONE`, each signal once.
 
     Args:
         shadows: whether there are shadow models, which some attacks need.
         partial: whether only some features of the candidates are known.
+        known_members: whether the attacker knows some members, which some attacks need.
         regression: whether the model answers numbers, which has attacks of its own.
     """
     if regression:
@@ -175,4 +183,5 @@ def default_attacks(
         attack("two-sample"),
         *(attack(name) for name in SHADOW_ATTACKS if shadows),
         *(attack(name) for name in PARTIAL_ATTACKS if partial),
+        *(attack(name) for name in KNOWN_MEMBER_ATTACKS if known_members),
     )

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from divulge._util.arguments import CountFromZero, FilePath, check_arguments
+from divulge._util.arguments import Count, CountFromZero, FilePath, KnownMembers, check_arguments
 from divulge._util.json import JSON
 from divulge._util.progress import Track, track_silently
 from divulge.attacks import catalog
@@ -41,6 +41,7 @@ def audit(
     access: Access = Access(),
     shadows: CountFromZero | ShadowModels = 0,
     known: KnownFeatures | None = None,
+    known_members: Count | KnownMembers | None = None,
     run: RunPath = None,
     options: Options = Options(),
 ) -> Audit:
@@ -61,6 +62,8 @@ def audit(
             them: how many, or ``divulge.ShadowModels`` that says how.
         known: what the attacker knows of each candidate, if not all; the rest is filled in from
             ``reference``.
+        known_members: how many members the attacker knows: below 1 a share of them, from 1 on
+            their number. They are drawn by the seed, given to attacks, and not scored.
         run: write the run folder as the work goes on, so that it survives a crash.
         options: seed, title, claim, class names and the like.
 
@@ -108,6 +111,7 @@ def audit(
         augment=ways,
         guarantee=options.guarantee,
         known=known,
+        known_members=None if known_members is None else float(known_members),
         fitted_on=wrap.feature_names(target),
         ids=None if options.ids is None else as_ids(options.ids, len(inside), "ids"),
         drawn=options.membership,
@@ -115,13 +119,18 @@ def audit(
     if access.answers is not None:
         subject = subject.behind(access.answers, options.seed)
     usual = catalog.default_attacks(
-        shadows=plan is not None, partial=known is not None, regression=regression
+        shadows=plan is not None,
+        partial=known is not None,
+        known_members=known_members is not None,
+        regression=regression,
     )
     settings: dict[str, JSON] = {"output": access.output, "shadows": trained.models}
     if access.answers is not None:
         settings["answers"] = repr(access.answers)
     if known is not None:
         settings["known"] = asdict(known)
+    if known_members is not None:
+        settings["known_members"] = known_members
     wanted = tuple(usual if attacks is None else attacks)
     heading = RunHeading(options.name or "audit", options.seed, settings)
     with open_run_folder(run, resume=options.resume) as folder:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 import pydantic
 
 from divulge._util import toml
-from divulge._util.arguments import Count, CountFromZero, Delta, Seed
+from divulge._util.arguments import Count, CountFromZero, Delta, KnownMembers, Seed
 from divulge._util.json import JSON
 from divulge._util.toml import Section
 from divulge.attacks import catalog, own
@@ -123,6 +123,10 @@ class DataSpec(Section):
     """With ``[leave_one_out]`` alone, in place of the two above: all records."""
     reference: str | None = None
     """Further such records, which the attacker may calibrate on."""
+    known_members: KnownMembers | None = None
+    """How many members [the attacker knows](threat-models.md#an-attacker-who-knows-some-members):
+    below 1 a share of them, from 1 on their number. They are drawn by the seed, given to attacks,
+    and not scored; not with ``[leave_one_out]`` or ``[known]``."""
     label: str = "label"
     """The column of a table that holds the class, or the true value."""
     id: str | None = None
@@ -517,6 +521,11 @@ def check_pool_section(data: DataSpec, where: str) -> None:
             f"{where}: expected no key 'data.membership', got {data.membership!r}: here divulge "
             "decides who is a member, by a coin for each record and model"
         )
+    if data.known_members is not None:
+        raise SpecError(
+            f"{where}: expected no key 'data.known_members', got {data.known_members:g}: each of "
+            "several models has members of its own; audit one of them with [target]"
+        )
     if data.records is None:
         _check_keys(data, where, wanted=("members", "nonmembers"), unwanted=())
     else:
@@ -559,7 +568,10 @@ def requested_attacks(
         return tuple(toml.build_attacks(spec.attacks, make))
     if isinstance(spec, ModelAuditSpec):
         return catalog.default_attacks(
-            shadows=bool(spec.shadows), partial=bool(spec.known), regression=regression
+            shadows=bool(spec.shadows),
+            partial=bool(spec.known),
+            known_members=spec.data.known_members is not None,
+            regression=regression,
         )
     return catalog.default_attacks(
         shadows=isinstance(spec, LeaveOneOutAuditSpec), regression=regression

@@ -149,18 +149,23 @@ def shuffle_predictions(
 def plant_leak(
     challenge: Game[ModelView, Membership], seed: int = 0
 ) -> Game[ModelView, Membership]:
-    """The same candidates before a model that betrays a random half of them on purpose."""
+    """The same candidates before a model that betrays a random half of them on purpose.
+
+    It betrays the members that the attacker knows as well, who could not learn from them otherwise.
+    """
     records = challenge.view.records
     memorised = stream(seed, "planted leak").random(len(records)) < 0.5
     memorised[:2] = True, False  # both groups exist, however few the candidates
     ways, known = (records, *challenge.view.augmented), challenge.view.known
+    told = () if challenge.view.known_members is None else (challenge.view.known_members,)
+    others = _no_candidates(dataclasses.replace(challenge.view, known_members=None))
     target = PlantedTarget(
         challenge.view.target,
-        np.concatenate([way.x for way in ways]),
-        np.concatenate([way.y for way in ways]),
-        np.tile(memorised, len(ways)),
+        np.concatenate([way.x for way in (*ways, *told)]),
+        np.concatenate([way.y for way in (*ways, *told)]),
+        np.concatenate([memorised] * len(ways) + [np.ones(len(one), bool) for one in told]),
         seed,
-        others=None if known is not None else _no_candidates(challenge.view),
+        others=None if known is not None else others,
         known=None if known is None else np.concatenate([known] * len(ways)),
     )
     return Game(dataclasses.replace(challenge.view, target=target), Membership(memorised))
@@ -173,7 +178,8 @@ def _no_candidates(view: ModelView) -> tuple[OtherFeatures, ...] | None:
     """
     if view.records.x.dtype.kind == "S":
         return None
-    return tuple(records.x for records in (view.reference, view.own) if records is not None)
+    no_candidates = (view.reference, view.own, view.known_members)
+    return tuple(records.x for records in no_candidates if records is not None)
 
 
 def _count_covered(guess: Scores, truth: Membership, seed: int) -> int:

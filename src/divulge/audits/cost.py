@@ -16,6 +16,7 @@ from divulge.audits import config, inputs
 from divulge.audits.challenges import membership
 from divulge.audits.compare import config as compare_config
 from divulge.audits.compare import design as compare_design
+from divulge.audits.known_members import set_known_members_aside
 from divulge.audits.leave_one_out.design import LeaveOneOutDesign, design_from_config
 from divulge.audits.matching import match
 from divulge.audits.trial import Trial
@@ -218,6 +219,7 @@ def estimate_file(
         )
     matched, _ = match(inputs.load_inputs(settings, path.parent))
     subject, _ = membership.set_copies_aside(matched)
+    subject, *_ = set_known_members_aside(subject, settings.seed)
     assert subject.shadows is not None
     candidates = subject.members.joined(subject.nonmembers)
     further = subject.shadows.own

@@ -56,6 +56,8 @@ class AuditInputs:
     """What is claimed for the model."""
     known: KnownFeatures | None = None
     """What the attacker knows of each candidate; None is all."""
+    known_members: float | None = None
+    """How many members the attacker knows: below 1 a share of them, else their number."""
     fitted_on: tuple[str, ...] = ()
     """Names of the features in the order of the model, if it knows them."""
     ids: Ids | None = None
@@ -129,6 +131,7 @@ def load_inputs(
         guarantee=_claimed_guarantee(spec.target),
         known=KnownFeatures(**spec.known.model_dump()) if spec.known else None,
         fitted_on=wrap.feature_names(target),
+        known_members=data.known_members,
         ids=ids_of(str(data.members), members, data.id, folder) if data.id else None,
         drawn=data.membership or "fixed",
     )

@@ -49,6 +49,8 @@ class MembershipFacts:
     """The guarantee that the measured ε is held against."""
     drawn: MembershipDraw = "fixed"
     """How it was decided who is a member."""
+    known_members: int = 0
+    """The number of members that the attacker knows, which are no candidates."""
     kind: Literal["membership"] = "membership"
 
 

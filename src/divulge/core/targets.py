@@ -41,6 +41,8 @@ class Need(enum.Flag):
     """The attacker has white-box access: gradients, the last layer and the features before it."""
     VALUES = enum.auto()
     """The model is a regression model: it answers one number for each record, and no classes."""
+    KNOWN_MEMBERS = enum.auto()
+    """The attacker knows some members of the training set, which are no candidates."""
 
     def words(self) -> str:
         """The flags as lower-case words, for messages: ``hard labels, reference``."""

@@ -163,6 +163,8 @@ class ModelView:
     seen; None where the two are the same."""
     shadow: ShadowModel | None = None
     """One shadow model with white-box access, to calibrate an attack on; None if there is none."""
+    known_members: Records | None = None
+    """Members that the attacker knows, none of them a candidate; None if it knows none."""
 
     def __post_init__(self) -> None:
         if self.known is not None and self.known.shape != self.records.x.shape:
@@ -177,4 +179,5 @@ class ModelView:
         reference = Need.NONE if self.reference is None else Need.REFERENCE
         shadows = Need.NONE if self.shadows is None else Need.SHADOWS
         partial = Need.NONE if self.known is None else Need.PARTIAL
-        return self.target.offers | Need.LABELS | reference | shadows | partial
+        members = Need.NONE if self.known_members is None else Need.KNOWN_MEMBERS
+        return self.target.offers | Need.LABELS | reference | shadows | partial | members

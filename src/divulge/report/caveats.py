@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from divulge.attacks.catalog import ATTACKS_WITH_SHADOWS
 from divulge.core import Check, ControlOutcome, Estimate, Verdict
+from divulge.report import words
 from divulge.report.schema import AttackRow, ControlRow, ShadowKind
 
 _NOT_ONLY_MEMORY = (
@@ -56,14 +57,22 @@ def confounding(checks: Sequence[Check]) -> str:
     return f"{_NOT_ONLY_MEMORY}: {'; and '.join(reasons)}." if reasons else ""
 
 
-def supposition(rows: Sequence[AttackRow], shadows: ShadowKind, knows: str = "") -> str:
-    """One or two sentences on what the attacks suppose of the attacker; empty if very little."""
+def supposition(
+    rows: Sequence[AttackRow], shadows: ShadowKind, knows: str = "", known_members: int = 0
+) -> str:
+    """Some sentences on what the attacks suppose of the attacker; empty if very little."""
     done = [row for row in rows if row.attack in ATTACKS_WITH_SHADOWS and row.status == "done"]
     said = []
     if knows:
         said.append(
             f"The attacker is supposed to know only {knows} of each record, and its label; one who "
             "knows more may achieve more."
+        )
+    if known_members:
+        said.append(
+            "The attacker is supposed to know some members: "
+            f"{words.format_count(known_members, 'training record')}, drawn at random and not "
+            "scored. One who knows none may achieve less."
         )
     if done and shadows != "none":
         owns = (

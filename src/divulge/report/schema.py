@@ -57,7 +57,8 @@ class Conclusion:
     confounding: str
     """Why figures measure more than the model's memory; empty if no check said so."""
     supposition: str
-    """What attacks with shadow models suppose of the attacker; empty if none was done."""
+    """What attacks suppose of the attacker beyond asking the model; empty if they suppose nothing.
+    """
     warnings: tuple[str, ...]
     attack: str | None
     """Label of the deciding attack."""
@@ -83,6 +84,8 @@ class Sizes:
     """Number of classes; 0 for a regression model."""
     smallest_fpr: float | None
     """The FPR of one false accusation among all non-members; None if there are no non-members."""
+    known_members: int = 0
+    """How many members the attacker knows, which are not scored."""
 
 
 @dataclass(frozen=True, slots=True)

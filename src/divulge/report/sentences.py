@@ -73,6 +73,8 @@ class VerdictFacts:
     """Number of audited models."""
     knows: str = ""
     """What the attacker knows of each record; empty if all."""
+    known_members: int = 0
+    """How many members the attacker knows, which are not scored."""
 
     @property
     def enough(self) -> bool:
@@ -99,6 +101,9 @@ class VerdictFacts:
         """A sentence, without its full stop, on what the deciding attack achieves."""
         who = self.strongest
         who += f" that knows only {self.knows} of each record" if self.knows else ""
+        if self.known_members:
+            others = words.format_count(self.known_members, "other member")
+            who += f" of an attacker who knows {others}"
         who += "" if self.models == 1 else f" on {self.models} models"
         if self.top is None:
             value, low, high = words.per_hundred(self.auc)

@@ -75,7 +75,17 @@ def summarise(contents: Contents) -> Summary:
     truth = Membership(candidates.member, facts.drawn)
     claim = judge_claim(facts.claim, rows, scores, truth, confounding)
     knows = showable.make_showable(words.describe_knowledge(manifest.settings.get("known")))
-    verdict = judge_model(rows, scores, truth, checks, facts.shadows, claim, knows, facts.delta)
+    verdict = judge_model(
+        rows,
+        scores,
+        truth,
+        checks,
+        facts.shadows,
+        claim,
+        knows,
+        facts.delta,
+        facts.known_members,
+    )
     shown = None
     if verdict.attack is not None:
         shown = _exposure(verdict.attack, scores[verdict.attack], candidates, facts.class_names)
@@ -186,6 +196,7 @@ def _sizes(facts: MembershipFacts) -> Sizes:
         reference=facts.reference,
         classes=facts.classes,
         smallest_fpr=1 / facts.nonmembers if facts.nonmembers else None,
+        known_members=facts.known_members,
     )
 
 

@@ -8,6 +8,7 @@ is taken at the confidence 1 - 0.05 / k for k attacks (Bonferroni).
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -51,6 +52,7 @@ def judge_model(
     claim: ClaimRow | None = None,
     knows: str = "",
     delta: float = 0.0,
+    known_members: int = 0,
 ) -> Conclusion:
     """Judge one model.
 
@@ -63,12 +65,16 @@ def judge_model(
         claim: what became of a claimed guarantee; to contradict one is to show a leak.
         knows: what the attacker knows of each record; empty if all.
         delta: the δ of the bounds on ε.
+        known_members: how many members the attacker knows, which are not scored.
     """
     together = {
         label: measure.measure(Scores(score), truth, delta, len(scores))
         for label, score in scores.items()
     }
-    return judge_models(rows, [(scores, truth.member)], together, checks, shadows, claim, knows)
+    models = [(scores, truth.member)]
+    return judge_models(
+        rows, models, together, checks, shadows, claim, knows, known_members=known_members
+    )
 
 
 def judge_models(
@@ -79,6 +85,7 @@ def judge_models(
     shadows: ShadowKind = "none",
     claim: ClaimRow | None = None,
     knows: str = "",
+    known_members: int = 0,
 ) -> Conclusion:
     """Judge models that were trained alike, with independently drawn members.
 
@@ -90,6 +97,7 @@ def judge_models(
         shadows: whether there were shadow models, and what they were trained on.
         claim: as for `judge_model`.
         knows: as for `judge_model`.
+        known_members: as for `judge_model`.
     """
     done = [row for row in rows if row.label in together]
     confounding = caveats.confounding(checks)
@@ -103,7 +111,11 @@ def judge_models(
     speaker = choose_deciding(evidence)
     counted = [item.row.label for item in evidence if item.row.sound] or list(together)
     limits = limits_by_metric({label: together[label] for label in counted})
-    case = _gather_facts(speaker, models, together[speaker.row.label], limits, test, knows)
+    case = replace(
+        _gather_facts(speaker, models, together[speaker.row.label], limits, test),
+        knows=knows,
+        known_members=known_members,
+    )
     said = _choose_wording(case, confounding)
     enough = (
         None
@@ -124,7 +136,7 @@ def judge_models(
         sensitivity=sentences.sensitivity(case.seen, len(evidence)),
         next_step=sentences.next_step(said.level, shadows, enough),
         confounding=confounding,
-        supposition=caveats.supposition(rows, shadows, knows),
+        supposition=caveats.supposition(rows, shadows, knows, known_members),
         warnings=(*([broken] if broken and broken not in said.sentences else []), *warnings),
         attack=speaker.row.label,
         statistic=statistic,
@@ -161,7 +173,6 @@ def _gather_facts(
     together: Measurements,
     limits: Mapping[str, Limits],
     test: MaxTest,
-    knows: str,
 ) -> sentences.VerdictFacts:
     members = sum(int(member.sum()) for _, member in models)
     nonmembers = sum(int((~member).sum()) for _, member in models)
@@ -180,7 +191,6 @@ def _gather_facts(
         members=members,
         nonmembers=nonmembers,
         models=len(models),
-        knows=knows,
     )
 
 

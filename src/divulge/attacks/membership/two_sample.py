@@ -1,22 +1,19 @@
 """A classifier two-sample attack finds predictions that look unlike those on unseen records."""
 
 from dataclasses import dataclass
-from typing import ClassVar, get_args
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float64
 from scipy import stats
 
 from divulge._util.arguments import check_arguments
-from divulge.core import ModelView, Need, Records, Scores
+from divulge.attacks.shared.answer_features import answer_features
+from divulge.core import ModelView, Need, Scores
 from divulge.errors import NotApplicable, SpecError
-from divulge.metrics import signals
 
 FEWEST = 50
 """Reference records below which trees have nothing to learn from."""
-
-OTHER_CLASSES = 5
-"""Number of wrong classes whose probabilities are features, the likeliest first."""
 
 TREES, LEAVES, RATE = 50, 4, 0.05
 """Few small trees, learned slowly: one record in two or more says nothing of membership."""
@@ -69,7 +66,7 @@ class TwoSample:
                 f"candidates, got {len(view.reference)} and {len(view.records)}"
             )
         seen = np.vstack(
-            [_answer_features(view, records) for records in (view.records, view.reference)]
+            [answer_features(view, records) for records in (view.records, view.reference)]
         )
         candidate = np.arange(len(seen)) < len(view.records)
         # in an order of their own, so that nothing depends on that in which they were given
@@ -103,16 +100,6 @@ class TwoSample:
             ).fit(seen[lessons], known, sample_weight=weight)
             score[~lessons] = trees.decision_function(seen[~lessons])
         return score
-
-
-def _answer_features(view: ModelView, records: Records) -> Features:
-    """All signals of each answer, and the log probabilities of the likeliest other classes."""
-    p = view.target.predict(records.x)
-    named = [signals.compute_signal(name, p, records.y) for name in get_args(signals.SignalName)]
-    others = p.copy()
-    others[np.arange(len(p)), records.y] = 0.0
-    likeliest = -np.sort(-others, axis=1)[:, : min(OTHER_CLASSES, p.shape[1] - 1)]
-    return np.column_stack([*named, np.log(np.maximum(likeliest, signals.SMALLEST))])
 
 
 def _bin_features(seen: Features) -> Features:

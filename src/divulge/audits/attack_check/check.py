@@ -155,7 +155,7 @@ def _models() -> tuple[World, ...]:
 
     known = KnownFeatures(share=0.9)
     partly = (membership.PartlyKnown(known), membership.PartlyKnown(known, shadow=True))
-    return (membership.Models(), *partly)
+    return (membership.Models(), membership.KnownMembers(), *partly)
 
 
 def _clients() -> tuple[World, ...]:

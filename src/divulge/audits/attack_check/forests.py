@@ -105,6 +105,18 @@ def _challenge(seed: int, *, trained: bool) -> Game[ModelView, Membership]:
 
 
 @cache
+def with_known_members(seed: int = 0, *, trained: bool) -> Game[ModelView, Membership]:
+    """The same with members that the attacker knows, on which the model was trained in any case."""
+    challenge = _challenge(seed, trained=trained)
+    view, truth = challenge.view, challenge.truth
+    known = draw(SIZE // 2, seed + 3000)
+    training = view.records.take(truth.member) if trained else draw(SIZE, seed + 2000)
+    target = _Smooth(training.joined(known), seed)
+    view = dataclasses.replace(view, target=target, shadows=None, known_members=known)
+    return Game(view, truth)
+
+
+@cache
 def leaky(seed: int = 0) -> Game[ModelView, Membership]:
     """The model was trained on the members."""
     return _challenge(seed, trained=True)

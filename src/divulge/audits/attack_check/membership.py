@@ -124,6 +124,7 @@ class Models(World):
         yield _seen(game, Need.REFERENCE, reference=None, own=None)
         yield _seen(game, Need.SHADOWS, shadows=None)
         yield _seen(game, Need.PARTIAL, known=None)
+        yield _seen(game, Need.KNOWN_MEMBERS, known_members=None)
 
 
 class TwoWays(Models):
@@ -136,6 +137,18 @@ class TwoWays(Models):
     def silent(self, seed: int) -> GameSet:
         """What is asked about has nothing to do with what was trained on."""
         return _game(forests.two_ways(forests.silent(seed), seed))
+
+
+class KnownMembers(Models):
+    """Forests whose attacker knows some members, which are no candidates."""
+
+    def leaky(self, seed: int = 0) -> GameSet:
+        """What is asked about is what was trained on, beside the known members."""
+        return _game(forests.with_known_members(seed, trained=True))
+
+    def silent(self, seed: int) -> GameSet:
+        """What was trained on are known members, and nothing that is asked about."""
+        return _game(forests.with_known_members(seed, trained=False))
 
 
 @dataclasses.dataclass(frozen=True)

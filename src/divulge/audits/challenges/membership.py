@@ -20,6 +20,7 @@ from divulge.audits.checks import records as checks
 from divulge.audits.checks.duplicates import Copies, DistinctSets, PoolCopies
 from divulge.audits.checks.records import SecondPredictions
 from divulge.audits.inputs import AuditInputs
+from divulge.audits.known_members import set_known_members_aside
 from divulge.audits.matching import match
 from divulge.core import (
     Candidates,
@@ -104,6 +105,7 @@ def describe_facts(
         shadows=_shadow_kind(plan),
         claim=known.claim,
         drawn=truth.drawn,
+        known_members=0 if view.known_members is None else len(view.known_members),
     )
 
 
@@ -129,8 +131,9 @@ def pose(
 ) -> MembershipChallenge:
     """Put every record to the model once and draw up the challenge.
 
-    Records that stand in two sets are left out. The candidates are shuffled: their order must not
-    tell who is a member. A few candidates are put to the model twice.
+    Records that stand in two sets are left out, and members that the attacker knows are no
+    candidates. The candidates are shuffled: their order must not tell who is a member. A few
+    candidates are put to the model twice.
 
     Args:
         subject: the model and the records.
@@ -156,6 +159,7 @@ def pose(
         raise DataError("expected records in reference, got none: pass some, or no reference")
     subject, further = match(subject)
     subject, kept = set_copies_aside(subject)
+    subject, known_members, told = set_known_members_aside(subject, seed)
     order = stream(seed, "order of candidates").permutation(
         len(subject.members) + len(subject.nonmembers)
     )
@@ -163,7 +167,8 @@ def pose(
     counted = CountingTarget(subject.target, subject.budget)
     # without a fingerprint nothing could tell these answers from those of a changed model
     place = answers_path if subject.fingerprint else None
-    asked = (candidates, *([] if subject.reference is None else [subject.reference]))
+    owned = [one for one in (subject.reference, known_members) if one is not None]
+    asked = (candidates, *owned)
 
     def accept(answers: Float64[np.ndarray, "records classes"]) -> None:
         for records in asked:  # before an answer is kept of a run that cannot go on
@@ -175,6 +180,7 @@ def pose(
     if answers_path is not None and place is None and Need.FEATURES in target.offers:
         further += (Check("model identity", Verdict.NOT_APPLICABLE, _UNKNOWN_MODEL),)
     view, shadows = _view(target, candidates, subject, seed)
+    view = replace(view, known_members=known_members)
     answers, *_ = [_ask(target, records, subject, track) for records in asked]
     for records in (view.records, *view.augmented):
         _ask(target, records, subject, track)
@@ -198,7 +204,7 @@ def pose(
         Candidates(
             game.truth.member,
             view.records.stratum,
-            np.concatenate([kept.members, kept.nonmembers])[order],
+            np.concatenate([kept.members[~told], kept.nonmembers])[order],
             _ids_of(subject)[order] if subject.ids is not None else None,
         ),
         _digest(game, answers, f"{subject.fingerprint} {seed} {delta!r}"),
@@ -370,4 +376,7 @@ def _digest(
         parts += [view.reference.x, view.reference.y]
     if view.known is not None:
         parts.append(view.known)
+    if view.known_members is not None:
+        parts += [view.known_members.x, view.known_members.y]
+        rest += " known members"
     return digest(f"{rest} coins" if truth.drawn == "coins" else rest, *parts)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Int, Shaped
+from jaxtyping import Bool, Int, Shaped
 
 from divulge.core import Records
 from divulge.errors import DataError
@@ -155,6 +155,14 @@ def find_copies_in_pool(records: Records, reference: Records | None) -> Distinct
     repeats = len(own) - len(np.unique(own))
     copies = PoolCopies(len(codes), len(codes) - len(first), len(own), int(known.sum()), repeats)
     return DistinctPool(first, np.flatnonzero(~known), copies)
+
+
+def include_copies(
+    records: Records, chosen: Bool[np.ndarray, " records"]
+) -> Bool[np.ndarray, " records"]:
+    """True for the chosen records and for all that have the same features as one of them."""
+    (codes,) = _codes([records.x])
+    return np.isin(codes, codes[chosen])
 
 
 def check_pool(copies: PoolCopies) -> None:

@@ -1,0 +1,61 @@
+"""Members that the attacker knows: drawn by the audit, given to attacks, and never scored."""
+
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Bool
+
+from divulge._util.random import stream
+from divulge.audits.checks.duplicates import include_copies
+from divulge.audits.inputs import AuditInputs
+from divulge.core import Records
+from divulge.errors import SpecError
+
+
+def set_known_members_aside(
+    subject: AuditInputs, seed: int
+) -> tuple[AuditInputs, Records | None, Bool[np.ndarray, " members"]]:
+    """The subject without the members that the attacker knows, these, and where they stood.
+
+    So many members are drawn at random, without replacement. Whoever knows a record knows its
+    copies, so members with the same features as one that was drawn are known as well.
+
+    Given that some members are known, the others were drawn in a fixed number, even where a coin
+    decided for each record.
+
+    Args:
+        subject: the model and the records.
+        seed: of the audit.
+
+    Raises:
+        SpecError: as many members should be known as there are, or none, or no whole number of
+            them; or the attacker knows only some features.
+    """
+    members, asked = subject.members, subject.known_members
+    if asked is None:
+        return subject, None, np.zeros(len(members), np.bool_)
+    if subject.known is not None:
+        raise SpecError(
+            "expected no known_members beside known features, got both: an attacker who knows only "
+            "parts of the candidates is not given whole members"
+        )
+    if asked >= 1 and asked != round(asked):
+        raise SpecError(
+            "expected known_members below 1, a share of the members, or a whole number of them, "
+            f"got {asked:g}: correct it"
+        )
+    count = round(asked * len(members)) if asked < 1 else round(asked)
+    drawn = stream(seed, "known members").permutation(len(members)) < count
+    known = include_copies(members, drawn)
+    if known.all() or not known.any():
+        raise SpecError(
+            f"expected known_members to leave some of {len(members)} members to score, and to know "
+            f"one or more, got {asked:g}: of these {known.sum()} are known"
+        )
+    left = replace(
+        subject,
+        members=members.take(~known),
+        ids=None if subject.ids is None else subject.ids[~known],
+        drawn="fixed",
+    )
+    return left, members.take(known), known
