@@ -108,6 +108,7 @@ def audit(
         budget=access.budget,
         batch_size=wrap.choose_batch_size(target, access.batch_size),
         shadows=plan,
+        thresholds=trained.thresholds,
         augment=ways,
         guarantee=options.guarantee,
         known=known,
@@ -223,8 +224,8 @@ def _plan_shadows(
     model: Any, output: Output | None, asked: ShadowModels, read: Callable[[Any, str], Records]
 ) -> ShadowPlan | None:
     if asked.models == 0:
-        if asked.augment or asked.pool is not None:
-            given = "augment" if asked.augment else "pool"
+        if asked.augment or asked.pool is not None or asked.thresholds:
+            given = "augment" if asked.augment else "thresholds" if asked.thresholds else "pool"
             raise SpecError(f"expected shadows beside {given}, got none: pass shadows=16")
         return None
     if asked.train is None and not hasattr(model, "get_params"):

@@ -186,6 +186,9 @@ class ShadowsSpec(Section):
     candidates."""
     augment: tuple[str, ...] = ()
     """Further ways to ask about a candidate, see below."""
+    thresholds: bool = False
+    """Whether shadows also [choose thresholds](metrics.md#thresholds-from-shadows-alone) for
+    false-positive rates of 1 % and 0.1 %; not with ``pool``."""
 
 
 class LeaveOneOutSpec(Section):

@@ -50,6 +50,8 @@ class AuditInputs:
     budget: int | None = None
     batch_size: int = 1024
     shadows: ShadowPlan | None = None
+    thresholds: bool = False
+    """Whether shadow models also choose thresholds."""
     augment: tuple[str | Augmentation, ...] = ()
     """Ways in which candidates are seen otherwise, for further queries."""
     guarantee: Guarantee | None = None
@@ -127,6 +129,7 @@ def load_inputs(
         shadows=_plan_shadows(spec.shadows, spec.target.output, pool, folder)
         if spec.shadows
         else None,
+        thresholds=bool(spec.shadows and spec.shadows.thresholds),
         augment=resolve_augmentations(spec.shadows.augment, folder) if spec.shadows else (),
         guarantee=_claimed_guarantee(spec.target),
         known=KnownFeatures(**spec.known.model_dump()) if spec.known else None,

@@ -84,6 +84,8 @@ class ShadowModels:
         augment: further ways to ask about a candidate that is an image: ``"mirror"``,
             ``"shift-up"``, ``"shift-down"``, ``"shift-left"``, ``"shift-right"``, or a function
             from features to features of the same shape.
+        thresholds: whether the models also choose thresholds for false-positive rates of 1 % and
+            0.1 %, each in the target's place; not with a pool.
         workers: who trains: ``"local"``, this process and those that it starts; ``"ray"``, a Ray
             cluster of this machine's cores; ``"ray:auto"`` or ``"ray:HOST:PORT"``, one that is
             there.
@@ -93,6 +95,7 @@ class ShadowModels:
     train: Any = None
     pool: Any = None
     augment: Iterable[Any] = ()
+    thresholds: bool = False
     workers: str = "local"
 
 

@@ -46,6 +46,7 @@ from divulge.core.findings import (
     Estimate,
     Finding,
     Measurements,
+    ShadowThreshold,
     Status,
     Verdict,
 )
@@ -158,6 +159,7 @@ __all__ = [
     "Scores",
     "ServerView",
     "ShadowModel",
+    "ShadowThreshold",
     "Shadows",
     "Status",
     "StreamingTarget",

@@ -31,6 +31,22 @@ class Measurements(NamedTuple):
     unmeasured: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class ShadowThreshold:
+    """A threshold that shadow models chose, and its rates on the target."""
+
+    intended_fpr: float
+    """The false-positive rate that it was chosen for."""
+    threshold: float
+    """Records with a score of it or more are accused."""
+    shadows: int
+    """How many shadow models it is the median of."""
+    fpr: Estimate
+    """The share of the target's non-members that are accused."""
+    tpr: Estimate
+    """The share of the target's members that are accused."""
+
+
 class Verdict(enum.StrEnum):
     """How a check of the audit's own soundness ended."""
 
@@ -143,3 +159,5 @@ class Finding:
     queries: int = 0
     """Number of the model's answers that the attack used, including answers from the cache."""
     seconds: float = 0.0
+    shadow_thresholds: tuple[ShadowThreshold, ...] = ()
+    """Thresholds that shadow models chose, where they were asked to."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from divulge._util.json import Settings
-from divulge.core import BlindRun, Check, ControlOutcome, Estimate
+from divulge.core import BlindRun, Check, ControlOutcome, Estimate, ShadowThreshold
 
 SCHEMA = 3
 
@@ -139,6 +139,8 @@ class AttackRow:
     queries: int
     seconds: float
     roc: RocCurve | None
+    shadow_thresholds: tuple[ShadowThreshold, ...] = ()
+    """Thresholds that shadow models chose, and what they achieve; empty if none were asked for."""
 
     @property
     def sound(self) -> bool:

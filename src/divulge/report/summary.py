@@ -144,6 +144,7 @@ def _attack_row(entry: Entry, scores: Mapping[str, Score], member: Member) -> At
         queries=finding.queries,
         seconds=finding.seconds,
         roc=curve,
+        shadow_thresholds=finding.shadow_thresholds,
     )
 
 

@@ -147,6 +147,11 @@ def pose(
             fit the model's classes.
         TargetError: the model failed, or the budget is too small for one answer a record.
     """
+    if subject.thresholds and subject.shadows is not None and subject.shadows.pool is not None:
+        raise SpecError(
+            "expected no pool of records beside thresholds, got one: only shadows that are trained "
+            "on candidates are attacked as the target is"
+        )
     claim = promised_claim(subject.shadows, len(subject.members))
     if subject.guarantee is not None:
         claim = Claim(subject.guarantee)
@@ -208,9 +213,10 @@ def pose(
             _ids_of(subject)[order] if subject.ids is not None else None,
         ),
         _digest(game, answers, f"{subject.fingerprint} {seed} {delta!r}"),
-        comparison_key(shadows, view, seed),
+        comparison_key(shadows, view, seed) + " thresholds" * subject.thresholds,
         shadows,
         seed,
+        subject.thresholds,
     )
 
 

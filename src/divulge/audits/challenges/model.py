@@ -10,6 +10,7 @@ from divulge._util.progress import Track, track_silently
 from divulge.audits import attempt, controls
 from divulge.audits.attempt import AttackResult
 from divulge.audits.challenges.base import Controls
+from divulge.audits.shadow_thresholds import thresholds_from_shadows
 from divulge.core import (
     Candidates,
     Game,
@@ -38,6 +39,8 @@ class MembershipChallenge:
     """Shadow models that are still to be trained and asked."""
     seed: int = 0
     """The seed of the shadow models."""
+    thresholds: bool = False
+    """Whether shadow models also choose thresholds."""
     inspects_shadow: bool = True
     """Whether some attack on partial knowledge looks into a shadow model, which is then kept."""
 
@@ -70,7 +73,14 @@ class MembershipChallenge:
             attempt.run_on_model(self.game, attack, seed, self.facts.delta)
             for _ in track([attack], attempt.attack_label(attack))
         )
-        return found
+        if not self.thresholds or found.guess is None:
+            return found
+        view, truth = self.game.view, self.game.truth
+        (chosen,) = (
+            thresholds_from_shadows(view, attack, found.guess, truth, seed)
+            for _ in track([attack], f"Thresholds of {attempt.attack_label(attack)}")
+        )
+        return found._replace(finding=replace(found.finding, shadow_thresholds=chosen))
 
     def control(
         self, attack: MembershipAttack, guess: Scores, seed: int, track: Track[Any] = track_silently
