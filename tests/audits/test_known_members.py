@@ -1,6 +1,7 @@
 """An audit in which the attacker knows some members, which are not scored."""
 
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -29,9 +30,12 @@ MEMBERS, NONMEMBERS, OWN = (memorising.draw(80, seed) for seed in range(3))
 TARGET = memorising.train(MEMBERS.x, MEMBERS.y, 0)
 
 
-def posed(known_members: float | None, seed: int = 0, **extra: Any) -> MembershipChallenge:
+def pose(known_members: float | None, seed: int = 0, **extra: Any) -> MembershipChallenge:
     subject = inputs.AuditInputs(TARGET, MEMBERS, NONMEMBERS, OWN, known_members=known_members)
     return membership.pose(replace(subject, **extra), seed)
+
+
+posed = cache(pose)
 
 
 @pytest.mark.parametrize(("asked", "count"), [(20.0, 20), (0.25, 20), (0.01, 1), (1.0, 1)])
@@ -59,7 +63,7 @@ def test_positions_of_the_others_are_those_that_were_given() -> None:
 
 
 def test_the_seed_decides_which_and_the_digest_holds_them() -> None:
-    one, again, other, none = posed(20.0), posed(20.0), posed(20.0, seed=1), posed(None)
+    one, again, other, none = posed(20.0), pose(20.0), pose(20.0, seed=1), posed(None)
     assert one.digest == again.digest
     first, second = (one.game.view.known_members, other.game.view.known_members)
     assert first is not None
@@ -96,7 +100,7 @@ def test_too_many_none_and_fractions_are_refused(asked: float, message: str) -> 
 
 def test_it_does_not_go_with_known_features_nor_with_models_in_turn() -> None:
     with pytest.raises(SpecError, match="no known_members beside known features"):
-        posed(20.0, known=KnownFeatures(share=0.5))
+        pose(20.0, known=KnownFeatures(share=0.5))
     table: dict[str, Any] = {
         "leave_one_out": {"train": "subject.py:train"},
         "data": {"records": "all.npz", "known_members": 0.5},
@@ -208,7 +212,7 @@ def test_shadows_are_trained_on_candidates_alone() -> None:
         return memorising.train(x, y, seed)
 
     plan = ShadowPlan(as_trainer(train, None), 3)
-    challenge = posed(20.0, shadows=plan).prepare(None, track_silently, None)
+    challenge = pose(20.0, shadows=plan).prepare(None, track_silently, None)
     known = challenge.game.view.known_members
     assert known is not None
     assert len(trained) == 3
