@@ -80,7 +80,11 @@ def test_the_control_is_trained_against_the_discriminator_that_learned_nothing(
     nothing = discriminators.random_discriminator
 
     def keep(name: str) -> Any:
-        return lambda found, seed: made.append(name) or nothing(found, seed)
+        def make(found: Any, seed: int) -> Any:
+            made.append(name)
+            return nothing(found, seed)
+
+        return make
 
     monkeypatch.setattr(discriminators, "train_discriminator", keep("trained"))
     monkeypatch.setattr(discriminators, "random_discriminator", keep("random"))
