@@ -83,7 +83,7 @@ def noisy(game: AssignmentGame, share: float) -> AssignmentGame:
         records.take(rows) for records, rows in zip(view.relevant, kept, strict=True)
     )
     members = tuple(member[rows] for member, rows in zip(game.relevant, kept, strict=True))
-    collusion = dataclasses.replace(view.collusion, relevant=members[view.collusion.client])
+    collusion = dataclasses.replace(view.collusion, relevant=members[view.collusion.colluder])
     changed = dataclasses.replace(view, relevant=relevant, collusion=collusion)
     return AssignmentGame(dataclasses.replace(game.challenge, view=changed), members)
 

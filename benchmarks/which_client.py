@@ -79,7 +79,7 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
     own = view.collusion.records
     print(
         f"{name}: {seed + 1} federations of {len(task.sizes)} clients, {len(own)} candidates; "
-        f"chance {assignment.chance_accuracy(own, len(task.sizes)):.3f}, "
+        f"chance {assignment.chance_accuracy(view.collusion, len(task.sizes)):.3f}, "
         f"best constant answer {assignment.best_constant(truth, own).value:.3f}"
     )
     print(f"{'':24}{'accuracy (95 % of the mean)':34}{'recall':>8}{'specificity':>13}")

@@ -165,6 +165,18 @@ FILES = {
             "attacks": [{"name": "nobody"}],
         },
     ),
+    "recorded-assignment": File(
+        FederationAuditSpec,
+        {
+            "assignment": {
+                "transcript": "transcript",
+                "network": "subject.py:network",
+                "candidates": "subject.py:members",
+                "external": "subject.py:members",
+            },
+            "attacks": [{"name": "nobody"}],
+        },
+    ),
     "compare": File(
         CompareSpec,
         {

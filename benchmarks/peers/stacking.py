@@ -173,7 +173,7 @@ def _write(name: str, wanted: Federation, folder: Path, *, quick: bool) -> dict[
 def _arrays(pool: Records, view: FederationView) -> dict[str, Any]:
     """The pool, who was dealt which rows of it, and the truth about the colluding client alone."""
     known = view.collusion
-    none = np.zeros(len(view.external[known.client]), np.bool_)
+    none = np.zeros(len(view.external[known.colluder]), np.bool_)
     dealt = {f"relevant_{k}": own.x for k, own in enumerate(view.relevant)}
     dealt |= {f"external_{k}": own.x for k, own in enumerate(view.external)}
     return dealt | {

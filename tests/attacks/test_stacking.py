@@ -243,7 +243,7 @@ def test_nobody_scores_no_record_but_what_the_colluding_client_knows() -> None:
     view = clients.draw_game(1).challenge.view
     guess = baselines.Nobody()(view, rng())
     assert guess.score is not None
-    own, colluder = view.collusion.records, view.collusion.client
+    own, colluder = view.collusion.records, view.collusion.colluder
     np.testing.assert_array_equal(guess.score[:, colluder], own)
     assert not np.delete(guess.score, colluder, axis=1).any()
     np.testing.assert_array_equal(guess.client, np.where(own, colluder, NOBODY))

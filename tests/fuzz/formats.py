@@ -342,12 +342,12 @@ def _make_updates(folder: Path) -> None:
 
 
 def _pose(folder: Path) -> None:
-    from divulge.audits import config, from_file
+    from divulge.audits import config, pose_federation
 
     asked = config.read_config(folder / "settings.toml")
     config.requested_attacks(asked, folder)
     assert isinstance(asked, config.FederationAuditSpec)
-    from_file._pose(asked, folder)
+    pose_federation.pose(asked, folder)
 
 
 def _make_films(folder: Path) -> None:

@@ -52,8 +52,10 @@ def test_the_best_constant_answer_knows_the_colluders_own_records() -> None:
 
 
 def test_chance_is_what_even_guesses_get() -> None:
-    known = np.array([True, False, False, False])
+    known = Collusion(3, np.zeros(0, bool), np.array([True, False, False, False]))
     assert assignment.chance_accuracy(known, clients=4) == pytest.approx(0.25 + 0.75 / 4)
+    # a server may name any of four clients, or nobody
+    assert assignment.chance_accuracy(Collusion.none(4), clients=4) == pytest.approx(1 / 5)
 
 
 def test_two_proportions_equal_the_root_of_the_chi_squared_statistic() -> None:
@@ -105,7 +107,7 @@ def test_says_when_there_is_nothing_to_measure() -> None:
     with pytest.raises(Unmeasurable, match="got none"):
         assignment.specificity(given_to(0), given_to(0))
     with pytest.raises(Unmeasurable, match="got none"):
-        assignment.chance_accuracy(np.zeros(0, bool), 2)
+        assignment.chance_accuracy(Collusion.none(0), 2)
     with pytest.raises(Unmeasurable, match="got none"):
         assignment.accuracy(nothing, nothing)
     with pytest.raises(DataError, match="each of 6 records, got 1"):

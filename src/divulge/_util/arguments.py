@@ -63,6 +63,9 @@ LONGEST_NAME = 255
 FilePath = Annotated[str | Path, pydantic.AfterValidator(_check_path)]
 """A path that the system can be asked about."""
 
+PathText = Annotated[str, pydantic.AfterValidator(_check_path)]
+"""A path in a settings file."""
+
 _SEVERAL = (Iterable, Collection, Sequence)
 _CONFIG = pydantic.ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
 

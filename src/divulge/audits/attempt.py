@@ -23,6 +23,7 @@ from divulge.core import (
     MembershipAttack,
     ModelView,
     Need,
+    RecordedRounds,
     Scores,
     Status,
     UpdateView,
@@ -44,8 +45,52 @@ class AttackResult(NamedTuple):
     """Error that ended the attack; None if none did."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class AfterRounds:
+    """An attack on a federation with what the server had after its first rounds.
+
+    Args:
+        attack: attack on the clients' models and updates.
+        rounds: number of rounds, from 1.
+    """
+
+    attack: AssignmentAttack
+    rounds: int
+
+    @property
+    def name(self) -> str:
+        """The name of the attack."""
+        return self.attack.name
+
+    @property
+    def paper(self) -> str:
+        """The paper of the attack."""
+        return self.attack.paper
+
+    @property
+    def needs(self) -> Need:
+        """What the attack needs, and the rounds."""
+        return self.attack.needs | Need.UPDATES
+
+    def __call__(self, view: FederationView, rng: np.random.Generator) -> Assignment:
+        """The attack's guess."""
+        return self.attack(self.restrict(view), rng)
+
+    def restrict(self, view: FederationView) -> FederationView:
+        """The view that the server had then.
+
+        Raises:
+            NotApplicable: a client had sent nothing of its own yet.
+        """
+        assert isinstance(view.updates, RecordedRounds)
+        updates = view.updates.first(self.rounds)
+        return dataclasses.replace(view, targets=updates.models(), updates=updates)
+
+
 def attack_settings(attack: Attack[Any, Any]) -> dict[str, JSON]:
     """An attack's settings: the fields of its dataclass."""
+    if isinstance(attack, AfterRounds):
+        return {**attack_settings(attack.attack), "after_rounds": attack.rounds}
     return {
         field.name: getattr(attack, field.name)
         for field in dataclasses.fields(attack)  # type: ignore[arg-type]
@@ -60,11 +105,14 @@ def attack_label(attack: Attack[Any, Any]) -> str:
         >>> attack_label(Threshold(signal="margin"))
         'threshold(signal=margin)'
     """
+    inner = attack.attack if isinstance(attack, AfterRounds) else attack
     shown = [
-        f"{field.name}={getattr(attack, field.name)}"
-        for field in dataclasses.fields(attack)  # type: ignore[arg-type]
-        if field.name == "signal" or getattr(attack, field.name) != field.default
+        f"{field.name}={getattr(inner, field.name)}"
+        for field in dataclasses.fields(inner)  # type: ignore[arg-type]
+        if field.name == "signal" or getattr(inner, field.name) != field.default
     ]
+    if isinstance(attack, AfterRounds):
+        shown.append(f"after_rounds={attack.rounds}")
     return f"{attack.name}({', '.join(shown)})" if shown else attack.name
 
 

@@ -249,16 +249,32 @@ class InteractionsSpec(Section):
 class AssignmentSpec(Section):
     """``[assignment]``: which client of a federation trained on each record."""
 
-    predictions: dict[str, str]
-    """For each client, a ``.csv`` or ``.parquet`` table of what its model answers, see below."""
-    colluder: str
-    """The client that attacks the others, and knows its own members."""
+    transcript: str | None = None
+    """Folder of the [transcript](transcript.md), in which the clients' own updates are."""
+    network: str | None = None
+    """``file.py:name``: a function that makes an untrained module; required with
+    ``transcript``."""
+    candidates: str | None = None
+    """Records of which some clients trained on some, named as in ``[data]``; required with
+    ``transcript``."""
+    external: str | None = None
+    """Records of the same population that no client trained on, named likewise; required with
+    ``transcript``."""
+    after_rounds: tuple[Count, ...] = ()
+    """With ``transcript``: each attack is also carried out with what the server had after so many
+    rounds."""
+    predictions: dict[str, str] = pydantic.Field(default={})
+    """In place of the five above: for each client, a ``.csv`` or ``.parquet`` table of what its
+    model answers, see below."""
+    colluder: str | None = None
+    """The client that attacks the others, and knows its own members; required with
+    ``predictions``, and only there."""
     probabilities: str = "p_*"
-    """Pattern of the columns with the answers, in the order of the classes."""
+    """Of ``predictions``: pattern of the columns with the answers, in the order of the classes."""
     label: str = "label"
     """The column with the true class."""
     output: Literal["probabilities", "logits"] = "probabilities"
-    """What the answers are."""
+    """Of ``predictions``: what the answers are."""
     truth: str | None = None
     """Where it is known: a ``.csv`` file with the column ``client``, a line for each candidate in
     order; ``nobody`` where no client trained on it."""
@@ -306,6 +322,9 @@ class GateSpec(Section):
     """Also fail where the claimed ``epsilon`` is contradicted; a claim that is missing, or that
     could not be put to the test, is undecided."""
 
+
+_FROM_TRANSCRIPT: tuple[str, ...] = ("transcript", "network", "candidates", "external")
+_FROM_TABLES: tuple[str, ...] = ("predictions", "colluder")
 
 FEDERATED: Mapping[str, tuple[Callable[..., Attack[Any, Any]], tuple[str, ...]]] = {
     "updates": (catalog.update_attack, ("decaf", "label-counts")),
@@ -456,12 +475,34 @@ def _parse_federation(table: dict[str, JSON], section: str, where: str) -> Feder
             "audited without a model of its own, and for one secret at a time"
         )
     spec = toml.validate_section(FederationAuditSpec, table, where)
+    if spec.assignment is not None:
+        _check_assignment(spec.assignment, where)
     if spec.gate.claim:
         raise SpecError(
             f"{where}: expected no gate.claim beside [{section}], got true: a claim is about one "
             "model"
         )
     return spec
+
+
+def _check_assignment(spec: AssignmentSpec, where: str) -> None:
+    """Refuse other than all of a transcript, or tables with their colluding client."""
+    told = spec.transcript is not None
+    wanted = _FROM_TRANSCRIPT if told else _FROM_TABLES
+    others = _FROM_TABLES if told else (*_FROM_TRANSCRIPT, "after_rounds")
+    for key in wanted:
+        if not getattr(spec, key):
+            beside = "beside transcript" if told else "where there is no transcript"
+            raise SpecError(
+                f"{where}: expected the key 'assignment.{key}' {beside}, it is missing: add it"
+            )
+    for key in others:
+        if getattr(spec, key):
+            raise SpecError(
+                f"{where}: expected no key 'assignment.{key}' "
+                f"{'beside' if told else 'without'} transcript, got one: describe either what the "
+                "server recorded, or tables of answers that a client gathered"
+            )
 
 
 def _parse_leave_one_out(table: dict[str, JSON], where: str) -> LeaveOneOutAuditSpec:
@@ -564,6 +605,8 @@ def requested_attacks(
     """
     if isinstance(spec, FederationAuditSpec):
         build, usual = FEDERATED[spec.section]
+        if spec.assignment is not None and spec.assignment.transcript is not None:
+            usual = ("fedmia", *usual)
         make = own.builder(spec.about, build, folder)
         return tuple(toml.build_attacks(spec.attacks, make)) or tuple(map(build, usual))
     if spec.attacks:

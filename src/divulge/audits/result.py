@@ -398,8 +398,7 @@ class FederationAudit(SecretAudit):
         """All that the report says, but for images; the test behind its verdict takes a moment."""
         manifest, facts = self.contents.manifest, self.facts
         story = _page_content(self.contents, self.guesses, self._unsound())
-        if not isinstance(facts, AssignmentFacts):
-            story = replace(story, sentences=(*facts.notes, *story.sentences))
+        story = replace(story, sentences=(*facts.notes, *story.sentences))
         return FederationReport(
             name=manifest.name,
             created=manifest.created,
@@ -431,6 +430,7 @@ def _page_content(
             facts.collusion.records,
             np.array(facts.labels, np.int64),
             facts.truth,
+            facts.rounds,
         )
         return assignment.page_content(asked, findings, guesses, unsound)
     if isinstance(facts, CompositionFacts):

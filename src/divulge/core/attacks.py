@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int
@@ -124,8 +124,15 @@ class Game(Generic[V, T]):
 class Attack(Protocol[V_contra, G_co]):
     """Frozen settings plus one call; a frozen dataclass whose fields are the settings."""
 
-    name: ClassVar[str]
-    paper: ClassVar[str]
+    @property
+    def name(self) -> str:
+        """The short name; of most attacks a constant of the class."""
+        ...
+
+    @property
+    def paper(self) -> str:
+        """Authors and year."""
+        ...
 
     @property
     def needs(self) -> Need:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Float64, Shaped
 
 from divulge.core.records import Records
-from divulge.core.targets import Need
+from divulge.core.targets import Need, Target
 from divulge.core.training import Guarantee
 from divulge.errors import NotApplicable
 
@@ -209,6 +209,23 @@ class RecordedUpdates(Protocol):
 
         Raises:
             TargetError: the network could not be made, asked or differentiated.
+        """
+        ...
+
+
+@runtime_checkable
+class RecordedRounds(RecordedUpdates, Protocol):
+    """Updates of rounds that can be cut short, and the models that came out of them."""
+
+    def first(self, rounds: int) -> "RecordedRounds":
+        """What the server had after so many of the rounds."""
+        ...
+
+    def models(self) -> tuple[Target, ...]:
+        """Each client's model as it came out of the last round that has its own update.
+
+        Raises:
+            NotApplicable: no round has an own update of one of the clients.
         """
         ...
 

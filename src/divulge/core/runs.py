@@ -63,8 +63,8 @@ class AssignmentFacts:
     """
 
     clients: tuple[str, ...]
-    colluder: int
-    """The position of the client that attacks, from 0."""
+    colluder: int | None
+    """The position of the client that attacks, from 0; None where the server attacks alone."""
     candidates: int
     """The number of candidates."""
     labels: tuple[int, ...]
@@ -73,6 +73,10 @@ class AssignmentFacts:
     """Positions of the candidates that the colluding client trained on."""
     owners: tuple[int, ...] | None
     """The client of each candidate, -1 for nobody; None if nobody said."""
+    rounds: int | None = None
+    """The number of rounds that the server recorded; None if only models' answers are known."""
+    notes: tuple[str, ...] = ()
+    """What was left out of the audit, in sentences."""
     kind: Literal["assignment"] = "assignment"
 
     def __post_init__(self) -> None:
@@ -82,7 +86,8 @@ class AssignmentFacts:
         if not {*self.known} <= {*range(self.candidates)}:
             raise ValueError(f"expected positions of {self.candidates} candidates as known")
         clients = range(len(self.clients))
-        if self.colluder not in clients or not {*(self.owners or ())} <= {NOBODY, *clients}:
+        strange = self.colluder is not None and self.colluder not in clients
+        if strange or not {*(self.owners or ())} <= {NOBODY, *clients}:
             raise ValueError(f"expected a colluder and owners among {len(clients)} clients")
 
     @property

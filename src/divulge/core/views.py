@@ -1,6 +1,7 @@
 """A view is all that an attacker has: on one trained model, or on the clients of a federation.
 
-In a `FederationView` the attacker is one of the clients, which colludes against the others.
+In a `FederationView` the attacker is one of the clients, which colludes against the others, or the
+server, which sees their updates and knows no client's records.
 """
 
 from dataclasses import dataclass
@@ -14,19 +15,42 @@ from divulge._util.arguments import check_arguments
 from divulge.core.records import Records
 from divulge.core.rounds import RecordedUpdates
 from divulge.core.targets import Need, Target
-from divulge.errors import DataError
+from divulge.errors import DataError, NotApplicable
 
 
 @dataclass(frozen=True, slots=True)
 class Collusion:
     """What the colluding client knows of itself: the only truth an attacker has."""
 
-    client: int
-    """Number of the colluding client, from 0."""
+    client: int | None
+    """Number of the colluding client, from 0; None where the server attacks without any client."""
     relevant: Bool[np.ndarray, " relevant"]
     """True for each of its relevant records that it trained on."""
     records: Bool[np.ndarray, " records"]
     """True for each candidate that it trained on."""
+
+    @property
+    def colluder(self) -> int:
+        """Number of the colluding client.
+
+        Raises:
+            NotApplicable: no client colludes.
+        """
+        if self.client is None:
+            raise NotApplicable(
+                "expected a colluding client, which knows its own records, got none: this is for "
+                "tables of answers that a client gathered"
+            )
+        return self.client
+
+    @classmethod
+    def none(cls, records: int) -> "Collusion":
+        """The knowledge of a server that no client helps.
+
+        Args:
+            records: number of candidates.
+        """
+        return cls(None, np.zeros(0, bool), np.zeros(records, bool))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +88,23 @@ class FederationView:
                 f"{len(self.updates.clients)}: name one a target, in the same order"
             )
         known = self.collusion
-        if not 0 <= known.client < clients:
+        if known.client is not None and not 0 <= known.client < clients:
             raise DataError(
                 f"expected the colluding client from 0 to {clients - 1}, got {known.client}"
             )
-        pairs = ((known.records, self.records), (known.relevant, self.relevant[known.client]))
+        own = 0 if known.client is None else len(self.relevant[known.client])
+        pairs = ((known.records, len(self.records)), (known.relevant, own))
         for mask, records in pairs:
-            if len(mask) != len(records):
+            if len(mask) != records:
                 raise DataError(
                     "expected the colluding client's membership of every record, got "
-                    f"{len(mask)} for {len(records)} records: give one truth value a record"
+                    f"{len(mask)} for {records} records: give one truth value a record"
                 )
+        if known.client is None and known.records.any():
+            raise DataError(
+                "expected no known records without a colluding client, got "
+                f"{int(known.records.sum())}: name the client, or mark none as known"
+            )
 
     @property
     def offers(self) -> Need:

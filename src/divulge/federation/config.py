@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import pydantic
 
 from divulge._util import toml
-from divulge._util.arguments import Count, CountFromZero, Seed
+from divulge._util.arguments import Count, CountFromZero, PathText, Seed
 from divulge._util.json import JSON
 from divulge._util.toml import Section
 from divulge.core import UpdateDefence
@@ -43,6 +43,9 @@ class ClientsSpec(Section):
     alpha: Annotated[float, pydantic.Field(gt=0)] | None = None
     """With ``count`` or ``sizes``: each client draws its class mix from a Dirichlet distribution
     around that of all records (Hsu, Qi and Brown 2019); 100 is nearly IID, 0.1 very uneven."""
+    truth: PathText | None = None
+    """A ``.csv`` file to be written: the client of each record of ``train``, or ``nobody``, as an
+    audit of ``[assignment]`` wants it; the transcript has nothing of it."""
 
 
 class LocalTrainingSpec(RecipeSpec):

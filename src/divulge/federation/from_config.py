@@ -9,13 +9,13 @@ from divulge._util import imports
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.folders import choose_run_folder, take_folder
 from divulge._util.progress import Progress, as_track
-from divulge.core import Records
+from divulge.core import NOBODY, Assignment, Records
 from divulge.data import interactions, records
 from divulge.data.encoding import refuse_encoded
 from divulge.data.interactions import InteractionLog
 from divulge.data.ranking import Queries
 from divulge.errors import SpecError
-from divulge.federation import config, partition
+from divulge.federation import config, partition, prediction_tables
 from divulge.federation.clients import LocalTrainer
 from divulge.federation.config import ClientsSpec, FederationSpec, RankerSpec, RecommenderSpec
 from divulge.federation.fedavg import Federation
@@ -68,6 +68,11 @@ def federate_file(
     folder, track = choose_run_folder(run, path, settings.name, resume=resume), as_track(progress)
     with take_folder(folder, (HEADER,)):
         (federation,) = (load_simulation(settings, path.parent) for _ in track([path], LOADING))
+        if settings.clients is not None and settings.clients.truth is not None:
+            assert isinstance(federation, Federation)
+            _write_owners(
+                path.parent / settings.clients.truth, federation
+            )  # before minutes of work
         played = simulate(federation, settings.rounds, folder, resume=resume, progress=track)
         if crowd is not None:
             from divulge.federation.item_federation import ItemFederation
@@ -76,6 +81,15 @@ def federate_file(
             acted = federation.interactions_in(played)
             interactions.write_interactions(path.parent / crowd.truth, acted)
         return folder
+
+
+def _write_owners(path: Path, federation: Federation) -> None:
+    """Write which client holds each record of the pool; clients have their names in rounds."""
+    owner = np.full(len(federation.pool), NOBODY)
+    for k, rows in enumerate(federation.clients):
+        owner[rows] = k
+    names = [str(k) for k in range(len(federation.clients))]
+    prediction_tables.write_owners(path, Assignment(owner), names)
 
 
 def load_simulation(settings: FederationSpec, folder: Path) -> SimulatedFederation:

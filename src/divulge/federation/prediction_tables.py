@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from divulge._util import atomic
 from divulge.core import NOBODY, Assignment, Collusion, FederationView, Need, Records
 from divulge.data import lines, tables
 from divulge.errors import DataError, SpecError, did_you_mean
@@ -131,6 +132,16 @@ def read_owners(path: Path, names: Sequence[str], view: FederationView) -> Assig
     return Assignment(truth)
 
 
+def write_owners(path: Path, truth: Assignment, names: Sequence[str]) -> None:
+    """Write the client of each candidate, or `NOBODY_NAME`, as `read_owners` reads it.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    said = [[NOBODY_NAME if k == NOBODY else names[k]] for k in truth.client.tolist()]
+    _write_csv(path, [[OWNER], *said])
+
+
 def write(
     folder: Path, view: FederationView, names: Sequence[str], truth: Assignment | None = None
 ) -> None:
@@ -161,12 +172,11 @@ def write(
             )
         _write_csv(folder / f"{name}.csv", [header, *rows])
     if truth is not None:
-        said = [[NOBODY_NAME if k == NOBODY else names[k]] for k in truth.client.tolist()]
-        _write_csv(folder / "owners.csv", [[OWNER], *said])
+        write_owners(folder / "owners.csv", truth, names)
 
 
 def _write_csv(path: Path, rows: Iterable[Sequence[str]]) -> None:
-    path.write_text("".join(",".join(row) + "\n" for row in rows), encoding="utf-8")
+    atomic.write(path, "".join(",".join(row) + "\n" for row in rows).encode())
 
 
 def _read_table(

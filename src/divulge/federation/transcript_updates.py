@@ -1,7 +1,7 @@
 """Ask the updates in a transcript about records: losses, and how a record's gradient fits in."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from jaxtyping import Float64
 from divulge._util.arguments import check_arguments
 from divulge.core import Records, Round, Rounds, RoundSignals, Target
 from divulge.errors import NotApplicable
+from divulge.federation.transcript.reader import RoundSubset
 from divulge.metrics import signals
 from divulge.targets.batching import translate_model_errors
 from divulge.targets.torch import TorchTarget
@@ -48,6 +49,10 @@ class TranscriptUpdates:
             NotApplicable: a round has gradients and no learning rate.
         """
         return tuple(self._ask(played, records) for played in self.rounds)
+
+    def first(self, rounds: int) -> "TranscriptUpdates":
+        """What the server had after so many of the rounds."""
+        return replace(self, rounds=RoundSubset(self.rounds, range(rounds)))
 
     def models(self) -> tuple[Target, ...]:
         """Each client's model as it came out of the last round that has its own update.

@@ -142,20 +142,22 @@ def best_constant(truth: Assignment, known: KnownMask, confidence: float = CONFI
     return _estimate_share(np.arange(len(known)) < best, "records", confidence)
 
 
-def chance_accuracy(known: KnownMask, clients: int) -> float:
+def chance_accuracy(known: Collusion, clients: int) -> float:
     """The expected accuracy of random answers: nobody, or any client but the colluding one.
 
     Args:
-        known: records that the colluding client trained on; counted as right.
+        known: what the colluding client knows; its own records are counted as right.
         clients: the number of clients, including the colluding one.
 
     Raises:
         Unmeasurable: there are no records.
     """
-    if not len(known):
+    own = known.records
+    if not len(own):
         raise Unmeasurable("expected records, got none: there is nothing to assign")
     # nobody in place of the colluder: of the records not its own it knows that they are not
-    return float(known.mean() + (~known).mean() / clients)
+    answers = clients + (known.client is None)
+    return float(own.mean() + (~own).mean() / answers)
 
 
 def two_proportion_test(hits: tuple[int, int], trials: tuple[int, int]) -> ZTest:
@@ -214,7 +216,8 @@ def pairs(guess: Assignment, truth: Assignment, known: Collusion) -> Pairs:
     _correct_guesses(guess, truth)
     if guess.score is None:
         raise DataError("expected a score of each record and client, got none")
-    clients = np.delete(np.arange(guess.score.shape[1]), known.client)
+    everybody = np.arange(guess.score.shape[1])
+    clients = everybody[everybody != known.client]
     score = guess.score[~known.records][:, clients]
     return Pairs(score.ravel(), (truth.client[~known.records, None] == clients).ravel())
 

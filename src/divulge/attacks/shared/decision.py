@@ -10,14 +10,15 @@ ScoreTable = Float64[np.ndarray, "records clients"]
 
 
 def clients_under_attack(view: FederationView) -> Int[np.ndarray, " clients_under_attack"]:
-    """The clients other than the colluding one.
+    """The clients other than the colluding one, if there is one.
 
     Raises:
         NotApplicable: there are none.
     """
-    clients: Int[np.ndarray, " clients_under_attack"] = np.delete(
-        np.arange(len(view.targets)), view.collusion.client
-    )
+    everybody = np.arange(len(view.targets))
+    clients: Int[np.ndarray, " clients_under_attack"] = everybody[
+        everybody != view.collusion.client
+    ]
     if not len(clients):
         raise NotApplicable("expected clients beside the colluding one, got none to attack")
     return clients
@@ -27,7 +28,8 @@ def expected_shares(view: FederationView) -> Float64[np.ndarray, " clients"]:
     """The share of all candidates that each client is expected to have trained on.
 
     For each relevant record of its own, the colluding client knows how many candidates are its
-    own; others are taken to have as many for each of theirs, and all together at most half.
+    own; others are taken to have as many for each of theirs, and all together at most half. Without
+    a colluding client that rate is a half.
     """
     known = view.collusion
     rate = (known.records.sum() + 0.5) / (len(known.relevant) + 1)
@@ -112,5 +114,7 @@ def assign_known_records(
     """Complete a guess: the colluding client's own records, which it knows, are assigned to it."""
     own: Bool[np.ndarray, " records"] = view.collusion.records
     known = score.copy()
+    if view.collusion.client is None:
+        return Assignment(client, known)
     known[:, view.collusion.client] = own
     return Assignment(np.where(own, view.collusion.client, client), known)

@@ -43,7 +43,7 @@ class Federations(World):
     def beats_chance(self, game: GameSet, found: attempt.AttackResult) -> bool:
         """An answer that is the same for all records may beat chance, but is not informed."""
         (view,) = game.views
-        chance = assignment.chance_accuracy(view.collusion.records, len(view.targets))
+        chance = assignment.chance_accuracy(view.collusion, len(view.targets))
         better = found.finding.metrics["accuracy"].low > chance
         return better and not self.covers_chance(game, found)
 

@@ -94,5 +94,6 @@ def finding_key(challenge: Challenge, attack: Attack[Any, Any], seed: int) -> st
     settings = sorted(attempt.attack_settings(attack).items())
     name = attempt.attack_label(attack)
     text = f"{challenge.digest} {challenge.compared} {seed} {name} {settings!r}"
-    text += own.code_identity(type(attack))
+    carried_out = attack.attack if isinstance(attack, attempt.AfterRounds) else attack
+    text += own.code_identity(type(carried_out))
     return f"{attack.name}-{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"

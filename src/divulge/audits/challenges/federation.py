@@ -68,9 +68,10 @@ class AssignmentChallenge(FederationChallenge):
     ) -> Controls:
         """The attack on shuffled predictions, held against the real clients."""
         del guess
-        return Controls(
-            blind=blind.control_on_predictions(self.view, self.facts, attack, seed, track)
-        )
+        view = self.view
+        if isinstance(attack, attempt.AfterRounds):
+            view, attack = attack.restrict(view), attack.attack
+        return Controls(blind=blind.control_on_predictions(view, self.facts, attack, seed, track))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +131,20 @@ class InteractionChallenge(FederationChallenge):
 
 
 def describe_assignment(
-    view: FederationView, clients: tuple[str, ...], truth: Assignment | None
+    view: FederationView,
+    clients: tuple[str, ...],
+    truth: Assignment | None,
+    rounds: int | None = None,
+    notes: tuple[str, ...] = (),
 ) -> AssignmentFacts:
     """What the run folder keeps of a challenge on these models.
 
     Args:
-        view: of the colluding client.
+        view: of the colluding client, or of the server.
         clients: a name for each model.
         truth: the client of each candidate; None if nobody said.
+        rounds: number of rounds in the view's updates.
+        notes: what was left out, in sentences.
     """
     known = view.collusion
     return AssignmentFacts(
@@ -147,4 +154,6 @@ def describe_assignment(
         labels=tuple(view.records.y.tolist()),
         known=tuple(np.flatnonzero(known.records).tolist()),
         owners=None if truth is None else tuple(truth.client.tolist()),
+        rounds=rounds,
+        notes=notes,
     )

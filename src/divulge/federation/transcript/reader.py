@@ -98,10 +98,10 @@ class Transcript:
         if not part:
             hint = did_you_mean(victim, set().union(*clients))
             raise SpecError(f"expected a client of the transcript, got {victim!r}: {hint}")
-        return UpdateView(victim, _RoundSubset(self.rounds, part), network, reference)
+        return UpdateView(victim, RoundSubset(self.rounds, part), network, reference)
 
 
-class _RoundSubset:
+class RoundSubset:
     """A subset of the rounds, which are still read one at a time."""
 
     def __init__(self, rounds: Rounds, chosen: Sequence[int]) -> None:

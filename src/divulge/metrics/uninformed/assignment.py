@@ -45,7 +45,8 @@ def randomise(
         rng: draws the permutations.
     """
     done = [guess for guess in guesses if guess is not None]
-    clients = 1 + max(known.client, *(int(one.client.max(initial=0)) for one in [truth, *done]))
+    highest = (int(one.client.max(initial=0)) for one in [truth, *done])
+    clients = 1 + max(known.client or 0, *highest)
     clients = max([clients, *(one.score.shape[1] for one in done if one.score is not None)])
     free = ~known.records
     owner = truth.client[free]
@@ -84,7 +85,8 @@ def _contributions(
     inside = int(member.sum())
     if not 0 < inside < len(member):
         return
-    under = np.delete(np.arange(clients), known.client)
+    everybody = np.arange(clients)
+    under = everybody[everybody != known.client]
 
     def table(value: Float64[np.ndarray, " pairs"]) -> _Contribution:
         worth = np.zeros((int(free.sum()), clients + 1))

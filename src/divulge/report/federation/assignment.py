@@ -16,6 +16,7 @@ from divulge.metrics.uninformed import assignment as uninformed
 from divulge.metrics.uninformed.draws import RandomisationTest
 from divulge.report import words
 from divulge.report.federation import small_samples
+from divulge.report.federation.rounds import round_tables, rounds_seen
 from divulge.report.federation.story import (
     Figure,
     PageContent,
@@ -57,14 +58,16 @@ class AssignmentInput:
 
     clients: tuple[str, ...]
     """Names of the clients."""
-    colluder: int
-    """Number of the colluding client."""
+    colluder: int | None
+    """Number of the colluding client; None where the server attacks alone."""
     known: Bool[np.ndarray, " records"]
     """True for candidates that the colluding client trained on."""
     label: Int[np.ndarray, " records"]
     """Class of each candidate."""
     truth: Assignment | None
     """The client of each candidate; None if nobody knows it."""
+    rounds: int | None = None
+    """Number of recorded rounds; None if only models' answers are known."""
 
     def name(self, client: int) -> str:
         """The name of a client, or of nobody."""
@@ -123,13 +126,22 @@ def page_content(
         headline=("accuracy", "accuracy"),
         summary=_summary_facts(asked),
         details=tuple(
-            {"answers": None if g is None else _counts_by_client(asked, g.client), "tests": test}
-            for g, test in zip(guesses, tests, strict=True)
+            {
+                "answers": None if g is None else _counts_by_client(asked, g.client),
+                "tests": test,
+                "rounds": rounds_seen(finding, asked.rounds),
+            }
+            for finding, g, test in zip(findings, guesses, tests, strict=True)
         ),
         scope=SCOPE,
         limits=_size_limits(asked),
         figures=partial(_accuracy_figure, asked, findings),
-        tables=() if told is None else (_answer_table(asked, told),),
+        tables=()
+        if told is None
+        else (
+            _answer_table(asked, told),
+            *(() if asked.truth is None else round_tables(findings, asked.rounds)),
+        ),
     )
 
 
@@ -174,7 +186,8 @@ def _summary_facts(asked: AssignmentInput) -> dict[str, JSON]:
     truth = asked.truth
     facts: dict[str, JSON] = {
         "clients": list(asked.clients),
-        "colluder": asked.clients[asked.colluder],
+        "colluder": None if asked.colluder is None else asked.clients[asked.colluder],
+        "rounds": asked.rounds,
         "candidates": len(asked.known),
         "known": int(asked.known.sum()),
         "truth": None if truth is None else _counts_by_client(asked, truth.client),
@@ -182,7 +195,7 @@ def _summary_facts(asked: AssignmentInput) -> dict[str, JSON]:
     if truth is not None:
         best = assignment.best_constant(truth, asked.known)
         facts["best_constant"] = {"value": best.value, "low": best.low, "high": best.high}
-        facts["chance"] = assignment.chance_accuracy(asked.known, len(asked.clients))
+        facts["chance"] = assignment.chance_accuracy(asked.collusion, len(asked.clients))
     return facts
 
 
@@ -199,7 +212,7 @@ def _sentences_with_truth(
     many = len(truth.client)
     right = int((told.client == truth.client).sum())
     best = assignment.best_constant(truth, asked.known)
-    chance = assignment.chance_accuracy(asked.known, len(asked.clients))
+    chance = assignment.chance_accuracy(asked.collusion, len(asked.clients))
     accuracy = words.format_rate(finding.metrics["accuracy"])
     yield (
         f"Of {words.format_count(many, 'candidate')}, {right:,} were given to the right client, or "
@@ -262,9 +275,10 @@ def _answer_table(asked: AssignmentInput, told: Assignment) -> PageTable:
         rows = [(name, truth == k) for name, k in zip(names, order, strict=True)]
         what = (
             "One row for whom a record was trained on by, one column for whom it was given to: on "
-            f"the diagonal the answer is right. Client {names[asked.colluder]} is the colluding "
-            "one and knows its own."
+            "the diagonal the answer is right."
         )
+        if asked.colluder is not None:
+            what += f" Client {names[asked.colluder]} is the colluding one and knows its own."
     return PageTable(
         "answers",
         "Who was given what",
@@ -281,12 +295,16 @@ def _answer_table(asked: AssignmentInput, told: Assignment) -> PageTable:
 
 
 def _accuracy_figure(asked: AssignmentInput, findings: Sequence[Finding]) -> Iterator[Figure]:
-    """Accuracies with their intervals, beside the best single answer."""
+    """Accuracies with their intervals, beside the best single answer; after all rounds."""
     import altair as alt
 
     from divulge.report import chart_style, charts
 
-    done = [finding for finding in findings if "accuracy" in finding.metrics]
+    done = [
+        finding
+        for finding in findings
+        if "accuracy" in finding.metrics and "after_rounds" not in finding.settings
+    ]
     if asked.truth is None or not done:
         return
     names = words.shorten_names([finding.label for finding in done], 46)

@@ -100,9 +100,8 @@ class Stacking:
 
     def __call__(self, view: FederationView, rng: np.random.Generator) -> Assignment:
         """The client of each candidate, and the meta-classifier's scores."""
-        colluder = view.collusion.client
         meta = _fit_boosted_trees(
-            self._features(_query_client(view, colluder, centred=self.centred), rng),
+            self._features(_query_client(view, view.collusion.colluder, centred=self.centred), rng),
             _colluder_membership(view),
             seed=_draw_seed(rng),
         )
@@ -133,7 +132,7 @@ class Stacking:
             rng: divides the records and seeds all that is fitted.
             folds: number of parts that the records are divided into.
         """
-        asked = _query_client(view, view.collusion.client, centred=self.centred)
+        asked = _query_client(view, view.collusion.colluder, centred=self.centred)
         truth = _colluder_membership(view)
         if self.protocol == "published":
             fold = _stratified_folds(truth, rng, folds)
@@ -184,7 +183,7 @@ def _predict_logits(
 def _colluder_membership(view: FederationView) -> Bool[np.ndarray, " records"]:
     """The colluding client's membership, in the order of `_query_client`."""
     known = view.collusion
-    none = np.zeros(len(view.external[known.client]), bool)
+    none = np.zeros(len(view.external[known.colluder]), bool)
     return np.concatenate([known.relevant, none, known.records])
 
 

@@ -78,7 +78,7 @@ class ClusterLiRA:
 
     Args:
         share: share of members among the suspects of one model; in a federation it is the
-            colluding client's share.
+            colluding client's share, or without one such a share that half of all are members.
         dimensions: number of coordinates of a point: those of its own class, and of the classes
             that vary most.
 
@@ -121,15 +121,13 @@ class ClusterLiRA:
         return Scores(_fit_ratio(suspects, outsiders, self.share, rng).log_ratio(suspects))
 
     def _assign(self, view: FederationView, rng: np.random.Generator) -> Assignment:
-        known = view.collusion.relevant
-        share = (known.sum() + 1) / (len(known) + 2)
         ratio = np.zeros((len(view.records), len(view.targets)))
         order = np.zeros_like(ratio)
         for k in decision.clients_under_attack(view):
             suspects, candidates, outsiders = self._points(
                 view.targets[k], view.relevant[k], view.records, view.external[k]
             )
-            fitted = _fit_ratio(suspects, outsiders, share, rng)
+            fitted = _fit_ratio(suspects, outsiders, _expect_share(view, int(k)), rng)
             ratio[:, k] = fitted.log_ratio(candidates)
             if not fitted.strength:
                 order[:, k] = HINT * _excess_confidence(suspects, candidates, outsiders)
@@ -148,6 +146,15 @@ class ClusterLiRA:
         points = Population(np.take_along_axis(answers, axes[asked.y], axis=1), asked.y)
         edges = np.cumsum([0, *map(len, sets)])
         return [points.take(np.arange(*edge)) for edge in itertools.pairwise(edges)]
+
+
+def _expect_share(view: FederationView, k: int) -> float:
+    """The share of members that is expected among the suspects of a client."""
+    known = view.collusion
+    if known.client is not None:
+        return float((known.relevant.sum() + 1) / (len(known.relevant) + 2))
+    members = decision.expected_shares(view)[k] * len(view.records)
+    return float(members / max(1, len(view.relevant[k])))
 
 
 class _TemperedRatio(NamedTuple):

@@ -254,7 +254,7 @@ REPEATS = 3
 def _challenge_colluder(federation: FederationView, *, fitted: bool) -> MembershipChallenge:
     """The colluding client's membership as a challenge, to an attack that may be fitted to it."""
     own = federation.collusion
-    k = own.client
+    k = own.colluder
     asked = federation.relevant[k].joined(federation.external[k]).joined(federation.records)
     none = np.zeros(len(federation.external[k]), bool)
     member = np.concatenate([own.relevant, none, own.records])
@@ -302,7 +302,7 @@ class StackingOnColluder:
         """Scores from this model's answers, and no other's."""
         assert isinstance(view, _ColluderView)
         targets = list(view.federation.targets)
-        targets[view.federation.collusion.client] = view.target
+        targets[view.federation.collusion.colluder] = view.target
         federation = replace(view.federation, targets=tuple(targets))
         return Scores(Stacking(self.protocol).on_colluder(federation, rng, self.folds).score)
 
