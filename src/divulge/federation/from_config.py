@@ -70,9 +70,8 @@ def federate_file(
         (federation,) = (load_simulation(settings, path.parent) for _ in track([path], LOADING))
         if settings.clients is not None and settings.clients.truth is not None:
             assert isinstance(federation, Federation)
-            _write_owners(
-                path.parent / settings.clients.truth, federation
-            )  # before minutes of work
+            # before minutes of work, which a path that cannot be written would end
+            _write_owners(path.parent / settings.clients.truth, federation)
         played = simulate(federation, settings.rounds, folder, resume=resume, progress=track)
         if crowd is not None:
             from divulge.federation.item_federation import ItemFederation
