@@ -1,4 +1,4 @@
-"""IMIA finds interactions by trying random labels, without gradients."""
+"""Interaction-level membership inference: try random labels, without gradients."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -286,7 +286,7 @@ TABLE_6_PAPER = {
 
 
 TABLE_6 = Table(
-    title="RAIFLE and IMIA: decisions with and without IMIA's defence",
+    title="RAIFLE and interaction-level membership inference: decisions with and without a defence",
     source="Pham et al. 2024, table VI",
     data=("ml-100k", "steam-200k"),
     columns=COLUMNS,
@@ -310,7 +310,8 @@ TABLE_6 = Table(
     seeds=SEEDS,
     minutes={"small": 4, "paper": 700},
     differs={
-        size: f"{text} IMIA is our reading of a description in words; the paper quotes its figures."
+        size: f"{text} interaction-search is our reading of a description in words, of the "
+        "interaction-level membership inference attack; the paper quotes its figures."
         for size, text in FEWER.items()
     },
 )
