@@ -172,6 +172,19 @@ def round_of_one() -> Round:
     return Round(0, "update", WEIGHTS, {"a": core.ReceivedUpdate(WEIGHTS, 3)})
 
 
+def normalised() -> nn.Module:
+    return nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 2))
+
+
+def weights() -> core.Tensors:
+    return {name: tensor.numpy() for name, tensor in normalised().state_dict().items()}
+
+
+def fished() -> tuple[Any, ...]:
+    rng = np.random.default_rng(0)
+    return federation.craft_fishing_weights(normalised, weights(), np.ones((2, 3)), 1, rng)
+
+
 def simulation() -> federation.Federation:
     return federation.Federation(records(), (np.arange(8),), RECIPE, workers=1)
 
@@ -391,6 +404,20 @@ def calls(folder: Path) -> dict[str, Call]:
         ),
         "federation.dirichlet": Call(
             federation.dirichlet, {"pool": records(), "sizes": [8, 8], "alpha": 1.0}
+        ),
+        "federation.count_fished_labels": Call(
+            federation.count_fished_labels,
+            {"total": fished()[0].sent, "fishing": fished(), "records": [5], "lr": 0.1},
+        ),
+        "federation.craft_fishing_weights": Call(
+            federation.craft_fishing_weights,
+            {
+                "network": normalised,
+                "sent": weights(),
+                "x": np.ones((2, 3)),
+                "clients": 1,
+                "rng": rng,
+            },
         ),
         "federation.exact": Call(
             federation.exact, {"pool": records(), "counts": np.array([[2, 3], [1, 1]])}

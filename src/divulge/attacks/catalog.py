@@ -36,6 +36,7 @@ ATTACKS = {
 UPDATE_ATTACKS = {
     "decaf": "divulge.attacks.composition.decaf.attack:Decaf",
     "label-counts": "divulge.attacks.composition.label_counts:LabelCounts",
+    "ldia": "divulge.attacks.composition.ldia:LDIA",
 }
 """Attacks on one client of a federation that infer its class shares from its updates."""
 

@@ -5,6 +5,8 @@ from .fedavg import Federation as Federation
 from .local_models import simulate_federated_models as simulate_federated_models
 from .local_models import simulate_local_models as simulate_local_models
 from .manipulation.features import NoiseInjection as NoiseInjection
+from .manipulation.fishing import count_fished_labels as count_fished_labels
+from .manipulation.fishing import craft_fishing_weights as craft_fishing_weights
 from .manipulation.pixels import PixelNoise as PixelNoise
 from .output_layer import shares_of_biases as shares_of_biases
 from .partition import dirichlet as dirichlet
