@@ -61,7 +61,7 @@ CASES = (
         catalog.update_attack("label-counts", method="random"),
         NOTHING | {"permutes_with_the_order": "draws for one client after another"},
     ),
-    Case(MIXES, catalog.update_attack("ldia", clients=96), runs=6),
+    Case(MIXES, catalog.update_attack("ldia", clients=48), runs=4),
     Case(CLEAR, catalog.interaction_attack("raifle"), runs=8),
     Case(FAINT, catalog.interaction_attack("raifle"), DRAWS, runs=4),
     Case(SCORED, catalog.interaction_attack("raifle", method="closed-form")),

@@ -88,7 +88,7 @@ def test_the_network_has_the_published_widths_and_learns_a_linear_map() -> None:
     rng = np.random.default_rng(3)
     shares = rng.dirichlet(np.ones(3), 300)
     seen = (shares @ rng.normal(size=(3, 12))).astype(np.float32)
-    network: Any = ldia.train_network(seen[:250], shares[:250], 60, 0)
+    network: Any = ldia.train_network(seen[:250], shares[:250], 30, 0)
     widths = [layer.out_features for layer in network if isinstance(layer, torch.nn.Linear)]
     assert widths == [512, 64, 3]
     found = ldia.read_shares(network, seen[250:])

@@ -21,7 +21,15 @@ from divulge.audits.config import (
     InteractionsSpec,
     UpdatesSpec,
 )
-from divulge.core import Collusion, CompositionFacts, FederationView, InteractionFacts, Rounds
+from divulge.core import (
+    Collusion,
+    CompositionFacts,
+    FederationView,
+    InteractionFacts,
+    Records,
+    Rounds,
+    Target,
+)
 from divulge.data import interactions, records
 from divulge.data.encoding import refuse_encoded
 from divulge.errors import DataError, SpecError, StoreError, did_you_mean
@@ -168,6 +176,7 @@ def _pose_recorded_assignment(spec: AssignmentSpec, folder: Path) -> AssignmentC
         Collusion.none(len(candidates)),
         updates,
     )
+    _check_classes(view.targets[0], candidates, external)
     truth = None
     if spec.truth is not None:
         truth = prediction_tables.read_owners(folder / spec.truth, clients, view)
@@ -176,6 +185,22 @@ def _pose_recorded_assignment(spec: AssignmentSpec, folder: Path) -> AssignmentC
     text = repr((transcript.header, transcript.entries(), facts, network))
     arrays = [part for one in (candidates, external) for part in (one.x, one.y)]
     return AssignmentChallenge(view, facts, digest(text, *arrays))
+
+
+def _check_classes(target: Target, candidates: Records, external: Records) -> None:
+    """Refuse records that the network cannot read, or of other classes than it tells apart.
+
+    Raises:
+        TargetError: it cannot read them.
+        DataError: there are other classes.
+    """
+    for part, name in ((candidates, "candidates"), (external, "external")):
+        classes = target.predict(part.x[:1]).shape[1]
+        if len(part) and part.y.max() >= classes:
+            raise DataError(
+                f"expected classes below {classes} in assignment.{name}, got {part.y.max()}: "
+                "number them as the clients did"
+            )
 
 
 def _finite_rounds(

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _REMEDY = "differentiate the network's loss on one record yourself to see why"
 
+_FITS = "name the function that made the clients' network"
+
 _NUMBERS_AT_ONCE = 2**23
 """Entries of records' gradients that are in memory at once, about."""
 
@@ -59,6 +61,7 @@ class TranscriptUpdates:
 
         Raises:
             NotApplicable: no round has an own update of one of the clients.
+            TargetError: the network could not be made, or has other weights.
         """
         return tuple(self._last_model(client) for client in self.clients)
 
@@ -77,7 +80,8 @@ class TranscriptUpdates:
 
         change = played.change(client)
         state = {n: a + change[n] if n in change else a for n, a in played.sent.items()}
-        return TorchTarget(load_network(self.network, state), "logits")
+        with translate_model_errors("a network that the weights belong to", _FITS):
+            return TorchTarget(load_network(self.network, state), "logits")
 
     def _ask(self, played: Round, records: Records) -> RoundSignals:
         shape = len(records), len(self.clients)
