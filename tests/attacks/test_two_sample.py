@@ -1,5 +1,6 @@
 """What trees see that no single signal shows, and that they see nothing where nothing is."""
 
+import dataclasses
 from typing import get_args
 
 import numpy as np
@@ -119,3 +120,11 @@ def test_too_few_records_and_folds_are_refused() -> None:
         TwoSample()(few, np.random.default_rng(0))
     with pytest.raises(SpecError, match="folds of 2 or more"):
         TwoSample(folds=1)
+
+
+def test_two_candidates_are_enough() -> None:
+    view = _band(0)
+    two, one = (dataclasses.replace(view, records=view.records.take(np.arange(n))) for n in (2, 1))
+    assert TwoSample()(two, np.random.default_rng(0)).score.shape == (2,)
+    with pytest.raises(NotApplicable, match="2 or more candidates"):
+        TwoSample()(one, np.random.default_rng(0))
