@@ -87,6 +87,42 @@ def test_an_installation_is_kept_until_requirements_change(
     assert environment.interpreter(Peer("art", "art")) != first
 
 
+def test_a_wheel_that_is_not_there_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(environment.WHEELS, raising=False)
+    with pytest.raises(NotInstalled, match=f"{environment.WHEELS} does not name .* tool-\\*.whl"):
+        environment.find_wheel("tool-*.whl")
+    monkeypatch.setenv(environment.WHEELS, str(tmp_path))
+    with pytest.raises(NotInstalled, match=r"expected one file tool-\*\.whl in .*, found 0"):
+        environment.find_wheel("tool-*.whl")
+    wheel = tmp_path / "tool-1-py3-none-any.whl"
+    wheel.write_bytes(b"one")
+    assert environment.find_wheel("tool-*.whl") == wheel
+    (tmp_path / "tool-2-py3-none-any.whl").write_bytes(b"two")
+    with pytest.raises(NotInstalled, match="found 2"):
+        environment.find_wheel("tool-*.whl")
+
+
+def test_another_wheel_of_the_same_name_is_installed_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tool.txt").write_text("torch==1\n")
+    wheel = tmp_path / "tool-1-py3-none-any.whl"
+    wheel.write_bytes(b"one")
+    steps: list[list[str]] = []
+    monkeypatch.setenv(environment.HOME, str(tmp_path))
+    monkeypatch.setenv(environment.WHEELS, str(tmp_path))
+    monkeypatch.setattr(environment, "REQUIREMENTS", tmp_path)
+    monkeypatch.setattr(process, "run", lambda command, *_: steps.append(command))
+    peer = Peer("tool", "tool", "tool-*.whl")
+    first = environment.interpreter(peer)
+    assert [*steps[2][-2:]] == ["--no-deps", str(wheel)]
+    wheel.write_bytes(b"another")
+    assert environment.interpreter(peer) != first
+    assert len(steps) == 8
+
+
 def test_every_requirement_is_pinned() -> None:
     for path in sorted(environment.REQUIREMENTS.glob("*.txt")):
         wanted = [line for line in path.read_text().splitlines() if line and line[0] != "#"]
@@ -109,6 +145,20 @@ def test_no_side_is_left_out_of_the_table() -> None:
     ]
     assert lines[3].startswith("| - good | 1.50 | | | 1.000 [")
     assert "at least 1000" in lines[3]  # 200 non-members show no rate at 0.1 %
+
+
+def test_a_figure_that_the_scores_do_not_give_is_said() -> None:
+    member = np.arange(4_000) < 2_000
+    score = member + np.random.default_rng(0).normal(size=4_000)
+    auc, one, tenth = report.rates(score, member)
+    assert ";" not in auc + one + tenth
+    value = float(auc.split()[0])
+    printed = {"AUC": value - 0.02, "TPR at 1 % FPR": float(one.split()[0])}
+    assert report.rates(score, member, printed) == (
+        f"{auc}; it prints {value - 0.02:.3f}", one, tenth,
+    )  # fmt: skip
+    turned, *_ = report.rates(-score, member)
+    assert turned.endswith(f"; below guessing, its opposite has {value:.3f}")
 
 
 def test_a_driver_that_fails_is_reported(tmp_path: Path) -> None:
@@ -153,6 +203,37 @@ def test_scores_of_an_audit_come_in_the_order_of_the_records(
     assert written.member.sum() == 100
     assert written.judged.sum() == 50
     assert json.loads((tmp_path / "out" / "seconds.json").read_text())["audit"] > 0
+
+
+def test_attacks_on_the_same_shadows_get_these(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(targets, "EACH", 100)
+    settings = {"lr": 0.1, "momentum": 0.9, "epochs": 3, "batch": 20, "shadows": 4}
+    task = targets.Task(small, settings | {"widths": (5, 4, 3)})
+    targets.write(task, tmp_path)
+    targets.write_shadows(task.settings, tmp_path)
+    call(divulge_shadows, monkeypatch, tmp_path, tmp_path / "out", "calibrated")
+    x, y, halves, weights = arrays(tmp_path)
+    own, *others = (plain.scaled_logit(plain.loaded(task.settings, one), x, y) for one in weights)
+    said = np.stack(others)
+    assert halves.sum(axis=1).tolist() == [100] * 4
+    both = halves.any(axis=0) & ~halves.all(axis=0)
+    inside, outside = (
+        np.sum(said * side, axis=0)[both] / side.sum(axis=0)[both] for side in (halves, ~halves)
+    )
+    score = np.load(tmp_path / "out" / "calibrated.npy")
+    np.testing.assert_allclose(score[both], own[both] - (inside + outside) / 2, rtol=1e-6)
+
+
+def arrays(
+    folder: Path,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, np.ndarray]]]:
+    """Records, who was in which shadow, and the weights of the target and of its shadows."""
+    with np.load(folder / "records.npz") as records, np.load(folder / "shadows.npz") as shadows:
+        x, y, halves = records["x"], records["y"], shadows["member"]
+    names = ["target", *(f"shadow-{k}" for k in range(len(halves)))]
+    return x, y, halves, [dict(np.load(folder / f"{name}.npz")) for name in names]
 
 
 def test_a_federation_comes_out_of_its_folder_as_it_went_in(

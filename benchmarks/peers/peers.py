@@ -3,7 +3,9 @@
 from benchmarks.peers.environment import Peer
 
 ART = Peer("art", "art")
-PRIVACYGUARD = Peer("privacyguard", "privacy_guard.attacks.lira_attack")
-PRIVACY_METER = Peer("privacy-meter", "privacy_meter.audit")
-LEAKPRO = Peer("leakpro", "leakpro")
 JAX_PRIVACY = Peer("jax-privacy", "jax_privacy.auditing")
+LEAKPRO = Peer("leakpro", "benchmarks.peers.drivers.leakpro_audit", "leakpro-*.whl")
+PRIVACY_METER = Peer("privacy-meter", "attacks", "ml_privacy_meter*.whl")
+PRIVACYGUARD = Peer(
+    "privacyguard", "privacy_guard.attacks.lira_attack", "privacyguard_platform-*.whl"
+)

@@ -1,11 +1,13 @@
 """The table of a part: one line a tool with what it took, one line an attack with what it found."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
 
+from benchmarks.peers.drivers.desk import METRICS
 from benchmarks.peers.process import Spent
 from benchmarks.peers.side import Missing, Result
 from benchmarks.peers.targets import Written
@@ -14,7 +16,7 @@ from divulge.core import Estimate
 from divulge.metrics import membership
 
 HEAD = (
-    "| tool, attack | CPU s | wall, s | peak, MiB | AUC | TPR at 1 % FPR | TPR at 0.1 % FPR |",
+    f"| tool, attack | CPU s | wall, s | peak, MiB | {' | '.join(METRICS)} |",
     "|---|---:|---:|---:|---|---|---|",
 )
 
@@ -31,7 +33,8 @@ def lines(
         yield f"| **{name}** | {took(result.spent)} | | | |"
         for what in dict.fromkeys((*result.seconds, *result.scores)):
             cpu, score = result.seconds.get(what), result.scores.get(what)
-            found = " | | " if score is None else " | ".join(rates(score, member))
+            printed = result.printed.get(what, {})
+            found = " | | " if score is None else " | ".join(rates(score, member, printed))
             yield f"| - {what} | {'' if cpu is None else f'{cpu:.2f}'} | | | {found} |"
 
 
@@ -40,16 +43,35 @@ def took(spent: Spent) -> str:
     return f"{spent.cpu:.1f} | {spent.wall:.1f} | {spent.peak / 2**20:.0f}"
 
 
-def rates(score: np.ndarray, member: Bool[np.ndarray, " records"]) -> tuple[str, str, str]:
-    """AUC and the rates at low false-positive rates, each with its interval."""
+def rates(
+    score: np.ndarray,
+    member: Bool[np.ndarray, " records"],
+    printed: Mapping[str, float] = MappingProxyType({}),
+) -> tuple[str, str, str]:
+    """AUC and the rates at low false-positive rates, each with its interval.
+
+    Where the tool itself prints another figure of the same scores, that is said too.
+    """
+    auc = membership.auc(score, member)
+    shown = said(auc)
+    if auc.high is not None and auc.high < 0.5:
+        shown += f"; below guessing, its opposite has {1 - auc.value:.3f}"
+    shown += _printed(auc, printed.get(METRICS[0]))
     try:
-        return (
-            said(membership.auc(score, member)),
-            said(membership.tpr_at_fpr(score, member, 0.01)),
-            said(membership.tpr_at_fpr(score, member, 0.001)),
-        )
+        found = [membership.tpr_at_fpr(score, member, fpr) for fpr in (0.01, 0.001)]
     except membership.Unmeasurable as error:
-        return said(membership.auc(score, member)), "", str(error)
+        return shown, "", str(error)
+    one, tenth = (
+        said(rate) + _printed(rate, printed.get(metric))
+        for rate, metric in zip(found, METRICS[1:], strict=True)
+    )
+    return shown, one, tenth
+
+
+def _printed(measured: Estimate, printed: float | None) -> str:
+    if printed is None or f"{printed:.3f}" == f"{measured.value:.3f}":
+        return ""
+    return f"; it prints {printed:.3f}"
 
 
 def said(estimate: Estimate) -> str:

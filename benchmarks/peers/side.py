@@ -4,28 +4,26 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
-import benchmarks
 from benchmarks.peers import environment, process
-from benchmarks.peers.drivers.desk import SECONDS
+from benchmarks.peers.drivers.desk import PRINTED, SECONDS
 from benchmarks.peers.environment import NotInstalled, Peer
 from benchmarks.peers.process import Spent
 
 LIMIT = 1800.0
 """Seconds on the clock after which a side is given up."""
 
-_ROOT = Path(benchmarks.__file__).parents[1]
-
 
 class Side(NamedTuple):
     """One contender."""
 
     name: str
-    driver: str | None
-    """The module in `benchmarks.peers.drivers`; None for a tool that nobody could install yet."""
+    driver: str
+    """The module in `benchmarks.peers.drivers`."""
     peer: Peer | None = None
     """Tool whose environment is used; None uses divulge's own."""
     more: tuple[str, ...] = ()
@@ -39,6 +37,8 @@ class Result(NamedTuple):
     seconds: Mapping[str, float]
     """CPU seconds of each attack, and of what its attacks share."""
     spent: Spent
+    printed: Mapping[str, Mapping[str, float]] = MappingProxyType({})
+    """What a tool prints of its attacks, where it does: attack, metric, value."""
 
 
 class Missing(NamedTuple):
@@ -60,14 +60,14 @@ def run(side: Side, task: Path, scratch: Path) -> Result | Missing:
     try:
         python = sys.executable if side.peer is None else environment.interpreter(side.peer)
         variables = environment.ours() if side.peer is None else environment.clean()
-        if side.driver is None:
-            return Missing("it installs here: it wants a driver")
         module = f"benchmarks.peers.drivers.{side.driver}"
         command = [str(python), "-m", module, str(task), str(out), *side.more]
-        spent = process.run(command, variables, _ROOT, out / "log", LIMIT)
+        spent = process.run(command, variables, environment.ROOT, out / "log", LIMIT)
     except NotInstalled as error:
         return Missing(f"not installed: {error}")
     except process.Failed as error:
         return Missing(f"failed: {error}")
     scores = {path.stem: np.load(path, allow_pickle=False) for path in sorted(out.glob("*.npy"))}
-    return Result(scores, json.loads((out / SECONDS).read_text()), spent)
+    said = out / PRINTED
+    printed = json.loads(said.read_text()) if said.exists() else {}
+    return Result(scores, json.loads((out / SECONDS).read_text()), spent, printed)

@@ -20,7 +20,9 @@ class Part(NamedTuple):
 def parts() -> Iterator[Part]:
     """All of them, in the order in which they are run."""
     for name in targets.TASKS:
-        yield Part(f"peers-shadows-{name}", shadows.SUMMARY, partial(shadows.run, name=name))
+        own, same = (partial(shadows.run, name=name, same=same) for same in (False, True))
+        yield Part(f"peers-shadows-{name}", shadows.OWN, own)
+        yield Part(f"peers-same-shadows-{name}", shadows.SAME, same)
     for name in targets.TASKS:
         yield Part(f"peers-answers-{name}", answers.SUMMARY, partial(answers.run, name=name))
     for name in stacking.TASKS:

@@ -72,3 +72,15 @@ def write(task: Task, folder: Path) -> Written:
     right = p.argmax(axis=1) == y
     accuracy = float(right[member].mean()), float(right[~member].mean())
     return Written(member, member[~known], accuracy)
+
+
+def write_shadows(settings: dict[str, Any], folder: Path) -> None:
+    """Train shadow models of a task that was written, for tools that can do with given ones."""
+    with np.load(folder / "records.npz", allow_pickle=False) as records:
+        x, y = records["x"], records["y"]
+    halves = plain.random_halves(settings["shadows"], len(y))
+    for k, half in enumerate(halves):
+        model = plain.trained(settings, x[half], y[half], k + 1)
+        weights: dict[str, Any] = {key: value.numpy() for key, value in model.state_dict().items()}
+        np.savez(folder / f"shadow-{k}.npz", **weights)
+    np.savez(folder / "shadows.npz", member=halves)

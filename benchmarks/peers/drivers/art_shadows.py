@@ -22,23 +22,42 @@ def main() -> None:
     """
     desk = Desk()
     settings, records = desk.settings, desk.arrays("records")
-    x, y, classes = records["x"], records["y"], settings["widths"][-1]
+    x, y = records["x"], records["y"]
     target = _classifier(settings, plain.loaded(settings, desk.arrays("target")))
     with desk.timed("shadows"):
-        shadows = ShadowModels(
-            _classifier(settings, plain.network(settings)), settings["shadows"], random_state=0
-        )
-        inside, outside = shadows.generate_shadow_dataset(x, np.eye(classes, dtype=np.float32)[y])
-    lessons = {
-        "x": inside[0], "y": inside[1], "pred": softmax(inside[2]),
-        "test_x": outside[0], "test_y": outside[1], "test_pred": softmax(outside[2]),
-    }  # fmt: skip
+        lessons = _same_lessons(desk, x, y) if desk.same_shadows else _lessons(settings, x, y)
     asked = softmax(target.predict(x))
     with desk.timed("random forest"):
         attack = MembershipInferenceBlackBox(target, attack_model_type="rf")
         attack.fit(**lessons)
         score = attack.infer(x, y, pred=asked, probabilities=True)
         desk.leave("random forest", np.ravel(score))
+
+
+def _lessons(settings: dict[str, Any], x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
+    """What shadows that it trains say about their members, and about others."""
+    shadows = ShadowModels(
+        _classifier(settings, plain.network(settings)), settings["shadows"], random_state=0
+    )
+    onehot = np.eye(settings["widths"][-1], dtype=np.float32)[y]
+    inside, outside = shadows.generate_shadow_dataset(x, onehot)
+    return {
+        "x": inside[0], "y": inside[1], "pred": softmax(inside[2]),
+        "test_x": outside[0], "test_y": outside[1], "test_pred": softmax(outside[2]),
+    }  # fmt: skip
+
+
+def _same_lessons(desk: Desk, x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
+    """What the task's shadows say about their members, and about others."""
+    models, halves = plain.shadows(desk, x, y)
+    said = [np.exp(plain.log_probabilities(model, x)).astype(np.float32) for model in models]
+    lessons = {}
+    for prefix, side in (("", halves), ("test_", ~halves)):
+        lessons[f"{prefix}x"] = np.concatenate([x[half] for half in side])
+        lessons[f"{prefix}y"] = np.concatenate([y[half] for half in side])
+        answers = [p[half] for p, half in zip(said, side, strict=True)]
+        lessons[f"{prefix}pred"] = np.concatenate(answers)
+    return lessons
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ def main() -> None:
     settings, records = desk.settings, desk.arrays("records")
     x, y = records["x"], records["y"]
     with desk.timed("shadows"):
-        models, halves = plain.shadows(settings, x, y)
+        models, halves = plain.shadows(desk, x, y)
     with desk.timed("LiRA online"):
         phi = plain.scaled_logit(plain.loaded(settings, desk.arrays("target")), x, y)
         said = np.stack([plain.scaled_logit(model, x, y) for model in models])

@@ -12,6 +12,10 @@ import numpy as np
 
 SECONDS = "seconds.json"
 
+PRINTED = "printed.json"
+
+METRICS = ("AUC", "TPR at 1 % FPR", "TPR at 0.1 % FPR")
+
 
 class Desk:
     """``python -m benchmarks.peers.drivers.NAME TASK OUT [MORE...]``: two folders, and what else.
@@ -24,12 +28,18 @@ class Desk:
         self.more = sys.argv[3:]
         self._task, self._out = Path(sys.argv[1]), Path(sys.argv[2])
         self._seconds: dict[str, float] = {}
+        self._printed: dict[str, dict[str, float]] = {}
 
     @property
     def settings(self) -> dict[str, Any]:
         """How models are trained, and how many."""
         found: dict[str, Any] = json.loads((self._task / "settings.json").read_text())
         return found
+
+    @property
+    def same_shadows(self) -> bool:
+        """Whether the task brings shadow models; else tools train their own."""
+        return (self._task / "shadows.npz").exists()
 
     def arrays(self, name: str) -> dict[str, np.ndarray]:
         """The arrays in one file of the task."""
@@ -47,6 +57,11 @@ class Desk:
     def leave(self, attack: str, score: np.ndarray) -> None:
         """Store one score a record, in the records' order; higher means member."""
         np.save(self._out / f"{attack}.npy", np.asarray(score, np.float64), allow_pickle=False)
+
+    def leave_printed(self, attack: str, *printed: float) -> None:
+        """Store what the tool itself prints of an attack: `METRICS`, as many as it prints."""
+        self._printed[attack] = dict(zip(METRICS, printed, strict=False))
+        (self._out / PRINTED).write_text(json.dumps(self._printed))
 
 
 def _cpu() -> float:

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from benchmarks.networks import dense, genome_cnn
+from benchmarks.peers.drivers.desk import Desk
 
 
 def network(settings: Mapping[str, Any]) -> nn.Module:
@@ -41,12 +42,25 @@ def trained(settings: Mapping[str, Any], x: np.ndarray, y: np.ndarray, seed: int
     return module.eval()
 
 
-def shadows(
-    settings: Mapping[str, Any], x: np.ndarray, y: np.ndarray
-) -> tuple[list[nn.Module], np.ndarray]:
-    """Models trained on random halves, and who was in which: (models, records)."""
-    halves = np.random.default_rng(1).random((settings["shadows"], len(y))) < 0.5
+def shadows(desk: Desk, x: np.ndarray, y: np.ndarray) -> tuple[list[nn.Module], np.ndarray]:
+    """The task's shadow models, or models trained on random halves, and who was in which.
+
+    Returns:
+        The models, and a mask of shape (models, records).
+    """
+    settings = desk.settings
+    if desk.same_shadows:
+        halves = desk.arrays("shadows")["member"]
+        models = [loaded(settings, desk.arrays(f"shadow-{k}")) for k in range(len(halves))]
+        return models, halves
+    halves = random_halves(settings["shadows"], len(y))
     return [trained(settings, x[half], y[half], k + 1) for k, half in enumerate(halves)], halves
+
+
+def random_halves(models: int, records: int) -> np.ndarray:
+    """Who is in which shadow, each drawn by itself and of the same size: (models, records)."""
+    rng = np.random.default_rng(1)
+    return np.stack([rng.permutation(records) < records // 2 for _ in range(models)])
 
 
 def log_probabilities(module: nn.Module, x: np.ndarray) -> np.ndarray:

@@ -26,16 +26,16 @@ def main() -> None:
     x, y, member = records["x"], records["y"], records["member"]
     population = records["reference_x"], records["reference_y"]
     with desk.timed("shadows"):
-        models, halves = plain.shadows(settings, x, y)
+        models, halves = plain.shadows(desk, x, y)
         target = plain.loaded(settings, desk.arrays("target"))
         phi = plain.scaled_logit(target, x, y)
         said = np.stack([plain.scaled_logit(model, x, y) for model in models])
         of_others = np.stack([plain.scaled_logit(m, *population) for m in (target, *models)])
-    for name, settings in LIRA.items():
+    for name, more in LIRA.items():
         with desk.timed(name):
             lira = LiraAttack(
                 *_split(_gaussians(phi, said, halves), member), AggregationType.NONE,
-                use_fixed_variance=True, **settings,
+                use_fixed_variance=True, **more,
             )  # fmt: skip
             lira.run_attack()
             desk.leave(name, _scores(len(y), lira.df_train_merge, lira.df_test_merge))
