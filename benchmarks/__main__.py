@@ -33,13 +33,14 @@ from benchmarks import (
     raifle_images,
     regression,
     secure_noise,
-    shadow_quality,
     table_intervals,
     threshold_signals,
     which_client,
 )
 from benchmarks.peers import labels as labels_only
 from benchmarks.peers import tables as peers
+from benchmarks.shadow_quality import measure as shadow_quality
+from benchmarks.shadow_quality.tasks import TASKS
 from benchmarks.timing import MissingData, MissingPeer, Outcome, verdict
 
 
@@ -57,11 +58,20 @@ BENCHMARKS = {
     "fleet": Benchmark(fleet.SUMMARY, fleet.run),
     "flower": Benchmark(flower.SUMMARY, flower.run),
     "federation": Benchmark(federation.SUMMARY, federation.run),
+    "quality": Benchmark(
+        f"{shadow_quality.SUMMARY}: all targets, up to 16", shadow_quality.run_all
+    ),
     **{
         f"quality-{name}": Benchmark(
-            f"{shadow_quality.SUMMARY}: {name}", partial(shadow_quality.run, name=name)
+            f"{shadow_quality.SUMMARY}: {name}, up to 16", partial(shadow_quality.run, name=name)
         )
-        for name in shadow_quality.TASKS
+        for name in TASKS
+    },
+    **{
+        f"quality-{name}-64": Benchmark(
+            f"{shadow_quality.SUMMARY}: {name}", partial(shadow_quality.run, name=name, shadows=64)
+        )
+        for name in TASKS
     },
     "raifle": Benchmark(raifle.SUMMARY, raifle.run),
     "raifle-curve": Benchmark(raifle_curve.SUMMARY, raifle_curve.run),

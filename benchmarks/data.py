@@ -43,11 +43,20 @@ def fashion_mnist() -> Records:
 
 def cifar_10() -> Records:
     """20,000 of CIFAR-10's 60,000 colour images, 2,000 a class, standardised."""
+    return _colour_strip("cifar10")
+
+
+def cifar_100() -> Records:
+    """6,000 of CIFAR-100's 60,000 colour images, 60 a class, standardised as CIFAR-10's."""
+    return _colour_strip("cifar100")
+
+
+def _colour_strip(folder: str) -> Records:
     from PIL import Image
 
-    with Image.open(file("cifar10/x_strip.png")) as strip:
+    with Image.open(file(f"{folder}/x_strip.png")) as strip:
         images = np.asarray(strip).reshape(-1, 32, 32, 3)
-    with np.load(file("cifar10/meta.npz"), allow_pickle=False) as arrays:
+    with np.load(file(f"{folder}/meta.npz"), allow_pickle=False) as arrays:
         y = arrays["y"].astype(np.int64)
     mean = np.array([0.491, 0.482, 0.447], np.float32)
     deviation = np.array([0.247, 0.243, 0.262], np.float32)

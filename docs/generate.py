@@ -14,6 +14,14 @@ from divulge.cli.main import main
 
 HERE = Path(__file__).parent
 
+PARTS = (
+    "generate_results.py",
+    "generate_reference.py",
+    "generate_settings.py",
+    "generate_shadow_quality.py",
+)
+"""Files beside this one that write pages too."""
+
 CLI_HEAD = """\
 # Commands
 
@@ -37,7 +45,7 @@ The exit codes of `divulge check` are 3 and 4 too: the attack lacks a property, 
 def pages() -> dict[Path, str]:
     """The generated pages, by path."""
     found = {HERE / "cli.md": cli_page()}
-    for name in ("generate_results.py", "generate_reference.py", "generate_settings.py"):
+    for name in PARTS:
         found |= runpy.run_path(str(HERE / name))["pages"]()
     return found
 
