@@ -123,7 +123,7 @@ def main() -> int:
     asked = parser.parse_args()
     if asked.name is None:
         for name, benchmark in BENCHMARKS.items():
-            print(f"{name:30}{benchmark.summary}")
+            print(f"{name:38}{benchmark.summary}")
         return 0
     try:
         outcome = BENCHMARKS[asked.name].run(asked.quick)
