@@ -603,3 +603,13 @@ def test_sixteen_shadows_a_side_are_enough_for_a_variance_of_each_record(
     view = with_shadows(view, phi=phi, member=np.zeros(phi.shape, bool), reference_phi=others)
     auto, own = (LiRA(variance=each)(view, rng()).score for each in ("auto", variance))
     np.testing.assert_array_equal(auto, own)
+
+
+def test_shadow_stack_refuses_halves_that_complete_each_other() -> None:
+    view = forests.leaky().view
+    assert view.shadows is not None
+    half = view.shadows.member[:, :2]
+    paired = np.hstack([half, ~half])
+    phi, others = (each[:, :4] for each in (view.shadows.phi, view.shadows.reference_phi))
+    with pytest.raises(NotApplicable, match="each record in 2 of 4"):
+        ShadowStack()(with_shadows(view, phi=phi, member=paired, reference_phi=others), rng())

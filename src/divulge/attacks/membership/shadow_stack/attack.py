@@ -55,7 +55,8 @@ class ShadowStack:
     The rows of a record never teach the trees that read this record (cross-fitting). The target
     too is shown before all shadows but one, several times, and its log odds are averaged.
 
-    Shadows must be trained on subsets drawn independently of each other.
+    Shadows must be trained on subsets drawn independently of each other: complementary halves, or
+    a design with each record in equally many, are refused.
 
     Args:
         folds: parts of the candidates; each is read by trees fitted on the others.
@@ -109,6 +110,13 @@ class ShadowStack:
                 "train more"
             )
         check_enough_records(records, self.folds)
+        trained = view.shadows.member.sum(axis=1)
+        if np.ptp(trained) == 0 and records > 1:
+            raise NotApplicable(
+                "expected shadows trained on halves that are drawn independently of each other, "
+                f"got each record in {trained[0]} of {models}: what the others were trained on "
+                "then tells whom a shadow was trained on, and this is all that trees would learn"
+            )
 
 
 def _leave_one_out_rows(
