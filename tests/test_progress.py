@@ -1,5 +1,7 @@
 """How far work is: bars in a terminal, lines elsewhere, and nothing unless asked."""
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,6 +13,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import divulge
 from divulge._util import progress
+
+from .patience import PATIENCE
 
 X = np.random.default_rng(0).normal(size=(200, 3))
 Y = np.arange(200) % 2
@@ -77,3 +81,28 @@ def test_the_time_left_is_that_of_what_was_done_in_this_run(
     step.done = 3
     assert step.line() == "Training shadows: 53 of 59, 60 s so far, about 2 min left"
     assert step.end() == "Training shadows: 53 of 59 done in 60 s"
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        "progress.track_with_lines([1, 2], 'Training', 0)",
+        "http._background_loop.__wrapped__()",
+    ],
+    ids=["lines", "an endpoint"],
+)
+def test_what_an_error_left_open_does_not_keep_python_from_ending(begin: str) -> None:
+    """A cycle keeps it until the interpreter ends, when its thread runs no more."""
+    code = f"""
+import gc, sys
+from divulge._util import progress
+from divulge.targets import http
+class Kept: pass
+kept = Kept()
+kept.itself, kept.open = kept, {begin}
+next(kept.open)
+gc.disable()
+sys.exit(3)
+"""
+    command = [sys.executable, "-c", code]
+    assert subprocess.run(command, check=False, timeout=PATIENCE).returncode == 3

@@ -138,7 +138,9 @@ def track_with_lines(items: Sequence[Any], text: str, done: int) -> Generator[An
             step.done += 1
     finally:
         over.set()
-        beat.join()
+        # what is closed only as Python ends would wait for ever: no thread runs any more by then
+        if not sys.is_finalizing():
+            beat.join()
     if time.monotonic() - step.begun > BRIEF:
         say(step.end())
 

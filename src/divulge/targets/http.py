@@ -5,6 +5,7 @@ import hashlib
 import ipaddress
 import json
 import os
+import sys
 import threading
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -270,7 +271,8 @@ class HTTPTarget:
         try:
             yield Session(client, self.url, headers, patience, self._memory)
         finally:
-            asyncio.run_coroutine_threadsafe(_close(client), loop).result()
+            if not sys.is_finalizing():
+                asyncio.run_coroutine_threadsafe(_close(client), loop).result()
 
 
 async def _close(client: Any) -> None:
@@ -284,16 +286,20 @@ async def _close(client: Any) -> None:
 
 @contextmanager
 def _background_loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """An event loop in a thread of its own: a notebook has one in ours already."""
+    """An event loop in a thread of its own: a notebook has one in ours already.
+
+    No thread runs any more while Python ends: what is closed only then must not wait for one.
+    """
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="divulge-http", daemon=True)
     thread.start()
     try:
         yield loop
     finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+        if not sys.is_finalizing():
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
 
 
 def _join(answers: list[np.ndarray]) -> Float[np.ndarray, "records classes"]:
