@@ -67,6 +67,7 @@ COMMANDS = [
     Command("plan --exposed 0.5"),
     Command("audit audit.toml --run run", says="Report"),
     Command("report run", says="report.html"),
+    Command("export nowhere --junit junit.xml", 2, "expected a run folder"),
     Command("questions nowhere", 2, "expected a run folder"),
     Command("measure run", says="Report"),
     Command("transcript inspect nowhere", 2, "expected a transcript"),

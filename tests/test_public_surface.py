@@ -50,6 +50,7 @@ NAMES = [
     "demo",
     "estimate",
     "estimate_file",
+    "export",
     "federate_file",
     "leave_one_out",
     "load",

@@ -276,6 +276,7 @@ def calls(folder: Path) -> dict[str, Call]:
         ),
         "divulge.check_attack": Call(divulge.check_attack, {"attack": "gap"}),
         "divulge.estimate_file": Call(divulge.estimate_file, {"path": compared}),
+        "divulge.export": Call(divulge.export, {"run": run, "junit": folder / "junit.xml"}),
         "divulge.federate_file": Call(
             divulge.federate_file, {"path": federated}, anew={"run": new}
         ),

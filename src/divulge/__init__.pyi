@@ -8,6 +8,7 @@ from .audits.compare.run import compare_file as compare_file
 from .audits.cost import estimate as estimate
 from .audits.cost import estimate_file as estimate_file
 from .audits.demo import demo as demo
+from .audits.export import export as export
 from .audits.from_file import audit_file as audit_file
 from .audits.leave_one_out.result import LeaveOneOut as LeaveOneOut
 from .audits.leave_one_out.run import leave_one_out as leave_one_out

@@ -271,6 +271,8 @@ def _keep_only(folder: Path, name: str) -> None:
 def _read_run(folder: Path) -> None:
     _run("report", folder / "run")
     _run("measure", folder / "run")
+    _run("export", folder / "run", "--junit", folder / "run" / "junit.xml", "--job-summary",
+         folder / "run" / "job.md", "--sarif", folder / "run" / "divulge.sarif")  # fmt: skip
 
 
 def _make_in_turn_run(folder: Path) -> None:

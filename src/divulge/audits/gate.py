@@ -8,12 +8,12 @@ never passes. Figures are compared by limits that hold for all attacks at once.
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Protocol, get_args, runtime_checkable
 
 from divulge._util.arguments import check_arguments
-from divulge.audits.config import FailOn, Judge
+from divulge.audits.config import FailOn, GateSpec, Judge
 from divulge.errors import SpecError, did_you_mean
 from divulge.metrics import assignment, composition, interactions, measure
 from divulge.report.schema import ClaimRow, Level, Limits
@@ -56,6 +56,8 @@ class Gate:
     compares the value, which also fails by chance."""
     about: str = "membership"
     """The secret that the audit is about."""
+    claim: bool = False
+    """Whether the claimed epsilon has to be consistent with the measurement."""
 
     def __post_init__(self) -> None:
         for word in self.fail_on:
@@ -71,6 +73,17 @@ class Gate:
     def ceilings(self) -> Mapping[str, float]:
         """By metric."""
         return self.fail_above or {}
+
+    @property
+    def parts(self) -> Mapping[str, "Gate"]:
+        """Gates that ask for one thing each, by what that is: ``fail-on leak``."""
+        nothing = Gate(judge=self.judge, about=self.about)
+        words = {f"fail-on {one}": replace(nothing, fail_on=(one,)) for one in self.fail_on}
+        ceilings = {
+            f"fail-above {name}": replace(nothing, fail_above={name: ceiling})
+            for name, ceiling in self.ceilings.items()
+        }
+        return words | ceilings | ({"claim": replace(nothing, claim=True)} if self.claim else {})
 
 
 class GatedAudit:
@@ -123,9 +136,16 @@ class GatedAudit:
             SpecError: a word or a metric is unknown, a ceiling is out of the metric's range, or
                 a claim is asked about where not one model was audited.
         """
-        asked = Gate(tuple(fail_on), fail_above, judge, self.about)
-        ruling = hold_against_gate(asked, self.verdict, self.limits, self.untested)
-        for one in self.claims if claim else ():
+        return self.rule(Gate(tuple(fail_on), fail_above, judge, self.about, claim))
+
+    def rule(self, gate: Gate) -> "Ruling":
+        """Hold the audit against a gate that is about its secret.
+
+        Raises:
+            SpecError: a claim is asked about where not one model was audited.
+        """
+        ruling = hold_against_gate(gate, self.verdict, self.limits, self.untested)
+        for one in self.claims if gate.claim else ():
             ruling += hold_claim_against_gate(one)
         return ruling
 
@@ -169,6 +189,30 @@ class JudgedVerdict(Protocol):
     def next_step(self) -> str:
         """What to do next; where nothing was decided, how many records would do."""
         ...
+
+
+def join_gate(
+    settings: GateSpec,
+    about: str,
+    fail_on: Iterable[str] = (),
+    fail_above: Mapping[str, float] | None = None,
+    judge: str | None = None,
+) -> Gate:
+    """The gate of the settings with what is asked besides, which has the last word.
+
+    Args:
+        settings: the section ``[gate]``.
+        about: the secret that the audit is about.
+        fail_on: further verdicts that fail.
+        fail_above: by metric, the highest admissible value.
+        judge: what is compared with it, if not as in the settings.
+
+    Raises:
+        SpecError: see `Gate`.
+    """
+    ceilings = {**settings.fail_above, **(fail_above or {})}
+    words = (*settings.fail_on, *fail_on)
+    return Gate(words, ceilings, judge or settings.judge, about, settings.claim)
 
 
 def hold_against_gate(

@@ -18,7 +18,9 @@ from divulge.cli.begin import begin, take
 from divulge.cli.check import check
 from divulge.cli.compare import compare
 from divulge.cli.data import data
+from divulge.cli.export import export
 from divulge.cli.finish import finish, print_estimates, ruling_code
+from divulge.cli.gate import gate_options
 from divulge.cli.reproduce import reproduce
 from divulge.cli.terminal import echo
 from divulge.cli.transcript import transcript
@@ -51,31 +53,6 @@ show_records = click.option(
     help="The page shows images that clients were handed, beside the originals: of "
     "[interactions] whose transcript has them.",
 )
-gate_options = [
-    click.option(
-        "--fail-on",
-        "fail_on",
-        multiple=True,
-        type=click.Choice(
-            ["leak", "confounded", "control-failed", "control-untested", "undecided"]
-        ),
-        help="Exit with 3 when this is the verdict (control-untested: when a control could not be "
-        "run), and with 4 when it cannot be decided whether there is a leak. Repeatable.",
-    ),
-    click.option(
-        "--fail-above",
-        "ceilings",
-        multiple=True,
-        metavar="METRIC=CEILING",
-        help="Exit with 3 when a metric of any attack exceeds this: auc=0.6. Repeatable.",
-    ),
-    click.option(
-        "--judge",
-        type=click.Choice(["low", "value"]),
-        default=None,
-        help="What is compared with the ceiling: the lower limit (default), or the value.",
-    ),
-]
 
 
 class _Group(click.Group):
@@ -102,6 +79,7 @@ def main() -> None:
 main.add_command(reproduce)
 main.add_command(check)
 main.add_command(compare)
+main.add_command(export)
 main.add_command(transcript)
 main.add_command(data)
 
@@ -150,9 +128,7 @@ def init(folder: Path) -> None:
     help="Say about how long shadows will take, after a short trial, and stop.",
 )
 @show_records
-@gate_options[0]
-@gate_options[1]
-@gate_options[2]
+@gate_options
 @formats
 def audit(
     settings: Path,
@@ -179,11 +155,9 @@ def audit(
     with begin(settings, run, asked.name, resume=resume) as folder:
         from divulge.audits import from_file, gate
 
-        verdicts = (*asked.gate.fail_on, *fail_on)
-        limits = {**asked.gate.fail_above, **dict(map(gate.read_ceiling, ceilings))}
-        judged_by = judge or asked.gate.judge
+        limits = dict(map(gate.read_ceiling, ceilings))
         # a wrong word is refused before the work
-        gate.Gate(verdicts, limits, judged_by, asked.about)
+        agreed = gate.join_gate(asked.gate, asked.about, fail_on, limits, judge)
         found = from_file.audit_file(
             settings,
             folder,
@@ -192,10 +166,7 @@ def audit(
             progress=True,
             workers=workers,
         )
-    ruling = found.gate(
-        fail_on=verdicts, fail_above=limits, judge=judged_by, claim=asked.gate.claim
-    )
-    finish(found, shape, ruling_code(ruling))
+    finish(found, shape, ruling_code(found.rule(agreed)))
 
 
 @main.command()

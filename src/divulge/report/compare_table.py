@@ -110,7 +110,7 @@ class ComparisonSummary:
 
 def judge_comparison(told: ComparisonSummary) -> ComparisonVerdict:
     """Which ways to train leak; p-values count for all ways that were looked at (Bonferroni)."""
-    leaking = [row for row in told.rows if _leaks(row, len(told.rows))]
+    leaking = [row for row in told.rows if is_leaking(row, len(told.rows))]
     quiet = [row for row in told.rows if row.level == "no leak found"]
     open_ = [row for row in told.rows if row not in leaking and row not in quiet]
     all_ = words.format_count(len(told.rows), "way")
@@ -128,7 +128,7 @@ def judge_comparison(told: ComparisonSummary) -> ComparisonVerdict:
             for row in quiet
         )
         said.append(f"No leak was found here, though one could still hide: {bounds}.")
-    said += [f"{row.name}: {_open_sentence(row, all_)}." for row in open_]
+    said += [f"{row.name}: {describe_open_row(row, all_)}." for row in open_]
     return ComparisonVerdict(
         headline,
         (*said, f"For each way to train: {told.sensitivity}"),
@@ -137,14 +137,16 @@ def judge_comparison(told: ComparisonSummary) -> ComparisonVerdict:
     )
 
 
-def _open_sentence(row: DefenceRow, ways: str) -> str:
+def describe_open_row(row: DefenceRow, ways: str) -> str:
+    """A clause on a way to train of which nothing is decided; it follows its name."""
     if row.level != "leak" or row.p_value is None:
         return f"the verdict is {row.level}"
     p = words.format_p_value(row.p_value)
     return f"a leak by itself (p = {p}), but not where {ways} were looked at"
 
 
-def _leaks(row: DefenceRow, ways: int) -> bool:
+def is_leaking(row: DefenceRow, ways: int) -> bool:
+    """Whether a way to train leaks, where so many ways were looked at."""
     return row.level == "leak" and row.p_value is not None and row.p_value * ways <= LEVEL
 
 

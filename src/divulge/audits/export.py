@@ -1,0 +1,293 @@
+"""A finished run as the files that other tools read."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from divulge._util import atomic, untrusted
+from divulge._util.arguments import FilePath, check_arguments
+from divulge._util.showable import make_showable
+from divulge.audits.compare.result import Comparison, VariantAudits
+from divulge.audits.config import FailOn, GateSpec, Judge
+from divulge.audits.gate import METRICS, Gate, Ruling, join_gate
+from divulge.audits.leave_one_out.result import LeaveOneOut
+from divulge.audits.load import load
+from divulge.audits.result import Audit, FederationAudit, SecretAudit
+from divulge.audits.run_folder import HEAD
+from divulge.core import Check, Finding, Verdict
+from divulge.core.runs import BEFORE_NAMING
+from divulge.errors import SpecError, StoreError
+from divulge.report import compare_table, markdown, words
+from divulge.report.ci import job_summary as job_summaries
+from divulge.report.ci import junit as junit_files
+from divulge.report.ci import sarif as sarif_files
+from divulge.report.ci.cases import AttackCase, GateCase, RunCases, VerdictCase, describe_estimate
+from divulge.report.federation.verdicts.judge import Judgement
+from divulge.report.schema import Conclusion
+
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+"""The variable in which GitHub names the file of a step's summary."""
+
+FoundRun = SecretAudit | LeaveOneOut | Comparison
+
+
+@check_arguments
+def export(
+    run: FilePath,
+    *,
+    junit: FilePath | None = None,
+    sarif: FilePath | None = None,
+    job_summary: FilePath | Literal[True] | None = None,
+    settings: FilePath = "audit.toml",
+    fail_on: Iterable[FailOn] = (),
+    fail_above: Mapping[str, float] | None = None,
+    judge: Judge | None = None,
+) -> Ruling:
+    """Write what other tools read of a finished run, and hold it against a gate.
+
+    Nothing is computed again: the files depend on the run folder and the gate alone.
+
+    Args:
+        run: a run folder of any kind.
+        junit: a JUnit XML file to write, with a test case for each thing that the gate asks for
+            and one for each attack.
+        sarif: a SARIF 2.1.0 file to write, with a result for each thing that is wrong.
+        job_summary: a Markdown file to write; True appends to the one that GitHub names in
+            ``GITHUB_STEP_SUMMARY``.
+        settings: path of the settings file in its repository, where SARIF places its results.
+        fail_on: as for `Audit.gate`, besides what ``[gate]`` of the run's settings asks for.
+        fail_above: as for `Audit.gate`; it has the last word.
+        judge: as for `Audit.gate`.
+
+    Returns:
+        What the gate says; without a gate it passes.
+
+    Raises:
+        SpecError: no file is asked for, the gate makes no sense for this run, or GitHub named no
+            file.
+        StoreError: the run is damaged or not finished, or a file cannot be written.
+    """
+    if junit is None and sarif is None and job_summary is None:
+        raise SpecError(
+            "expected a file to write, got none: give --junit, --sarif or --job-summary"
+        )
+    place = _place_in_repository(settings)
+    summary_file = _name_summary_file(job_summary)
+    path = Path(run)
+    found = load(path)
+    gate = read_gate(found, tuple(fail_on), fail_above, judge)
+    cases = gather_cases(found, path, gate)
+    files = {
+        junit: junit_files.render(cases),
+        sarif: sarif_files.render(cases, place),
+        summary_file: job_summaries.render(cases).encode(),
+    }
+    for name, content in files.items():
+        if name is not None:
+            before = (
+                _read_before(summary_file) if job_summary is True and name == summary_file else b""
+            )
+            atomic.write(Path(name), before + content)
+    return Ruling() if isinstance(found, Comparison) else found.rule(gate)
+
+
+def read_gate(
+    found: FoundRun,
+    fail_on: Iterable[FailOn] = (),
+    fail_above: Mapping[str, float] | None = None,
+    judge: Judge | None = None,
+) -> Gate:
+    """The gate in a run's settings, with what is asked besides.
+
+    Raises:
+        SpecError: a comparison, which has no verdict of its own, is held against a gate.
+        StoreError: the run's settings are damaged.
+    """
+    if isinstance(found, Comparison):
+        if fail_on or fail_above:
+            folders = ", ".join(one.entered.run for one in found.defences)
+            raise SpecError(
+                "expected a run with one verdict to hold against a gate, got a comparison: export "
+                f"one of its folders with the gate ({folders})"
+            )
+        return Gate()
+    held = found.contents.manifest if isinstance(found, SecretAudit) else found.plan
+    raw = atomic.to_json(held.settings.get("gate", {}), dict)
+    spec = atomic.from_json(raw.encode(), GateSpec, (found.path or Path()) / HEAD)
+    return join_gate(spec, found.about, fail_on, fail_above, judge)
+
+
+def gather_cases(found: FoundRun, path: Path, gate: Gate) -> RunCases:
+    """All that files for other tools say of a run.
+
+    Args:
+        found: what is in its folder.
+        path: the folder, as the user named it.
+        gate: what is asked.
+
+    Raises:
+        StoreError: the run is not finished.
+    """
+    if isinstance(found, SecretAudit) and found.contents.missing:
+        raise StoreError(f"expected every attack in {path}, some are missing: finish with --resume")
+    held = found.contents.manifest if isinstance(found, SecretAudit) else found.plan
+    cases = () if isinstance(found, Comparison) else tuple(_gate_cases(found, gate))
+    groups = (
+        {one.entered.name: one.audits for one in found.defences}
+        if isinstance(found, Comparison)
+        else {"": found}
+    )
+    return RunCases(
+        name=make_showable(held.name),
+        created=make_showable(getattr(held, "created", "")),
+        divulge=make_showable(held.divulge or BEFORE_NAMING),
+        report=make_showable((path / found.page).as_posix()),
+        verdicts=tuple(_verdict_cases(found)),
+        gate=cases,
+        attacks=tuple(one for name, audit in groups.items() for one in _attack_cases(name, audit)),
+        warnings={
+            make_showable(check.name): make_showable(check.text)
+            for audit in groups.values()
+            for check in _checks(audit)
+            if check.verdict is Verdict.WARNING
+        },
+        markdown=make_showable(_as_markdown(found)),
+    )
+
+
+def _gate_cases(found: SecretAudit | LeaveOneOut, gate: Gate) -> Iterator[GateCase]:
+    for asked, part in gate.parts.items():
+        ruling = found.rule(part)
+        said = ruling.failed or ruling.undecided or ruling.passed
+        result: Literal["failed", "undecided", "passed"] = (
+            "failed" if ruling.failed else "undecided" if ruling.undecided else "passed"
+        )
+        yield GateCase(make_showable(asked), result, tuple(map(make_showable, said)))
+
+
+def _verdict_cases(found: FoundRun) -> Iterator[VerdictCase]:
+    if not isinstance(found, Comparison):
+        yield _verdict_case("", found.verdict, found)
+        return
+    for one, row in zip(found.defences, found.rows, strict=True):
+        yield _variant_case(one, row, len(found.rows))
+
+
+def _variant_case(one: VariantAudits, row: compare_table.DefenceRow, ways: int) -> VerdictCase:
+    """The verdict on one way to train, which counts the ways that were looked at."""
+    case = _verdict_case(one.entered.name, one.audits.verdict, one.audits)
+    if row.level != "leak" or compare_table.is_leaking(row, ways):
+        return case
+    said = compare_table.describe_open_row(row, words.format_count(ways, "way"))
+    headline = f"Nothing is decided: {make_showable(said)}"
+    return VerdictCase(case.about, "undecided", headline, (), case.next_step, case.deciding)
+
+
+def _verdict_case(
+    about: str, verdict: Conclusion | Judgement, found: SecretAudit | LeaveOneOut
+) -> VerdictCase:
+    return VerdictCase(
+        about=make_showable(about),
+        level=verdict.level,
+        headline=make_showable(verdict.headline),
+        sentences=tuple(make_showable(said) for said in verdict.sentences if said),
+        next_step=make_showable(verdict.next_step),
+        deciding=make_showable(_describe_deciding(found)),
+    )
+
+
+def describe_run(found: FoundRun) -> str:
+    """Say what a run found, for people who read why a test failed: what, by what, and where."""
+    lines = [
+        line
+        for case in _verdict_cases(found)
+        for line in (
+            f"{case.about}: {case.headline}" if case.about else case.headline,
+            *case.sentences[:1],
+            case.deciding,
+            f"Next: {case.next_step}",
+        )
+    ]
+    where = "none kept" if found.path is None else make_showable(str(found.path / found.page))
+    return "\n".join([*filter(None, lines), f"Report: {where}"])
+
+
+def _describe_deciding(found: SecretAudit | LeaveOneOut) -> str:
+    """Name the deciding attack with its first figure and the interval; empty if there is none."""
+    label = found.verdict.attack
+    for finding in found.findings:
+        if label is not None and make_showable(finding.label) == make_showable(label):
+            names = [name for name in METRICS[found.about] if name in finding.metrics]
+            figures = _figures(finding, (*names, *finding.metrics)[:1])
+            return ": ".join([f"Deciding attack: {make_showable(label)}", *figures])
+    return ""
+
+
+def _attack_cases(about: str, found: SecretAudit | LeaveOneOut) -> Iterator[AttackCase]:
+    untested = found.untested
+    for finding in found.findings:
+        yield AttackCase(
+            about=make_showable(about),
+            label=make_showable(finding.label),
+            status=finding.status,
+            reason=make_showable(finding.reason),
+            figures=_figures(finding, finding.metrics),
+            seconds=finding.seconds,
+            untested=make_showable(untested.get(finding.label, "")),
+        )
+
+
+def _figures(finding: Finding, names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(
+        make_showable(describe_estimate(name, finding.metrics[name], finding.unmeasured))
+        for name in names
+    )
+
+
+def _checks(found: SecretAudit | LeaveOneOut) -> Iterator[Check]:
+    for audit in found.targets if isinstance(found, LeaveOneOut) else (found,):
+        if isinstance(audit, Audit):
+            yield from audit.checks
+
+
+def _as_markdown(found: FoundRun) -> str:
+    if isinstance(found, Audit):
+        return markdown.render(found.summary)
+    if isinstance(found, FederationAudit):
+        return "\n".join(f"- {markdown.make_inert(line)}" for line in found.lines())
+    assert isinstance(found, LeaveOneOut | Comparison)
+    return found.table()
+
+
+def _place_in_repository(settings: str | Path) -> str:
+    """The path of the settings as SARIF gives it.
+
+    Raises:
+        SpecError: it does not start at the root of the repository.
+    """
+    place = PurePosixPath(Path(settings).as_posix())
+    if Path(settings).is_absolute() or ".." in place.parts or not place.name:
+        raise SpecError(
+            "expected the path of the settings from the root of their repository, got "
+            f"{str(settings)!r}: give it as the repository does, such as privacy/audit.toml"
+        )
+    return str(place)
+
+
+def _name_summary_file(asked: str | Path | Literal[True] | None) -> str | Path | None:
+    if asked is not True:
+        return asked
+    if named := os.environ.get(STEP_SUMMARY):
+        return named
+    raise SpecError(
+        f"expected the name of a file in {STEP_SUMMARY}, which GitHub sets in a step of a "
+        "workflow, got none: name the file after --job-summary"
+    )
+
+
+def _read_before(path: str | Path | None) -> bytes:
+    """What a step has written into its summary before."""
+    if path is None or not Path(path).exists():
+        return b""
+    return untrusted.read_file(Path(path), untrusted.MAX_TEXT_BYTES, StoreError)

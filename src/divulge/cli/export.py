@@ -1,0 +1,86 @@
+"""The command that writes a finished run for other tools."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from divulge.cli.finish import ruling_code
+from divulge.cli.gate import gate_options
+from divulge.cli.terminal import echo
+
+if TYPE_CHECKING:
+    from divulge.audits.config import FailOn
+
+_FROM_GITHUB = Path()
+"""Stands for the file that GitHub names: ``--job-summary`` without one."""
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--junit",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write JUnit XML: a test case for each thing that the gate asks for, and for each attack.",
+)
+@click.option(
+    "--sarif",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write SARIF 2.1.0 for code scanning: a result for each thing that is wrong.",
+)
+@click.option(
+    "--job-summary",
+    is_flag=False,
+    flag_value=_FROM_GITHUB,
+    type=click.Path(path_type=Path),
+    metavar="[FILE]",
+    help="Write the gate and the report in Markdown. Without FILE, append to the summary of the "
+    "step in GitHub Actions.",
+)
+@click.option(
+    "--settings",
+    type=click.Path(path_type=Path),
+    default="audit.toml",
+    metavar="PATH",
+    help="The settings file as its repository names it, where SARIF places its results.",
+)
+@gate_options
+def export(
+    run: Path,
+    junit: Path | None,
+    sarif: Path | None,
+    job_summary: Path | None,
+    settings: Path,
+    fail_on: tuple[FailOn, ...],
+    ceilings: tuple[str, ...],
+    judge: Literal["low", "value"] | None,
+) -> None:
+    """Write what other tools read of RUN, of any kind, and hold it against a gate.
+
+    The gate of the run's settings holds too. Exits with 3 when the gate failed, and with 4 when it
+    could not be decided; the files are written all the same.
+
+    Example: divulge export runs/demo-001 --junit junit.xml --sarif divulge.sarif --fail-on leak
+    """
+    from divulge.audits import export as exporting
+    from divulge.audits.gate import read_ceiling
+
+    ruling = exporting.export(
+        run,
+        junit=junit,
+        sarif=sarif,
+        job_summary=True if job_summary == _FROM_GITHUB else job_summary,
+        settings=settings,
+        fail_on=fail_on,
+        fail_above=dict(map(read_ceiling, ceilings)),
+        judge=judge,
+    )
+    for path in (junit, sarif, job_summary):
+        if path not in (None, _FROM_GITHUB):
+            echo(path)
+    sys.exit(ruling_code(ruling))

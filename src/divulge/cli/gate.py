@@ -1,0 +1,41 @@
+"""The options that ask for a gate, shared by the commands that hold a run against one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+_OPTIONS = (
+    click.option(
+        "--fail-on",
+        "fail_on",
+        multiple=True,
+        type=click.Choice(
+            ["leak", "confounded", "control-failed", "control-untested", "undecided"]
+        ),
+        help="Exit with 3 when this is the verdict (control-untested: when a control could not be "
+        "run), and with 4 when it cannot be decided whether there is a leak. Repeatable.",
+    ),
+    click.option(
+        "--fail-above",
+        "ceilings",
+        multiple=True,
+        metavar="METRIC=CEILING",
+        help="Exit with 3 when a metric of any attack exceeds this: auc=0.6. Repeatable.",
+    ),
+    click.option(
+        "--judge",
+        type=click.Choice(["low", "value"]),
+        default=None,
+        help="What is compared with the ceiling: the lower limit (default), or the value.",
+    ),
+)
+
+
+def gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of a gate."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command

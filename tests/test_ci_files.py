@@ -1,0 +1,227 @@
+"""The GitHub action, the GitLab pipeline and the example: their steps run as a shell runs them."""
+
+import os
+import re
+import shlex
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+BASH = shutil.which("bash") or "bash"
+ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "examples" / "gate"
+ACTION: Any = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}
+PIPELINE: Any = yaml.safe_load((EXAMPLE / ".gitlab-ci.yml").read_text(encoding="utf-8"))
+
+FAKE = """#!/bin/sh
+printf '%s\\n' "$0" "$@" '' >> "$LOG"
+case "$1" in
+  audit) [ "$AUDIT" = 2 ] || { mkdir -p "$RUN" && touch "$RUN/run.json"; }; exit "$AUDIT" ;;
+  export) exit "$EXPORT" ;;
+esac
+"""
+
+
+def program(folder: Path, name: str, text: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(text)
+    (folder / name).chmod(stat.S_IRWXU)
+
+
+def run_step(
+    name: str, inputs: Mapping[str, str], folder: Path, **env: str
+) -> subprocess.CompletedProcess[str]:
+    """One step of the action, with these inputs, in the way of GitHub's runner."""
+    step = STEPS[name]
+    assert step["shell"] == "bash"
+    given = {key: one.get("default", "") for key, one in ACTION["inputs"].items()}
+    given |= inputs
+    named: dict[str, str] = {
+        key: re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda found: given[found[1]], value)
+        for key, value in step.get("env", {}).items()
+    }
+    assert "${{" not in "".join(named.values())
+    script = folder / "step.sh"
+    script.write_text(step["run"])
+    return subprocess.run(
+        [BASH, "--noprofile", "--norc", "-eo", "pipefail", str(script)],
+        cwd=folder,
+        env=os.environ | named | {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}"} | env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def logged(folder: Path) -> list[list[str]]:
+    """The commands that the fake program was called with."""
+    calls = (folder / "log").read_text().strip("\n").split("\n\n")
+    return [call.split("\n")[1:] for call in calls]
+
+
+def use_real_divulge(folder: Path) -> None:
+    program(folder / "bin", "divulge", f'#!/bin/sh\nexec "{sys.executable}" -m divulge "$@"\n')
+
+
+@pytest.mark.parametrize(
+    ("schema", "path"),
+    [
+        ("vendor.github-actions", ROOT / "action.yml"),
+        ("vendor.github-workflows", EXAMPLE / ".github" / "workflows" / "privacy.yml"),
+        ("vendor.gitlab-ci", EXAMPLE / ".gitlab-ci.yml"),
+    ],
+)
+def test_files_for_servers_are_as_their_published_schemas_say(schema: str, path: Path) -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_input_becomes_part_of_a_script() -> None:
+    scripts = [step["run"] for step in ACTION["runs"]["steps"] if "run" in step]
+    assert len(scripts) == 2
+    assert not any("${{" in script for script in scripts)
+
+
+@pytest.mark.parametrize(("extras", "wanted"), [("", ""), ("torch,onnx", "[torch,onnx]")])
+def test_the_action_installs_its_own_version(tmp_path: Path, extras: str, wanted: str) -> None:
+    program(tmp_path / "bin", "python", FAKE)
+    env = {"LOG": str(tmp_path / "log"), "GITHUB_ACTION_PATH": "/action path"}
+    done = run_step("Install divulge", {"extras": extras}, tmp_path, **env)
+    assert done.returncode == 0, done.stderr
+    assert logged(tmp_path) == [["-m", "pip", "install", f"/action path{wanted}"]]
+
+
+@pytest.mark.parametrize(
+    ("audit", "export", "code"),
+    [(0, 0, 0), (1, 0, 1), (3, 3, 3), (4, 4, 4), (2, 0, 2), (0, 2, 1)],
+)
+def test_a_job_ends_as_its_audit_does(tmp_path: Path, audit: int, export: int, code: int) -> None:
+    program(tmp_path / "bin", "divulge", FAKE)
+    run = tmp_path / "runner" / "divulge" / "two words"
+    env = {
+        "LOG": str(tmp_path / "log"),
+        "AUDIT": str(audit),
+        "EXPORT": str(export),
+        "RUN": str(run),
+        "RUNNER_TEMP": str(tmp_path / "runner"),
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+    }
+    inputs = {
+        "settings": "-x $(touch pwned) *.toml",
+        "fail-on": "leak confounded",
+        "fail-above": "auc=0.6 *",
+        "name": "two words",
+    }
+    done = run_step("Audit", inputs, tmp_path, **env)
+    assert done.returncode == code, done.stderr
+    gate = ["--fail-on", "leak", "--fail-on", "confounded", "--fail-above", "auc=0.6"]
+    gate += ["--fail-above", "*"]
+    audited, *exported = logged(tmp_path)
+    assert audited == ["audit", *gate, "--run", str(run), "--", inputs["settings"]]
+    assert not (tmp_path / "pwned").exists()
+    assert (tmp_path / "output").exists() == bool(exported) == (audit != 2)
+    for words in exported:
+        assert words[: len(gate) + 3] == ["export", *gate, "--settings", inputs["settings"]]
+        assert words[-2:] == ["--", str(run)]
+
+
+@pytest.mark.parametrize(
+    ("audit", "export", "code"),
+    [(0, 0, 0), (1, 0, 1), (3, 3, 3), (4, 4, 4), (2, 0, 2), (0, 2, 1)],
+)
+def test_a_pipeline_ends_as_its_audit_does(
+    tmp_path: Path, audit: int, export: int, code: int
+) -> None:
+    for name in ("divulge", "python"):
+        program(tmp_path / "bin", name, FAKE)
+    lines = PIPELINE["privacy"]["script"]
+    env = {
+        **{key: str(value) for key, value in PIPELINE["variables"].items()},
+        "DIVULGE": "./divulge.whl",
+        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        "LOG": str(tmp_path / "log"),
+        "AUDIT": str(audit),
+        "EXPORT": str(export),
+        "RUN": "divulge-run",
+    }
+    done = subprocess.run([BASH, "-eo", "pipefail", "-c", "\n".join(lines)],
+                          cwd=tmp_path, env=os.environ | env, check=False)  # fmt: skip
+    assert done.returncode == code
+    installed, audited, *exported = logged(tmp_path)
+    assert installed == ["-m", "pip", "install", "./divulge.whl"]
+    assert audited == ["audit", "--fail-on", "leak", "--run", "divulge-run", "audit.toml"]
+    assert bool(exported) == (audit != 2)
+
+
+def test_a_pipeline_that_is_not_told_what_to_install_stops(tmp_path: Path) -> None:
+    for name in ("divulge", "python"):
+        program(tmp_path / "bin", name, FAKE)
+    env = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "LOG": str(tmp_path / "log")}
+    script = "\n".join(PIPELINE["privacy"]["script"])
+    assert PIPELINE["variables"]["DIVULGE"] == ""
+    done = subprocess.run(
+        [BASH, "-eo", "pipefail", "-c", script],
+        cwd=tmp_path,
+        env=os.environ | env | {"DIVULGE": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "say in this variable what pip installs" in done.stderr
+    assert not (tmp_path / "log").exists()
+
+
+@pytest.mark.slow
+def test_the_action_audits_the_example_and_says_what_it_found(tmp_path: Path) -> None:
+    place = tmp_path / "gate"
+    shutil.copytree(EXAMPLE, place)
+    use_real_divulge(place)
+    env = {
+        "RUNNER_TEMP": str(tmp_path / "runner"),
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary"),
+    }
+    done = run_step("Audit", {"fail-above": "auc=0.99"}, place, **env)
+    assert done.returncode == 3, done.stderr
+    run = tmp_path / "runner" / "divulge" / "divulge"
+    assert (tmp_path / "output").read_text() == f"run={run}\n"
+    assert "**Gate: failed**" in (tmp_path / "summary").read_text(encoding="utf-8")
+    kept = STEPS["Keep the report"]["with"]["path"].split("\n")
+    for path in filter(None, kept):
+        name = path.strip().removeprefix("${{ steps.audit.outputs.run }}/")
+        assert (run / name).is_file()
+
+
+@pytest.mark.slow
+def test_the_example_fails_and_passes_as_its_page_says(tmp_path: Path) -> None:
+    place = tmp_path / "gate"
+    shutil.copytree(EXAMPLE, place)
+    use_real_divulge(place)
+    program(place / "bin", "pytest", f'#!/bin/sh\nexec "{sys.executable}" -m pytest "$@"\n')
+    env = os.environ | {
+        "PATH": f"{place / 'bin'}:{os.environ['PATH']}",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTEST_ADDOPTS": f"-p pytest_divulge -p no:cacheprovider --rootdir={place}",
+    }
+    blocks = re.findall(r"^```sh\n(.*?)^```", (place / "README.md").read_text("utf-8"), re.M | re.S)
+    commands = [line for block in blocks for line in block.splitlines()]
+    install, *others = commands
+    assert shlex.split(install)[:2] == ["pip", "install"]
+    ends = {}
+    for command in others:
+        done = subprocess.run([BASH, "-c", command], cwd=place, env=env,
+                              capture_output=True, text=True, check=False)  # fmt: skip
+        ends[command] = done.returncode, done.stdout + done.stderr
+    codes = [code for code, _ in ends.values()]
+    assert codes == [3, 3, 0, 0, 0], ends
+    assert "1 passed" in ends["pytest"][1]
