@@ -68,6 +68,8 @@ COMMANDS = [
     Command("audit audit.toml --run run", says="Report"),
     Command("report run", says="report.html"),
     Command("export nowhere --junit junit.xml", 2, "expected a run folder"),
+    Command("history nowhere nowhere", 2, "expected a run folder"),
+    Command("diff nowhere nowhere", 2, "expected a run folder"),
     Command("questions nowhere", 2, "expected a run folder"),
     Command("measure run", says="Report"),
     Command("transcript inspect nowhere", 2, "expected a transcript"),

@@ -24,7 +24,9 @@ NEEDS_NO_CHECK = {
     "Audit": "made by audits",
     "Comparison": "made by comparisons",
     "FederationAudit": "made by audits",
+    "History": "made by history",
     "LeaveOneOut": "made by audits",
+    "RunDifference": "made by diff",
     "SecretAudit": "made by audits",
     "Check": "made by audits",
     "Control": "made by audits",
@@ -280,6 +282,8 @@ def calls(folder: Path) -> dict[str, Call]:
         "divulge.federate_file": Call(
             divulge.federate_file, {"path": federated}, anew={"run": new}
         ),
+        "divulge.diff": Call(divulge.diff, {"before": run, "after": run}),
+        "divulge.history": Call(divulge.history, {"runs": [run, run]}),
         "divulge.leave_one_out": Call(
             divulge.leave_one_out,
             {"train": _fit, "records": records(), "attacks": gap, "rotation": few},

@@ -10,6 +10,10 @@ from .audits.cost import estimate_file as estimate_file
 from .audits.demo import demo as demo
 from .audits.export import export as export
 from .audits.from_file import audit_file as audit_file
+from .audits.history import History as History
+from .audits.history import RunDifference as RunDifference
+from .audits.history import diff as diff
+from .audits.history import history as history
 from .audits.leave_one_out.result import LeaveOneOut as LeaveOneOut
 from .audits.leave_one_out.run import leave_one_out as leave_one_out
 from .audits.load import load as load

@@ -43,6 +43,7 @@ def export(
     fail_on: Iterable[FailOn] = (),
     fail_above: Mapping[str, float] | None = None,
     judge: Judge | None = None,
+    not_worse_than: FilePath | None = None,
 ) -> Ruling:
     """Write what other tools read of a finished run, and hold it against a gate.
 
@@ -59,6 +60,7 @@ def export(
         fail_on: as for `Audit.gate`, besides what ``[gate]`` of the run's settings asks for.
         fail_above: as for `Audit.gate`; it has the last word.
         judge: as for `Audit.gate`.
+        not_worse_than: as for `Audit.gate`.
 
     Returns:
         What the gate says; without a gate it passes.
@@ -76,7 +78,7 @@ def export(
     summary_file = _name_summary_file(job_summary)
     path = Path(run)
     found = load(path)
-    gate = read_gate(found, tuple(fail_on), fail_above, judge)
+    gate = read_gate(found, tuple(fail_on), fail_above, judge, not_worse_than)
     cases = gather_cases(found, path, gate)
     files = {
         junit: junit_files.render(cases),
@@ -97,6 +99,7 @@ def read_gate(
     fail_on: Iterable[FailOn] = (),
     fail_above: Mapping[str, float] | None = None,
     judge: Judge | None = None,
+    not_worse_than: str | Path | None = None,
 ) -> Gate:
     """The gate in a run's settings, with what is asked besides.
 
@@ -105,7 +108,7 @@ def read_gate(
         StoreError: the run's settings are damaged.
     """
     if isinstance(found, Comparison):
-        if fail_on or fail_above:
+        if fail_on or fail_above or not_worse_than:
             folders = ", ".join(one.entered.run for one in found.defences)
             raise SpecError(
                 "expected a run with one verdict to hold against a gate, got a comparison: export "
@@ -115,7 +118,7 @@ def read_gate(
     held = found.contents.manifest if isinstance(found, SecretAudit) else found.plan
     raw = atomic.to_json(held.settings.get("gate", {}), dict)
     spec = atomic.from_json(raw.encode(), GateSpec, (found.path or Path()) / HEAD)
-    return join_gate(spec, found.about, fail_on, fail_above, judge)
+    return join_gate(spec, found.about, fail_on, fail_above, judge, not_worse_than)
 
 
 def gather_cases(found: FoundRun, path: Path, gate: Gate) -> RunCases:

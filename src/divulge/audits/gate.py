@@ -9,11 +9,14 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol, get_args, runtime_checkable
 
-from divulge._util.arguments import check_arguments
+from divulge._util.arguments import FilePath, check_arguments
+from divulge.audits.changes import LEAD, FigureChange, ScoredCandidates, compare_figures
 from divulge.audits.config import FailOn, GateSpec, Judge
+from divulge.core import Estimate
 from divulge.errors import SpecError, did_you_mean
 from divulge.metrics import assignment, composition, interactions, measure
 from divulge.report.schema import ClaimRow, Level, Limits
@@ -58,6 +61,8 @@ class Gate:
     """The secret that the audit is about."""
     claim: bool = False
     """Whether the claimed epsilon has to be consistent with the measurement."""
+    not_worse_than: "GatedAudit | None" = None
+    """An earlier audit, than which this one may not show more."""
 
     def __post_init__(self) -> None:
         for word in self.fail_on:
@@ -68,6 +73,11 @@ class Gate:
             raise SpecError(f"expected judge 'low' or 'value', got {self.judge!r}")
         for name, ceiling in self.ceilings.items():
             _check(name, ceiling, METRICS[self.about])
+        if self.not_worse_than is not None and self.not_worse_than.about != self.about:
+            raise SpecError(
+                f"expected an earlier audit of {self.about} to compare with, got one of "
+                f"{self.not_worse_than.about}: name a run about the same secret"
+            )
 
     @property
     def ceilings(self) -> Mapping[str, float]:
@@ -83,7 +93,12 @@ class Gate:
             f"fail-above {name}": replace(nothing, fail_above={name: ceiling})
             for name, ceiling in self.ceilings.items()
         }
-        return words | ceilings | ({"claim": replace(nothing, claim=True)} if self.claim else {})
+        parts = words | ceilings
+        if self.claim:
+            parts["claim"] = replace(nothing, claim=True)
+        if self.not_worse_than is not None:
+            parts["not-worse-than"] = replace(nothing, not_worse_than=self.not_worse_than)
+        return parts
 
 
 class GatedAudit:
@@ -107,6 +122,19 @@ class GatedAudit:
         """By label of an attack that is done, why its controls could not be run."""
         raise NotImplementedError
 
+    def figures(self, best_of: int = 1) -> Mapping[str, Mapping[str, Estimate]]:
+        """By label of each attack that passed its controls, its metrics.
+
+        Args:
+            best_of: the number of figures for which intervals hold at once, at 95 % (Bonferroni).
+        """
+        raise NotImplementedError
+
+    @property
+    def scored(self) -> ScoredCandidates | None:
+        """The candidates with their scores, where one model was audited for membership."""
+        return None
+
     @property
     def claims(self) -> tuple[ClaimRow | None, ...]:
         """What became of claimed guarantees, one entry for each audited model."""
@@ -122,6 +150,7 @@ class GatedAudit:
         fail_above: Mapping[str, float] | None = None,
         judge: str = "low",
         claim: bool = False,
+        not_worse_than: FilePath | None = None,
     ) -> "Ruling":
         """Hold the audit against a gate, as ``divulge audit --fail-on`` does.
 
@@ -131,12 +160,16 @@ class GatedAudit:
             fail_above: by metric, the highest admissible value.
             judge: compare the ``low`` limit with it, or the ``value``.
             claim: also require that the claimed epsilon is consistent with the measurement.
+            not_worse_than: run folder of an earlier audit, than which no attack may show more.
 
         Raises:
-            SpecError: a word or a metric is unknown, a ceiling is out of the metric's range, or
-                a claim is asked about where not one model was audited.
+            SpecError: a word or a metric is unknown, a ceiling is out of the metric's range, a
+                claim is asked about where not one model was audited, or the earlier audit is about
+                something else.
+            StoreError: the earlier run cannot be read.
         """
-        return self.rule(Gate(tuple(fail_on), fail_above, judge, self.about, claim))
+        earlier = None if not_worse_than is None else load_earlier(not_worse_than)
+        return self.rule(Gate(tuple(fail_on), fail_above, judge, self.about, claim, earlier))
 
     def rule(self, gate: Gate) -> "Ruling":
         """Hold the audit against a gate that is about its secret.
@@ -147,6 +180,8 @@ class GatedAudit:
         ruling = hold_against_gate(gate, self.verdict, self.limits, self.untested)
         for one in self.claims if gate.claim else ():
             ruling += hold_claim_against_gate(one)
+        if gate.not_worse_than is not None:
+            ruling += hold_against_earlier(self, gate.not_worse_than)
         return ruling
 
 
@@ -197,6 +232,7 @@ def join_gate(
     fail_on: Iterable[str] = (),
     fail_above: Mapping[str, float] | None = None,
     judge: str | None = None,
+    not_worse_than: str | Path | None = None,
 ) -> Gate:
     """The gate of the settings with what is asked besides, which has the last word.
 
@@ -206,13 +242,33 @@ def join_gate(
         fail_on: further verdicts that fail.
         fail_above: by metric, the highest admissible value.
         judge: what is compared with it, if not as in the settings.
+        not_worse_than: run folder of an earlier audit.
 
     Raises:
         SpecError: see `Gate`.
+        StoreError: the earlier run cannot be read.
     """
     ceilings = {**settings.fail_above, **(fail_above or {})}
     words = (*settings.fail_on, *fail_on)
-    return Gate(words, ceilings, judge or settings.judge, about, settings.claim)
+    earlier = None if not_worse_than is None else load_earlier(not_worse_than)
+    return Gate(words, ceilings, judge or settings.judge, about, settings.claim, earlier)
+
+
+def load_earlier(run: str | Path) -> GatedAudit:
+    """The earlier audit that a gate compares with.
+
+    Raises:
+        SpecError: it is a comparison, which has no figures of its own.
+        StoreError: it cannot be read.
+    """
+    from divulge.audits.load import load  # which loads audits of all kinds, and they this module
+
+    found = load(run)
+    if not isinstance(found, GatedAudit):
+        raise SpecError(
+            f"expected an audit in {run}, got a comparison: name the folder of one of its defences"
+        )
+    return found
 
 
 def hold_against_gate(
@@ -252,6 +308,46 @@ def hold_claim_against_gate(claim: ClaimRow | None) -> Ruling:
     if claim.outcome == "consistent":
         return Ruling(passed=(claim.sentence,))
     return Ruling(undecided=(claim.sentence,))
+
+
+def hold_against_earlier(found: GatedAudit, earlier: GatedAudit) -> Ruling:
+    """Whether more leaks than in an earlier audit: no passing where that cannot be decided.
+
+    Args:
+        found: the later audit.
+        earlier: the one it is compared with, about the same secret.
+    """
+    changes = compare_figures(earlier, found)
+    if worse := [change for change in changes if change.is_worse]:
+        return Ruling(failed=tuple(_describe_change(change, "more than") for change in worse))
+    said = "nothing shows that no more leaks than before"
+    for name, audit in (("earlier", earlier), ("later", found)):
+        level = audit.verdict.level
+        if level in ("instrument failed", "confounded", "nothing measured", "undecided"):
+            why = f"the verdict of the {name} audit is {level!r}"
+            return Ruling(undecided=(f"{said}: {why}. {audit.verdict.next_step}",))
+    metric = LEAD[found.about]
+    compared = {change.attack for change in changes}
+    lost = [
+        label
+        for label, figures in earlier.figures().items()
+        if metric in figures and label not in compared
+    ]
+    if lost or not changes:
+        why = f"not measured again: {', '.join(lost)}" if lost else "no attack stands in both"
+        return Ruling(undecided=(f"{said}: {why}",))
+    most = max(changes, key=lambda change: change.difference.high or 0.0)
+    return Ruling(passed=(_describe_change(most, "not shown to be more than"),))
+
+
+def _describe_change(change: FigureChange, how: str) -> str:
+    less = change.difference
+    assert less.high is not None
+    return (
+        f"{change.metric} of {change.attack} is {change.after.value:.4g}, {how} "
+        f"{change.before.value:.4g} before: difference {less.value:+.3f} (95 % interval for all "
+        f"compared attacks {less.low:+.3f} to {less.high:+.3f})"
+    )
 
 
 def read_ceiling(pair: str) -> tuple[str, float]:

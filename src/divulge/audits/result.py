@@ -13,6 +13,7 @@ from divulge._util import showable
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.extras import name_missing_extra
 from divulge.audits.challenges import images
+from divulge.audits.changes import ScoredCandidates
 from divulge.audits.gate import GatedAudit
 from divulge.audits.run_folder import Run, hold_run, open_run_folder
 from divulge.audits.secrets import Secret, secret_of
@@ -24,6 +25,7 @@ from divulge.core import (
     CompositionFacts,
     Contents,
     ControlOutcome,
+    Estimate,
     Finding,
     InteractionFacts,
     MembershipFacts,
@@ -99,6 +101,19 @@ class SecretAudit(GatedAudit):
         """By label of an attack that is done, why its controls could not be run."""
         entries = self.contents.entries
         return {entry.finding.label: entry.untested for entry in entries if entry.untested}
+
+    def figures(self, best_of: int = 1) -> Mapping[str, Mapping[str, Estimate]]:
+        """By label of each attack that passed its controls, its metrics.
+
+        Args:
+            best_of: the number of figures for which intervals hold at once, at 95 % (Bonferroni).
+        """
+        confidence = 1 - (1 - CONFIDENCE) / best_of
+        return {
+            entry.finding.label: self._held.measure(guess, confidence).metrics
+            for entry, guess in zip(self.contents.entries, self.guesses, strict=True)
+            if guess is not None and not entry.failed_control and not is_uninformed(entry.finding)
+        }
 
     @property
     def _held(self) -> Secret:
@@ -243,6 +258,12 @@ class Audit(SecretAudit):
     def claims(self) -> tuple[ClaimRow | None, ...]:
         """What became of the claimed guarantee."""
         return (self.summary.claim,)
+
+    @property
+    def scored(self) -> ScoredCandidates:
+        """The candidates with the scores of every attack that is done."""
+        scores = {e.finding.label: e.score for e in self.contents.entries if e.score is not None}
+        return ScoredCandidates(self.candidates, scores)
 
     @check_arguments
     def exposed(self, q: float = 0.1) -> tuple[exposing.ExposedRecord, ...]:

@@ -55,10 +55,10 @@ class MembershipSecret:
     candidates: Candidates
 
     def measure(self, guess: Scores, confidence: float = CONFIDENCE) -> Measurements:
-        """Metrics over candidates; the intervals are of 95 % whatever is asked for."""
-        del confidence  # limits for all attacks at once come with the verdict
+        """Metrics over candidates."""
         truth = Membership(self.candidates.member, self.facts.drawn)
-        return measure.measure(guess, truth, self.facts.delta)
+        together = round((1 - CONFIDENCE) / (1 - confidence))
+        return measure.measure(guess, truth, self.facts.delta, together)
 
     def encode(self, guess: Scores) -> Mapping[str, np.ndarray]:
         """The score of each candidate."""

@@ -59,6 +59,7 @@ def export(
     fail_on: tuple[FailOn, ...],
     ceilings: tuple[str, ...],
     judge: Literal["low", "value"] | None,
+    not_worse_than: Path | None,
 ) -> None:
     """Write what other tools read of RUN, of any kind, and hold it against a gate.
 
@@ -79,6 +80,7 @@ def export(
         fail_on=fail_on,
         fail_above=dict(map(read_ceiling, ceilings)),
         judge=judge,
+        not_worse_than=not_worse_than,
     )
     for path in (junit, sarif, job_summary):
         if path not in (None, _FROM_GITHUB):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -30,6 +31,13 @@ _OPTIONS = (
         type=click.Choice(["low", "value"]),
         default=None,
         help="What is compared with the ceiling: the lower limit (default), or the value.",
+    ),
+    click.option(
+        "--not-worse-than",
+        type=click.Path(path_type=Path),
+        metavar="RUN",
+        help="Exit with 3 when an attack finds more than in this earlier run, and with 4 when that "
+        "cannot be decided.",
     ),
 )
 

@@ -21,6 +21,7 @@ from divulge.cli.data import data
 from divulge.cli.export import export
 from divulge.cli.finish import finish, print_estimates, ruling_code
 from divulge.cli.gate import gate_options
+from divulge.cli.history import diff, history
 from divulge.cli.reproduce import reproduce
 from divulge.cli.terminal import echo
 from divulge.cli.transcript import transcript
@@ -80,6 +81,8 @@ main.add_command(reproduce)
 main.add_command(check)
 main.add_command(compare)
 main.add_command(export)
+main.add_command(history)
+main.add_command(diff)
 main.add_command(transcript)
 main.add_command(data)
 
@@ -140,6 +143,7 @@ def audit(
     fail_on: tuple[FailOn, ...],
     ceilings: tuple[str, ...],
     judge: Literal["low", "value"] | None,
+    not_worse_than: Path | None,
     shape: str,
 ) -> None:
     """Audit the model, or the federation, that SETTINGS, an audit.toml, describes.
@@ -157,7 +161,7 @@ def audit(
 
         limits = dict(map(gate.read_ceiling, ceilings))
         # a wrong word is refused before the work
-        agreed = gate.join_gate(asked.gate, asked.about, fail_on, limits, judge)
+        agreed = gate.join_gate(asked.gate, asked.about, fail_on, limits, judge, not_worse_than)
         found = from_file.audit_file(
             settings,
             folder,

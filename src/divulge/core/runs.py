@@ -220,6 +220,12 @@ class Entry:
         return tested.reason if isinstance(tested, BlindRun) else tested.untested
 
     @property
+    def failed_control(self) -> bool:
+        """Whether a control failed, so that figures mean nothing."""
+        tested = self.control or self.blind
+        return tested is not None and tested.outcome is ControlOutcome.FAILED
+
+    @property
     def score(self) -> Float64[np.ndarray, " records"] | None:
         """The score of each candidate, where the secret is membership and the attack is done."""
         return self.arrays.get("score")

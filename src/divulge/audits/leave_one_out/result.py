@@ -105,6 +105,22 @@ class LeaveOneOut(GatedAudit):
             if all(name in finding.metrics for finding in findings)
         }
 
+    def figures(self, best_of: int = 1) -> Mapping[str, Mapping[str, Estimate]]:
+        """By label of each attack that passed its controls on every target, the means.
+
+        Args:
+            best_of: the number of figures for which intervals hold at once, at 95 % (Bonferroni).
+        """
+        unsound = {
+            entry.finding.label
+            for audit in self.targets
+            for entry in audit.contents.entries
+            if entry.failed_control or entry.finding.status is not Status.DONE
+        }
+        return {
+            label: self.means(label, best_of) for label in self._by_attack() if label not in unsound
+        }
+
     @property
     def findings(self) -> tuple[Finding, ...]:
         """One finding an attack, with the means over targets as its metrics.

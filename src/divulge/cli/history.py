@@ -1,0 +1,111 @@
+"""The commands that compare finished runs: a history of versions, and one run with another."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from divulge.cli.terminal import add_columns, add_row, echo, grid, show, show_table
+
+if TYPE_CHECKING:
+    from divulge.audits.history import History, RunDifference
+
+formats = click.option(
+    "--format",
+    "shape",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="json prints one object with all figures.",
+)
+
+
+@click.command()
+@click.argument("runs", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.option(
+    "--page",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write a page with a chart of each metric.",
+)
+@formats
+def history(runs: tuple[Path, ...], page: Path | None, shape: str) -> None:
+    """Show the figures of one model over versions: RUNS, the earliest first.
+
+    Says of each attack whether it finds more than in the version before.
+
+    Example: divulge history runs/v1 runs/v2 runs/v3 --page history.html
+    """
+    from divulge.audits.history import history as put_together
+
+    found = put_together(runs)
+    written = None if page is None else found.report(page)
+    if shape == "json":
+        echo(json.dumps(found.as_json()))
+        return
+    _show_history(found)
+    if written is not None:
+        echo(f"Page: {written}")
+
+
+@click.command()
+@click.argument("before", type=click.Path(path_type=Path))
+@click.argument("after", type=click.Path(path_type=Path))
+@formats
+def diff(before: Path, after: Path, shape: str) -> None:
+    """Say what changed from the run BEFORE to the run AFTER: settings, data and figures.
+
+    Example: divulge diff runs/v1 runs/v2
+    """
+    from divulge.audits.history import diff as compare
+
+    found = compare(before, after)
+    if shape == "json":
+        echo(json.dumps(found.as_json()))
+        return
+    _show_difference(found)
+
+
+def _show_history(found: History) -> None:
+    from divulge.audits.history import describe_change
+    from divulge.report import words
+
+    show((found.headline, "bold"))
+    for number, one in enumerate(found.versions, 1):
+        show(f"{number}: {one.run}, {one.created or 'no date'}, verdict: {one.level}")
+    for metric, rows in found.figures.items():
+        table = grid(f"{words.metric_title(metric)}, with 95 % intervals")
+        add_columns(table, ["attack"])
+        add_columns(table, [str(number + 1) for number in range(len(found.versions))], right=True)
+        for label, figures in rows.items():
+            cells = ["none" if one is None else words.format_metric(metric, one) for one in figures]
+            add_row(table, [label, *cells])
+        show_table(table)
+    show("A lower limit of 0 may mean too few records: the report of the run says so.")
+    for number, changes in enumerate(found.changes, 1):
+        show(f"From {number} to {number + 1}; intervals of all differences hold at once:")
+        for change in changes:
+            show(f"  {describe_change(change)}", wrap=False)
+
+
+def _show_difference(found: RunDifference) -> None:
+    from divulge.audits.history import describe_change
+
+    for name, one in (("Before", found.before), ("After", found.after)):
+        show(f"{name}: {one.run}, {one.created or 'no date'}, verdict: {one.level}")
+    for title, changed in (("Data", found.data), ("Settings", found.settings)):
+        show((title, "bold"), ": no difference" if not changed else "")
+        for key, (earlier, later) in changed.items():
+            show(f"  {key}: {json.dumps(earlier)} to {json.dumps(later)}", wrap=False)
+    if found.same_candidates is not None:
+        said = "the same, so differences allow for it" if found.same_candidates else "not the same"
+        show(("Candidates", "bold"), f": {said}")
+    intervals = "95 % intervals, which hold for all attacks at once"
+    show(("Figures", "bold"), f": {intervals}" if found.figures else ": no attack stands in both")
+    for change in found.figures:
+        show(f"  {describe_change(change)}", wrap=False)
+    for title, labels in (("Only before", found.lost), ("Only after", found.gained)):
+        if labels:
+            show(f"  {title}: {', '.join(labels)}")
