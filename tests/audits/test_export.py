@@ -157,6 +157,13 @@ def test_every_kind_of_run_is_written_for_every_tool(
     text = files[2].read_text(encoding="utf-8")
     assert text.startswith("## divulge: ")
     assert "Gate" not in text
+    if kind == "run-comparison":
+        return
+    same = divulge.diff(run, run)
+    assert not same.settings
+    assert not same.lost
+    assert all(one.difference.value == 0.0 and not one.is_worse for one in same.figures)
+    assert len(divulge.history([run, run]).changes) == 1
 
 
 def test_a_gate_that_failed_is_a_failure_and_an_undecided_one_an_error(tmp_path: Path) -> None:
