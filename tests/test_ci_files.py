@@ -202,6 +202,19 @@ def test_the_action_audits_the_example_and_says_what_it_found(tmp_path: Path) ->
         assert (run / name).is_file()
 
 
+def test_the_example_has_settings_of_pytest_that_are_not_ours() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider"],
+        cwd=EXAMPLE,
+        env=os.environ | {"PYTEST_ADDOPTS": "", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "configfile: pytest.ini" in done.stdout
+    assert done.returncode == 0, done.stdout
+
+
 @pytest.mark.slow
 def test_the_example_fails_and_passes_as_its_page_says(tmp_path: Path) -> None:
     place = tmp_path / "gate"
@@ -211,7 +224,7 @@ def test_the_example_fails_and_passes_as_its_page_says(tmp_path: Path) -> None:
     env = os.environ | {
         "PATH": f"{place / 'bin'}:{os.environ['PATH']}",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        "PYTEST_ADDOPTS": f"-p pytest_divulge -p no:cacheprovider --rootdir={place}",
+        "PYTEST_ADDOPTS": "-p pytest_divulge -p no:cacheprovider",
     }
     blocks = re.findall(r"^```sh\n(.*?)^```", (place / "README.md").read_text("utf-8"), re.M | re.S)
     commands = [line for block in blocks for line in block.splitlines()]
