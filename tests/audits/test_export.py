@@ -12,6 +12,7 @@ import jsonschema
 import junitparser
 import pytest
 from click.testing import CliRunner, Result
+from huggingface_hub import ModelCard
 
 import divulge
 from divulge.audits.export import gather_cases, read_gate
@@ -20,7 +21,7 @@ from divulge.audits.result import Audit
 from divulge.cli.main import main
 from divulge.core import Status
 from divulge.errors import SpecError, StoreError
-from divulge.report.ci import job_summary, junit, sarif
+from divulge.report.ci import job_summary, junit, model_card, sarif
 from divulge.report.ci.cases import RunCases
 from tests.fuzz import formats
 from tests.report import cases as benches
@@ -326,6 +327,46 @@ def test_github_names_the_file_of_the_summary_which_keeps_what_is_there(
     assert summary.read_text(encoding="utf-8") == once
 
 
+def test_a_model_card_keeps_what_others_wrote_and_gets_one_section(
+    membership: Path, make: Callable[[str], Path], tmp_path: Path
+) -> None:
+    place = tmp_path / "README.md"
+    place.write_text("---\nlicense: mit\ntags:\n- tabular\n---\n\n# Mine\n\nText.\n")
+    call(membership, "--model-card", place)
+    once = place.read_text(encoding="utf-8")
+    with place.open("a") as file:
+        file.write("\n## After\n")
+    call(make("run-interactions"), "--model-card", place)
+    other = ModelCard.load(place)
+    call(membership, "--model-card", place)
+    card = ModelCard.load(place)
+    assert place.read_text(encoding="utf-8") == once + "\n## After\n"
+    assert card.data.to_dict() == {"license": "mit", "tags": ["tabular"]}
+    for text in (card.text, other.text):
+        assert text.count("## Privacy audit") == 1
+        assert text.index("# Mine") < text.index("## Privacy audit") < text.index("## After")
+    assert "This model leaks its training records" in card.text
+    assert "This model leaks" not in other.text
+    damaged = once.replace("<!-- divulge: end -->", "")
+    place.write_text(damaged, encoding="utf-8")
+    assert "one whole section" in call(membership, "--model-card", place, code=2).stderr
+    place.write_bytes(b"\xff")
+    assert "in UTF-8" in call(membership, "--model-card", place, code=2).stderr
+    assert place.read_bytes() == b"\xff"
+    fresh = tmp_path / "new.md"
+    call(membership, "--model-card", fresh)
+    assert fresh.read_text(encoding="utf-8").startswith("<!-- divulge: privacy audit -->\n")
+
+
+def test_no_text_of_others_ends_the_section_of_a_model_card() -> None:
+    told = cases_of("hostile")
+    marks = [model_card.START, model_card.END]
+    named = replace(told, name=marks[1], divulge=marks[1], created=marks[0])
+    card = model_card.put_section("", named)
+    assert [card.count(mark) for mark in marks] == [1, 1]
+    assert model_card.put_section(card, named) == card
+
+
 def test_no_link_is_followed(membership: Path, tmp_path: Path) -> None:
     mine, link = tmp_path / "mine", tmp_path / "junit.xml"
     mine.write_text("mine")
@@ -338,7 +379,7 @@ def test_no_link_is_followed(membership: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "give --junit, --sarif or --job-summary"),
+        ((), "give --junit, --sarif, --job-summary or --model-card"),
         (("--sarif", "x.sarif", "--settings", "/etc/audit.toml"), "from the root of their"),
         (("--sarif", "x.sarif", "--settings", "../audit.toml"), "from the root of their"),
         (("--junit", "x.xml", "--fail-above", "auk=1"), "did you mean 'auc'"),

@@ -21,6 +21,7 @@ from divulge.errors import SpecError, StoreError
 from divulge.report import compare_table, markdown, words
 from divulge.report.ci import job_summary as job_summaries
 from divulge.report.ci import junit as junit_files
+from divulge.report.ci import model_card as model_cards
 from divulge.report.ci import sarif as sarif_files
 from divulge.report.ci.cases import AttackCase, GateCase, RunCases, VerdictCase, describe_estimate
 from divulge.report.federation.verdicts.judge import Judgement
@@ -39,6 +40,7 @@ def export(
     junit: FilePath | None = None,
     sarif: FilePath | None = None,
     job_summary: FilePath | Literal[True] | None = None,
+    model_card: FilePath | None = None,
     settings: FilePath = "audit.toml",
     fail_on: Iterable[FailOn] = (),
     fail_above: Mapping[str, float] | None = None,
@@ -56,6 +58,8 @@ def export(
         sarif: a SARIF 2.1.0 file to write, with a result for each thing that is wrong.
         job_summary: a Markdown file to write; True appends to the one that GitHub names in
             ``GITHUB_STEP_SUMMARY``.
+        model_card: a model card, such as the README.md of a model on Hugging Face, that gets a
+            section about the run; a section of an earlier run is replaced.
         settings: path of the settings file in its repository, where SARIF places its results.
         fail_on: as for `Audit.gate`, besides what ``[gate]`` of the run's settings asks for.
         fail_above: as for `Audit.gate`; it has the last word.
@@ -70,9 +74,10 @@ def export(
             file.
         StoreError: the run is damaged or not finished, or a file cannot be written.
     """
-    if junit is None and sarif is None and job_summary is None:
+    if all(path is None for path in (junit, sarif, job_summary, model_card)):
         raise SpecError(
-            "expected a file to write, got none: give --junit, --sarif or --job-summary"
+            "expected a file to write, got none: give --junit, --sarif, --job-summary or "
+            "--model-card"
         )
     place = _place_in_repository(settings)
     summary_file = _name_summary_file(job_summary)
@@ -83,14 +88,12 @@ def export(
     files = {
         junit: junit_files.render(cases),
         sarif: sarif_files.render(cases, place),
-        summary_file: job_summaries.render(cases).encode(),
+        summary_file: _add_summary(cases, summary_file, keep=job_summary is True),
+        model_card: _add_section(cases, model_card),
     }
     for name, content in files.items():
         if name is not None:
-            before = (
-                _read_before(summary_file) if job_summary is True and name == summary_file else b""
-            )
-            atomic.write(Path(name), before + content)
+            atomic.write(Path(name), content)
     return Ruling() if isinstance(found, Comparison) else found.rule(gate)
 
 
@@ -289,8 +292,28 @@ def _name_summary_file(asked: str | Path | Literal[True] | None) -> str | Path |
     )
 
 
+def _add_summary(cases: RunCases, path: str | Path | None, *, keep: bool) -> bytes:
+    before = _read_before(path) if keep else b""
+    return before + job_summaries.render(cases).encode()
+
+
+def _add_section(cases: RunCases, path: str | Path | None) -> bytes:
+    """The model card with a section about the run.
+
+    Raises:
+        StoreError: the card is no text, or its earlier section is damaged.
+    """
+    try:
+        return model_cards.put_section(_read_before(path).decode(), cases).encode()
+    except ValueError as error:
+        raise StoreError(
+            f"expected a model card in UTF-8 with at most one whole section of divulge in {path}, "
+            f"got something else ({error}): mend it, or name another file"
+        ) from error
+
+
 def _read_before(path: str | Path | None) -> bytes:
-    """What a step has written into its summary before."""
+    """What a file holds to which something is added; nothing if there is none."""
     if path is None or not Path(path).exists():
         return b""
     return untrusted.read_file(Path(path), untrusted.MAX_TEXT_BYTES, StoreError)

@@ -43,6 +43,13 @@ _FROM_GITHUB = Path()
     "step in GitHub Actions.",
 )
 @click.option(
+    "--model-card",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Put a section about the audit into a model card, such as the README.md of a model on "
+    "Hugging Face; a section of an earlier audit is replaced.",
+)
+@click.option(
     "--settings",
     type=click.Path(path_type=Path),
     default="audit.toml",
@@ -55,6 +62,7 @@ def export(
     junit: Path | None,
     sarif: Path | None,
     job_summary: Path | None,
+    model_card: Path | None,
     settings: Path,
     fail_on: tuple[FailOn, ...],
     ceilings: tuple[str, ...],
@@ -76,13 +84,14 @@ def export(
         junit=junit,
         sarif=sarif,
         job_summary=True if job_summary == _FROM_GITHUB else job_summary,
+        model_card=model_card,
         settings=settings,
         fail_on=fail_on,
         fail_above=dict(map(read_ceiling, ceilings)),
         judge=judge,
         not_worse_than=not_worse_than,
     )
-    for path in (junit, sarif, job_summary):
+    for path in (junit, sarif, job_summary, model_card):
         if path not in (None, _FROM_GITHUB):
             echo(path)
     sys.exit(ruling_code(ruling))

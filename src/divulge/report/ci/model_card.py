@@ -1,0 +1,32 @@
+"""A model card, as on Hugging Face: the audit as a section, which a later audit replaces."""
+
+from divulge.report.ci.cases import RunCases
+from divulge.report.markdown import make_inert
+
+START, END = "<!-- divulge: privacy audit -->", "<!-- divulge: end -->"
+"""What stands around the section. Nothing in it can look like either: texts of others are inert."""
+
+
+def put_section(card: str, run: RunCases) -> str:
+    """The card with the section about this run: in the place of an earlier one, or at the end.
+
+    Args:
+        card: the card's text with its front matter, which stays as it is; empty for a new card.
+        run: what is told of the run.
+
+    Raises:
+        ValueError: an earlier section has no end, or there are two.
+    """
+    section = "\n\n".join([START, "## Privacy audit", run.markdown.strip(), _origin(run), END])
+    if START not in card and END not in card:
+        return f"{card.rstrip()}\n\n{section}\n".lstrip("\n")
+    before, _, rest = card.partition(START)
+    _, ended, after = rest.partition(END)
+    if not ended or END in before or START in after or END in after:
+        raise ValueError(f"not one {START} with one {END} after it")
+    return f"{before}{section}{after}"
+
+
+def _origin(run: RunCases) -> str:
+    made = f", {make_inert(run.created)}" if run.created else ""
+    return f"Measured with divulge {make_inert(run.divulge)}{made}."
