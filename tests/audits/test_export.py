@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -358,6 +359,35 @@ def test_a_model_card_keeps_what_others_wrote_and_gets_one_section(
     assert fresh.read_text(encoding="utf-8").startswith("<!-- divulge: privacy audit -->\n")
 
 
+@pytest.mark.parametrize("kind", ["run-membership", "run-comparison"])
+def test_an_archive_is_the_run_again(
+    make: Callable[[str], Path], kind: str, tmp_path: Path
+) -> None:
+    run, packed = make(kind), tmp_path / "run.zip"
+    divulge.export(run, archive=packed)
+    once = packed.read_bytes()
+    (run / ".lock").touch()
+    call(run, "--archive", packed)
+    assert packed.read_bytes() == once
+    with zipfile.ZipFile(packed) as found:
+        assert found.testzip() is None
+        found.extractall(tmp_path)
+    whole = {path.relative_to(run) for path in run.rglob("*") if path.is_file()}
+    again = tmp_path / run.name
+    assert {path.relative_to(again) for path in again.rglob("*") if path.is_file()} == whole - {
+        Path(".lock")
+    }
+    assert divulge.load(again).findings == divulge.load(run).findings
+    (run / ".lock").unlink()
+    link = run / "link"
+    link.symlink_to(tmp_path)
+    try:
+        assert "got a link" in call(run, "--archive", tmp_path / "other.zip", code=2).stderr
+        assert not [path for path in tmp_path.iterdir() if path.name not in ("run", "run.zip")]
+    finally:
+        link.unlink()
+
+
 def test_no_text_of_others_ends_the_section_of_a_model_card() -> None:
     told = cases_of("hostile")
     marks = [model_card.START, model_card.END]
@@ -379,7 +409,7 @@ def test_no_link_is_followed(membership: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "give --junit, --sarif, --job-summary or --model-card"),
+        ((), "give --junit, --sarif, --job-summary, --model-card or --archive"),
         (("--sarif", "x.sarif", "--settings", "/etc/audit.toml"), "from the root of their"),
         (("--sarif", "x.sarif", "--settings", "../audit.toml"), "from the root of their"),
         (("--junit", "x.xml", "--fail-above", "auk=1"), "did you mean 'auc'"),

@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import pydantic
@@ -56,11 +56,22 @@ def write(path: Path, data: bytes) -> None:
     Raises:
         StoreError: it cannot be written.
     """
+    with replace_file(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def replace_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write into, which takes its place when it is whole.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
     with translate_os_errors(path):
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=UNFINISHED)  # mode 0600
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(data)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             Path(temporary).replace(path)

@@ -8,6 +8,7 @@ from typing import Literal
 from divulge._util import atomic, untrusted
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.showable import make_showable
+from divulge.audits.archive import write_archive
 from divulge.audits.compare.result import Comparison, VariantAudits
 from divulge.audits.config import FailOn, GateSpec, Judge
 from divulge.audits.gate import METRICS, Gate, Ruling, join_gate
@@ -41,6 +42,7 @@ def export(
     sarif: FilePath | None = None,
     job_summary: FilePath | Literal[True] | None = None,
     model_card: FilePath | None = None,
+    archive: FilePath | None = None,
     settings: FilePath = "audit.toml",
     fail_on: Iterable[FailOn] = (),
     fail_above: Mapping[str, float] | None = None,
@@ -60,6 +62,7 @@ def export(
             ``GITHUB_STEP_SUMMARY``.
         model_card: a model card, such as the README.md of a model on Hugging Face, that gets a
             section about the run; a section of an earlier run is replaced.
+        archive: a zip file to write, with all files of the run folder.
         settings: path of the settings file in its repository, where SARIF places its results.
         fail_on: as for `Audit.gate`, besides what ``[gate]`` of the run's settings asks for.
         fail_above: as for `Audit.gate`; it has the last word.
@@ -74,10 +77,10 @@ def export(
             file.
         StoreError: the run is damaged or not finished, or a file cannot be written.
     """
-    if all(path is None for path in (junit, sarif, job_summary, model_card)):
+    if all(path is None for path in (junit, sarif, job_summary, model_card, archive)):
         raise SpecError(
-            "expected a file to write, got none: give --junit, --sarif, --job-summary or "
-            "--model-card"
+            "expected a file to write, got none: give --junit, --sarif, --job-summary, "
+            "--model-card or --archive"
         )
     place = _place_in_repository(settings)
     summary_file = _name_summary_file(job_summary)
@@ -94,6 +97,8 @@ def export(
     for name, content in files.items():
         if name is not None:
             atomic.write(Path(name), content)
+    if archive is not None:
+        write_archive(path, Path(archive))
     return Ruling() if isinstance(found, Comparison) else found.rule(gate)
 
 

@@ -50,6 +50,12 @@ _FROM_GITHUB = Path()
     "Hugging Face; a section of an earlier audit is replaced.",
 )
 @click.option(
+    "--archive",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the whole run folder as one zip file.",
+)
+@click.option(
     "--settings",
     type=click.Path(path_type=Path),
     default="audit.toml",
@@ -63,6 +69,7 @@ def export(
     sarif: Path | None,
     job_summary: Path | None,
     model_card: Path | None,
+    archive: Path | None,
     settings: Path,
     fail_on: tuple[FailOn, ...],
     ceilings: tuple[str, ...],
@@ -85,13 +92,14 @@ def export(
         sarif=sarif,
         job_summary=True if job_summary == _FROM_GITHUB else job_summary,
         model_card=model_card,
+        archive=archive,
         settings=settings,
         fail_on=fail_on,
         fail_above=dict(map(read_ceiling, ceilings)),
         judge=judge,
         not_worse_than=not_worse_than,
     )
-    for path in (junit, sarif, job_summary, model_card):
+    for path in (junit, sarif, job_summary, model_card, archive):
         if path not in (None, _FROM_GITHUB):
             echo(path)
     sys.exit(ruling_code(ruling))
