@@ -82,11 +82,11 @@ def compare_figures(
         comparisons: how many changes are looked at in all, for which intervals hold at once
             (Bonferroni); as many as there are here if not given.
     """
-    metric = LEAD[after.about]
+    metric, known = LEAD[after.about], before.figures()
     labels = [
         label
         for label, figures in after.figures().items()
-        if metric in figures and metric in before.figures().get(label, {})
+        if metric in figures and metric in known.get(label, {})
     ]
     best_of = max(1, comparisons or len(labels))
     earlier, later = before.figures(best_of), after.figures(best_of)

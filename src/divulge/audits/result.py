@@ -110,7 +110,9 @@ class SecretAudit(GatedAudit):
         """
         confidence = 1 - (1 - CONFIDENCE) / best_of
         return {
-            entry.finding.label: self._held.measure(guess, confidence).metrics
+            entry.finding.label: entry.finding.metrics
+            if best_of == 1  # as they are stored
+            else self._held.measure(guess, confidence).metrics
             for entry, guess in zip(self.contents.entries, self.guesses, strict=True)
             if guess is not None and not entry.failed_control and not is_uninformed(entry.finding)
         }
