@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 TESTS = ("tests/training", "tests/defences", "tests/attacks", "tests/federation", "tests/targets",
-         "tests/metrics", "tests/audits", "tests/reproduce", "tests/report")  # fmt: skip
+         "tests/metrics", "tests/audits", "tests/reproduce", "tests/report", "docs")  # fmt: skip
 
 QUICK = ("tests/training/test_crew.py", "tests/training/test_repeated.py",
          "tests/defences/test_per_record.py", "tests/attacks/test_raifle_linear.py")  # fmt: skip

@@ -35,6 +35,8 @@ _CHANGES = {"os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.symlink", "os.
 _CHANGES |= {"os.truncate", "os.utime", "shutil.rmtree", "shutil.move"}
 _RUNS = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork"}
 _RUNS |= {"socket.connect", "pickle.find_class"}
+_LISTS_LIBRARIES = "/sbin/ldconfig"
+"""What ``ctypes`` runs to find a library of the system; PyTorch does, once, under Python 3.13."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class _Watch:
     def _note(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self.inside:
             return
-        if event in _RUNS:
+        if event in _RUNS and arguments[0] != _LISTS_LIBRARIES:
             self.seen.append(f"{event} {arguments[:2]!r:.200}")
         elif event in _CHANGES or (event == "open" and arguments[2] & _WRITING):
             paths = arguments[: 2 if event in ("os.rename", "os.link") else 1]

@@ -151,10 +151,15 @@ class PredictionFile:
 
     def _connect(self, journal: str) -> sqlite3.Connection:
         db = sqlite3.connect(self._path)
-        # A log beside the file needs no waiting; without shared memory, which network disks lack.
-        db.execute("PRAGMA locking_mode = EXCLUSIVE")
-        db.execute(f"PRAGMA journal_mode = {journal}")
-        db.execute(f"PRAGMA synchronous = {'NORMAL' if journal == 'WAL' else 'FULL'}")
+        try:
+            # A log beside the file needs no waiting, nor memory that processes share, which
+            # network disks lack.
+            db.execute("PRAGMA locking_mode = EXCLUSIVE")
+            db.execute(f"PRAGMA journal_mode = {journal}")
+            db.execute(f"PRAGMA synchronous = {'NORMAL' if journal == 'WAL' else 'FULL'}")
+        except BaseException:
+            db.close()
+            raise
         return db
 
     @contextmanager

@@ -282,6 +282,8 @@ async def _close(client: Any) -> None:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
     await client.aclose()
+    # answers that were left half read, as one that was too large
+    await asyncio.get_running_loop().shutdown_asyncgens()
 
 
 @contextmanager
