@@ -54,6 +54,10 @@ class MembershipFacts:
     kind: Literal["membership"] = "membership"
 
 
+_TOO_LARGE = 2**63
+"""What no class reaches: it would not fit an integer of an array."""
+
+
 @dataclass(frozen=True, slots=True)
 class AssignmentFacts:
     """Clients of a federation and candidates, and who trained on which where that is known.
@@ -83,6 +87,8 @@ class AssignmentFacts:
         found = [len(self.labels), *([] if self.owners is None else [len(self.owners)])]
         if set(found) != {self.candidates}:
             raise ValueError(f"expected {self.candidates} classes and owners, got {found}")
+        if not all(0 <= label < _TOO_LARGE for label in self.labels):
+            raise ValueError(f"expected classes from 0 and below {_TOO_LARGE}")
         if not {*self.known} <= {*range(self.candidates)}:
             raise ValueError(f"expected positions of {self.candidates} candidates as known")
         clients = range(len(self.clients))
