@@ -111,7 +111,11 @@ class AssignmentFacts:
 
 @dataclass(frozen=True, slots=True)
 class CompositionFacts:
-    """Clients of a federation, their classes, and what each holds where that is known."""
+    """Clients of a federation, their classes, and what each holds where that is known.
+
+    Raises:
+        ValueError: numbers of records do not fit the clients and the classes.
+    """
 
     federation: str
     """The name of the federation."""
@@ -123,6 +127,18 @@ class CompositionFacts:
     notes: tuple[str, ...] = ()
     """What was left out of the audit, in sentences."""
     kind: Literal["composition"] = "composition"
+
+    def __post_init__(self) -> None:
+        if self.counts is None:
+            return
+        widths = {len(row) for row in self.counts}
+        classes = len(self.class_names) or max(widths, default=0)
+        if len(self.counts) != len(self.clients) or widths != {classes}:
+            raise ValueError(
+                f"expected records of {classes} classes for {len(self.clients)} clients"
+            )
+        if not all(0 <= held < _TOO_LARGE for row in self.counts for held in row):
+            raise ValueError(f"expected numbers of records from 0 and below {_TOO_LARGE}")
 
     @property
     def truth(self) -> tuple[Proportions, ...] | None:

@@ -160,7 +160,14 @@ class VariantAudits:
 
     def _accuracies(self, group: str) -> list[Estimate]:
         checks = [check for audit in self.audits.targets for check in audit.checks]
-        return [one.estimates[group] for one in checks if one.name == "model accuracy"]
+        found = [one.estimates.get(group) for one in checks if one.name == "model accuracy"]
+        known = [one for one in found if one is not None]
+        if len(known) < len(found):
+            raise StoreError(
+                f"expected the accuracy on {group} of {len(found)} models in the run of "
+                f"{self.entered.name!r}, got that of {len(known)}: compare the defences again"
+            )
+        return known
 
     def _count_failed_controls(self, label: str) -> int:
         controls = [
