@@ -13,7 +13,7 @@ from .search import Reader
 
 CORPUS = Path(__file__).parent / "corpus"
 KEPT = sorted(path for kind in CORPUS.iterdir() for path in kind.iterdir())
-LARGEST = 20 * 2**10
+LARGEST = 24 * 2**10
 """Bytes of a kept case, which is read by people too."""
 SLOW = {"run-comparison", "run-in-turn", "settings-predictions"}
 """Reading one draws several pages."""
