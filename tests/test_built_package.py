@@ -79,8 +79,9 @@ def test_the_wheel_holds_the_package_with_types_templates_and_licence(built: Pat
     inside = {n.removeprefix("divulge/") for n in names if n.startswith("divulge/")}
     assert inside == package_files()
     assert {"py.typed", "__init__.pyi", "report/templates/page.html.j2"} <= inside
-    others = {n.partition("/")[2] for n in names if not n.startswith("divulge/")}
-    assert others == {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
+    others = {n for n in names if not n.startswith("divulge/")}
+    about = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
+    assert {n.partition(".dist-info/")[2] or n for n in others} == {*about, "pytest_divulge.py"}
 
 
 def test_the_installed_wheel_audits(built: Path, tmp_path: Path) -> None:
