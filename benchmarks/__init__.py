@@ -1,1 +1,1 @@
-"""Benchmarks: divulge and a peer, side by side in one process. See docs/benchmarks.md."""
+"""Benchmarks: divulge and a peer, side by side in one process. See docs/results/benchmarks.md."""

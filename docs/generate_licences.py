@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "licences.md"
+PAGE = ROOT / "docs" / "reference" / "licences.md"
 COPYLEFT = re.compile(r"\b[AL]?GPL|\b(MPL|Mozilla|EPL|EUPL|CDDL|OSL|CC-BY-SA)\b", re.IGNORECASE)
 UNTOLD = "not said in its metadata"
 ELSEWHERE = {"torchvision": "BSD"}

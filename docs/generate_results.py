@@ -94,7 +94,7 @@ def pages() -> dict[Path, str]:
     after = rest.partition(MARKS[1])[2]
     return {
         STORED / "README.md": _index(tables, _read_toml("paper-items.toml")),
-        HERE / "headline-figures.md": _headlines(papers, stored),
+        STORED / "headline-figures.md": _headlines(papers, stored),
         README: before + MARKS[0] + _few(papers, stored) + MARKS[1] + after,
         **{STORED / f"{name}.md": _table(table) for name, table in stored.items()},
         **{STORED / f"{name}.svg": _curves(one) for name, one in drawn.items() if one.drawn},
@@ -131,12 +131,12 @@ def _index(tables: Mapping[str, Stored], papers: list[dict[str, Any]]) -> str:
             "",
             NOTE,
             "",
-            "Published tables, measured again by [`divulge reproduce`](../reproductions.md). "
+            "Published tables, measured again by [`divulge reproduce`](reproductions.md). "
             "Each page holds our figures with their 95 % intervals at both sizes, the paper's, the "
             "difference, what differs in data and size, and what measured them. "
             "An interval that covers the published figure proves no sameness, and one that does "
             "not is a difference to explain: data, sizes and repeats are not the papers'. "
-            "[Another processor](../reproductions.md#on-another-processor) rounds otherwise.",
+            "[Another processor](reproductions.md#on-another-processor) rounds otherwise.",
             "",
             "| table | what | paper size | size shown | published figures within our interval | "
             "rows by control | minutes of one core | date | commit |",
@@ -146,7 +146,7 @@ def _index(tables: Mapping[str, Stored], papers: list[dict[str, Any]]) -> str:
             f"Together {total:.1f} core-hours, with what tables share counted in each.",
             "",
             *([f"Not stored yet: {', '.join(missing)}.", ""] * bool(missing)),
-            "What the papers claim first, beside ours: [headline figures](../headline-figures.md).",
+            "What the papers claim first, beside ours: [headline figures](headline-figures.md).",
             "",
             *_items(papers, tables),
         ]
@@ -296,8 +296,8 @@ def _headlines(papers: list[dict[str, Any]], tables: Mapping[str, Stored]) -> st
     ]
     for paper in papers:
         parts += [f"## {paper['name']}", ""]
-        parts += [f"{paper['about']}. [How it works]({paper['page']}).", "", *HEAD]
-        parts += [_line(claim, tables, "results/") for claim in paper["claim"]]
+        parts += [f"{paper['about']}. [How it works](../{paper['page']}).", "", *HEAD]
+        parts += [_line(claim, tables, "") for claim in paper["claim"]]
         parts += ["", "What explains the differences:", ""]
         parts += [f"* *{claim['says']}:* {_gap(claim, tables)}" for claim in paper["claim"]]
         parts += [""]

@@ -1,7 +1,7 @@
 """Tables of the keys of settings files, written from the docstrings of the models' fields.
 
-A page says where a table belongs with a comment, ``<!-- keys of MODULE:MODEL -->``; the table below
-it is written again. Everything around it is written by hand.
+The page says where a table belongs with a comment, ``<!-- keys of MODULE:MODEL -->``; the table
+below it is written again. Everything around it is written by hand.
 """
 
 import ast
@@ -21,21 +21,19 @@ from pydantic.fields import FieldInfo
 from divulge.audits.config import CommonSpec
 
 HERE = Path(__file__).parent
-PAGES = ("audit-toml.md", "compare-toml.md", "federate-toml.md")
+PAGE = HERE / "settings.md"
 _TABLE = re.compile(r"(<!-- keys of (\S+):(\w+) -->\n\n)(?:\|.*\n)*")
 
 
 def pages() -> dict[Path, str]:
-    """The pages with their tables, by path."""
-    return {
-        HERE / name: _TABLE.sub(_table, (HERE / name).read_text(encoding="utf-8")) for name in PAGES
-    }
+    """The page with its tables, by path."""
+    return {PAGE: _TABLE.sub(_table, PAGE.read_text(encoding="utf-8"))}
 
 
 def documented() -> set[type[pydantic.BaseModel]]:
-    """The models whose keys are in a table of some page."""
-    texts = ((HERE / name).read_text(encoding="utf-8") for name in PAGES)
-    return {_model(found[2], found[3]) for text in texts for found in _TABLE.finditer(text)}
+    """The models whose keys are in a table of the page."""
+    text = PAGE.read_text(encoding="utf-8")
+    return {_model(found[2], found[3]) for found in _TABLE.finditer(text)}
 
 
 def _model(module: str, name: str) -> type[pydantic.BaseModel]:

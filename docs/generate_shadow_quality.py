@@ -12,7 +12,7 @@ sys.path.insert(0, str(HERE.resolve().parent))  # others ship a package `benchma
 from benchmarks.shadow_quality import compare, rows  # noqa: E402
 from benchmarks.shadow_quality.tasks import TASKS  # noqa: E402
 
-PAGE = HERE / "shadow-quality.md"
+PAGE = HERE / "results" / "shadow-quality.md"
 MARKS = (
     "<!-- written by docs/generate.py from docs/results/shadow-quality -->\n",
     "<!-- end of what is written -->\n",

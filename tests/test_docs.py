@@ -133,7 +133,7 @@ def test_both_sizes_of_a_table_stand_on_its_page(tmp_path: Path) -> None:
     state = f"partly: 2 of {len(small.rows)} pieces, about 2.5 core-hours missing"
     assert f"| [raifle-table5](raifle-table5.md) | {small.title} | {state} | small |" in index
     assert f"| table V: recommenders, AUC | [raifle-table5](raifle-table5.md) | {state} |" in index
-    claims = pages[DOCS / "headline-figures.md"].splitlines()
+    claims = pages[tmp_path / "headline-figures.md"].splitlines()
     sizes = [line.split(" | ")[2] for line in claims if "raifle-table5.md" in line]
     assert sizes == ["paper", "small"]  # Steam's rows are not measured yet
 
@@ -310,7 +310,7 @@ def test_every_section_has_its_table_of_keys(settings: type[pydantic.BaseModel])
 @pytest.fixture
 def mine(tmp_path: Path) -> Path:
     """A folder with the attack that the documentation shows, in ``mine.py``."""
-    page = (DOCS / "adding-an-attack.md").read_text(encoding="utf-8")
+    page = (DOCS / "attacks" / "adding-an-attack.md").read_text(encoding="utf-8")
     shown = [example.source for example in doctest.DocTestParser().get_examples(page)]
     last = next(k for k, source in enumerate(shown) if "class Surest" in source)
     (tmp_path / "mine.py").write_text("".join(shown[: last + 1]))

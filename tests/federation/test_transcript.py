@@ -236,14 +236,14 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
         ),
         "delta",
     ),
-    "no JSON": (lambda f: (f / "round-0000.json").write_text("{"), "docs/transcript.md"),
+    "no JSON": (lambda f: (f / "round-0000.json").write_text("{"), "docs/reference/transcript.md"),
     "JSON in another encoding": (
         lambda f: (f / "round-0000.json").write_bytes(b"\xff\xfe"),
-        "docs/transcript.md",
+        "docs/reference/transcript.md",
     ),
     "deep JSON": (
         lambda f: (f / "round-0000.json").write_text("[" * 100_000),
-        "docs/transcript.md",
+        "docs/reference/transcript.md",
     ),
     "another shape": (
         lambda f: retensor(f, lambda a: a.update({"received/ann/fc.bias": np.zeros(5)})),

@@ -19,7 +19,7 @@ from divulge.report.summary import summarise
 from . import cases
 
 ADAPTER = pydantic.TypeAdapter(Summary)
-DOCS = Path(__file__).parents[2] / "docs" / "summary-schema.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "summary-json.md"
 
 
 def test_every_attack_asked_for_has_a_row_in_order() -> None:

@@ -26,7 +26,7 @@ GUESSES: Mapping[type, str] = {
 """The secret that an attack is after, by the kind of its guess."""
 
 _NAME = re.compile(r"\w[\w-]{0,59}")
-_PAGE = "see docs/adding-an-attack.md"
+_PAGE = "see docs/attacks/adding-an-attack.md"
 
 
 def is_own(name: str) -> bool:

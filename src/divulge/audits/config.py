@@ -31,7 +31,7 @@ class HTTPSpec(Section):
     """``[target.http]``: how a model behind a URL is asked, and how its answers are read."""
 
     protocol: http_formats.ProtocolName = "json"
-    """How requests and responses look: see [endpoints](endpoints.md)."""
+    """How requests and responses look: see [endpoints](targets.md#models-behind-a-url)."""
     records: str | None = None
     """The name under which a request holds records; that of the protocol unless given."""
     answers: str | None = None
@@ -79,15 +79,15 @@ class TargetSpec(Section):
     """``file.py:name``, ``package.module:name``, or the path of a saved model: see
     [targets](targets.md); required without ``url``."""
     url: str | None = None
-    """In place of ``model``: the address of [an endpoint](endpoints.md) that answers questions;
-    needs ``fingerprint``."""
+    """In place of ``model``: the URL of [an endpoint](targets.md#models-behind-a-url) that
+    answers queries; needs ``fingerprint``."""
     http: HTTPSpec = HTTPSpec()
     """How the endpoint is asked."""
     factory: str | None = None
     """For ``.safetensors``: what builds the network, as ``file.py:name``."""
     output: Literal["probabilities", "logits", "labels", "values"] | None = None
     """What the model answers; PyTorch needs it said. ``values`` are the numbers of
-    [regression](regression.md), one a record."""
+    [regression](attacks/regression.md), one a record."""
     batch_size: Count = 1024
     """Records asked, and answers stored, at a time."""
     device: str | None = None
@@ -100,8 +100,8 @@ class TargetSpec(Section):
     """Your name of a version of the model, where it is a function or behind a URL: its answers are
     then [kept](run-folder.md), and not paid for again."""
     epsilon: Epsilon | None = None
-    """The [differential privacy claimed](dp-sgd.md#a-claim-in-an-audit) for the model, to be held
-    against what is measured; needs ``delta``."""
+    """The ε of the [differential privacy claimed](differential-privacy.md#a-claim-in-an-audit) for
+    the model, which the audit tests; needs ``delta``."""
     delta: Delta | None = None
     """The δ of that claim."""
     noise: NoiseAssumption = "any"
@@ -124,7 +124,7 @@ class DataSpec(Section):
     reference: str | None = None
     """Further such records, which the attacker may calibrate on."""
     known_members: KnownMembers | None = None
-    """How many members [the attacker knows](threat-models.md#an-attacker-who-knows-some-members):
+    """How many members [the attacker knows](choosing.md#an-attacker-who-knows-some-members):
     below 1 a share of them, from 1 on their number. They are drawn by the seed, given to attacks,
     and not scored; not with ``[leave_one_out]`` or ``[known]``."""
     label: str = "label"
@@ -214,7 +214,7 @@ class UpdatesSpec(Section):
     """``[updates]``: what the server of a federation saw of its clients, in place of a model."""
 
     transcript: str
-    """Folder of the [transcript](transcript.md)."""
+    """Folder of the [transcript](reference/transcript.md)."""
     network: str
     """``file.py:name``: a function that makes an untrained module."""
     reference: str
@@ -233,8 +233,8 @@ class InteractionsSpec(Section):
     """``[interactions]``: what clients did with items that the server handed out to them."""
 
     transcript: str
-    """Folder of the [transcript](transcript.md), with [what was handed
-    out](transcript.md#items-that-were-handed-out)."""
+    """Folder of the [transcript](reference/transcript.md), with [what was handed
+    out](reference/transcript.md#items-that-were-handed-out)."""
     learner: str | None = None
     """``file.py:name``: a function from what a client was handed, arrays by name, to how it trains;
     not needed where updates have a row for each item, but [the
@@ -250,7 +250,7 @@ class AssignmentSpec(Section):
     """``[assignment]``: which client of a federation trained on each record."""
 
     transcript: str | None = None
-    """Folder of the [transcript](transcript.md), in which the clients' own updates are."""
+    """Folder of the [transcript](reference/transcript.md), which holds each client's updates."""
     network: str | None = None
     """``file.py:name``: a function that makes an untrained module; required with
     ``transcript``."""
@@ -292,7 +292,7 @@ class KnownSpec(Section):
     """Where the share lies: features of each record by itself; all but a rectangle of an image, or
     a run of a flat record; the first rows of an image, or first features."""
     fill: Literal["gaussian", "neighbours", "mean", "global-mean", "zero"] = "gaussian"
-    """How the rest is [filled in](partial-knowledge.md#filling-in)."""
+    """How the rest is [filled in](attacks/partial-knowledge.md#filling-in)."""
     completions: Count = 1
     """In how many ways each candidate is filled in and asked about."""
     one_hot: tuple[str, ...] = ()

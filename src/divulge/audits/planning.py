@@ -15,7 +15,7 @@ from divulge.report import sentences, words
 SHADOWS = {0: (0.29, 0.04), 4: (0.91, 0.68), 16: (0.97, 0.92), 64: (1.0, 1.0)}
 """What is left, with fewer shadow models, of the leak that the best attack shows with 64: of the
 AUC's distance from one half, and of the TPR at 1 % FPR. The lowest of the four data sets of
-docs/shadow-quality.md, rounded down."""
+docs/results/shadow-quality.md, rounded down."""
 
 
 @dataclass(frozen=True, slots=True)

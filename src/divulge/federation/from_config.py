@@ -201,7 +201,7 @@ def _load_named(name: str, kind: type[T], folder: Path) -> T:
     if not isinstance(value, kind):
         raise SpecError(
             f"expected {kind.__name__} from {name!r}, got {type(value).__name__}: see "
-            "docs/federate-toml.md"
+            "docs/settings.md"
         )
     return value
 

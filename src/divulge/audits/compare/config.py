@@ -48,7 +48,7 @@ class CompareSpec(Section):
     shadows: Count | None = None
     """How many of the others each is compared with; all, unless given."""
     augment: tuple[str, ...] = ()
-    """Further ways to ask about a record, as in [``[shadows]``](audit-toml.md#shadows)."""
+    """Further ways to ask about a record, as in [``[shadows]``](settings.md#shadows)."""
     lambdas: tuple[Weight, ...] = (2.0,)
     """Weights of privacy for AOP."""
     data: DataSpec
@@ -58,7 +58,7 @@ class CompareSpec(Section):
     defences: tuple[dict[str, JSON], ...] = ()
     """What to compare."""
     attacks: tuple[dict[str, JSON], ...] = ()
-    """As in [audit.toml](audit-toml.md#attacks)."""
+    """As in [audit.toml](settings.md#attacks)."""
 
 
 def read(path: Path) -> CompareSpec:

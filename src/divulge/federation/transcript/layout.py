@@ -8,8 +8,8 @@
 Each file is written beside its place and moved there, and a round's JSON comes last and makes it
 count: a killed run leaves every finished round readable. Nothing in a transcript names a file.
 A client's update of a table of items may be stored sparse: only the rows of the items that the
-client was shown, since all other rows are 0. docs/transcript.md says what other programs have to
-write.
+client was shown, since all other rows are 0. docs/reference/transcript.md says what other programs
+have to write.
 """
 
 import math
@@ -166,7 +166,9 @@ def from_json(raw: bytes, kind: type[T], path: Path) -> T:
         return pydantic.TypeAdapter(kind).validate_json(raw)
     except (pydantic.ValidationError, DivulgeError) as error:
         said = _first_error(error) if isinstance(error, pydantic.ValidationError) else error
-        raise StoreError(f"expected {path} as docs/transcript.md says, got {said}") from error
+        raise StoreError(
+            f"expected {path} as docs/reference/transcript.md says, got {said}"
+        ) from error
 
 
 def _first_error(error: pydantic.ValidationError) -> str:
