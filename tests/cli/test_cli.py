@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from divulge.attacks.catalog import INTERACTION_ATTACKS
+from divulge.cli.check import SECRETS
 from divulge.cli.main import main
 
 CSV_ROWS = 300
@@ -258,6 +261,23 @@ def test_lists(what: str) -> None:
     lines = call("list", what).stdout.splitlines()
     assert len(lines) >= 2
     assert all(len(line.split()) > 3 for line in lines)
+
+
+def test_attacks_are_listed_by_secret_each_once() -> None:
+    everything = call("list", "attacks").stdout.splitlines()
+    parts = [call("list", "attacks", secret).stdout.splitlines() for secret in SECRETS]
+    assert [line for part in parts for line in part] == everything
+    assert [line.split()[0] for line in parts[3]][1:] == list(INTERACTION_ATTACKS)
+    refused = call("list", "targets", "membership", code=2)
+    assert "expected no secret beside targets" in refused.stderr
+
+
+def test_the_help_of_all_commands_has_whole_sentences() -> None:
+    shown = call("--help").stdout.partition("Commands:\n")[2]
+    assert "..." not in shown
+    starts = re.findall(r"^  (\w+) ", shown, re.M)
+    assert starts == sorted(main.commands)
+    assert len(re.findall(r"\.$", shown, re.M)) == len(starts)
 
 
 def test_help_is_there_for_every_command() -> None:

@@ -1,4 +1,4 @@
-"""The command that tries on an attack what every attack must do."""
+"""The command that tests whether an attack does what every attack must do."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ import click
 
 from divulge.cli.terminal import echo
 
+SECRETS = {
+    "membership": "Was a record in the training data of a model?",
+    "assignment": "Which client of a federation trained on a record?",
+    "composition": "Which classes does a client hold, and in which shares?",
+    "interactions": "Which items did a user interact with?",
+}
+"""What attacks are after, each with its question."""
 _CODES = {"passed": 0, "failed": 3, "undecided": 4}
 
 
@@ -14,14 +21,14 @@ _CODES = {"passed": 0, "failed": 3, "undecided": 4}
 @click.argument("settings", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option(
     "--about",
-    type=click.Choice(["membership", "assignment", "composition", "interactions"]),
-    help="The secret that the attack is after, where its code does not say what it returns.",
+    type=click.Choice(list(SECRETS)),
+    help="The secret that the attack infers, if its code does not say what it returns.",
 )
 def check(attack: str, settings: tuple[str, ...], about: str | None) -> None:
-    """Try on small games whether ATTACK (file.py:Class) does what every attack must do.
+    """Test an attack of your own, ATTACK (file.py:Class), on small games with a known truth.
 
-    SETTINGS are the attack's, KEY=VALUE as in audit.toml. Exits with 3 when the attack lacks a
-    property, and with 4 when it can play none of the games.
+    KEY=VALUE sets a setting of the attack, as in audit.toml. The exit code is 3 if the attack lacks
+    a property, and 4 if it can play none of the games.
 
     Example: divulge check mine.py:Surest power=2.0
     """

@@ -22,12 +22,13 @@ from divulge.cli.terminal import echo
     "--workers",
     metavar="local|ray[:ADDRESS]",
     default="local",
-    help="Who trains: this machine, or a Ray cluster (ray:auto, ray:HOST:PORT).",
+    help="Where models are trained: on this machine, or on a Ray cluster (ray:auto, "
+    "ray:HOST:PORT).",
 )
 @click.option(
     "--estimate",
     is_flag=True,
-    help="Say about how long each defence's models will take, after a short trial, and stop.",
+    help="Estimate the training time of each defence by a short trial, and stop.",
 )
 @click.option(
     "--export",
@@ -49,7 +50,7 @@ from divulge.cli.terminal import echo
     "shape",
     type=click.Choice(["text", "json"]),
     default="text",
-    help="json prints, as the last line, one object with run, report and all figures.",
+    help="json prints one object as the last line: run, report and all figures.",
 )
 def compare(
     settings: Path,
@@ -61,7 +62,7 @@ def compare(
     export_noise: Literal["secure", "seeded"],
     shape: str,
 ) -> None:
-    """Train with each defence that SETTINGS, a compare.toml, names, and audit all alike.
+    """Train and audit the defences named in SETTINGS (a compare.toml file).
 
     Example: divulge compare compare.toml
     """

@@ -12,9 +12,9 @@ from divulge.cli.terminal import echo
 @click.group(invoke_without_command=True)
 @click.pass_context
 def data(context: click.Context) -> None:
-    """List the data sets that `divulge reproduce` reads: sources, licences, what is there.
+    """List the data sets of `divulge reproduce`, and say which are present.
 
-    They are looked for in the folder in DIVULGE_DATA. Nothing is downloaded.
+    divulge looks in the folder that DIVULGE_DATA names. It downloads nothing.
 
     Example: divulge data
     """
@@ -34,10 +34,10 @@ def data(context: click.Context) -> None:
     help="Folder of all data sets. Default: the one in DIVULGE_DATA.",
 )
 def convert(name: str, source: Path, folder: Path | None) -> None:
-    """Convert the data set NAME from the form in which it is published.
+    """Convert the data set NAME from its published form.
 
-    FROM is the folder with the published files, their archive, or the file itself where there is
-    but one. Sizes, checksums (where they are known) and numbers are checked first.
+    FROM is the folder of the published files, their archive, or the file itself if there is only
+    one. divulge first checks sizes, known checksums and numbers.
 
     Example: divulge data convert mnist downloads/mnist
     """

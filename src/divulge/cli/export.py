@@ -76,7 +76,7 @@ def export(
     judge: Literal["low", "value"] | None,
     not_worse_than: Path | None,
 ) -> None:
-    """Write what other tools read of RUN, of any kind, and hold it against a gate.
+    """Write RUN as JUnit XML, SARIF, Markdown, a model card or a zip file, and apply a gate.
 
     The gate of the run's settings holds too. Exits with 3 when the gate failed, and with 4 when it
     could not be decided; the files are written all the same.

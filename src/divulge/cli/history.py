@@ -32,9 +32,9 @@ formats = click.option(
 )
 @formats
 def history(runs: tuple[Path, ...], page: Path | None, shape: str) -> None:
-    """Show the figures of one model over versions: RUNS, the earliest first.
+    """Compare the versions of one model: its audits in RUNS, the earliest first.
 
-    Says of each attack whether it finds more than in the version before.
+    For each attack, the output says whether it finds more than in the version before.
 
     Example: divulge history runs/v1 runs/v2 runs/v3 --page history.html
     """
@@ -55,7 +55,7 @@ def history(runs: tuple[Path, ...], page: Path | None, shape: str) -> None:
 @click.argument("after", type=click.Path(path_type=Path))
 @formats
 def diff(before: Path, after: Path, shape: str) -> None:
-    """Say what changed from the run BEFORE to the run AFTER: settings, data and figures.
+    """Show what changed from the run BEFORE to the run AFTER: settings, data and figures.
 
     Example: divulge diff runs/v1 runs/v2
     """

@@ -1,4 +1,4 @@
-"""What there is: attacks, defences, kinds of target, data sets; each with one line."""
+"""Attacks, defences, kinds of target and data sets, one line each."""
 
 from collections.abc import Iterator
 
@@ -9,12 +9,28 @@ from divulge.errors import MissingExtra
 from divulge.reproduce import datasets
 from divulge.targets import files, http_formats, wrap
 
+_ATTACKS = {
+    "membership": attacks_catalog.ATTACKS,
+    "assignment": attacks_catalog.FEDERATION_ATTACKS,
+    "composition": attacks_catalog.UPDATE_ATTACKS,
+    "interactions": attacks_catalog.INTERACTION_ATTACKS,
+}
+
+
+def attacks(secret: str) -> Iterator[tuple[str, str]]:
+    """Name and explanation of each attack on a secret.
+
+    Args:
+        secret: one of ``SECRETS``.
+    """
+    return ((name, _first_line(attacks_catalog.attack_class(name))) for name in _ATTACKS[secret])
+
 
 def lines(what: str) -> Iterator[tuple[str, str]]:
     """Name and explanation of each.
 
     Args:
-        what: ``attacks``, ``defences``, ``targets`` or ``data``.
+        what: ``defences``, ``targets`` or ``data``.
     """
     if what == "targets":
         for kind, model in wrap.KINDS.items():
@@ -26,29 +42,20 @@ def lines(what: str) -> Iterator[tuple[str, str]]:
     elif what == "data":
         for name, load in BUNDLED_DATA.items():
             yield name, f"{_first_line(load)} [divulge.data.bundled:{load.__name__}]"
-    elif what == "defences":
+    else:
         for name in catalog.TRAINED_DEFENCES:
             try:
                 cls = catalog.trained_defence_class(name)
             except MissingExtra as error:
-                yield name, f"[trained in] {error}"
+                yield name, f"{error} [in training]"
             else:
-                yield name, f"{_first_line(cls)} [{cls.paper}; trained in]"
+                yield name, f"{_first_line(cls)} [in training]"
         for name in catalog.UPDATE_DEFENCES:
             cls = catalog.update_defence_class(name)
-            yield name, _first_line(cls) + (f" [{cls.paper}; on the wire]" if cls.paper else "")
+            yield name, f"{_first_line(cls)} [updates]"
         for name in catalog.ANSWER_DEFENCES:
             cls = catalog.answer_defence_class(name)
-            yield name, f"{_first_line(cls)} [{cls.paper}; before the answers]"
-    else:
-        for name in (
-            attacks_catalog.ATTACKS
-            | attacks_catalog.UPDATE_ATTACKS
-            | attacks_catalog.INTERACTION_ATTACKS
-            | attacks_catalog.FEDERATION_ATTACKS
-        ):
-            cls = attacks_catalog.attack_class(name)
-            yield name, f"{_first_line(cls)} [{cls.paper}; needs {cls().needs.words()}]"
+            yield name, f"{_first_line(cls)} [predictions]"
 
 
 def data_sets() -> Iterator[str]:

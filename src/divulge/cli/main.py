@@ -15,7 +15,7 @@ from divulge._util.extras import name_missing_extra
 
 # Only what `--help` needs is imported here; commands import the rest, so that help is instant.
 from divulge.cli.begin import begin, take
-from divulge.cli.check import check
+from divulge.cli.check import SECRETS, check
 from divulge.cli.compare import compare
 from divulge.cli.data import data
 from divulge.cli.export import export
@@ -37,7 +37,7 @@ formats = click.option(
     "shape",
     type=click.Choice(["text", "json"]),
     default="text",
-    help="json prints, as the last line, one object with run, report, verdict, findings and claim.",
+    help="json prints one object as the last line: run, report, verdict, findings and claim.",
 )
 run_folder = click.option(
     "--run", type=click.Path(path_type=Path), help="Run folder. Default: a new one in runs/."
@@ -46,18 +46,29 @@ who_trains = click.option(
     "--workers",
     metavar="local|ray[:ADDRESS]",
     default="local",
-    help="Who trains shadows: this machine, or a Ray cluster (ray:auto, ray:HOST:PORT).",
+    help="Where shadow models are trained: on this machine, or on a Ray cluster (ray:auto, "
+    "ray:HOST:PORT).",
 )
 show_records = click.option(
     "--show-records",
     is_flag=True,
-    help="The page shows images that clients were handed, beside the originals: of "
-    "[interactions] whose transcript has them.",
+    help="Show, in the report, the images that clients received beside the originals. Only for "
+    "[interactions] with images in the transcript.",
 )
 
 
 class _Group(click.Group):
-    """Says our errors in one line, without a traceback, with exit code 2."""
+    """Says our errors in one line, without a traceback, with exit code 2; lists whole sentences."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write each command with its first sentence, which click itself cuts to fit one line."""
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [
+                    (name, self.commands[name].get_short_help_str(limit=200))
+                    for name in self.list_commands(ctx)
+                ]
+            )
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -107,9 +118,9 @@ def demo(run: Path | None, shape: str) -> None:
 @main.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
 def init(folder: Path) -> None:
-    """Write a commented audit.toml and a small subject.py into FOLDER.
+    """Write a commented audit.toml and an example subject.py into FOLDER.
 
-    They audit a stand-in model as they are; put your own model and data in their place.
+    They audit an example model. Replace it and its data by your own.
 
     Example: divulge init my-audit
     """
@@ -128,7 +139,7 @@ def init(folder: Path) -> None:
 @click.option(
     "--estimate",
     is_flag=True,
-    help="Say about how long shadows will take, after a short trial, and stop.",
+    help="Estimate the training time of the shadow models by a short trial, and stop.",
 )
 @show_records
 @gate_options
@@ -146,7 +157,7 @@ def audit(
     not_worse_than: Path | None,
     shape: str,
 ) -> None:
-    """Audit the model, or the federation, that SETTINGS, an audit.toml, describes.
+    """Run the audit described in SETTINGS (an audit.toml file).
 
     Example: divulge audit audit.toml --fail-on leak
     """
@@ -177,10 +188,9 @@ def audit(
 @click.argument("run", type=click.Path(path_type=Path))
 @show_records
 def report(run: Path, show_records: bool) -> None:
-    """Render the report of RUN again; neither model nor data is needed.
+    """Render the report of RUN again, without the model or the data.
 
-    RUN may be of any kind: an audit, models audited in turn (whose targets are runs of their own,
-    in RUN/targets), or a comparison.
+    RUN is an audit, a leave-one-out run (its targets are runs in RUN/targets), or a comparison.
 
     Example: divulge report runs/demo-001
     """
@@ -201,7 +211,7 @@ def report(run: Path, show_records: bool) -> None:
 @click.argument("run", type=click.Path(path_type=Path))
 @formats
 def measure(run: Path, shape: str) -> None:
-    """Compute the metrics of RUN, of any kind, again from its stored guesses.
+    """Compute the metrics of RUN again from its stored scores.
 
     Example: divulge measure runs/demo-001
     """
@@ -213,7 +223,7 @@ def measure(run: Path, shape: str) -> None:
 @main.command()
 @click.argument("run", type=click.Path(path_type=Path))
 def questions(run: Path) -> None:
-    """Say what fewer questions would have shown: RUN is an audit of one model.
+    """Show what fewer queries would have found in RUN, an audit of one model.
 
     Example: divulge questions runs/demo-001
     """
@@ -229,12 +239,16 @@ def questions(run: Path) -> None:
 
 @main.command()
 @click.argument("audit", type=click.Path(path_type=Path), required=False)
-@click.option("--members", type=int, help="How many there are.")
-@click.option("--nonmembers", type=int, help="How many there are.")
-@click.option("--auc", type=float, help="Of the leak that is to be seen: 0.6.")
-@click.option("--exposed", type=float, help="Share of members that the leak exposes: 0.05.")
-@click.option("--power", type=float, default=0.8, show_default=True, help="The chance to see it.")
-@click.option("--attacks", type=int, default=12, show_default=True, help="Tested together.")
+@click.option("--members", type=int, help="Number of members.")
+@click.option("--nonmembers", type=int, help="Number of non-members.")
+@click.option("--auc", type=float, help="AUC of the leak to detect, such as 0.6.")
+@click.option("--exposed", type=float, help="Share of members that the leak exposes, such as 0.05.")
+@click.option(
+    "--power", type=float, default=0.8, show_default=True, help="Probability of detecting the leak."
+)
+@click.option(
+    "--attacks", type=int, default=12, show_default=True, help="Number of attacks tested together."
+)
 def plan(
     audit: Path | None,
     members: int | None,
@@ -244,7 +258,7 @@ def plan(
     power: float,
     attacks: int,
 ) -> None:
-    """Say how many records an audit needs to see a leak, or what AUDIT can see.
+    """Show how large a leak an audit can detect, or how many records it needs.
 
     AUDIT is an audit.toml or a run folder. Without it, give two sizes or one leak.
 
@@ -269,15 +283,26 @@ def plan(
 
 @main.command("list")
 @click.argument("what", type=click.Choice(["attacks", "defences", "targets", "data"]))
-def list_(what: str) -> None:
-    """List the attacks, defences, kinds of target, or data sets there are.
+@click.argument("secret", type=click.Choice(list(SECRETS)), required=False)
+def list_(what: str, secret: str | None) -> None:
+    """List attacks, defences, kinds of target or data sets, one line each.
 
-    Example: divulge list attacks
+    SECRET selects the attacks on one secret.
+
+    Example: divulge list attacks membership
     """
     from divulge.cli import listing
 
-    for name, text in listing.lines(what):
-        echo(f"{name:<20} {text}")
+    if secret and what != "attacks":
+        raise SpecError(f"expected no secret beside {what}, got {secret}: only attacks have one")
+    if what != "attacks":
+        for name, text in listing.lines(what):
+            echo(f"{name:<20} {text}")
+        return
+    for one in [secret] if secret else SECRETS:
+        echo(f"{one}: {SECRETS[one]}")
+        for name, text in listing.attacks(one):
+            echo(f"  {name:<19} {text}")
 
 
 @main.command()
@@ -291,10 +316,12 @@ def list_(what: str) -> None:
 @click.option(
     "--estimate",
     is_flag=True,
-    help="Say about how long the rounds will take, after a trial of two, and stop.",
+    help="Estimate the time of all rounds by a trial of two, and stop.",
 )
 def federate(settings: Path, run: Path | None, resume: bool, estimate: bool) -> None:
-    """Simulate the federation that SETTINGS describes, and write what its server saw.
+    """Simulate the federation described in SETTINGS (a federate.toml file).
+
+    It writes a transcript: what the server of the federation sees.
 
     Example: divulge federate federate.toml
     """

@@ -34,9 +34,9 @@ NOTHING_MEASURED = 2
 @click.option(
     "--budget",
     metavar="TIME",
-    help="Time on the clock, such as 2h, 90m or 1h30m. The missing pieces of all tables are taken "
-    "cheapest first, and none is begun that would end later by its estimate. Continues the folder "
-    "as --resume does.",
+    help="Time on the clock, such as 2h, 90m or 1h30m. divulge measures the cheapest missing "
+    "pieces first, and starts none that would end later by its estimate. Continues the folder as "
+    "--resume does.",
 )
 @click.option(
     "--refresh",
@@ -46,7 +46,7 @@ NOTHING_MEASURED = 2
 @click.option(
     "--processes",
     type=click.IntRange(min=1),
-    help="How many work at once. Default: one a core.",
+    help="Number of processes. Default: one for each core.",
 )
 @click.option(
     "--format",
@@ -65,13 +65,13 @@ def reproduce(
     processes: int | None,
     shape: str,
 ) -> None:
-    """Measure a published TABLE again, beside the paper's figures.
+    """Measure a published TABLE again, and print it beside the paper's figures.
 
-    Without TABLE, list them, or measure all of a --size. Data sets are read from the folder in
-    DIVULGE_DATA.
+    Without TABLE, list all tables; with --size alone, measure all of them. Data sets are read from
+    the folder that DIVULGE_DATA names.
 
-    Exits with 2 if nothing of a table could be measured, as without its data. An incomplete table
-    is no failure.
+    The exit code is 2 if nothing of a table could be measured, for example without its data. An
+    incomplete table is not a failure.
 
     Example: divulge reproduce decaf-table3 --size small
     """

@@ -11,7 +11,7 @@ from divulge.cli.terminal import echo
 
 @click.group()
 def transcript() -> None:
-    """Look at the transcript of a federated run.
+    """Inspect the transcript of a federated run.
 
     Example: divulge transcript inspect runs/federation-001
     """
@@ -27,7 +27,7 @@ def transcript() -> None:
     help="json prints one object with rounds, clients and flags.",
 )
 def inspect(folder: Path, shape: str) -> None:
-    """Show the rounds and clients in FOLDER, their norms, and what looks odd.
+    """Show the rounds and clients in FOLDER, the norms of their updates, and anomalies.
 
     Example: divulge transcript inspect runs/federation-001
     """
