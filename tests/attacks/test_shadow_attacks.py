@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from divulge.attacks.membership.rmia import RMIA
 from divulge.attacks.membership.shadow import Shadow
 from divulge.attacks.membership.shadow_gap import ShadowGap
 from divulge.attacks.membership.shadow_stack import attack as stack
-from divulge.attacks.membership.shadow_stack import features
+from divulge.attacks.membership.shadow_stack import features, networks
 from divulge.attacks.membership.shadow_stack.attack import ShadowStack
 from divulge.attacks.shared import shadow_scores
 from divulge.audits import attempt, controls
@@ -33,6 +34,9 @@ from divulge.metrics import membership
 from .. import naive_shadows
 
 ATTACKS = tuple(catalog.attack(name) for name in (*catalog.SHADOW_ATTACKS, "base"))
+FACTORS = (0.2, 0.5, 0.8)
+"""RMIA's a at each temperature."""
+
 each = pytest.mark.parametrize("attack", ATTACKS, ids=attempt.attack_label)
 
 
@@ -160,7 +164,7 @@ def test_half_precision_on_disk_is_computed_with_in_full(attack: MembershipAttac
 
 
 def test_what_others_say_holds_no_trace_of_the_one_that_plays() -> None:
-    """Not even by rounding: trees would find it, and read it where the target plays."""
+    """Not even by rounding: it could be learned, and read where the target plays."""
     r = rng()
     phi, member = r.normal(size=(500, 6)).round(1), r.random((500, 6)) < 0.5
     for k in range(6):
@@ -172,7 +176,7 @@ def test_what_others_say_holds_no_trace_of_the_one_that_plays() -> None:
             )
             for p, m in ((phi, member), (other_phi, other_member))
         ]
-        usual = features.PooledStatistics(1.0, 1.0, 1.0)
+        usual = features.PooledStatistics(1.0, 1.0, 1.0, FACTORS)
         seen = [features.leave_one_out_features(phi[:, k], of, usual) for of in sums]
         np.testing.assert_array_equal(seen[0], seen[1])
 
@@ -195,8 +199,8 @@ def test_sums_of_the_others_agree_with_their_naive_twin() -> None:
                 "mean_out": outside.mean[i],
                 "scatter_in": inside.scatter[i],
                 "scatter_out": outside.scatter[i],
-                "p_in": inside.probability[i] / inside.models[i],
-                "p_out": outside.probability[i] / outside.models[i],
+                "p_in": inside.mean_likelihood[0, i],
+                "p_out": outside.mean_likelihood[0, i],
             }
             assert found == pytest.approx(naive_shadows.others(phi, member, k, i), abs=1e-9)
             compared += 1
@@ -250,7 +254,7 @@ def test_rmias_factor_is_the_fit_of_its_naive_twin_and_blind_to_the_target() -> 
     assert view.shadows is not None
     a = rmia.fit_factor(view)
     assert a == pytest.approx(naive_shadows.factor(view.shadows.phi, view.shadows.member), abs=0.02)
-    assert a == rmia.fit_factor(forests.leaky().view) != rmia.PAPERS_FACTOR
+    assert a == rmia.fit_factor(forests.leaky().view) != shadow_scores.PAPERS_FACTOR
     other = dataclasses.replace(view, target=forests.leaky(1).view.target)
     assert a == rmia.fit_factor(other)
     turned = np.random.default_rng(1).permutation(len(view.records))
@@ -259,7 +263,7 @@ def test_rmias_factor_is_the_fit_of_its_naive_twin_and_blind_to_the_target() -> 
 
 def test_offline_the_factor_comes_from_the_pool_or_is_the_papers() -> None:
     view = forests.leaky().view
-    assert rmia.fit_factor(offline(view)) == rmia.PAPERS_FACTOR
+    assert rmia.fit_factor(offline(view)) == shadow_scores.PAPERS_FACTOR
     assert rmia.fit_factor(offline(view, pool_of(1))) == rmia.fit_factor(forests.leaky(1).view)
 
 
@@ -336,7 +340,7 @@ def test_rmia_refuses_shares_that_are_none_and_no_temperature(settings: dict[str
 
 def test_a_chosen_factor_does_no_worse_than_the_papers_and_better_than_a_bad_one() -> None:
     """Offline, on records of very different difficulty; each gain is over 20 forests."""
-    gains: dict[float, list[float]] = {rmia.PAPERS_FACTOR: [], 1.0: []}
+    gains: dict[float, list[float]] = {shadow_scores.PAPERS_FACTOR: [], 1.0: []}
     for seed in range(20):
         view, member = _offline_world(seed)
         chosen = stats.mannwhitneyu(*_groups(RMIA()(view, rng()).score, member)).statistic
@@ -344,7 +348,7 @@ def test_a_chosen_factor_does_no_worse_than_the_papers_and_better_than_a_bad_one
             fixed = stats.mannwhitneyu(*_groups(RMIA(a=a)(view, rng()).score, member)).statistic
             gained.append((chosen - fixed) / (member.sum() * (~member).sum()))
     error = {a: np.std(gained, ddof=1) / np.sqrt(20) for a, gained in gains.items()}
-    assert np.mean(gains[rmia.PAPERS_FACTOR]) > -2 * error[rmia.PAPERS_FACTOR]
+    assert np.mean(gains[shadow_scores.PAPERS_FACTOR]) > -2 * error[shadow_scores.PAPERS_FACTOR]
     assert np.mean(gains[1.0]) > 5 * error[1.0]
 
 
@@ -388,11 +392,23 @@ class _By(Told):
         return Told(phi, asked).predict(x)
 
 
+def ratios(x: float, phi: np.ndarray, member: np.ndarray, k: int) -> Iterator[float]:
+    """RMIA's log ratio of one record, at each temperature and weight, without shadow k."""
+    rest = [j for j in range(len(phi)) if j != k]
+    for temperature in features.TEMPERATURES:
+        p = naive_shadows.sigmoid(phi / temperature)
+        p_in = np.mean([p[j] for j in rest if member[j]])
+        p_out = np.mean([p[j] for j in rest if not member[j]])
+        for weight in features.WEIGHTS:
+            said = naive_shadows.sigmoid(np.array(x / temperature))
+            yield math.log(said / (weight * p_in + (1 - weight) * p_out))
+
+
 def test_leave_one_out_features_are_the_formulas_record_by_record() -> None:
     dice, k = np.random.default_rng(6), 3
     phi = dice.normal(0, 3, (40, 9))
     member = (np.arange(9) + np.arange(40)[:, None]) % 9 < 4  # of the eight others, 3 or 4
-    usual = features.PooledStatistics(0.7, 1.3, 0.9)
+    usual = features.PooledStatistics(0.7, 1.3, 0.9, FACTORS)
     sums = features.leave_one_out_sums(shadow_scores.RecordBlock(slice(0, 40), (phi,), member))
     found = features.leave_one_out_features(phi[:, k], sums.column(k, slice(None)), usual)
     for i, row in enumerate(found):
@@ -410,18 +426,20 @@ def test_leave_one_out_features_are_the_formulas_record_by_record() -> None:
             spreads.append(math.log(variance))
         assert row.tolist() == pytest.approx([
             x, math.log(p), of["mean_in"], of["mean_out"], x - of["mean_in"], x - of["mean_out"],
-            math.log(p / ((of["p_in"] + of["p_out"]) / 2)),
+            *ratios(x, phi[i], member[i], k),
             *(ours - theirs for ours, theirs in zip(*densities, strict=True)), *spreads,
         ])  # fmt: skip
 
 
 def test_a_side_without_shadows_is_taken_from_the_other() -> None:
-    phi, usual = np.array([[0.0, 1.0, 2.0, 4.0]]), features.PooledStatistics(0.7, 1.0, 1.0)
+    phi, usual = np.array([[0.0, 1.0, 2.0, 4.0]]), features.PooledStatistics(0.7, 1.0, 1.0, FACTORS)
     for inside, mean_in, mean_out in ((False, 3.0 + 0.7, 3.0), (True, 3.0, 3.0 - 0.7)):
         block = shadow_scores.RecordBlock(slice(0, 1), (phi,), np.full((1, 4), inside))
         sums = features.leave_one_out_sums(block).column(1, slice(None))
         (row,) = features.leave_one_out_features(phi[:, 1] + 1, sums, usual)
-        said = naive_shadows.sigmoid(np.array([0.0, 2.0, 4.0])).mean()
+        p = naive_shadows.sigmoid(np.array([0.0, 2.0, 4.0])).mean()
+        other = max(p - 0.8, 0.0) / 0.2 if inside else 0.2 * p + 0.8  # the line, with a = .2
+        said = (p + other) / 2
         assert row[2] == pytest.approx(mean_in - 1.0)  # the mean of 0, 2 and 4 is 2
         assert row[3] == pytest.approx(mean_out - 1.0)
         assert row[6] == pytest.approx(math.log(naive_shadows.sigmoid(np.array(2.0)) / said))
@@ -472,20 +490,26 @@ def test_the_stack_scores_a_record_by_what_its_rows_never_taught(
 ) -> None:
     view = forests.leaky().view
     taught: list[set[int]] = []
+    lessons: list[stack._LeaveOneOutRows] = []
+    find_rows = stack._leave_one_out_rows
+
+    def keep_rows(*of: Any) -> stack._LeaveOneOutRows:
+        lessons.append(find_rows(*of))
+        return lessons[0]
 
     class Numbered:
-        def __init__(self) -> None:
-            self.number = float(len(taught) - 1)
+        def log_odds(self, network: int, x: np.ndarray) -> np.ndarray:
+            return np.full(len(x), network % 4)
 
-        def decision_function(self, seen: np.ndarray) -> np.ndarray:
-            return np.full(len(seen), self.number)
-
-    def spy(lessons: Any, chosen: np.ndarray, seed: int) -> Numbered:
-        taught.append(set(lessons.place[chosen].tolist()))
+    def spy(x: np.ndarray, y: np.ndarray, rows: list[np.ndarray], r: np.random.Generator) -> Any:
+        taught.extend(set(lessons[0].place[own].tolist()) for own in rows)
         return Numbered()
 
-    monkeypatch.setattr(stack, "_fit_trees", spy)
-    assert_read_by_others(view, ShadowStack(folds=4)(view, rng()).score, taught)
+    monkeypatch.setattr(stack, "_leave_one_out_rows", keep_rows)
+    monkeypatch.setattr(networks, "train", spy)
+    score = ShadowStack(folds=4)(view, rng()).score
+    assert taught == taught[:4] * stack.NETWORKS
+    assert_read_by_others(view, score, taught[:4])
 
 
 def test_offline_shadow_learns_from_the_pool() -> None:
@@ -523,17 +547,17 @@ def test_lira_applies_once_one_candidate_has_both_sides() -> None:
     assert len(set(score.tolist())) == 3
 
 
-def test_models_and_trees_are_fitted_to_an_equal_share_of_too_many_rows(
+def test_what_learns_from_shadows_is_fitted_to_an_equal_share_of_too_many_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     view = forests.leaky().view
     said, known = shadow_scores.scaled_logits(view), shadow_scores.attack_training_set(view)
     assert known is not None
-    place = shadow_scores.rank_records(said.blocks())
     for module in (shadow, stack):
         monkeypatch.setattr(module, "TRAINING_ROWS", 300)
     fitted = len(shadow._attack_rows(said, known, 5).member)
-    taught = stack._leave_one_out_rows(said, place, [0], 5)[0]
+    usual = features.pooled_statistics(said.blocks())
+    taught = stack._leave_one_out_rows(said, known.shadows, usual, 5)
     for rows in (fitted, len(taught.member)):
         assert 150 < rows <= 300 + forests.SHADOWS
 
@@ -556,20 +580,20 @@ def test_a_class_has_a_model_of_its_own_from_100_of_either_kind_on(
     assert fitted == [398, 200]
 
 
-def test_the_stack_needs_four_shadows() -> None:
+def test_the_stack_needs_two_shadows() -> None:
     view = forests.leaky().view
     assert view.shadows is not None
-    for models in (4, 3):
+    for models in (2, 1):
         few = with_shadows(
             view,
             phi=view.shadows.phi[:, :models],
             member=view.shadows.member[:, :models],
             reference_phi=view.shadows.reference_phi[:, :models],
         )
-        if models == 4:
+        if models == 2:
             assert len(ShadowStack()(few, rng()).score) == len(view.records)
         else:
-            with pytest.raises(NotApplicable, match="expected 4 or more shadows"):
+            with pytest.raises(NotApplicable, match="expected 2 or more shadows"):
                 ShadowStack()(few, rng())
 
 
@@ -603,6 +627,63 @@ def test_sixteen_shadows_a_side_are_enough_for_a_variance_of_each_record(
     view = with_shadows(view, phi=phi, member=np.zeros(phi.shape, bool), reference_phi=others)
     auto, own = (LiRA(variance=each)(view, rng()).score for each in ("auto", variance))
     np.testing.assert_array_equal(auto, own)
+
+
+def test_offline_the_stack_learns_from_the_pool_as_the_attacker_can() -> None:
+    """From whom its shadows were trained on, and never from whom the target was."""
+    challenge = forests.leaky()
+    with pytest.raises(NotApplicable, match="got neither"):
+        ShadowStack()(offline(challenge.view), rng())
+    view = offline(challenge.view, pool_of(1))
+    score = ShadowStack()(view, rng()).score
+    assert membership.auc(score, challenge.truth.member).low > 0.7
+    found = membership.auc(
+        ShadowStack()(offline(challenge.view, pool_of(2)), rng()).score, score > 0
+    )
+    assert found.low > 0.9  # another pool teaches nearly the same
+
+
+def test_offline_the_target_stands_before_a_random_half_of_the_shadows() -> None:
+    shadows = np.arange(9) != 3
+    half = stack._random_half(shadows, 4_000, rng())
+    assert not half[:, 3].any()
+    assert half.any(axis=1).all()
+    counts = half.sum(axis=1)
+    assert abs(counts.mean() - 4.0) < 5 * math.sqrt(8 / 4 / 4_000)  # binomial: 8 coins
+    lone = stack._random_half(np.arange(2) == 1, 50, rng())
+    np.testing.assert_array_equal(lone, np.tile([False, True], (50, 1)))
+
+
+def test_the_networks_that_learn_side_by_side_have_the_gradient_of_their_loss() -> None:
+    dice = np.random.default_rng(4)
+    x, y = dice.normal(size=(3, 20, 5)), dice.random((3, 20)) < 0.5
+    flat = dice.normal(size=networks._size(3, 5))
+    weights = networks._Layers.of(flat, 3, 5)
+    slopes = np.empty_like(flat)
+    networks._differentiate(weights, x, y, networks._Layers.of(slopes, 3, 5))
+
+    def loss() -> float:
+        odds = networks._forward(weights, x)[-1][..., 0]
+        return float(np.logaddexp(0, np.where(y, -odds, odds)).mean(axis=1).sum())
+
+    for k in dice.choice(len(flat), 40, replace=False):
+        at = flat[k]
+        ends = []
+        for step in (1e-6, -1e-6):
+            flat[k] = at + step
+            ends.append(loss())
+        flat[k] = at
+        assert (ends[0] - ends[1]) / 2e-6 == pytest.approx(slopes[k], abs=1e-6)
+
+
+def test_each_network_learns_from_its_own_rows() -> None:
+    dice = np.random.default_rng(5)
+    x = dice.normal(size=(600, 2))
+    y = (x[:, 0] > 0) ^ (np.arange(600) >= 300)  # the second half says the opposite
+    trained = networks.train(x, y, [np.arange(300), np.arange(300, 600)], rng())
+    for network, sign in ((0, 1), (1, -1)):
+        odds = sign * trained.log_odds(network, x)
+        assert ((odds > 0) == (x[:, 0] > 0)).mean() > 0.95
 
 
 def test_shadow_stack_refuses_halves_that_complete_each_other() -> None:

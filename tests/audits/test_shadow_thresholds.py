@@ -193,7 +193,7 @@ def test_where_there_are_none(case: str) -> None:
         view = ModelView(view.target, view.records, view.reference)
     else:
         attack = catalog.attack("shadow-stack")
-        few = Shadows(shadows.phi[:, :4], shadows.member[:, :4], shadows.reference_phi[:, :4])
+        few = Shadows(shadows.phi[:, :2], shadows.member[:, :2], shadows.reference_phi[:, :2])
         view = ModelView(view.target, view.records, view.reference, few)
     guess = Scores(np.zeros(RECORDS))
     assert subject.thresholds_from_shadows(view, attack, guess, truth, 0) == ()

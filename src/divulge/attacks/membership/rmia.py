@@ -8,11 +8,14 @@ import numpy as np
 
 from divulge._util.arguments import check_arguments
 from divulge.attacks.shared.shadow_scores import (
+    PAPERS_FACTOR,
     Column,
     InOutMeans,
     Mask,
     Matrix,
     attack_training_set,
+    expected_likelihood,
+    fit_in_out_factor,
     log_probability,
     mean_over_queries,
     observed_in_out_means,
@@ -31,9 +34,6 @@ MOST_FREEDOM = 100.0
 Density = Literal["student", "gaussian"]
 
 LogLikelihood = Callable[[np.ndarray], np.ndarray]
-
-PAPERS_FACTOR = 0.3
-"""The paper's best factor for CIFAR-10, used where the shadows cannot tell a better one."""
 
 PAPERS_WEIGHT = 0.5
 """The weight of p_in in the paper: a record is as likely a member as not."""
@@ -201,11 +201,11 @@ def _beaten_share(
     """The share of reference records that each candidate beats."""
     assert view.shadows is not None
     a = fit_factor(view, log_p) if factor is None else factor
-    expected = _expected(_mean_likelihoods(view.shadows, log_p), weight, a)
+    expected = expected_likelihood(_mean_likelihoods(view.shadows, log_p), weight, a)
     ratio = _ratio(mean_over_queries([log_p(phi) for phi in target.candidates]), expected)
     population = np.exp(log_p(view.shadows.reference_phi)).mean(axis=1)
     never = InOutMeans(np.full_like(population, np.nan), population)
-    others = np.sort(_ratio(log_p(target.reference), _expected(never, weight, a)))
+    others = np.sort(_ratio(log_p(target.reference), expected_likelihood(never, weight, a)))
     beaten = np.searchsorted(others, ratio, side="left")
     within_step = 1 / (2 + np.exp(-np.clip(ratio, -30, 30)))  # rising, below one half
     share: Column = (beaten + within_step) / len(others)
@@ -224,27 +224,7 @@ def fit_factor(view: ModelView, log_p: LogLikelihood = log_probability) -> float
     known = attack_training_set(view)
     if known is None:
         return PAPERS_FACTOR
-    return _fit_line(_mean_likelihoods(known.shadows, log_p))
-
-
-def _fit_line(means: InOutMeans) -> float:
-    both = ~np.isnan(means.inside) & ~np.isnan(means.outside)
-    inside, outside = 1 - means.inside[both], 1 - means.outside[both]
-    scale = float(outside @ outside)
-    return float(np.clip(inside @ outside / scale, 0, 1)) if scale else PAPERS_FACTOR
-
-
-def _expected(means: InOutMeans, weight: float, a: float) -> Column:
-    """The likelihood p(x), of which p_in is this share.
-
-    Where one of its halves was never seen, the line p_in = a p_out + 1 - a gives it from the other.
-    """
-    from_outside = a * means.outside + 1 - a
-    from_inside = np.maximum(means.inside - 1 + a, 0) / max(a, signals.SMALLEST)
-    inside = np.where(np.isnan(means.inside), from_outside, means.inside)
-    outside = np.where(np.isnan(means.outside), from_inside, means.outside)
-    expected: Column = weight * inside + (1 - weight) * outside
-    return expected
+    return fit_in_out_factor(_mean_likelihoods(known.shadows, log_p))
 
 
 def _mean_likelihoods(shadows: Shadows | PoolPredictions, log_p: LogLikelihood) -> InOutMeans:
@@ -287,12 +267,12 @@ def gains_by_shadows(
     for i, temperature in enumerate(temperatures):
         log_p = mean_over_queries([log_probability(phi / temperature) for phi in ways])
         p = np.exp(log_p)
-        a = _fit_line(observed_in_out_means([(p, member)])) if factor is None else factor
+        a = fit_in_out_factor(observed_in_out_means([(p, member)])) if factor is None else factor
         for k, means in _without_each(p, member, online=online):
             seen = ~np.isnan(means.outside) | ~np.isnan(means.inside)
             inside = member[seen, k]
             for j, weight in enumerate(weights):
-                ratio = _ratio(log_p[:, k], _expected(means, weight, a))[seen]
+                ratio = _ratio(log_p[:, k], expected_likelihood(means, weight, a))[seen]
                 gains[i, j] += _mean_log_rank(ratio[inside], ratio[~inside])
     return gains.ravel()
 

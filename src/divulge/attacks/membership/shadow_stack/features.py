@@ -6,7 +6,7 @@ compared with all shadows but one, too, so that nothing changes but the model in
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -14,16 +14,24 @@ from jaxtyping import Float64
 
 from divulge.attacks.shared.shadow_scores import (
     Column,
+    InOutMeans,
     Mask,
     Matrix,
     RecordBlock,
+    expected_likelihood,
+    fit_in_out_factor,
     log_probability,
     mean_over_queries,
     shrink_variance,
     student_log_density,
 )
+from divulge.metrics.signals import SMALLEST
 
-_SMALL = 1e-9  # a mean probability below this is no different from it, for trees
+TEMPERATURES = (1.0, 2.0, 4.0)
+"""Temperatures at which the probability of the true class is compared."""
+
+WEIGHTS = (0.5, 0.8)
+"""Weights of the shadows trained on a record, in the mean that it is compared with."""
 
 
 class SideSums(NamedTuple):
@@ -38,12 +46,12 @@ class SideSums(NamedTuple):
     """Sum of φ."""
     squares: np.ndarray
     """Sum of φ squared."""
-    probability: np.ndarray
-    """Sum of the true class's probability."""
+    likelihood: np.ndarray
+    """Sum of the true class's likelihood: one array for each of the temperatures."""
 
     def column(self, k: int, rows: np.ndarray | slice) -> "SideSums":
         """The sums without shadow k, for these rows."""
-        return SideSums(*(sums[rows, k] for sums in self))
+        return SideSums(*(sums[..., rows, k] for sums in self))
 
     @property
     def mean(self) -> np.ndarray:
@@ -56,6 +64,16 @@ class SideSums(NamedTuple):
         distance = self.squares - self.phi**2 / np.maximum(self.models, 1)
         return np.where(self.models > 1, np.maximum(distance, 0.0), 0.0)
 
+    @property
+    def mean_likelihood(self) -> np.ndarray:
+        """The mean likelihood at each temperature; NaN where there is no shadow on this side."""
+        return np.where(self.models > 0, self.likelihood / np.maximum(self.models, 1), np.nan)
+
+    @property
+    def nothing(self) -> "SideSums":
+        """The sums over no shadow, for the same records."""
+        return SideSums(*map(np.zeros_like, self))
+
 
 class InOutSums(NamedTuple):
     """Sums over the shadows that were trained on a record, and over the others."""
@@ -67,6 +85,11 @@ class InOutSums(NamedTuple):
         """The sums without shadow k, for these rows."""
         return InOutSums(self.inside.column(k, rows), self.outside.column(k, rows))
 
+    def known(self, k: int) -> np.ndarray:
+        """Which records any shadow but k was asked about."""
+        known: np.ndarray = self.inside.models[:, k] + self.outside.models[:, k] > 0
+        return known
+
 
 class PooledStatistics(NamedTuple):
     """Statistics of all records together."""
@@ -77,57 +100,73 @@ class PooledStatistics(NamedTuple):
     """Variance of φ over the shadows trained on a record."""
     outside: float
     """Variance of φ over the other shadows."""
+    factors: tuple[float, ...]
+    """RMIA's a for each temperature: p_in is taken to be a p_out + 1 - a where one is unknown."""
 
 
-def leave_one_out_sums(block: RecordBlock) -> InOutSums:
+def leave_one_out_sums(block: RecordBlock, *, inside: bool = True) -> InOutSums:
     """Sums over all shadows but one, for each shadow that may be left out.
 
     Each is the sum of those before and those after it, never that of all less the one: what is
-    left over by rounding would tell the trees which side the missing one was on.
+    left over by rounding would tell which side the missing one was on.
+
+    Args:
+        block: φ of records.
+        inside: also over the shadows that were trained on a record.
     """
-    return _in_out_sums(block, _sums_without_each)
+    sums = _in_out_sums(block, _sums_without_each)
+    return sums if inside else InOutSums(sums.inside.nothing, sums.outside)
+
+
+def sums_over(block: RecordBlock, asked: np.ndarray) -> InOutSums:
+    """Sums over some of the shadows.
+
+    Args:
+        block: φ of records.
+        asked: which shadows, for all records or for each.
+    """
+    return _in_out_sums(block, lambda values: np.where(asked, values, 0.0).sum(axis=-1))
 
 
 def pooled_statistics(parts: Iterable[RecordBlock]) -> PooledStatistics:
     """Statistics of these records together, with no shadow left out."""
-    columns = []
+    columns, likelihoods = [], []
     for block in parts:
-        inside, outside = _in_out_sums(block, lambda values: values.sum(axis=1))
+        inside, outside = _in_out_sums(block, lambda values: values.sum(axis=-1))
         free = [np.maximum(side.models - 1, 0) for side in (inside, outside)]
         columns.append((inside.mean - outside.mean, inside.scatter, outside.scatter, *free))
-    # added up exactly: trees would turn rounding that hangs on the order of records into scores
+        likelihoods.append((inside.mean_likelihood, outside.mean_likelihood))
+    # added up exactly: rounding that hangs on the order of records would turn into scores
     gaps, *sums = map(np.concatenate, zip(*columns, strict=True))
     scatter_in, scatter_out, free_in, free_out = map(math.fsum, sums)
     known = gaps[~np.isnan(gaps)]
+    sides = (np.concatenate(side, axis=1) for side in zip(*likelihoods, strict=True))
     return PooledStatistics(
         math.fsum(known) / max(len(known), 1),
         # where no record shows any spread, distances are left as they are
         scatter_in / free_in if scatter_in else 1.0,
         scatter_out / free_out if scatter_out else 1.0,
+        tuple(fit_in_out_factor(InOutMeans(*pair)) for pair in zip(*sides, strict=True)),
     )
 
 
-def _in_out_sums(block: RecordBlock, add: Callable[[Matrix], np.ndarray]) -> InOutSums:
+def _in_out_sums(block: RecordBlock, add: Callable[[np.ndarray], np.ndarray]) -> InOutSums:
     phi = mean_over_queries(block.phi)
-    probability = np.exp(log_probability(phi))
-    return InOutSums(
-        *(_side_sums(phi, probability, mask, add) for mask in (block.member, ~block.member))
-    )
+    return InOutSums(*(_side_sums(phi, mask, add) for mask in (block.member, ~block.member)))
 
 
-def _side_sums(
-    phi: Matrix, probability: Matrix, mask: Mask, add: Callable[[Matrix], np.ndarray]
-) -> SideSums:
+def _side_sums(phi: Matrix, mask: Mask, add: Callable[[np.ndarray], np.ndarray]) -> SideSums:
     kept = np.where(mask, phi, 0.0)
+    likelihood = np.exp([log_probability(phi / temperature) for temperature in TEMPERATURES])
     return SideSums(
-        add(mask.astype(np.float64)), add(kept), add(kept**2), add(np.where(mask, probability, 0.0))
+        add(mask.astype(np.float64)), add(kept), add(kept**2), add(np.where(mask, likelihood, 0.0))
     )
 
 
-def _sums_without_each(values: Matrix) -> Matrix:
+def _sums_without_each(values: np.ndarray) -> np.ndarray:
     sums = np.zeros_like(values)
-    np.cumsum(values[:, :-1], axis=1, out=sums[:, 1:])
-    sums[:, :-1] += np.cumsum(values[:, :0:-1], axis=1)[:, ::-1]
+    np.cumsum(values[..., :-1], axis=-1, out=sums[..., 1:])
+    sums[..., :-1] += np.cumsum(values[..., :0:-1], axis=-1)[..., ::-1]
     return sums
 
 
@@ -149,20 +188,14 @@ def leave_one_out_features(
     )
     var_in = shrink_variance(inside.scatter, inside.models, usual.inside)
     var_out = shrink_variance(outside.scatter, outside.models, usual.outside)
-    log_p = log_probability(played)
-    p_in = inside.probability / np.maximum(inside.models, 1)
-    p_out = outside.probability / np.maximum(outside.models, 1)
-    expected = np.where(
-        inside.models == 0, p_out, np.where(outside.models == 0, p_in, (p_in + p_out) / 2)
-    )
     return np.column_stack([
         played,
-        log_p,
+        log_probability(played),
         mean_in,
         mean_out,
         played - mean_in,
         played - mean_out,
-        log_p - np.log(np.maximum(expected, _SMALL)),
+        *_likelihood_ratios(played, others, usual),
         _gaussian_log_density(played, mean_in, usual.inside)
         - _gaussian_log_density(played, mean_out, usual.outside),
         student_log_density(played, mean_in, var_in, inside.models)
@@ -170,6 +203,18 @@ def leave_one_out_features(
         np.log(var_in),
         np.log(var_out),
     ])  # fmt: skip
+
+
+def _likelihood_ratios(
+    played: Column, others: InOutSums, usual: PooledStatistics
+) -> Iterator[Column]:
+    """RMIA's log ratio at each temperature and weight."""
+    means = zip(others.inside.mean_likelihood, others.outside.mean_likelihood, strict=True)
+    for temperature, a, pair in zip(TEMPERATURES, usual.factors, means, strict=True):
+        log_p = log_probability(played / temperature)
+        for weight in WEIGHTS:
+            expected = expected_likelihood(InOutMeans(*pair), weight, a)
+            yield log_p - np.log(np.maximum(expected, SMALLEST))
 
 
 def _gaussian_log_density(phi: Column, mean: Column, variance: float) -> Column:
