@@ -1,11 +1,12 @@
 """Slow twins of the shadow attacks: one record at a time, as the papers write them."""
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from divulge.core import ModelView, Records
+from divulge.core import ModelView, PoolPredictions, Records, Shadows
 
 
 def _phi(view: ModelView, records: Records) -> list[float]:
@@ -43,10 +44,15 @@ def _lira(view: ModelView, variance: str, records: Records, phi: np.ndarray) -> 
         pooled[side] = squares / freedom if freedom else math.nan
     scores = []
     for i, observed in enumerate(_phi(view, records)):
-        density = {}
+        density: dict[bool, Any] = {}
         for side in (True, False):
             row = sides[side][i]
             if len(row) == 0:
+                continue
+            if variance == "shrunk":
+                freedom = len(row) - 1 + 4
+                shrunk = (float(((row - row.mean()) ** 2).sum()) + 4 * pooled[side]) / freedom
+                density[side] = _Student(freedom, row.mean(), math.sqrt(shrunk), len(row))
                 continue
             own = max(float(row.var(ddof=1)), 1e-4 * pooled[side])
             spread = math.sqrt(pooled[side] if variance == "global" else own)
@@ -56,6 +62,47 @@ def _lira(view: ModelView, variance: str, records: Records, phi: np.ndarray) -> 
         else:
             scores.append((observed - density[False].mean()) / density[False].std())
     return scores
+
+
+class _Student:
+    """Student's density, but a factor that hangs on the degrees of freedom alone."""
+
+    def __init__(self, freedom: float, mean: float, deviation: float, models: int) -> None:
+        wide = deviation * math.sqrt(1 + 1 / models)
+        self._deviation = deviation
+        self._all = stats.t(freedom, mean, wide)
+        self._at_zero = stats.t(freedom).logpdf(0.0)
+
+    def logpdf(self, x: float) -> float:
+        return float(self._all.logpdf(x) - self._at_zero)
+
+    def mean(self) -> float:
+        return float(self._all.mean())
+
+    def std(self) -> float:
+        return self._deviation
+
+
+def pmia(
+    view: ModelView, proxies: PoolPredictions | Shadows, y: np.ndarray, proxy: str
+) -> list[float]:
+    """The mean over the ways of asking; each record must vary over the shadows without it."""
+    assert view.shadows is not None
+    scores = []
+    proxy_ways = (proxies.phi, *proxies.augmented_phi)
+    for (records, phi), pool in zip(_ways(view), proxy_ways, strict=True):
+        told = _phi(view, records)
+        ratios = []
+        for i, mask in enumerate(view.shadows.member):
+            like = [j for j in range(len(y)) if proxy == "global" or y[j] == records.y[i]]
+            inside = np.concatenate([pool[j][proxies.member[j]] for j in like])
+            outside = phi[i][~mask]
+            ratios.append(
+                stats.norm(np.median(inside), inside.std()).logpdf(told[i])
+                - stats.norm(np.median(outside), outside.std()).logpdf(told[i])
+            )
+        scores.append(ratios)
+    return [sum(of_one) / len(of_one) for of_one in zip(*scores, strict=True)]
 
 
 def calibrated(view: ModelView) -> list[float]:

@@ -12,10 +12,11 @@ import pytest
 from scipy import stats
 
 from divulge.attacks import catalog
-from divulge.attacks.membership import rmia, shadow
+from divulge.attacks.membership import pmia, rmia, shadow
 from divulge.attacks.membership.base import BASE
 from divulge.attacks.membership.calibrated import CalibratedLoss
 from divulge.attacks.membership.lira import LiRA
+from divulge.attacks.membership.pmia import PMIA
 from divulge.attacks.membership.rmia import RMIA
 from divulge.attacks.membership.shadow import Shadow
 from divulge.attacks.membership.shadow_gap import ShadowGap
@@ -33,7 +34,7 @@ from divulge.metrics import membership
 
 from .. import naive_shadows
 
-ATTACKS = tuple(catalog.attack(name) for name in (*catalog.SHADOW_ATTACKS, "base"))
+ATTACKS = tuple(catalog.attack(name) for name in (*catalog.SHADOW_ATTACKS, "base", "pmia"))
 FACTORS = (0.2, 0.5, 0.8)
 """RMIA's a at each temperature."""
 
@@ -103,7 +104,7 @@ def test_shadows_asked_in_other_ways_than_the_target_are_refused(attack: Members
         attack(odd, rng())
 
 
-@pytest.mark.parametrize("variance", ["global", "record"])
+@pytest.mark.parametrize("variance", ["global", "record", "shrunk"])
 @pytest.mark.parametrize("online", [True, False])
 def test_attacks_agree_with_their_naive_twins_in_two_ways(*, online: bool, variance: str) -> None:
     view = forests.two_ways(forests.leaky(), 0).view
@@ -674,6 +675,62 @@ def test_the_networks_that_learn_side_by_side_have_the_gradient_of_their_loss() 
             ends.append(loss())
         flat[k] = at
         assert (ends[0] - ends[1]) / 2e-6 == pytest.approx(slopes[k], abs=1e-6)
+
+
+@pytest.mark.parametrize("online", [True, False])
+@pytest.mark.parametrize("proxy", ["class", "global"])
+def test_proxies_are_compared_as_by_the_naive_twin(*, online: bool, proxy: Any) -> None:
+    view = forests.two_ways(forests.leaky(), 0).view
+    assert view.shadows is not None
+    varied = [
+        not mask.all()
+        and all(way[i][~mask].std() > 0 for way in (view.shadows.phi, *view.shadows.augmented_phi))
+        for i, mask in enumerate(view.shadows.member)
+    ]
+    view = forests.part(view, np.flatnonzero(varied))
+    assert view.shadows is not None
+    if online:
+        known: PoolPredictions | Shadows = view.shadows
+    else:
+        other = forests.two_ways(forests.leaky(1), 0).view.shadows
+        assert other is not None
+        known = PoolPredictions(
+            forests.leaky(1).view.records.y, other.phi, other.member, other.augmented_phi
+        )
+        view = offline(view, known)
+    y = view.records.y if online else known.y  # type: ignore[union-attr]
+    naive = naive_shadows.pmia(view, known, y, proxy)
+    np.testing.assert_allclose(PMIA(proxy)(view, rng()).score, naive, atol=1e-8)
+
+
+def test_a_record_that_shows_no_spread_is_compared_as_its_class() -> None:
+    phi = np.array([[1.0, 2.0, 5.0, 7.0], [3.0, 3.0, 4.0, 6.0], [0.0, 8.0, 1.0, 2.0]])
+    member = np.array([[0, 0, 1, 1], [0, 0, 1, 0], [1, 1, 1, 1]], bool)
+    member[1, 3] = True
+    shown = two_sided([[False]] * 3)
+    view = with_shadows(shown, phi=phi, member=member, reference_phi=np.zeros((1, 4)))
+    view = dataclasses.replace(view, records=dataclasses.replace(view.records, y=np.zeros(3, int)))
+    said = shadow_scores.scaled_logits(view)
+    found = pmia._fit_each_record(
+        said,
+        0,
+        shadow_scores.AttackTrainingSet(view.shadows, view.records.y),  # type: ignore[arg-type]
+    )
+    usual = np.array([1.0, 2.0, 3.0, 3.0])  # all that was said without the record
+    assert found.median.tolist() == [1.5, np.median(usual), np.median(usual)]
+    np.testing.assert_allclose(found.deviation, [0.5, usual.std(), usual.std()])
+
+
+def test_proxies_are_what_shadows_were_trained_on() -> None:
+    view = forests.leaky().view
+    with pytest.raises(NotApplicable, match="asked about others alone"):
+        PMIA()(offline(view), rng())
+    assert view.shadows is not None
+    everyone = with_shadows(view, member=np.ones_like(view.shadows.member))
+    with pytest.raises(NotApplicable, match="were not trained on, got none"):
+        PMIA()(everyone, rng())
+    rare = pmia._fit_by_class(np.array([1.0, 2.0, 9.0]), np.array([0, 0, 1]), np.array([0, 1, 2]))
+    assert rare.median.tolist() == [1.5, 2.0, 2.0]  # one value, or none, shows no spread
 
 
 def test_each_network_learns_from_its_own_rows() -> None:

@@ -22,6 +22,7 @@ from .membership.lira import LiRA as LiRA
 from .membership.lira import ResidualLiRA as ResidualLiRA
 from .membership.mrad.attack import MRAD as MRAD
 from .membership.oslo.attack import OSLO as OSLO
+from .membership.pmia import PMIA as PMIA
 from .membership.quantile import Quantile as Quantile
 from .membership.quantile import ResidualQuantile as ResidualQuantile
 from .membership.rmia import RMIA as RMIA

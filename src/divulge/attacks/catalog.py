@@ -23,6 +23,7 @@ ATTACKS = {
     "lira": "divulge.attacks.membership.lira:LiRA",
     "rmia": "divulge.attacks.membership.rmia:RMIA",
     "base": "divulge.attacks.membership.base:BASE",
+    "pmia": "divulge.attacks.membership.pmia:PMIA",
     "shadow-stack": "divulge.attacks.membership.shadow_stack.attack:ShadowStack",
     "gradient-norm": "divulge.attacks.membership.gradient_norm:GradientNorm",
     "mrad": "divulge.attacks.membership.mrad.attack:MRAD",
@@ -138,13 +139,13 @@ def federation_attack(name: str, **settings: Any) -> AssignmentAttack:
 
 SHADOW_ATTACKS = ("shadow", "calibrated", "lira", "rmia", "shadow-stack", "shadow-gap")
 
-BY_NAME_ALONE = ("oslo", "agreement", "boundary", "base")
+BY_NAME_ALONE = ("oslo", "agreement", "boundary", "base", "pmia")
 """Attacks that run only where they are named: three ask the model more than its one answer a
-record, which all others share; base is a plainer rmia, for comparison."""
+record, which all others share; base and pmia are for comparison with the literature."""
 
 RESIDUAL_SHADOW_ATTACKS = ("residual-lira", "residual-rmia")
 
-ATTACKS_WITH_SHADOWS = (*SHADOW_ATTACKS, "base", *RESIDUAL_SHADOW_ATTACKS)
+ATTACKS_WITH_SHADOWS = (*SHADOW_ATTACKS, "base", "pmia", *RESIDUAL_SHADOW_ATTACKS)
 
 PARTIAL_ATTACKS = ("gradient-norm", "mrad")
 

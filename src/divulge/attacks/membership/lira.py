@@ -22,7 +22,7 @@ from divulge.errors import NotApplicable
 ENOUGH_SHADOWS = 16
 """Number of shadows on each side from which on a variance per record beats one for all."""
 
-Variance = Literal["auto", "global", "record"]
+Variance = Literal["auto", "global", "record", "shrunk"]
 
 
 @check_arguments
@@ -38,12 +38,15 @@ class LiRA:
 
     Args:
         variance: ``global`` pools the residuals of all records; ``record`` takes each record's
-            own; ``auto`` takes the latter where every side has 16 shadows or more.
+            own; ``auto`` takes the latter where every side has 16 shadows or more. ``shrunk`` takes
+            each record's own, shrunk to that of all as a normal-inverse-gamma prior does it, with
+            Student's density in place of the Gaussian.
 
     References:
         Carlini et al. (2022), Membership inference attacks from first principles, algorithm 1 and
         section IV (offline); the fixed variance is that of section VI, as are several queries with
-        independent Gaussians.
+        independent Gaussians. ``shrunk`` is of the family of BaVarIA-t (Brännvall 2026), of which
+        only the abstract was at hand: its prior may be another.
     """
 
     variance: Variance = "auto"
@@ -111,7 +114,7 @@ class ResidualLiRA:
         _check_both_sides(view)
         signed = self.residual == "signed"
         said = residuals(view, np.asarray if signed else lambda phi: -np.abs(phi))
-        variance: Variance | None = "auto" if self.density == "gaussian" else None
+        variance: Variance = "auto" if self.density == "gaussian" else "shrunk"
         return Scores(_score_all_ways(said, variance, home=0.0 if signed else None))
 
 
@@ -130,14 +133,12 @@ class _Side(NamedTuple):
         return student_log_density(phi, self.mean, self.variance, self.models)
 
 
-def _score_all_ways(
-    said: ShadowSignals, variance: Variance | None, home: float | None = None
-) -> Column:
+def _score_all_ways(said: ShadowSignals, variance: Variance, home: float | None = None) -> Column:
     """The sum of the scores of all ways of asking.
 
     Args:
         said: φ.
-        variance: see `LiRA`; None takes shrunk variances and Student's densities.
+        variance: see `LiRA`.
         home: offline, where φ of members lies; None if that is not known.
     """
     scores = [_score_query(said, way, variance, home) for way in range(len(said.target))]
@@ -146,9 +147,7 @@ def _score_all_ways(
     return total
 
 
-def _score_query(
-    said: ShadowSignals, way: int, variance: Variance | None, home: float | None
-) -> Column:
+def _score_query(said: ShadowSignals, way: int, variance: Variance, home: float | None) -> Column:
     """The score from the candidates themselves, or from one augmentation of them."""
     phi = said.target[way]
     means = in_out_means((block.phi[way], block.member) for block in said.blocks())
@@ -166,7 +165,7 @@ def _score_query(
 
 
 def _describe_side(
-    said: ShadowSignals, way: int, mean: Column, variance: Variance | None, *, side: bool
+    said: ShadowSignals, way: int, mean: Column, variance: Variance, *, side: bool
 ) -> _Side:
     """The variance of φ over the shadows trained on a record, or over the others."""
     squares, counts = np.empty_like(mean), np.empty_like(mean)
@@ -179,7 +178,7 @@ def _describe_side(
     known = np.maximum(freedom, 0)
     pooled = float(squares.sum() / known.sum()) if known.sum() else 0.0
     pooled = pooled or 1.0  # one shadow a side shows no spread: compare the means alone
-    if variance is None:
+    if variance == "shrunk":
         return _Side(mean, shrink_variance(squares, counts, pooled), counts)
     own = variance == "record" or (variance == "auto" and freedom.min() >= ENOUGH_SHADOWS - 1)
     if not own:
