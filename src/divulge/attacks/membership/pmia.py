@@ -92,7 +92,7 @@ class _Gaussians(NamedTuple):
     deviation: Column
 
     def log_density(self, phi: Column) -> Column:
-        density: Column = stats.norm.logpdf(phi, self.median, self.deviation)
+        density: Column = np.asarray(stats.norm.logpdf(phi, self.median, self.deviation))
         return density
 
 
