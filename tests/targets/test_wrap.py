@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+from divulge._util.imports import load_object
 from divulge.errors import SpecError, TargetError
 from divulge.targets.cache import CachedTarget
 from divulge.targets.files import fingerprint_file
@@ -95,6 +96,22 @@ def test_the_structure_is_part_of_a_modules_fingerprint() -> None:
     assert fingerprint_model(nn.Sequential(nn.ReLU())) != fingerprint_model(
         nn.Sequential(nn.GELU())
     )
+
+
+def test_what_a_module_computes_is_part_of_its_fingerprint(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    prints: list[str | None] = []
+    for factor in ("2", "3", "2"):
+        folder = tmp_path / str(len(prints))
+        folder.mkdir()
+        (folder / "subject.py").write_text(
+            "import torch\n\n"
+            "class Scaled(torch.nn.Linear):\n"
+            f"    def forward(self, x):\n        return {factor} * super().forward(x)\n\n"
+            "def make():\n    torch.manual_seed(0)\n    return Scaled(4, 2)\n"
+        )
+        prints.append(fingerprint_model(load_object("subject.py:make", folder)()))
+    assert prints[0] == prints[2] != prints[1]
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float64"])

@@ -1,7 +1,10 @@
 """Wrap whatever a user calls a model as a target, and take its fingerprint."""
 
+import contextlib
 import hashlib
+import inspect
 import sys
+import sysconfig
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, get_args
@@ -217,6 +220,8 @@ def _fingerprint_module(module: "torch.nn.Module") -> str:
     import torch
 
     digest = hashlib.blake2b(str(module).encode())
+    for code in sorted(_read_own_code(module)):
+        digest.update(code.encode())
     config: Any = getattr(module, "config", None)
     if hasattr(config, "to_json_string"):
         digest.update(config.to_json_string().encode())  # such as the number of heads
@@ -229,6 +234,21 @@ def _fingerprint_module(module: "torch.nn.Module") -> str:
         else:
             digest.update(repr(value).encode())
     return digest.hexdigest()
+
+
+def _read_own_code(module: "torch.nn.Module") -> set[str]:
+    """The source of the module's classes, and of its parts', that no installed package brings.
+
+    What a class calls outside itself is not in it; nor is a class whose source is not at hand.
+    """
+    installed = {Path(sysconfig.get_path(kind)) for kind in ("purelib", "platlib", "stdlib")}
+    found = set()
+    for kind in {kind for part in module.modules() for kind in type(part).__mro__}:
+        with contextlib.suppress(OSError, TypeError):
+            file = Path(inspect.getfile(kind)).resolve()
+            if not any(file.is_relative_to(folder) for folder in installed):
+                found.add(inspect.getsource(kind))
+    return found
 
 
 def _is_target(model: object) -> TypeGuard[Target]:
