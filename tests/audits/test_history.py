@@ -1,6 +1,7 @@
 """Runs compared: what changed, over versions too, and a gate that knows what was before."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,28 @@ def test_the_gate_fails_on_more_than_before_and_passes_on_no_more(runs: list[Pat
     assert "Gate failed: auc of threshold" in done.stderr
     assert 'name="not-worse-than"' in written.read_text(encoding="utf-8")
     call("export", runs[2], "--junit", written, "--not-worse-than", runs[1])
+
+
+def test_the_settings_name_the_earlier_run_from_their_folder(
+    runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contents = version(1.6)  # leaks more than the first run
+    asked = {"gate": {"not_worse_than": f"../{runs[0].name}"}}
+    manifest = replace(contents.manifest, settings={**contents.manifest.settings, **asked})
+    shutil.copytree(runs[0], tmp_path / runs[0].name)
+    later = Audit(replace(contents, manifest=manifest)).save(tmp_path / "later")
+    (tmp_path / "privacy").mkdir()
+    monkeypatch.chdir(tmp_path)
+    place = ("--settings", "privacy/audit.toml", "--junit", "junit.xml")
+    assert "Gate failed: auc of threshold" in call("export", later, *place, code=3).stderr
+    assert "Gate passed" in call("export", later, *place, "--not-worse-than", later).stderr
+    shutil.rmtree(tmp_path / runs[0].name)
+    assert "expected a run folder" in call("export", later, *place, code=2).stderr
+    settings = tmp_path / "audit.toml"
+    named = '[gate]\nnot_worse_than = "none"\n'
+    settings.write_text(f'[predictions]\nfile = "none.csv"\n{named}')
+    early = call("audit", settings, code=2).stderr
+    assert f"made by divulge, got {tmp_path / 'none'}" in early.replace("\n", "")
 
 
 @pytest.mark.parametrize(

@@ -321,6 +321,9 @@ class GateSpec(Section):
     claim: bool = False
     """Also fail where the claimed ``epsilon`` is contradicted; a claim that is missing, or that
     could not be put to the test, is undecided."""
+    not_worse_than: str | None = None
+    """Also fail where an attack finds more than in the run folder of an earlier audit named here,
+    as with [``--not-worse-than``](ci.md#the-gate)."""
 
 
 _FROM_TRANSCRIPT: tuple[str, ...] = ("transcript", "network", "candidates", "external")

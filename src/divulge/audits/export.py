@@ -63,7 +63,8 @@ def export(
         model_card: a model card, such as the README.md of a model on Hugging Face, that gets a
             section about the run; a section of an earlier run is replaced.
         archive: a zip file to write, with all files of the run folder.
-        settings: path of the settings file in its repository, where SARIF places its results.
+        settings: path of the settings file in its repository, where SARIF places its results and
+            from where a relative ``not_worse_than`` in ``[gate]`` starts.
         fail_on: as for `Audit.gate`, besides what ``[gate]`` of the run's settings asks for.
         fail_above: as for `Audit.gate`; it has the last word.
         judge: as for `Audit.gate`.
@@ -86,7 +87,8 @@ def export(
     summary_file = _name_summary_file(job_summary)
     path = Path(run)
     found = load(path)
-    gate = read_gate(found, tuple(fail_on), fail_above, judge, not_worse_than)
+    folder = Path(place).parent
+    gate = read_gate(found, tuple(fail_on), fail_above, judge, not_worse_than, folder)
     cases = gather_cases(found, path, gate)
     files = {
         junit: junit_files.render(cases),
@@ -108,8 +110,9 @@ def read_gate(
     fail_above: Mapping[str, float] | None = None,
     judge: Judge | None = None,
     not_worse_than: str | Path | None = None,
+    folder: Path = Path(),
 ) -> Gate:
-    """The gate in a run's settings, with what is asked besides.
+    """The gate in a run's settings, with what is asked besides; see `join_gate`.
 
     Raises:
         SpecError: a comparison, which has no verdict of its own, is held against a gate.
@@ -126,7 +129,7 @@ def read_gate(
     held = found.contents.manifest if isinstance(found, SecretAudit) else found.plan
     raw = atomic.to_json(held.settings.get("gate", {}), dict)
     spec = atomic.from_json(raw.encode(), GateSpec, (found.path or Path()) / HEAD)
-    return join_gate(spec, found.about, fail_on, fail_above, judge, not_worse_than)
+    return join_gate(spec, found.about, fail_on, fail_above, judge, not_worse_than, folder)
 
 
 def gather_cases(found: FoundRun, path: Path, gate: Gate) -> RunCases:

@@ -233,6 +233,7 @@ def join_gate(
     fail_above: Mapping[str, float] | None = None,
     judge: str | None = None,
     not_worse_than: str | Path | None = None,
+    folder: Path = Path(),
 ) -> Gate:
     """The gate of the settings with what is asked besides, which has the last word.
 
@@ -243,6 +244,7 @@ def join_gate(
         fail_above: by metric, the highest admissible value.
         judge: what is compared with it, if not as in the settings.
         not_worse_than: run folder of an earlier audit.
+        folder: where a relative path in the settings starts.
 
     Raises:
         SpecError: see `Gate`.
@@ -250,6 +252,8 @@ def join_gate(
     """
     ceilings = {**settings.fail_above, **(fail_above or {})}
     words = (*settings.fail_on, *fail_on)
+    if not_worse_than is None and settings.not_worse_than is not None:
+        not_worse_than = folder / settings.not_worse_than
     earlier = None if not_worse_than is None else load_earlier(not_worse_than)
     return Gate(words, ceilings, judge or settings.judge, about, settings.claim, earlier)
 

@@ -60,7 +60,8 @@ _FROM_GITHUB = Path()
     type=click.Path(path_type=Path),
     default="audit.toml",
     metavar="PATH",
-    help="The settings file as its repository names it, where SARIF places its results.",
+    help="The settings file as its repository names it, where SARIF places its results and a "
+    "relative path in [gate] starts.",
 )
 @gate_options
 def export(

@@ -172,7 +172,9 @@ def audit(
 
         limits = dict(map(gate.read_ceiling, ceilings))
         # a wrong word is refused before the work
-        agreed = gate.join_gate(asked.gate, asked.about, fail_on, limits, judge, not_worse_than)
+        agreed = gate.join_gate(
+            asked.gate, asked.about, fail_on, limits, judge, not_worse_than, settings.parent
+        )
         found = from_file.audit_file(
             settings,
             folder,
