@@ -11,6 +11,8 @@ NAMES = [
     "Access",
     "Audit",
     "BudgetSpent",
+    "CanaryAudit",
+    "CanaryRecorder",
     "Check",
     "Comparison",
     "Control",
@@ -44,6 +46,7 @@ NAMES = [
     "Verdict",
     "attack",
     "audit",
+    "audit_canaries",
     "audit_file",
     "audit_predictions",
     "check_attack",
@@ -58,8 +61,12 @@ NAMES = [
     "history",
     "leave_one_out",
     "load",
+    "make_canaries",
     "plan",
+    "plan_canaries",
     "plan_file",
+    "score_canaries",
+    "score_checkpoints",
 ]
 
 

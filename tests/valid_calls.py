@@ -22,6 +22,7 @@ from tests.targets.tiny_models import save_onnx
 
 NEEDS_NO_CHECK = {
     "Audit": "made by audits",
+    "CanaryAudit": "made by audits",
     "Comparison": "made by comparisons",
     "FederationAudit": "made by audits",
     "History": "made by history",
@@ -224,6 +225,8 @@ def calls(folder: Path) -> dict[str, Call]:
     toml = folder / "audit.toml"
     toml.write_text(f'[predictions]\nfile = "{answers.name}"\n[[attacks]]\nname = "gap"\n')
     run = finished(folder).save(folder / "stored")
+    canaries = divulge.make_canaries(records(), folder / "canaries", 40).folder
+    canary_scores = divulge.score_canaries(canaries, tree(), folder / "canary-scores.npz")
     gap = [attacks.Gap()]
     few = divulge.Rotation(3, targets=2)
     records_given: dict[str, Any] = {
@@ -275,6 +278,33 @@ def calls(folder: Path) -> dict[str, Call]:
         "divulge.compare_file": Call(divulge.compare_file, {"path": compared}, anew={"run": new}),
         "divulge.estimate": Call(
             divulge.estimate, {"train": _fit, "records": records(), "models": 1}
+        ),
+        "divulge.CanaryRecorder": Call(
+            divulge.CanaryRecorder,
+            {"canaries": canaries, "network": network(), "path": folder / "watched.npz"},
+        ),
+        "divulge.audit_canaries": Call(
+            divulge.audit_canaries,
+            {"canaries": canaries, "scores": [canary_scores], "epsilon": 1.0, "delta": 1e-5},
+        ),
+        "divulge.make_canaries": Call(
+            divulge.make_canaries, {"records": records(), "count": 40}, anew={"folder": new}
+        ),
+        "divulge.plan_canaries": Call(
+            divulge.plan_canaries, {"epsilon": 100.0, "delta": 1e-5, "canaries": 20}
+        ),
+        "divulge.score_canaries": Call(
+            divulge.score_canaries,
+            {"canaries": canaries, "model": tree(), "path": folder / "asked.npz"},
+        ),
+        "divulge.score_checkpoints": Call(
+            divulge.score_checkpoints,
+            {
+                "canaries": canaries,
+                "network": network(),
+                "checkpoints": [network().state_dict(), network().state_dict()],
+                "path": folder / "points.npz",
+            },
         ),
         "divulge.check_attack": Call(divulge.check_attack, {"attack": "gap"}),
         "divulge.estimate_file": Call(divulge.estimate_file, {"path": compared}),

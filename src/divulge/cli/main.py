@@ -15,6 +15,7 @@ from divulge._util.extras import name_missing_extra
 
 # Only what `--help` needs is imported here; commands import the rest, so that help is instant.
 from divulge.cli.begin import begin, take
+from divulge.cli.canary import canary
 from divulge.cli.check import SECRETS, check
 from divulge.cli.compare import compare
 from divulge.cli.data import data
@@ -90,6 +91,7 @@ def main() -> None:
 
 main.add_command(reproduce)
 main.add_command(check)
+main.add_command(canary)
 main.add_command(compare)
 main.add_command(export)
 main.add_command(history)

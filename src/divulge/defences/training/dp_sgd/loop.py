@@ -28,6 +28,9 @@ from divulge.training.selection import BestEpoch
 
 Clipping = Literal["per-record", "ghost"]
 
+Watch = Callable[[nn.Module, Any], None]
+"""A function that gets Opacus' module and optimiser before the first step, to see all steps."""
+
 
 class DPSGDPlan(NamedTuple):
     """The batch size, steps and noise that the settings give for a number of records."""
@@ -63,31 +66,33 @@ class _DPSGDStep:
         }
         self._loss = nn.CrossEntropyLoss()
         if plan.clipping == "ghost":
-            self._module = grad_sample.GradSampleModuleFastGradientClipping(
+            self.module = grad_sample.GradSampleModuleFastGradientClipping(
                 module, max_grad_norm=plan.max_grad_norm
             )
-            self._optimiser = optimizers.DPOptimizerFastGradientClipping(inner, **settings)
-            self._loss = DPLossFastGradientClipping(self._module, self._optimiser, self._loss)
+            self.optimiser = optimizers.DPOptimizerFastGradientClipping(inner, **settings)
+            self._loss = DPLossFastGradientClipping(self.module, self.optimiser, self._loss)
         else:
-            self._module = grad_sample.GradSampleModule(module)
-            self._optimiser = optimizers.DPOptimizer(inner, **settings)
+            self.module = grad_sample.GradSampleModule(module)
+            self.optimiser = optimizers.DPOptimizer(inner, **settings)
         if secure:
             noise = SecureNoise()
-            self._optimiser.attach_step_hook(lambda step: _add_secure_noise(step, plan, noise))
+            self.optimiser.attach_step_hook(lambda step: _add_secure_noise(step, plan, noise))
 
     def __call__(self, rate: float, x: torch.Tensor, y: torch.Tensor) -> None:
-        for group in self._optimiser.param_groups:
+        for group in self.optimiser.param_groups:
             group["lr"] = rate
-        self._optimiser.zero_grad()
+        self.optimiser.zero_grad()
         if len(x):
-            self._loss(self._module(x), y).backward()
+            self._loss(self.module(x), y).backward()
         else:  # nobody's gradient, but the noise of every step
-            for p in self._optimiser.params:
+            for p in self.optimiser.params:
                 p.grad_sample, p.grad = p.new_zeros((0, *p.shape)), torch.zeros_like(p)
-        self._optimiser.step()
+        self.optimiser.step()
 
 
-def train_privately(recipe: Recipe, plan: DPSGDPlan, data: PoolArrays, job: Job) -> nn.Module:
+def train_privately(
+    recipe: Recipe, plan: DPSGDPlan, data: PoolArrays, job: Job, watch: Watch | None = None
+) -> nn.Module:
     """One model, in evaluation mode. The random numbers of the caller are left alone."""
     fit, held_out = recipe.split_rows(job.rows, job.seed)
     x, y = (torch.from_numpy(array[fit]) for array in (data.x, data.y))
@@ -97,6 +102,8 @@ def train_privately(recipe: Recipe, plan: DPSGDPlan, data: PoolArrays, job: Job)
         warnings.filterwarnings("ignore", "Full backward hook is firing", UserWarning)
         module = build_network_unseeded(recipe, job).train()
         step = _DPSGDStep(recipe, plan, module, job.seed)
+        if watch is not None:
+            watch(step.module, step.optimiser)
         best = BestEpoch(recipe, data.tensors("cpu"), fit, held_out) if recipe.selects else None
         for k in range(plan.steps):
             batch = draw_batch()

@@ -17,13 +17,15 @@ from divulge.defences.training.dp_sgd.accounting import calibrate_noise, dp_sgd_
 from divulge.defences.training.dp_sgd.loop import (
     Clipping,
     DPSGDPlan,
+    Watch,
     check_network,
+    train_privately,
     train_privately_in_worker,
 )
 from divulge.errors import SpecError
 from divulge.targets.batching import translate_model_errors
 from divulge.targets.torch import TorchTarget
-from divulge.training.engine.loop import Job, build_network, make_jobs
+from divulge.training.engine.loop import Job, build_network, make_jobs, torch_threads
 from divulge.training.engine.processes import pickle_settings, share_on_disk
 from divulge.training.engine.tensors import PoolArrays, cast_to_precision
 from divulge.training.engine.weights import as_arrays, as_tensors, restore
@@ -237,6 +239,29 @@ class DPSGD:
             states = parallel_calls(tasks, workers, batch_size=1, max_nbytes=None)
             for job, found in zip(jobs, states, strict=True):
                 yield restore(build_network(self.recipe, job), as_tensors(found))
+
+    def train(self, records: Records, seed: int, watch: Watch | None = None) -> nn.Module:
+        """One private network, trained in this process, in evaluation mode.
+
+        Args:
+            records: those to train on, all of them.
+            seed: of all its randomness, as for `networks`.
+            watch: a function that gets Opacus' module and its optimiser before the first step, such
+                as ``CanaryRecorder.watch``. What it does is not covered by the guarantee.
+
+        Raises:
+            SpecError: the network cannot be trained privately, or no noise keeps the ε.
+            DataError: there are no records.
+            TargetError: the recipe makes no network, or one that could not be trained.
+            MissingExtra: Opacus or dp-accounting is not installed.
+        """
+        (job,) = make_jobs(np.ones((1, len(records)), bool), [seed], None)
+        self.check(records)
+        with translate_model_errors("a private model to train", _REMEDY), torch_threads(1):
+            x, y = cast_to_precision(records, build_network(self.recipe, job))
+            data = PoolArrays(x, y, channels_last=False)
+            plan = self._plan(self._training_size(job))
+            return train_privately(self.recipe, plan, data, job, watch)
 
     def many(
         self,

@@ -1,0 +1,214 @@
+"""The files of canaries: all of them, those to train on, and the sealed coins.
+
+    FOLDER/for-trainer/candidates.npz   all canaries, without a word on which are inserted
+    FOLDER/for-trainer/train.npz        the inserted ones, in random order: append them to the data
+    FOLDER/for-auditor/sealed.npz       the coins and a random salt
+    FOLDER/for-auditor/opened.json      written when the coins are first used: for which scores
+
+The trainer's files carry the SHA-256 digest of salt, coins and canaries (a commitment), and the
+sealed one the digests of the trainer's. So neither side can be changed later without notice.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Int64, Shaped
+
+from divulge._util import arrays, atomic
+from divulge.errors import StoreError
+
+CANDIDATES = Path("for-trainer") / "candidates.npz"
+TRAIN = Path("for-trainer") / "train.npz"
+SEALED = Path("for-auditor") / "sealed.npz"
+OPENED = Path("for-auditor") / "opened.json"
+
+Coins = Bool[np.ndarray, " canaries"]
+
+
+@dataclass(frozen=True, slots=True)
+class Canaries:
+    """All canaries of one training, without the coins."""
+
+    x: Shaped[np.ndarray, "canaries *features"]
+    """Numbers, or texts."""
+    y: Int64[np.ndarray, " canaries"]
+    """Numbers of their classes."""
+    commitment: str
+    """SHA-256 digest of salt, coins and canaries, as 64 hexadecimal digits."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 digest of the canaries."""
+        return sha256(self.x, self.y)
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What was looked at when the coins were opened."""
+
+    opened: str
+    """UTC, ISO 8601."""
+    scores: tuple[str, ...]
+    """SHA-256 digests of the scores, sorted."""
+    noise: str
+    """The supposition of the bound."""
+
+
+class SealedCoins(NamedTuple):
+    """What the auditor keeps."""
+
+    inserted: Coins
+    salt: np.ndarray
+    candidates: str
+    train: str
+
+
+def sha256(*parts: np.ndarray) -> str:
+    """One digest of arrays: 64 hexadecimal digits."""
+    made = hashlib.sha256()
+    for part in parts:
+        made.update(f"{part.dtype.str}{part.shape}".encode())
+        made.update(np.ascontiguousarray(part).tobytes())
+    return made.hexdigest()
+
+
+def write_canaries(
+    folder: Path,
+    canaries: Canaries,
+    inserted: Coins,
+    salt: np.ndarray,
+    labels: Shaped[np.ndarray, " canaries"],
+    order: Int64[np.ndarray, " inserted"],
+) -> None:
+    """Write the three files into a new folder.
+
+    Args:
+        folder: a folder that this process holds.
+        canaries: all of them.
+        inserted: the coins.
+        salt: random bytes.
+        labels: the user's own label of each canary.
+        order: the inserted canaries, in the order of the trainer's file.
+
+    Raises:
+        StoreError: they cannot be written.
+    """
+    with atomic.translate_os_errors(folder):
+        for path in (CANDIDATES, SEALED):
+            (folder / path).parent.mkdir(mode=0o700)
+    commitment = np.array([canaries.commitment])
+    train = {"x": canaries.x[order], "y": labels[order]}
+    sealed = {
+        "inserted": inserted,
+        "salt": salt,
+        "candidates": np.array([canaries.digest]),
+        "train": np.array([sha256(train["x"], train["y"])]),
+    }
+    held = {"x": canaries.x, "y": canaries.y, "digest": np.array([canaries.digest])}
+    atomic.write_arrays(folder / SEALED, sealed)
+    atomic.write_arrays(folder / CANDIDATES, held | {"commitment": commitment})
+    atomic.write_arrays(folder / TRAIN, train | {"commitment": commitment})
+
+
+def commit(inserted: Coins, salt: np.ndarray, canaries: str) -> str:
+    """The digest that binds the coins without showing them.
+
+    Args:
+        inserted: the coins.
+        salt: random bytes.
+        canaries: the digest of the canaries.
+    """
+    return sha256(salt, inserted, np.array([canaries]))
+
+
+def read_candidates(folder: Path) -> Canaries:
+    """All canaries of a folder that `make_canaries` wrote; the coins are not needed.
+
+    Raises:
+        StoreError: they are missing, damaged, or not those that were made.
+    """
+    path = folder / CANDIDATES
+    held = _read(path, ("x", "y", "digest", "commitment"))
+    if held["y"].dtype != np.int64 or held["y"].ndim != 1 or len(held["x"]) != len(held["y"]):
+        raise _changed(path, "x and y do not go together")
+    found = Canaries(held["x"], held["y"], _text(held["commitment"], path))
+    if found.digest != _text(held["digest"], path):
+        raise _changed(path, "their digest is another")
+    return found
+
+
+def open_coins(folder: Path, canaries: Canaries, scores: Sequence[str], noise: str) -> Coins:
+    """The coins, for one look: other scores under the same coins are refused from then on.
+
+    Args:
+        folder: as `make_canaries` wrote it.
+        canaries: as read from it.
+        scores: digests of all scores that the verdict looks at.
+        noise: the supposition of the bound.
+
+    Raises:
+        StoreError: a file is missing, damaged or changed; or the coins were opened before for
+            other scores.
+    """
+    sealed = _read_sealed(folder / SEALED, len(canaries.y))
+    train = _read(folder / TRAIN, ("x", "y", "commitment"))
+    for path, found, expected in (
+        (CANDIDATES, canaries.digest, sealed.candidates),
+        (TRAIN, sha256(train["x"], train["y"]), sealed.train),
+        (CANDIDATES, canaries.commitment, commit(sealed.inserted, sealed.salt, canaries.digest)),
+        (TRAIN, _text(train["commitment"], folder / TRAIN), canaries.commitment),
+    ):
+        if found != expected:
+            raise _changed(folder / path, f"SHA-256 {expected[:16]}... expected, {found[:16]}...")
+    _note_opening(folder / OPENED, tuple(sorted(scores)), noise)
+    return sealed.inserted
+
+
+def _note_opening(path: Path, scores: tuple[str, ...], noise: str) -> None:
+    """Note what the coins are opened for, before they are used."""
+    if path.exists() or path.is_symlink():
+        before = atomic.from_json(atomic.read(path), Opening, path)
+        if (before.scores, before.noise) != (scores, noise):
+            raise StoreError(
+                "expected sealed coins, or the same scores and noise as when they were opened at "
+                f"{before.opened} (noise {before.noise!r}), got others: a second look is no "
+                "test; make new canaries, and train again"
+            )
+        return
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    told = Opening(now, scores, noise)
+    atomic.write(path, atomic.to_json(told, Opening).encode())
+
+
+def _read_sealed(path: Path, canaries: int) -> SealedCoins:
+    held = _read(path, ("inserted", "salt", "candidates", "train"))
+    inserted = held["inserted"]
+    if inserted.dtype != bool or inserted.shape != (canaries,):
+        raise _changed(path, "not one coin a canary")
+    digests = (_text(held[name], path) for name in ("candidates", "train"))
+    return SealedCoins(inserted, held["salt"], *digests)
+
+
+def _read(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+    try:
+        return arrays.read_npz(path, names, error=StoreError, links=False)
+    except arrays.DamagedArrays as error:
+        raise _changed(path, str(error)) from error
+
+
+def _text(held: Any, path: Path) -> str:
+    if held.dtype.kind != "U" or held.shape != (1,):
+        raise _changed(path, "a digest is no text")
+    return str(held[0])
+
+
+def _changed(path: Path, why: str) -> StoreError:
+    return StoreError(
+        f"expected {path} as `divulge canary make` wrote it, got something else ({why}): restore "
+        "the file, or make new canaries and train again"
+    )

@@ -1,0 +1,107 @@
+"""How much a direction agrees with the clipped gradient of each canary."""
+
+import copy
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import torch
+from jaxtyping import Float64, Int64, Shaped
+from torch import nn
+from torch.func import functional_call, grad, vmap
+from torch.nn.functional import cross_entropy
+
+from divulge._util.arguments import shorten
+from divulge.errors import SpecError, TargetError
+from divulge.targets.batching import translate_model_errors
+
+Tensors = Mapping[str, torch.Tensor]
+Prepare = Callable[[torch.Tensor], torch.Tensor]
+
+_NUMBERS = 2**24
+"""Largest number of entries of the gradients that are kept at a time."""
+
+_REMEDY = "put a canary to the network yourself, in a batch of one; see the argument prepare"
+
+
+class CanaryGradients:
+    """The canaries and a network without weights of its own, in evaluation mode.
+
+    Args:
+        network: the untrained network, not wrapped; it is copied.
+        x: the canaries' features.
+        y: their classes.
+        max_grad_norm: what a record's gradient is clipped to.
+        prepare: what the training does with features before the network gets them.
+
+    Raises:
+        SpecError: the canaries are texts.
+        TargetError: ``prepare`` fails, or gives no tensor with a row a canary.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        x: Shaped[np.ndarray, "canaries *features"],
+        y: Int64[np.ndarray, " canaries"],
+        max_grad_norm: float,
+        prepare: Prepare | None,
+    ) -> None:
+        if x.dtype.kind not in "fiub":
+            raise SpecError(
+                "expected canaries of numbers for scores from gradients, got texts: score them by "
+                "their losses, with score_canaries"
+            )
+        self.network = copy.deepcopy(network).eval()
+        self._clip = max_grad_norm
+        like = next((p for p in network.parameters() if p.is_floating_point()), torch.empty(0))
+        features = torch.from_numpy(np.array(x))
+        self._x = (features.to(like.dtype) if prepare is None else _prepare(prepare, features)).to(
+            like.device
+        )
+        self._y = torch.from_numpy(np.array(y)).to(like.device)
+        self.trained = [name for name, p in self.network.named_parameters() if p.requires_grad]
+
+    def products(self, weights: Tensors, direction: Tensors) -> Float64[np.ndarray, " canaries"]:
+        """The inner product of a direction with each canary's clipped gradient.
+
+        Args:
+            weights: parameters and buffers at which gradients are taken, by name.
+            direction: one tensor a trained parameter; those without one count as 0.
+
+        Raises:
+            TargetError: the network does not take the canaries.
+        """
+        trained = {name: weights[name].detach() for name in self.trained}
+        fixed = {name: value for name, value in weights.items() if name not in trained}
+
+        def loss(params: Tensors, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return cross_entropy(
+                functional_call(self.network, {**fixed, **params}, x[None]), y[None]
+            )
+
+        def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            own: Tensors = grad(loss)(trained, x, y)
+            along = [(own[name] * direction[name]).sum() for name in own if name in direction]
+            norm = torch.stack([(one**2).sum() for one in own.values()]).sum().sqrt()
+            return torch.stack(along).sum() * (self._clip / (norm + 1e-6)).clamp(max=1.0)
+
+        chunk = max(1, _NUMBERS // max(1, sum(value.numel() for value in trained.values())))
+        with translate_model_errors("the network to be differentiated", _REMEDY):
+            found = vmap(product, chunk_size=chunk)(self._x, self._y)
+        return found.double().cpu().numpy()
+
+    def load(self, weights: Tensors) -> nn.Module:
+        """The network, with these weights."""
+        self.network.load_state_dict(dict(weights))
+        return self.network
+
+
+def _prepare(prepare: Prepare, features: torch.Tensor) -> torch.Tensor:
+    with translate_model_errors("a function that prepares features", _REMEDY):
+        made: object = prepare(features)
+    if not isinstance(made, torch.Tensor) or made.ndim == 0 or len(made) != len(features):
+        raise TargetError(
+            f"expected a tensor of {len(features)} rows from prepare, got {shorten(made)}: return "
+            "all canaries, as the network takes them"
+        )
+    return made

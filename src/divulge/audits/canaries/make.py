@@ -1,0 +1,200 @@
+"""Make canaries: records whose presence in the training data shows most, and coins for them."""
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+import pydantic
+from jaxtyping import Int64
+
+from divulge._util.arguments import LARGEST, FilePath, Seed, check_arguments
+from divulge._util.folders import create_folder, hold_folder
+from divulge.audits.canaries.files import Canaries, commit, sha256, write_canaries
+from divulge.core import Records
+from divulge.data.records import as_records
+from divulge.errors import DataError, SpecError
+
+CanaryKind = Literal["direction", "out-of-distribution", "mislabelled"]
+
+_LOOKED_AT = 2000
+"""Records whose directions are avoided."""
+
+_LENGTH = 3.0
+"""How many times as long as the longest record a canary of its own direction is."""
+
+FEWEST = 20
+"""Fewer canaries refute no ε worth stating."""
+
+CanaryCount = Annotated[int, pydantic.Field(ge=FEWEST, lt=LARGEST)]
+
+
+class MadeCanaries(NamedTuple):
+    """The files of one set of canaries, and their sizes."""
+
+    folder: Path
+    kind: CanaryKind
+    canaries: int
+    inserted: int
+    commitment: str
+    """SHA-256 digest of salt, coins and canaries."""
+
+
+@check_arguments
+def make_canaries(
+    records: Any,
+    folder: FilePath,
+    count: CanaryCount,
+    *,
+    kind: CanaryKind | None = None,
+    seed: Seed | None = None,
+) -> MadeCanaries:
+    """Make canaries in the shape of these records; a fair coin each says which are inserted.
+
+    Append the records of ``FOLDER/for-trainer/train.npz`` to the training data, and train as ever.
+    Keep ``FOLDER/for-auditor`` where the training cannot read it.
+
+    Args:
+        records: some records of the training data, as for `divulge.audit`: arrays of numbers
+            (tables, images) or texts, with classes as labels.
+        folder: a new folder.
+        count: how many canaries; about half are inserted. `plan_canaries` says how many it takes.
+        kind: ``direction``, in which no other record lies, for arrays of numbers: the strongest
+            for scores from gradients; ``out-of-distribution``, each feature (or word) drawn by
+            itself, with a random label; ``mislabelled``, copies of the records with another label.
+            By default ``direction`` for numbers and ``out-of-distribution`` for texts.
+        seed: makes canaries and coins repeatable, for experiments: whoever knows it knows the
+            coins. By default all are drawn from the system's entropy.
+
+    Raises:
+        DataError: the records are neither arrays of numbers nor texts, or have no two classes.
+        SpecError: texts and ``direction``.
+        StoreError: the folder is not new, or cannot be written.
+
+    References:
+        Carlini et al. (2019), The secret sharer: canaries. Nasr et al. (2023), Tight auditing of
+        differentially private machine learning: canaries whose gradients nothing else shares.
+        Steinke, Nasr and Jagielski (2023), Privacy auditing with one (1) training run: coins.
+    """
+    found = as_records(records, "canaries")
+    rng = np.random.default_rng(secrets.randbits(128) if seed is None else seed)
+    made = _make(found, kind, count, rng)
+    inserted = rng.random(count) < 0.5
+    while not 0 < inserted.sum() < count:  # never with more than a few canaries
+        inserted = rng.random(count) < 0.5
+    salt = rng.integers(256, size=32, dtype=np.uint8)
+    commitment = commit(inserted, salt, sha256(made.x, made.y))
+    labels = np.array(found.classes)[made.y] if found.classes else made.y
+    order = rng.permutation(np.flatnonzero(inserted))
+    place = Path(folder)
+    create_folder(place)
+    with hold_folder(place):
+        canaries = Canaries(made.x, made.y, commitment)
+        write_canaries(place, canaries, inserted, salt, labels, order)
+    return MadeCanaries(place, made.kind, count, int(inserted.sum()), commitment)
+
+
+class _Content(NamedTuple):
+    kind: CanaryKind
+    x: np.ndarray
+    y: Int64[np.ndarray, " canaries"]
+
+
+def _make(
+    records: Records, kind: CanaryKind | None, count: int, rng: np.random.Generator
+) -> _Content:
+    rows = np.asarray(records.x if records.encoding is None else _texts(records))
+    texts = rows.dtype.kind == "U"
+    classes = np.unique(records.y)
+    if records.regression or len(classes) < 2:
+        raise DataError(
+            "expected records with labels of two classes or more, got "
+            f"{'true values' if records.regression else len(classes)}: canaries need labels"
+        )
+    kind = kind or ("out-of-distribution" if texts else "direction")
+    if kind == "direction" and texts:
+        raise SpecError(
+            "expected kind out-of-distribution or mislabelled for texts, got 'direction': words "
+            "have no directions"
+        )
+    labels = rng.choice(classes, count).astype(np.int64)
+    if kind == "mislabelled":
+        if count > len(rows):
+            raise DataError(
+                f"expected at least as many records as canaries ({count}), got {len(rows)}: give "
+                "more records, or make fewer canaries"
+            )
+        chosen = rng.permutation(len(rows))[:count]
+        place = np.searchsorted(classes, records.y[chosen])
+        other = (place + rng.integers(1, len(classes), count)) % len(classes)
+        return _Content(kind, rows[chosen], classes[other].astype(np.int64))
+    if kind == "direction":
+        return _Content(kind, _draw_directions(rows, count, rng), labels)
+    draw = _draw_words if texts else _draw_features
+    return _Content(kind, draw(rows, count, rng), labels)
+
+
+def _texts(records: Records) -> list[str]:
+    rows = list(records.rows())
+    if not all(isinstance(row, str) for row in rows):
+        raise DataError(
+            "expected arrays of numbers or texts, got other records: encode them first, as the "
+            "training does, and make canaries of the numbers"
+        )
+    return rows
+
+
+def _draw_features(rows: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Each feature of each canary from a record drawn for it alone."""
+    flat = rows.reshape(len(rows), -1)
+    chosen = rng.integers(len(rows), size=(count, flat.shape[1]))
+    return np.take_along_axis(flat, chosen, axis=0).reshape(count, *rows.shape[1:])
+
+
+def _draw_words(rows: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """As many words as some record has, each drawn by itself from all words."""
+    split = [text.split() for text in rows.tolist()]
+    words = sorted({word for one in split for word in one}) or ["canary"]
+    lengths = np.array([max(1, len(one)) for one in split])
+    drawn = [rng.choice(words, size) for size in rng.choice(lengths, count)]
+    return np.array([" ".join(one) for one in drawn])
+
+
+def _draw_directions(rows: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Vectors at right angles to the records and to each other, as far as dimensions allow.
+
+    They are three times as long as the longest record: what all canaries have in common, such as
+    their gradients by biases, is little beside what each has alone. Clipping takes the length away.
+    Whole numbers have a range to keep: there each feature is its least or its largest value.
+    """
+    flat = rows.reshape(len(rows), -1)
+    if rows.dtype.kind != "f":
+        ends = np.stack([flat.min(axis=0), flat.max(axis=0)])
+        pick = rng.integers(2, size=(count, flat.shape[1]))
+        return np.take_along_axis(ends, pick, axis=0).reshape(count, *rows.shape[1:])
+    some = flat[rng.permutation(len(flat))[:_LOOKED_AT]].astype(np.float64)
+    used = _main_directions(some, max(0, flat.shape[1] - count))
+    longest = float(np.sqrt((some**2).sum(axis=1).max())) or 1.0
+    made = np.concatenate(list(_orthogonal_blocks(used, count, rng))) * _LENGTH * longest
+    return made.astype(rows.dtype).reshape(count, *rows.shape[1:])
+
+
+def _main_directions(flat: np.ndarray, most: int) -> np.ndarray:
+    """Orthonormal rows in which records lie, the longest first: all that matter, or half of all."""
+    _, sizes, directions = np.linalg.svd(flat, full_matrices=False)
+    matter = int((sizes > 1e-6 * max(sizes[0], 1e-30)).sum())
+    kept = min(matter, max(most, flat.shape[1] // 2))
+    return np.asarray(directions[:kept])
+
+
+def _orthogonal_blocks(
+    used: np.ndarray, count: int, rng: np.random.Generator
+) -> Iterator[np.ndarray]:
+    """Unit vectors at right angles to the rows of ``used``, and within a block to each other."""
+    features = used.shape[1]
+    size = features - len(used)
+    for start in range(0, count, size):
+        drawn = rng.normal(size=(features, min(size, count - start)))
+        drawn -= used.T @ (used @ drawn)
+        yield np.linalg.qr(drawn)[0].T

@@ -1,0 +1,173 @@
+"""Score canaries while a model is trained: a hook on the optimiser sees every noisy step."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pydantic
+import torch
+from torch import nn
+
+from divulge._util.arguments import FilePath, check_arguments
+from divulge.audits.canaries.files import read_candidates
+from divulge.audits.canaries.gradients import CanaryGradients, Prepare
+from divulge.audits.canaries.scores import CanaryScores, read_arrays, write_scores
+from divulge.errors import SpecError, StoreError
+from divulge.targets.wrap import fingerprint_model
+
+GradNorm = Annotated[float, pydantic.Field(gt=0)]
+
+
+@check_arguments
+class CanaryRecorder:
+    """Sums, over all steps, the inner product of the noisy gradient with each canary's own.
+
+    Works with Opacus' ``PrivacyEngine``, with ``DPSGD.train(..., watch=recorder.watch)`` and with a
+    plain PyTorch loop. It never needs the coins, and changes nothing of the training.
+
+    Args:
+        canaries: the folder of `make_canaries`; the coins in it are not read.
+        network: the untrained network, before Opacus wraps it; it is copied.
+        path: the ``.npz`` file that `save` writes.
+        max_grad_norm: what a record's gradient is clipped to.
+        prepare: what the training does with the features of the canaries, a tensor, before the
+            network gets them.
+        resume: whether to continue the sums in the file, for a training that continues from the
+            checkpoint of the same step.
+
+    Raises:
+        StoreError: the canaries were changed, or the file of scores is there without ``resume``, or
+            is not there with it.
+
+    References:
+        Nasr et al. (2023), Tight auditing of differentially private machine learning; Andrew et
+        al. (2024), One-shot empirical privacy estimation for federated learning.
+    """
+
+    def __init__(
+        self,
+        canaries: FilePath,
+        network: nn.Module,
+        path: FilePath,
+        *,
+        max_grad_norm: GradNorm = 1.0,
+        prepare: Prepare | None = None,
+        resume: bool = False,
+    ) -> None:
+        held = read_candidates(Path(canaries))
+        self._path = Path(path)
+        self._gradients = CanaryGradients(network, held.x, held.y, max_grad_norm, prepare)
+        self._canaries = held.digest
+        self._sums = np.zeros(len(held.y))
+        self._steps = 0
+        self._place: np.ndarray | None = None  # where the last step left the weights
+        self._watched: nn.Module | None = None
+        if resume:
+            self._continue()
+        elif self._path.exists():
+            raise StoreError(
+                f"expected a new file at {self._path}, it is there: name another one, or pass "
+                "resume=True where the training continues from the checkpoint of the same step"
+            )
+
+    @property
+    def steps(self) -> int:
+        """How many steps were seen."""
+        return self._steps
+
+    def watch(self, model: nn.Module, optimiser: Any) -> None:
+        """See every step of an optimiser from now on; call it before the first one.
+
+        Args:
+            model: the network, wrapped by Opacus or not.
+            optimiser: PyTorch's, or the one of Opacus around it.
+
+        Raises:
+            SpecError: the model has other parameters than the network, or something is watched
+                already.
+        """
+        if self._watched is not None:
+            raise SpecError("expected one model to watch, got a second: make another recorder")
+        inner = getattr(model, "_module", model)
+        expected = _shapes(self._gradients.network)
+        found = _shapes(inner)
+        if found != expected:
+            raise SpecError(
+                "expected the network that the recorder was made with, got one with other weights "
+                f"({_first_difference(expected, found)}): make the recorder with the same network"
+            )
+        while hasattr(optimiser, "original_optimizer"):
+            optimiser = optimiser.original_optimizer
+        if not hasattr(optimiser, "register_step_post_hook"):
+            raise SpecError(
+                f"expected an optimiser of PyTorch, got {type(optimiser).__name__}: pass the one "
+                "whose step() changes the weights"
+            )
+        self._watched = inner
+        optimiser.register_step_pre_hook(lambda *_: self._before_step(inner))
+        optimiser.register_step_post_hook(lambda *_: self._after_step(inner))
+
+    def save(self) -> Path:
+        """Write the scores so far, atomically; do so with each checkpoint, and at the end.
+
+        Raises:
+            SpecError: no step was seen.
+            StoreError: the file cannot be written.
+        """
+        if self._watched is None or self._place is None or not self._steps:
+            raise SpecError(
+                "expected a training that was watched, got no step: call watch(model, optimizer) "
+                "before it"
+            )
+        model = self._gradients.load(self._watched.state_dict())
+        scores = CanaryScores(
+            self._sums, "white", self._canaries, fingerprint_model(model) or "", self._steps
+        )
+        write_scores(self._path, scores, place=self._place)
+        return self._path
+
+    def _before_step(self, module: nn.Module) -> None:
+        weights = module.state_dict()
+        if self._place is not None and not np.array_equal(self._place, _place_of(module)):
+            raise StoreError(
+                f"expected the weights that step {self._steps} left, got others: the training was "
+                "resumed from another checkpoint; resume it from the one saved with the scores, or "
+                "train again with a new recorder"
+            )
+        direction = {
+            name: p.grad.detach() for name, p in module.named_parameters() if p.grad is not None
+        }
+        self._sums += self._gradients.products(weights, direction)
+
+    def _after_step(self, module: nn.Module) -> None:
+        self._place = _place_of(module)
+        self._steps += 1
+
+    def _continue(self) -> None:
+        held = read_arrays(self._path, "score", "about", "steps", "place")
+        about, known = held["about"].tolist(), len(held["score"]) == len(self._sums)
+        if about[:2] != ["white", self._canaries] or not known:
+            raise StoreError(
+                f"expected scores of these canaries in {self._path}, got others: name the file "
+                "that the recorder of the same training wrote"
+            )
+        self._sums = held["score"].astype(np.float64)
+        self._steps = int(held["steps"][0])
+        self._place = held["place"].astype(np.float64)
+
+
+def _place_of(module: nn.Module) -> np.ndarray:
+    """Two sums a parameter, which change with every step."""
+    with torch.no_grad():
+        weights = [p.detach().double() for p in module.parameters()]
+        sums = [one.sum() for one in weights] + [(one**2).sum() for one in weights]
+        return torch.stack([one.cpu() for one in sums]).numpy()
+
+
+def _shapes(module: nn.Module) -> dict[str, Any]:
+    return {name: tuple(value.shape) for name, value in module.state_dict().items()}
+
+
+def _first_difference(expected: dict[str, Any], found: dict[str, Any]) -> str:
+    name = next(n for n in {**expected, **found} if expected.get(n) != found.get(n))
+    return f"{name}: {found.get(name, 'none')} for {expected.get(name, 'none')}"

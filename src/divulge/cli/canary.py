@@ -1,0 +1,152 @@
+"""The commands that test a stated ε by canaries in one training."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from divulge.cli.finish import TRIPPED, UNDECIDED
+from divulge.cli.terminal import echo
+
+if TYPE_CHECKING:
+    from divulge.audits.canaries.make import CanaryKind
+    from divulge.core import NoiseAssumption
+
+noises = click.option(
+    "--noise",
+    type=click.Choice(["any", "gaussian", "independent-gaussian"]),
+    default="any",
+    show_default=True,
+    help="What is supposed about the training: nothing; that its trade-off curve is that of "
+    "Gaussian noise; or also that canaries do not interact.",
+)
+stated = (
+    click.option("--epsilon", type=float, required=True, help="The ε that is stated."),
+    click.option("--delta", type=float, required=True, help="The δ of the same statement."),
+)
+
+
+@click.group()
+def canary() -> None:
+    """Test a stated ε of differential privacy by canaries in one training.
+
+    Plan how many, make them, train with the file for the trainer, score them, audit.
+
+    Example: divulge canary plan --epsilon 4 --delta 1e-5
+    """
+
+
+@canary.command()
+@stated[0]
+@stated[1]
+@click.option("--canaries", type=int, help="Their number. Default: as many as it takes.")
+@noises
+@click.option(
+    "--power", type=float, default=0.8, show_default=True, help="Probability of finding a fault."
+)
+def plan(
+    epsilon: float, delta: float, canaries: int | None, noise: NoiseAssumption, power: float
+) -> None:
+    """Show how many canaries contradict a stated ε when more is let through.
+
+    Example: divulge canary plan --epsilon 4 --delta 1e-5
+    """
+    from divulge.audits.canaries.plan import plan_canaries
+
+    echo(plan_canaries(epsilon, delta, canaries=canaries, noise=noise, power=power))
+
+
+@canary.command()
+@click.argument("records")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--count", type=int, required=True, help="Number of canaries; half are inserted.")
+@click.option(
+    "--kind",
+    type=click.Choice(["direction", "out-of-distribution", "mislabelled"]),
+    help="Default: direction for numbers, out-of-distribution for texts.",
+)
+@click.option("--label", default="label", show_default=True, help="Column of a table's classes.")
+def make(records: str, folder: Path, count: int, kind: CanaryKind | None, label: str) -> None:
+    """Make canaries like RECORDS in FOLDER: a file to train on, and sealed coins.
+
+    RECORDS is a data file (.npz, .csv, ...), or FILE.py:NAME.
+
+    Example: divulge canary make train.npz canaries --count 1000
+    """
+    from divulge.audits.canaries import files
+    from divulge.audits.canaries.make import make_canaries
+    from divulge.data.records import load_record_sets
+
+    (found,) = load_record_sets([records], label, Path())
+    made = make_canaries(found, folder, count, kind=kind)
+    echo(f"Train on: your records and the {made.inserted:,} of {folder / files.TRAIN}")
+    echo(f"Score: the {made.canaries:,} of {folder / files.CANDIDATES} (kind {made.kind})")
+    echo(f"Sealed, for the auditor alone: {folder / files.SEALED}")
+    echo(f"Commitment (SHA-256): {made.commitment}")
+
+
+@canary.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("scores", type=click.Path(path_type=Path), nargs=-1, required=True)
+@stated[0]
+@stated[1]
+@noises
+@click.option(
+    "--utility",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Which test records are right, with canaries and without (.npz of two boolean arrays).",
+)
+@click.option(
+    "--run", type=click.Path(path_type=Path), help="Run folder. Default: a new one in runs/."
+)
+@click.option(
+    "--fail-on",
+    "fail_on",
+    multiple=True,
+    type=click.Choice(["contradicted", "undecidable"]),
+    help="Exit with 3 when this is the verdict; with 4 when contradicted is asked for and the "
+    "number of canaries cannot decide it. Repeatable.",
+)
+@click.option(
+    "--format",
+    "shape",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="json prints one object with all figures.",
+)
+def audit(
+    folder: Path,
+    scores: tuple[Path, ...],
+    epsilon: float,
+    delta: float,
+    noise: NoiseAssumption,
+    utility: Path | None,
+    run: Path | None,
+    fail_on: tuple[str, ...],
+    shape: str,
+) -> None:
+    """Open the coins in FOLDER, and hold SCORES of the training against the stated ε.
+
+    SCORES are files that CanaryRecorder, score_checkpoints or score_canaries wrote.
+
+    Example: divulge canary audit canaries scores.npz --epsilon 4 --delta 1e-5
+    """
+    from divulge._util.folders import numbered_folder
+    from divulge.audits.canaries import audit as judging
+
+    place = run or numbered_folder(Path("runs") / "canaries")
+    found = judging.audit_canaries(
+        folder, scores, epsilon=epsilon, delta=delta, noise=noise, utility=utility, run=place
+    )
+    if shape == "json":
+        echo(json.dumps({**found.as_json(), "report": str(place / judging.REPORT)}))
+    else:
+        echo(found)
+    echo(f"Report: {place / judging.REPORT}", err=shape == "json")
+    failed = found.fails(fail_on)
+    sys.exit(UNDECIDED if failed is None else TRIPPED if failed else 0)
