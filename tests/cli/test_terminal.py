@@ -73,6 +73,49 @@ def test_hostile_names_are_shown_and_not_obeyed(
     assert not set(said) & set("\x1b\x9b\x07\x00\u202e")
 
 
+NAMES = ["gap", "threshold (modified_entropy)", "quantile (scaled_logit, per_class=True)"]
+
+
+def made_table() -> terminal.Grid:
+    table = terminal.Grid("Values with their 95 % intervals")
+    table.add_columns(["attack"])
+    table.add_columns(["AUC", "TPR at 1 % FPR", "epsilon"], right=True)
+    table.add_columns(["controls"])
+    for name in NAMES:
+        figures = ["0.661 (0.62-0.70)", "0.01 (up to 0.04)", "0.74"]
+        table.add_row([name, *figures, ("not tested", "red")])
+    return table
+
+
+@pytest.mark.parametrize("width", [30, 45, 60, 68, 80, 120])
+def test_a_table_fits_the_terminal_and_loses_nothing(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    terminal.show_table(made_table())
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
+    words = " ".join(lines).split()
+    for name in NAMES:
+        for word in name.split():
+            assert words.count(word) >= sum(word in one.split() for one in NAMES), word
+    for figure in ("0.661", "0.62-0.70", "0.04", "0.74"):
+        assert sum(figure in word for word in words) == len(NAMES), figure
+
+
+def test_a_wide_table_has_intervals_beside_values_and_a_narrow_one_below(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    terminal.show_table(made_table())
+    assert capsys.readouterr().out.count("0.661 (0.62-0.70)") == len(NAMES)
+    monkeypatch.setenv("COLUMNS", "68")
+    terminal.show_table(made_table())
+    narrow = capsys.readouterr().out
+    assert "(0.62" not in narrow
+    assert narrow.count(" 0.62-0.70") == len(NAMES)
+
+
 def test_every_command_prints_through_one_module() -> None:
     for path in Path(divulge.cli.__file__).parent.glob("*.py"):
         if path.name == Path(terminal.__file__).name:

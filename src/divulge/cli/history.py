@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from divulge.cli.terminal import add_columns, add_row, echo, grid, show, show_table
+from divulge.cli.terminal import Grid, echo, show, show_table
 
 if TYPE_CHECKING:
     from divulge.audits.history import History, RunDifference
@@ -76,12 +76,12 @@ def _show_history(found: History) -> None:
     for number, one in enumerate(found.versions, 1):
         show(f"{number}: {one.run}, {one.created or 'no date'}, verdict: {one.level}")
     for metric, rows in found.figures.items():
-        table = grid(f"{words.metric_title(metric)}, with 95 % intervals")
-        add_columns(table, ["attack"])
-        add_columns(table, [str(number + 1) for number in range(len(found.versions))], right=True)
+        table = Grid(f"{words.metric_title(metric)}, with 95 % intervals")
+        table.add_columns(["attack"])
+        table.add_columns([str(number + 1) for number in range(len(found.versions))], right=True)
         for label, figures in rows.items():
             cells = ["none" if one is None else words.format_metric(metric, one) for one in figures]
-            add_row(table, [label, *cells])
+            table.add_row([label, *cells])
         show_table(table)
     show("A lower limit of 0 may mean too few records: the report of the run says so.")
     for number, changes in enumerate(found.changes, 1):

@@ -38,15 +38,15 @@ def show(found: Inspection) -> None:
 
 
 def _print(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    table = terminal.grid()
-    terminal.add_columns(table, names, right=True)
+    table = terminal.Grid()
+    table.add_columns(names, right=True)
     half = SHOWN // 2
     for row in rows if len(rows) <= SHOWN else rows[:half]:
-        terminal.add_row(table, row)
+        table.add_row(row)
     if len(rows) > SHOWN:
-        terminal.add_row(table, ["..."])
+        table.add_row(["..."])
         for row in rows[-half:]:
-            terminal.add_row(table, row)
+            table.add_row(row)
     terminal.show_table(table)
 
 

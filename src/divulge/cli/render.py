@@ -1,7 +1,6 @@
 """An audit as a terminal shows it, and as one JSON object for programs."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import pydantic
 
@@ -9,17 +8,17 @@ from divulge._util.json import JSON
 from divulge.audits.compare.result import Comparison
 from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.result import Audit, FederationAudit, SecretAudit
-from divulge.cli.terminal import Part, add_columns, add_row, grid, show, show_table
+from divulge.cli.terminal import Grid, Part, show, show_table
 from divulge.core import Control, ControlOutcome, Finding, Status
 from divulge.metrics.questions import QuestionsRow
+from divulge.report import compare_table
 from divulge.report.federation.verdicts.judge import Judgement
+from divulge.report.markdown import p_value_note
 from divulge.report.schema import ClaimRow, Conclusion
 from divulge.report.unmeasured import up_to_notes
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
 COLUMNS = {"AUC": "auc", "TPR at 1 % FPR": "tpr@0.01", "ε ≥": "epsilon"}
+MEANS = {"AUC": "auc", "TPR at 1 % FPR": "tpr@0.01", "at 0.1 %": "tpr@0.001", "ε ≥": "epsilon"}
 
 
 def show_result(found: SecretAudit | LeaveOneOut | Comparison) -> None:
@@ -31,19 +30,21 @@ def show_result(found: SecretAudit | LeaveOneOut | Comparison) -> None:
             show(line, wrap=False)
     elif isinstance(found, Audit):
         _show_model(found)
-    elif isinstance(found, LeaveOneOut | Comparison):
-        show(found.table(), wrap=False)
+    elif isinstance(found, LeaveOneOut):
+        _show_leave_one_out(found)
+    elif isinstance(found, Comparison):
+        _show_comparison(found)
 
 
 def show_questions(rows: Sequence[QuestionsRow]) -> None:
     """Print what audits of fewer candidates would have shown."""
-    table = grid("What fewer questions would have shown")
+    table = Grid("What fewer questions would have shown")
     names = ["candidates asked about", "parts", "leak found", "95 % interval", "AUC at least"]
-    add_columns(table, names, right=True)
+    table.add_columns(names, right=True)
     for row in rows:
         low, high = row.found.low or 0.0, row.found.high or 1.0
         found, between = f"{row.found.value:.0%}", f"{low:.0%} to {high:.0%}"
-        add_row(table, [str(row.candidates), str(row.parts), found, between, f"{row.auc:.3f}"])
+        table.add_row([str(row.candidates), str(row.parts), found, between, f"{row.auc:.3f}"])
     show_table(table)
     show(
         "Parts of one size share no candidate. Each is tested as the whole audit is, at 5 % for "
@@ -68,12 +69,69 @@ def _show_model(audit: Audit) -> None:
             show((f"Warning, {check.name}:", "yellow"), f" {check.text}")
     if any(finding.status is Status.DONE for finding in audit.findings):
         show_table(_table(audit))
-    for line in _lost(audit):
+    for line in (*_faults(audit), *_lost(audit.findings)):
         show(*line)
     for label, why in audit.untested.items():
         show(f"Controls of {label} not tested: {why}")
     for note in up_to_notes(audit.findings, COLUMNS.values()):
         show(note)
+
+
+def _show_leave_one_out(found: LeaveOneOut) -> None:
+    verdict = found.verdict
+    show("\n", (verdict.headline, "bold"), p_value_note(verdict))
+    for sentence in (*verdict.sentences, verdict.sensitivity, f"Next: {verdict.next_step}"):
+        if sentence:
+            show(sentence)
+    done = [finding for finding in found.findings if finding.status is Status.DONE]
+    if done:
+        table = Grid("Means over targets with their 95 % intervals")
+        table.add_columns(["attack"])
+        table.add_columns(MEANS, right=True)
+        for finding in done:
+            table.add_row([_name(finding), *(_cell(finding, name) for name in MEANS.values())])
+        show_table(table)
+    for line in _lost(found.findings):
+        show(*line)
+    show(found.basis)
+    show(f"Not measured: {'; '.join(found.not_measured)}.")
+
+
+def _show_comparison(found: Comparison) -> None:
+    told = found.summary
+    verdict = compare_table.judge_comparison(told)
+    show("\n", (verdict.headline, "bold"))
+    for sentence in (*verdict.sentences, f"Next: {verdict.next_step}"):
+        show(sentence)
+    heads, rows = compare_table.headings(told), [compare_table.cells(told, r) for r in found.rows]
+    half = 3 + len(told.metrics)
+    kept = Grid("What each defence keeps, with 95 % intervals")
+    _fill(kept, [heads[:half], *(row[:half] for row in rows)])
+    cost = Grid("What it costs")
+    _fill(cost, [[heads[0], *heads[half:]], *([row[0], *row[half:]] for row in rows)])
+    show_table(kept)
+    show_table(cost)
+    paired = compare_table.differences(told)
+    if paired:
+        less = Grid("Differences on the same targets, with 95 % intervals")
+        _fill(less, paired)
+        show_table(less)
+        show(compare_table.PAIRED_NOTE)
+    for line in compare_table.lines(told):
+        show(line)
+    for row in found.rows:
+        for note in compare_table.notes_on(row):
+            show((row.name, "bold"), f": {note}")
+    show(f"Not measured: {'; '.join(one.what for one in told.not_measured)}.")
+
+
+def _fill(table: Grid, rows: Sequence[Sequence[str]]) -> None:
+    """Add rows with their headings on top; all columns but the first hold figures."""
+    (first, *others), *rest = rows
+    table.add_columns([first])
+    table.add_columns(others, right=True)
+    for row in rest:
+        table.add_row(row)
 
 
 def result_as_json(found: SecretAudit | LeaveOneOut | Comparison) -> dict[str, JSON]:
@@ -95,23 +153,23 @@ def result_as_json(found: SecretAudit | LeaveOneOut | Comparison) -> dict[str, J
     return answer
 
 
-def _table(audit: Audit) -> "Table":
-    table = grid("Values with their 95 % intervals")
-    add_columns(table, ["attack"])
-    add_columns(table, COLUMNS, right=True)
-    add_columns(table, ["controls"])
+def _table(audit: Audit) -> Grid:
+    table = Grid("Values with their 95 % intervals")
+    table.add_columns(["attack"])
+    table.add_columns(COLUMNS, right=True)
+    table.add_columns(["controls"])
     for entry in audit.contents.entries:
         finding = entry.finding
         if finding.status is Status.DONE:
             cells = [_cell(finding, name) for name in COLUMNS.values()]
-            add_row(table, [_name(finding), *cells, _controls(entry.control)])
+            table.add_row([_name(finding), *cells, _controls(entry.control)])
     return table
 
 
-def _lost(audit: SecretAudit) -> Iterator[tuple[Part, ...]]:
+def _lost(findings: Sequence[Finding]) -> Iterator[tuple[Part, ...]]:
     """A line for each reason why attacks did not run, with their names."""
     attacks: dict[tuple[Status, str], list[str]] = {}
-    for finding in audit.findings:
+    for finding in findings:
         if finding.status is not Status.DONE:
             attacks.setdefault((finding.status, finding.reason), []).append(_name(finding))
     for (status, reason), names in attacks.items():
@@ -135,11 +193,23 @@ def _cell(finding: Finding, name: str) -> str:
 
 
 def _controls(control: Control | None) -> Part:
-    """Whether every control passed, which failed, or that one could not be run."""
     if control is None:
         return "not run"
-    told = control.blind is not None and control.blind.outcome is ControlOutcome.FAILED
-    missed = control.planted is not None and not control.sees
-    faults = ["missed planted leak"] * missed + ["false alarm"] * (not control.calm)
-    faults += ["failed blind control"] * told
-    return (", ".join(faults), "red") if faults else control.outcome
+    failed = control.outcome is ControlOutcome.FAILED
+    return (control.outcome, "red") if failed else control.outcome
+
+
+def _faults(audit: Audit) -> Iterator[tuple[Part, ...]]:
+    """A line for each way to fail a control, with the attacks that did."""
+    attacks: dict[str, list[str]] = {}
+    for entry in audit.contents.entries:
+        control = entry.control
+        if control is None or control.outcome is not ControlOutcome.FAILED:
+            continue
+        told = control.blind is not None and control.blind.outcome is ControlOutcome.FAILED
+        missed = control.planted is not None and not control.sees
+        faults = ["missed planted leak"] * missed + ["false alarm"] * (not control.calm)
+        faults += ["failed blind control"] * told
+        attacks.setdefault(", ".join(faults), []).append(_name(entry.finding))
+    for why, names in attacks.items():
+        yield ("Failed controls", "red"), f": {', '.join(names)}: {why}"

@@ -2,32 +2,28 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from divulge.cli.terminal import Part, add_columns, add_row, grid, show_table
+from divulge.cli.terminal import Grid, Part, show_table
 from divulge.cli.terminal import show as show_text
 from divulge.reproduce.datasets import is_there
 from divulge.reproduce.result import Cell, Outcome, figure, format_hours
 from divulge.reproduce.table import TABLES, find_table
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
 
 def show_all() -> None:
     """Print every table with its source and what each size costs."""
-    listed = grid("Published tables that can be measured again; minutes of one core, by size")
-    add_columns(listed, ["table", "what and where from"])
-    add_columns(listed, ["small", "paper"], right=True)
+    listed = Grid("Published tables that can be measured again; minutes of one core, by size")
+    listed.add_columns(["table", "what and where from"])
+    listed.add_columns(["small", "paper"], right=True)
     total = [0, 0]
     for name in TABLES:
         table = find_table(name)
         total = [so_far + more for so_far, more in zip(total, table.minutes.values(), strict=True)]
         reads = ", ".join(f"{one}{'' if is_there(one) else ' (missing)'}" for one in table.data)
         about: list[Part] = [f"{table.title}\n", (f"{table.source}\nreads {reads}", "dim")]
-        add_row(listed, [name, about, *map(str, table.minutes.values())])
+        listed.add_row([name, about, *map(str, table.minutes.values())])
     listed.add_section()
-    add_row(listed, ["all, at most", "", *map(str, total)])
+    listed.add_row(["all, at most", "", *map(str, total)])
     show_table(listed)
     show_text(
         "Several cores share the work, and so do tables that need the same. To measure one: "
@@ -38,14 +34,14 @@ def show_all() -> None:
 
 def show(outcome: Outcome) -> None:
     """Print a line for each figure: ours, its interval, the paper's, the difference."""
-    measured = grid(f"{outcome.title} ({outcome.size})")
-    add_columns(measured, ["row", "column"])
-    add_columns(measured, ["ours", "95 % interval", "paper", "difference"], right=True)
+    measured = Grid(f"{outcome.title} ({outcome.size})")
+    measured.add_columns(["row", "column"])
+    measured.add_columns(["ours", "95 % interval", "paper", "difference"], right=True)
     for row in outcome.rows:
         _add(measured, row, outcome.of_row(row))
         if not outcome.complete:
-            add_row(measured, ["", "seeds", outcome.seeds(row)])
-        add_row(measured, ["", "controls", outcome.control(row)])
+            measured.add_row(["", "seeds", outcome.seeds(row)])
+        measured.add_row(["", "controls", outcome.control(row)])
     for name, cells in outcome.pairs.items():
         _add(measured, name, cells)
     show_table(measured)
@@ -81,9 +77,9 @@ def describe_all(outcomes: Sequence[Outcome]) -> str:
     )
 
 
-def _add(table: "Table", row: str, cells: tuple[Cell, ...]) -> None:
+def _add(table: Grid, row: str, cells: tuple[Cell, ...]) -> None:
     for k, cell in enumerate(cells):
-        add_row(table, [row if k == 0 else "", cell.column, *_figures(cell)])
+        table.add_row([row if k == 0 else "", cell.column, *_figures(cell)])
 
 
 def _figures(cell: Cell) -> list[str]:

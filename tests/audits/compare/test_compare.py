@@ -23,6 +23,7 @@ from divulge.attacks import catalog
 from divulge.audits.compare import result
 from divulge.audits.compare.result import Comparison
 from divulge.audits.leave_one_out import result as leave_one_out_result
+from divulge.cli import render
 from divulge.cli.main import main
 from divulge.core import Estimate
 from divulge.defences import catalog as defences_catalog
@@ -193,6 +194,24 @@ def test_differences_are_taken_target_by_target(found: Comparison) -> None:
     assert "not known" in found.table()
 
 
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_the_terminal_shows_tables_that_fit(
+    found: Comparison,
+    width: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    for shown in (found, found.defences[0].audits):
+        render.show_result(shown)
+        said = capsys.readouterr().out
+        assert max(map(len, said.splitlines())) <= width
+        assert "|" not in said
+        assert "**" not in said
+        assert "threshold" in said
+        assert f"{found.rows[0].strongest['auc'].estimate.value:.3f}" in said
+
+
 def test_what_is_read_back_is_what_was_found(found: Comparison) -> None:
     assert found.path is not None
     again = result.load_comparison(found.path)
@@ -249,9 +268,9 @@ def test_the_page_is_whole_and_inert(found: Comparison) -> None:
     assert "default-src 'none'" in text
     assert "<b>" in page.text
     assert "b" not in page.tags
-    assert page.tags.count("svg") == len(found._told().metrics) > 1
+    assert page.tags.count("svg") == len(found.summary.metrics) > 1
     for row in found.rows:
-        for cell in compare_table.cells(found._told(), row):
+        for cell in compare_table.cells(found.summary, row):
             assert " ".join(cell.split()) in page.text
 
 

@@ -217,7 +217,7 @@ class Comparison:
 
     def table(self) -> str:
         """The rows as a Markdown table, with what they mean."""
-        return compare_table.as_markdown(self._told())
+        return compare_table.as_markdown(self.summary)
 
     def report(self) -> Path:
         """Write the page, the tables and the figures into the run folder; the page's path.
@@ -229,7 +229,7 @@ class Comparison:
             raise StoreError("expected a run folder, got none: pass run= to compare")
         from divulge.report import compare_page  # draws, so it loads the chart library
 
-        files = compare_page.render_files(self._told())
+        files = compare_page.render_files(self.summary)
         with hold_run(self.path):
             for name, content in files.items():
                 atomic.write_within(self.path, name, content)
@@ -250,7 +250,7 @@ class Comparison:
 
     def as_json(self) -> dict[str, JSON]:
         """What ``summary.json`` holds."""
-        return compare_table.as_json(self._told())
+        return compare_table.as_json(self.summary)
 
     @check_arguments
     def find(self, name: str) -> VariantAudits:
@@ -265,7 +265,9 @@ class Comparison:
         hint = did_you_mean(name, [one.entered.name for one in self.defences])
         raise SpecError(f"expected the name of a defence that was compared, got {name!r}: {hint}")
 
-    def _told(self) -> compare_table.ComparisonSummary:
+    @cached_property
+    def summary(self) -> compare_table.ComparisonSummary:
+        """All that the report says."""
         first = self.defences[0].audits.plan
         return compare_table.ComparisonSummary(
             name=self.plan.name,

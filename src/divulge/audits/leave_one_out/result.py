@@ -188,7 +188,6 @@ class LeaveOneOut(GatedAudit):
         """The means as a Markdown table, one row an attack."""
         head = ["Attack", *map(words.metric_title, COLUMNS)]
         rows = [head, ["---"] * len(head), *map(_cells, self.findings)]
-        plan = self.plan
         verdict = self.verdict
         sentences = [*verdict.sentences, verdict.sensitivity, f"Next: {verdict.next_step}"]
         return "\n".join([
@@ -196,17 +195,26 @@ class LeaveOneOut(GatedAudit):
             "",
             " ".join(make_inert(sentence) for sentence in sentences if sentence),
             "",
-            f"Means over {plan.targets} targets, each against {plan.shadows} of the other "
-            f"{plan.models - 1} models, {words.format_count(plan.records, 'record')}; in brackets "
-            "95 % intervals across targets, which share records and shadows. The epsilon bound is "
-            f"one of all targets together. {plan.set_aside}".strip(),
+            self.basis,
             "",
             *(f"| {' | '.join(cells)} |" for cells in rows),
             "",
-            f"Not measured: {make_inert('; '.join(self._not_measured()))}.",
+            f"Not measured: {make_inert('; '.join(self.not_measured))}.",
         ])  # fmt: skip
 
-    def _not_measured(self) -> list[str]:
+    @property
+    def basis(self) -> str:
+        """How many targets, models and records the figures stand on, in sentences."""
+        plan = self.plan
+        return (
+            f"Means over {plan.targets} targets, each against {plan.shadows} of the other "
+            f"{plan.models - 1} models, {words.format_count(plan.records, 'record')}; in brackets "
+            "95 % intervals across targets, which share records and shadows. The epsilon bound is "
+            f"one of all targets together. {plan.set_aside}".strip()
+        )
+
+    @property
+    def not_measured(self) -> list[str]:
         """What no target's audit looks at; further training runs are what this one is about."""
         scope = [one for one in self.targets[0].summary.not_measured if one.kind == "scope"]
         return [one.what for one in scope if one.what != OTHER_RUNS]
