@@ -62,6 +62,8 @@ def _show_model(audit: Audit) -> None:
     for sentence in (*verdict.sentences, verdict.sensitivity, f"Next: {verdict.next_step}"):
         if sentence:
             show(sentence)
+    for one in summary.remedies:
+        show("- ", (one.what, "bold"), f" ({one.cost}): {one.why}")
     if claim is not None and claim.sentence not in verdict.sentences:
         show(("Claim:", "red" if claim.outcome == "contradicted" else ""), f" {claim.sentence}")
     for check in audit.checks:

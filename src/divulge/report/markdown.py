@@ -4,7 +4,7 @@ import re
 
 from divulge.core import ControlOutcome
 from divulge.report import words
-from divulge.report.schema import AttackRow, Conclusion, Summary
+from divulge.report.schema import AttackRow, Conclusion, Remedy, Summary
 from divulge.report.unmeasured import up_to_notes
 
 _COLUMNS = ("auc", "tpr@0.01", "epsilon")
@@ -42,8 +42,15 @@ def render(summary: Summary) -> str:
         )
     parts += [make_inert(said) for said in (verdict.sensitivity, verdict.supposition) if said]
     parts.append(f"**Next:** {make_inert(verdict.next_step)}")
+    parts += ["\n".join(f"- {_remedy_line(one)}" for one in summary.remedies)] * bool(
+        summary.remedies
+    )
     parts.append(f"**Not measured:** {_not_measured_line(summary)}")
     return "\n\n".join(parts) + "\n"
+
+
+def _remedy_line(one: Remedy) -> str:
+    return f"**{make_inert(one.what)}** ({make_inert(one.cost)}): {make_inert(one.why)}"
 
 
 def p_value_note(verdict: Conclusion) -> str:

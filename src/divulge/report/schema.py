@@ -267,6 +267,16 @@ class NotMeasured:
 
 
 @dataclass(frozen=True, slots=True)
+class Remedy:
+    """One thing to do about a leak."""
+
+    what: str
+    """Name of a defence, or what to do."""
+    why: str
+    cost: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reproduction:
     """What another person needs to run the audit again."""
 
@@ -297,3 +307,5 @@ class Summary:
     checks: tuple[Check, ...]
     not_measured: tuple[NotMeasured, ...]
     reproduction: Reproduction
+    remedies: tuple[Remedy, ...] = ()
+    """What to do about a leak, the cheapest first; empty where none was found."""

@@ -24,6 +24,7 @@ from divulge.metrics import membership
 from divulge.metrics.membership import Member, Score
 from divulge.report import caveats, exposed, words
 from divulge.report.claim import judge_claim
+from divulge.report.remedies import name_remedies
 from divulge.report.schema import (
     SCHEMA,
     AttackRow,
@@ -102,6 +103,7 @@ def summarise(contents: Contents) -> Summary:
         checks=checks,
         not_measured=(*not_measured(rows), *exposed.unmeasured_rates(listed)),
         reproduction=_reproduction(manifest, facts.delta),
+        remedies=name_remedies(verdict.level, checks, rows, claim),
     )
 
 
