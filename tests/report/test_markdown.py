@@ -19,7 +19,8 @@ def _comment(case: str) -> str:
 @pytest.mark.parametrize("case", cases.CASES)
 def test_every_attack_has_a_row_of_the_same_width(case: str) -> None:
     parsed = _rendered(_comment(case))
-    rows = len(cases.summary(case).attacks)
+    attacks = cases.summary(case).attacks
+    rows = sum(row.status == "done" for row in attacks)
     assert parsed.tags.count("table") == 1
     assert parsed.tags.count("tr") == rows + 1
     assert parsed.tags.count("td") == 5 * rows

@@ -9,11 +9,12 @@ from divulge.audits.compare.result import Comparison
 from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.result import Audit, FederationAudit, SecretAudit
 from divulge.cli.terminal import Grid, Part, show, show_table
-from divulge.core import Control, ControlOutcome, Finding, Status
+from divulge.core import Control, ControlOutcome, Entry, Finding, Status
 from divulge.metrics.questions import QuestionsRow
 from divulge.report import compare_table
 from divulge.report.federation.verdicts.judge import Judgement
 from divulge.report.markdown import p_value_note
+from divulge.report.ranking import strength
 from divulge.report.schema import ClaimRow, Conclusion
 from divulge.report.unmeasured import up_to_notes
 
@@ -86,6 +87,7 @@ def _show_leave_one_out(found: LeaveOneOut) -> None:
         if sentence:
             show(sentence)
     done = [finding for finding in found.findings if finding.status is Status.DONE]
+    done.sort(key=lambda finding: strength(finding.metrics, sound=True))
     if done:
         table = Grid("Means over targets with their 95 % intervals")
         table.add_columns(["attack"])
@@ -160,11 +162,11 @@ def _table(audit: Audit) -> Grid:
     table.add_columns(["attack"])
     table.add_columns(COLUMNS, right=True)
     table.add_columns(["controls"])
-    for entry in audit.contents.entries:
+    done = [entry for entry in audit.contents.entries if entry.finding.status is Status.DONE]
+    for entry in sorted(done, key=_strength):
         finding = entry.finding
-        if finding.status is Status.DONE:
-            cells = [_cell(finding, name) for name in COLUMNS.values()]
-            table.add_row([_name(finding), *cells, _controls(entry.control)])
+        cells = [_cell(finding, name) for name in COLUMNS.values()]
+        table.add_row([_name(finding), *cells, _controls(entry.control)])
     return table
 
 
@@ -176,6 +178,10 @@ def _lost(findings: Sequence[Finding]) -> Iterator[tuple[Part, ...]]:
             attacks.setdefault((finding.status, finding.reason), []).append(_name(finding))
     for (status, reason), names in attacks.items():
         yield (str(status).capitalize(), "red"), f": {', '.join(names)}: {reason}"
+
+
+def _strength(entry: Entry) -> tuple[bool, float]:
+    return strength(entry.finding.metrics, sound=not entry.failed_control)
 
 
 def _name(finding: Finding) -> str:

@@ -4,6 +4,7 @@ import re
 
 from divulge.core import ControlOutcome
 from divulge.report import words
+from divulge.report.ranking import rank
 from divulge.report.schema import AttackRow, Conclusion, Remedy, Summary
 from divulge.report.unmeasured import up_to_notes
 
@@ -77,16 +78,20 @@ def make_inert(text: str) -> str:
 
 def _attack_table(summary: Summary) -> str:
     heading = ["Attack", *map(words.metric_title, _COLUMNS), "Controls"]
-    lines = [heading, ["---"] * len(heading), *(_cells(row) for row in summary.attacks)]
+    ranked = rank(summary.attacks, summary.verdict.attack)
+    lines = [heading, ["---"] * len(heading), *map(_cells, ranked.heads + ranked.others)]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    lost = [
+        f"**{status.capitalize()}:** {', '.join(map(make_inert, labels))}."
+        + (f" {make_inert(reason)}" if reason else "")
+        for (status, reason), labels in ranked.lost.items()
+    ]
     notes = ["Intervals hold for 95 % each; an epsilon bound is a lower limit."]
-    return "\n\n".join([table, " ".join([*notes, *up_to_notes(summary.attacks, _COLUMNS)])])
+    return "\n\n".join([table, *lost, " ".join([*notes, *up_to_notes(summary.attacks, _COLUMNS)])])
 
 
 def _cells(row: AttackRow) -> list[str]:
     label = make_inert(row.label)
-    if row.status != "done":
-        return [label, f"{row.status}: {make_inert(row.reason)}", *[""] * len(_COLUMNS)]
     values = [
         words.format_metric(name, row.metrics[name], row.unmeasured)
         if name in row.metrics

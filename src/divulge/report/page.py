@@ -12,6 +12,7 @@ from markupsafe import Markup
 from divulge._util import showable
 from divulge.report import words
 from divulge.report.charts import MOST_ROWS
+from divulge.report.ranking import rank
 from divulge.report.schema import Summary
 from divulge.report.unmeasured import up_to_notes
 
@@ -48,6 +49,7 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
                 (row for row in summary.attacks if row.label == summary.verdict.attack), None
             ),
             glance=GLANCE,
+            ranked=rank(summary.attacks, summary.verdict.attack),
             others=[name for name in names if name not in GLANCE],
             up_to=up_to_notes,
             most_rows=MOST_ROWS,
