@@ -11,7 +11,7 @@ from jaxtyping import Int64
 
 from divulge._util import atomic
 from divulge._util.arguments import FilePath, check_arguments
-from divulge._util.folders import create_folder, hold_folder
+from divulge._util.folders import create_folder, take_folder
 from divulge._util.json import JSON
 from divulge.audits.canaries.files import Canaries, Coins, open_coins, read_candidates
 from divulge.audits.canaries.plan import Epsilon
@@ -184,8 +184,8 @@ def audit_canaries(
     if run is None:
         return _open_and_judge(Path(canaries), held, found, (epsilon, delta, noise), change)
     folder = Path(run)
-    create_folder(folder)
-    with hold_folder(folder):
+    with take_folder(folder, (SUMMARY, REPORT)):
+        create_folder(folder)
         judged = _open_and_judge(Path(canaries), held, found, (epsilon, delta, noise), change)
         summary = pydantic.TypeAdapter(dict).dump_json(judged.as_json(), indent=1)
         atomic.write(folder / SUMMARY, summary + b"\n")

@@ -10,7 +10,7 @@ import pydantic
 from jaxtyping import Int64
 
 from divulge._util.arguments import LARGEST, FilePath, Seed, check_arguments
-from divulge._util.folders import create_folder, hold_folder
+from divulge._util.folders import create_folder, take_folder
 from divulge.audits.canaries.files import Canaries, commit, sha256, write_canaries
 from divulge.core import Records
 from divulge.data.records import as_records
@@ -88,8 +88,8 @@ def make_canaries(
     labels = np.array(found.classes)[made.y] if found.classes else made.y
     order = rng.permutation(np.flatnonzero(inserted))
     place = Path(folder)
-    create_folder(place)
-    with hold_folder(place):
+    with take_folder(place, ("*.npz",)):
+        create_folder(place)
         canaries = Canaries(made.x, made.y, commitment)
         write_canaries(place, canaries, inserted, salt, labels, order)
     return MadeCanaries(place, made.kind, count, int(inserted.sum()), commitment)

@@ -1,21 +1,18 @@
 """Score canaries while a model is trained: a hook on the optimiser sees every noisy step."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import pydantic
 import torch
 from torch import nn
 
 from divulge._util.arguments import FilePath, check_arguments
 from divulge.audits.canaries.files import read_candidates
 from divulge.audits.canaries.gradients import CanaryGradients, Prepare
-from divulge.audits.canaries.scores import CanaryScores, read_arrays, write_scores
+from divulge.audits.canaries.scores import CanaryScores, GradNorm, read_arrays, write_scores
 from divulge.errors import SpecError, StoreError
 from divulge.targets.wrap import fingerprint_model
-
-GradNorm = Annotated[float, pydantic.Field(gt=0)]
 
 
 @check_arguments

@@ -2,14 +2,18 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+import pydantic
 from jaxtyping import Float64
 
 from divulge._util import arrays, atomic
 from divulge.audits.canaries.files import Canaries, sha256
 from divulge.errors import DataError, StoreError
+
+GradNorm = Annotated[float, pydantic.Field(gt=0)]
+"""What a record's gradient is clipped to."""
 
 Box = Literal["white", "black"]
 _BOXES: tuple[Box, ...] = ("white", "black")

@@ -11,7 +11,7 @@ from jaxtyping import Float64
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.extras import name_missing_extra
 from divulge.audits.canaries.files import Canaries, read_candidates
-from divulge.audits.canaries.scores import CanaryScores, write_scores
+from divulge.audits.canaries.scores import CanaryScores, GradNorm, write_scores
 from divulge.errors import DataError, SpecError
 from divulge.targets.outputs import Output
 from divulge.targets.wrap import as_target, fingerprint_model
@@ -39,8 +39,9 @@ def score_canaries(
         model: the trained model, as for `divulge.audit`. It gets the canaries' features.
         path: the ``.npz`` file to write.
         output: what the model returns: ``logits``, ``probabilities``.
-        reference: a model of the same kind that has not seen the canaries, such as the one before
-            training, or one trained without them. Without one far less is seen.
+        reference: a model of the same kind that has not seen the canaries: the one before
+            training; or one trained by the same script on other records in their place, which shows
+            noise that repeats from a fixed seed. Without a reference far less is seen.
 
     Returns:
         The path of the file.
@@ -67,7 +68,7 @@ def score_checkpoints(
     checkpoints: Iterable[Mapping[str, Any]],
     path: FilePath,
     *,
-    max_grad_norm: float = 1.0,
+    max_grad_norm: GradNorm = 1.0,
     prepare: Any = None,
 ) -> Path:
     """Score canaries by checkpoints, in the white box, where no hook can watch the training.
