@@ -71,6 +71,7 @@ COMMANDS = [
     Command("audit audit.toml --run run", says="Report"),
     Command("report run", says="report.html"),
     Command("export nowhere --junit junit.xml", 2, "expected a run folder"),
+    Command("evidence nowhere", 2, "expected a run folder"),
     Command("history nowhere nowhere", 2, "expected a run folder"),
     Command("diff nowhere nowhere", 2, "expected a run folder"),
     Command("questions nowhere", 2, "expected a run folder"),

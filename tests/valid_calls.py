@@ -25,6 +25,8 @@ NEEDS_NO_CHECK = {
     "CanaryAudit": "made by audits",
     "Comparison": "made by comparisons",
     "FederationAudit": "made by audits",
+    "EvidenceCheck": "made by check_evidence",
+    "EvidenceManifest": "made by evidence",
     "History": "made by history",
     "LeaveOneOut": "made by audits",
     "RunDifference": "made by diff",
@@ -309,6 +311,10 @@ def calls(folder: Path) -> dict[str, Call]:
         "divulge.check_attack": Call(divulge.check_attack, {"attack": "gap"}),
         "divulge.estimate_file": Call(divulge.estimate_file, {"path": compared}),
         "divulge.export": Call(divulge.export, {"run": run, "junit": folder / "junit.xml"}),
+        "divulge.evidence": Call(divulge.evidence, {"run": run, "pack": folder / "pack.zip"}),
+        "divulge.check_evidence": Call(
+            divulge.check_evidence, {"pack": divulge.evidence(run, folder / "checked.zip")}
+        ),
         "divulge.federate_file": Call(
             divulge.federate_file, {"path": federated}, anew={"run": new}
         ),

@@ -18,7 +18,7 @@ EXTRAS = {
     "dp_accounting": "dp",
     "xgboost": "stacking",
     "ray": "ray",
-    "cryptography": "federation",
+    "cryptography": "signing",
     "flwr": "flower",
     "torchvision": "images",
     "PIL": "images",
@@ -26,6 +26,9 @@ EXTRAS = {
     "keras": "keras",
     "transformers": "transformers",
     "accelerate": "transformers",
+    "mlflow": "mlflow",
+    "wandb": "wandb",
+    "huggingface_hub": "huggingface",
 }
 """By the name that is imported."""
 

@@ -16,6 +16,15 @@ from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.load import load
 from divulge.audits.result import Audit, FederationAudit, SecretAudit
 from divulge.audits.run_folder import HEAD
+from divulge.audits.trackers import mlflow_runs, wandb_runs
+from divulge.audits.trackers.model_index import put_figures
+from divulge.audits.trackers.tracked import (
+    TrackedFigure,
+    gather_figures,
+    name_figures,
+    name_tags,
+    read_report,
+)
 from divulge.core import Check, Finding, Verdict
 from divulge.core.runs import BEFORE_NAMING
 from divulge.errors import SpecError, StoreError
@@ -42,7 +51,10 @@ def export(
     sarif: FilePath | None = None,
     job_summary: FilePath | Literal[True] | None = None,
     model_card: FilePath | None = None,
+    model_index: str | None = None,
     archive: FilePath | None = None,
+    mlflow: str | Literal[True] | None = None,
+    wandb: FilePath | None = None,
     settings: FilePath = "audit.toml",
     fail_on: Iterable[FailOn] = (),
     fail_above: Mapping[str, float] | None = None,
@@ -62,7 +74,12 @@ def export(
             ``GITHUB_STEP_SUMMARY``.
         model_card: a model card, such as the README.md of a model on Hugging Face, that gets a
             section about the run; a section of an earlier run is replaced.
+        model_index: the name of the model in the card's metadata, which then get the leading metric
+            of each attack as ``model-index``; needs ``model_card``.
         archive: a zip file to write, with all files of the run folder.
+        mlflow: where MLflow tracks, such as ``sqlite:///mlflow.db``, to write a run with metrics,
+            verdict and report; True takes what MLflow is set up with.
+        wandb: a folder in which to write the same as an offline run of Weights & Biases.
         settings: path of the settings file in its repository, where SARIF places its results and
             from where a relative ``not_worse_than`` in ``[gate]`` starts.
         fail_on: as for `Audit.gate`, besides what ``[gate]`` of the run's settings asks for.
@@ -78,11 +95,14 @@ def export(
             file.
         StoreError: the run is damaged or not finished, or a file cannot be written.
     """
-    if all(path is None for path in (junit, sarif, job_summary, model_card, archive)):
+    asked = (junit, sarif, job_summary, model_card, archive, mlflow, wandb)
+    if all(one is None for one in asked):
         raise SpecError(
             "expected a file to write, got none: give --junit, --sarif, --job-summary, "
-            "--model-card or --archive"
+            "--model-card, --archive, --mlflow or --wandb"
         )
+    if model_index is not None and model_card is None:
+        raise SpecError("expected a model card beside --model-index, got none: add --model-card")
     place = _place_in_repository(settings)
     summary_file = _name_summary_file(job_summary)
     path = Path(run)
@@ -90,17 +110,32 @@ def export(
     folder = Path(place).parent
     gate = read_gate(found, tuple(fail_on), fail_above, judge, not_worse_than, folder)
     cases = gather_cases(found, path, gate)
+    figures = gather_figures(found)
+    card = _add_section(cases, model_card)
+    if model_index is not None:
+        card = _add_figures(card, model_index, cases.name, found, figures)
     files = {
         junit: junit_files.render(cases),
         sarif: sarif_files.render(cases, place),
         summary_file: _add_summary(cases, summary_file, keep=job_summary is True),
-        model_card: _add_section(cases, model_card),
+        model_card: card,
     }
     for name, content in files.items():
         if name is not None:
             atomic.write(Path(name), content)
     if archive is not None:
         write_archive(path, Path(archive))
+    if mlflow is not None or wandb is not None:
+        told = (
+            cases.name,
+            name_figures(figures),
+            name_tags(cases.verdicts, cases.divulge),
+            read_report(path, found.page),
+        )
+        if mlflow is not None:
+            mlflow_runs.track(*told, None if mlflow is True else mlflow)
+        if wandb is not None:
+            wandb_runs.track(*told, Path(wandb))
     return Ruling() if isinstance(found, Comparison) else found.rule(gate)
 
 
@@ -317,6 +352,24 @@ def _add_section(cases: RunCases, path: str | Path | None) -> bytes:
         raise StoreError(
             f"expected a model card in UTF-8 with at most one whole section of divulge in {path}, "
             f"got something else ({error}): mend it, or name another file"
+        ) from error
+
+
+def _add_figures(
+    card: bytes, model: str, run: str, found: FoundRun, figures: tuple[TrackedFigure, ...]
+) -> bytes:
+    """The model card with figures in its metadata.
+
+    Raises:
+        StoreError: its metadata are damaged.
+    """
+    about = "membership" if isinstance(found, Comparison) else found.about
+    try:
+        return put_figures(card.decode(), model, run, about, figures).encode()
+    except ValueError as error:
+        raise StoreError(
+            "expected a model card with metadata as Hugging Face takes them, got something else "
+            f"({str(error).splitlines()[0]}): mend what stands between the lines of ---"
         ) from error
 
 

@@ -15,6 +15,8 @@ from divulge.cli.terminal import echo
 if TYPE_CHECKING:
     from divulge.audits.config import FailOn
 
+_OWN = "its own"
+"""Stands for where MLflow tracks anyway: ``--mlflow`` without a URI."""
 _FROM_GITHUB = Path()
 """Stands for the file that GitHub names: ``--job-summary`` without one."""
 
@@ -56,6 +58,29 @@ _FROM_GITHUB = Path()
     help="Write the whole run folder as one zip file.",
 )
 @click.option(
+    "--model-index",
+    metavar="NAME",
+    help="With --model-card: also put the figures into the card's metadata, as model-index of the "
+    "model NAME; needs the extra [huggingface].",
+)
+@click.option(
+    "--mlflow",
+    is_flag=False,
+    flag_value=_OWN,
+    metavar="[URI]",
+    help="Write a run of MLflow with metrics, verdict and report. Without URI, where MLflow is set "
+    "up to track; needs the extra [mlflow].",
+)
+@click.option(
+    "--wandb",
+    is_flag=False,
+    flag_value=Path(),
+    type=click.Path(path_type=Path),
+    metavar="[FOLDER]",
+    help="Write the same as an offline run of Weights & Biases in FOLDER, for `wandb sync`; needs "
+    "the extra [wandb].",
+)
+@click.option(
     "--settings",
     type=click.Path(path_type=Path),
     default="audit.toml",
@@ -71,13 +96,16 @@ def export(
     job_summary: Path | None,
     model_card: Path | None,
     archive: Path | None,
+    model_index: str | None,
+    mlflow: str | None,
+    wandb: Path | None,
     settings: Path,
     fail_on: tuple[FailOn, ...],
     ceilings: tuple[str, ...],
     judge: Literal["low", "value"] | None,
     not_worse_than: Path | None,
 ) -> None:
-    """Write RUN as JUnit XML, SARIF, Markdown, a model card or a zip file, and apply a gate.
+    """Write RUN as JUnit XML, SARIF, a model card, a zip file or a tracker's run, with a gate.
 
     The gate of the run's settings holds too. Exits with 3 when the gate failed, and with 4 when it
     could not be decided; the files are written all the same.
@@ -93,7 +121,10 @@ def export(
         sarif=sarif,
         job_summary=True if job_summary == _FROM_GITHUB else job_summary,
         model_card=model_card,
+        model_index=model_index,
         archive=archive,
+        mlflow=True if mlflow == _OWN else mlflow,
+        wandb=wandb,
         settings=settings,
         fail_on=fail_on,
         fail_above=dict(map(read_ceiling, ceilings)),

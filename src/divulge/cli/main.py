@@ -19,6 +19,7 @@ from divulge.cli.canary import canary
 from divulge.cli.check import SECRETS, check
 from divulge.cli.compare import compare
 from divulge.cli.data import data
+from divulge.cli.evidence import evidence
 from divulge.cli.export import export
 from divulge.cli.finish import finish, print_estimates, ruling_code
 from divulge.cli.gate import gate_options
@@ -93,6 +94,7 @@ main.add_command(reproduce)
 main.add_command(check)
 main.add_command(canary)
 main.add_command(compare)
+main.add_command(evidence)
 main.add_command(export)
 main.add_command(history)
 main.add_command(diff)

@@ -1,0 +1,83 @@
+"""A finished run as a run of MLflow: metrics, tags and the report as artefacts."""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from divulge._util.extras import name_missing_extra
+from divulge.errors import StoreError
+
+_EXPERIMENT = "MLFLOW_EXPERIMENT_NAME"
+"""The variable in which users of MLflow name the experiment."""
+
+
+def track(
+    name: str,
+    metrics: Mapping[str, float],
+    tags: Mapping[str, str],
+    files: Mapping[str, bytes],
+    uri: str | None,
+) -> str:
+    """Write a new run of MLflow, and return its id.
+
+    Args:
+        name: of the run.
+        metrics: by name.
+        tags: by name.
+        files: by name, stored under ``divulge/``.
+        uri: where MLflow tracks; None takes what it is set up with.
+
+    Raises:
+        MissingExtra: MLflow is not installed.
+        StoreError: MLflow refuses something, or cannot be reached.
+    """
+    with name_missing_extra():
+        from mlflow import MlflowClient
+    try:
+        client = MlflowClient(tracking_uri=uri)
+        named = os.environ.get(_EXPERIMENT, "divulge")
+        before = client.get_experiment_by_name(named)
+        number = client.create_experiment(named) if before is None else before.experiment_id
+        run = client.create_run(number, run_name=name).info.run_id
+        ended = "FAILED"
+        try:
+            add(client, run, metrics, tags, files)
+            ended = "FINISHED"
+        finally:
+            client.set_terminated(run, ended)
+    except Exception as error:  # of its stores, each a library of its own
+        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise StoreError(
+            f"expected MLflow to take the run, got an error ({said}): check the URI after "
+            "--mlflow, such as sqlite:///mlflow.db, or MLFLOW_TRACKING_URI"
+        ) from error
+    return str(run)
+
+
+def add(
+    client: Any,
+    run: str,
+    metrics: Mapping[str, float],
+    tags: Mapping[str, str],
+    files: Mapping[str, bytes],
+) -> None:
+    """Add figures and the report to a run of MLflow that is there.
+
+    Args:
+        client: an ``MlflowClient``.
+        run: its id.
+        metrics: as of `track`, as the two others.
+        tags: by name.
+        files: by name.
+    """
+    for key, text in tags.items():
+        client.set_tag(run, key, text)
+    for key, value in metrics.items():
+        client.log_metric(run, key, value)
+    with tempfile.TemporaryDirectory() as folder:
+        for file, content in files.items():
+            (Path(folder) / file).write_bytes(content)
+        if files:
+            client.log_artifacts(run, folder, "divulge")

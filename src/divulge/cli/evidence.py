@@ -1,0 +1,85 @@
+"""The command that writes a pack of evidence about a finished run, and checks one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from divulge.cli.terminal import echo
+from divulge.errors import SpecError
+
+if TYPE_CHECKING:
+    from divulge.audits.evidence.pack import EvidenceCheck
+
+PASSWORD = "DIVULGE_MINISIGN_PASSWORD"  # noqa: S105 (its name, and no password)
+"""The variable that holds the password of the key, where nobody can be asked."""
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--pack",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The zip file to write (default: RUN-evidence.zip, named after the run folder, here).",
+)
+@click.option(
+    "--key",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help=f"Sign with this secret key of minisign; its password is asked for, or taken from "
+    f"{PASSWORD}.",
+)
+@click.option(
+    "--verify", is_flag=True, help="Check RUN, which is a pack, instead; nothing is unpacked."
+)
+@click.option(
+    "--public-key",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="With --verify: the pack has to be signed by this public key of minisign.",
+)
+def evidence(
+    run: Path, pack: Path | None, key: Path | None, verify: bool, public_key: Path | None
+) -> None:
+    """Write a pack of evidence about RUN: report, settings, digests, plain words, all signed.
+
+    With --verify, check a pack: that no file of it was changed, and who signed it.
+
+    Example: divulge evidence runs/demo-001 --key minisign.key
+    """
+    from divulge.audits.evidence import minisign
+    from divulge.audits.evidence import pack as packing
+
+    if verify:
+        if pack is not None or key is not None:
+            raise SpecError("expected a pack and --public-key alone beside --verify, got more")
+        _show_check(packing.check_evidence(run, public_key=public_key))
+        return
+    if public_key is not None:
+        raise SpecError("expected --verify beside --public-key, got none: add it")
+    password = os.environ.get(PASSWORD)
+    if key is not None and password is None and minisign.needs_password(key):
+        password = click.prompt("Password of the key", hide_input=True)
+    place = pack or Path(f"{run.resolve().name}-evidence.zip")
+    echo(packing.evidence(run, place, key=key, password=password))
+
+
+def _show_check(found: EvidenceCheck) -> None:
+    told = found.manifest
+    made = f", {told.created}" if told.created else ""
+    echo(f"Whole: {len(told.files)} files as the manifest says ({told.name}{made})")
+    for about, headline in told.verdicts.items():
+        echo(f"{about}: {headline}" if about else headline)
+    if found.signed_by is None:
+        echo("Not signed: anybody can have made this pack")
+    elif found.is_known:
+        echo(f"Signed by your key {found.signed_by}: {found.comment}")
+    else:
+        echo(
+            f"Signed by the key {found.signed_by}, which came with the pack: give --public-key to "
+            "check whose it is"
+        )
