@@ -90,6 +90,47 @@ def test_it_reads_the_same_without_javascript(browser: Browser, tmp_path: Path) 
     assert cases.summary("leaky").verdict.headline in texts[0]
 
 
+def test_tables_are_sorted_and_searched_by_keyboard(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    file.write_bytes(cases.files("many_classes")["report.html"])
+    page = browser.new_page()
+    page.goto(file.as_uri())
+    page.locator("#classes summary").click()
+    table = page.locator("#classes table")
+    rows = table.locator("tbody tr:visible")
+    heading = table.locator("thead th").nth(1)
+    for order in ("descending", "ascending"):
+        heading.locator("button").focus()
+        page.keyboard.press("Enter")
+        assert heading.get_attribute("aria-sort") == order
+        members = [int(text) for text in table.locator("td:nth-child(2)").all_inner_texts()]
+        assert members == sorted(members, reverse=order == "descending")
+    names = table.locator("tbody th").all_inner_texts()
+    field = page.locator("#classes input")
+    field.fill(names[3])
+    found = [name for name in names if names[3].lower() in name.lower()]
+    assert rows.count() >= len(found) > 0
+    assert rows.count() < len(names)
+    assert "of" in page.locator("#classes [role=status]").inner_text()
+    field.fill("")
+    assert rows.count() == len(names)
+    page.close()
+
+
+def test_no_other_script_runs(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    text = cases.files("leaky")["report.html"].decode()
+    hostile = "<script>document.title = 'taken'</script><p onclick='x()'>"
+    file.write_text(text.replace("<main>", f"<main>{hostile}"), encoding="utf-8")
+    page = browser.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.goto(file.as_uri())
+    assert page.title() != "taken"
+    assert any("Content Security Policy" in line for line in said)
+    page.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_stands_out_from_the_paper(browser: Browser, scheme: str, tmp_path: Path) -> None:
     file = tmp_path / "report.html"

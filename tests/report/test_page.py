@@ -1,8 +1,11 @@
 """The page: complete, inert, self-contained, and careful with its words."""
 
+import base64
 import functools
+import hashlib
 import html
 import re
+from pathlib import Path
 
 import pytest
 
@@ -19,8 +22,9 @@ SECTIONS = (
     "verdict", "glance", "figures", "exposed", "classes", "checks", "controls", "not-measured",
     "terms", "reproduce",
 )  # fmt: skip
+SCRIPT = Path(page.__file__).with_name("templates") / "tables.js"
 ACTIVE = {
-    "script", "iframe", "object", "embed", "link", "base", "form", "img", "image", "use",
+    "iframe", "object", "embed", "link", "base", "form", "img", "image", "use",
     "foreignobject", "animate", "video", "audio", "applet",
 }  # fmt: skip
 
@@ -52,8 +56,21 @@ def test_it_is_one_inert_file(case: str) -> None:
     assert not parsed.values("xlink:href")
     for style in [*parsed.styles, *parsed.values("style")]:
         assert not re.search(r"url\(|@import|//", style)
-    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    assert parsed.tags.count("script") == 1
+    digest = base64.b64encode(hashlib.sha256(SCRIPT.read_bytes()).digest()).decode()
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+        "img-src data:"
+    )
     assert ("meta", "content", policy) in parsed.attributes
+    assert _text(case).count(f"<script>{SCRIPT.read_text()}</script>") == 1
+
+
+def test_the_script_sets_no_html_and_asks_for_nothing() -> None:
+    text = SCRIPT.read_text()
+    for word in ("innerHTML", "outerHTML", "insertAdjacent", "fetch", "XMLHttp", "eval", "import",
+                 "Function", "storage", "cookie", "location", "document.write", "</"):  # fmt: skip
+        assert word not in text, word
 
 
 @pytest.mark.parametrize("case", cases.CASES)
