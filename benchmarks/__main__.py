@@ -7,6 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from benchmarks import (
+    canaries,
     colluder,
     coverage,
     decaf,
@@ -103,6 +104,7 @@ BENCHMARKS = {
     },
     "epsilon-bounds": Benchmark(epsilon_bounds.SUMMARY, epsilon_bounds.run),
     "epsilon-limit": Benchmark(epsilon_limit.SUMMARY, epsilon_limit.run),
+    "canaries": Benchmark(canaries.SUMMARY, canaries.run),
     "decaf": Benchmark(decaf.SUMMARY, decaf.run),
     "decaf-curve": Benchmark(decaf_curve.SUMMARY, decaf_curve.run),
     "labels-only": Benchmark(labels_only.SUMMARY, labels_only.run),

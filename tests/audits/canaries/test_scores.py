@@ -1,5 +1,6 @@
 """The scores of canaries: against slow twins, under Opacus, DPSGD and plain PyTorch."""
 
+import errno
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -100,6 +101,25 @@ def test_a_training_continues_from_its_checkpoint_and_from_no_other(tmp_path: Pa
         CanaryRecorder(folder, sets.linear(), path)
     with pytest.raises(StoreError, match="got others"):
         CanaryRecorder(sets.make(tmp_path, 30, 2), sets.linear(), path, resume=True)
+
+
+def test_a_disk_that_is_full_leaves_the_last_scores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = sets.make(tmp_path, 30)
+    recorder = CanaryRecorder(folder, sets.linear(), tmp_path / "out" / "white.npz")
+    (tmp_path / "out").mkdir()
+    train_plainly(folder, sets.linear(), recorder.watch, steps=1)
+    before = recorder.save().read_bytes()
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(StoreError, match="the disk is full"):
+        recorder.save()
+    assert [one.name for one in (tmp_path / "out").iterdir()] == ["white.npz"]
+    assert (tmp_path / "out" / "white.npz").read_bytes() == before
 
 
 def test_what_cannot_be_watched_is_refused(tmp_path: Path) -> None:

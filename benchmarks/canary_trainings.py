@@ -1,0 +1,265 @@
+"""Private trainings on SYNTHETIC records and canaries, kept as stated or with one planted fault."""
+
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from divulge.audits.canaries import files
+from divulge.audits.canaries.audit import centre_by_class
+from divulge.audits.canaries.make import make_canaries
+from divulge.audits.canaries.recorder import CanaryRecorder
+from divulge.audits.canaries.trained import score_canaries
+from divulge.core import Records
+from divulge.defences.training.dp_sgd import loop
+from divulge.defences.training.dp_sgd.accounting import dp_sgd_epsilon
+from divulge.defences.training.dp_sgd.trainer import DPSGD
+from divulge.training.recipe import Recipe
+
+DELTA = 1e-5
+CLASSES = 4
+_USED = 100
+_ORDINARY = 200
+_LR = 0.2
+
+Library = Literal["Opacus", "DPSGD"]
+Break = Callable[[Any], None]
+"""A function that breaks an optimiser of Opacus."""
+
+
+class Setting(NamedTuple):
+    """One kind of training."""
+
+    library: Library
+    hidden: int
+    """Units of the hidden layer; 0 for a linear model."""
+    canaries: int
+    batches: int
+    """Batches an epoch; 1 for full batches."""
+    epochs: int
+    noise: float
+    """Noise multiplier."""
+
+    @property
+    def stated(self) -> float:
+        """The ε that the accountant gives."""
+        steps = self.batches * self.epochs
+        return dp_sgd_epsilon(self.noise, 1 / self.batches, steps, DELTA)
+
+
+class Fault(NamedTuple):
+    """What is done otherwise than stated."""
+
+    name: str
+    spoil: Break | None = None
+    epochs: int = 1
+    """How many times as many epochs are trained."""
+    shuffled: bool = False
+    paired: bool = False
+    """Whether a second training with the same noise is the reference."""
+
+
+class Scores(NamedTuple):
+    """What one training shows of its canaries."""
+
+    white: np.ndarray
+    black: np.ndarray
+    inserted: np.ndarray
+
+
+def train(setting: Setting, seed: int, fault: Fault | None = None) -> Scores:
+    """Make canaries, train with half of them, and score all; medians of classes are taken off."""
+    fault = fault or Fault("none")
+    records = _records(_ORDINARY, setting.canaries, seed)
+    with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        folder = make_canaries(records, Path(scratch, "c"), setting.canaries, seed=seed).folder
+        with np.load(folder / files.TRAIN) as held:
+            pool = records.joined(Records(held["x"], held["y"]))
+        torch.manual_seed(seed)
+        start = _network(setting)
+        recorder = CanaryRecorder(folder, start, Path(scratch, "white.npz"))
+
+        def watch(module: nn.Module, optimiser: Any) -> None:
+            if fault.spoil:
+                fault.spoil(optimiser)
+            recorder.watch(module, optimiser)
+
+        model = _fit(setting, fault, pool, start, seed, watch)
+        reference = start
+        if fault.paired:
+            others = _records(len(pool), setting.canaries, seed + 10**6)
+            reference = _fit(setting, fault, others, start, seed, lambda *_: None)
+        paths = [
+            recorder.save(),
+            score_canaries(
+                folder, model, Path(scratch, "b.npz"), output="logits", reference=reference
+            ),
+        ]
+        y = files.read_candidates(folder).y
+        white, black = (centre_by_class(np.load(path)["score"], y) for path in paths)
+        return Scores(white, black, np.load(folder / files.SEALED)["inserted"])
+
+
+def _records(count: int, canaries: int, seed: int) -> Records:
+    """SYNTHETIC: four classes in the first hundred features; the others are 0."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(CLASSES, size=count)
+    centres = np.random.default_rng(0).normal(size=(CLASSES, _USED))
+    x = np.zeros((count, _USED + canaries + 20), np.float32)
+    x[:, :_USED] = 0.3 * centres[y] + rng.normal(size=(count, _USED))
+    return Records(x, y)
+
+
+def _network(setting: Setting) -> nn.Module:
+    features = _USED + setting.canaries + 20
+    if not setting.hidden:
+        return nn.Linear(features, CLASSES)
+    return nn.Sequential(
+        nn.Linear(features, setting.hidden), nn.ReLU(), nn.Linear(setting.hidden, CLASSES)
+    )
+
+
+def _fit(
+    setting: Setting, fault: Fault, pool: Records, start: nn.Module, seed: int, watch: loop.Watch
+) -> nn.Module:
+    fit = _fit_by_opacus if setting.library == "Opacus" else _fit_by_dpsgd
+    return fit(
+        setting._replace(epochs=setting.epochs * fault.epochs), fault, pool, start, seed, watch
+    )
+
+
+def _fit_by_dpsgd(
+    setting: Setting, fault: Fault, pool: Records, start: nn.Module, seed: int, watch: loop.Watch
+) -> nn.Module:
+    def network() -> nn.Module:
+        made = _network(setting)
+        made.load_state_dict(start.state_dict())
+        return made
+
+    size = len(pool) // setting.batches  # a rate no larger than stated
+    recipe = Recipe(network, lr=_LR, epochs=setting.epochs, batch_size=size)
+    trainer = DPSGD(recipe, DELTA, noise_multiplier=setting.noise, clipping="per-record", jobs=1)
+    with _shuffled() if fault.shuffled else torch.random.fork_rng([]):
+        return trainer.train(pool, seed, watch)
+
+
+def _fit_by_opacus(
+    setting: Setting, fault: Fault, pool: Records, start: nn.Module, seed: int, watch: loop.Watch
+) -> nn.Module:
+    from opacus import PrivacyEngine
+    from torch.utils.data import DataLoader, TensorDataset
+
+    torch.manual_seed(seed)
+    model = _network(setting)
+    model.load_state_dict(start.state_dict())
+    x, y = torch.from_numpy(pool.x.copy()), torch.from_numpy(pool.y.copy())
+    batches = DataLoader(
+        TensorDataset(x, y), batch_size=-(-len(pool) // setting.batches), shuffle=True
+    )
+    wrapped, optimiser, batches = PrivacyEngine(accountant="rdp").make_private(
+        module=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=_LR),
+        data_loader=batches,
+        noise_multiplier=setting.noise,
+        max_grad_norm=1.0,
+        poisson_sampling=not fault.shuffled,
+        noise_generator=torch.Generator().manual_seed(seed),
+    )
+    watch(wrapped, optimiser)
+    for _ in range(setting.epochs):
+        for records, labels in batches:
+            optimiser.zero_grad()
+            torch.autograd.backward(cross_entropy(wrapped(records), labels))
+            optimiser.step()
+    return model.eval()
+
+
+@contextmanager
+def _shuffled() -> Iterator[None]:
+    """DPSGD with batches of one size, each record once an epoch."""
+    usual = loop._batches
+
+    def draw(plan: loop.DPSGDPlan, records: int, seed: int) -> Callable[[], torch.Tensor]:
+        def endless() -> Iterator[torch.Tensor]:
+            rng = np.random.default_rng(seed)
+            while True:
+                order = rng.permutation(records)
+                for first in range(0, records - plan.size + 1, plan.size):
+                    yield torch.from_numpy(order[first : first + plan.size].copy())
+
+        steps = endless()
+        return lambda: next(steps)
+
+    loop._batches = draw
+    try:
+        yield
+    finally:
+        loop._batches = usual
+
+
+def _silence(optimiser: Any) -> None:
+    optimiser.noise_multiplier = 0.0
+
+
+def _quarter(optimiser: Any) -> None:
+    optimiser.noise_multiplier /= 4
+
+
+def _clip_nothing(optimiser: Any) -> None:
+    optimiser.noise_multiplier /= 1e6
+    optimiser.max_grad_norm *= 1e6
+
+
+def _clip_batches(optimiser: Any) -> None:
+    """The mean of a batch is clipped, and not each record."""
+
+    def clip() -> None:
+        sums = [g.sum(dim=0) for g in optimiser.grad_samples]
+        norm = torch.stack([(one**2).sum() for one in sums]).sum().sqrt()
+        most = optimiser.max_grad_norm * optimiser.expected_batch_size
+        for p, one in zip(optimiser.params, sums, strict=True):
+            p.summed_grad = one * (most / (norm + 1e-6)).clamp(max=1.0)
+
+    optimiser.clip_and_accumulate = clip
+
+
+def _leave_out(first: int, last: int, optimiser: Any) -> None:
+    """Some parameters are neither measured nor clipped."""
+
+    def clip() -> None:
+        grads = optimiser.grad_samples
+        clipped = [at for at in range(len(grads)) if not first <= at < last]
+        norms = torch.stack([grads[at].flatten(1).norm(dim=1) for at in clipped]).norm(dim=0)
+        factor = (optimiser.max_grad_norm / (norms + 1e-6)).clamp(max=1.0)
+        for at, (p, grad) in enumerate(zip(optimiser.params, grads, strict=True)):
+            own = factor if at in clipped else torch.ones_like(factor)
+            p.summed_grad = torch.einsum("i,i...", own, grad)
+
+    optimiser.clip_and_accumulate = clip
+
+
+def _floor(optimiser: Any) -> None:
+    optimiser.expected_batch_size = int(optimiser.expected_batch_size)
+
+
+FAULTS = (
+    Fault("noise off", _silence),
+    Fault("noise for a quarter of the sensitivity", _quarter),
+    Fault("clipping off", _clip_nothing),
+    Fault("clipping per batch", _clip_batches),
+    Fault("noise of a repeated seed (paired with a second training)", paired=True),
+    Fault("four times as many steps as accounted", epochs=4),
+    Fault("first of two layers left out of clipping", partial(_leave_out, 0, 2)),
+    Fault("last of two layers left out of clipping", partial(_leave_out, 2, 4)),
+    Fault("shuffling accounted as Poisson sampling", shuffled=True),
+    Fault("batch size rounded down", _floor),
+)
