@@ -143,6 +143,7 @@ def test_a_run_folder_has_a_page_and_a_summary(tmp_path: Path) -> None:
     judge(folder, scores, run=tmp_path / "run")
     page = (tmp_path / "run" / audit.REPORT).read_text(encoding="utf-8")
     assert "is contradicted" in page
+    assert "400 canaries" in page
     assert "<script" not in page
     summary = json.loads((tmp_path / "run" / audit.SUMMARY).read_text(encoding="utf-8"))
     assert summary["verdict"] == "contradicted"
