@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ import yaml  # type: ignore[import-untyped]
 BASH = shutil.which("bash") or "bash"
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "gate"
+FORMS = ROOT / ".github" / "ISSUE_TEMPLATE"
+RELEASE = ROOT / ".github" / "workflows" / "release.yml"
 ACTION: Any = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}
 PIPELINE: Any = yaml.safe_load((EXAMPLE / ".gitlab-ci.yml").read_text(encoding="utf-8"))
@@ -77,12 +80,38 @@ def use_real_divulge(folder: Path) -> None:
         ("vendor.github-actions", ROOT / "action.yml"),
         ("vendor.github-workflows", EXAMPLE / ".github" / "workflows" / "privacy.yml"),
         ("vendor.gitlab-ci", EXAMPLE / ".gitlab-ci.yml"),
+        ("vendor.github-workflows", RELEASE),
+        ("vendor.github-issue-config", FORMS / "config.yml"),
+        ("vendor.github-issue-forms", FORMS / "defect.yml"),
+        ("vendor.github-issue-forms", FORMS / "figure.yml"),
+        ("vendor.github-issue-forms", FORMS / "wish.yml"),
+        ("vendor.citation-file-format", ROOT / "CITATION.cff"),
     ],
 )
 def test_files_for_servers_are_as_their_published_schemas_say(schema: str, path: Path) -> None:
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_release_uses_actions_at_commits_and_gives_each_job_little() -> None:
+    release: Any = yaml.safe_load(RELEASE.read_text(encoding="utf-8"))
+    assert release["permissions"] == {}
+    jobs = release["jobs"]
+    used = [step["uses"] for job in jobs.values() for step in job["steps"] if "uses" in step]
+    assert used
+    assert all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", one) for one in used)
+    assert jobs["publish"]["permissions"] == {"id-token": "write"}
+    assert not any("run" in step for step in jobs["publish"]["steps"])
+    assert "secrets." not in RELEASE.read_text(encoding="utf-8")
+
+
+def test_the_version_is_the_same_in_all_files() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    citation: Any = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == project["version"]
+    assert citation["license"] == project["license"]
+    assert f"## [{project['version']}] - " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 def test_no_input_becomes_part_of_a_script() -> None:
