@@ -31,8 +31,13 @@ class _Parser(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.parsed = Parsed()
+        self.goes_on = False
+        """Whether the next text goes on with the last one, which may be broken there."""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "wbr":
+            self.goes_on = True
+            return
         self.parsed.tags.append(tag)
         self.parsed.attributes += [(tag, name, value or "") for name, value in attrs]
         if tag not in VOID:
@@ -49,6 +54,10 @@ class _Parser(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         within = self.parsed.unclosed[-1:]
+        if self.goes_on:
+            self.goes_on = False
+            self.parsed.texts[-1] += data
+            return
         (self.parsed.styles if within == ["style"] else self.parsed.texts).append(data)
 
 

@@ -68,7 +68,7 @@ def test_it_opens_quietly_and_fits(page: Page, case: str, tmp_path: Path) -> Non
 def test_names_are_text_and_nothing_else() -> None:
     files = compare_page.render_files(CASES["hostile"])
     shown = markup.parse(files["report.html"].decode())
-    assert "script" not in shown.tags
+    assert shown.tags.count("script") == 1
     assert HOSTILE in shown.text
     assert b"<script" not in files["summary.md"]
     for name, content in files.items():
@@ -84,11 +84,11 @@ def test_names_of_defences_at_one_place_stand_apart() -> None:
     dots = [
         {"name": f"d{k}", "leak": 0.6, "accuracy": 0.8, "leak_low": 0.5, "leak_high": 0.7,
          "low": 0.7, "high": 0.9, "chance": 0.5}
-        for k in range(8)
+        for k in range(25)
     ]  # fmt: skip
     layers = compare_page._label_layers(dots, *compare_page._axes(dots, "auc"))
     offsets = [layer.mark["dy"] for layer in layers]
-    assert len(set(offsets)) == 8
+    assert len(set(offsets)) == 25
     levels = sorted(offsets)
     assert min(b - a for a, b in pairwise(levels)) >= compare_page._LINE
 

@@ -12,6 +12,8 @@ from altair.utils.schemapi import debug_mode
 
 ACCENT, MUTED, INK, RULE = "#0072B2", "#8A9097", "#30343A", "#DDE0E4"
 COLOURS = (ACCENT, "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7")
+MEMBERS = "#8C564B"
+"""Colour of members, and of nothing else: blue is the deciding attack, or what was measured."""
 DASHES = ((1, 0), (7, 2), (2, 2), (8, 2, 2, 2), (4, 4), (1, 3))
 PERCENT = "format(100 * datum.value, '~g') + ' %'"
 """A Vega expression that writes an axis's rates as the text does."""

@@ -20,6 +20,8 @@ HIGHLIGHTED = 6
 MOST_ROWS = 30
 """Most classes, or attacks, in one figure."""
 
+_GUESSING = "guessing"
+
 _LABEL = 46
 """Most characters of a name in a figure: as many as the longest label of a default attack."""
 
@@ -87,30 +89,21 @@ def roc_chart(summary: Summary) -> alt.LayerChart | None:
     ]
     x = alt.X(**chart_style.log_axis("fpr", "False-positive rate", decades.fpr))
     y = alt.Y(**chart_style.log_axis("tpr", "Members recognised (TPR)", decades.tpr))
-    lines = _curve_lines(points[::-1], groups).encode(x=x, y=y)
+    lines = [
+        layer.encode(x=x, y=y) for layer in _curve_lines(points[::-1], _guessing(decades), groups)
+    ]
     band = (
         alt.Chart(chart_style.inline_data([point for point in points if point["rank"] == 0]))
         .mark_area(interpolate="step-after", color=chart_style.ACCENT, opacity=0.18)
         .encode(x=x, y=alt.Y("low:Q"), y2="high:Q")
     )
-    return chart_style.style_layers(
-        band, *_guessing_line(decades, x, y), lines, height=chart_style.WIDTH
-    )
+    return chart_style.style_layers(band, *lines, height=chart_style.WIDTH)
 
 
-def _guessing_line(decades: "_Decades", x: alt.X, y: alt.Y) -> list[alt.Chart]:
-    """The diagonal, and its name at its lower end."""
+def _guessing(decades: "_Decades") -> list[dict[str, Any]]:
+    """The ends of the diagonal."""
     start = 10.0**decades.fpr
-    ends = alt.Chart(chart_style.inline_data([{"fpr": start, "tpr": start}, {"fpr": 1, "tpr": 1}]))
-    name = alt.Chart(
-        chart_style.inline_data([{"fpr": start * 1.5, "tpr": start * 1.5, "text": "guessing"}])
-    )
-    return [
-        ends.mark_line(color=chart_style.MUTED, strokeDash=[2, 3], strokeWidth=1.5).encode(
-            x=x, y=y
-        ),
-        name.mark_text(align="left", dx=8, baseline="middle").encode(x=x, y=y, text="text:N"),
-    ]
+    return [{"group": _GUESSING, "fpr": rate, "tpr": rate} for rate in (start, 1.0)]
 
 
 class _Decades(NamedTuple):
@@ -139,24 +132,28 @@ def _curve_points(row: AttackRow, decades: _Decades) -> list[dict[str, float]]:
     ]
 
 
-def _curve_lines(points: Sequence[dict[str, Any]], groups: Sequence[str]) -> alt.Chart:
-    """One stepped line an attack; attacks without a colour of their own share a grey group."""
-    extra = len(groups) - HIGHLIGHTED
-    colours = [*chart_style.COLOURS[: len(groups)], *[chart_style.MUTED] * extra]
-    dashes = [*chart_style.DASHES[: len(groups)], *[(1, 0)] * extra]
-    legend = alt.Legend(orient="bottom-right", title=None, symbolStrokeWidth=2.5)
+def _curve_lines(
+    points: Sequence[dict[str, Any]], guessing: Sequence[dict[str, Any]], groups: Sequence[str]
+) -> list[alt.Chart]:
+    """One stepped line an attack; attacks without a colour of their own share a grey group.
+
+    The diagonal is a straight line below them, with a name in the same legend.
+    """
+    extra = max(0, len(groups) - HIGHLIGHTED)
+    colours = [*chart_style.COLOURS[: len(groups)], *[chart_style.MUTED] * (extra + 1)]
+    dashes = [*chart_style.DASHES[: len(groups)], *[(1, 0)] * extra, (2, 3)]
+    groups = [*groups, _GUESSING]
+    # below the frame, where no line runs through a name
+    legend = alt.Legend(orient="bottom", direction="vertical", title=None, symbolStrokeWidth=2.5)
     width = alt.when(alt.datum.rank == 0).then(alt.value(2.8)).otherwise(alt.value(1.4))
-    lines: alt.Chart = (
-        alt.Chart(chart_style.inline_data(points))
-        .mark_line(interpolate="step-after")
-        .encode(
-            color=alt.Color("group:N", legend=legend).scale(domain=groups, range=colours),
-            strokeDash=alt.StrokeDash("group:N", legend=legend).scale(domain=groups, range=dashes),
-            strokeWidth=width,
-            detail="name:N",
-        )
-    )
-    return lines
+    color = alt.Color("group:N", legend=legend).scale(domain=groups, range=colours)
+    dash = alt.StrokeDash("group:N", legend=legend).scale(domain=groups, range=dashes)
+    curves = alt.Chart(chart_style.inline_data(points)).mark_line(interpolate="step-after")
+    diagonal = alt.Chart(chart_style.inline_data(guessing)).mark_line(strokeWidth=1.5)
+    return [
+        diagonal.encode(color=color, strokeDash=dash),
+        curves.encode(color=color, strokeDash=dash, strokeWidth=width, detail="name:N"),
+    ]
 
 
 def score_chart(summary: Summary) -> alt.LayerChart | None:
@@ -190,7 +187,7 @@ def score_chart(summary: Summary) -> alt.LayerChart | None:
         .encode(
             x=x,
             y=y,
-            color=colour.scale(domain=groups, range=[chart_style.ACCENT, chart_style.MUTED]),
+            color=colour.scale(domain=groups, range=[chart_style.MEMBERS, chart_style.MUTED]),
         )
     )
     return chart_style.style_layers(areas, *_threshold_line(summary, x), height=300)

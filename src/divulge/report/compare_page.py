@@ -19,8 +19,11 @@ _LABEL = 30
 _LINE = 15
 """Pixels from one name to the next above it."""
 
-_LABEL_SHIFTS = (-9, 14, -24, 29, -39, 44, -54, 59)
-"""Vertical offsets of a name from its dot that are tried, in pixels, the best one first."""
+_LABEL_SHIFTS = tuple(
+    shift for step in range(30) for shift in (-9 - _LINE * step, 14 + _LINE * step)
+)
+"""Vertical offsets of a name from its dot that are tried, in pixels, the best one first: up to
+the height of the figure, so that some place is free."""
 
 _CHANCE = {"auc": 0.5, "tpr@0.01": 0.01, "tpr@0.001": 0.001}
 
@@ -98,7 +101,8 @@ def _label_layers(dots: list[dict[str, Any]], x: alt.X, y: alt.Y) -> list[alt.Ch
             (
                 shift
                 for shift in _LABEL_SHIFTS
-                if not any(
+                if 0 <= down + shift <= chart_style.WIDTH
+                and not any(
                     start < end and begin < start + width and abs(down + shift - level) < _LINE
                     for begin, end, level in taken
                 )
@@ -127,10 +131,15 @@ def _axes(dots: list[dict[str, Any]], metric: str) -> tuple[alt.X, alt.Y]:
     x = alt.X(
         "leak:Q", title=f"{words.metric_title(metric)} of the strongest attack (less is better)"
     )
-    if metric != "auc":
-        x = x.axis(labelExpr=chart_style.PERCENT, tickCount=6)
+    x = (
+        x.axis(tickCount=6)
+        if metric == "auc"
+        else x.axis(labelExpr=chart_style.PERCENT, tickCount=6)
+    )
     bottom, top = _axis_range(_accuracies(dots))
-    y = alt.Y("accuracy:Q", title="Accuracy (more is better)").axis(labelExpr=chart_style.PERCENT)
+    y = alt.Y("accuracy:Q", title="Accuracy (more is better)").axis(
+        labelExpr=chart_style.PERCENT, tickCount=7
+    )
     return (
         x.scale(domain=[low, high], nice=False),
         y.scale(domain=[bottom, top], nice=False, zero=False),

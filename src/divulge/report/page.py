@@ -10,7 +10,7 @@ from importlib import resources
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from divulge._util import showable
 from divulge.report import words
@@ -28,6 +28,7 @@ _POLICY = (
 )
 """One script runs: the one with this digest (docs/adr/0015)."""
 
+_WORD_END = re.compile(r"(?<=[(=_,/.])(?=\S)")
 _PER_CENT = re.compile(r"(?<=\d) %")
 
 
@@ -78,6 +79,7 @@ def template_environment() -> jinja2.Environment:
     )
     made.filters |= {
         "auc": words.format_auc,
+        "breakable": make_breakable,
         "count": words.format_count,
         "p_value": words.format_p_value,
         "percent": words.format_percent,
@@ -100,6 +102,16 @@ def _keep_percent_together(value: Any) -> Any:
     if isinstance(value, str) and not isinstance(value, Markup):
         return _PER_CENT.sub("\u202f%", value)
     return value
+
+
+def make_breakable(name: str) -> Markup:
+    """Let a name be broken where it has words, and nowhere else if that will do.
+
+    Examples:
+        >>> make_breakable("lira(signal=loss_<b>)")
+        Markup('lira(<wbr>signal=<wbr>loss_<wbr>&lt;b&gt;)')
+    """
+    return Markup(_WORD_END.sub("<wbr>", str(escape(name))))  # noqa: S704 - escaped before
 
 
 def _pretty_json(value: Any) -> str:
