@@ -7,7 +7,7 @@ from divulge.core import Estimate
 from divulge.report.schema import AttackRow
 
 
-class Ranked(NamedTuple):
+class Ranking(NamedTuple):
     """Attacks by strength; an attack with several settings is a family."""
 
     heads: tuple[AttackRow, ...]
@@ -18,7 +18,7 @@ class Ranked(NamedTuple):
     """Labels of attacks that came to nothing, by how they ended and why."""
 
 
-def rank(rows: Sequence[AttackRow], deciding: str | None = None) -> Ranked:
+def rank(rows: Sequence[AttackRow], deciding: str | None = None) -> Ranking:
     """Sort attacks by strength, and tell the strongest of each family from the rest.
 
     Args:
@@ -39,7 +39,7 @@ def rank(rows: Sequence[AttackRow], deciding: str | None = None) -> Ranked:
             place = (row.status, "" if row.status == "not applicable" else row.reason)
             lost[place] = (*lost.get(place, ()), row.label)
     others = tuple(row for row in done if row.label not in chosen)
-    return Ranked(tuple(heads.values()), others, lost)
+    return Ranking(tuple(heads.values()), others, lost)
 
 
 def strength(metrics: Mapping[str, Estimate], *, sound: bool) -> tuple[bool, float]:
