@@ -19,6 +19,7 @@ import divulge
 from divulge.audits.export import gather_cases, read_gate
 from divulge.audits.gate import Gate
 from divulge.audits.result import Audit
+from divulge.audits.trackers.tracked import gather_figures, name_figures
 from divulge.cli.main import main
 from divulge.core import Status
 from divulge.errors import SpecError, StoreError
@@ -159,6 +160,13 @@ def test_every_kind_of_run_is_written_for_every_tool(
     text = files[2].read_text(encoding="utf-8")
     assert text.startswith("## divulge: ")
     assert "Gate" not in text
+    page = run / found.page
+    page.write_text("<!doctype html>")  # a stand-in: drawing it takes longest
+    packed = divulge.check_evidence(divulge.evidence(run, tmp_path / "pack.zip")).manifest
+    page.unlink()
+    assert packed.figures == name_figures(gather_figures(found))
+    assert packed.challenge
+    assert found.page in packed.files
     if kind == "run-comparison":
         return
     same = divulge.diff(run, run)

@@ -209,9 +209,9 @@ def test_mlflow_evaluates_with_the_plugin(store: str) -> None:
     plugin = EntryPoint("divulge", project["entry-points"][group]["divulge"], group)
     _model_evaluation_registry.register("divulge", plugin.load())
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(240, 3)), columns=["a", "b", "c"])
-    frame["label"] = np.arange(240) % 2
-    member = np.arange(240) < 120
+    frame = pd.DataFrame(rng.normal(size=(120, 3)), columns=["a", "b", "c"])
+    frame["label"] = np.arange(120) % 2
+    member = np.arange(120) < 60
     columns = ["a", "b", "c"]
     tree = DecisionTreeClassifier(random_state=0).fit(frame[columns][member], frame.label[member])
 
@@ -233,7 +233,7 @@ def test_mlflow_evaluates_with_the_plugin(store: str) -> None:
     stored = mlflow.get_run(run.info.run_id).data
     assert stored.metrics == result.metrics
     assert stored.tags["divulge.verdict"] == "leak"
-    assert result.metrics["threshold_signal_loss/auc"] > 0.65
+    assert result.metrics["threshold_signal_loss/auc.low"] > 0.5
     for wrong, error in (
         ({"member": member.astype(int)}, DataError),
         ({"member": member[1:]}, DataError),
