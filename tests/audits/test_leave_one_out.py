@@ -18,6 +18,7 @@ from divulge.audits.leave_one_out import result
 from divulge.cli.main import main
 from divulge.core import Shadows
 from divulge.metrics import intervals
+from divulge.report import words
 from divulge.targets.function import FunctionTarget
 from divulge.targets.predictions import RecordedTarget
 from divulge.training.shadows import train as training
@@ -25,6 +26,7 @@ from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.trainers import as_trainer
 
 from ..kinds import grouped
+from ..report import markup
 
 ATTACKS = tuple(divulge.attack(name) for name in ("calibrated", "threshold", "quantile"))
 RECORDS, REFERENCE = forests.draw(160, 0), forests.draw(60, 1)
@@ -232,8 +234,17 @@ def test_from_settings_to_a_table_and_on_with_more(tmp_path: Path) -> None:
     content = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert content["across"]["calibrated"]["auc"]["value"] == kept.across["calibrated"]["auc"].value
     shown = CliRunner().invoke(main, ["report", str(tmp_path / "run")])
-    assert shown.stdout.strip() == str(tmp_path / "run" / "summary.md")
+    assert shown.stdout.strip() == str(tmp_path / "run" / "report.html")
     assert kept.table() in (tmp_path / "run" / "summary.md").read_text()
+    text = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    whole = markup.parse(text)
+    assert kept.verdict.headline in whole.text
+    assert "script-src 'sha256-" in text
+    assert f"{kept.across['calibrated']['auc'].value:.3f} " in whole.text
+    assert whole.tags.count("tr") == 2 + len(kept.findings) + len(kept.targets)
+    for audit in kept.targets:
+        accuracy = next(one for one in audit.checks if one.name == "model accuracy").estimates
+        assert words.format_rate(accuracy["members"]) in whole.text.replace("\u202f", " ")
     page = CliRunner().invoke(main, ["report", str(tmp_path / "run" / "targets" / "001")])
     assert page.exit_code == 0
     assert (tmp_path / "run" / "targets" / "001" / "report.html").exists()
@@ -270,7 +281,7 @@ def test_the_gate_looks_at_the_means(tmp_path: Path) -> None:
     done = run(tmp_path, "--fail-above", "auc=0.55", "--judge", "value", "--format", "json")
     assert done.exit_code == 3
     answer = json.loads(done.stdout.splitlines()[-1])
-    assert answer["report"].endswith("summary.md")
+    assert answer["report"].endswith("report.html")
     assert answer["findings"][0]["metrics"]["auc"]["value"] > 0.55
 
 

@@ -98,7 +98,7 @@ def _show_leave_one_out(found: LeaveOneOut) -> None:
     for line in _lost(found.findings):
         show(*line)
     show(found.basis)
-    show(f"Not measured: {'; '.join(found.not_measured)}.")
+    show(f"Not measured: {'; '.join(one.what for one in found.not_measured)}.")
 
 
 def _show_comparison(found: Comparison) -> None:

@@ -27,14 +27,16 @@ from divulge.metrics.epsilon import pooled_bound
 from divulge.metrics.membership import Score
 from divulge.report import markdown, words
 from divulge.report.markdown import make_inert
-from divulge.report.schema import AttackRow, Conclusion, Limits
+from divulge.report.schema import AttackRow, Conclusion, Limits, NotMeasured
 from divulge.report.unmeasured import OTHER_RUNS
 from divulge.report.verdict import judge_models
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SUMMARY, PAGE, TARGETS = "summary.json", "summary.md", "targets"
+    from divulge.report import leave_one_out_page
+
+SUMMARY, TABLE, PAGE, TARGETS = "summary.json", "summary.md", "report.html", "targets"
 COLUMNS = ("auc", "tpr@0.01", "tpr@0.001", "epsilon")
 _CAN_BE_NEGATIVE = ("advantage",)
 
@@ -199,7 +201,7 @@ class LeaveOneOut(GatedAudit):
             "",
             *(f"| {' | '.join(cells)} |" for cells in rows),
             "",
-            f"Not measured: {make_inert('; '.join(self.not_measured))}.",
+            f"Not measured: {make_inert('; '.join(one.what for one in self.not_measured))}.",
         ])  # fmt: skip
 
     @property
@@ -214,10 +216,10 @@ class LeaveOneOut(GatedAudit):
         )
 
     @property
-    def not_measured(self) -> list[str]:
+    def not_measured(self) -> list[NotMeasured]:
         """What no target's audit looks at; further training runs are what this one is about."""
         scope = [one for one in self.targets[0].summary.not_measured if one.kind == "scope"]
-        return [one.what for one in scope if one.what != OTHER_RUNS]
+        return [one for one in scope if one.what != OTHER_RUNS]
 
     def to_frame(self) -> "pd.DataFrame":
         """One row per attack, metric and target, and one for the mean, of target -1.
@@ -238,7 +240,7 @@ class LeaveOneOut(GatedAudit):
         return pd.DataFrame(rows, columns=["attack", "target", "metric", "value", "low", "high"])
 
     def report(self) -> Path:
-        """Write the table and ``summary.json`` into the run folder; the table's path.
+        """Write the page, the table and ``summary.json`` into the run folder; the page's path.
 
         Raises:
             StoreError: they cannot be written, or there is no run folder.
@@ -251,12 +253,42 @@ class LeaveOneOut(GatedAudit):
             for label, metrics in self.across.items()
         }
         content = json.dumps({"verdict": verdict, "across": across}, indent=1)
-        page = self.path / PAGE
+        from divulge.report import leave_one_out_page  # its module loads the chart library
+
+        page = leave_one_out_page.render(self._story())
         table = f"# {make_inert(self.plan.name)}\n\n{self.table()}\n"
         with hold_run(self.path):
             atomic.write(self.path / SUMMARY, f"{content}\n".encode())
-            atomic.write(page, table.encode())
-        return page
+            atomic.write(self.path / TABLE, table.encode())
+            atomic.write(self.path / PAGE, page.encode())
+        return self.path / PAGE
+
+    def _story(self) -> "leave_one_out_page.LeaveOneOutStory":
+        from divulge.report import leave_one_out_page
+
+        verdict, rows = self.verdict, []
+        for audit in self.targets:
+            found = {row.label: row for row in audit.findings}.get(verdict.attack or "")
+            checks = [check for check in audit.checks if check.name == "model accuracy"]
+            accuracy = checks[0].estimates if checks else {}
+            rows.append(
+                leave_one_out_page.TargetRow(
+                    audit.verdict.level,
+                    None if found is None else found.metrics.get("auc"),
+                    accuracy.get("members"),
+                    accuracy.get("non-members"),
+                )
+            )
+        return leave_one_out_page.LeaveOneOutStory(
+            name=self.plan.name,
+            verdict=verdict,
+            findings=self.findings,
+            columns=COLUMNS,
+            basis=self.basis,
+            targets=rows,
+            not_measured=self.not_measured,
+            settings=self.plan.settings,
+        )
 
     def measure(self) -> "LeaveOneOut":
         """Compute all metrics of all targets again from the stored scores.
