@@ -171,5 +171,7 @@ def test_it_prints_on_a4(browser: Browser, tmp_path: Path) -> None:
         box = page.locator("figure").nth(at).bounding_box()
         assert box is not None
         assert box["height"] < 978  # a figure higher than the page would be cut
+    for left_out in ("nav", ".search"):
+        assert not page.locator(left_out).first.is_visible(), left_out
     assert page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
     page.close()

@@ -57,6 +57,7 @@ def test_it_is_one_inert_file(case: str) -> None:
     for style in [*parsed.styles, *parsed.values("style")]:
         assert not re.search(r"url\(|@import|//", style)
     assert parsed.tags.count("script") == 1
+    assert not [value for value in parsed.values("role") if value.startswith("graphics-")]
     digest = base64.b64encode(hashlib.sha256(SCRIPT.read_bytes()).digest()).decode()
     policy = (
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
-from markupsafe import Markup
 
 from divulge._util import showable
 from divulge.report import chart_style, charts, compare_table, words
 from divulge.report.compare_table import ComparisonSummary
-from divulge.report.page import template_environment
+from divulge.report.page import inline_figure, template_environment
 
 _LABEL = 30
 """Most characters of a name in a figure."""
@@ -187,7 +186,7 @@ def _render_page(told: ComparisonSummary, svgs: Mapping[str, str]) -> str:
             about_paired=compare_table.PAIRED_NOTE,
             best=compare_table.pareto_front(told.rows),
             notes=[(row.name, note) for row in told.rows for note in compare_table.notes_on(row)],
-            figures={name: Markup(svg) for name, svg in svgs.items()},  # noqa: S704 - drawn by us
+            figures={name: inline_figure(svg) for name, svg in svgs.items()},
             reproduction=json.dumps(
                 showable.make_all_showable(told.reproduction),
                 indent=2,

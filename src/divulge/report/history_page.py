@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
-from markupsafe import Markup
 
 from divulge.core import Estimate
 from divulge.report import chart_style, charts, words
-from divulge.report.page import template_environment
+from divulge.report.page import inline_figure, template_environment
 
 _MOST = len(chart_style.COLOURS)
 """Attacks in a chart; all of them stand in the table."""
@@ -43,7 +42,7 @@ def render(told: HistoryStory) -> str:
         .get_template("history.html.j2")
         .render(
             told=told,
-            figures={name: Markup(svg) for name, svg in svgs.items()},  # noqa: S704 - drawn by us
+            figures={name: inline_figure(svg) for name, svg in svgs.items()},
             left_out={
                 name: len(rows.keys() - set(order[:_MOST])) for name, rows in told.figures.items()
             },

@@ -29,6 +29,7 @@ _POLICY = (
 """One script runs: the one with this digest (docs/adr/0015)."""
 
 _WORD_END = re.compile(r"(?<=[(=_,/.])(?=\S)")
+_ROLES = re.compile(r' (?:role="graphics-[a-z]+"|aria-roledescription="[^"]*")')
 _PER_CENT = re.compile(r"(?<=\d) %")
 
 
@@ -53,7 +54,7 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
             kind="fifth" if regression else "class",
             kinds="fifths" if regression else "classes",
             verdict=summary.verdict,
-            figures={name: Markup(svg) for name, svg in figures.items()},  # noqa: S704 - drawn by us
+            figures={name: inline_figure(svg) for name, svg in figures.items()},
             speaker=next(
                 (row for row in summary.attacks if row.label == summary.verdict.attack), None
             ),
@@ -112,6 +113,11 @@ def make_breakable(name: str) -> Markup:
         Markup('lira(<wbr>signal=<wbr>loss_<wbr>&lt;b&gt;)')
     """
     return Markup(_WORD_END.sub("<wbr>", str(escape(name))))  # noqa: S704 - escaped before
+
+
+def inline_figure(svg: str) -> Markup:
+    """A figure of ours within a page: one image, so that no part of it lacks a name of its own."""
+    return Markup(_ROLES.sub("", svg))  # noqa: S704 - drawn by us
 
 
 def _pretty_json(value: Any) -> str:

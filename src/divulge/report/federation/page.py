@@ -5,14 +5,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from markupsafe import Markup
-
 from divulge._util import showable
 from divulge._util.json import JSON
 from divulge.core import BlindRun, ControlOutcome, Finding
 from divulge.report.federation.story import FederationReport, Figure, format_estimate, not_measured
 from divulge.report.markdown import make_inert
-from divulge.report.page import template_environment
+from divulge.report.page import inline_figure, template_environment
 
 
 def render_files(told: FederationReport) -> dict[str, bytes]:
@@ -137,7 +135,7 @@ def _render_page(told: FederationReport, figures: Sequence[Figure], drawn: dict[
                 (showable.make_showable(one.client), one, base64.b64encode(one.png).decode())
                 for one in told.sheets
             ],
-            drawn={name: Markup(svg) for name, svg in drawn.items()},  # noqa: S704 - drawn by us
+            drawn={name: inline_figure(svg) for name, svg in drawn.items()},
             reproduction=json.dumps(
                 showable.make_all_showable(told.reproduction), indent=2, ensure_ascii=False
             ),
