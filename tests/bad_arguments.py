@@ -25,9 +25,6 @@ from divulge import attacks, defences, federation, targets, training
 from divulge.errors import DivulgeError
 from tests.valid_calls import NEEDS_NO_CHECK, Call, calls
 
-sys.modules |= {"mlflow": None, "wandb": None}  # type: ignore[dict-item]
-"""As if not installed: they would look for a store wherever a bad value leads them."""
-
 PACKAGES: dict[str, ModuleType] = {
     "divulge": divulge,
     "attacks": attacks,
@@ -40,6 +37,14 @@ PACKAGES: dict[str, ModuleType] = {
 
 ENDS: Counter[str] = Counter()
 """How calls ended."""
+
+
+@pytest.fixture(autouse=True)
+def without_trackers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would look for a store wherever a bad value leads them."""
+    for name in ("mlflow", "wandb"):
+        monkeypatch.setitem(sys.modules, name, None)
+
 
 ODD = "an error of the user's own object"
 
