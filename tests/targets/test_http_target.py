@@ -585,6 +585,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(
     http_client.tls_settings.cache_clear()
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # MLflow warns of its own type hints
 def test_mlflows_own_server(tmp_path: Path) -> None:
     """MLflow answers the labels of a scikit-learn model, unless another function was named."""
     mlflow = pytest.importorskip("mlflow", reason="NOT TESTED: mlflow is not installed")
@@ -594,7 +595,13 @@ def test_mlflows_own_server(tmp_path: Path) -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     words = ["models", "serve", "-m", str(place), "-p", str(port), "--env-manager", "local"]
-    with subprocess.Popen([sys.executable, "-m", "mlflow", *words], start_new_session=True) as it:
+    # it looks for uvicorn on the path, where an environment that is not activated has none
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    with subprocess.Popen(
+        [sys.executable, "-m", "mlflow", *words],
+        start_new_session=True,
+        env=os.environ | {"PATH": path},
+    ) as it:
         try:
             target = HTTPTarget(
                 f"http://127.0.0.1:{port}/invocations", "1", protocol="mlflow", retries=12

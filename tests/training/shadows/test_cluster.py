@@ -1,5 +1,6 @@
 """Workers of a local Ray cluster, one of which is killed in the middle."""
 
+import contextlib
 import gc
 import os
 import re
@@ -176,21 +177,25 @@ def _is_alive(process: int) -> bool:
 def test_a_lost_cluster_writes_nothing_of_its_own_on_the_terminal(tmp_path: Path) -> None:
     pytest.importorskip("ray")
     log = tmp_path / "there" / "log.txt"
-    killing = threading.Thread(target=_kill_raylets, args=(log,))
+    over = threading.Event()
+    killing = threading.Thread(target=_kill_raylets, args=(log, over))
     killing.start()
     done = audit(tmp_path / "there", "--workers", "ray", SLOW="2")
+    over.set()
     killing.join()
     assert done.returncode != 0
     assert not re.search(r"\(raylet\)|state-dump|\.cc:\d", done.stdout + done.stderr)
 
 
-def _kill_raylets(log: Path) -> None:
+def _kill_raylets(log: Path, over: threading.Event) -> None:
     """The cluster that the audit has started, once it trains."""
-    while not log.exists():
-        time.sleep(0.05)
-    for child in psutil.Process().children(recursive=True):
-        if child.name() == "raylet":
-            child.kill()
+    killed = 0
+    while not killed and not over.wait(0.05):
+        for child in psutil.Process().children(recursive=True) if log.exists() else ():
+            with contextlib.suppress(psutil.NoSuchProcess):  # others of its processes come and go
+                if child.name() == "raylet":
+                    child.kill()
+                    killed += 1
 
 
 @pytest.mark.slow
