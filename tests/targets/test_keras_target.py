@@ -98,7 +98,7 @@ def test_a_regression_model_answers_values() -> None:
     whole = model(tiny.X).detach().numpy()
     # in float32 a sum of four products and a bias, taken in another order, is off by at most 2 n
     # half units of the sum of their sizes (Higham 2002, section 3.1)
-    sizes = np.abs(tiny.X) @ np.abs(model.get_weights()[0])
+    sizes = np.abs(tiny.X) @ np.abs(model.weights[0].value.detach().numpy())
     assert (np.abs(answers - whole) <= 5 * np.finfo(np.float32).eps * sizes).all()
     assert target(network(keras.layers.Dense(1, activation="sigmoid")), "values")
 
