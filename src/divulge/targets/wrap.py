@@ -241,7 +241,9 @@ def _read_own_code(module: "torch.nn.Module") -> set[str]:
 
     What a class calls outside itself is not in it; nor is a class whose source is not at hand.
     """
-    installed = {Path(sysconfig.get_path(kind)) for kind in ("purelib", "platlib", "stdlib")}
+    installed = {
+        Path(sysconfig.get_path(kind)).resolve() for kind in ("purelib", "platlib", "stdlib")
+    }
     found = set()
     for kind in {kind for part in module.modules() for kind in type(part).__mro__}:
         with contextlib.suppress(OSError, TypeError):

@@ -148,34 +148,36 @@ def _leave_one_out_rows(
             order = here[chosen] * models + k
             parts.append((seen, block.member[chosen, k], here[chosen], order))
     seen, member, places, order = map(np.concatenate, zip(*parts, strict=True))
-    # whatever the order of the records, the classifier meets the same rows
+    # whatever the order of the records, the networks meet the same rows
     return _LeaveOneOutRows(seen, member, places).take(np.argsort(order))
 
 
 def _target_in_turn(
     said: ShadowSignals, usual: features.PooledStatistics, rng: np.random.Generator
 ) -> list[Features]:
-    """Features of the target before all shadows but one, a few times.
+    """Features of the target beside all shadows but one, a few times.
 
-    Offline, a shadow stood before those of the others alone that did not know a record: about half.
-    So the target, too, stands before a random half of them.
+    Offline, a shadow is compared with those of the others alone that did not know a record: about
+    half. So the target, too, is compared with a random half of them.
     """
-    target, place = mean_over_queries(said.target), rank_records(said.blocks())
+    target = mean_over_queries(said.target)
     records, models = said.shadows.phi.shape
-    turns = []
-    for k in sorted(rng.permutation(models)[:TARGET_REPEATS].tolist()):
-        asked = np.arange(models) != k
-        if not said.shadows.online:
-            asked = _random_half(asked, records, rng)[place]
-        turns.append(np.concatenate([
+    away = sorted(rng.permutation(models)[:TARGET_REPEATS].tolist())
+    choices = [np.arange(models) != k for k in away]
+    if not said.shadows.online:
+        place = rank_records(said.blocks())
+        choices = [_random_half(others, records, rng)[place] for others in choices]
+    parts = []
+    for block in said.blocks():
+        here = [chosen if said.shadows.online else chosen[block.rows] for chosen in choices]
+        others = features.sums_over(block, here)
+        parts.append([
             features.leave_one_out_features(
-                target[block.rows],
-                features.sums_over(block, asked if asked.ndim == 1 else asked[block.rows]),
-                usual,
+                target[block.rows], others.column(turn, slice(None)), usual
             )
-            for block in said.blocks()
-        ]))  # fmt: skip
-    return turns
+            for turn in range(len(choices))
+        ])  # fmt: skip
+    return [np.concatenate(turn) for turn in zip(*parts, strict=True)]
 
 
 def _random_half(

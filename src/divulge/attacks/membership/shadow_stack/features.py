@@ -6,7 +6,7 @@ compared with all shadows but one, too, so that nothing changes but the model in
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +37,7 @@ WEIGHTS = (0.5, 0.8)
 class SideSums(NamedTuple):
     """Sums over the shadows that were trained on a record, or over those that were not.
 
-    Arrays have shape (records, left-out shadows), or (records,) if no shadow is left out.
+    Arrays have shape (records, choices of shadows), or (records,) for all of the shadows.
     """
 
     models: np.ndarray
@@ -50,7 +50,7 @@ class SideSums(NamedTuple):
     """Sum of the true class's likelihood: one array for each of the temperatures."""
 
     def column(self, k: int, rows: np.ndarray | slice) -> "SideSums":
-        """The sums without shadow k, for these rows."""
+        """The sums over choice k of the shadows, for these rows."""
         return SideSums(*(sums[..., rows, k] for sums in self))
 
     @property
@@ -82,11 +82,11 @@ class InOutSums(NamedTuple):
     outside: SideSums
 
     def column(self, k: int, rows: np.ndarray | slice) -> "InOutSums":
-        """The sums without shadow k, for these rows."""
+        """The sums over choice k of the shadows, for these rows."""
         return InOutSums(self.inside.column(k, rows), self.outside.column(k, rows))
 
     def known(self, k: int) -> np.ndarray:
-        """Which records any shadow but k was asked about."""
+        """Which records any shadow of choice k was asked about."""
         known: np.ndarray = self.inside.models[:, k] + self.outside.models[:, k] > 0
         return known
 
@@ -105,7 +105,7 @@ class PooledStatistics(NamedTuple):
 
 
 def leave_one_out_sums(block: RecordBlock, *, inside: bool = True) -> InOutSums:
-    """Sums over all shadows but one, for each shadow that may be left out.
+    """Sums over all shadows but k, for every k.
 
     Each is the sum of those before and those after it, never that of all less the one: what is
     left over by rounding would tell which side the missing one was on.
@@ -118,14 +118,19 @@ def leave_one_out_sums(block: RecordBlock, *, inside: bool = True) -> InOutSums:
     return sums if inside else InOutSums(sums.inside.nothing, sums.outside)
 
 
-def sums_over(block: RecordBlock, asked: np.ndarray) -> InOutSums:
-    """Sums over some of the shadows.
+def sums_over(block: RecordBlock, choices: Sequence[np.ndarray]) -> InOutSums:
+    """Sums over some of the shadows, for each of these choices.
 
     Args:
         block: φ of records.
-        asked: which shadows, for all records or for each.
+        choices: which shadows, for all records or for each.
     """
-    return _in_out_sums(block, lambda values: np.where(asked, values, 0.0).sum(axis=-1))
+    return _in_out_sums(
+        block,
+        lambda values: np.stack(
+            [np.where(chosen, values, 0.0).sum(axis=-1) for chosen in choices], axis=-1
+        ),
+    )
 
 
 def pooled_statistics(parts: Iterable[RecordBlock]) -> PooledStatistics:
@@ -152,12 +157,15 @@ def pooled_statistics(parts: Iterable[RecordBlock]) -> PooledStatistics:
 
 def _in_out_sums(block: RecordBlock, add: Callable[[np.ndarray], np.ndarray]) -> InOutSums:
     phi = mean_over_queries(block.phi)
-    return InOutSums(*(_side_sums(phi, mask, add) for mask in (block.member, ~block.member)))
-
-
-def _side_sums(phi: Matrix, mask: Mask, add: Callable[[np.ndarray], np.ndarray]) -> SideSums:
-    kept = np.where(mask, phi, 0.0)
     likelihood = np.exp([log_probability(phi / temperature) for temperature in TEMPERATURES])
+    sides = (block.member, ~block.member)
+    return InOutSums(*(_side_sums(phi, likelihood, mask, add) for mask in sides))
+
+
+def _side_sums(
+    phi: Matrix, likelihood: np.ndarray, mask: Mask, add: Callable[[np.ndarray], np.ndarray]
+) -> SideSums:
+    kept = np.where(mask, phi, 0.0)
     return SideSums(
         add(mask.astype(np.float64)), add(kept), add(kept**2), add(np.where(mask, likelihood, 0.0))
     )
