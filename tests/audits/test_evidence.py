@@ -14,14 +14,12 @@ from pathlib import Path
 
 import minisign as theirs
 import pytest
-from click.testing import CliRunner, Result
 
 import divulge
 from divulge.audits.evidence import minisign, pack, reproduce
 from divulge.audits.trackers.tracked import gather_figures, name_figures
-from divulge.cli.main import main
 from divulge.errors import SpecError, StoreError
-from tests.fuzz import formats
+from tests.audits import finished
 
 PASSWORD = "not a secret"  # noqa: S105 (of keys that are made here)
 DAMAGED = 200
@@ -30,15 +28,7 @@ DAMAGED = 200
 @pytest.fixture(scope="module")
 def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """A small run of a kind, made once by the real writers, with a stand-in for its report."""
-
-    @functools.cache
-    def make_run(kind: str) -> Path:
-        folder = tmp_path_factory.mktemp(kind)
-        formats.FORMATS[kind].make(folder)
-        (folder / "run" / divulge.load(folder / "run").page).write_text("<!doctype html>")
-        return folder / "run"
-
-    return make_run
+    return finished.make_runs(tmp_path_factory, report=True)
 
 
 @pytest.fixture(scope="module")
@@ -60,11 +50,7 @@ def signed(make: Callable[[str], Path], keys: Path) -> Path:
     return divulge.evidence(make("run-membership"), place, key=keys / "mine.key", password=PASSWORD)
 
 
-def call(*words: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, ["evidence", *map(str, words)])
-    assert result.exit_code == code, (result.output, result.exception)
-    assert "Traceback" not in result.output
-    return result
+call = functools.partial(finished.call, "evidence")
 
 
 def read(place: Path) -> dict[str, bytes]:

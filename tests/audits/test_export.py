@@ -12,7 +12,6 @@ from typing import Any
 import jsonschema
 import junitparser
 import pytest
-from click.testing import CliRunner, Result
 from huggingface_hub import ModelCard
 
 import divulge
@@ -20,12 +19,11 @@ from divulge.audits.export import gather_cases, read_gate
 from divulge.audits.gate import Gate
 from divulge.audits.result import Audit
 from divulge.audits.trackers.tracked import gather_figures, name_figures
-from divulge.cli.main import main
 from divulge.core import Status
 from divulge.errors import SpecError, StoreError
 from divulge.report.ci import job_summary, junit, model_card, sarif
 from divulge.report.ci.cases import RunCases
-from tests.fuzz import formats
+from tests.audits import finished
 from tests.report import cases as benches
 
 KINDS = (
@@ -42,14 +40,7 @@ LEAK = ("--fail-on", "leak")
 @pytest.fixture(scope="module")
 def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """A small run of a kind, made once by the real writers."""
-
-    @functools.cache
-    def make_run(kind: str) -> Path:
-        folder = tmp_path_factory.mktemp(kind)
-        formats.FORMATS[kind].make(folder)
-        return folder / "run"
-
-    return make_run
+    return finished.make_runs(tmp_path_factory)
 
 
 @pytest.fixture
@@ -58,11 +49,7 @@ def membership(make: Callable[[str], Path]) -> Path:
     return make("run-membership")
 
 
-def call(*words: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, ["export", *map(str, words)])
-    assert result.exit_code == code, (result.output, result.exception)
-    assert "Traceback" not in result.output
-    return result
+call = functools.partial(finished.call, "export")
 
 
 @functools.cache

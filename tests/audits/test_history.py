@@ -8,24 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 import divulge
 from divulge.audits.changes import compare_figures
 from divulge.audits.gate import Gate, hold_against_earlier
 from divulge.audits.result import Audit
 from divulge.audits.run_folder import Run
-from divulge.cli.main import main
 from divulge.core import Contents
 from divulge.errors import SpecError
+from tests.audits.finished import call
 from tests.report import cases as benches
-
-
-def call(*words: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, list(map(str, words)))
-    assert result.exit_code == code, (result.output, result.exception)
-    assert "Traceback" not in result.output
-    return result
 
 
 def version(

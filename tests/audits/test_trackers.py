@@ -10,15 +10,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner, Result
 from huggingface_hub import ModelCard
 
 import divulge
 from divulge.audits.trackers.tracked import TrackedFigure, name_figures
-from divulge.cli.main import main
 from divulge.core import Estimate
 from divulge.errors import DataError, SpecError, StoreError
-from tests.fuzz import formats
+from tests.audits import finished
 
 ROOT = Path(__file__).parents[2]
 os.environ |= {"MLFLOW_DISABLE_TELEMETRY": "true", "WANDB_ERROR_REPORTING": "false"}
@@ -29,15 +27,7 @@ WARNINGS = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::Fut
 @pytest.fixture(scope="module")
 def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """A small run of a kind, made once by the real writers, with a stand-in for its report."""
-
-    @functools.cache
-    def make_run(kind: str) -> Path:
-        folder = tmp_path_factory.mktemp(kind)
-        formats.FORMATS[kind].make(folder)
-        (folder / "run" / divulge.load(folder / "run").page).write_text("<!doctype html>")
-        return folder / "run"
-
-    return make_run
+    return finished.make_runs(tmp_path_factory, report=True)
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +40,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     os.chdir(before)
 
 
-def call(*words: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, ["export", *map(str, words)])
-    assert result.exit_code == code, (result.output, result.exception)
-    assert "Traceback" not in result.output
-    return result
+call = functools.partial(finished.call, "export")
 
 
 @WARNINGS
