@@ -58,4 +58,4 @@ def test_the_comment_shows_them_inert() -> None:
     summary = summarise(cases.leaky())
     one = replace(remedies.name_remedies("leak", [accuracy(0.9, 0.5)], (), None)[0], why="<b> *x*")
     text = markdown.render(replace(summary, remedies=(one,)))
-    assert "- **early-stopping** (no longer training): &#60;b&#62;" in text
+    assert "- **early-stopping** (no more training time): &#60;b&#62;" in text

@@ -77,4 +77,4 @@ def _round_answers(rows: Sequence[AttackRow]) -> Remedy:
 
 def _time(defence: str) -> str:
     times = TIMES[defence]
-    return "no longer training" if times == "1" else f"{times} times the training time"
+    return "no more training time" if times == "1" else f"{times} times the training time"

@@ -68,9 +68,9 @@ def add(
     Args:
         client: an ``MlflowClient``.
         run: its id.
-        metrics: as of `track`, as the two others.
+        metrics: by name.
         tags: by name.
-        files: by name.
+        files: by name, stored under ``divulge/``.
     """
     for key, text in tags.items():
         client.set_tag(run, key, text)
