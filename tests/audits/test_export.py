@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import re
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,6 +22,7 @@ from divulge.audits.result import Audit
 from divulge.audits.trackers.tracked import gather_figures, name_figures
 from divulge.core import Status
 from divulge.errors import SpecError, StoreError
+from divulge.report import annex
 from divulge.report.ci import job_summary, junit, model_card, sarif
 from divulge.report.ci.cases import RunCases
 from tests.audits import finished
@@ -442,3 +444,13 @@ def test_a_comparison_has_a_verdict_for_each_defence_and_no_gate(
 def test_a_run_that_is_not_finished_is_refused() -> None:
     with pytest.raises(StoreError, match="finish with --resume"):
         gather_cases(Audit(benches.contents("leaky")), Path("run"), Gate())
+
+
+def test_the_annex_says_in_words_what_each_attack_found_and_whether_it_counts() -> None:
+    page = annex.render(cases_of("leaky"))
+    assert re.search(r"TPR at 1\s%\sFPR 0\.353", page)
+    assert "tpr@0.01" not in page
+    assert "<td>passed</td>" in page
+    failed = annex.render(cases_of("failed"))
+    assert "<td>passed</td>" not in failed
+    assert failed.count("these figures do not count") == 1

@@ -274,16 +274,22 @@ def _describe_deciding(found: SecretAudit | LeaveOneOut) -> str:
 
 
 def _attack_cases(about: str, found: SecretAudit | LeaveOneOut) -> Iterator[AttackCase]:
-    untested = found.untested
+    untested, counting = found.untested, found.figures()
     for finding in found.findings:
+        figures = _figures(finding, finding.metrics)
         yield AttackCase(
             about=make_showable(about),
             label=make_showable(finding.label),
             status=finding.status,
             reason=make_showable(finding.reason),
-            figures=_figures(finding, finding.metrics),
+            figures=figures,
+            titled=tuple(
+                words.metric_title(name) + said.removeprefix(make_showable(name))
+                for name, said in zip(finding.metrics, figures, strict=True)
+            ),
             seconds=finding.seconds,
             untested=make_showable(untested.get(finding.label, "")),
+            counts=finding.label in counting,
         )
 
 

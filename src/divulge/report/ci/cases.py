@@ -42,10 +42,14 @@ class AttackCase:
     status: Status
     reason: str
     figures: tuple[str, ...]
-    """Each metric with its interval."""
+    """Each metric with its interval, by the name that a gate takes."""
+    titled: tuple[str, ...]
+    """The same by the titles of the metrics."""
     seconds: float
     untested: str
     """Why a control could not be run; empty if each was."""
+    counts: bool
+    """Whether the figures count; not where a control failed, or a guess looks at nothing."""
 
 
 @dataclass(frozen=True, slots=True)
