@@ -14,7 +14,7 @@ from divulge.metrics.questions import QuestionsRow
 from divulge.report import compare_table
 from divulge.report.federation.verdicts.judge import Judgement
 from divulge.report.markdown import p_value_note
-from divulge.report.ranking import strength
+from divulge.report.ranking import group_lost, strength
 from divulge.report.schema import ClaimRow, Conclusion
 from divulge.report.unmeasured import up_to_notes
 
@@ -172,12 +172,8 @@ def _table(audit: Audit) -> Grid:
 
 def _lost(findings: Sequence[Finding]) -> Iterator[tuple[Part, ...]]:
     """A line for each reason why attacks did not run, with their names."""
-    attacks: dict[tuple[Status, str], list[str]] = {}
-    for finding in findings:
-        if finding.status is not Status.DONE:
-            attacks.setdefault((finding.status, finding.reason), []).append(_name(finding))
-    for (status, reason), names in attacks.items():
-        yield (str(status).capitalize(), "red"), f": {', '.join(names)}: {reason}"
+    for (status, reason), lost in group_lost(findings).items():
+        yield (str(status).capitalize(), "red"), f": {', '.join(map(_name, lost))}: {reason}"
 
 
 def _strength(entry: Entry) -> tuple[bool, float]:

@@ -10,7 +10,7 @@ from divulge.core import Estimate, Finding, Status
 from divulge.report import words
 from divulge.report.markdown import p_value_note
 from divulge.report.page import template_environment
-from divulge.report.ranking import strength
+from divulge.report.ranking import group_lost, strength
 from divulge.report.schema import Conclusion, NotMeasured
 
 
@@ -47,10 +47,6 @@ def render(told: LeaveOneOutStory) -> str:
     """Render the page; every text is escaped."""
     done = [finding for finding in told.findings if finding.status is Status.DONE]
     done.sort(key=lambda finding: strength(finding.metrics, sound=True))
-    lost: dict[tuple[str, str], list[str]] = {}
-    for finding in told.findings:
-        if finding.status is not Status.DONE:
-            lost.setdefault((finding.status.value, finding.reason), []).append(finding.label)
     return (
         template_environment()
         .get_template("leave_one_out.html.j2")
@@ -62,7 +58,10 @@ def render(told: LeaveOneOutStory) -> str:
             rows=[
                 (finding.label, [_cell(finding, name) for name in told.columns]) for finding in done
             ],
-            lost=lost,
+            lost={
+                (status.value, reason): [finding.label for finding in found]
+                for (status, reason), found in group_lost(told.findings).items()
+            },
             settings=json.dumps(
                 showable.make_all_showable(told.settings),
                 indent=2,

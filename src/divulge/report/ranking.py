@@ -1,9 +1,9 @@
 """Attacks in the order in which people read them: the strongest first, each family once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from divulge.core import Estimate
+from divulge.core import Estimate, Finding, Status
 from divulge.report.schema import AttackRow
 
 
@@ -40,6 +40,15 @@ def rank(rows: Sequence[AttackRow], deciding: str | None = None) -> Ranking:
             lost[place] = (*lost.get(place, ()), row.label)
     others = tuple(row for row in done if row.label not in chosen)
     return Ranking(tuple(heads.values()), others, lost)
+
+
+def group_lost(findings: Iterable[Finding]) -> dict[tuple[Status, str], list[Finding]]:
+    """Attacks that came to nothing, by how they ended and why."""
+    lost: dict[tuple[Status, str], list[Finding]] = {}
+    for finding in findings:
+        if finding.status is not Status.DONE:
+            lost.setdefault((finding.status, finding.reason), []).append(finding)
+    return lost
 
 
 def strength(metrics: Mapping[str, Estimate], *, sound: bool) -> tuple[bool, float]:

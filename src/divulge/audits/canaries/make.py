@@ -80,10 +80,12 @@ def make_canaries(
     found = as_records(records, "canaries")
     rng = np.random.default_rng(secrets.randbits(128) if seed is None else seed)
     made = _make(found, kind, count, rng)
-    inserted = rng.random(count) < 0.5
+    # of its own: who sees the canaries could work out what else their generator drew
+    coins = np.random.default_rng(secrets.randbits(128)) if seed is None else rng
+    inserted = coins.random(count) < 0.5
     while not 0 < inserted.sum() < count:  # never with more than a few canaries
-        inserted = rng.random(count) < 0.5
-    salt = rng.integers(256, size=32, dtype=np.uint8)
+        inserted = coins.random(count) < 0.5
+    salt = coins.integers(256, size=32, dtype=np.uint8)
     commitment = commit(inserted, salt, sha256(made.x, made.y))
     labels = np.array(found.classes)[made.y] if found.classes else made.y
     order = rng.permutation(np.flatnonzero(inserted))
