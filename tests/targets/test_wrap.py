@@ -9,14 +9,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from divulge._util.imports import load_object
+from divulge.defences import Rounding
 from divulge.errors import SpecError, TargetError
 from divulge.targets.cache import CachedTarget
+from divulge.targets.defended import DefendedTarget
 from divulge.targets.files import fingerprint_file
 from divulge.targets.function import FunctionTarget
 from divulge.targets.onnx import OnnxTarget
 from divulge.targets.sklearn import SklearnTarget
 from divulge.targets.torch import TorchTarget
-from divulge.targets.wrap import as_target, fingerprint_model
+from divulge.targets.wrap import as_target, describe_model, fingerprint_model
 
 from . import tiny_models as tiny
 
@@ -125,6 +127,20 @@ def test_what_cannot_be_recognised_has_no_fingerprint() -> None:
     assert fingerprint_model(tiny.logits) is None
     unpicklable = FunctionTransformer(lambda x: x)
     assert fingerprint_model(make_pipeline(unpicklable, tiny.estimator())) is None
+
+
+def test_a_model_is_named_by_its_kind(tmp_path: Path) -> None:
+    import torch
+
+    network = as_target(torch.nn.Linear(3, 2), "logits")
+    pipeline = make_pipeline(FunctionTransformer(), LogisticRegression())
+    estimator = as_target(pipeline.fit([[0.0], [1.0]], [0, 1]))
+    assert describe_model(network) == "PyTorch module Linear with 8 weights"
+    assert describe_model(estimator) == "FunctionTransformer, LogisticRegression"
+    assert describe_model(DefendedTarget(estimator, Rounding(digits=1))) == (
+        "FunctionTransformer, LogisticRegression, behind rounding"
+    )
+    assert describe_model(CachedTarget(estimator)) == "CachedTarget"  # one of your own, so to say
 
 
 def test_no_framework_is_loaded_for_a_function() -> None:

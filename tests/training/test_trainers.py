@@ -20,6 +20,7 @@ from divulge.training.trainers import (
     as_trainer,
     trainer_identity,
 )
+from divulge.training.trainers import _settings as settings_of_clone
 
 from ..defences import trained_table as table
 
@@ -79,6 +80,13 @@ def test_seeds_reach_into_pipelines() -> None:
     again = next(trainer.many(POOL, HALVES[:1], [1])).predict(POOL.x)
     np.testing.assert_array_equal(a, again)
     assert not np.array_equal(a, b)
+
+
+def test_threads_are_set_where_they_are_used() -> None:
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression())
+    assert "logisticregression__n_jobs" not in settings_of_clone(pipeline, 0, 1)  # it would warn
+    assert settings_of_clone(RandomForestClassifier(n_jobs=8), 0, 2)["n_jobs"] == 2
+    assert settings_of_clone(RandomForestClassifier(n_jobs=1), 0, 2)["n_jobs"] == 1
 
 
 def test_a_failure_is_explained() -> None:

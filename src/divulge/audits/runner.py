@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -56,6 +57,10 @@ def run_audit(
     if folder is not None:
         manifest = folder.begin(manifest, challenge.candidates)
     ready = challenge.prepare(None if folder is None else folder.path, track, workers)
+    if ready.facts != manifest.facts:  # shadow models, once trained, are checked too
+        manifest = replace(manifest, facts=ready.facts)
+        if folder is not None:
+            folder.begin(manifest, challenge.candidates)
     entries = [
         _entry(ready, attack, key, heading.seed, folder, track)
         for attack, key in zip(attacks, manifest.findings, strict=True)

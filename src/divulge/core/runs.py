@@ -51,6 +51,8 @@ class MembershipFacts:
     """How it was decided who is a member."""
     known_members: int = 0
     """The number of members that the attacker knows, which are no candidates."""
+    model: str = ""
+    """What kind of model it is, in a few words; empty in runs made before this was kept."""
     kind: Literal["membership"] = "membership"
 
 

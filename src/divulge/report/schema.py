@@ -287,6 +287,8 @@ class Reproduction:
     challenge: str
     settings: Settings
     environment: Mapping[str, str]
+    model: str = ""
+    """What kind of model was asked; empty where the run does not say."""
 
 
 @dataclass(frozen=True, slots=True)

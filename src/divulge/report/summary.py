@@ -102,7 +102,7 @@ def summarise(contents: Contents) -> Summary:
         claim=claim,
         checks=checks,
         not_measured=(*not_measured(rows), *exposed.unmeasured_rates(listed)),
-        reproduction=_reproduction(manifest, facts.delta),
+        reproduction=_reproduction(manifest, facts.delta, facts.model),
         remedies=name_remedies(verdict.level, checks, rows, claim),
     )
 
@@ -216,7 +216,7 @@ def _exposure(
     )
 
 
-def _reproduction(manifest: Manifest, delta: float) -> Reproduction:
+def _reproduction(manifest: Manifest, delta: float, model: str) -> Reproduction:
     return Reproduction(
         divulge=showable.make_showable(manifest.divulge),
         created=showable.make_showable(manifest.created),
@@ -225,6 +225,7 @@ def _reproduction(manifest: Manifest, delta: float) -> Reproduction:
         challenge=showable.make_showable(manifest.challenge),
         settings=showable.make_all_showable(manifest.settings),
         environment=showable.make_all_showable(manifest.environment),
+        model=showable.make_showable(model),
     )
 
 

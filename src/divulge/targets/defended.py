@@ -41,13 +41,13 @@ class DefendedTarget:
                 f"expected a model that gives probabilities behind {defence.name}, got {gives}: "
                 "leave the answer defence out"
             )
-        self._target, self._defence = target, defence
+        self.target, self.defence = target, defence
         self._key = secrets.randbits(128) if key is None else key
 
     @property
     def offers(self) -> Need:
         """What the changed answers allow."""
-        return self._defence.offers(self._target.offers & ~Need.AUTOGRAD)
+        return self.defence.offers(self.target.offers & ~Need.AUTOGRAD)
 
     def predict(
         self, x: Shaped[np.ndarray, " records *features"]
@@ -57,7 +57,7 @@ class DefendedTarget:
         Raises:
             TargetError: the model behind the defence failed.
         """
-        return self._defence.change(self._target.predict(x), x, self._key)
+        return self.defence.change(self.target.predict(x), x, self._key)
 
     def stream(
         self, x: Shaped[np.ndarray, " records *features"]
@@ -67,5 +67,5 @@ class DefendedTarget:
         Raises:
             TargetError: the model behind the defence failed.
         """
-        for rows, answers in stream_answers(self._target, x):
-            yield rows, self._defence.change(answers, x[rows], self._key)
+        for rows, answers in stream_answers(self.target, x):
+            yield rows, self.defence.change(answers, x[rows], self._key)

@@ -14,12 +14,22 @@ import numpy as np
 from divulge.core import Need, Target
 from divulge.errors import SpecError, TargetError
 from divulge.targets import boosters
+from divulge.targets.defended import DefendedTarget
+from divulge.targets.encoded import EncodedTarget
 from divulge.targets.files import fingerprint_file, load_target
 from divulge.targets.function import FunctionTarget
 from divulge.targets.http import HTTPTarget
 from divulge.targets.keras import KerasTarget, find_output, fingerprint_keras
+from divulge.targets.onnx import OnnxTarget
 from divulge.targets.outputs import Output
-from divulge.targets.sklearn import is_regressor, wrap_estimator
+from divulge.targets.predictions import TableTarget
+from divulge.targets.pt2 import ExportedTarget
+from divulge.targets.sklearn import (
+    SklearnRegressor,
+    SklearnTarget,
+    is_regressor,
+    wrap_estimator,
+)
 from divulge.targets.torch import TorchTarget
 from divulge.targets.transformers import (
     TransformersTarget,
@@ -116,6 +126,41 @@ def class_labels(target: Target) -> tuple[Any, ...]:
     if found.ndim != 1 or (found.dtype.kind in "iu" and len(found) and found.min() >= 0):
         return ()
     return tuple(found.tolist())
+
+
+def describe_model(target: Target) -> str:
+    """What is asked in a few words: the kind of model, and the name of its class.
+
+    Examples:
+        >>> describe_model(FunctionTarget(max))
+        'function max'
+    """
+    match target:
+        case DefendedTarget():
+            return f"{describe_model(target.target)}, behind {target.defence.name}"
+        case EncodedTarget():
+            return describe_model(target.target)
+        case TorchTarget(module=module):
+            weights = sum(weight.numel() for weight in module.parameters())
+            return f"PyTorch module {type(module).__name__} with {weights:,} weights"
+        case KerasTarget(model=model):
+            return f"Keras model {type(model).__name__} with {model.count_params():,} weights"
+        case TransformersTarget(pipeline=pipeline):
+            return f"pipeline of transformers around {type(pipeline.model).__name__}"
+        case SklearnTarget(estimator=model) | SklearnRegressor(estimator=model):
+            parts = [part for _, part in getattr(model, "steps", ())] or [model]
+            return ", ".join(type(getattr(part, "booster", part)).__name__ for part in parts)
+        case FunctionTarget(function=function):
+            return f"function {getattr(function, '__qualname__', type(function).__name__)}"
+        case HTTPTarget():
+            return "model behind a URL"
+        case OnnxTarget():
+            return "ONNX file"
+        case ExportedTarget():
+            return "PyTorch program in a .pt2 file"
+        case TableTarget():
+            return "exported predictions"
+    return type(target).__name__
 
 
 def choose_batch_size(target: Target, asked: int) -> int:

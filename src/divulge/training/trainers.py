@@ -187,11 +187,16 @@ def _copy_unfitted(estimator: Any) -> Any:
 def _settings(estimator: Any, seed: int, threads: int | None) -> dict[str, Any]:
     """The seed, and no more than these threads, by the names that an estimator has for them."""
     found: dict[str, Any] = {}
-    for key, value in {"": estimator, **estimator.get_params()}.items():
-        name = key.split("__")[-1]
+    given = {"": estimator, **estimator.get_params()}
+    for key, value in given.items():
+        of, _, name = key.rpartition("__")
         if name in _SEEDS:
             found[key] = seed
         elif name in _THREADS and threads is not None:
+            # None is one thread to scikit-learn, which warns of a number it no longer uses, and
+            # every core to others
+            if value is None and type(given.get(of)).__module__.startswith("sklearn."):
+                continue
             few = isinstance(value, int) and 0 < value < threads
             found[key] = value if few else threads
         elif is_catboost(value):

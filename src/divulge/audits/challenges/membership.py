@@ -42,6 +42,7 @@ from divulge.data import augmentation, partial_records
 from divulge.errors import BudgetSpent, DataError, SpecError
 from divulge.targets.budget import CountingTarget
 from divulge.targets.cache import CachedTarget
+from divulge.targets.wrap import describe_model
 from divulge.training.shadows import train as training
 from divulge.training.shadows.plan import ShadowPlan, shadow_key
 
@@ -73,6 +74,8 @@ class AuditorKnowledge:
     """What the model says of some candidates when it is asked again, if it can be."""
     further: tuple[Check, ...] = ()
     """What was noticed before the model was asked anything."""
+    model: str = ""
+    """What kind of model it is, in a few words."""
 
 
 def describe_facts(
@@ -106,6 +109,7 @@ def describe_facts(
         claim=known.claim,
         drawn=truth.drawn,
         known_members=0 if view.known_members is None else len(view.known_members),
+        model=known.model,
     )
 
 
@@ -199,6 +203,7 @@ def pose(
         kept.copies if Need.FEATURES in target.offers else None,
         _ask_again(counted, candidates, subject, seed, place),
         further,
+        describe_model(subject.target),
     )
     (facts,) = (
         describe_facts(game, known, seed, delta) for _ in track([game], "Checking the records")

@@ -10,6 +10,7 @@ from divulge._util.progress import Track, track_silently
 from divulge.audits import attempt, controls
 from divulge.audits.attempt import AttackResult
 from divulge.audits.challenges.base import Controls
+from divulge.audits.checks.shadow_models import check_shadow_models
 from divulge.audits.shadow_thresholds import thresholds_from_shadows
 from divulge.core import (
     Candidates,
@@ -47,7 +48,9 @@ class MembershipChallenge:
     def prepare(
         self, folder: Path | None, track: Track[Any], workers: Workers | None
     ) -> "MembershipChallenge":
-        """The challenge with its shadow models trained; those that the folder holds are not again.
+        """The challenge with its shadow models trained, and checked against the target.
+
+        Those that the folder holds are not trained again.
 
         Raises:
             TargetError: a shadow model could not be trained.
@@ -63,7 +66,9 @@ class MembershipChallenge:
         else:
             shadows = training.train_shadows(*asked)
         view = replace(view, shadows=shadows, shadow=first)
-        return replace(self, game=Game(view, self.game.truth), shadows=None)
+        check = check_shadow_models(view, self.game.truth.member)
+        facts = replace(self.facts, checks=(*self.facts.checks, check))
+        return replace(self, game=Game(view, self.game.truth), facts=facts, shadows=None)
 
     def attempt(
         self, attack: MembershipAttack, seed: int, track: Track[Any] = track_silently

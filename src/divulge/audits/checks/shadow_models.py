@@ -1,0 +1,144 @@
+"""Is the target like its shadow models? Attacks suppose that it was trained as they were."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float64
+from scipy import special, stats
+
+from divulge.attacks.shared.shadow_scores import read_blocks
+from divulge.core import Check, Estimate, ModelView, Shadows, Verdict
+from divulge.metrics import intervals
+
+UNLIKE = 1e-3
+"""A target that is one more shadow model is called unlike them with at most this probability."""
+
+NAME = "shadow models"
+
+
+class Quality(NamedTuple):
+    """How well models do on records of one group."""
+
+    mean: Float64[np.ndarray, " models"]
+    """Mean over records."""
+    variance: Float64[np.ndarray, " models"]
+    """Variance of that mean, from the spread over records."""
+    freedom: float
+    """Degrees of freedom of the variance."""
+
+
+def check_shadow_models(view: ModelView, member: Bool[np.ndarray, " records"]) -> Check:
+    """Does the target do as well as its shadow models, on members and on non-members?
+
+    What is compared is the mean probability of the true class, or the mean absolute error of a
+    regression model. For a target that was trained as its shadows were, on records drawn alike, the
+    difference between its mean and that of K shadows has the variance s² (1 + 1/K) of the models,
+    estimated from the K means, and those of the records asked about, which count once more so that
+    no overlap of the records matters. Welch's test says whether it is larger than that, corrected
+    for the two groups.
+
+    Args:
+        view: with shadow models.
+        member: which candidates are members of the target.
+
+    Raises:
+        TargetError: the model failed.
+    """
+    assert view.shadows is not None
+    regression = view.records.regression
+    answers = view.target.predict(view.records.x)
+    if regression:
+        own = np.abs(view.records.y - answers[:, 0])
+    else:
+        own = answers[np.arange(len(answers)), view.records.y]
+    estimates, unlike = {}, []
+    for group, mask, shadows in zip(
+        ("members", "non-members"),
+        (member, ~member),
+        _qualities(view.shadows, regression=regression),
+        strict=True,
+    ):
+        target = _of_target(own[mask])
+        highest = np.inf if regression else 1.0
+        normal = intervals.normal_quantile(0.975)
+        estimates[f"{group}, this model"] = _around(target.mean, target.variance, normal, highest)
+        count = len(shadows.mean)
+        if count < 2:
+            continue
+        estimates[f"{group}, shadows"] = _around(
+            shadows.mean,
+            np.var(shadows.mean, ddof=1, keepdims=True) / count,
+            float(stats.t.ppf(0.975, count - 1)),
+            highest,
+        )
+        if _differ(target, shadows):
+            unlike.append(group)
+    what = "mean absolute error" if regression else "mean probability of the true class"
+    if unlike:
+        text = (
+            f"On {' and '.join(unlike)} this model is unlike its shadow models by the {what}. "
+            "Attacks with shadow models then compare unlike models, and may find less than there "
+            "is. Train the shadows exactly as the model was trained, on as many records."
+        )
+        return Check(NAME, Verdict.WARNING, text, estimates)
+    text = f"The {what} of this model beside that of its shadow models; no difference shows."
+    return Check(NAME, Verdict.PASS, text, estimates)
+
+
+def _qualities(shadows: Shadows, *, regression: bool) -> tuple[Quality, Quality]:
+    """Of the shadows on records that they were trained on, and on others.
+
+    Offline shadows were trained on their pool alone; what they were trained on is unknown where
+    nobody asked them about it.
+    """
+    told = shadows if shadows.online or shadows.pool is None else shadows.pool
+    count = shadows.phi.shape[1]
+    inside, outside = np.zeros((3, count)), np.zeros((3, count))
+    for block in read_blocks(told):
+        quality = np.abs(block.phi[0]) if regression else special.expit(block.phi[0])
+        moments = np.stack([np.ones_like(quality), quality, quality**2])
+        inside += (moments * block.member).sum(axis=1)
+        outside += (moments * ~block.member).sum(axis=1)
+    return _quality(inside), _quality(outside)
+
+
+def _quality(sums: Float64[np.ndarray, "3 models"]) -> Quality:
+    """Of models that were asked about at least two records of the group."""
+    number, total, squares = sums[:, sums[0] >= 2]
+    mean = total / number
+    spread = np.maximum(0.0, squares / number - mean**2) * number / (number - 1)
+    return Quality(mean, spread / number, float(number.sum() - len(number)))
+
+
+def _of_target(quality: Float64[np.ndarray, " records"]) -> Quality:
+    count = len(quality)
+    found = np.var(quality, ddof=1) / count if count > 1 else np.nan
+    return Quality(np.array([quality.mean()]), np.array([found]), count - 1)
+
+
+def _around(
+    means: Float64[np.ndarray, " models"],
+    variance: Float64[np.ndarray, "1"],
+    quantile: float,
+    highest: float,
+) -> Estimate:
+    """The mean of the models, whose variance is given; that of one record has no upper limit."""
+    mean, margin = float(means.mean()), quantile * float(variance[0]) ** 0.5
+    if np.isnan(margin):
+        return Estimate(mean, 0.0, None)
+    return Estimate(mean, max(0.0, mean - margin), min(highest, mean + margin))
+
+
+def _differ(target: Quality, shadows: Quality) -> bool:
+    """Welch's test, with degrees of freedom after Satterthwaite."""
+    variance = target.variance[0]
+    if np.isnan(variance):
+        return False
+    count = len(shadows.mean)
+    models = np.var(shadows.mean, ddof=1) * (1 + 1 / count)
+    records = variance + shadows.variance.mean()
+    distance = abs(target.mean[0] - shadows.mean.mean())
+    if not models + records:
+        return bool(distance > 0)
+    freedom = (models + records) ** 2 / (models**2 / (count - 1) + records**2 / target.freedom)
+    return bool(distance > stats.t.isf(UNLIKE / 4, freedom) * (models + records) ** 0.5)
