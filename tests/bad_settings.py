@@ -28,6 +28,8 @@ from divulge.audits.config import (
     ModelAuditSpec,
     PredictionsAuditSpec,
 )
+from divulge.audits.harden import config as hardenings
+from divulge.audits.harden.config import HardenSpec
 from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.result import Audit, FederationAudit
 from divulge.defences import catalog as defences
@@ -77,6 +79,10 @@ def parse_audit(table: dict[str, Any], where: str) -> Any:
 def parse_comparison(table: dict[str, Any], where: str) -> Any:
     settings = comparisons.parse(table, where)
     return comparisons.attacks(settings, Path())
+
+
+def parse_hardening(table: dict[str, Any], where: str) -> Any:
+    return hardenings.attacks(hardenings.parse(table, where), Path())
 
 
 def parse_federation(table: dict[str, Any], where: str) -> Any:
@@ -190,6 +196,17 @@ FILES = {
     ),
     "compare-trained": File(
         CompareSpec, {"data": DATA, "training": {"network": "subject.py:network"}}, parse_comparison
+    ),
+    "harden": File(
+        HardenSpec,
+        {
+            "ceiling": {"auc": 1.0},
+            "data": DATA,
+            "training": {"network": "subject.py:network", "epochs": 1},
+            "attacks": GAP,
+            "search": {"defences": [], "budget": 6, "models": 3, "targets": 2, "shadows": 2},
+        },
+        parse_hardening,
     ),
     "federate": File(
         FederationSpec,

@@ -45,6 +45,14 @@ nonmembers = "subject.py:nonmembers"
 network = "subject.py:model"
 """
 
+HARDEN = """
+ceiling = {auc = 0.6}
+[data]
+records = "subject.py:members"
+[training]
+network = "subject.py:model"
+"""
+
 URL = """
 [target]
 url = "http://127.0.0.1:9/predict"
@@ -79,6 +87,7 @@ COMMANDS = [
     Command("transcript inspect nowhere", 2, "expected a transcript"),
     Command("federate federate.toml", 2, "[torch]"),
     Command("compare compare.toml", 2, "[torch]"),
+    Command("harden harden.toml", 2, "[torch]"),
     Command("reproduce decaf-table3 --run table", 2, "divulge data convert mnist FROM"),
     Command("reproduce", 2, "[torch]"),
     Command("data", says="cifar-10-binary.tar.gz"),
@@ -103,6 +112,7 @@ sys.meta_path.insert(0, Nothing())
 def write_settings(folder: Path) -> None:
     (folder / "federate.toml").write_text(FEDERATE)
     (folder / "compare.toml").write_text(COMPARE)
+    (folder / "harden.toml").write_text(HARDEN)
     (folder / "url.toml").write_text(URL)
     (folder / "other.toml").write_text('[predictions]\nfile = "x.csv"\n')
 

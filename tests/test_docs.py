@@ -21,6 +21,7 @@ import divulge
 from divulge.attacks import catalog as attacks_catalog
 from divulge.audits import config, gate
 from divulge.audits.compare import config as comparing
+from divulge.audits.harden import config as hardening
 from divulge.cli.main import main
 from divulge.defences import catalog
 from divulge.federation import config as federation_config
@@ -237,7 +238,11 @@ def test_each_attacks_page_answers_what_readers_ask(name: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [page for page in PAGES if page.parent.name == "defences" and page.stem != "README"],
+    [
+        page
+        for page in PAGES
+        if page.parent.name == "defences" and page.stem not in ("README", "hardening")
+    ],
     ids=named,
 )
 def test_each_defences_page_answers_what_readers_ask(path: Path) -> None:
@@ -300,7 +305,12 @@ def sections(model: type[pydantic.BaseModel]) -> Iterator[type[pydantic.BaseMode
 
 @pytest.mark.parametrize(
     "settings",
-    [*get_args(config.AuditSpec), comparing.CompareSpec, federation_config.FederationSpec],
+    [
+        *get_args(config.AuditSpec),
+        comparing.CompareSpec,
+        hardening.HardenSpec,
+        federation_config.FederationSpec,
+    ],
 )
 def test_every_section_has_its_table_of_keys(settings: type[pydantic.BaseModel]) -> None:
     there = runpy.run_path(str(DOCS / "generate_settings.py"))["documented"]()
@@ -324,6 +334,9 @@ def test_settings_in_the_documentation_are_valid(block: str, mine: Path) -> None
         assert federation_config.build_defence(
             federation_config.parse(table, "the documentation")
         ).name
+        return
+    if "ceiling" in table:
+        assert hardening.parse(table, "the documentation").ceiling
         return
     if "defences" in table:
         assert comparing.attacks(comparing.parse(table, "the documentation"), mine)

@@ -112,6 +112,22 @@ label = "tree"
 [[attacks]]
 name = "gap"
 """
+HARDEN = """
+ceiling = {auc = 1.0}
+[data]
+records = "subject.py:members"
+[training]
+network = "subject.py:network"
+epochs = 1
+[search]
+defences = []
+budget = 6
+models = 3
+targets = 2
+shadows = 2
+[[attacks]]
+name = "gap"
+"""
 FEDERATE = """
 rounds = 1
 [data]
@@ -221,6 +237,8 @@ def calls(folder: Path) -> dict[str, Call]:
     (folder / "subject.py").write_text(SUBJECT)
     compared, federated = folder / "compare.toml", folder / "federate.toml"
     compared.write_text(COMPARE)
+    hardened = folder / "harden.toml"
+    hardened.write_text(HARDEN)
     federated.write_text(FEDERATE)
     transcript = folder / "transcript"
     federation.Writer.begin(transcript, header()).add(round_of_one())
@@ -310,6 +328,19 @@ def calls(folder: Path) -> dict[str, Call]:
         ),
         "divulge.check_attack": Call(divulge.check_attack, {"attack": "gap"}),
         "divulge.estimate_file": Call(divulge.estimate_file, {"path": compared}),
+        "divulge.SearchSettings": Call(divulge.SearchSettings, {}),
+        "divulge.harden": Call(
+            divulge.harden,
+            {
+                "recipe": training.Recipe(network, epochs=1),
+                "records": records(),
+                "ceiling": {"auc": 1.0},
+                "attacks": gap,
+                "search": divulge.SearchSettings((), budget=6, models=3, targets=2, shadows=2),
+            },
+            anew={"run": new},
+        ),
+        "divulge.harden_file": Call(divulge.harden_file, {"path": hardened}, anew={"run": new}),
         "divulge.export": Call(divulge.export, {"run": run, "junit": folder / "junit.xml"}),
         "divulge.evidence": Call(divulge.evidence, {"run": run, "pack": folder / "pack.zip"}),
         "divulge.check_evidence": Call(

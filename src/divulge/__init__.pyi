@@ -21,6 +21,10 @@ from .audits.evidence.pack import check_evidence as check_evidence
 from .audits.evidence.pack import evidence as evidence
 from .audits.export import export as export
 from .audits.from_file import audit_file as audit_file
+from .audits.harden.config import SearchSettings as SearchSettings
+from .audits.harden.result import HardenedModel as HardenedModel
+from .audits.harden.run import harden as harden
+from .audits.harden.run import harden_file as harden_file
 from .audits.history import History as History
 from .audits.history import RunDifference as RunDifference
 from .audits.history import diff as diff

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page
 
 from divulge.core import Estimate
-from divulge.report import compare_page, compare_table
+from divulge.report import compare_page, compare_table, front
 from divulge.report.schema import NotMeasured
 
 from . import markup
@@ -86,11 +86,12 @@ def test_names_of_defences_at_one_place_stand_apart() -> None:
          "low": 0.7, "high": 0.9, "chance": 0.5}
         for k in range(25)
     ]  # fmt: skip
-    layers = compare_page._label_layers(dots, *compare_page._axes(dots, "auc"))
+    leaks = [0.6, 0.5]
+    layers = front._label_layers(dots, leaks, *front._axes(dots, "auc", leaks))
     offsets = [layer.mark["dy"] for layer in layers]
     assert len(set(offsets)) == 25
     levels = sorted(offsets)
-    assert min(b - a for a, b in pairwise(levels)) >= compare_page._LINE
+    assert min(b - a for a, b in pairwise(levels)) >= front._LINE
 
 
 def test_the_page_begins_with_which_ways_leak_and_ends_with_what_to_do() -> None:

@@ -54,6 +54,15 @@ def track_silently(items: Sequence[T], text: str, done: int = 0) -> Iterable[T]:
     return items
 
 
+def with_title(track: Track[Any], title: str) -> Track[Any]:
+    """The track, with a title before each text."""
+
+    def titled(items: Sequence[Any], text: str, done: int = 0) -> Iterable[Any]:
+        return track(items, f"{title}: {text}", done)
+
+    return titled
+
+
 def track_visibly(items: Sequence[Any], text: str, done: int = 0) -> Iterable[Any]:
     """Show a bar in a terminal, and lines elsewhere, on standard error."""
     terminal = sys.stderr is not None and sys.stderr.isatty()

@@ -13,7 +13,7 @@ from divulge.audits.compare.result import Comparison, VariantAudits
 from divulge.audits.config import FailOn, GateSpec, Judge
 from divulge.audits.gate import METRICS, Gate, Ruling, join_gate
 from divulge.audits.leave_one_out.result import LeaveOneOut
-from divulge.audits.load import load
+from divulge.audits.load import load_audited
 from divulge.audits.result import Audit, FederationAudit, SecretAudit
 from divulge.audits.run_folder import HEAD
 from divulge.audits.trackers import mlflow_runs, wandb_runs
@@ -106,7 +106,7 @@ def export(
     place = _place_in_repository(settings)
     summary_file = _name_summary_file(job_summary)
     path = Path(run)
-    found = load(path)
+    found = load_audited(path)
     folder = Path(place).parent
     gate = read_gate(found, tuple(fail_on), fail_above, judge, not_worse_than, folder)
     cases = gather_cases(found, path, gate)

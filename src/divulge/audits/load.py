@@ -4,6 +4,7 @@ from pathlib import Path
 
 from divulge._util.arguments import FilePath, check_arguments
 from divulge.audits.compare.result import Comparison, load_comparison
+from divulge.audits.harden.result import HardenedModel, load_hardened
 from divulge.audits.leave_one_out.result import LeaveOneOut, load_leave_one_out
 from divulge.audits.result import SecretAudit, load_audit
 from divulge.audits.run_folder import read_raw_head
@@ -11,7 +12,7 @@ from divulge.errors import StoreError
 
 
 @check_arguments
-def load(run: FilePath) -> SecretAudit | LeaveOneOut | Comparison:
+def load(run: FilePath) -> SecretAudit | LeaveOneOut | Comparison | HardenedModel:
     """What is in a run folder of any kind; needs neither the model nor the data.
 
     Raises:
@@ -25,7 +26,24 @@ def load(run: FilePath) -> SecretAudit | LeaveOneOut | Comparison:
         return load_leave_one_out(path)
     if kind == "comparison":
         return load_comparison(path)
+    if kind == "hardening":
+        return load_hardened(path)
     raise StoreError(
-        f"expected a run of kind audit, leave-one-out or comparison in {path}, got {kind!r}: "
-        "it is damaged, or was made by another divulge"
+        f"expected a run of kind audit, leave-one-out, comparison or hardening in {path}, got "
+        f"{kind!r}: it is damaged, or was made by another divulge"
     )
+
+
+def load_audited(path: Path) -> SecretAudit | LeaveOneOut | Comparison:
+    """What is in a run folder of audits; a search has its final audit within.
+
+    Raises:
+        StoreError: see `load`; or it is a search.
+    """
+    found = load(path)
+    if isinstance(found, HardenedModel):
+        raise StoreError(
+            f"expected a run of audits, got a search for a model in {path}: name its final audit, "
+            f"{found.audit.path}"
+        )
+    return found

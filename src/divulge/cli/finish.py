@@ -13,6 +13,7 @@ from divulge.cli.terminal import echo
 if TYPE_CHECKING:
     from divulge.audits.compare.result import Comparison
     from divulge.audits.gate import Ruling
+    from divulge.audits.harden.result import HardenedModel
     from divulge.audits.leave_one_out.result import LeaveOneOut
     from divulge.audits.result import SecretAudit
 
@@ -20,11 +21,13 @@ FAILED, TRIPPED, UNDECIDED = 1, 3, 4
 """Exit codes: an attack failed; the gate failed; the gate could not be decided."""
 
 
-def finish(found: SecretAudit | LeaveOneOut | Comparison, shape: str, code: int = 0) -> NoReturn:
+def finish(
+    found: SecretAudit | LeaveOneOut | Comparison | HardenedModel, shape: str, code: int = 0
+) -> NoReturn:
     """Print what was found, and exit.
 
     Args:
-        found: by an audit or a comparison, with a run folder.
+        found: by an audit, a comparison or a search, with a run folder.
         shape: ``text``, or ``json`` for one object as the last line.
         code: the exit code; where it is 0, an attack that failed makes it 1.
     """

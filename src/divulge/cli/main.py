@@ -23,6 +23,7 @@ from divulge.cli.evidence import evidence
 from divulge.cli.export import export
 from divulge.cli.finish import finish, print_estimates, ruling_code
 from divulge.cli.gate import gate_options
+from divulge.cli.harden import harden
 from divulge.cli.history import diff, history
 from divulge.cli.reproduce import reproduce
 from divulge.cli.terminal import echo
@@ -96,6 +97,7 @@ main.add_command(canary)
 main.add_command(compare)
 main.add_command(evidence)
 main.add_command(export)
+main.add_command(harden)
 main.add_command(history)
 main.add_command(diff)
 main.add_command(transcript)

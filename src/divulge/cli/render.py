@@ -6,12 +6,13 @@ import pydantic
 
 from divulge._util.json import JSON
 from divulge.audits.compare.result import Comparison
+from divulge.audits.harden.result import HardenedModel
 from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.result import Audit, FederationAudit, SecretAudit
 from divulge.cli.terminal import Grid, Part, show, show_table
 from divulge.core import Control, ControlOutcome, Entry, Finding, Status
 from divulge.metrics.questions import QuestionsRow
-from divulge.report import compare_table
+from divulge.report import compare_table, harden_page
 from divulge.report.federation.verdicts.judge import Judgement
 from divulge.report.markdown import p_value_note
 from divulge.report.ranking import group_lost, strength
@@ -22,7 +23,7 @@ COLUMNS = {"AUC": "auc", "TPR at 1 % FPR": "tpr@0.01", "ε ≥": "epsilon"}
 MEANS = {"AUC": "auc", "TPR at 1 % FPR": "tpr@0.01", "at 0.1 %": "tpr@0.001", "ε ≥": "epsilon"}
 
 
-def show_result(found: SecretAudit | LeaveOneOut | Comparison) -> None:
+def show_result(found: SecretAudit | LeaveOneOut | Comparison | HardenedModel) -> None:
     """Print the verdict, the warnings and one row per attack; of several targets, the means."""
     if isinstance(found, FederationAudit):
         headline, *rest = found.lines()
@@ -35,6 +36,8 @@ def show_result(found: SecretAudit | LeaveOneOut | Comparison) -> None:
         _show_leave_one_out(found)
     elif isinstance(found, Comparison):
         _show_comparison(found)
+    elif isinstance(found, HardenedModel):
+        _show_hardened(found)
 
 
 def show_questions(rows: Sequence[QuestionsRow]) -> None:
@@ -129,6 +132,18 @@ def _show_comparison(found: Comparison) -> None:
     show(f"Not measured: {'; '.join(one.what for one in told.not_measured)}.")
 
 
+def _show_hardened(found: HardenedModel) -> None:
+    told = found.story
+    show("\n", (told.headline, "bold"))
+    for sentence in (*told.sentences, f"Next: {told.next_step}"):
+        show(sentence)
+    tried = Grid("What was tried")
+    _fill(tried, [harden_page.headings(told), *(harden_page.cells(told, r) for r in told.trials)])
+    show_table(tried)
+    show(harden_page.basis(told))
+    show(f"Model: {found.model}")
+
+
 def _fill(table: Grid, rows: Sequence[Sequence[str]]) -> None:
     """Add rows with their headings on top; all columns but the first hold figures."""
     (first, *others), *rest = rows
@@ -138,14 +153,17 @@ def _fill(table: Grid, rows: Sequence[Sequence[str]]) -> None:
         table.add_row(row)
 
 
-def result_as_json(found: SecretAudit | LeaveOneOut | Comparison) -> dict[str, JSON]:
+def result_as_json(
+    found: SecretAudit | LeaveOneOut | Comparison | HardenedModel,
+) -> dict[str, JSON]:
     """The object of ``--format json``: run, report, and what was found.
 
-    That is the verdict, the findings and, of one model, the claim; of a comparison its summary.
+    That is the verdict, the findings and, of one model, the claim; of a comparison or a search its
+    summary.
     """
     assert found.path is not None
     answer: dict[str, JSON] = {"run": str(found.path), "report": str(found.path / found.page)}
-    if isinstance(found, Comparison):
+    if isinstance(found, Comparison | HardenedModel):
         return answer | found.as_json()
     findings = pydantic.TypeAdapter(tuple[Finding, ...])
     answer["findings"] = findings.dump_python(found.findings, mode="json")

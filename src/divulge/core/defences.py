@@ -6,7 +6,7 @@ travels between the clients and the server of a federation; the other classes ar
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Float64, Shaped
@@ -46,6 +46,19 @@ class AnswerDefence(Protocol):
             key: a secret number that only the owner of the model knows; it seeds all randomness.
         """
         ...
+
+
+class Range(NamedTuple):
+    """Values of a setting that a search for the best one tries."""
+
+    low: float
+    high: float
+    log: bool = False
+    """Whether values are spread evenly by their logarithm."""
+
+
+SearchSpace = Mapping[str, Range | tuple[Any, ...]]
+"""By setting of a defence, or of its recipe, what a search tries: a range, or some values."""
 
 
 NoiseKind = Literal["seeded", "secure"]

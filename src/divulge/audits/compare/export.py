@@ -87,7 +87,7 @@ def export(
     one = found.find(name)
     question = _with_noise(asked.question(name), noise)
     model, cost = training_cost.train_target(question)
-    files = dict(_files(model, question.queries[0]))
+    files = dict(model_files(model, question.queries[0]))
     fresh = _noise_of(question.shadows.trainer) == "secure"
     apart = None if fresh else _apart(found, one, question, model)
     made = ExportedModel(tuple(files), question, cost.records, _count_weights(model), apart)
@@ -99,12 +99,13 @@ def export(
 
 
 def _with_noise(question: LeaveOneOutDesign, noise: NoiseKind) -> LeaveOneOutDesign:
-    """The question with this noise in training, where training has any."""
-    trainer: Any = question.shadows.trainer
-    if _noise_of(trainer) is None:
-        return question
-    shadows = replace(question.shadows, trainer=replace(trainer, noise=noise))
-    return replace(question, shadows=shadows)
+    trainer = with_noise(question.shadows.trainer, noise)
+    return replace(question, shadows=replace(question.shadows, trainer=trainer))
+
+
+def with_noise(trainer: Any, noise: NoiseKind) -> Any:
+    """The trainer with this noise in training, where training has any."""
+    return trainer if _noise_of(trainer) is None else replace(trainer, noise=noise)
 
 
 def _noise_of(trainer: Any) -> NoiseKind | None:
@@ -242,8 +243,17 @@ def _count_weights(model: Target) -> int | None:
     return sum(p.numel() for p in model.module.parameters())
 
 
-def _files(model: Target, records: Records) -> Iterator[tuple[str, bytes]]:
-    """The model in formats that need no divulge to be opened."""
+def model_files(model: Target, records: Records) -> Iterator[tuple[str, bytes]]:
+    """The model in formats that need no divulge to be opened, by the names of files.
+
+    Args:
+        model: a PyTorch module or an estimator of scikit-learn.
+        records: some of those that it takes.
+
+    Raises:
+        SpecError: it is of no framework that has a format.
+        MissingExtra: skops is not installed.
+    """
     if isinstance(model, TorchTarget):
         yield from _torch_files(model, records)
     elif isinstance(model, SklearnTarget):

@@ -67,12 +67,12 @@ class VariantAudits:
     @property
     def accuracy(self) -> Estimate:
         """On records that a target was not trained on: the mean over targets."""
-        return result.mean_over_targets("accuracy", self._accuracies("non-members"))
+        return result.mean_over_targets("accuracy", self.audits.accuracies("non-members"))
 
     @property
     def train_accuracy(self) -> Estimate:
         """On the records that a target was trained on."""
-        return result.mean_over_targets("accuracy", self._accuracies("members"))
+        return result.mean_over_targets("accuracy", self.audits.accuracies("members"))
 
     @cached_property
     def left_out(self) -> Mapping[str, str]:
@@ -149,7 +149,7 @@ class VariantAudits:
     def _each(self, name: str, attack: str = "") -> list[Estimate]:
         """Of every target the accuracy, or a metric of an attack: if not named, the strongest."""
         if name == "accuracy":
-            return self._accuracies("non-members")
+            return self.audits.accuracies("non-members")
         attack = attack or self.strongest[name].attack
         return [
             finding.metrics[name]
@@ -157,17 +157,6 @@ class VariantAudits:
             for finding in audit.findings
             if finding.label == attack
         ]
-
-    def _accuracies(self, group: str) -> list[Estimate]:
-        checks = [check for audit in self.audits.targets for check in audit.checks]
-        found = [one.estimates.get(group) for one in checks if one.name == "model accuracy"]
-        known = [one for one in found if one is not None]
-        if len(known) < len(found):
-            raise StoreError(
-                f"expected the accuracy on {group} of {len(found)} models in the run of "
-                f"{self.entered.name!r}, got that of {len(known)}: compare the defences again"
-            )
-        return known
 
     def _count_failed_controls(self, label: str) -> int:
         controls = [

@@ -1,6 +1,6 @@
 """Train with each defence, audit its models in turn, and put together what was found."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from divulge._util import atomic
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.folders import choose_run_folder
-from divulge._util.progress import Progress, Track, as_track
+from divulge._util.progress import Progress, Track, as_track, with_title
 from divulge.audits.compare import config, result, training_cost
 from divulge.audits.compare import defences as compare_defences
 from divulge.audits.compare.design import ComparisonDesign, design_comparison, design_from_config
@@ -170,7 +170,7 @@ def _audit_variants(
     ):
         place = None if path is None else _make_folder(path / entered.run)
         so_far = f"{entered.name} ({number} of {len(plan.defences)})"
-        audits = in_turn.audit_each(one, place, _add_title(track, so_far), who)
+        audits = in_turn.audit_each(one, place, with_title(track, so_far), who)
         found.append(
             VariantAudits(entered, audits, training_cost.measure_training_cost(one, place))
         )
@@ -184,10 +184,3 @@ def _make_folder(path: Path) -> Path:
     with atomic.translate_os_errors(path):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path
-
-
-def _add_title(track: Track[Any], title: str) -> Track[Any]:
-    def titled(items: Sequence[Any], text: str, done: int = 0) -> Iterable[Any]:
-        return track(items, f"{title}: {text}", done)
-
-    return titled

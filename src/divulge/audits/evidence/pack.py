@@ -31,7 +31,7 @@ from divulge.audits.compare.result import Comparison
 from divulge.audits.evidence import minisign
 from divulge.audits.export import FoundRun, gather_cases
 from divulge.audits.gate import Gate
-from divulge.audits.load import load
+from divulge.audits.load import load_audited
 from divulge.audits.result import SecretAudit
 from divulge.audits.trackers.tracked import gather_figures, name_figures, read_report
 from divulge.errors import DivulgeError, SpecError, StoreError
@@ -181,11 +181,11 @@ def describe_run(path: Path) -> EvidenceManifest:
     Raises:
         StoreError: it is damaged or not finished.
     """
-    return _describe(load(path), path, {})
+    return _describe(load_audited(path), path, {})
 
 
 def _gather(path: Path) -> tuple[EvidenceManifest, dict[str, bytes]]:
-    found = load(path)
+    found = load_audited(path)
     cases = gather_cases(found, path, Gate())
     held = found.contents.manifest if isinstance(found, SecretAudit) else found.plan
     settings: dict[str, JSON] = {

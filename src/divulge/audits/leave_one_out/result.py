@@ -186,6 +186,22 @@ class LeaveOneOut(GatedAudit):
         findings = self._findings_of(label)
         return {name: why for one in findings for name, why in one.unmeasured.items()}
 
+    def accuracies(self, group: str) -> list[Estimate]:
+        """Of each target the accuracy on ``members`` or ``non-members``.
+
+        Raises:
+            StoreError: that of a target is gone.
+        """
+        checks = [check for one in self.targets for check in one.checks]
+        found = [one.estimates.get(group) for one in checks if one.name == "model accuracy"]
+        known = [one for one in found if one is not None]
+        if len(known) < len(self.targets):
+            raise StoreError(
+                f"expected the accuracy on {group} of {len(self.targets)} models in "
+                f"{self.plan.name!r}, got that of {len(known)}: run the audits again"
+            )
+        return known
+
     def table(self) -> str:
         """The means as a Markdown table, one row an attack."""
         head = ["Attack", *map(words.metric_title, COLUMNS)]

@@ -15,6 +15,7 @@ from torch.nn.functional import (
 )
 
 from divulge._util.arguments import check_arguments
+from divulge.core import Range, SearchSpace
 from divulge.defences.training.base import TrainingDefence
 from divulge.errors import SpecError
 from divulge.training.engine.tensors import PoolTensors
@@ -56,6 +57,10 @@ class AdversarialRegularisation(TrainingDefence):
 
     name: ClassVar[str] = "adversarial-regularisation"
     paper: ClassVar[str] = "Nasr, Shokri and Houmansadr 2018"
+    search: ClassVar[SearchSpace] = {
+        "weight": Range(0.1, 30.0, log=True),
+        "select": ("aop", "accuracy"),
+    }
 
     def __post_init__(self) -> None:
         self.check_held_out()

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool
 from torch import nn
 
-from divulge.core import Records, Target
+from divulge.core import Records, SearchSpace, Target
 from divulge.errors import SpecError
 from divulge.targets.torch import TorchTarget
 from divulge.training.engine.loop import Job, make_jobs
@@ -37,10 +37,17 @@ class TrainingDefence:
 
     name: ClassVar[str]
     paper: ClassVar[str]
+    search: ClassVar[SearchSpace] = {}
+    """What `divulge.harden` tries of the settings; it leaves others at their defaults."""
 
     def defended_recipe(self) -> Recipe:
         """How a defended model is trained."""
         raise NotImplementedError
+
+    @property
+    def trainings(self) -> int:
+        """How many networks are trained for one model."""
+        return 1
 
     def networks(
         self,

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from divulge._util.arguments import check_arguments
+from divulge.core import SearchSpace
 from divulge.defences.training.base import TrainingDefence
 from divulge.training.recipe import Recipe, Select
 
@@ -37,6 +38,7 @@ class EarlyStopping(TrainingDefence):
 
     name: ClassVar[str] = "early-stopping"
     paper: ClassVar[str] = "Song and Mittal 2021"
+    search: ClassVar[SearchSpace] = {"patience": (None,), "select": ("aop", "loss", "accuracy")}
 
     def __post_init__(self) -> None:
         self.defended_recipe()  # the recipe looks at the settings

@@ -7,6 +7,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from divulge._util.arguments import check_arguments
+from divulge.core import Range, SearchSpace
 from divulge.defences.training.base import TrainingDefence
 from divulge.errors import SpecError
 from divulge.training.recipe import Recipe
@@ -37,6 +38,7 @@ class LabelSmoothing(TrainingDefence):
 
     name: ClassVar[str] = "label-smoothing"
     paper: ClassVar[str] = "Szegedy et al. 2016"
+    search: ClassVar[SearchSpace] = {"amount": Range(0.05, 0.7)}
 
     def __post_init__(self) -> None:
         if not 0 <= self.amount < 1:

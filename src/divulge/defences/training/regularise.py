@@ -10,6 +10,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.modules.conv import _ConvNd
 
 from divulge._util.arguments import check_arguments
+from divulge.core import Range, SearchSpace
 from divulge.defences.training.base import TrainingDefence
 from divulge.errors import SpecError
 from divulge.training.recipe import Recipe
@@ -43,6 +44,10 @@ class Regularise(TrainingDefence):
 
     name: ClassVar[str] = "regularise"
     paper: ClassVar[str] = "Lomurno and Matteucci 2022"
+    search: ClassVar[SearchSpace] = {
+        "dropout": Range(0.1, 0.7),
+        "l2": Range(1e-4, 1.0, log=True),
+    }
 
     def __post_init__(self) -> None:
         if not (0 <= self.dropout < 1 and self.l2 >= 0):

@@ -8,6 +8,7 @@ import torch
 from torch.nn.functional import cross_entropy, log_softmax
 
 from divulge._util.arguments import check_arguments
+from divulge.core import Range, SearchSpace
 from divulge.defences.training.base import TrainingDefence
 from divulge.errors import SpecError
 from divulge.training.recipe import Recipe
@@ -41,6 +42,7 @@ class RelaxLoss(TrainingDefence):
 
     name: ClassVar[str] = "relaxloss"
     paper: ClassVar[str] = "Chen, Yu and Fritz 2022"
+    search: ClassVar[SearchSpace] = {"alpha": Range(0.05, 2.0, log=True)}
 
     def __post_init__(self) -> None:
         if not (0 <= self.alpha < math.inf and 0 < self.upper <= 1):

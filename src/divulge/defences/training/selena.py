@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from divulge._util.arguments import check_arguments
 from divulge._util.random import stream
-from divulge.core import Records
+from divulge.core import Records, SearchSpace
 from divulge.defences.training.base import TrainingDefence
 from divulge.errors import DataError, SpecError
 from divulge.targets.torch import TorchTarget
@@ -53,6 +53,7 @@ class SELENA(TrainingDefence):
 
     name: ClassVar[str] = "selena"
     paper: ClassVar[str] = "Tang et al. 2022"
+    search: ClassVar[SearchSpace] = {"models": (5, 10), "left_out": (2, 3)}
 
     def __post_init__(self) -> None:
         if not 1 <= self.left_out < self.models:
@@ -60,6 +61,11 @@ class SELENA(TrainingDefence):
                 f"expected left_out from 1 to below models, got left_out={self.left_out} of "
                 f"models={self.models}: the paper leaves a record out of 10 of 25"
             )
+
+    @property
+    def trainings(self) -> int:
+        """The sub-models, and the model that learns from them."""
+        return self.models + 1
 
     def _networks(self, pool: Records, jobs: Sequence[Job]) -> Iterator[nn.Module]:
         for job in jobs:

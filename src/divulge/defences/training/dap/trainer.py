@@ -9,7 +9,7 @@ from torch import nn
 
 from divulge._util.arguments import check_arguments
 from divulge._util.random import stream
-from divulge.core import Records
+from divulge.core import Records, SearchSpace
 from divulge.defences.training.base import TrainingDefence
 from divulge.defences.training.dap import discriminator as discriminators
 from divulge.defences.training.dap.discriminator import Discriminator, Samples
@@ -80,6 +80,11 @@ class DAP(TrainingDefence):
 
     name: ClassVar[str] = "dap"
     paper: ClassVar[str] = "Lomurno et al. 2023"
+    search: ClassVar[SearchSpace] = {
+        "shadows": (4,),
+        "samples": ("misclassified", "all"),
+        "select": ("aop", "accuracy"),
+    }
 
     def __post_init__(self) -> None:
         self.check_held_out()
@@ -87,6 +92,11 @@ class DAP(TrainingDefence):
             raise SpecError(f"expected r from 0, one or more of them, got {self.r}")
         if self.shadows < 1:
             raise SpecError(f"expected shadows from 1, got {self.shadows}: the paper has 10")
+
+    @property
+    def trainings(self) -> int:
+        """The shadows, and a model for each r."""
+        return self.shadows + len(self.r)
 
     def _networks(self, pool: Records, jobs: Sequence[Job]) -> Iterator[nn.Module]:
         for job in jobs:

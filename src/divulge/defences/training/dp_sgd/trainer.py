@@ -12,7 +12,7 @@ from torch import nn
 
 from divulge._util.arguments import check_arguments
 from divulge._util.processes import parallel_calls
-from divulge.core import Guarantee, NoiseKind, Records, Target
+from divulge.core import Guarantee, NoiseKind, Range, Records, SearchSpace, Target
 from divulge.defences.training.dp_sgd.accounting import calibrate_noise, dp_sgd_epsilon
 from divulge.defences.training.dp_sgd.loop import (
     Clipping,
@@ -93,6 +93,11 @@ class DPSGD:
 
     name: ClassVar[str] = "dp-sgd"
     paper: ClassVar[str] = "Abadi et al. 2016"
+    search: ClassVar[SearchSpace] = {
+        "epsilon": Range(1.0, 1000.0, log=True),
+        "delta": (1e-5,),
+        "max_grad_norm": Range(0.1, 10.0, log=True),
+    }
 
     def __post_init__(self) -> None:
         if self.recipe.loss is not None:

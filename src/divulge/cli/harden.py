@@ -1,0 +1,55 @@
+"""The command that searches for the most accurate model under a ceiling on leakage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from divulge.cli.begin import begin
+from divulge.cli.finish import TRIPPED, UNDECIDED, finish
+
+_CODES = {"under": 0, "over": TRIPPED, "undecided": UNDECIDED}
+
+
+@click.command()
+@click.argument("settings", type=click.Path(path_type=Path))
+@click.option(
+    "--run", type=click.Path(path_type=Path), help="Run folder. Default: a new one in runs/."
+)
+@click.option("--resume", is_flag=True, help="Continue the run folder (default: the latest one).")
+@click.option(
+    "--workers",
+    metavar="local|ray[:ADDRESS]",
+    default="local",
+    help="Where models are trained: on this machine, or on a Ray cluster (ray:auto, "
+    "ray:HOST:PORT).",
+)
+@click.option(
+    "--format",
+    "shape",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="json prints one object as the last line: run, report and all figures.",
+)
+def harden(
+    settings: Path,
+    run: Path | None,
+    resume: bool,  # noqa: FBT001 (a flag of the command line)
+    workers: str,
+    shape: str,
+) -> None:
+    """Search for the most accurate model under a ceiling on leakage (SETTINGS: a harden.toml file).
+
+    Exit code 0 means that the final model is under every ceiling, 3 that no model under them was
+    found, 4 that it could not be decided.
+
+    Example: divulge harden harden.toml
+    """
+    from divulge.audits.harden import config
+
+    with begin(settings, run, config.read(settings).name, resume=resume) as folder:
+        from divulge.audits.harden.run import harden_file
+
+        found = harden_file(settings, folder, resume=resume, progress=True, workers=workers)
+    finish(found, shape, _CODES[found.outcome])

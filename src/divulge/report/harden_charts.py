@@ -1,0 +1,70 @@
+"""The page of a search for a model under a ceiling, with accuracy over leakage of each trial."""
+
+import json
+
+import altair as alt
+
+from divulge._util import showable
+from divulge.report import charts, harden_page
+from divulge.report.front import FrontPoint, draw_front
+from divulge.report.harden_page import HardenStory, MeasuredCeiling, TrialRow
+from divulge.report.page import inline_figure, template_environment
+
+
+def render_files(told: HardenStory) -> dict[str, bytes]:
+    """The files of the report: page, tables, and a figure for each ceiling."""
+    drawn = {
+        one.metric: charts.render(trial_chart(told, one), "svg").decode() for one in told.ceilings
+    }
+    page = (
+        template_environment()
+        .get_template("harden.html.j2")
+        .render(
+            told=told,
+            headings=harden_page.headings(told),
+            rows=[
+                [showable.make_showable(cell) for cell in harden_page.cells(told, row)]
+                for row in told.trials
+            ],
+            basis=harden_page.basis(told),
+            figures={metric: inline_figure(svg) for metric, svg in drawn.items()},
+            reproduction=json.dumps(
+                showable.make_all_showable(
+                    {"settings": told.settings, "environment": dict(told.environment)}
+                ),
+                indent=2,
+                ensure_ascii=False,
+                default=str,
+            ),
+        )
+    )
+    return {
+        "report.html": page.encode(),
+        **harden_page.summary_files(told),
+        **{f"figures/trials-{metric}.svg": svg.encode() for metric, svg in drawn.items()},
+    }
+
+
+def trial_chart(told: HardenStory, one: MeasuredCeiling) -> alt.LayerChart:
+    """Accuracy over leakage of each trial; filled dots are dominated by none."""
+    points = [(row.accuracy.value, -row.leaks[one.metric].value) for row in told.trials]
+    return draw_front(
+        [
+            FrontPoint(
+                f"{row.number}, chosen" if row.number == told.chosen else str(row.number),
+                row.leaks[one.metric],
+                row.accuracy,
+                _is_best(row, one.metric, points),
+            )
+            for row in told.trials
+        ],
+        one.metric,
+        one.ceiling,
+    )
+
+
+def _is_best(row: TrialRow, metric: str, points: list[tuple[float, float]]) -> bool:
+    mine = (row.accuracy.value, -row.leaks[metric].value)
+    return not any(
+        other != mine and other[0] >= mine[0] and other[1] >= mine[1] for other in points
+    )

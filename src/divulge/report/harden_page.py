@@ -1,0 +1,243 @@
+"""What the report of a search for a model under a ceiling says: its outcome, and all trials."""
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from divulge._util import showable
+from divulge._util.json import JSON, Settings
+from divulge.core import Estimate
+from divulge.report import words
+from divulge.report.markdown import make_inert
+
+SCHEMA = 1
+Outcome = Literal["under", "over", "undecided"]
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredCeiling:
+    """One ceiling, with what was measured of the final model."""
+
+    metric: str
+    ceiling: float
+    fresh: Estimate | None
+    """On fresh records, with limits that hold for all attacks at once; None if not measured."""
+    search: Estimate | None
+    """What the search saw of the same setting."""
+    attack: str
+    """The strongest attack on fresh records."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRow:
+    """One setting that was tried."""
+
+    number: int
+    label: str
+    accuracy: Estimate
+    leaks: Mapping[str, Estimate]
+    """By metric with a ceiling."""
+    trainings: int
+    given_up: bool
+    """Whether it was given up with half of the models, since it leaks more than allowed."""
+    under: bool
+    """Whether all upper limits are under their ceilings."""
+
+
+@dataclass(frozen=True, slots=True)
+class HardenStory:
+    """All that the report says."""
+
+    name: str
+    created: str
+    outcome: Outcome
+    level: str
+    """The verdict of the final audit."""
+    ceilings: tuple[MeasuredCeiling, ...]
+    accuracy: Estimate | None
+    """Of the final model, on fresh records that it was not trained on."""
+    trials: tuple[TrialRow, ...]
+    chosen: int
+    """The number of the trial whose setting the final model has."""
+    down: int | None
+    """The number of the most accurate trial that leaks less; None if none does."""
+    answers: str
+    """The defence of answers that belongs to the setting; empty without one."""
+    searched: int
+    fresh: int
+    spent: int
+    """How many trainings the search took."""
+    budget: int
+    settings: Settings
+    environment: Mapping[str, str]
+
+    def trial(self, number: int) -> TrialRow:
+        """The trial of this number."""
+        return next(row for row in self.trials if row.number == number)
+
+    @property
+    def headline(self) -> str:
+        """The outcome in one line."""
+        these = "every ceiling" if len(self.ceilings) > 1 else "the ceiling"
+        if self.outcome == "under":
+            return f"The final model stays under {these}"
+        if self.outcome == "over":
+            return f"No model under {these} was found; this is the nearest"
+        return f"No model was shown to stay under {these}; this is the nearest"
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What was measured, what it costs, and how far the search was off."""
+        return (
+            *(_ceiling_sentence(one, self.fresh) for one in self.ceilings),
+            self._accuracy_sentence(),
+            self._optimism_sentence(),
+            self._down_sentence(),
+        )
+
+    @property
+    def next_step(self) -> str:
+        """What to do after reading this."""
+        if self.outcome == "under":
+            behind = (
+                f" Put {self.answers} before its answers: it is no part of the file, and the "
+                "figures suppose it."
+                if self.answers
+                else ""
+            )
+            return f"Use model/model.pt2, the file that was audited.{behind}"
+        if self.level in ("instrument failed", "nothing measured", "confounded"):
+            return f"Read audit/report.html: its verdict is {self.level!r}."
+        if self.outcome == "undecided":
+            return (
+                "Give more records, so that the upper limits come down, or set the ceiling higher."
+            )
+        return "Raise the ceiling or the budget, or give more records, and run it again."
+
+    def _accuracy_sentence(self) -> str:
+        mine, plain = self.trial(self.chosen), self.trials[0]
+        if self.accuracy is None:
+            return "The accuracy of the final model was not measured."
+        less = 100 * (mine.accuracy.value - plain.accuracy.value)
+        cost = (
+            "It is the undefended model."
+            if self.chosen == plain.number
+            else f"In the search this setting was {abs(less):.1f} points "
+            f"{'less' if less < 0 else 'more'} accurate than the undefended model."
+        )
+        return (
+            f"Its accuracy on records that it was not trained on is "
+            f"{words.format_rate(self.accuracy)}. {cost}"
+        )
+
+    def _optimism_sentence(self) -> str:
+        mine = self.trial(self.chosen)
+        told = [
+            f"{words.metric_title(one.metric)} {one.search.value:.3f} there, "
+            f"{one.fresh.value:.3f} on fresh records"
+            for one in self.ceilings
+            if one.fresh is not None and one.search is not None
+        ]
+        if self.accuracy is not None:
+            told.append(
+                f"accuracy {mine.accuracy.value:.3f} there, {self.accuracy.value:.3f} on fresh ones"
+            )
+        return (
+            f"The search saw models trained on fewer records: {'; '.join(told)}. The figures of "
+            "fresh records count."
+        )
+
+    def _down_sentence(self) -> str:
+        if self.down is None:
+            return "Nothing that was tried leaks less."
+        mine, less = self.trial(self.chosen), self.trial(self.down)
+        leaks = ", ".join(
+            f"{words.metric_title(name)} {less.leaks[name].value:.3f} for {leak.value:.3f}"
+            for name, leak in mine.leaks.items()
+        )
+        points = 100 * (mine.accuracy.value - less.accuracy.value)
+        return (
+            f"The next step down is trial {less.number}: {leaks}, for "
+            f"{abs(points):.1f} points {'less' if points >= 0 else 'more'} accuracy."
+        )
+
+
+def _ceiling_sentence(one: MeasuredCeiling, fresh: int) -> str:
+    title = words.metric_title(one.metric)
+    if one.fresh is None or one.fresh.high is None:
+        return f"{title} could not be measured on {fresh:,} fresh records."
+    return (
+        f"{title} of the strongest attack is {one.fresh.value:.3f}, and at most "
+        f"{one.fresh.high:.3f} (95 %, for all attacks at once); the ceiling is {one.ceiling:g}."
+    )
+
+
+def headings(told: HardenStory) -> list[str]:
+    """Column headings of the table of trials."""
+    leaks = [f"{words.metric_title(one.metric)} (upper limit)" for one in told.ceilings]
+    return ["Trial", "Setting", "Accuracy", *leaks, "Trainings", "State"]
+
+
+def cells(told: HardenStory, row: TrialRow) -> list[str]:
+    """A row of the table of trials."""
+    leaks = [f"{one.value:.3f} ({one.high:.3f})" for one in row.leaks.values()]
+    state = "under" if row.under else "over"
+    if row.given_up:
+        state = "given up early"
+    if row.number == told.chosen:
+        state = f"chosen, {state}"
+    accuracy = f"{row.accuracy.value:.3f} ({row.accuracy.low:.3f}-{row.accuracy.high:.3f})"
+    return [str(row.number), row.label, accuracy, *leaks, str(row.trainings), state]
+
+
+def basis(told: HardenStory) -> str:
+    """What the figures of trials stand on."""
+    return (
+        f"{words.format_count(len(told.trials), 'setting')} were tried on {told.searched:,} "
+        f"records, with {told.spent} of {told.budget} trainings; {told.fresh:,} further records "
+        "were left for the final audit. Accuracy: mean over targets with its 95 % interval. "
+        "Leaks: mean over targets of the strongest attack, and of the upper limit that one audit "
+        "has. A setting counts as under the ceiling where the upper limit is."
+    )
+
+
+def as_markdown(told: HardenStory) -> str:
+    """Outcome and trials as Markdown; every text from outside is escaped."""
+    rows = [headings(told), ["---"] * len(headings(told))]
+    rows += [[make_inert(cell) for cell in cells(told, row)] for row in told.trials]
+    return "\n".join([
+        f"**{told.headline}**",
+        "",
+        " ".join(make_inert(sentence) for sentence in told.sentences),
+        "",
+        f"Next: {make_inert(told.next_step)}",
+        "",
+        *(f"| {' | '.join(row)} |" for row in rows),
+        "",
+        basis(told),
+    ])  # fmt: skip
+
+
+def as_json(told: HardenStory) -> dict[str, JSON]:
+    """What ``summary.json`` holds."""
+    found: dict[str, JSON] = {"schema": SCHEMA, "headline": told.headline, **asdict(told)}
+    return found
+
+
+def summary_files(told: HardenStory) -> dict[str, bytes]:
+    """``summary.json``, ``summary.md`` and ``trials.csv``."""
+    table = io.StringIO()
+    writer = csv.writer(table)
+    writer.writerow(headings(told))
+    writer.writerows(
+        [[showable.make_showable(cell) for cell in cells(told, row)] for row in told.trials]
+    )
+    title = f"# {make_inert(told.name)}\n\n"
+    return {
+        "summary.json": (json.dumps(as_json(told), indent=1, default=str) + "\n").encode(),
+        "summary.md": (title + as_markdown(told) + "\n").encode(),
+        "trials.csv": table.getvalue().encode(),
+    }

@@ -1,0 +1,344 @@
+"""The search for a model under a ceiling: what is tried, what is chosen, and what is claimed."""
+
+import json
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import divulge
+from divulge.attacks import catalog
+from divulge.audits.harden import final, search
+from divulge.audits.harden.final import BesideKnown
+from divulge.audits.harden.result import HardenedModel
+from divulge.audits.harden.space import count_trainings
+from divulge.cli.main import main
+from divulge.core import Estimate, Records
+from divulge.defences import catalog as defences
+from divulge.errors import SpecError, StoreError
+from divulge.report import harden_charts
+from divulge.targets.files import load_target
+from divulge.targets.function import FunctionTarget
+from divulge.training import Recipe
+
+from ...defences import trained_table
+from ...report import markup
+
+pytest.importorskip("optuna")
+
+RECORDS = trained_table.draw(240, 0)
+RECIPE = Recipe(trained_table.network, "adam", lr=0.02, epochs=24, batch_size=16)
+ATTACKS = (catalog.attack("threshold"), catalog.attack("gap"))
+SEARCH = divulge.SearchSettings(
+    ("relaxloss", "label-smoothing"), ("top-1",), budget=18, models=3, targets=2, shadows=2
+)
+
+
+def hardened(folder: Path, **more: Any) -> HardenedModel:
+    """A search of synthetic records; every fourth label can only be learned by heart."""
+    asked: dict[str, Any] = {
+        "records": RECORDS,
+        "ceiling": {"auc": 0.75, "advantage": 0.6},
+        "attacks": ATTACKS,
+        "search": SEARCH,
+        "run": folder,
+        "options": divulge.Options(name="<b>", resume=(folder / "run.json").exists()),
+    }
+    return divulge.harden(RECIPE, **asked | more)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> HardenedModel:
+    return hardened(tmp_path_factory.mktemp("harden") / "run")
+
+
+def test_each_defence_is_tried_as_its_authors_set_it_then_what_is_proposed(
+    found: HardenedModel,
+) -> None:
+    labels = [trial.label for trial in found.trials]
+    assert labels[:4] == [
+        "undefended (epochs=24)",
+        "relaxloss (alpha=0.5, epochs=24)",
+        "label-smoothing (amount=0.1, epochs=24)",
+        "undefended (epochs=24), answers by top-1",
+    ]
+    assert len(set(labels)) == len(labels) == 5
+    assert [trial.trainings for trial in found.trials] == [3] * 5  # 15 and 3 are the budget
+
+
+def test_the_most_accurate_setting_under_all_ceilings_is_chosen(found: HardenedModel) -> None:
+    under = [
+        trial
+        for trial in found.trials
+        if trial.leaks["auc"].high <= 0.75 and trial.leaks["advantage"].high <= 0.6
+    ]
+    assert under
+    assert found.chosen.accuracy.value == max(trial.accuracy.value for trial in under)
+
+
+def test_where_none_is_under_the_nearest_one_is_chosen(found: HardenedModel) -> None:
+    ceilings = {"auc": 0.5, "advantage": 0.0}
+    nearest = search.choose(found.trials, ceilings)
+    for trial in found.trials:
+        assert nearest.excess(ceilings) <= trial.excess(ceilings)
+
+
+def test_what_was_given_up_or_is_useless_is_not_chosen(found: HardenedModel) -> None:
+    best = found.chosen
+    for changed in (replace(best, given_up=True), replace(best, useful=False)):
+        trials = [changed if trial == best else trial for trial in found.trials]
+        assert search.choose(trials, found.plan.ceilings) != changed
+        assert search.choose([changed], found.plan.ceilings) == changed
+
+
+def test_limits_of_trials_hold_for_all_attacks_of_the_final_audit_at_once(
+    found: HardenedModel,
+) -> None:
+    audits = divulge.load(found.path / found.trials[0].run)
+    assert isinstance(audits, divulge.LeaveOneOut)
+    highs = [
+        max(metrics["auc"].high or 1.0 for metrics in audit.figures(best_of=2).values())
+        for audit in audits.targets
+    ]
+    assert found.trials[0].leaks["auc"].high == pytest.approx(np.mean(highs))
+
+
+def test_the_search_never_sees_the_fresh_records() -> None:
+    searched, fresh = final.split_records(RECORDS, 0.4, 7)
+    assert sorted([*searched, *fresh]) == list(range(len(RECORDS)))
+    assert len(fresh) == 96
+    again, _ = final.split_records(RECORDS, 0.4, 8)
+    assert again.tolist() != searched.tolist()
+
+
+def test_the_final_audit_is_of_fresh_records_drawn_by_coins(found: HardenedModel) -> None:
+    facts = found.audit.facts
+    assert facts.members + facts.nonmembers == found.plan.fresh == 120
+    assert facts.drawn == "coins"
+    member = final.draw_members(120, 0)
+    assert facts.members == member.sum()
+    assert facts.model.startswith("ExportedTarget") or "pt2" in facts.model
+
+
+def test_shadows_of_the_final_audit_learn_all_records_of_the_search() -> None:
+    seen: list[tuple[int, np.ndarray]] = []
+
+    class Watched:
+        def many(self, pool: Records, subsets: np.ndarray, seeds: Sequence[int]) -> Iterable[Any]:
+            del seeds
+            seen.append((len(pool), subsets))
+            yield FunctionTarget(lambda x: np.full((len(x), 2), 0.5))
+
+    subsets = np.array([[True, False, True]])
+    pool, always = trained_table.draw(3, 1), trained_table.draw(4, 2)
+    list(BesideKnown(Watched(), always).many(pool, subsets, [1]))  # type: ignore[arg-type]
+    ((size, rows),) = seen
+    assert size == 7
+    assert rows.tolist() == [[True, False, True, True, True, True, True]]
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "outcome"), [(1.0, "under"), (0.0, "over"), ("between", "undecided")]
+)
+def test_the_outcome_goes_by_the_upper_limit(
+    found: HardenedModel, ceiling: Any, outcome: str
+) -> None:
+    measured = found.measured["auc"]
+    if ceiling == "between":
+        ceiling = (measured.value + measured.high) / 2
+    plan = replace(found.plan, ceilings={"auc": ceiling})
+    assert replace(found, plan=plan).outcome == outcome
+
+
+def test_without_a_figure_nothing_is_decided(found: HardenedModel) -> None:
+    plan = replace(found.plan, ceilings={"auc": 1.0, "tpr@0.001": 1.0})
+    assert "tpr@0.001" not in found.measured or found.plan.fresh >= 1000
+    missing = replace(found, plan=plan)
+    assert missing.outcome == ("under" if "tpr@0.001" in missing.measured else "undecided")
+
+
+def test_the_file_answers_as_the_model_that_was_audited(found: HardenedModel) -> None:
+    import torch
+
+    network = torch.export.load(found.model).module()
+    logits = network(torch.tensor(RECORDS.x[:5])).detach().numpy()
+    assert logits.shape == (5, 3)
+    answers = load_target(found.model, "logits").predict(RECORDS.x[:5])
+    np.testing.assert_allclose(answers.argmax(axis=1), logits.argmax(axis=1))
+
+
+class _Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("step", [9, "Training the final model"])
+def test_a_search_that_was_interrupted_ends_as_if_it_had_not_been(
+    found: HardenedModel, tmp_path: Path, step: int | str
+) -> None:
+    steps = 0
+
+    def stop(items: Sequence[Any], text: str, done: int = 0) -> Iterable[Any]:
+        nonlocal steps
+        steps += 1
+        if step in (steps, text):
+            raise _Killed
+        return items
+
+    folder = tmp_path / "run"
+    with pytest.raises(_Killed):
+        hardened(folder, options=divulge.Options(name="<b>", progress=stop))
+    with pytest.raises(StoreError, match="interrupted: continue it with --resume"):
+        divulge.load(folder)
+    again = hardened(folder)
+    assert again.trials == found.trials
+    assert again.audit.findings == tuple(
+        replace(new, seconds=old.seconds)
+        for new, old in zip(found.audit.findings, again.audit.findings, strict=True)
+    )
+
+
+def test_a_run_is_read_again_and_continued_only_with_the_same_question(
+    found: HardenedModel, tmp_path: Path
+) -> None:
+    again = divulge.load(found.path)
+    assert isinstance(again, HardenedModel)
+    assert again.trials == found.trials
+    assert again.outcome == found.outcome
+    with pytest.raises(StoreError, match="start a new run"):
+        hardened(found.path, ceiling={"auc": 0.6})
+    folder = tmp_path / "copy"
+    shutil.copytree(found.path, folder)
+    (folder / "trials.json").write_text('{"trials": []}')
+    with pytest.raises(StoreError, match="trials without their leaks"):
+        divulge.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "said"),
+    [
+        ({}, "expected a ceiling, got none"),
+        ({"epsilon": 1.0}, "a metric with an upper limit"),
+        ({"tpr@1%": 0.1}, "a metric with an upper limit"),
+        ({"auc": 2.0}, "from 0 to 1"),
+        ({"tpr@0.001": 0.1}, "records enough for a ceiling on tpr@0.001"),
+    ],
+)
+def test_ceilings_that_cannot_be_held_are_refused(
+    tmp_path: Path, ceiling: dict[str, float], said: str
+) -> None:
+    with pytest.raises(SpecError, match=said):
+        hardened(tmp_path / "run", ceiling=ceiling)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"defences": ("relax",)}, "did you mean 'relaxloss'"),
+        ({"answers": ("round",)}, "did you mean 'rounding'"),
+        ({"budget": 5}, "at least 25 trainings"),
+        ({"models": 3, "targets": 4}, "at most 3 targets"),
+    ],
+)
+def test_searches_that_cannot_be_made_are_refused(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(SpecError, match=said):
+        divulge.SearchSettings(**settings)
+
+
+@pytest.mark.parametrize("name", defences.TRAINED_DEFENCES)
+def test_every_defence_says_what_to_search(name: str) -> None:
+    cls = defences.trained_defence_class(name)
+    assert cls.search
+    settings = {
+        key: values[0] if isinstance(values, tuple) and not hasattr(values, "log") else values.low
+        for key, values in cls.search.items()
+        if key != "select" or name == "early-stopping"
+    }
+    made = defences.trained_defence(name, trained_table.RECIPE, **settings)
+    assert count_trainings(made) >= 1
+
+
+def test_page_and_tables_say_what_was_chosen_and_escape_names(found: HardenedModel) -> None:
+    files = harden_charts.render_files(found.story)
+    page = markup.parse(files["report.html"].decode())
+    assert found.story.headline in page.text
+    assert "<b>" in page.text  # the name of the run, as text
+    assert b"<b>" not in files["report.html"]
+    told = json.loads(files["summary.json"])
+    assert told["chosen"] == found.chosen.number
+    assert len(told["trials"]) == len(found.trials)
+    assert files["trials.csv"].decode().count("\n") == len(found.trials) + 1
+
+
+def test_sentences_name_the_price_and_the_optimism(found: HardenedModel) -> None:
+    story = found.story
+    trials = tuple(
+        replace(row, accuracy=Estimate(0.9 - 0.1 * k, 0.0, 1.0), leaks={"auc": _auc(0.9 - 0.1 * k)})
+        for k, row in enumerate(story.trials)
+    )
+    ceilings = (replace(story.ceilings[0], fresh=_auc(0.75), search=_auc(0.8)),)
+    told = replace(
+        story, ceilings=ceilings, trials=trials, chosen=2, down=3, accuracy=Estimate(0.7, 0.6, 0.8)
+    )
+    _, accuracy, optimism, down = told.sentences
+    assert "10.0 points less accurate than the undefended model" in accuracy
+    assert "AUC 0.800 there, 0.750 on fresh records; accuracy 0.800 there, 0.700" in optimism
+    assert "trial 3: AUC 0.700 for 0.800, for 10.0 points less accuracy" in down
+
+
+def _auc(value: float) -> Estimate:
+    return Estimate(value, value - 0.05, value + 0.05)
+
+
+SETTINGS = """
+name = "tiny"
+ceiling = {{auc = {ceiling}}}
+[data]
+records = "subject.py:records"
+[training]
+network = "subject.py:network"
+optimiser = "adam"
+epochs = 8
+lr = 0.02
+[search]
+defences = []
+budget = 6
+models = 3
+targets = 2
+shadows = 2
+[[attacks]]
+name = "threshold"
+"""
+
+SUBJECT = """
+from tests.defences import trained_table
+
+RECORDS = trained_table.draw(160, 0)
+records = (RECORDS.x, RECORDS.y)
+network = trained_table.network
+"""
+
+
+@pytest.mark.parametrize(("ceiling", "code"), [(1.0, 0), (0.0, 3)])
+def test_the_command_says_by_its_exit_code_whether_the_model_is_under(
+    tmp_path: Path, ceiling: float, code: int
+) -> None:
+    (tmp_path / "subject.py").write_text(SUBJECT)
+    (tmp_path / "harden.toml").write_text(SETTINGS.format(ceiling=ceiling))
+    line = ["harden", str(tmp_path / "harden.toml"), "--format", "json"]
+    done = CliRunner().invoke(main, line)
+    assert done.exit_code == code, done.output
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["outcome"] == ("under" if code == 0 else "over")
+    assert (tmp_path / "runs/tiny-001/model/model.pt2").exists()
+    again = CliRunner().invoke(main, ["report", str(tmp_path / "runs/tiny-001")])
+    assert again.exit_code == 0, again.output
+    refused = CliRunner().invoke(
+        main, ["export", str(tmp_path / "runs/tiny-001"), "--junit", str(tmp_path / "x.xml")]
+    )
+    assert refused.exit_code == 2
+    assert "name its final audit" in refused.stderr
