@@ -2,24 +2,21 @@
 
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from divulge._util.folders import take_folder
 from divulge._util.json import JSON
-from divulge.core import LocalTraining, ReceivedUpdate, Round, Tensors, UpdateKind
-from divulge.errors import DataError, DivulgeError
+from divulge.core import LocalTraining, Tensors, UpdateKind
 from divulge.federation.flower import records
-from divulge.federation.transcript import layout
 from divulge.federation.transcript.layout import Header
-from divulge.federation.transcript.writer import Writer
+from divulge.federation.transcript.recording import Recording
 
 log = logging.getLogger(__name__)
 UNKNOWN_TRAINING = LocalTraining()
@@ -65,15 +62,16 @@ class Recorder(Strategy):
     ) -> None:
         self.strategy = strategy
         self.folder = Path(folder)
-        self.error: Exception | None = None
+        self._recording = Recording(self.folder)
         self._configure, self._aggregate = strategy.configure_train, strategy.aggregate_train
         self._name, self._kind, self._training = name, kind, training
         self._records_key = _records_key(strategy)
         self._planned: dict[str, JSON] = {}
-        self._writer: Writer | None = None
-        self._held = contextlib.ExitStack()  # the lock of the folder
-        self._number = 0
-        self._sent: tuple[Tensors, LocalTraining] | None = None
+
+    @property
+    def error(self) -> Exception | None:
+        """What ended the recording before its time; None if nothing did."""
+        return self._recording.error
 
     def start(
         self,
@@ -90,7 +88,8 @@ class Recorder(Strategy):
             DataError: there is something in the first weights that no transcript can hold.
         """
         self._planned = {"rounds": num_rounds}
-        with self._held, self._intercept_strategy():
+        with contextlib.ExitStack() as run, self._intercept_strategy():
+            run.push(self._recording.release)
             result = self.strategy.start(grid, initial_arrays, num_rounds, *args, **kwargs)
         if self.error is not None:
             log.error("the transcript in %s ends early: %s", self.folder, self.error)
@@ -106,11 +105,11 @@ class Recorder(Strategy):
             DataError: there is something in the first weights that no transcript can hold.
         """
         messages = list(self._configure(server_round, arrays, config, grid))
-        self._sent = None
         if messages and self.error is None:
-            writer = self._writer or self._begin(messages[0].content)
-            with self._contain_errors():
-                self._sent = self._read_sent(messages, writer.header)
+            if not self._recording.begun:
+                self._begin(messages[0].content)
+            with self._recording.contain_errors():
+                self._read_sent(messages)
         return messages
 
     def aggregate_train(
@@ -118,16 +117,15 @@ class Recorder(Strategy):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """New weights and metrics that the strategy computes from the replies."""
         replies = list(replies)
-        received: dict[str, ReceivedUpdate] = {}
-        with self._contain_errors():  # before the strategy, which may change them in place
-            received = self._read_replies(replies)
+        with self._recording.contain_errors():  # before the strategy, which may change them
+            self._read_replies(replies)
         arrays: ArrayRecord | None = None
         metrics: MetricRecord | None = None
         try:
             arrays, metrics = self._aggregate(server_round, replies)
         finally:  # the server has seen the replies even if it could make nothing of them
-            with self._contain_errors():
-                self._add(received, arrays, metrics)
+            with self._recording.contain_errors():
+                self._finish(arrays, metrics)
         return arrays, metrics
 
     def configure_evaluate(
@@ -160,16 +158,7 @@ class Recorder(Strategy):
                 del there[name]
             there.update(before)
 
-    @contextlib.contextmanager
-    def _contain_errors(self) -> Iterator[None]:
-        """Let an error of recording end the recording, and not the run."""
-        try:
-            yield
-        except Exception as error:
-            self.error = error
-            log.exception("recording ends with %d round(s) in %s", self._number, self.folder)
-
-    def _begin(self, content: RecordDict) -> Writer:
+    def _begin(self, content: RecordDict) -> None:
         sent = records.read_tensors(content)
         flower = f"flwr {version('flwr')}"
         settings = {"framework": flower, "config": records.read_config(content), **self._planned}
@@ -180,79 +169,32 @@ class Recorder(Strategy):
             rule=type(self.strategy).__name__,
             settings=settings,
         )
-        _check_arrays(sent, header)
-        with contextlib.ExitStack() as held:
-            held.enter_context(take_folder(self.folder, (layout.HEADER,)))
-            self._writer = Writer.begin(self.folder, header)
-            self._held.push(held.pop_all())
-        return self._writer
+        self._recording.begin(header, sent)
 
-    def _read_sent(self, messages: list[Message], header: Header) -> tuple[Tensors, LocalTraining]:
-        """Weights and training settings of a round, which are the same for all clients."""
+    def _read_sent(self, messages: list[Message]) -> None:
+        """Note weights and training settings of a round, which are the same for all clients."""
         content = messages[0].content
-        sent = records.read_tensors(content)
-        _check_arrays(sent, header)
-        for message in messages[1:]:
-            same = message.content is content or _are_equal(
-                sent, records.read_tensors(message.content)
-            )
-            if not same:
-                raise DataError(
-                    "expected the same weights to all clients of a round, got different ones: "
-                    "a transcript holds one set of global weights"
-                )
         training = records.read_local_training(records.read_config(content), self._training)
-        return sent, training
+        self._recording.start_round(records.read_tensors(content), training)
+        for message in messages[1:]:
+            if message.content is not content:
+                self._recording.check_sent(records.read_tensors(message.content))
 
-    def _read_replies(self, replies: list[Message]) -> dict[str, ReceivedUpdate]:
-        received: dict[str, ReceivedUpdate] = {}
-        if self._sent is None or self._writer is None or self.error is not None:
-            return received
+    def _read_replies(self, replies: list[Message]) -> None:
         for reply in replies:
-            client = str(reply.metadata.src_node_id)
             if reply.has_error():
                 continue
-            try:
-                if client in received:
-                    raise DataError("expected one reply a round, got another one: keep the first")
-                arrays = records.read_tensors(reply.content)
-                _check_arrays(arrays, self._writer.header)
-            except DivulgeError as error:
-                log.warning("client %s is left out of the transcript: %s", client, error)
-                continue
-            said = records.number_of_records(reply.content, self._records_key)
-            received[client] = ReceivedUpdate(arrays, said)
-        return received
+            content = reply.content
+            said = records.number_of_records(content, self._records_key)
+            client = str(reply.metadata.src_node_id)
+            self._recording.receive(client, partial(records.read_tensors, content), said)
 
-    def _add(
-        self,
-        received: Mapping[str, ReceivedUpdate],
-        arrays: ArrayRecord | None,
-        metrics: MetricRecord | None,
-    ) -> None:
-        if self._sent is None or self._writer is None or self.error is not None:
-            return
-        sent, training = self._sent
-        aggregated: Tensors | None = None
-        if arrays is not None:
-            try:
-                made = records.read_tensors(RecordDict({"arrays": arrays}))
-                _check_arrays(made, self._writer.header)
-                aggregated = made
-            except DataError as error:
-                log.warning("the new weights are left out of the transcript: %s", error)
-        numbers = {k: v for k, v in (metrics or {}).items() if isinstance(v, int | float)}
-        seen = Round(
-            number=self._number,
-            kind=self._kind,
-            sent=sent,
-            received=received,
-            training=training,
-            aggregated=aggregated,
-            metrics={name[:100]: float(value) for name, value in numbers.items()},
-        )
-        self._writer.add(seen)
-        self._number += 1
+    def _finish(self, arrays: ArrayRecord | None, metrics: MetricRecord | None) -> None:
+        def read() -> Tensors | None:
+            return None if arrays is None else records.read_tensors(RecordDict({"arrays": arrays}))
+
+        numbers = {k: float(v) for k, v in (metrics or {}).items() if isinstance(v, int | float)}
+        self._recording.finish_round(read, numbers)
 
 
 def _records_key(strategy: Strategy) -> str:
@@ -263,25 +205,3 @@ def _records_key(strategy: Strategy) -> str:
     ):
         inner = inner.strategy
     return str(getattr(inner, "weighted_by_key", "num-examples"))
-
-
-def _check_arrays(arrays: Tensors, header: Header) -> None:
-    shapes = {name: value.shape for name, value in arrays.items()}
-    if shapes != header.shapes:
-        raise DataError(
-            "expected the names and shapes of the weights that were sent out first, got others: "
-            "a transcript holds one network"
-        )
-    for name, value in arrays.items():
-        if value.dtype not in layout.DTYPES.values():
-            raise DataError(
-                f"expected numbers in {name}, got an array of type {value.dtype}: "
-                f"convert it to one of {', '.join(layout.DTYPES)}"
-            )
-
-
-def _are_equal(one: Tensors, other: Tensors) -> bool:
-    return one.keys() == other.keys() and all(
-        np.array_equal(value, other[name], equal_nan=value.dtype.kind == "f")
-        for name, value in one.items()
-    )

@@ -134,6 +134,21 @@ def round_path(folder: Path, number: int, suffix: str) -> Path:
     return folder / f"round-{number:04d}.{suffix}"
 
 
+def check_client(name: str) -> None:
+    """Refuse a name of a client that cannot stand in a transcript.
+
+    Raises:
+        DataError: it is too long, or has other characters.
+    """
+    try:
+        pydantic.TypeAdapter(ClientName).validate_python(name)
+    except pydantic.ValidationError as error:
+        raise DataError(
+            "expected up to 64 letters, digits, dots, hyphens and underscores as the name of a "
+            f"client, got {name[:100]!a}: rename it"
+        ) from error
+
+
 def finite_or_none(metrics: Mapping[str, float]) -> dict[str, float | None]:
     """Replace metrics that JSON cannot hold, NaN and infinity, by None."""
     return {name: value if math.isfinite(value) else None for name, value in metrics.items()}

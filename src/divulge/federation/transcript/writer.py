@@ -39,11 +39,7 @@ class Writer:
         folder = Path(folder)
         content = layout.to_json(header)
         with atomic.translate_os_errors(folder):
-            if folder.exists() and (not folder.is_dir() or has_content(folder)):
-                raise StoreError(
-                    f"expected a new folder for the transcript, {folder} exists: "
-                    "choose another one, or continue it with --resume"
-                )
+            refuse_content(folder)
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o700)
         atomic.write(folder / layout.HEADER, content)
@@ -92,6 +88,19 @@ class Writer:
         described = layout.to_json(entry)
         atomic.write(layout.round_path(self.folder, seen.number, "safetensors"), data)
         atomic.write(layout.round_path(self.folder, seen.number, "json"), described)
+
+
+def refuse_content(folder: Path) -> None:
+    """Refuse a folder that no new transcript can be in.
+
+    Raises:
+        StoreError: there is something in the folder already, or it is none.
+    """
+    if folder.exists() and (not folder.is_dir() or has_content(folder)):
+        raise StoreError(
+            f"expected a new folder for the transcript, {folder} exists: "
+            "choose another one, or continue it with --resume"
+        )
 
 
 def write(folder: str | Path, name: str, rounds: Sequence[Round], items: str | None = None) -> None:
