@@ -20,7 +20,7 @@ ROOMS = {
     "targets": "Ways to reach a model.",
     "data": "Reading, splitting, checking and filling in records.",
     "training": "How shadow models are trained.",
-    "federation": "Transcripts, simulated federations, and Flower.",
+    "federation": "Transcripts, simulated federations, Flower and NVIDIA FLARE.",
     "metrics": "Pure functions on scores, shares and interactions.",
     "reproduce": "Published tables, measured again.",
 }

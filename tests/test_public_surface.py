@@ -91,6 +91,7 @@ def test_importing_loads_no_framework() -> None:
         "sklearn",
         "onnxruntime",
         "flwr",
+        "nvflare",
         "pandas",
         "pyarrow",
         "altair",

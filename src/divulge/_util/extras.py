@@ -20,6 +20,7 @@ EXTRAS = {
     "ray": "ray",
     "cryptography": "signing",
     "flwr": "flower",
+    "nvflare": "nvflare",
     "torchvision": "images",
     "PIL": "images",
     "httpx": "http",

@@ -193,8 +193,7 @@ class Recorder(Strategy):
         def read() -> Tensors | None:
             return None if arrays is None else records.read_tensors(RecordDict({"arrays": arrays}))
 
-        numbers = {k: float(v) for k, v in (metrics or {}).items() if isinstance(v, int | float)}
-        self._recording.finish_round(read, numbers)
+        self._recording.finish_round(read, metrics or {})
 
 
 def _records_key(strategy: Strategy) -> str:

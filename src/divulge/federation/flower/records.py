@@ -1,6 +1,5 @@
 """Convert between Flower's records and divulge's tensors and settings."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +8,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from divulge._util.json import JSON, Settings
 from divulge.core import LocalTraining, Tensors
 from divulge.errors import DataError
+from divulge.federation.transcript.recording import as_count
 
 SETTING_NAMES = {
     "optimiser": ("optimiser", "optimizer"),
@@ -61,9 +61,7 @@ def copy_records(content: RecordDict) -> RecordDict:
 def number_of_records(content: RecordDict, key: str) -> int | None:
     """Number of records that a reply gives under a key; None where it is not a whole number."""
     said = [metrics[key] for metrics in content.metric_records.values() if key in metrics]
-    if len(said) != 1 or not isinstance(said[0], int | float) or not math.isfinite(said[0]):
-        return None
-    return int(said[0]) if said[0] == int(said[0]) else None
+    return as_count(said[0]) if len(said) == 1 else None
 
 
 def read_config(content: RecordDict) -> dict[str, JSON]:

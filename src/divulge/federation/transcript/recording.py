@@ -5,10 +5,12 @@ Recording never disturbs the run: once a transcript is begun, an error ends the 
 
 import contextlib
 import logging
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +22,8 @@ from divulge.federation.transcript.layout import Header
 from divulge.federation.transcript.writer import Writer, refuse_content
 
 log = logging.getLogger(__name__)
+Number = int | float | np.integer | np.floating
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class Recording:
@@ -51,9 +55,19 @@ class Recording:
         return self._writer is not None
 
     @property
+    def over(self) -> bool:
+        """Whether an error ended the recording."""
+        return self.error is not None
+
+    @property
     def open(self) -> bool:
         """Whether a round is being recorded."""
-        return self._sent is not None and self.error is None
+        return self._sent is not None and not self.over
+
+    @property
+    def answered(self) -> bool:
+        """Whether a client has answered in the round that is being recorded."""
+        return self.open and bool(self._received)
 
     def take(self) -> None:
         """Keep others out of the folder until `release`.
@@ -124,13 +138,21 @@ class Recording:
                 "a transcript holds one set of global weights"
             )
 
-    def receive(self, client: str, read: Callable[[], Tensors], records: int | None) -> None:
+    def receive(
+        self,
+        client: str,
+        read: Callable[[], Tensors],
+        records: int | None,
+        *,
+        copy: bool = False,
+    ) -> None:
         """Note what a client sent in this round; what no transcript can hold is left out.
 
         Args:
             client: name of the client.
             read: reads its tensors, and raises a `DivulgeError` where it cannot.
             records: number of records that it says it has.
+            copy: whether others may change the tensors before the round is finished.
         """
         if self._writer is None or not self.open:
             return
@@ -140,24 +162,23 @@ class Recording:
                 raise DataError("expected one reply a round, got another one: keep the first")
             arrays = read()
             _check_arrays(arrays, self._writer.header)
+            if copy:
+                arrays = {name: value.copy() for name, value in arrays.items()}
         except DivulgeError as error:
             log.warning("client %s is left out of the transcript: %s", ascii(client)[1:-1], error)
         else:
             self._received[client] = ReceivedUpdate(arrays, records)
 
-    def finish_round(
-        self, read: Callable[[], Tensors | None], metrics: Mapping[str, float]
-    ) -> None:
+    def finish_round(self, read: Callable[[], Tensors | None], metrics: Mapping[str, Any]) -> None:
         """Write the round.
 
         Args:
             read: reads the new weights; None where the server made none. Weights that no
                 transcript can hold are left out.
-            metrics: metrics of the round by name.
+            metrics: metrics of the round by name; what is no number is left out.
 
         Raises:
             StoreError: the disk is full, or the folder cannot be written.
-            DataError: a name cannot be written.
         """
         if self._writer is None or self._sent is None or not self.open:
             return
@@ -177,11 +198,28 @@ class Recording:
             received=self._received,
             training=training,
             aggregated=aggregated,
-            metrics={name[:100]: value for name, value in metrics.items()},
+            metrics=_read_metrics(metrics),
         )
         self._sent, self._received = None, {}
         self._writer.add(seen)
         self._number += 1
+
+
+def as_count(said: Any) -> int | None:
+    """A number of records as somebody says it; None where it is not a whole number."""
+    if isinstance(said, bool) or not isinstance(said, Number) or not -(2**63) < said < 2**63:
+        return None  # NaN is not less either
+    return int(said) if said == int(said) else None
+
+
+def _read_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Metrics that are numbers, under names that can be written."""
+    found: dict[str, float] = {}
+    for name, value in metrics.items():
+        if isinstance(value, Number):
+            with contextlib.suppress(OverflowError):
+                found[CONTROL.sub("?", name)[:100]] = float(value)
+    return found
 
 
 def _check_arrays(arrays: Tensors, header: Header) -> None:
