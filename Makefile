@@ -14,9 +14,13 @@ test: $(STAMP)  ## everything that continuous integration checks
 	$(MAKE) --jobs=2 --output-sync types site layers lint
 	$(MAKE) tests portable-quick
 
+# Pages that people write: all but those that docs/generate.py writes whole.
+PROSE = $(shell grep --recursive --files-without-match '<!-- Written by' --include='*.md' *.md docs examples)
+
 lint: $(STAMP)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/proselint check $(PROSE)
 
 types: $(STAMP)
 	$(BIN)/mypy

@@ -54,21 +54,21 @@ def test_is_silent_where_nothing_leaks() -> None:
     dice = np.random.default_rng(12)
     heard = 0
     for _ in range(24):
-        suspects, outsiders = (
+        suspects, nonmembers = (
             Population(2 * dice.standard_t(3, size=(25, 2)), np.repeat([0, 1], [5, 20]))
             for _ in range(2)
         )
-        heard += attack._fit_ratio(suspects, outsiders, 0.5, dice).strength > 0
+        heard += attack._fit_ratio(suspects, nonmembers, 0.5, dice).strength > 0
     assert heard <= 5
 
 
 def comparing(monkeypatch: pytest.MonkeyPatch, figure: Callable[..., float]) -> None:
-    """Let any figure of suspects and outsiders stand for the gain of the best search."""
+    """Let any figure of suspects and nonmembers stand for the gain of the best search."""
     monkeypatch.setattr(
         attack,
         "_best_model",
-        lambda suspects, outsiders, _: attack._BestModel(
-            100 + figure(suspects.z, outsiders.z), 0, 1.0, np.zeros(2)
+        lambda suspects, nonmembers, _: attack._BestModel(
+            100 + figure(suspects.z, nonmembers.z), 0, 1.0, np.zeros(2)
         ),
     )
     monkeypatch.setattr(attack, "_candidate_models", lambda *_: [None])
@@ -103,11 +103,11 @@ def test_rounding_is_no_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_exchanges_draw_as_many_of_each_class_from_both() -> None:
     z = np.arange(12.0)[:, None]
     suspects = Population(z[:5], np.array([0, 0, 0, 1, 1]))
-    outsiders = Population(z[5:], np.array([0, 0, 1, 1, 1, 2, 2]))
+    nonmembers = Population(z[5:], np.array([0, 0, 1, 1, 1, 2, 2]))
     first = []
     for seed in range(300):
         ours, theirs = attack._permute_within_classes(
-            suspects, outsiders, np.random.default_rng(seed)
+            suspects, nonmembers, np.random.default_rng(seed)
         )
         np.testing.assert_array_equal(np.sort(np.concatenate([ours.z, theirs.z]), axis=0), z)
         np.testing.assert_array_equal(np.bincount(ours.y, minlength=3), [3, 2, 0])
@@ -197,13 +197,13 @@ def test_one_cluster_is_found_where_it_is() -> None:
     z = np.concatenate([rng.normal(2, 0.1, (20, 2)), rng.normal(0, 2, (20, 2))])
     nobodies = rng.normal(0, 2, (60, 2))
     suspects = Population(z, np.zeros(40, np.int64))
-    outsiders = Population(nobodies, np.zeros(60, np.int64))
+    nonmembers = Population(nobodies, np.zeros(60, np.int64))
     widths = (1 / 16, 1 / 64)
     for width, found in zip(
-        widths, clusters.fit_clusters(suspects, outsiders, 0.5, widths), strict=True
+        widths, clusters.fit_clusters(suspects, nonmembers, 0.5, widths), strict=True
     ):
         np.testing.assert_allclose(found.inside.mean[0], [2, 2], atol=0.2)
-        (alone,) = clusters.fit_clusters(suspects, outsiders, 0.5, (width,))
+        (alone,) = clusters.fit_clusters(suspects, nonmembers, 0.5, (width,))
         np.testing.assert_allclose(alone.inside.scatter, found.inside.scatter)
 
 

@@ -189,17 +189,17 @@ def test_every_metric_is_measured_or_says_why_not() -> None:
     assert "score" in bare.unmeasured["tpr@0.03"]
     owned = Assignment(np.array([0, 1]), np.zeros((2, 3)))
     nobody_known = Collusion(2, np.zeros(0, bool), np.zeros(2, bool))
-    assert "outsiders" in assignment.measure(owned, owned, nobody_known).unmeasured["specificity"]
+    assert "non-members" in assignment.measure(owned, owned, nobody_known).unmeasured["specificity"]
 
 
 def test_what_small_samples_show_is_said_in_numbers() -> None:
-    accuracy, members, outsiders = small_samples.small_sample_sentences(13, 103, 116, 103)
+    accuracy, members, nonmembers = small_samples.small_sample_sentences(13, 103, 116, 103)
     trials = (116, 116)
     least = int(re.findall(r"give (\d+) right", accuracy)[0])
     assert assignment.two_proportion_test((least, 103), trials).p <= 0.05
     assert assignment.two_proportion_test((least - 1, 103), trials).p > 0.05
     assert "from 19 % to 75 %" in members  # the exact interval of 6 of 13
-    assert "0.971 %" in outsiders
-    assert "2.9 %" in outsiders  # 1 - .05 ** (1 / 103)
+    assert "0.971 %" in nonmembers
+    assert "2.9 %" in nonmembers  # 1 - .05 ** (1 / 103)
     assert not list(small_samples.small_sample_sentences(200, 300, 500, 300))
     assert "Not even" in next(iter(small_samples.small_sample_sentences(1, 9, 10, 9)))

@@ -65,7 +65,7 @@ def test_sizes_are_those_of_the_challenge() -> None:
     assert [int(m.sum()) for m in game.relevant] == [24, 16, 12]
     assert [len(e) for e in view.external] == [42, 28, 21]
     counts = np.bincount(game.challenge.truth.client - NOBODY)
-    assert counts.tolist() == [20, 6, 4, 3]  # half an outsider is dropped
+    assert counts.tolist() == [20, 6, 4, 3]  # half a non-member is dropped
 
 
 def test_sets_of_a_client_do_not_overlap() -> None:

@@ -76,7 +76,7 @@ def load(reference: str, settings: Settings, folder: Path) -> Attack[Any, Any]:
     if not isinstance(cls, type):
         raise SpecError(
             f"expected the class of an attack as {reference}, got {_kind(cls)}: name the class; "
-            f"its settings stand beside the name ({_PAGE})"
+            f"its settings follow the name ({_PAGE})"
         )
     _refuse(reference, list(_lacks_of_class(cls)))
     attack = imports.call_user_code(lambda: build(cls, cls.__name__, settings), reference)

@@ -1,9 +1,9 @@
 """Thresholds that shadow models choose for a false-positive rate, without a look at the target.
 
 An attacker does not know who among the candidates is a member, so it cannot take the threshold at
-which 1 % of them are accused wrongly. Of its shadow models it knows the members. Each of them takes
-the target's place and is attacked by means of the others, and its own non-members say where its
-threshold is; the median over shadow models is held against the target.
+which the false-positive rate is 1 %. It knows the members of its shadow models. Each of them takes
+the target's place and is attacked with the others, and its own non-members give its threshold;
+the median over shadow models is applied to the target.
 """
 
 from collections.abc import Iterator, Sequence

@@ -42,7 +42,7 @@ class ClientsSpec(Section):
     """For each client its number of records of each class, exactly."""
     alpha: Annotated[float, pydantic.Field(gt=0)] | None = None
     """With ``count`` or ``sizes``: each client draws its class mix from a Dirichlet distribution
-    around that of all records (Hsu, Qi and Brown 2019); 100 is nearly IID, 0.1 very uneven."""
+    around that of all records (Hsu, Qi and Brown 2019); 100 is nearly IID, 0.1 uneven."""
     truth: PathText | None = None
     """A ``.csv`` file to be written: the client of each record of ``train``, or ``nobody``, as an
     audit of ``[assignment]`` wants it; the transcript has nothing of it."""

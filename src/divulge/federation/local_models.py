@@ -71,7 +71,7 @@ def simulate_local_models(
     References:
         The composition is that of NIST's challenge as far as its published sizes tell
         (nist-stacking, arXiv 2604.12737, table 3): 40 % of a client's records are relevant, as
-        many others beside them, 10 % are candidates. That outsiders are 60 % is inferred.
+        many others beside them, 10 % are candidates. That 60 % are non-members is inferred.
 
     Raises:
         DataError: the pool is too small.

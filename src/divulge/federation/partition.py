@@ -63,7 +63,7 @@ def dirichlet(
         federated visual classification, section 3.1.
     """
     if not 0 < alpha < float("inf"):
-        raise SpecError(f"expected alpha above 0, got {alpha}: 0.1 is very uneven, 100 hardly")
+        raise SpecError(f"expected alpha above 0, got {alpha}: 0.1 is uneven, 100 nearly even")
     _check_sizes(sizes, len(pool))
     left = np.bincount(pool.y)
     prior = alpha * np.count_nonzero(left) * left / left.sum()

@@ -1,8 +1,8 @@
 """These metrics say how well a guess assigns records to the clients that trained on them.
 
-Accuracy alone rewards saying "nobody": where most candidates are outsiders, that answer is hard to
-beat. So it stands beside the best constant answer, and the recall of members and the specificity
-of outsiders say where it comes from.
+Accuracy alone rewards saying "nobody": where most candidates are non-members, that answer is hard
+to beat. So it is shown with the best constant answer, and the recall of members and the specificity
+on non-members say where it comes from.
 """
 
 import math
@@ -120,8 +120,8 @@ def specificity(guess: Assignment, truth: Assignment, confidence: float = CONFID
         DataError: guess and truth differ in length.
         Unmeasurable: every record is some client's.
     """
-    outsiders = truth.client == NOBODY
-    return _estimate_share(_correct_guesses(guess, truth)[outsiders], "outsiders", confidence)
+    nonmembers = truth.client == NOBODY
+    return _estimate_share(_correct_guesses(guess, truth)[nonmembers], "non-members", confidence)
 
 
 def best_constant(truth: Assignment, known: KnownMask, confidence: float = CONFIDENCE) -> Estimate:

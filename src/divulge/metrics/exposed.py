@@ -100,8 +100,8 @@ def q_values(accused: AccusedCounts, nonmembers: int) -> Float64[np.ndarray, " m
 def fewest_listed(members: int, nonmembers: int, q: float) -> int | None:
     """The fewest members that a list at this rate can hold; None if it must be empty.
 
-    The lowest p-value is 1 / (1 + non-members), so k members that all stand above every non-member
-    are listed if members / (1 + non-members) is at most k q.
+    The lowest p-value is 1 / (1 + non-members), so k members that all score higher than
+    every non-member are listed if members / (1 + non-members) is at most k q.
 
     Examples:
         >>> fewest_listed(200, 200, 0.05), fewest_listed(200, 18, 0.05)

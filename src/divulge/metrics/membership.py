@@ -144,7 +144,7 @@ def auc(score: Score, member: Member, confidence: float = CONFIDENCE) -> Estimat
 def tpr_at_fpr(
     score: Score, member: Member, fpr: float, confidence: float = CONFIDENCE
 ) -> Estimate:
-    """The share of members recognised when a share ``fpr`` of non-members is wrongly accused.
+    """The share of members identified at a false-positive rate of ``fpr``.
 
     The value is read off the empirical ROC with straight lines between its corners: where ``fpr``
     lies within a tie, the attacker accuses all records above the tie and, by coins, a share of
@@ -253,7 +253,7 @@ def precision_at_fpr(tpr: Estimate, fpr: float, prior: float) -> Estimate:
 
     Args:
         tpr: the estimate that `tpr_at_fpr` gave at the same ``fpr``.
-        fpr: share of non-members wrongly accused.
+        fpr: false-positive rate.
         prior: share of members among the records that the attacker considers. Audits usually
             hold as many members as non-members; a real attacker rarely does.
 

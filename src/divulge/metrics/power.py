@@ -1,7 +1,7 @@
 """Power analysis: how small a leak an audit of a given size finds with 80 % power.
 
 Two kinds of leak stand for all. In a *shift* every member's score is a little higher, normally
-distributed, and the AUC says how much. In an *exposure* a few members stand above everybody else,
+distributed, and the AUC says how much. In an *exposure* a few members score higher than all others,
 and the share of members that do says how much. Each must lift one statistic of one attack above the
 critical deviation of the test of all attacks (`divulge.metrics.max_test`). That other attacks and
 statistics may see it too is not counted, so the power is at least what is said here.
@@ -36,7 +36,7 @@ class VisibleLeaks(NamedTuple):
     auc: float | None
     """AUC of the smallest shift; None if the audit may miss even perfect scores."""
     exposed: float | None
-    """Share of members that stand above everybody else; None if not even all of them suffice."""
+    """Share of members that score higher than all others; None if not even all of them suffice."""
 
 
 def visible_leaks(

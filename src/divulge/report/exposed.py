@@ -1,4 +1,4 @@
-"""The report lists members that are exposed beyond doubt, by one attack chosen beforehand.
+"""The report lists members that are exposed beyond doubt, by one attack chosen in advance.
 
 `divulge.metrics.exposed` has the statistics. **The attack is chosen before its scores are held
 against the truth**: the first of `PREFERRED` that passed its controls, else the first one asked for

@@ -56,7 +56,7 @@ class Budget:
         return time.monotonic() + self._costs.seconds(work.key) <= self._end
 
     def cheapest_first(self, todo: Iterable[Work]) -> list[Work]:
-        """Pieces by their estimated cost; equally dear ones keep their order."""
+        """Pieces by their estimated cost; equally expensive ones keep their order."""
         return sorted(todo, key=lambda work: self._costs.seconds(work.key))
 
 

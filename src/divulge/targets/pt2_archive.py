@@ -11,7 +11,7 @@ torch/_export/serde/serialize.py, torch/export/_unlift.py) code comes in through
   are pasted into source that is executed, tree specifications name modules to import, and some
   operators write files.
 
-Hence the archive that torch gets to see is written here anew: raw tensors, and a program in which
+So the archive that torch gets to see is written here anew: raw tensors, and a program in which
 every string is known to be harmless. What a classifier can do without is left out, the rest is
 refused. That keeps code out; it does not make the operators themselves proof against odd arguments.
 """

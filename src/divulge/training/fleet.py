@@ -219,7 +219,7 @@ class Fleet:
 def models_that_fit(recipe: Recipe, data: PoolTensors) -> int:
     """How many models can be trained at once in half of the memory that is free.
 
-    One at least. An estimate: what PyTorch takes for itself is not in it, hence half.
+    One at least. An estimate: what PyTorch takes for itself is not in it, so half.
     """
     module = build_network(recipe, Job(np.arange(1), 0))
     weights = sum(t.numel() * t.element_size() for t in state(module).values())

@@ -71,7 +71,7 @@ TermFunction = Callable[["torch.Tensor", "torch.Tensor"], LastLayerTerm | None]
 class LastLayerAdversary(Adversary, Protocol):
     """An adversary whose term beside the cross-entropy changes the last layer alone.
 
-    Hence the step of a dense network needs no graph of gradients.
+    So the step of a dense network needs no graph of gradients.
     """
 
     def terms(

@@ -19,7 +19,7 @@ class Nobody:
     """Says of every record that no client trained on it, but for the colluding client's own.
 
     References:
-        divulge's own. Where most candidates are outsiders it is hard to beat: above the best
+        divulge's own. Where most candidates are non-members it is hard to beat: above the best
         accuracy of nist-stacking (arXiv 2604.12737), table 2, if 44 of its 73 records are.
     """
 

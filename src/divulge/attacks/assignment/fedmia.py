@@ -30,7 +30,7 @@ VARIANCE_FLOOR = 1e-8
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class FedMIA:
-    """How far a client's update stands above those of all other clients, on average over rounds.
+    """How much higher a client's update scores than all other clients', on average over rounds.
 
     A round's evidence is the normal probability of values below the client's, with the mean and
     variance of the other clients' values for the same record. As clients share no record, nearly

@@ -19,7 +19,7 @@ class SIA:
 
     The score of a client is its share of the probabilities that the clients' models give the
     record's true class. That is the posterior if exactly one of them trained on the record, all
-    are as likely beforehand, and parameters follow a Gibbs posterior at temperature 1.
+    are equally likely a priori, and parameters follow a Gibbs posterior at temperature 1.
 
     References:
         Hu et al. (2021), Source inference attacks in federated learning, and Hu et al. (2023),

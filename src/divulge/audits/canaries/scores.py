@@ -45,7 +45,7 @@ def write_scores(path: Path, scores: CanaryScores, **more: np.ndarray) -> None:
     Args:
         path: the file.
         scores: the scores.
-        more: arrays of one dimension that stand beside them.
+        more: arrays of one dimension and the same length.
 
     Raises:
         StoreError: it cannot be written.

@@ -1,7 +1,7 @@
 """Membership: from audit inputs to a challenge, whose slow part is asking the model and shadows.
 
-Every candidate and reference record is put to the model once; the predictions are kept, so that no
-attack asks again.
+The model is queried once for every candidate and reference record; the predictions are kept, so
+that no attack queries it again.
 """
 
 from dataclasses import dataclass, replace
@@ -133,11 +133,11 @@ def pose(
     answers_path: Path | None = None,
     track: Track[Any] = track_silently,
 ) -> MembershipChallenge:
-    """Put every record to the model once and draw up the challenge.
+    """Query the model for every record once and draw up the challenge.
 
     Records that stand in two sets are left out, and members that the attacker knows are no
     candidates. The candidates are shuffled: their order must not tell who is a member. A few
-    candidates are put to the model twice.
+    candidates are queried twice.
 
     Args:
         subject: the model and the records.

@@ -17,7 +17,7 @@ from divulge.training.recipe import Recipe
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class RelaxLoss(TrainingDefence):
-    """Keeps the mean loss of a batch near a level instead of driving it to nought.
+    """Keeps the mean loss of a batch near a level instead of driving it to zero.
 
     In even epochs, from 0, a step makes |mean loss - alpha| smaller: below the level it climbs. In
     odd epochs it descends while the mean loss is above the level; below it, the loss of every

@@ -43,7 +43,7 @@ class SecureSum(UpdateDefence):
     last bit.
 
     These are the pairwise masks of the first round of Bonawitz et al. (2017), without their self
-    masks and secret shares. Hence every participant must send: if one is missing, the round is
+    masks and secret shares. So every participant must send: if one is missing, the round is
     refused. Recovering it by letting the others reveal their keys with the missing one would be
     unsound without self masks: a server could call a late client missing, and read its update.
 

@@ -53,8 +53,8 @@ def max_t_p_value(statistics: Float64[np.ndarray, "draws statistics"]) -> float:
 class RandomisationTest:
     """Statistics of attacks as observed, and as drawn where guesses mean nothing.
 
-    Where several ways of drawing stand beside each other, each rests on a supposition of its own,
-    and a leak must show in all of them: the error is kept if one of the suppositions holds.
+    Where several ways of drawing are combined, each rests on an assumption of its own,
+    and a leak must show in all of them: the error is kept if one of the assumptions holds.
     """
 
     columns: tuple[tuple[int, str], ...]

@@ -31,7 +31,7 @@ from divulge.report.federation.verdicts.judge import judge_federation
 _TITLES = {
     "accuracy": "Accuracy",
     "recall": "Recall of members",
-    "specificity": "Specificity of outsiders",
+    "specificity": "Specificity on non-members",
     "tpr@0.01": "TPR at 1 % FPR",
     "tpr@0.03": "TPR at 3 % FPR",
 }
@@ -39,13 +39,14 @@ _TESTS = ("p, z-test", "p, permutation")
 
 _MEASURES = (
     "Accuracy is the share of candidates given to the right client, or rightly to nobody. Members "
-    "are candidates that some client trained on, outsiders those that none did. The TPR is over "
-    "all pairs of a candidate and a client under attack, by their scores: of the pairs of a client "
-    "and its own record, the share found where 1 % or 3 % of all other pairs are accused. The "
-    "z-test holds the accuracy against that of the best single answer, as the paper of stacking "
-    "compares two accuracies; it takes the two for independent although they are about the same "
-    "records. The permutation test asks how often the attack does as well, by its accuracy or by "
-    "the order of its scores, where owners are shuffled among candidates of a class."
+    "are candidates that some client trained on, non-members those that no client trained on. The "
+    "TPR is over all pairs of a candidate and a client under attack, by their scores: the share of "
+    "the pairs of a client and its own record that the attack identifies at a false-positive rate "
+    "of 1 % or 3 % on all other pairs. The z-test compares the accuracy with that of the best "
+    "single answer, as the paper of stacking does. It treats the two as independent, although they "
+    "are about the same records. The permutation test asks how often the attack does as well, by "
+    "its accuracy or by the order of its scores, where owners are shuffled among candidates of a "
+    "class."
 )
 
 _SIGNIFICANT = 0.05

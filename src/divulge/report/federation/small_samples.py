@@ -13,21 +13,21 @@ _ERROR = 0.05
 
 
 def small_sample_sentences(
-    members: int, outsiders: int, candidates: int, constant: int
+    members: int, nonmembers: int, candidates: int, constant: int
 ) -> Iterator[str]:
     """Yield what an audit of these sizes can conclude; nothing if the sizes are large.
 
     Args:
         members: number of candidates of clients under attack.
-        outsiders: number of candidates of nobody.
+        nonmembers: number of candidates of nobody.
         candidates: number of all candidates.
         constant: number of candidates that the best single answer is right about.
     """
-    if candidates > FEW or not members or not outsiders:
+    if candidates > FEW or not members or not nonmembers:
         return
     yield _accuracy_sentence(candidates, constant)
     yield _member_sentence(members)
-    yield _outsider_sentence(outsiders)
+    yield _nonmember_sentence(nonmembers)
 
 
 def _accuracy_sentence(candidates: int, constant: int) -> str:
@@ -60,12 +60,11 @@ def _member_sentence(members: int) -> str:
     )
 
 
-def _outsider_sentence(outsiders: int) -> str:
-    """What false-positive rates so many outsiders can show."""
-    most = 1 - lower_limit(outsiders, outsiders, _ERROR)
+def _nonmember_sentence(nonmembers: int) -> str:
+    """What false-positive rates so many non-members can show."""
+    most = 1 - lower_limit(nonmembers, nonmembers, _ERROR)
     return (
-        f"With {words.format_count(outsiders, 'outsider')}, one accused is already "
-        f"{words.format_percent(1 / outsiders)}; none accused would show no more than that fewer "
-        f"than {100 * most:.1f} % are (with 95 % confidence), so nothing can be said about rarer "
-        "ones."
+        f"With {words.format_count(nonmembers, 'non-member')}, one false positive is already "
+        f"{words.format_percent(1 / nonmembers)}. Even without one, the false-positive rate "
+        f"could be up to {100 * most:.1f} % (95 % confidence), so lower rates cannot be claimed."
     )

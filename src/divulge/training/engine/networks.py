@@ -136,7 +136,7 @@ def pool_before_relu(module: nn.Module) -> Iterator[None]:
     """Within it, max-pooling comes before the ReLU that it follows, which then has less to do.
 
     ``max(relu(x))`` is ``relu(max(x))``, and its gradient is the same: where the largest value of a
-    window is above nought, both give it to the first place that has this value; elsewhere the
+    window is above zero, both give it to the first place that has this value; elsewhere the
     ReLU passes none on.
     """
     pairs = [

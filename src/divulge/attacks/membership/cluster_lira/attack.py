@@ -117,20 +117,20 @@ class ClusterLiRA:
         if isinstance(view, FederationView):
             return self._assign(view, rng)
         assert view.reference is not None
-        suspects, outsiders = self._points(view.target, view.records, view.reference)
-        return Scores(_fit_ratio(suspects, outsiders, self.share, rng).log_ratio(suspects))
+        suspects, nonmembers = self._points(view.target, view.records, view.reference)
+        return Scores(_fit_ratio(suspects, nonmembers, self.share, rng).log_ratio(suspects))
 
     def _assign(self, view: FederationView, rng: np.random.Generator) -> Assignment:
         ratio = np.zeros((len(view.records), len(view.targets)))
         order = np.zeros_like(ratio)
         for k in decision.clients_under_attack(view):
-            suspects, candidates, outsiders = self._points(
+            suspects, candidates, nonmembers = self._points(
                 view.targets[k], view.relevant[k], view.records, view.external[k]
             )
-            fitted = _fit_ratio(suspects, outsiders, _expect_share(view, int(k)), rng)
+            fitted = _fit_ratio(suspects, nonmembers, _expect_share(view, int(k)), rng)
             ratio[:, k] = fitted.log_ratio(candidates)
             if not fitted.strength:
-                order[:, k] = HINT * _excess_confidence(suspects, candidates, outsiders)
+                order[:, k] = HINT * _excess_confidence(suspects, candidates, nonmembers)
         return decision.decide_by_posterior(view, ratio, order)
 
     def _points(self, target: Target, *sets: Records) -> list[Population]:
@@ -184,7 +184,7 @@ class _BestModel(NamedTuple):
 
 
 def _fit_ratio(
-    suspects: Population, outsiders: Population, share: float, rng: np.random.Generator
+    suspects: Population, nonmembers: Population, share: float, rng: np.random.Generator
 ) -> _TemperedRatio:
     """Fit the model that explains held-out suspects best, if it does so better than chance.
 
@@ -192,10 +192,10 @@ def _fit_ratio(
     is the highest of itself and those after n exchanges with a chance of 1 / (n + 1) at most,
     whatever the distributions are and however many ways were tried.
     """
-    best = _best_model(suspects, outsiders, share)
-    members = _candidate_models(suspects, outsiders, share)[best.way]
+    best = _best_model(suspects, nonmembers, share)
+    members = _candidate_models(suspects, nonmembers, share)[best.way]
     stands_out = best.gain > LEAST and all(
-        _best_model(*_permute_within_classes(suspects, outsiders, rng), share).gain
+        _best_model(*_permute_within_classes(suspects, nonmembers, rng), share).gain
         < best.gain - ROUNDING
         for _ in range(PERMUTATIONS)
     )
@@ -205,11 +205,11 @@ def _fit_ratio(
 
 
 def _excess_confidence(
-    suspects: Population, candidates: Population, outsiders: Population
+    suspects: Population, candidates: Population, nonmembers: Population
 ) -> Float64[np.ndarray, " records"]:
     """Candidates' own log probability less the mean of their class, in standard deviations."""
-    z = np.concatenate([part.z[:, 0] for part in (candidates, suspects, outsiders)])
-    y = np.concatenate([part.y for part in (candidates, suspects, outsiders)])
+    z = np.concatenate([part.z[:, 0] for part in (candidates, suspects, nonmembers)])
+    y = np.concatenate([part.y for part in (candidates, suspects, nonmembers)])
     mean = np.bincount(y, z) / np.maximum(np.bincount(y), 1)
     residual: Float64[np.ndarray, " records"] = z - mean[y]
     residual /= float(residual.std()) or 1.0
@@ -217,17 +217,17 @@ def _excess_confidence(
 
 
 def _candidate_models(
-    suspects: Population, outsiders: Population, share: float
+    suspects: Population, nonmembers: Population, share: float
 ) -> list[Clusters | ExponentialTilt]:
     """Fit all models that are tried: a tilt, and clusters of several widths."""
-    return [fit_tilt(suspects, outsiders), *fit_clusters(suspects, outsiders, share, WIDTHS)]
+    return [fit_tilt(suspects, nonmembers), *fit_clusters(suspects, nonmembers, share, WIDTHS)]
 
 
 def _permute_within_classes(
-    suspects: Population, outsiders: Population, rng: np.random.Generator
+    suspects: Population, nonmembers: Population, rng: np.random.Generator
 ) -> tuple[Population, Population]:
     """Permute suspects and non-members within each class, whatever order the records are in."""
-    z, y = np.concatenate([suspects.z, outsiders.z]), np.concatenate([suspects.y, outsiders.y])
+    z, y = np.concatenate([suspects.z, nonmembers.z]), np.concatenate([suspects.y, nonmembers.y])
     order = np.lexsort((*z.T[::-1], y))
     suspected = np.zeros(len(y), bool)
     for label, count in zip(*np.unique(suspects.y, return_counts=True), strict=True):
@@ -236,13 +236,13 @@ def _permute_within_classes(
     return both.take(suspected), both.take(~suspected)
 
 
-def _best_model(suspects: Population, outsiders: Population, share: float) -> _BestModel:
+def _best_model(suspects: Population, nonmembers: Population, share: float) -> _BestModel:
     """Compare all models, at all strengths."""
-    classes = int(max(suspects.y.max(initial=0), outsiders.y.max())) + 1
+    classes = int(max(suspects.y.max(initial=0), nonmembers.y.max())) + 1
     best = _BestModel(0.0, 0, 0.0, np.zeros(classes))
-    held_out = _held_out_ratios(suspects, outsiders, share)
+    held_out = _held_out_ratios(suspects, nonmembers, share)
     for way, (theirs, others) in enumerate(zip(*held_out, strict=True)):
-        log_norm = _log_norm(STRENGTHS[:, None] * others, outsiders.y, classes)
+        log_norm = _log_norm(STRENGTHS[:, None] * others, nonmembers.y, classes)
         tempered = STRENGTHS[:, None] * theirs - log_norm[:, suspects.y]
         gains = np.logaddexp(np.log(share) + tempered, np.log1p(-share)).sum(axis=1)
         k = int(gains.argmax())
@@ -252,17 +252,17 @@ def _best_model(suspects: Population, outsiders: Population, share: float) -> _B
 
 
 def _held_out_ratios(
-    suspects: Population, outsiders: Population, share: float
+    suspects: Population, nonmembers: Population, share: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Soft-clipped log ratios (models, records) of both, each by a model fitted without it."""
     count = 1 + len(WIDTHS)
-    theirs, others = np.zeros((count, len(suspects.y))), np.zeros((count, len(outsiders.y)))
-    fold, other_fold = _assign_folds(suspects), _assign_folds(outsiders)
+    theirs, others = np.zeros((count, len(suspects.y))), np.zeros((count, len(nonmembers.y)))
+    fold, other_fold = _assign_folds(suspects), _assign_folds(nonmembers)
     for k in range(FOLDS):
         here, there = fold == k, other_fold == k
-        ways = _candidate_models(suspects.take(~here), outsiders.take(~there), share)
+        ways = _candidate_models(suspects.take(~here), nonmembers.take(~there), share)
         theirs[:, here] = [_soft_clip(way.log_ratio(suspects.take(here))) for way in ways]
-        others[:, there] = [_soft_clip(way.log_ratio(outsiders.take(there))) for way in ways]
+        others[:, there] = [_soft_clip(way.log_ratio(nonmembers.take(there))) for way in ways]
     return theirs, others
 
 

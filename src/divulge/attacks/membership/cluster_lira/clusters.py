@@ -77,13 +77,13 @@ class Clusters:
 
 
 def fit_clusters(
-    suspects: Population, outsiders: Population, share: float, widths: Sequence[float]
+    suspects: Population, nonmembers: Population, share: float, widths: Sequence[float]
 ) -> list[Clusters]:
     """Fit non-members by their records, and members by what is left of the suspects.
 
     Args:
         suspects: records of which some are members; nobody says which.
-        outsiders: records that are known to be non-members.
+        nonmembers: records that are known to be non-members.
         share: expected share of members among the suspects.
         widths: expected variances of the members of a class, as multiples of that of its
             non-members.
@@ -93,7 +93,7 @@ def fit_clusters(
     """
     labels, counts = np.unique(suspects.y, return_counts=True)
     known = labels[counts >= FEWEST]
-    outside = _nonmember_shapes(known, outsiders)
+    outside = _nonmember_shapes(known, nonmembers)
     groups = [suspects.z[suspects.y == label] for label in known]
     inside = mixtures.find_clusters(groups, outside, share, widths)
     each = zip(inside.mean, inside.scatter, strict=True)
@@ -122,29 +122,29 @@ class ExponentialTilt:
         return STEEPEST * ratio
 
 
-def fit_tilt(suspects: Population, outsiders: Population) -> ExponentialTilt:
+def fit_tilt(suspects: Population, nonmembers: Population) -> ExponentialTilt:
     """Describe the non-members of each class of suspects."""
     known = np.unique(suspects.y)
-    return ExponentialTilt(known, _nonmember_shapes(known, outsiders))
+    return ExponentialTilt(known, _nonmember_shapes(known, nonmembers))
 
 
-def _nonmember_shapes(known: Classes, outsiders: Population) -> Shape:
+def _nonmember_shapes(known: Classes, nonmembers: Population) -> Shape:
     """The non-members of each class, with the covariance of all."""
-    everybody = _pooled_shape(outsiders)
-    rows, place = _rows_of_classes(outsiders.y, known)
-    total, count = _class_sums(outsiders.z[rows], place, len(known))
+    everybody = _pooled_shape(nonmembers)
+    rows, place = _rows_of_classes(nonmembers.y, known)
+    total, count = _class_sums(nonmembers.z[rows], place, len(known))
     mean = (total + SHRINKAGE * everybody.mean) / (count + SHRINKAGE)
     return Shape(mean, np.broadcast_to(everybody.scatter, (len(known), *everybody.scatter.shape)))
 
 
-def _pooled_shape(outsiders: Population) -> Shape:
+def _pooled_shape(nonmembers: Population) -> Shape:
     """The centre of all, and their covariance within classes."""
-    labels, place = np.unique(outsiders.y, return_inverse=True)
-    total, count = _class_sums(outsiders.z, place, len(labels))
-    residual = outsiders.z - (total / count)[place]
+    labels, place = np.unique(nonmembers.y, return_inverse=True)
+    total, count = _class_sums(nonmembers.z, place, len(labels))
+    residual = nonmembers.z - (total / count)[place]
     freedom = max(1, len(residual) - len(labels))
     ridge = SMALLEST_VARIANCE * np.eye(residual.shape[1])
-    return Shape(outsiders.z.mean(axis=0), residual.T @ residual / freedom + ridge)
+    return Shape(nonmembers.z.mean(axis=0), residual.T @ residual / freedom + ridge)
 
 
 def _class_sums(
