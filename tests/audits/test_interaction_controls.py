@@ -133,7 +133,7 @@ def test_who_was_told_the_clicks_fails(attack: Told) -> None:
 
 @pytest.mark.parametrize("name", ["raifle", "random-interactions"])
 def test_who_reads_updates_passes_as_often_as_promised(name: str) -> None:
-    runs = 16
+    runs = 6
     found = [run(catalog.interaction_attack(name), seed) for seed in range(runs)]
     p_values = np.array([one.p_value for one in found])
     for level in (0.05, 0.2):
