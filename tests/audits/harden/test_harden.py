@@ -22,6 +22,7 @@ from divulge.core import Estimate, Records
 from divulge.defences import catalog as defences
 from divulge.errors import SpecError, StoreError
 from divulge.report import harden_charts
+from divulge.report.markdown import make_inert
 from divulge.targets.files import load_target
 from divulge.targets.function import FunctionTarget
 from divulge.training import Recipe
@@ -160,6 +161,16 @@ def test_without_a_figure_nothing_is_decided(found: HardenedModel) -> None:
     assert "tpr@0.001" not in found.measured or found.plan.fresh >= 1000
     missing = replace(found, plan=plan)
     assert missing.outcome == ("under" if "tpr@0.001" in missing.measured else "undecided")
+
+
+def test_the_card_says_how_the_model_was_trained_and_what_the_audit_found(
+    found: HardenedModel,
+) -> None:
+    card = (found.model.parent / "MODEL_CARD.md").read_text()
+    assert "Guarantee: none." in card
+    assert make_inert(found.chosen.label) in card
+    assert make_inert(found.story.headline) in card
+    assert card.count("<!-- divulge: end -->") == 1  # the section about the final audit
 
 
 def test_the_file_answers_as_the_model_that_was_audited(found: HardenedModel) -> None:

@@ -7,13 +7,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from divulge._util import imports
+from divulge._util import atomic, imports
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.digest import digest
 from divulge._util.folders import choose_run_folder, numbered_folder
 from divulge._util.progress import Progress, Track, as_track
 from divulge.attacks import catalog
 from divulge.audits.compare.config import default_attacks
+from divulge.audits.compare.export import CARD
+from divulge.audits.export import export
 from divulge.audits.harden import config, final, result
 from divulge.audits.harden.config import Ceilings, SearchSettings
 from divulge.audits.harden.result import HardenedModel, HardeningManifest
@@ -29,6 +31,7 @@ from divulge.audits.options import Options, RunPath
 from divulge.audits.run_folder import describe_environment
 from divulge.audits.runner import RunHeading
 from divulge.core import MembershipAttack
+from divulge.report.markdown import make_inert
 from divulge.training.recipe import Recipe
 from divulge.training.shadows import workers_by_name
 from divulge.training.shadows.workers import Workers
@@ -232,4 +235,28 @@ def _harden(wanted: HardenDesign, path: Path, track: Track[Any], who: Workers) -
     )
     found = HardenedModel(plan, trials, audit, path)
     found.report()
+    _write_card(found, len(wanted.records.searched) + int(wanted.records.member.sum()))
     return found
+
+
+def _write_card(found: HardenedModel, records: int) -> None:
+    """A model card: how the model was trained, whether it is under the ceilings, and its audit."""
+    told = found.story
+    claim, promised = found.audit.facts.claim, "Guarantee: none."
+    if claim is not None:
+        epsilon, delta = claim.guarantee.epsilon, claim.guarantee.delta
+        promised = (
+            f"Guarantee: ({epsilon:.3g}, {delta:g})-differentially private for adding or removing "
+            "one training record. It covers one training, and not the choice of settings."
+        )
+    lines = [
+        f"# {make_inert(told.name)}",
+        f"Trained with {make_inert(found.chosen.label)} on {records:,} records.",
+        promised,
+        *map(make_inert, told.sentences),
+        make_inert(f"{told.headline}. {told.next_step}"),
+    ]
+    card = found.path / final.MODEL / CARD
+    atomic.write(card, ("\n\n".join(lines) + "\n").encode())
+    assert found.audit.path is not None
+    export(found.audit.path, model_card=card)
