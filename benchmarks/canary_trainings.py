@@ -13,12 +13,12 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from divulge.audits.canaries import files
 from divulge.audits.canaries.audit import centre_by_class
 from divulge.audits.canaries.make import make_canaries
 from divulge.audits.canaries.recorder import CanaryRecorder
 from divulge.audits.canaries.trained import score_canaries
 from divulge.core import Records
+from divulge.data import canary_files as files
 from divulge.defences.training.dp_sgd import loop
 from divulge.defences.training.dp_sgd.accounting import dp_sgd_epsilon
 from divulge.defences.training.dp_sgd.trainer import DPSGD

@@ -392,4 +392,7 @@ def test_settings_of_attacks_and_defences_are_refused_by_name(what: str) -> None
 
 
 def _required(name: str) -> dict[str, Any]:
-    return {"epsilon": 1.0, "delta": 1e-5, "clip": 1.0} if name == "local-noise" else {}
+    return {
+        "local-noise": {"epsilon": 1.0, "delta": 1e-5, "clip": 1.0},
+        "dp-fedavg": {"noise_multiplier": 1.0, "clip": 1.0, "delta": 1e-5},
+    }.get(name, {})

@@ -575,6 +575,9 @@ def calls(folder: Path) -> dict[str, Call]:
         **of_updates,
         "defences.DPSGD": private,
         "defences.LocalNoise": noisy,
+        "defences.DPFedAvg": Call(
+            defences.DPFedAvg, {"noise_multiplier": 1.0, "clip": 1.0, "delta": 1e-5}, sent
+        ),
         "defences.SeededNoise": Call(defences.SeededNoise, {"rng": np.random.default_rng(0)}),
         "defences.SecureNoise": Call(defences.SecureNoise, {}),
     }

@@ -16,6 +16,7 @@ from . import table
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "local-noise": {"epsilon": 2.0, "delta": 1e-5, "clip": 0.5},
+    "dp-fedavg": {"noise_multiplier": 1.0, "clip": 0.5, "delta": 1e-5},
     "top-k": {"share": 0.25},
 }
 NOISE = catalog.update_defence("local-noise", **SETTINGS["local-noise"])
@@ -25,6 +26,7 @@ DEFENCES = (
     catalog.update_defence("local-noise", epsilon=0.5, delta=1e-5, clip=1.0, mechanism="gaussian"),
     catalog.update_defence("local-noise", epsilon=1.0, delta=0.0, clip=1.0, mechanism="laplace"),
     chain(catalog.update_defence("top-k"), NOISE, catalog.update_defence("secure-sum")),
+    catalog.update_defence("dp-fedavg", **SETTINGS["dp-fedavg"], noise_by="clients"),
 )
 
 

@@ -77,8 +77,8 @@ def make(records: str, folder: Path, count: int, kind: CanaryKind | None, label:
 
     Example: divulge canary make train.npz canaries --count 1000
     """
-    from divulge.audits.canaries import files
     from divulge.audits.canaries.make import make_canaries
+    from divulge.data import canary_files as files
     from divulge.data.records import load_record_sets
 
     (found,) = load_record_sets([records], label, Path())

@@ -101,6 +101,8 @@ class RoundContext:
     """Shape of each tensor of the global weights, by name; every update has the same shapes."""
     announced: Mapping[int, bytes] = field(default_factory=dict)
     """What each participant announced to all the others, such as a public key."""
+    noise: NoiseSource | None = field(default=None, repr=False, compare=False)
+    """The server's own source of noise for this round; clients do not use it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,11 @@ class UpdateDefence:
     @property
     def masks(self) -> bool:
         """Whether its client hook masks updates, so that no other client hook can follow it."""
+        return False
+
+    @property
+    def weighs_equally(self) -> bool:
+        """Whether each client counts the same in the mean, whatever its number of records."""
         return False
 
     def announce(self) -> tuple[Any, bytes]:

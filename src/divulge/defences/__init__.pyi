@@ -16,6 +16,7 @@ from .training.selena import SELENA as SELENA
 from .updates.compose import chain as chain
 from .updates.compression import Sign as Sign
 from .updates.compression import TopK as TopK
+from .updates.dp_fedavg import DPFedAvg as DPFedAvg
 from .updates.local_dp import LocalNoise as LocalNoise
 from .updates.protocol import begin_round as begin_round
 from .updates.protocol import receive as receive

@@ -9,6 +9,7 @@ from divulge.core import AnswerDefence, Trainer, UpdateDefence
 UPDATE_DEFENCES = {
     "none": "divulge.core:UpdateDefence",
     "local-noise": "divulge.defences.updates.local_dp:LocalNoise",
+    "dp-fedavg": "divulge.defences.updates.dp_fedavg:DPFedAvg",
     "secure-sum": "divulge.defences.updates.secure_aggregation:SecureSum",
     "top-k": "divulge.defences.updates.compression:TopK",
     "sign": "divulge.defences.updates.compression:Sign",

@@ -173,7 +173,10 @@ class Federation(SimulatedFederation):
         received, masked = server.exchange_updates(
             self.defence, number, sent, results, sizes, promised, self.seed
         )
-        mean = server.average(received.values()) if masked is None else masked.tensors
+        if masked is None:
+            mean = server.average(received.values(), equally=self.defence.weighs_equally)
+        else:
+            mean = dict(masked.tensors)
         aggregated = self._apply_mean(sent, mean)
         metrics: Mapping[str, float] = {}
         if self.evaluate is not None:

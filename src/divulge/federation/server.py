@@ -49,6 +49,8 @@ def exchange_updates(
         return whole, None
     total = sum(sizes.values())
     shares = {client: size / total for client, size in sizes.items()}
+    if defence.weighs_equally:
+        shares = dict.fromkeys(sizes, 1 / len(sizes))
     contexts = protocol.begin_round(defence, number, sent, shares, seed)
     messages = [
         protocol.send(defence, results[client], context) for client, context in contexts.items()
@@ -62,8 +64,8 @@ def exchange_updates(
     }, None
 
 
-def average(received: Iterable[ReceivedUpdate]) -> dict[str, np.ndarray]:
-    """Average the received tensors, weighted by numbers of records; counters are rounded.
+def average(received: Iterable[ReceivedUpdate], *, equally: bool = False) -> dict[str, np.ndarray]:
+    """Average the received tensors, by numbers of records or equally; counters are rounded.
 
     Examples:
         >>> one = ReceivedUpdate({"w": np.array([1.0])}, 2)
@@ -72,7 +74,7 @@ def average(received: Iterable[ReceivedUpdate]) -> dict[str, np.ndarray]:
         {'w': array([2.])}
     """
     each = list(received)
-    weights = [got.records or 0 for got in each]
+    weights = [1 if equally else got.records or 0 for got in each]
     shares = [weight / sum(weights) for weight in weights]
     mean = {}
     for name, like in each[0].tensors.items():

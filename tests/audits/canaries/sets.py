@@ -6,9 +6,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from divulge.audits.canaries import files, scores
+from divulge.audits.canaries import scores
 from divulge.audits.canaries.make import make_canaries
 from divulge.core import Records
+from divulge.data import canary_files as files
 
 FEATURES, CLASSES = 60, 2
 

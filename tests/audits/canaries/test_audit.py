@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from divulge.audits.canaries import audit, files
+from divulge.audits.canaries import audit
 from divulge.audits.canaries import plan as planning
 from divulge.audits.canaries.plan import gaussian_mu, plan_canaries
 from divulge.cli.main import main
+from divulge.data import canary_files as files
 from divulge.errors import DataError, SpecError, StoreError
 from divulge.metrics.epsilon import epsilon_lower_bound
 from divulge.metrics.epsilon.curves import gaussian_epsilon

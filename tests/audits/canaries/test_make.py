@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from divulge.audits.canaries import files
 from divulge.audits.canaries.make import CanaryKind, make_canaries
 from divulge.core import Records
+from divulge.data import canary_files as files
 from divulge.errors import DataError, SpecError, StoreError
 from tests.audits.canaries import sets
 

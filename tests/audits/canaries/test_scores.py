@@ -12,10 +12,11 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from divulge.audits.canaries import audit, files
+from divulge.audits.canaries import audit
 from divulge.audits.canaries.make import make_canaries
 from divulge.audits.canaries.recorder import CanaryRecorder
 from divulge.audits.canaries.trained import score_canaries, score_checkpoints
+from divulge.data import canary_files as files
 from divulge.defences import DPSGD
 from divulge.errors import DataError, SpecError, StoreError
 from divulge.metrics import membership

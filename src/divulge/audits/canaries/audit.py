@@ -13,10 +13,10 @@ from divulge._util import atomic
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.folders import create_folder, take_folder
 from divulge._util.json import JSON
-from divulge.audits.canaries.files import Canaries, Coins, open_coins, read_candidates
 from divulge.audits.canaries.plan import Epsilon
 from divulge.audits.canaries.scores import Box, CanaryScores, read_arrays, read_scores
 from divulge.core import Estimate, NoiseAssumption
+from divulge.data.canary_files import Canaries, Coins, open_coins, read_candidates
 from divulge.errors import DataError, SpecError
 from divulge.metrics import epsilon as bounds
 from divulge.metrics import membership

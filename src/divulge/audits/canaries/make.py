@@ -11,8 +11,8 @@ from jaxtyping import Int64
 
 from divulge._util.arguments import LARGEST, FilePath, Seed, check_arguments
 from divulge._util.folders import create_folder, take_folder
-from divulge.audits.canaries.files import Canaries, commit, sha256, write_canaries
 from divulge.core import Records
+from divulge.data.canary_files import Canaries, commit, sha256, write_canaries
 from divulge.data.records import as_records
 from divulge.errors import DataError, SpecError
 

@@ -9,7 +9,7 @@ import pydantic
 from jaxtyping import Float64
 
 from divulge._util import arrays, atomic
-from divulge.audits.canaries.files import Canaries, sha256
+from divulge.data.canary_files import Canaries, sha256
 from divulge.errors import DataError, StoreError
 
 GradNorm = Annotated[float, pydantic.Field(gt=0)]

@@ -72,6 +72,11 @@ class Chain(UpdateDefence):
         """Whether the last part does."""
         return self.parts[-1].masks
 
+    @property
+    def weighs_equally(self) -> bool:
+        """Whether a part asks for it."""
+        return any(part.weighs_equally for part in self.parts)
+
     def announce(self) -> tuple[Any, bytes]:
         """The announcement of the last part: no other one may need any."""
         return self.parts[-1].announce()

@@ -86,6 +86,24 @@ def _find_root(rising: Callable[[float], float], start: float) -> float:
     return float(brentq(rising, low, high, xtol=1e-13)) if low < high else low
 
 
+def clip_to_norm(
+    vector: Float[np.ndarray, " entries"], clip: float, order: int = 2
+) -> Float[np.ndarray, " entries"]:
+    """The vector, shrunk to this norm where it is longer; never made longer.
+
+    Args:
+        vector: finite numbers.
+        clip: the largest norm.
+        order: 2 for the Euclidean norm, 1 for the sum of magnitudes.
+    """
+    largest = float(np.abs(vector).max())
+    if largest == 0:
+        return vector
+    unit = vector / largest  # so that no square overflows
+    norm = float(np.linalg.norm(unit, ord=order))
+    return unit * (clip / norm) if largest > clip / norm else vector
+
+
 Mechanism = Literal["analytic-gaussian", "gaussian", "laplace"]
 
 
@@ -171,13 +189,7 @@ class LocalNoise(UpdateDefence):
 
     def clip_to_norm(self, vector: Float[np.ndarray, " entries"]) -> Float[np.ndarray, " entries"]:
         """The vector, shrunk to the norm ``clip`` where it is longer; never made longer."""
-        largest = float(np.abs(vector).max())
-        if largest == 0:
-            return vector
-        unit = vector / largest  # so that no square overflows
-        norm = float(np.linalg.norm(unit, ord=1 if self.mechanism == "laplace" else 2))
-        longer = largest > self.clip / norm
-        return unit * (self.clip / norm) if longer else vector
+        return clip_to_norm(vector, self.clip, order=1 if self.mechanism == "laplace" else 2)
 
     def guarantee(self, rounds: int = 1) -> Guarantee:
         """What a client is promised that sends in so many rounds, each time with fresh noise.

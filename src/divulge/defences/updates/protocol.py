@@ -56,6 +56,7 @@ def begin_round(
         tuple(said),
         {name: value.shape for name, value in weights.items()},
         {client: public for client, (_, public) in said.items() if public},
+        SeededNoise(stream(seed, "defence of the server", number)),
     )
     return {
         client: ClientContext(
