@@ -116,7 +116,7 @@ def test_the_transcript_is_what_the_server_saw(tmp_path: Path) -> None:
         server.send(number, "site-3", model, task="validate")
         after = moved(number + 5)
         model["fc.weight"] += 99
-        server.aggregate(after, {"bias": 0.25, "text": "no", "a\nb": 1, "huge": 10**400})
+        server.aggregate(after, {"bias": 0.25, "text": "no", "a\nb": 1, 7: 0.5, "huge": 10**400})
         model = after
     there = server.end()
     assert (there.header.name, there.header.kind, there.header.rule) == ("toy", "weights", "FedAvg")
@@ -124,7 +124,7 @@ def test_the_transcript_is_what_the_server_saw(tmp_path: Path) -> None:
     first, second = there.rounds
     assert first.training == LocalTraining(lr=0.5, batch_size=8)
     assert first.clients == second.clients == ("site-1", "site-2")
-    assert first.metrics == {"bias": 0.25, "a?b": 1.0}
+    assert first.metrics == {"bias": 0.25, "a?b": 1.0, "7": 0.5}
     assert first.aggregated is not None
     for name, value in toy.weights().items():
         np.testing.assert_array_equal(first.sent[name], value)
@@ -149,6 +149,7 @@ LIES: dict[str, Any] = {
     "metrics": lambda: result({"loss": 1.0}, DataKind.METRICS),
     "encrypted": lambda: result(moved(1), **{MetaKey.PROCESSED_ALGORITHM: "_HE_"}),
     "nothing": lambda: Shareable(),
+    "no headers": lambda: without_headers(result(moved(1))),
     "no object": lambda: Shareable({"DXO": 5}),
     "headers": lambda: broken(result(moved(1)), "kind", 5),
     "data": lambda: broken(result(moved(1)), "data", ["a"]),
@@ -159,6 +160,11 @@ LIES: dict[str, Any] = {
 
 def broken(sent: Shareable, part: str, value: object) -> Shareable:
     sent["DXO"][part] = value
+    return sent
+
+
+def without_headers(sent: Shareable) -> Shareable:
+    sent["__headers__"] = 5
     return sent
 
 
@@ -330,6 +336,7 @@ def test_the_same_federation_recorded_under_flower_gives_an_equal_transcript(
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert not (tmp_path / "flare" / LOCK).exists()
     ours, theirs = (Transcript.open(tmp_path / name) for name in ("flower", "flare"))
     assert ours.header.shapes == theirs.header.shapes
     for name in ("name", "kind", "rule", "items"):

@@ -12,7 +12,7 @@ import pydantic
 from nvflare.apis.dxo import DataKind
 from nvflare.apis.event_type import EventType
 from nvflare.apis.filter import Filter
-from nvflare.apis.fl_constant import FLContextKey, ReturnCode
+from nvflare.apis.fl_constant import FLContextKey
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable
 from nvflare.app_common.abstract.fl_model import FLModel
@@ -21,14 +21,14 @@ from nvflare.app_common.app_constant import AppConstants
 from nvflare.app_common.app_event_type import AppEventType
 
 from divulge._util.json import JSON
-from divulge.core import LocalTraining, Tensors
+from divulge.core import LocalTraining, Tensors, UpdateKind
 from divulge.errors import DivulgeError, SpecError, did_you_mean
 from divulge.federation.nvflare import records
 from divulge.federation.transcript.layout import Header
 from divulge.federation.transcript.recording import Recording
 
 log = logging.getLogger(__name__)
-KINDS = {"weights": DataKind.WEIGHTS, "update": DataKind.WEIGHT_DIFF}
+KINDS: dict[str, str] = {"weights": DataKind.WEIGHTS, "update": DataKind.WEIGHT_DIFF}
 """FLARE's kind of data for each kind of update."""
 
 
@@ -67,7 +67,7 @@ class FlareRecorder(Filter):  # type: ignore[misc]  # FLARE is not typed
         self,
         folder: str,
         federation: str = "nvflare",
-        kind: str = "weights",
+        kind: UpdateKind = "weights",
         task: str = AppConstants.TASK_TRAIN,
         training: dict[str, Any] | None = None,
         records_key: str = "num-examples",
@@ -80,14 +80,15 @@ class FlareRecorder(Filter):  # type: ignore[misc]  # FLARE is not typed
                 f"expected {' or '.join(KINDS)} as kind, got {kind!r}: {did_you_mean(kind, KINDS)}"
             )
         self._known = _read_training(training or {})
-        self.folder, self.federation, self.kind, self.task = folder, federation, kind, task
+        self.folder, self.federation, self.task = folder, federation, task
+        self.kind: UpdateKind = kind
         self.training, self.records_key = training, records_key
         self._recording = Recording(Path(folder))
         self._lock = threading.RLock()  # FLARE serves each client in a thread of its own
         self._rule = ""
         self._round: object = None
         self._asked: dict[str, str] = {}  # names of the clients of this round by their tasks
-        self._metrics: dict[str, Any] = {}
+        self._metrics: dict[Any, Any] = {}
 
     @property
     def error(self) -> Exception | None:
@@ -116,7 +117,8 @@ class FlareRecorder(Filter):  # type: ignore[misc]  # FLARE is not typed
                     self._send(fl_ctx)
             elif event_type == AppEventType.AFTER_AGGREGATION:
                 made = fl_ctx.get_prop(AppConstants.AGGREGATION_RESULT)
-                self._metrics = (made.metrics or {}) if isinstance(made, FLModel) else {}
+                metrics = made.metrics if isinstance(made, FLModel) else None
+                self._metrics = metrics if isinstance(metrics, dict) else {}
             elif event_type == AppEventType.AFTER_SHAREABLE_TO_LEARNABLE:
                 self._finish(fl_ctx.get_prop(AppConstants.GLOBAL_MODEL))
 
@@ -160,7 +162,7 @@ class FlareRecorder(Filter):  # type: ignore[misc]  # FLARE is not typed
             settings["rounds"] = rounds
         return Header(
             name=self.federation,
-            kind="weights" if self.kind == "weights" else "update",
+            kind=self.kind,
             shapes={name: value.shape for name, value in sent.items()},
             rule=self._rule,
             settings=settings,
@@ -171,7 +173,7 @@ class FlareRecorder(Filter):  # type: ignore[misc]  # FLARE is not typed
         if client is None:
             log.info("a result that is for none of this round's tasks is not recorded")
             return
-        if result.get_return_code() != ReturnCode.OK:
+        if records.has_failed(result):
             return
         said = records.number_of_records(result, self.records_key)
         read = partial(records.read_tensors, result, KINDS[self.kind])

@@ -9,10 +9,19 @@ from typing import Any
 
 import numpy as np
 from nvflare.apis.dxo import DXO, MetaKey, from_shareable
+from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.shareable import Shareable
 
 from divulge.errors import DataError
 from divulge.federation.transcript.recording import as_count
+
+
+def has_failed(result: Shareable) -> bool:
+    """Whether a result says that its client failed."""
+    try:
+        return bool(result.get_return_code() != ReturnCode.OK)
+    except ValueError:  # somebody put something else in the place of the headers
+        return False
 
 
 def read_tensors(shareable: Shareable, kind: str) -> dict[str, np.ndarray]:

@@ -169,7 +169,7 @@ class Recording:
         else:
             self._received[client] = ReceivedUpdate(arrays, records)
 
-    def finish_round(self, read: Callable[[], Tensors | None], metrics: Mapping[str, Any]) -> None:
+    def finish_round(self, read: Callable[[], Tensors | None], metrics: Mapping[Any, Any]) -> None:
         """Write the round.
 
         Args:
@@ -212,13 +212,13 @@ def as_count(said: Any) -> int | None:
     return int(said) if said == int(said) else None
 
 
-def _read_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
+def _read_metrics(metrics: Mapping[Any, Any]) -> dict[str, float]:
     """Metrics that are numbers, under names that can be written."""
     found: dict[str, float] = {}
     for name, value in metrics.items():
         if isinstance(value, Number):
             with contextlib.suppress(OverflowError):
-                found[CONTROL.sub("?", name)[:100]] = float(value)
+                found[CONTROL.sub("?", str(name))[:100]] = float(value)
     return found
 
 
