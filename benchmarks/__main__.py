@@ -9,6 +9,7 @@ from typing import NamedTuple
 from benchmarks import (
     canaries,
     colluder,
+    communities,
     coverage,
     decaf,
     decaf_curve,
@@ -32,6 +33,7 @@ from benchmarks import (
     raifle,
     raifle_curve,
     raifle_images,
+    recorded_rounds,
     regression,
     secure_noise,
     table_intervals,
@@ -83,6 +85,18 @@ BENCHMARKS = {
             f"{which_client.SUMMARY}: {name}", partial(which_client.run, name=name)
         )
         for name in which_client.TASKS
+    },
+    **{
+        f"communities-{name}": Benchmark(
+            f"{communities.SUMMARY}: {name}", partial(communities.run, name=name)
+        )
+        for name in communities.LOGS
+    },
+    **{
+        f"recorded-rounds-{name}": Benchmark(
+            f"{recorded_rounds.SUMMARY}: {name}", partial(recorded_rounds.run, name=name)
+        )
+        for name in recorded_rounds.TASKS
     },
     "colluder": Benchmark(colluder.SUMMARY, colluder.run),
     "coverage": Benchmark(coverage.SUMMARY, coverage.run),

@@ -37,7 +37,8 @@ class Task(NamedTuple):
     sizes: tuple[int, ...]
 
 
-def _drawn(load: Callable[[], Records], count: int, rng: np.random.Generator) -> Records:
+def drawn(load: Callable[[], Records], count: int, rng: np.random.Generator) -> Records:
+    """Some records of a data set, in its order."""
     records = load()
     return records.take(np.sort(rng.choice(len(records), count, replace=False)))
 
@@ -51,12 +52,12 @@ def _dense(columns: int, hidden: int, classes: int, epochs: int) -> Trainer:
 
 TASKS = {
     "location-30": Task(
-        partial(_drawn, data.location_30, 3000),
+        partial(drawn, data.location_30, 3000),
         lambda columns: _dense(columns, 128, 30, 60),
         (200, 200, 200, 120),
     ),
     "fashion-mnist": Task(
-        partial(_drawn, data.fashion_mnist, 3000),
+        partial(drawn, data.fashion_mnist, 3000),
         lambda columns: _dense(columns, 128, 10, 60),
         (200, 200, 200, 120),
     ),

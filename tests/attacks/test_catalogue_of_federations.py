@@ -36,6 +36,12 @@ CASES = (
             {"others": False},
         )
     ),
+    Case(
+        CLIENTS,
+        catalog.federation_attack("fedmia", measurement="norm", others=False),
+        {"finds_a_leak": "the norm of a record's gradient is the same for all clients"},
+        runs=6,
+    ),
     Case(CLIENTS, catalog.federation_attack("variance-lira")),
     Case(CLIENTS, catalog.federation_attack("confidence-rule")),
     Case(
@@ -74,6 +80,12 @@ CASES = (
         runs=8,
     ),
     Case(FAINT, catalog.interaction_attack("interaction-search", tries=10), DRAWS, runs=4),
+    Case(CLEAR, catalog.interaction_attack("community-inference"), runs=6),
+    Case(
+        FAINT,
+        catalog.interaction_attack("community-inference", relevance="logit", users=8),
+        runs=6,
+    ),
     Case(SCORED, catalog.interaction_attack("random-interactions"), NOTHING | DRAWS),
 )
 

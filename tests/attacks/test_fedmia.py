@@ -85,6 +85,7 @@ def test_an_update_that_stands_out_is_no_measure_of_the_others() -> None:
             {"measurement": "difference"},
             lambda one: 2 * one.inner - one.gradient_norm[:, None] ** 2,
         ),
+        ({"measurement": "norm"}, lambda one: np.tile(-one.gradient_norm[:, None], 4)),
     ],
 )
 def test_the_published_comparisons_are_means_or_the_last_round(
@@ -128,6 +129,8 @@ def test_it_says_which_client_sent_nothing_of_its_own() -> None:
 def test_settings_and_views_without_meaning_are_refused() -> None:
     with pytest.raises(SpecError, match="expected fpr above 0"):
         catalog.federation_attack("fedmia", fpr=0.0)
+    with pytest.raises(SpecError, match="expected others = false with measurement = 'norm'"):
+        catalog.federation_attack("fedmia", measurement="norm")
     with pytest.raises(DataError, match="expected the updates of 4 clients, got those of 1"):
         dataclasses.replace(VIEW, updates=clients.TableUpdates(all_rounds(), ("a",)))
 

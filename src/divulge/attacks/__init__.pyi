@@ -8,6 +8,7 @@ from .composition.decaf.attack import Decaf as Decaf
 from .composition.label_counts import LabelCounts as LabelCounts
 from .composition.ldia import LDIA as LDIA
 from .interactions.baselines import RandomInteractions as RandomInteractions
+from .interactions.community import CommunityInference as CommunityInference
 from .interactions.label_search import InteractionSearch as InteractionSearch
 from .interactions.raifle.attack import RAIFLE as RAIFLE
 from .membership.agreement import Agreement as Agreement

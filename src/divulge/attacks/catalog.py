@@ -45,6 +45,7 @@ UPDATE_ATTACKS = {
 INTERACTION_ATTACKS = {
     "raifle": "divulge.attacks.interactions.raifle.attack:RAIFLE",
     "interaction-search": "divulge.attacks.interactions.label_search:InteractionSearch",
+    "community-inference": "divulge.attacks.interactions.community:CommunityInference",
     "random-interactions": "divulge.attacks.interactions.baselines:RandomInteractions",
 }
 """Attacks on one client that infer its interactions with the items shown to it from its updates."""

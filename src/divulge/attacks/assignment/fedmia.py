@@ -14,7 +14,7 @@ from divulge.attacks.shared import decision
 from divulge.core import NOBODY, Assignment, FederationView, Need, Records, RoundSignals
 from divulge.errors import NotApplicable, SpecError
 
-Measurement = Literal["cosine", "loss", "difference"]
+Measurement = Literal["cosine", "loss", "difference", "norm"]
 Evidence = Float64[np.ndarray, "records clients"]
 
 FEWEST = 3
@@ -40,10 +40,11 @@ class FedMIA:
         measurement: ``cosine`` is that of the record's gradient, at the weights sent, and the
             client's pseudo-gradient (FedMIA-II); ``loss`` is the record's log probability under
             the weights that the client came to (FedMIA-I); ``difference`` is how much shorter the
-            pseudo-gradient G gets without the record's gradient g: |G|² - |G - g|².
+            pseudo-gradient G gets without the record's gradient g: |G|² - |G - g|²; ``norm`` is
+            -|g|, which is the same for all clients and so needs ``others`` to be false.
         others: whether the client is compared with the others. Without, the measurement itself is
             the evidence: with ``loss``, Blackbox-Loss and Loss-Series; with ``cosine``,
-            Grad-Cosine and Avg-Cosine; with ``difference``, Grad-Diff.
+            Grad-Cosine and Avg-Cosine; with ``difference``, Grad-Diff; with ``norm``, Grad-Norm.
         rounds: ``all`` is the mean over the rounds in which a client took part; ``last`` takes
             each client's last one.
         fpr: share of a client's external records whose score may exceed its threshold; a
@@ -54,8 +55,7 @@ class FedMIA:
         for one" principle in federated learning (CVPR), equations 5 and 7 to 12; comparisons of
         its section 4.1 as its published code has them. Departures: the paper leaves the threshold
         open, and asks about one client at a time; the threshold from external records, and the
-        choice among several clients, are ours. Gradients are taken in evaluation mode. Grad-Norm
-        is left out: it depends on no client's update.
+        choice among several clients, are ours. Gradients are taken in evaluation mode.
     """
 
     measurement: Measurement = "cosine"
@@ -70,6 +70,11 @@ class FedMIA:
     def __post_init__(self) -> None:
         if not 0 < self.fpr < 1:
             raise SpecError(f"expected fpr above 0 and below 1, got {self.fpr}")
+        if self.measurement == "norm" and self.others:
+            raise SpecError(
+                "expected others = false with measurement = 'norm', got true: a record's gradient "
+                "is the same for all clients"
+            )
 
     def __call__(self, view: FederationView, rng: np.random.Generator) -> Assignment:
         """The client of each candidate, and the evidence for each."""
@@ -117,10 +122,16 @@ def _measure_difference(seen: RoundSignals) -> Evidence:
     return shorter
 
 
+def _measure_norm(seen: RoundSignals) -> Evidence:
+    there = ~np.isnan(seen.update_norm)
+    return np.where(there, -seen.gradient_norm[:, None], np.nan)
+
+
 _MEASUREMENTS: dict[Measurement, Callable[[RoundSignals], Evidence]] = {
     "cosine": _measure_cosine,
     "loss": _measure_loss,
     "difference": _measure_difference,
+    "norm": _measure_norm,
 }
 
 

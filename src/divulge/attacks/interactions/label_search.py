@@ -28,8 +28,9 @@ class InteractionSearch:
     the last try the rest keep the labels that came nearest so far. It is a baseline: RAIFLE on the
     same view uses more of what the server has.
 
-    The published algorithm is described in words, not in code, so details such as the share kept
-    are ours.
+    The paper describes its algorithm in words. Its published code settles 0.9 of all items at a
+    time, and ends as soon as enough are settled as acted on: with few tries. The share kept, and
+    going on until all are settled, are ours.
 
     Args:
         tries: number of simulated trainings.

@@ -1,0 +1,208 @@
+"""Community inference: whose model has become better than the others' for who likes an item?"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Float64, Int
+from scipy import stats
+
+from divulge._util.arguments import check_arguments
+from divulge.core import Need, Reconstruction, UpdateView
+from divulge.errors import NotApplicable, SpecError
+
+if TYPE_CHECKING:
+    from divulge.federation.recommender.model import NeuralCF
+
+CUT, OTHERS = 20, 100
+"""Places of a list that count, and other items in it, as the published code has them."""
+
+Answers = Float[np.ndarray, "users items"]
+"""What the model of one client answers to invented users."""
+
+Relevance = Float64[np.ndarray, "clients items"]
+
+
+class Handed(NamedTuple):
+    """The distinct items that clients of a round were shown."""
+
+    row: Float[np.ndarray, "items width"]
+    """Embedding of each as the server sent it."""
+    of_each: tuple[Int[np.ndarray, " _"], ...]
+    """By client, the numbers of its items."""
+
+
+@check_arguments
+@dataclass(frozen=True, slots=True)
+class CommunityInference:
+    """Compares what clients' models make of an item, for a user that the server invents.
+
+    A server looks for the users who like an item: those whose models find it more relevant to the
+    invented user than other users' models do. The score of an item is the share of the other
+    clients of the same first round whose models find it less relevant.
+
+    Args:
+        relevance: ``ndcg`` is the discounted gain of the item's place, if it is one of the first
+            20 in a list with 100 other items; ``logit`` is the model's answer itself.
+        users: number of invented users, whose mean relevance counts.
+        size: number of clients in the community of an item, those with the most relevance: they
+            are said to have acted on it.
+
+    Raises:
+        SpecError: a setting makes no sense.
+
+    References:
+        Belal et al. (2025), Inferring communities of interest in collaborative learning-based
+        recommender systems (arXiv 2306.08929), as its published code has the attack on clients
+        that keep their user embeddings. Departures: communities are those of a set of items there
+        and of one item here; the invented user trains on these items there, and here it is as
+        clients draw theirs, which training moves by little. ``logit`` and several users are ours.
+    """
+
+    relevance: Literal["ndcg", "logit"] = "ndcg"
+    users: int = 1
+    size: int = 5
+
+    name: ClassVar[str] = "community-inference"
+    paper: ClassVar[str] = "Belal et al. 2025"
+
+    def __post_init__(self) -> None:
+        if min(self.users, self.size) < 1:
+            raise SpecError(
+                f"expected users and size from 1, got {self.users} and {self.size}: change them"
+            )
+
+    @property
+    def needs(self) -> Need:
+        """The clients' own updates, and what was handed out."""
+        return Need.UPDATES | Need.INPUTS
+
+    def __call__(self, view: UpdateView, rng: np.random.Generator) -> Reconstruction:
+        """Always refuses, as one client alone is compared with nobody: call `many`."""
+        return self.many((view,), rng)[0]
+
+    def many(
+        self, views: Sequence[UpdateView], rng: np.random.Generator
+    ) -> tuple[Reconstruction, ...]:
+        """The items that each client acted on, from how its model compares with the others.
+
+        Raises:
+            NotApplicable: a client has no round in common with another one, does not train
+                `NeuralCF`, or sent no item embeddings.
+        """
+        together: dict[int, list[int]] = defaultdict(list)
+        for v, view in enumerate(views):
+            together[view.rounds[0].number].append(v)
+        found: dict[int, Reconstruction] = {}
+        for number, clients in together.items():
+            others = len(clients) - 1
+            if not others:
+                raise NotApplicable(
+                    f"expected two clients or more in round {number}, got one: models are "
+                    "compared with each other"
+                )
+            relevance, handed = self.compare([views[v] for v in clients], rng)
+            below = stats.rankdata(relevance, axis=0) - 1  # others with less, ties half
+            for v, less, items in zip(clients, below, handed.of_each, strict=True):
+                found[v] = Reconstruction(
+                    less[items] / others,
+                    others - less[items] < self.size,
+                    f"models of {others} other clients",
+                )
+        return tuple(found[v] for v in range(len(views)))
+
+    def compare(
+        self, views: Sequence[UpdateView], rng: np.random.Generator
+    ) -> tuple[Relevance, Handed]:
+        """How relevant each client's model finds each item that one of them was shown.
+
+        That of a set of items is the mean over the set.
+
+        Args:
+            views: clients of one round.
+            rng: draws invented users, and the other items of a list.
+
+        Raises:
+            NotApplicable: a client does not train `NeuralCF`, or sent no item embeddings.
+        """
+        learners = [_learner(view) for view in views]
+        handed = _number_items(views)
+        user = rng.normal(size=(self.users, learners[0].width))
+        many = len(handed.row)
+        others = [rng.permutation(many - 1)[:OTHERS] for _ in range(many)]
+        relevance = []
+        for view, learner, items in zip(views, learners, handed.of_each, strict=True):
+            answers = _ask(view, learner, handed.row, items, user)
+            if self.relevance == "ndcg":
+                answers = gain(answers, others)
+            relevance.append(answers.mean(axis=0, dtype=np.float64))
+        return np.array(relevance), handed
+
+
+def gain(answers: Answers, others: Sequence[Int[np.ndarray, " _"]]) -> Answers:
+    """Normalised discounted cumulative gain of each item, alone in a list with others.
+
+    Args:
+        answers: of a model.
+        others: the items in the list of each, numbered without that one.
+    """
+    found = np.zeros(answers.shape)
+    for k, listed in enumerate(others):
+        ahead = answers[:, listed + (listed >= k)] >= answers[:, [k]]
+        place = 1 + ahead.sum(axis=1)
+        found[:, k] = np.where(place <= CUT, 1 / np.log2(1 + place), 0)
+    return found
+
+
+def _learner(view: UpdateView) -> "NeuralCF":
+    from divulge.federation.recommender.model import NeuralCF
+
+    if not isinstance(view.learner, NeuralCF):
+        raise NotApplicable(
+            f"expected NeuralCF as the learner of client {view.victim!r}, got "
+            f"{'none' if view.learner is None else type(view.learner).__name__}: models are asked "
+            "about items by it"
+        )
+    return view.learner
+
+
+def _number_items(views: Sequence[UpdateView]) -> Handed:
+    """Items are the same where the server sent the same embedding."""
+    sent = [np.asarray(view.inputs) for view in views]
+    row, number = np.unique(np.concatenate(sent), axis=0, return_inverse=True)
+    ends = np.cumsum([len(one) for one in sent])[:-1]
+    return Handed(row, tuple(np.split(number.ravel(), ends)))
+
+
+def _ask(
+    view: UpdateView,
+    learner: "NeuralCF",
+    row: Float[np.ndarray, "items width"],
+    items: Int[np.ndarray, " _"],
+    user: Float64[np.ndarray, "users width"],
+) -> Answers:
+    """Logits of a client's model after its training; what it did not send is as it was."""
+    import torch
+
+    from divulge.federation.recommender.model import ITEMS
+
+    seen = view.rounds[0]
+    change = seen.change(view.victim)
+    if ITEMS not in change:
+        raise NotApplicable(
+            f"expected the item embeddings in the update of client {view.victim!r} as {ITEMS!r}, "
+            f"got {', '.join(change)}: record them"
+        )
+    table = row.copy()
+    table[items] += change[ITEMS]
+    network = [
+        torch.from_numpy(weight + change.get(name, 0)).float().expand(len(user), *weight.shape)
+        for name, weight in seen.sent.items()
+        if name != ITEMS
+    ]
+    asked = torch.from_numpy(table).float().expand(len(user), *table.shape)
+    with torch.no_grad():
+        said: Answers = learner.score(torch.from_numpy(user).float(), asked, network).numpy()
+    return said
