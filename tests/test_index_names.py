@@ -40,7 +40,7 @@ def texts() -> Iterator[Path]:
         "uv pip install numpy divulge.",
         "uv add divulge",
         "uvx divulge demo",
-        'dependencies = ["flwr>=1.41,<1.42", "divulge[flower]"]',
+        'dependencies = ["flwr>=1.41,<1.43", "divulge[flower]"]',
         "You need `divulge[flower]`",
     ],
 )

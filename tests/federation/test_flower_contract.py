@@ -1,10 +1,17 @@
-"""What divulge relies on in Flower: when a new version changes it, this says what and where."""
+"""What divulge relies on in Flower: when a new version changes it, this says what and where.
+
+`constraints.txt` installs one of the minor versions that are allowed. Before another one is, all of
+Flower's tests run with it once, in an environment of its own.
+"""
 
 import inspect
+import tomllib
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from packaging.requirements import Requirement
 
 pytest.importorskip("flwr")
 
@@ -19,8 +26,19 @@ from flwr.supercore.task_identity import TaskIdentity
 HELP = "divulge.federation.flower relies on it: read Flower's changes, mend it, then this test"
 
 
-def test_the_minor_version_is_the_one_that_was_read() -> None:
-    assert version("flwr").split(".")[:2] == ["1", "41"], HELP
+READ = ["1.41", "1.42"]
+"""Minor versions that were read and tested."""
+
+
+def test_the_minor_version_is_one_that_was_read() -> None:
+    assert version("flwr").rpartition(".")[0] in READ, HELP
+
+
+def test_the_minor_versions_that_were_read_are_allowed_and_no_other() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    (asked,) = [r for r in project["optional-dependencies"]["flower"] if r.startswith("flwr")]
+    allowed = [f"1.{n}" for n in range(100) if f"1.{n}.0" in Requirement(asked).specifier]
+    assert allowed == READ, HELP
 
 
 @pytest.mark.parametrize(
