@@ -107,10 +107,10 @@ def find_communities(
     from divulge.attacks import CommunityInference
 
     attack = CommunityInference(**settings)
-    relevance, handed = attack.compare([g.view for g in users], np.random.default_rng(seed))
+    relevance, shown = attack.compare([g.view for g in users], np.random.default_rng(seed))
     acted = [
         set(items[game.truth.acted].tolist())
-        for items, game in zip(handed.of_each, users, strict=True)
+        for items, game in zip(shown.of_each, users, strict=True)
     ]
     right = []
     for u, wanted in enumerate(acted):

@@ -25,7 +25,7 @@ Answers = Float[np.ndarray, "users items"]
 Relevance = Float64[np.ndarray, "clients items"]
 
 
-class Handed(NamedTuple):
+class ShownItems(NamedTuple):
     """The distinct items that clients of a round were shown."""
 
     row: Float[np.ndarray, "items width"]
@@ -103,9 +103,9 @@ class CommunityInference:
                     f"expected two clients or more in round {number}, got one: models are "
                     "compared with each other"
                 )
-            relevance, handed = self.compare([views[v] for v in clients], rng)
+            relevance, shown = self.compare([views[v] for v in clients], rng)
             below = stats.rankdata(relevance, axis=0) - 1  # others with less, ties half
-            for v, less, items in zip(clients, below, handed.of_each, strict=True):
+            for v, less, items in zip(clients, below, shown.of_each, strict=True):
                 found[v] = Reconstruction(
                     less[items] / others,
                     others - less[items] < self.size,
@@ -115,7 +115,7 @@ class CommunityInference:
 
     def compare(
         self, views: Sequence[UpdateView], rng: np.random.Generator
-    ) -> tuple[Relevance, Handed]:
+    ) -> tuple[Relevance, ShownItems]:
         """How relevant each client's model finds each item that one of them was shown.
 
         That of a set of items is the mean over the set.
@@ -128,17 +128,17 @@ class CommunityInference:
             NotApplicable: a client does not train `NeuralCF`, or sent no item embeddings.
         """
         learners = [_learner(view) for view in views]
-        handed = _number_items(views)
+        shown = _number_items(views)
         user = rng.normal(size=(self.users, learners[0].width))
-        many = len(handed.row)
+        many = len(shown.row)
         others = [rng.permutation(many - 1)[:OTHERS] for _ in range(many)]
         relevance = []
-        for view, learner, items in zip(views, learners, handed.of_each, strict=True):
-            answers = _ask(view, learner, handed.row, items, user)
+        for view, learner, items in zip(views, learners, shown.of_each, strict=True):
+            answers = _ask(view, learner, shown.row, items, user)
             if self.relevance == "ndcg":
                 answers = gain(answers, others)
             relevance.append(answers.mean(axis=0, dtype=np.float64))
-        return np.array(relevance), handed
+        return np.array(relevance), shown
 
 
 def gain(answers: Answers, others: Sequence[Int[np.ndarray, " _"]]) -> Answers:
@@ -168,12 +168,12 @@ def _learner(view: UpdateView) -> "NeuralCF":
     return view.learner
 
 
-def _number_items(views: Sequence[UpdateView]) -> Handed:
+def _number_items(views: Sequence[UpdateView]) -> ShownItems:
     """Items are the same where the server sent the same embedding."""
     sent = [np.asarray(view.inputs) for view in views]
     row, number = np.unique(np.concatenate(sent), axis=0, return_inverse=True)
     ends = np.cumsum([len(one) for one in sent])[:-1]
-    return Handed(row, tuple(np.split(number.ravel(), ends)))
+    return ShownItems(row, tuple(np.split(number.ravel(), ends)))
 
 
 def _ask(
