@@ -1,9 +1,10 @@
-"""What the site needs besides ``docs``: pages of the repository's root, and links to them.
+"""What the site needs besides ``docs``: pages of the repository's root, and a gallery of reports.
 
 A hook of MkDocs, named in ``mkdocs.yml``.
 """
 
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,12 @@ PAGES = {
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the pages of the root."""
+    """Add the pages of the root, and the reports of the gallery."""
     from mkdocs.structure.files import File
 
+    reports = runpy.run_path(str(ROOT / "docs" / "generate_gallery.py"))["reports"]
+    for name, page in reports():
+        files.append(File.generated(config, f"gallery/{name}.html", content=page))
     for name, page in PAGES.items():
         text = (ROOT / name).read_text(encoding="utf-8")
         files.append(File.generated(config, page, content=_from_root(text)))

@@ -381,6 +381,9 @@ def test_links_lead_somewhere(page: Path) -> None:
             continue
         file, _, fragment = unquote(link).partition("#")
         target = (page.parent / file).resolve() if file else page
+        if target.suffix == ".html" and target.parent == DOCS / "gallery":  # made with the site
+            assert f'"{target.stem}"' in (DOCS / "generate_gallery.py").read_text(encoding="utf-8")
+            continue
         assert target.exists(), link
         assert target.is_relative_to(ROOT), link
         if fragment:
