@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from benchmarks import (
     canaries,
+    canary_federations,
     colluder,
     communities,
     coverage,
@@ -119,6 +120,7 @@ BENCHMARKS = {
     "epsilon-bounds": Benchmark(epsilon_bounds.SUMMARY, epsilon_bounds.run),
     "epsilon-limit": Benchmark(epsilon_limit.SUMMARY, epsilon_limit.run),
     "canaries": Benchmark(canaries.SUMMARY, canaries.run),
+    "canary-federations": Benchmark(canary_federations.SUMMARY, canary_federations.run),
     "decaf": Benchmark(decaf.SUMMARY, decaf.run),
     "decaf-curve": Benchmark(decaf_curve.SUMMARY, decaf_curve.run),
     "labels-only": Benchmark(labels_only.SUMMARY, labels_only.run),

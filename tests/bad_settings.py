@@ -219,6 +219,11 @@ FILES = {
         {**FEDERATION, "privacy": {"delta": 1e-5, "noise_multiplier": 1.0}},
         parse_federation,
     ),
+    "canaries": File(
+        FederationSpec,
+        {**FEDERATION, "canaries": {"folder": "canaries", "norm": 3.0}},
+        parse_federation,
+    ),
     "recommender": File(
         FederationSpec,
         {

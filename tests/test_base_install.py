@@ -75,6 +75,8 @@ COMMANDS = [
     Command("plan --exposed 0.5"),
     Command("canary plan --epsilon 4 --delta 1e-5 --canaries 100", says="canaries"),
     Command("canary make subject.py:members canaries --count 40", says="Sealed"),
+    Command("canary clients canary-clients --count 40", says="Sealed"),
+    Command("canary score canary-clients nowhere scores.npz", 2, "expected a transcript"),
     Command("canary audit canaries none.npz --epsilon 4 --delta 1e-5", 2, "expected a file"),
     Command("audit audit.toml --run run", says="Report"),
     Command("report run", says="report.html"),

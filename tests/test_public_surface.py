@@ -66,11 +66,13 @@ NAMES = [
     "leave_one_out",
     "load",
     "make_canaries",
+    "make_canary_clients",
     "plan",
     "plan_canaries",
     "plan_file",
     "score_canaries",
     "score_checkpoints",
+    "score_transcript",
 ]
 
 

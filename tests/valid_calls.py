@@ -247,6 +247,19 @@ def calls(folder: Path) -> dict[str, Call]:
     run = finished(folder).save(folder / "stored")
     canaries = divulge.make_canaries(records(), folder / "canaries", 40).folder
     canary_scores = divulge.score_canaries(canaries, tree(), folder / "canary-scores.npz")
+    canary_clients = divulge.make_canary_clients(folder / "canary-clients", 40).folder
+    canary_transcript = folder / "canary-transcript"
+    federation.simulate(
+        federation.Federation(
+            records(),
+            (np.arange(8),),
+            RECIPE,
+            canaries=federation.CanaryClients(canary_clients, 1.0),
+            workers=1,
+        ),
+        1,
+        canary_transcript,
+    )
     gap = [attacks.Gap()]
     few = divulge.Rotation(3, targets=2)
     records_given: dict[str, Any] = {
@@ -309,6 +322,17 @@ def calls(folder: Path) -> dict[str, Call]:
         ),
         "divulge.make_canaries": Call(
             divulge.make_canaries, {"records": records(), "count": 40}, anew={"folder": new}
+        ),
+        "divulge.make_canary_clients": Call(
+            divulge.make_canary_clients, {"count": 40}, anew={"folder": new}
+        ),
+        "divulge.score_transcript": Call(
+            divulge.score_transcript,
+            {
+                "canaries": canary_clients,
+                "transcript": canary_transcript,
+                "path": folder / "of-rounds.npz",
+            },
         ),
         "divulge.plan_canaries": Call(
             divulge.plan_canaries, {"epsilon": 100.0, "delta": 1e-5, "canaries": 20}
@@ -421,6 +445,9 @@ def calls(folder: Path) -> dict[str, Call]:
         ),
         "federation.ClickModel": Call(
             federation.ClickModel, {"click": (0.1, 0.5, 0.9), "stop": (0.1, 0.5, 0.9)}
+        ),
+        "federation.CanaryClients": Call(
+            federation.CanaryClients, {"folder": canary_clients, "norm": 1.0}
         ),
         "federation.Federation": Call(
             federation.Federation,

@@ -2,11 +2,13 @@ from .attacks.catalog import attack as attack
 from .audits.api import audit as audit
 from .audits.api import audit_predictions as audit_predictions
 from .audits.attack_check.check import check_attack as check_attack
-from .audits.canaries.audit import CanaryAudit as CanaryAudit
 from .audits.canaries.audit import audit_canaries as audit_canaries
+from .audits.canaries.clients import make_canary_clients as make_canary_clients
+from .audits.canaries.clients import score_transcript as score_transcript
 from .audits.canaries.make import make_canaries as make_canaries
 from .audits.canaries.plan import plan_canaries as plan_canaries
 from .audits.canaries.recorder import CanaryRecorder as CanaryRecorder
+from .audits.canaries.result import CanaryAudit as CanaryAudit
 from .audits.canaries.trained import score_canaries as score_canaries
 from .audits.canaries.trained import score_checkpoints as score_checkpoints
 from .audits.compare.result import Comparison as Comparison

@@ -13,8 +13,10 @@ from divulge.cli.finish import TRIPPED, UNDECIDED
 from divulge.cli.terminal import echo
 
 if TYPE_CHECKING:
+    from divulge.audits.canaries.clients import Sees
     from divulge.audits.canaries.make import CanaryKind
     from divulge.core import NoiseAssumption
+    from divulge.data.canary_files import Neighbours
 
 noises = click.option(
     "--noise",
@@ -34,7 +36,8 @@ stated = (
 def canary() -> None:
     """Test a stated ε of differential privacy by canaries in one training.
 
-    Plan how many, make them, train with the file for the trainer, score them, audit.
+    Plan how many, make them, train with the file for the trainer, score them, audit. For a
+    federation make canary clients.
 
     Example: divulge canary plan --epsilon 4 --delta 1e-5
     """
@@ -91,9 +94,58 @@ def make(records: str, folder: Path, count: int, kind: CanaryKind | None, label:
 
 @canary.command()
 @click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--count", type=int, required=True, help="Number of canaries.")
+@click.option(
+    "--neighbours",
+    type=click.Choice(["add-or-remove", "replace"]),
+    default="add-or-remove",
+    show_default=True,
+    help="What ε is stated for: one client more or less (central and distributed noise; half of "
+    "the canaries take part), or another update of one client (local noise; all take part).",
+)
+def clients(folder: Path, count: int, neighbours: Neighbours) -> None:
+    """Make canary clients for a federation in FOLDER: secret directions, and sealed coins.
+
+    Example: divulge canary clients canaries --count 500
+    """
+    from divulge.audits.canaries.clients import make_canary_clients
+    from divulge.data import canary_files as files
+
+    made = make_canary_clients(folder, count, neighbours=neighbours)
+    echo(f"Canary clients that take part: {made.taking_part:,} of {folder / files.TRAIN}")
+    echo(f"Sealed, for the auditor alone: {folder / files.SEALED}")
+    echo(f"Commitment (SHA-256): {made.commitment}")
+
+
+@canary.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("scores", type=click.Path(path_type=Path))
+@click.option(
+    "--sees",
+    type=click.Choice(["rounds", "final", "messages", "differences"]),
+    default="rounds",
+    show_default=True,
+    help="The new weights of each round; the final model alone; what each canary client sent "
+    "(where all take part); or how rounds differ (finds noise that repeats).",
+)
+def score(folder: Path, run: Path, scores: Path, sees: Sees) -> None:
+    """Score the canary clients in FOLDER by RUN, the transcript of a federation, into SCORES.
+
+    Example: divulge canary score canaries runs/federation-001 scores.npz
+    """
+    from divulge.audits.canaries.clients import score_transcript
+
+    echo(f"Scores: {score_transcript(folder, run, scores, sees=sees)}")
+
+
+@canary.command()
+@click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("scores", type=click.Path(path_type=Path), nargs=-1, required=True)
-@stated[0]
-@stated[1]
+@click.option(
+    "--epsilon", type=float, help="The ε that is stated. Default: as the transcript says."
+)
+@click.option("--delta", type=float, help="The δ of the same statement.")
 @noises
 @click.option(
     "--utility",
@@ -122,8 +174,8 @@ def make(records: str, folder: Path, count: int, kind: CanaryKind | None, label:
 def audit(
     folder: Path,
     scores: tuple[Path, ...],
-    epsilon: float,
-    delta: float,
+    epsilon: float | None,
+    delta: float | None,
     noise: NoiseAssumption,
     utility: Path | None,
     run: Path | None,
@@ -132,7 +184,7 @@ def audit(
 ) -> None:
     """Open the coins in FOLDER, and hold SCORES of the training against the stated ε.
 
-    SCORES are files that CanaryRecorder, score_checkpoints or score_canaries wrote.
+    SCORES are files of `divulge canary score`, CanaryRecorder, score_checkpoints or score_canaries.
 
     Example: divulge canary audit canaries scores.npz --epsilon 4 --delta 1e-5
     """

@@ -129,7 +129,8 @@ class Round:
     aggregated: Tensors | None = None
     """The new global weights that the server computed; None if it did not record them."""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """What the server measured on the new weights, such as accuracy, by name."""
+    """What the server measured on the new weights, such as accuracy, by name; and under ``stated
+    epsilon`` and ``stated delta`` what its mechanism states so far."""
     handed: Mapping[str, Tensors] = field(default_factory=dict)
     """The items that the server showed to each client, by client: arrays with one entry an item."""
 

@@ -5,22 +5,27 @@
     FOLDER/for-auditor/sealed.npz       the coins and a random salt
     FOLDER/for-auditor/opened.json      written when the coins are first used: for which scores
 
+Canaries are records, or clients of a federation. For the latter x holds secret keys of directions,
+as text, and y in the trainer's file says whether a client sends its direction (1) or the opposite
+(-1).
+
 The trainer's files carry the SHA-256 digest of salt, coins and canaries (a commitment), and the
 sealed one the digests of the trainer's. So neither side can be changed later without notice.
 """
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from jaxtyping import Bool, Int64, Shaped
 
 from divulge._util import arrays, atomic
-from divulge.errors import StoreError
+from divulge.errors import DataError, StoreError
 
 CANDIDATES = Path("for-trainer") / "candidates.npz"
 TRAIN = Path("for-trainer") / "train.npz"
@@ -28,6 +33,12 @@ SEALED = Path("for-auditor") / "sealed.npz"
 OPENED = Path("for-auditor") / "opened.json"
 
 Coins = Bool[np.ndarray, " canaries"]
+
+Neighbours = Literal["add-or-remove", "replace"]
+"""What a coin decides about a canary client: whether it takes part, or which of two opposite
+updates it sends."""
+
+_KEY = re.compile(r"(add-or-remove|replace):[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +56,26 @@ class Canaries:
     def digest(self) -> str:
         """SHA-256 digest of the canaries."""
         return sha256(self.x, self.y)
+
+    @property
+    def neighbours(self) -> Neighbours | None:
+        """What a coin decides, for clients of a federation; None where canaries are records."""
+        if self.x.dtype.kind != "U" or self.x.ndim != 1 or not len(self.x):
+            return None
+        found = [_KEY.fullmatch(key) for key in self.x.tolist()]
+        kinds = {one[1] for one in found if one is not None}
+        if None in found or len(kinds) != 1:
+            return None
+        return next(kind for kind in get_args(Neighbours) if kind in kinds)
+
+    @property
+    def flipped(self) -> str:
+        """What a coin flips, in words."""
+        return {
+            None: "adding or removing one record",
+            "add-or-remove": "adding or removing one client",
+            "replace": "replacing the update of one client",
+        }[self.neighbours]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +171,52 @@ def read_candidates(folder: Path) -> Canaries:
     if found.digest != _text(held["digest"], path):
         raise _changed(path, "their digest is another")
     return found
+
+
+def read_clients(folder: Path) -> Canaries:
+    """All canary clients of a folder, without the coins.
+
+    Raises:
+        StoreError: they are missing, damaged, or not those that were made.
+        DataError: the folder holds canaries of another kind.
+    """
+    found = read_candidates(folder)
+    if found.neighbours is None:
+        raise DataError(
+            f"expected canary clients in {folder}, got records: make them with `divulge canary "
+            "clients`"
+        )
+    return found
+
+
+class TakingPart(NamedTuple):
+    """The canary clients that take part in a federation."""
+
+    position: Int64[np.ndarray, " clients"]
+    """Of each among all canaries."""
+    sign: Int64[np.ndarray, " clients"]
+    """1 for one that sends its direction, -1 for one that sends the opposite."""
+
+
+def read_taking_part(folder: Path, canaries: Canaries) -> TakingPart:
+    """The canary clients that take part, in the order of the trainer's file.
+
+    Raises:
+        StoreError: the trainer's file is missing, damaged, or not about these canaries.
+    """
+    path = folder / TRAIN
+    held = _read(path, ("x", "y", "commitment"))
+    place = {key: position for position, key in enumerate(canaries.x.tolist())}
+    keys, signs = held["x"].tolist(), held["y"]
+    if (
+        _text(held["commitment"], path) != canaries.commitment
+        or not set(keys) <= place.keys()
+        or not len(keys) == len(set(keys)) == len(signs)
+        or signs.dtype != np.int64
+        or not np.isin(signs, (-1, 1)).all()
+    ):
+        raise _changed(path, "not of these canaries")
+    return TakingPart(np.array([place[key] for key in keys], np.int64), signs)
 
 
 def open_coins(folder: Path, canaries: Canaries, scores: Sequence[str], noise: str) -> Coins:

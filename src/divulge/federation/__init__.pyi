@@ -1,4 +1,5 @@
 from . import prediction_tables as prediction_tables
+from .canaries import CanaryClients as CanaryClients
 from .client_checks.composition import InferredMix as InferredMix
 from .client_checks.interactions import OwnInteractions as OwnInteractions
 from .fedavg import Federation as Federation

@@ -73,6 +73,15 @@ class PrivacySpec(Section):
     """The length that a record's gradient is cut to, above 0."""
 
 
+class CanariesSpec(Section):
+    """``[canaries]``: canary clients that take part, to test what a mechanism states."""
+
+    folder: PathText
+    """Folder that ``divulge canary clients`` made; its sealed coins are not read."""
+    norm: Annotated[float, pydantic.Field(gt=0)]
+    """Euclidean norm of the update of a canary client: a few times what updates are clipped to."""
+
+
 class RecommenderSpec(Section):
     """``[recommender]``: users who train a recommender on their interactions, by FNCF."""
 
@@ -147,6 +156,8 @@ class FederationSpec(Section):
     """How a client trains; required without ``recommender`` and ``ranker``."""
     privacy: PrivacySpec | None = None
     """Clients train with DP-SGD."""
+    canaries: CanariesSpec | None = None
+    """Canary clients take part, beside the others."""
     recommender: RecommenderSpec | None = None
     """In place of the four above: users who act on items that a server hands out."""
     ranker: RankerSpec | None = None

@@ -12,10 +12,12 @@ import numpy as np
 from divulge._util.arguments import Count, Seed, check_arguments
 from divulge._util.digest import digest
 from divulge._util.imports import call_user_code
+from divulge._util.json import JSON
 from divulge._util.random import stream
 from divulge.core import Guarantee, LocalTraining, Records, Round, Tensors, UpdateDefence
 from divulge.errors import DataError, SpecError
 from divulge.federation import clients, server
+from divulge.federation.canaries import CanaryClients, StatedEpsilon
 from divulge.federation.clients import ClientTraining, LocalTrainer
 from divulge.federation.server import Evaluate
 from divulge.federation.simulation import SimulatedFederation
@@ -51,6 +53,8 @@ class Federation(SimulatedFederation):
             all the rounds it took part in.
         workers: largest number of processes, one a core unless given; only the time depends on it.
         evaluate: function from the global model to named figures, called after each round.
+        canaries: canary clients that take part beside the others, numbered after them; see
+            `divulge.make_canary_clients`. Each counts as many records as a client has on average.
         seed: seed of every random choice.
         name: name of the federation in the transcript.
 
@@ -72,6 +76,7 @@ class Federation(SimulatedFederation):
     defence: UpdateDefence = field(default_factory=UpdateDefence)
     trainer: LocalTrainer | None = None
     evaluate: Evaluate | None = None
+    canaries: CanaryClients | None = None
     seed: Seed = 0
     name: str = "federation"
     workers: Count | None = None
@@ -108,9 +113,9 @@ class Federation(SimulatedFederation):
         """
         weights = self._fresh() if sent is None else sent
         learn = self._learn()
-        turns = Counter(client for k in range(first) for client in self._participants(k))
+        turns = Counter(one for k in range(first) for some in self._participants(k) for one in some)
         for number in itertools.count(first):
-            turns.update(self._participants(number))
+            turns.update(itertools.chain(*self._participants(number)))
             done = self._round(number, weights, learn, turns)
             yield done
             assert done.aggregated is not None
@@ -130,6 +135,7 @@ class Federation(SimulatedFederation):
                 "defence": repr(self.defence),
                 "seed": self.seed,
                 "digest": self._digest(),
+                **self._about_canaries(),
             },
         )
 
@@ -163,13 +169,17 @@ class Federation(SimulatedFederation):
     def _round(
         self, number: int, sent: Tensors, learn: ClientTraining, turns: Mapping[int, int]
     ) -> Round:
-        chosen = self._participants(number)
+        chosen, canaries = self._participants(number)
         rows = [self.clients[client] for client in chosen]
         rngs = (stream(self.seed, "local training", number, client) for client in chosen)
-        found = learn(sent, rows, [int(rng.integers(2**31)) for rng in rngs])
+        found = learn(sent, rows, [int(rng.integers(2**31)) for rng in rngs]) if chosen else ()
         results = {c: self._result(sent, one) for c, one in zip(chosen, found, strict=True)}
         sizes = {client: len(held) for client, held in zip(chosen, rows, strict=True)}
         promised = {c: self._client_guarantee(size, turns[c]) for c, size in sizes.items()}
+        for client in canaries:
+            results[client] = self._canary_result(sent, client)
+            sizes[client] = max(1, round(float(np.mean([len(rows) for rows in self.clients]))))
+            promised[client] = self.defence.guarantee(turns[client])
         received, masked = server.exchange_updates(
             self.defence, number, sent, results, sizes, promised, self.seed
         )
@@ -185,6 +195,8 @@ class Federation(SimulatedFederation):
             network = load_network(self.recipe.network, aggregated)
             evaluate = partial(self.evaluate, network)
             metrics = call_user_code(evaluate, "evaluate")
+        if self.canaries is not None and (claim := self.defence.guarantee(max(turns.values()))):
+            metrics = {**metrics, **StatedEpsilon(claim.epsilon, claim.delta).as_metrics()}
         return Round(
             number,
             self._kind,
@@ -220,10 +232,32 @@ class Federation(SimulatedFederation):
             recipe.batch_size,
         )
 
-    def _participants(self, number: int) -> list[int]:
-        many = max(1, round(self.participation * len(self.clients)))
+    def _participants(self, number: int) -> tuple[list[int], list[int]]:
+        """The clients of a round, and the canary clients, whose numbers follow theirs."""
+        own = len(self.clients)
+        together = own + (0 if self.canaries is None else len(self.canaries))
+        many = max(1, round(self.participation * together))
         rng = stream(self.seed, "participants", number)
-        return sorted(rng.choice(len(self.clients), many, replace=False).tolist())
+        drawn = sorted(rng.choice(together, many, replace=False).tolist())
+        return [one for one in drawn if one < own], [one for one in drawn if one >= own]
+
+    def _canary_result(self, sent: Tensors, client: int) -> dict[str, np.ndarray]:
+        """What a canary client sends; for ``fedsgd`` the gradient whose step is its direction."""
+        assert self.canaries is not None
+        update = self.canaries.update(client - len(self.clients), sent)
+        if self._kind == "gradient":
+            return {name: -value for name, value in update.items()}
+        if self._kind == "update":
+            return update
+        return {
+            name: (array + update[name]).astype(array.dtype) if name in update else array
+            for name, array in sent.items()
+        }
+
+    def _about_canaries(self) -> dict[str, JSON]:
+        if self.canaries is None:
+            return {}
+        return {**self.canaries.describe(len(self.clients)), "canary norm": self.canaries.norm}
 
     def _result(self, sent: Tensors, found: Tensors) -> dict[str, np.ndarray]:
         """Tensors that a client sends, before any defence."""

@@ -16,6 +16,7 @@ from divulge.data.interactions import InteractionLog
 from divulge.data.ranking import Queries
 from divulge.errors import SpecError
 from divulge.federation import config, partition, prediction_tables
+from divulge.federation.canaries import CanaryClients
 from divulge.federation.clients import LocalTrainer
 from divulge.federation.config import ClientsSpec, FederationSpec, RankerSpec, RecommenderSpec
 from divulge.federation.fedavg import Federation
@@ -117,6 +118,7 @@ def load_federation(settings: FederationSpec, folder: Path) -> Federation:
         DivulgeError: a file, a name in it, or what it holds is not what was expected.
     """
     data, training, who = settings.data, settings.training, settings.clients
+    told = settings.canaries
     assert data is not None
     assert training is not None
     assert who is not None
@@ -139,6 +141,7 @@ def load_federation(settings: FederationSpec, folder: Path) -> Federation:
         defence=defence,
         trainer=trainer,
         evaluate=accuracy(test) if test is not None else None,
+        canaries=None if told is None else CanaryClients(folder / told.folder, told.norm),
         seed=settings.seed,
         name=settings.name,
     )

@@ -9,6 +9,6 @@ def render(told: Any) -> str:
     """Render the page; every text is escaped.
 
     Args:
-        told: the audit, with the attributes of `audits.canaries.audit.CanaryAudit`.
+        told: the audit, with the attributes of `audits.canaries.result.CanaryAudit`.
     """
     return template_environment().get_template("canaries.html.j2").render(told=told)

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from divulge.audits.canaries import audit
 from divulge.audits.canaries import plan as planning
 from divulge.audits.canaries.plan import gaussian_mu, plan_canaries
+from divulge.audits.canaries.result import CanaryAudit
 from divulge.cli.main import main
 from divulge.data import canary_files as files
 from divulge.errors import DataError, SpecError, StoreError
@@ -21,7 +22,7 @@ from tests.audits.canaries import sets
 CLAIM = {"epsilon": 1.0, "delta": 1e-5}
 
 
-def judge(folder: Path, *scores: Path, epsilon: float = 1.0, **more: object) -> audit.CanaryAudit:
+def judge(folder: Path, *scores: Path, epsilon: float = 1.0, **more: object) -> CanaryAudit:
     return audit.audit_canaries(folder, scores, epsilon=epsilon, delta=1e-5, **more)  # type: ignore[arg-type]
 
 

@@ -1,9 +1,8 @@
 """Hold the scores of canaries against a stated ε: one look, one verdict."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 import pydantic
@@ -12,9 +11,9 @@ from jaxtyping import Int64
 from divulge._util import atomic
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.folders import create_folder, take_folder
-from divulge._util.json import JSON
 from divulge.audits.canaries.plan import Epsilon
-from divulge.audits.canaries.scores import Box, CanaryScores, read_arrays, read_scores
+from divulge.audits.canaries.result import BoxResult, CanaryAudit, RoundResult
+from divulge.audits.canaries.scores import CanaryScores, read_arrays, read_scores
 from divulge.core import Estimate, NoiseAssumption
 from divulge.data.canary_files import Canaries, Coins, open_coins, read_candidates
 from divulge.errors import DataError, SpecError
@@ -23,120 +22,10 @@ from divulge.metrics import membership
 from divulge.metrics.difference import subtract
 from divulge.metrics.intervals import CONFIDENCE, wilson
 from divulge.metrics.membership import Score
-from divulge.report import words
-
-CanaryVerdict = Literal["contradicted", "consistent", "undecidable"]
 
 _FEWEST_A_CLASS = 20
 
 REPORT, SUMMARY = "report.html", "summary.json"
-
-
-@dataclass(frozen=True, slots=True)
-class BoxResult:
-    """What one file of scores shows."""
-
-    box: Box
-    bound: Estimate
-    """Lower bound on ε, at the δ stated; bounds of all files hold at once."""
-    auc: Estimate
-    """How well the scores tell inserted canaries from the others, with its 95 % interval."""
-    steps: int
-    """How many steps were seen; 0 for the black box."""
-    model: str
-    """Fingerprint of the trained model."""
-
-
-@dataclass(frozen=True, slots=True)
-class CanaryAudit:
-    """Whether a stated ε is kept, by the canaries of one training."""
-
-    epsilon: float
-    delta: float
-    noise: NoiseAssumption
-    canaries: int
-    inserted: int
-    commitment: str
-    """SHA-256 digest of salt, coins and canaries, as in the trainer's files."""
-    results: tuple[BoxResult, ...]
-    reach: float
-    """The bound of a training that gives away every canary: the largest ε that can be
-    contradicted."""
-    needed: int | None
-    """A number of canaries with which a bound can exceed the stated ε: this one, if it does; None
-    above ten million."""
-    utility: Estimate | None
-    """Change of the accuracy by the canaries, with its 95 % interval; None where not given."""
-
-    @property
-    def bound(self) -> float:
-        """The ε that the training has at least, with 95 % confidence."""
-        return max(one.bound.value for one in self.results)
-
-    @property
-    def verdict(self) -> CanaryVerdict:
-        """Contradicted, consistent with what was measured, or undecidable with so few canaries."""
-        if self.bound > self.epsilon:
-            return "contradicted"
-        return "consistent" if self.reach > self.epsilon else "undecidable"
-
-    @property
-    def headline(self) -> str:
-        """The verdict in one sentence."""
-        stated = f"ε = {self.epsilon:g} at δ = {self.delta:g}"
-        if self.verdict == "contradicted":
-            least = words.format_lower_bound(self.bound)
-            return f"{stated} is contradicted: it is at least {least}"
-        if self.verdict == "consistent":
-            return f"The canaries do not contradict {stated}"
-        many = "more than 10 million" if self.needed is None else f"{self.needed:,} or more"
-        return f"{stated} cannot be tested with {self.canaries:,} canaries: make {many}"
-
-    @property
-    def sentence(self) -> str:
-        """What the canaries do to utility."""
-        if self.utility is None or self.utility.high is None:
-            return "What the canaries cost in accuracy was not measured."
-        one = self.utility
-        return (
-            f"With the canaries accuracy changed by {100 * one.value:+.1f} points "
-            f"({100 * one.low:+.1f} to {100 * (one.high or 0):+.1f})."
-        )
-
-    def __str__(self) -> str:
-        lines = [self.headline]
-        for one in self.results:
-            least = words.format_lower_bound(one.bound.value)
-            lines.append(f"  {one.box} box: ε is at least {least}, AUC {words.format_auc(one.auc)}")
-        return "\n".join([*lines, self.sentence])
-
-    def as_json(self) -> dict[str, JSON]:
-        """The whole audit as plain data."""
-        return {
-            "kind": "canaries",
-            **asdict(self),
-            "bound": self.bound,
-            "verdict": self.verdict,
-            "headline": self.headline,
-        }
-
-    @check_arguments
-    def report(self, path: FilePath) -> Path:
-        """Write the page, one self-contained HTML file; returns its path.
-
-        Raises:
-            StoreError: it cannot be written.
-        """
-        from divulge.report import canary_page  # only pages need templates
-
-        atomic.write(Path(path), canary_page.render(self).encode())
-        return Path(path)
-
-    def fails(self, fail_on: Collection[str]) -> bool | None:
-        """Whether a gate on verdicts fails; None where it asks for more than can be decided."""
-        if self.verdict in fail_on:
-            return True
-        return None if "contradicted" in fail_on and self.verdict == "undecidable" else False
 
 
 @check_arguments
@@ -144,8 +33,8 @@ def audit_canaries(
     canaries: FilePath,
     scores: Sequence[FilePath],
     *,
-    epsilon: Epsilon,
-    delta: Annotated[float, pydantic.Field(gt=0, lt=1)],
+    epsilon: Epsilon | None = None,
+    delta: Annotated[float, pydantic.Field(gt=0, lt=1)] | None = None,
     noise: NoiseAssumption = "any",
     utility: FilePath | None = None,
     run: FilePath | None = None,
@@ -158,10 +47,11 @@ def audit_canaries(
 
     Args:
         canaries: the folder of `make_canaries`, with the auditor's part.
-        scores: files of scores by `CanaryRecorder`, `score_checkpoints` or `score_canaries`, of one
-            model.
-        epsilon: the ε that is stated for adding or removing one record.
-        delta: its δ.
+        scores: files of scores by `CanaryRecorder`, `score_checkpoints`, `score_canaries` or
+            `score_transcript`, of one model.
+        epsilon: the ε that is stated for adding or removing one record, or for what the canary
+            clients' coins decide. By default what the transcript of a federation states.
+        delta: its δ; give both or none.
         noise: what is supposed about the training, see `metrics.epsilon`: ``any`` nothing;
             ``gaussian`` that its trade-off curve is that of Gaussian noise, as with full batches;
             ``independent-gaussian`` that canaries do not interact besides: the bound is far higher,
@@ -175,18 +65,19 @@ def audit_canaries(
         StoreError: canaries or coins were changed, or were opened before for other scores; or a
             file cannot be read or written.
         DataError: a score is missing, or scores are of other canaries or of different models.
-        SpecError: no scores, or two files of one kind.
+        SpecError: no scores, two files of one kind, or no ε and δ, here or in the transcript.
     """
     held = read_candidates(Path(canaries))
     found = [read_scores(Path(path), held) for path in scores]
     _check_together(found)
+    claim = (*_find_claim(epsilon, delta, found), noise)
     change = None if utility is None else _utility_change(Path(utility))
     if run is None:
-        return _open_and_judge(Path(canaries), held, found, (epsilon, delta, noise), change)
+        return _open_and_judge(Path(canaries), held, found, claim, change)
     folder = Path(run)
     with take_folder(folder, (SUMMARY, REPORT)):
         create_folder(folder)
-        judged = _open_and_judge(Path(canaries), held, found, (epsilon, delta, noise), change)
+        judged = _open_and_judge(Path(canaries), held, found, claim, change)
         summary = pydantic.TypeAdapter(dict).dump_json(judged.as_json(), indent=1)
         atomic.write(folder / SUMMARY, summary + b"\n")
         judged.report(folder / REPORT)
@@ -208,6 +99,23 @@ def _check_together(found: Sequence[CanaryScores]) -> None:
         )
 
 
+def _find_claim(
+    epsilon: float | None, delta: float | None, found: Sequence[CanaryScores]
+) -> tuple[float, float]:
+    stated = {one.stated for one in found}
+    if epsilon is not None and delta is not None:
+        return epsilon, delta
+    (said,) = stated if len(stated) == 1 else (None,)
+    if epsilon is not None or delta is not None or said is None:
+        raise SpecError(
+            "expected epsilon and delta, got "
+            f"{'one of them' if (epsilon, delta) != (None, None) else 'neither'}"
+            f"{'' if said else ', and the scores come from no transcript that states them'}: give "
+            "both"
+        )
+    return said
+
+
 def _open_and_judge(
     folder: Path,
     canaries: Canaries,
@@ -216,7 +124,8 @@ def _open_and_judge(
     change: Estimate | None,
 ) -> CanaryAudit:
     epsilon, delta, noise = claim
-    count, tries = len(canaries.y), len(found)
+    count = len(canaries.y)
+    tries = sum(1 if one.rounds is None else 2 for one in found)
     inserted = open_coins(folder, canaries, [one.digest for one in found], noise)
     reach = bounds.largest_bound(count, delta, drawn="coins", noise=noise, tries=tries)
     needed: int | None = count
@@ -225,26 +134,47 @@ def _open_and_judge(
     return CanaryAudit(
         epsilon, delta, noise, count, int(inserted.sum()), canaries.commitment,
         tuple(
-            _measure(one, centre_by_class(one.score, canaries.y), inserted, (delta, noise, tries))
+            _measure(one, canaries, inserted, (delta, noise, tries))
             for one in found
         ),
         reach,
         needed,
         change,
+        canaries.flipped,
     )  # fmt: skip
 
 
 def _measure(
     one: CanaryScores,
-    score: Score,
+    canaries: Canaries,
     inserted: Coins,
     how: tuple[float, NoiseAssumption, int],
 ) -> BoxResult:
+    """All scores together, and those of each round; rounds share a part of the error."""
     delta, noise, tries = how
-    bound = bounds.epsilon_lower_bound(
-        score, inserted, delta, drawn="coins", noise=noise, tries=tries
+    score = centre_by_class(one.score, canaries.y)
+
+    def bound(score: Score, tries: int) -> Estimate:
+        return bounds.epsilon_lower_bound(
+            score, inserted, delta, drawn="coins", noise=noise, tries=tries
+        )
+
+    def estimate(score: Score) -> Estimate:
+        return bounds.gaussian_estimate(score, inserted, delta)
+
+    return BoxResult(
+        one.box,
+        bound(score, tries),
+        membership.auc(score, inserted),
+        one.steps,
+        one.model,
+        None if canaries.neighbours is None else estimate(score),
+        tuple(
+            RoundResult(bound(each, tries * len(one.rounds)), estimate(each)) for each in one.rounds
+        )
+        if one.rounds is not None
+        else (),
     )
-    return BoxResult(one.box, bound, membership.auc(score, inserted), one.steps, one.model)
 
 
 def centre_by_class(score: Score, y: Int64[np.ndarray, " canaries"]) -> Score:

@@ -12,7 +12,7 @@ from jaxtyping import Int64
 from divulge._util.arguments import LARGEST, FilePath, Seed, check_arguments
 from divulge._util.folders import create_folder, take_folder
 from divulge.core import Records
-from divulge.data.canary_files import Canaries, commit, sha256, write_canaries
+from divulge.data.canary_files import Canaries, Coins, commit, sha256, write_canaries
 from divulge.data.records import as_records
 from divulge.errors import DataError, SpecError
 
@@ -82,9 +82,7 @@ def make_canaries(
     made = _make(found, kind, count, rng)
     # of its own: who sees the canaries could work out what else their generator drew
     coins = np.random.default_rng(secrets.randbits(128)) if seed is None else rng
-    inserted = coins.random(count) < 0.5
-    while not 0 < inserted.sum() < count:  # never with more than a few canaries
-        inserted = coins.random(count) < 0.5
+    inserted = flip_coins(coins, count)
     salt = coins.integers(256, size=32, dtype=np.uint8)
     commitment = commit(inserted, salt, sha256(made.x, made.y))
     labels = np.array(found.classes)[made.y] if found.classes else made.y
@@ -95,6 +93,14 @@ def make_canaries(
         canaries = Canaries(made.x, made.y, commitment)
         write_canaries(place, canaries, inserted, salt, labels, order)
     return MadeCanaries(place, made.kind, count, int(inserted.sum()), commitment)
+
+
+def flip_coins(rng: np.random.Generator, count: int) -> Coins:
+    """A fair coin each, which do not all fall alike."""
+    inserted = rng.random(count) < 0.5
+    while not 0 < inserted.sum() < count:  # never with more than a few canaries
+        inserted = rng.random(count) < 0.5
+    return inserted
 
 
 class _Content(NamedTuple):

@@ -25,18 +25,24 @@ class CanaryScores:
 
     score: Float64[np.ndarray, " canaries"]
     box: Box
-    """``white``, from gradients and updates of each step, or ``black``, from losses at the end."""
+    """``white``, from gradients and updates of each step or round, or ``black``, from the model at
+    the end."""
     canaries: str
     """SHA-256 digest of the canaries."""
     model: str
     """Fingerprint of the trained model; empty where it has none."""
     steps: int
-    """How many steps were seen; 0 for the black box."""
+    """How many steps or rounds were seen; 0 for the black box."""
+    rounds: Float64[np.ndarray, "rounds canaries"] | None = None
+    """Scores of each round of a federation, where there are several."""
+    stated: tuple[float, float] | None = None
+    """The ε and the δ that the mechanism of a federation states."""
 
     @property
     def digest(self) -> str:
         """SHA-256 digest of the scores."""
-        return sha256(self.score, np.array([self.box, self.canaries, self.model]))
+        parts = [self.score, np.array([self.box, self.canaries, self.model])]
+        return sha256(*parts, *([] if self.rounds is None else [self.rounds]))
 
 
 def write_scores(path: Path, scores: CanaryScores, **more: np.ndarray) -> None:
@@ -55,6 +61,10 @@ def write_scores(path: Path, scores: CanaryScores, **more: np.ndarray) -> None:
         "about": np.array([scores.box, scores.canaries, scores.model]),
         "steps": np.array([scores.steps]),
     }
+    if scores.rounds is not None:
+        named["rounds"] = scores.rounds.ravel()
+    if scores.stated is not None:
+        named["stated"] = np.array(scores.stated)
     atomic.write_arrays(path, named | more)
 
 
@@ -65,7 +75,7 @@ def read_scores(path: Path, canaries: Canaries) -> CanaryScores:
         StoreError: the file is missing or damaged.
         DataError: a score is missing, or they are scores of other canaries.
     """
-    held = read_arrays(path, "score", "about", "steps")
+    held = read_arrays(path, "score", "about", "steps", more=True)
     score, about, steps = held["score"], held["about"], held["steps"]
     if about.dtype.kind != "U" or len(about) != 3 or about[0] not in _BOXES or len(steps) != 1:
         raise atomic.damaged_file_error(path, ValueError("it does not say what it holds"))
@@ -82,19 +92,43 @@ def read_scores(path: Path, canaries: Canaries) -> CanaryScores:
             f"{'no numbers' if missing is None else f'{len(canaries.y) - missing:,}'}: score every "
             "canary; a missing score is no low score"
         )
-    return CanaryScores(score.astype(np.float64), box, str(about[1]), str(about[2]), int(steps[0]))
+    rounds = held.get("rounds", np.zeros(0))
+    stated = held.get("stated", np.zeros(0))
+    numbers = (rounds, stated)
+    if (
+        any(one.dtype != np.float64 or not np.isfinite(one).all() for one in numbers)
+        or len(rounds) % len(score)
+        or len(stated) not in (0, 2)
+    ):
+        raise atomic.damaged_file_error(path, ValueError("its rounds are not of these canaries"))
+    return CanaryScores(
+        score.astype(np.float64),
+        box,
+        str(about[1]),
+        str(about[2]),
+        int(steps[0]),
+        rounds.reshape(-1, len(score)) if len(rounds) else None,
+        (float(stated[0]), float(stated[1])) if len(stated) else None,
+    )
 
 
-def read_arrays(path: Path, *names: str) -> dict[str, np.ndarray]:
+def read_arrays(path: Path, *names: str, more: bool = False) -> dict[str, np.ndarray]:
     """Arrays of one dimension from a file that a user named.
+
+    Args:
+        path: the file.
+        names: of the arrays.
+        more: whether to read all others, too.
 
     Raises:
         StoreError: the file is missing or damaged.
     """
     try:
-        found = arrays.read_npz(path, names, error=StoreError)
+        found = arrays.read_npz(path, None if more else names, error=StoreError)
     except arrays.DamagedArrays as error:
         raise atomic.damaged_file_error(path, error) from error
+    if missing := [name for name in names if name not in found]:
+        raise atomic.damaged_file_error(path, ValueError(f"no array {missing[0]!r}"))
     if any(array.ndim != 1 for array in found.values()):
         raise atomic.damaged_file_error(path, ValueError("an array has more than one dimension"))
     return found

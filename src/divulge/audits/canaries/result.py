@@ -1,0 +1,160 @@
+"""What an audit by canaries found: bounds, estimates, and the verdict."""
+
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from divulge._util import atomic
+from divulge._util.arguments import FilePath, check_arguments
+from divulge._util.json import JSON
+from divulge.audits.canaries.scores import Box
+from divulge.core import Estimate, NoiseAssumption
+from divulge.report import words
+
+CanaryVerdict = Literal["contradicted", "consistent", "undecidable"]
+
+
+@dataclass(frozen=True, slots=True)
+class RoundResult:
+    """What one round of a federation shows."""
+
+    bound: Estimate
+    """Lower bound on ε, at the δ stated; the bounds of all rounds hold at once."""
+    gaussian: Estimate
+    """An estimate of ε, no bound; see `metrics.epsilon.gaussian_estimate`."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoxResult:
+    """What one file of scores shows."""
+
+    box: Box
+    bound: Estimate
+    """Lower bound on ε, at the δ stated; bounds of all files hold at once."""
+    auc: Estimate
+    """How well the scores tell inserted canaries from the others, with its 95 % interval."""
+    steps: int
+    """How many steps or rounds were seen; 0 for the black box."""
+    model: str
+    """Fingerprint of the trained model."""
+    gaussian: Estimate | None = None
+    """For canary clients an estimate of ε, no bound; see `metrics.epsilon.gaussian_estimate`.
+    """
+    rounds: tuple[RoundResult, ...] = ()
+    """For canary clients what each round shows by itself, where there are several."""
+
+    @property
+    def highest(self) -> float:
+        """The highest bound, of all steps together and of single rounds."""
+        return max(self.bound.value, *(one.bound.value for one in self.rounds), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryAudit:
+    """Whether a stated ε is kept, by the canaries of one training."""
+
+    epsilon: float
+    delta: float
+    noise: NoiseAssumption
+    canaries: int
+    inserted: int
+    commitment: str
+    """SHA-256 digest of salt, coins and canaries, as in the trainer's files."""
+    results: tuple[BoxResult, ...]
+    reach: float
+    """The bound of a training that gives away every canary: the largest ε that can be
+    contradicted."""
+    needed: int | None
+    """A number of canaries with which a bound can exceed the stated ε: this one, if it does; None
+    above ten million."""
+    utility: Estimate | None
+    """Change of the accuracy by the canaries, with its 95 % interval; None where not given."""
+    neighbours: str = "adding or removing one record"
+    """What ε is for."""
+
+    @property
+    def bound(self) -> float:
+        """The ε that the training has at least, with 95 % confidence."""
+        return max(one.highest for one in self.results)
+
+    @property
+    def verdict(self) -> CanaryVerdict:
+        """Contradicted, consistent with what was measured, or undecidable with so few canaries."""
+        if self.bound > self.epsilon:
+            return "contradicted"
+        return "consistent" if self.reach > self.epsilon else "undecidable"
+
+    @property
+    def headline(self) -> str:
+        """The verdict in one sentence."""
+        stated = f"ε = {self.epsilon:g} at δ = {self.delta:g}"
+        if self.verdict == "contradicted":
+            least = words.format_lower_bound(self.bound)
+            return f"{stated} is contradicted: it is at least {least}"
+        if self.verdict == "consistent":
+            return f"The canaries do not contradict {stated}"
+        many = "more than 10 million" if self.needed is None else f"{self.needed:,} or more"
+        return f"{stated} cannot be tested with {self.canaries:,} canaries: make {many}"
+
+    @property
+    def sentence(self) -> str:
+        """What the canaries do to utility."""
+        if self.utility is None or self.utility.high is None:
+            return "What the canaries cost in accuracy was not measured."
+        one = self.utility
+        return (
+            f"With the canaries accuracy changed by {100 * one.value:+.1f} points "
+            f"({100 * one.low:+.1f} to {100 * (one.high or 0):+.1f})."
+        )
+
+    def __str__(self) -> str:
+        lines = [self.headline]
+        for one in self.results:
+            least = words.format_lower_bound(one.bound.value)
+            lines.append(f"  {one.box} box: ε is at least {least}, AUC {words.format_auc(one.auc)}")
+            if one.gaussian is not None:
+                lines.append(f"    Gaussian estimate, no bound: {_interval(one.gaussian)}")
+            if one.rounds:
+                bounds_of = [each.bound.value for each in one.rounds]
+                at = int(np.argmax(bounds_of))
+                lines.append(
+                    f"    of {len(bounds_of)} rounds, round {at + 1} shows most: ε is at least "
+                    f"{words.format_lower_bound(bounds_of[at])}"
+                )
+        return "\n".join([*lines, self.sentence])
+
+    def as_json(self) -> dict[str, JSON]:
+        """The whole audit as plain data."""
+        return {
+            "kind": "canaries",
+            **asdict(self),
+            "bound": self.bound,
+            "verdict": self.verdict,
+            "headline": self.headline,
+        }
+
+    @check_arguments
+    def report(self, path: FilePath) -> Path:
+        """Write the page, one self-contained HTML file; returns its path.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        from divulge.report import canary_page  # only pages need templates
+
+        atomic.write(Path(path), canary_page.render(self).encode())
+        return Path(path)
+
+    def fails(self, fail_on: Collection[str]) -> bool | None:
+        """Whether a gate on verdicts fails; None where it asks for more than can be decided."""
+        if self.verdict in fail_on:
+            return True
+        return None if "contradicted" in fail_on and self.verdict == "undecidable" else False
+
+
+def _interval(one: Estimate) -> str:
+    high = one.value if one.high is None else one.high
+    return f"{one.value:.2f} ({one.low:.2f} to {high:.2f})"
