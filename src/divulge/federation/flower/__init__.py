@@ -6,8 +6,9 @@ This is the only package that imports ``flwr``.
 from divulge._util.extras import name_missing_extra
 
 with name_missing_extra():
+    from divulge.federation.flower.canary_mod import CanaryMod
     from divulge.federation.flower.grid import InProcessGrid, run_in_process
     from divulge.federation.flower.guardrail import Guardrail
     from divulge.federation.flower.recorder import Recorder
 
-__all__ = ["Guardrail", "InProcessGrid", "Recorder", "run_in_process"]
+__all__ = ["CanaryMod", "Guardrail", "InProcessGrid", "Recorder", "run_in_process"]

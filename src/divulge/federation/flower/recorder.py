@@ -14,7 +14,9 @@ from flwr.serverapp.strategy import Result, Strategy
 
 from divulge._util.json import JSON
 from divulge.core import LocalTraining, Tensors, UpdateKind
+from divulge.federation.canaries import CanaryClients
 from divulge.federation.flower import records
+from divulge.federation.flower.wrappers import first_with, stated_epsilon
 from divulge.federation.transcript.layout import Header
 from divulge.federation.transcript.recording import Recording
 
@@ -49,6 +51,8 @@ class Recorder(Strategy):
         kind: what the clients send: their new ``weights``, an ``update``, or a ``gradient``.
         training: settings of local training that the server knows beyond the configuration that
             is sent; this is searched for ``lr``, ``epochs``, ``batch-size`` and the like.
+        canaries: canary clients that take part, see `CanaryMod`. The transcript then names their
+            digest, and for each round the (ε, δ) that the accountant of a DP strategy states.
     """
 
     def __init__(
@@ -59,12 +63,14 @@ class Recorder(Strategy):
         name: str = "flower",
         kind: UpdateKind = "weights",
         training: LocalTraining = UNKNOWN_TRAINING,
+        canaries: CanaryClients | None = None,
     ) -> None:
         self.strategy = strategy
         self.folder = Path(folder)
         self._recording = Recording(self.folder)
         self._configure, self._aggregate = strategy.configure_train, strategy.aggregate_train
         self._name, self._kind, self._training = name, kind, training
+        self._canaries = canaries
         self._records_key = _records_key(strategy)
         self._planned: dict[str, JSON] = {}
 
@@ -162,6 +168,8 @@ class Recorder(Strategy):
         sent = records.read_tensors(content)
         flower = f"flwr {version('flwr')}"
         settings = {"framework": flower, "config": records.read_config(content), **self._planned}
+        if self._canaries is not None:
+            settings["canaries"] = self._canaries.digest
         header = Header(
             name=self._name,
             kind=self._kind,
@@ -193,14 +201,12 @@ class Recorder(Strategy):
         def read() -> Tensors | None:
             return None if arrays is None else records.read_tensors(RecordDict({"arrays": arrays}))
 
-        self._recording.finish_round(read, metrics or {})
+        numbers = dict(metrics or {})
+        if self._canaries is not None:
+            numbers |= stated_epsilon(self.strategy)
+        self._recording.finish_round(read, numbers)
 
 
 def _records_key(strategy: Strategy) -> str:
-    """Key that the innermost strategy weighs by; wrappers hold theirs in ``strategy``."""
-    inner: Any = strategy
-    while not hasattr(inner, "weighted_by_key") and isinstance(
-        getattr(inner, "strategy", None), Strategy
-    ):
-        inner = inner.strategy
-    return str(getattr(inner, "weighted_by_key", "num-examples"))
+    """Key that the innermost strategy weighs by."""
+    return str(getattr(first_with(strategy, "weighted_by_key"), "weighted_by_key", "num-examples"))

@@ -1,0 +1,22 @@
+"""Ask a strategy, or those that it wraps, for what one of them knows."""
+
+from typing import Any
+
+from flwr.serverapp.strategy import Strategy
+
+from divulge.federation.canaries import StatedEpsilon
+
+
+def first_with(strategy: Strategy, name: str) -> Any:
+    """The outermost strategy that has this attribute; wrappers hold theirs in ``strategy``."""
+    inner: Any = strategy
+    while not hasattr(inner, name) and isinstance(getattr(inner, "strategy", None), Strategy):
+        inner = inner.strategy
+    return inner
+
+
+def stated_epsilon(strategy: Strategy) -> dict[str, float]:
+    """What the accountant of a DP strategy states so far, as figures of a round."""
+    ask = getattr(first_with(strategy, "privacy_spent"), "privacy_spent", None)
+    spent = None if ask is None else ask()
+    return {} if spent is None else StatedEpsilon(spent.epsilon, spent.delta).as_metrics()
