@@ -28,6 +28,7 @@ from benchmarks import (
     kills,
     label_noise,
     leak_test,
+    loss_trace,
     manipulation_seen,
     one_pass,
     partial_knowledge,
@@ -58,6 +59,7 @@ class Benchmark(NamedTuple):
 
 BENCHMARKS = {
     "threshold-signals": Benchmark(threshold_signals.SUMMARY, threshold_signals.run),
+    "loss-trace": Benchmark(loss_trace.SUMMARY, loss_trace.run),
     "one-pass": Benchmark(one_pass.SUMMARY, one_pass.run),
     "fleet": Benchmark(fleet.SUMMARY, fleet.run),
     "flower": Benchmark(flower.SUMMARY, flower.run),

@@ -42,6 +42,7 @@ NEEDS_NO_CHECK = {
     "Status": "an enumeration",
     "Verdict": "an enumeration",
     "Target": "a protocol",
+    "CheckpointedNetwork": "made by training.train",
     "UPVOTE_LEARNER": "an object",
     "prediction_tables": "a module",
 }
@@ -389,6 +390,7 @@ def calls(folder: Path) -> dict[str, Call]:
         "training.Recipe": Call(
             training.Recipe, {"network": network}, lambda r: trained(training.Fleet(_brief(r)))
         ),
+        "training.train": Call(training.train, {"recipe": RECIPE, "records": records()}),
         "training.Fleet": Call(training.Fleet, {"recipe": RECIPE, "way": "one-by-one"}),
         "training.Crew": Call(training.Crew, {"recipe": RECIPE, "pool": records(), "workers": 1}),
         "training.ShadowPlan": Call(

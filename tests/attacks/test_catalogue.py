@@ -9,7 +9,12 @@ import pytest
 from divulge.attacks import catalog
 from divulge.audits import attempt
 from divulge.audits.attack_check import forests, properties
-from divulge.audits.attack_check.membership import KnownMembers, Models, PartlyKnown
+from divulge.audits.attack_check.membership import (
+    KnownMembers,
+    Models,
+    PartlyKnown,
+    SeenInTraining,
+)
 from divulge.audits.attack_check.properties import Case, Property, PropertyError, World
 from divulge.data.known_features import KnownFeatures
 from divulge.targets.cache import record_keys
@@ -19,7 +24,7 @@ from ..regressions import Regressions
 
 MODELS, PARTLY = Models(), PartlyKnown(KnownFeatures(share=0.9))
 SHADOWED = PartlyKnown(KnownFeatures(share=0.9), shadow=True)
-REGRESSIONS = Regressions()
+TRAINED, REGRESSIONS = SeenInTraining(), Regressions()
 
 CASES = (
     *(Case(MODELS, attack) for attack in catalog.default_attacks(shadows=True)),
@@ -32,6 +37,13 @@ CASES = (
     Case(MODELS, catalog.attack("base")),
     Case(MODELS, catalog.attack("pmia")),
     Case(KnownMembers(), catalog.attack("supervised"), runs=4),
+    Case(TRAINED, catalog.attack("lt-iqr"), runs=10),
+    Case(
+        TRAINED,
+        catalog.attack("lt-iqr", minus_final_loss=False),
+        {"finds_a_leak": "as published it ranks members by their risk, and tells no members"},
+        runs=10,
+    ),
     Case(MODELS, catalog.attack("oslo", sources=2, validators=1, steps=5), runs=4),
     Case(MODELS, catalog.attack("agreement"), runs=8),
     Case(MODELS, catalog.attack("boundary", questions=40), runs=4),
@@ -73,7 +85,7 @@ def test_property(prove: Property, case: Case) -> None:
 def test_each_is_in_the_table_and_in_the_default_audit(name: str) -> None:
     assert any(case.attack.name == name for case in CASES)
     everything = (
-        *catalog.default_attacks(shadows=True, partial=True, known_members=True),
+        *catalog.default_attacks(shadows=True, partial=True, known_members=True, checkpoints=True),
         *catalog.default_attacks(shadows=True, regression=True),
     )
     assert any(attack.name == name for attack in everything) != (name in catalog.BY_NAME_ALONE)

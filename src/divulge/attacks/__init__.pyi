@@ -21,6 +21,7 @@ from .membership.gap import Gap as Gap
 from .membership.gradient_norm import GradientNorm as GradientNorm
 from .membership.lira import LiRA as LiRA
 from .membership.lira import ResidualLiRA as ResidualLiRA
+from .membership.loss_trace import LossTraceIQR as LossTraceIQR
 from .membership.mrad.attack import MRAD as MRAD
 from .membership.oslo.attack import OSLO as OSLO
 from .membership.pmia import PMIA as PMIA

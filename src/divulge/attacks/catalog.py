@@ -25,6 +25,7 @@ ATTACKS = {
     "base": "divulge.attacks.membership.base:BASE",
     "pmia": "divulge.attacks.membership.pmia:PMIA",
     "shadow-stack": "divulge.attacks.membership.shadow_stack.attack:ShadowStack",
+    "lt-iqr": "divulge.attacks.membership.loss_trace:LossTraceIQR",
     "gradient-norm": "divulge.attacks.membership.gradient_norm:GradientNorm",
     "mrad": "divulge.attacks.membership.mrad.attack:MRAD",
     "residual": "divulge.attacks.membership.threshold:Residual",
@@ -152,12 +153,15 @@ PARTIAL_ATTACKS = ("gradient-norm", "mrad")
 
 KNOWN_MEMBER_ATTACKS = ("supervised",)
 
+CHECKPOINT_ATTACKS = ("lt-iqr",)
+
 
 def default_attacks(
     *,
     shadows: bool = False,
     partial: bool = False,
     known_members: bool = False,
+    checkpoints: bool = False,
     regression: bool = False,
 ) -> tuple[MembershipAttack, ...]:
     """The attacks that run if the user names none: all but `BY_NAME_ALONE`, each signal once.
@@ -166,6 +170,7 @@ def default_attacks(
         shadows: whether there are shadow models, which some attacks need.
         partial: whether only some features of the candidates are known.
         known_members: whether the attacker knows some members, which some attacks need.
+        checkpoints: whether there are checkpoints of the training, which some attacks need.
         regression: whether the model answers numbers, which has attacks of its own.
     """
     if regression:
@@ -187,4 +192,5 @@ def default_attacks(
         *(attack(name) for name in SHADOW_ATTACKS if shadows),
         *(attack(name) for name in PARTIAL_ATTACKS if partial),
         *(attack(name) for name in KNOWN_MEMBER_ATTACKS if known_members),
+        *(attack(name) for name in CHECKPOINT_ATTACKS if checkpoints),
     )

@@ -10,7 +10,7 @@ from divulge._util.arguments import Count, CountFromZero, FilePath, KnownMembers
 from divulge._util.json import JSON
 from divulge._util.progress import Track, track_silently
 from divulge.attacks import catalog
-from divulge.audits import config, inputs, runner
+from divulge.audits import checkpoints, config, inputs, runner
 from divulge.audits.challenges import membership
 from divulge.audits.options import Access, Options, RunPath, ShadowModels
 from divulge.audits.result import Audit
@@ -116,6 +116,7 @@ def audit(
         fitted_on=wrap.feature_names(target),
         ids=None if options.ids is None else as_ids(options.ids, len(inside), "ids"),
         drawn=options.membership,
+        checkpoints=checkpoints.from_models(tuple(access.checkpoints), access),
     )
     if access.answers is not None:
         subject = subject.behind(access.answers, options.seed)
@@ -123,6 +124,7 @@ def audit(
         shadows=plan is not None,
         partial=known is not None,
         known_members=known_members is not None,
+        checkpoints=bool(subject.checkpoints),
         regression=regression,
     )
     settings: dict[str, JSON] = {"output": access.output, "shadows": trained.models}
@@ -132,6 +134,8 @@ def audit(
         settings["known"] = asdict(known)
     if known_members is not None:
         settings["known_members"] = known_members
+    if subject.checkpoints:
+        settings["checkpoints"] = len(subject.checkpoints)
     wanted = tuple(usual if attacks is None else attacks)
     heading = RunHeading(options.name or "audit", options.seed, settings)
     with open_run_folder(run, resume=options.resume) as folder:

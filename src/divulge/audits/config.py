@@ -110,6 +110,10 @@ class TargetSpec(Section):
     answers: dict[str, JSON] | None = None
     """An [answer defence](defences/README.md#before-the-answers) before the model and its shadows:
     its ``name``, and its settings."""
+    checkpoints: tuple[str, ...] = ()
+    """[The model during its training](choosing.md#an-attacker-who-saw-the-training), in the order
+    of training and without the last state, for ``lt-iqr``: files or patterns of files, such as
+    ``"epochs/*.safetensors"``, or ``file.py:name`` of a list of models."""
 
 
 class DataSpec(Section):
@@ -620,6 +624,7 @@ def requested_attacks(
             shadows=bool(spec.shadows),
             partial=bool(spec.known),
             known_members=spec.data.known_members is not None,
+            checkpoints=bool(spec.target.checkpoints),
             regression=regression,
         )
     return catalog.default_attacks(

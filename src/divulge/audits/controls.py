@@ -16,7 +16,7 @@ import dataclasses
 import math
 
 import numpy as np
-from jaxtyping import Bool, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from scipy import stats
 
 from divulge._util.random import stream
@@ -43,6 +43,9 @@ from divulge.targets.shuffled import ShuffledTarget
 SHUFFLES = 200
 SHUFFLED_RECORDS = 4000
 """Candidates that take part in shuffles and permutations, whatever the size of the audit."""
+
+_KEPT_LOSS = 0.1
+"""Share of its first loss that a record has once a planted leak has memorised it."""
 
 _MOST = 1_000_000
 """Places of members in shuffles that are measured at once: some tens of MB."""
@@ -143,7 +146,11 @@ def shuffle_predictions(
     view = challenge.view
     ways, rng = (view.records, *view.augmented), stream(seed, "shuffled answers")
     target = ShuffledTarget(view.target, ways, rng, view.known, others=_no_candidates(view))
-    return dataclasses.replace(challenge, view=dataclasses.replace(view, target=target))
+    trace = view.loss_trace
+    if trace is not None:
+        trace = stream(seed, "shuffled traces").permutation(trace)
+    view = dataclasses.replace(view, target=target, loss_trace=trace)
+    return dataclasses.replace(challenge, view=view)
 
 
 def plant_leak(
@@ -168,7 +175,20 @@ def plant_leak(
         others=None if known is not None else others,
         known=None if known is None else np.concatenate([known] * len(ways)),
     )
-    return Game(dataclasses.replace(challenge.view, target=target), Membership(memorised))
+    trace = challenge.view.loss_trace
+    if trace is not None:
+        trace = _plant_in_traces(trace, memorised)
+    view = dataclasses.replace(challenge.view, target=target, loss_trace=trace)
+    return Game(view, Membership(memorised))
+
+
+def _plant_in_traces(
+    trace: Float[np.ndarray, "records moments"], memorised: Bool[np.ndarray, " records"]
+) -> Float[np.ndarray, "records moments"]:
+    """The losses of a model that stays as it began, and then learns the memorised records alone."""
+    later = np.arange(trace.shape[1]) >= trace.shape[1] // 2
+    learned = memorised[:, None] & later
+    return np.asarray(np.where(learned, _KEPT_LOSS, 1.0) * trace[:, :1])
 
 
 def _no_candidates(view: ModelView) -> tuple[OtherFeatures, ...] | None:

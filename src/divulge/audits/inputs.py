@@ -10,6 +10,7 @@ import numpy as np
 from divulge._util import imports
 from divulge._util.json import JSON
 from divulge.audits import config
+from divulge.audits.checkpoints import Checkpoint, find_checkpoints, load_file
 from divulge.core import (
     AnswerDefence,
     Check,
@@ -72,6 +73,8 @@ class AuditInputs:
     """What the page says of how the data were read."""
     key: int = 0
     """The model's secret, from which the randomness of the defence follows."""
+    checkpoints: tuple[Checkpoint, ...] = ()
+    """The model during its training, in that order, without the last state."""
 
     def behind(self, defence: AnswerDefence, key: int) -> "AuditInputs":
         """The same with an answer defence before the model, and before its shadows.
@@ -80,6 +83,11 @@ class AuditInputs:
             defence: what changes their answers.
             key: the model's secret; shadows have their own.
         """
+        if self.checkpoints:
+            raise SpecError(
+                "expected no checkpoints beside an answer defence, got some: whoever has the "
+                "model's checkpoints does not need its answers"
+            )
         name = None if self.fingerprint is None else f"{self.fingerprint} {defence!r} {key}"
         DefendedTarget(self.target, defence, key)  # refuses a model that gives labels alone
         return replace(
@@ -137,6 +145,7 @@ def load_inputs(
         known_members=data.known_members,
         ids=ids_of(str(data.members), members, data.id, folder) if data.id else None,
         drawn=data.membership or "fixed",
+        checkpoints=find_checkpoints(spec.target, folder),
     )
     defence = answer_defence_from_config(spec.target.answers)
     return subject if defence is None else subject.behind(defence, spec.seed)
@@ -211,16 +220,7 @@ def _load_target(spec: config.TargetSpec, folder: Path) -> tuple[Target, str | N
     file, name = imports.split_reference(spec.model)
     if not name:
         path = folder / file
-        factory = imports.load_object(spec.factory, folder) if spec.factory else None
-        target = files.load_target(
-            path,
-            spec.output,
-            factory=factory,
-            batch_size=spec.batch_size,
-            device=spec.device,
-            classes=spec.classes,
-        )
-        return target, spec.fingerprint or files.fingerprint_file(path)
+        return load_file(spec, path, folder), spec.fingerprint or files.fingerprint_file(path)
     model = imports.load_object(spec.model, folder)
     if inspect.isfunction(model) and not inspect.signature(model).parameters:
         model = imports.call_user_code(model, spec.model)

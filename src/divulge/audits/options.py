@@ -42,6 +42,9 @@ class Access:
             predictions, and a resumed run does not ask, or pay, for them again.
         device: where PyTorch runs the model, such as ``"cuda"``; where its weights are, unless
             given.
+        checkpoints: the model as it was during its training, in that order and without the last
+            state: models of any kind that `divulge.audit` takes. Their losses on the candidates are
+            given to attacks such as ``lt-iqr``; these questions are not counted.
     """
 
     output: Output | None = None
@@ -51,6 +54,7 @@ class Access:
     budget: Count | None = None
     fingerprint: str | None = None
     device: str | None = None
+    checkpoints: Iterable[Any] = ()
 
     def only_output_and_answers(self, where: str) -> "Access":
         """Itself, where nothing else was set.

@@ -43,6 +43,8 @@ class Need(enum.Flag):
     """The model is a regression model: it answers one number for each record, and no classes."""
     KNOWN_MEMBERS = enum.auto()
     """The attacker knows some members of the training set, which are no candidates."""
+    LOSS_TRACE = enum.auto()
+    """The loss of every candidate is known at several moments of the training."""
 
     def words(self) -> str:
         """The flags as lower-case words, for messages: ``hard labels, reference``."""

@@ -195,8 +195,16 @@ class ModelView:
     """One shadow model with white-box access, to calibrate an attack on; None if there is none."""
     known_members: Records | None = None
     """Members that the attacker knows, none of them a candidate; None if it knows none."""
+    loss_trace: Float[np.ndarray, "records moments"] | None = None
+    """The cross-entropy of each candidate, in nats, at moments of the training in their order; the
+    last one is the target itself. None without checkpoints."""
 
     def __post_init__(self) -> None:
+        if self.loss_trace is not None and len(self.loss_trace) != len(self.records):
+            raise DataError(
+                f"expected a trace of losses for each of {len(self.records)} candidates, got "
+                f"{len(self.loss_trace)}: give one row a candidate, in their order"
+            )
         if self.known is not None and self.known.shape != self.records.x.shape:
             raise DataError(
                 f"expected one flag for each feature of shape {self.records.x.shape}, got known of "
@@ -210,4 +218,5 @@ class ModelView:
         shadows = Need.NONE if self.shadows is None else Need.SHADOWS
         partial = Need.NONE if self.known is None else Need.PARTIAL
         members = Need.NONE if self.known_members is None else Need.KNOWN_MEMBERS
-        return self.target.offers | Need.LABELS | reference | shadows | partial | members
+        trace = Need.NONE if self.loss_trace is None else Need.LOSS_TRACE
+        return self.target.offers | Need.LABELS | reference | shadows | partial | members | trace

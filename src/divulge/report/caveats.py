@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from divulge.attacks.catalog import ATTACKS_WITH_SHADOWS
+from divulge.attacks.catalog import ATTACKS_WITH_SHADOWS, CHECKPOINT_ATTACKS
 from divulge.core import Check, ControlOutcome, Estimate, Verdict
 from divulge.report import words
 from divulge.report.schema import AttackRow, ControlRow, ShadowKind
@@ -73,6 +73,11 @@ def supposition(
             "The attacker is supposed to know some members: "
             f"{words.format_count(known_members, 'training record')}, drawn at random and not "
             "scored. One who knows none may achieve less."
+        )
+    if any(row.attack in CHECKPOINT_ATTACKS and row.status == "done" for row in rows):
+        said.append(
+            "The attacks on the loss during training suppose an attacker who also has the model "
+            "as it was then; one who has the trained model alone cannot carry them out."
         )
     if done and shadows != "none":
         owns = (

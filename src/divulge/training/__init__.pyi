@@ -1,3 +1,5 @@
+from .checkpoints import CheckpointedNetwork as CheckpointedNetwork
+from .checkpoints import train as train
 from .engine.clients import Crew as Crew
 from .fleet import Fleet as Fleet
 from .recipe import Recipe as Recipe

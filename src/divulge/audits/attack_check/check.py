@@ -155,7 +155,8 @@ def _models() -> tuple[World, ...]:
 
     known = KnownFeatures(share=0.9)
     partly = (membership.PartlyKnown(known), membership.PartlyKnown(known, shadow=True))
-    return (membership.Models(), membership.KnownMembers(), *partly)
+    whole = (membership.Models(), membership.KnownMembers(), membership.SeenInTraining())
+    return (*whole, *partly)
 
 
 def _clients() -> tuple[World, ...]:

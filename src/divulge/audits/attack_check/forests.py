@@ -82,6 +82,7 @@ def part(view: ModelView, chosen: np.ndarray) -> ModelView:
         augmented=tuple(records.take(chosen) for records in view.augmented),
         shadows=shadows,
         known=None if view.known is None else view.known[chosen],
+        loss_trace=None if view.loss_trace is None else view.loss_trace[chosen],
     )
 
 

@@ -125,6 +125,7 @@ class Models(World):
         yield _seen(game, Need.SHADOWS, shadows=None)
         yield _seen(game, Need.PARTIAL, known=None)
         yield _seen(game, Need.KNOWN_MEMBERS, known_members=None)
+        yield _seen(game, Need.LOSS_TRACE, loss_trace=None)
 
 
 class TwoWays(Models):
@@ -151,6 +152,20 @@ class KnownMembers(Models):
         return _game(forests.with_known_members(seed, trained=False))
 
 
+class SeenInTraining(Models):
+    """Networks whose attacker has their losses during training, and knows some members."""
+
+    own: ClassVar[tuple[Property, ...]] = (gives_one_finite_score_a_record,)
+
+    def leaky(self, seed: int = 0) -> GameSet:
+        """What is asked about is what was trained on, beside the known members."""
+        return _seen_in_training(seed, learned=True)
+
+    def silent(self, seed: int) -> GameSet:
+        """What was trained on are known members, and nothing that is asked about."""
+        return _seen_in_training(seed, learned=False)
+
+
 @dataclasses.dataclass(frozen=True)
 class PartlyKnown(Models):
     """Networks that learned the members by heart, of which only some features are known."""
@@ -167,6 +182,13 @@ class PartlyKnown(Models):
     def silent(self, seed: int) -> GameSet:
         """What is asked about has nothing to do with what was trained on."""
         return _network(self.known, seed, learned=False, shadow=self.shadow)
+
+
+@cache
+def _seen_in_training(seed: int, *, learned: bool) -> GameSet:
+    from divulge.audits.attack_check import networks  # which needs torch
+
+    return _game(networks.seen_in_training(seed, learned=learned))
 
 
 @cache

@@ -1,5 +1,7 @@
-"""A small world of which only parts are known: an over-fitted network on correlated features."""
+"""Small worlds of over-fitted networks: candidates known in part, or a training that was seen."""
 
+import copy
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -9,6 +11,7 @@ import numpy as np
 from divulge.core import Game, Membership, ModelView, Records, ShadowModel, Target
 from divulge.data import partial_records
 from divulge.data.known_features import KnownFeatures
+from divulge.metrics import signals
 from divulge.targets.torch import TorchTarget
 
 SIZE = 150
@@ -29,21 +32,48 @@ def draw(count: int, seed: int) -> Records:
 @cache
 def trained(seed: int, members: int = SIZE) -> Target:
     """A network that learned the first half of what `draw` makes of this seed by heart."""
+    *_, last = _states(draw(2 * members, seed).take(np.arange(members)), seed)
+    return last
+
+
+def _states(records: Records, seed: int) -> Iterator[Target]:
+    """A network that learns these records by heart, ten times on the way and at the end."""
     import torch
     from torch import nn
 
-    records = draw(2 * members, seed).take(np.arange(members))
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         module = nn.Sequential(nn.Linear(12, 64), nn.ReLU(), nn.Linear(64, 3))
     optimiser = torch.optim.Adam(module.parameters(), 0.02)
     x, y = torch.tensor(records.x), torch.tensor(records.y)
-    for _ in range(250):
+    for step in range(250):
+        if step % 25 == 0:
+            yield _as_target(module)
         optimiser.zero_grad()
         nn.functional.cross_entropy(module(x), y).backward()  # type: ignore[no-untyped-call]
         optimiser.step()
+    yield _as_target(module)
+
+
+def _as_target(module: Any) -> Target:
     # in float32 an answer depends on the place in the batch, by the processor's kernels
-    return TorchTarget(module.double().eval(), "logits")
+    return TorchTarget(copy.deepcopy(module).double().eval(), "logits")
+
+
+@cache
+def seen_in_training(seed: int, *, learned: bool) -> Game[ModelView, Membership]:
+    """Half of the candidates were learned, or none, beside members that the attacker knows."""
+    candidates, known = draw(2 * SIZE, seed), draw(SIZE, seed + 3000)
+    member = np.random.default_rng([seed, 2]).permutation(2 * SIZE) < SIZE
+    inside = candidates.take(member) if learned else draw(SIZE, seed + 2000)
+    targets = list(_states(inside.joined(known), seed))
+    losses = [
+        -signals.compute_signal("loss", target.predict(candidates.x), candidates.y)
+        for target in targets
+    ]
+    trace = np.stack(losses, axis=1)
+    view = ModelView(targets[-1], candidates, known_members=known, loss_trace=trace)
+    return Game(view, Membership(member))
 
 
 def challenge(

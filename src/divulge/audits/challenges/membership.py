@@ -15,6 +15,7 @@ from divulge._util.digest import digest
 from divulge._util.progress import Track, track_silently
 from divulge._util.random import stream
 from divulge.audits.challenges.model import MembershipChallenge
+from divulge.audits.checkpoints import trace_losses
 from divulge.audits.checks import duplicates
 from divulge.audits.checks import records as checks
 from divulge.audits.checks.duplicates import Copies, DistinctSets, PoolCopies
@@ -193,6 +194,9 @@ def pose(
     answers, *_ = [_ask(target, records, subject, track) for records in asked]
     for records in (view.records, *view.augmented):
         _ask(target, records, subject, track)
+    if subject.checkpoints:
+        losses = trace_losses(subject.checkpoints, view, subject.batch_size, track)
+        view = replace(view, loss_trace=losses)
     game = Game(view, Membership(order < len(subject.members), subject.drawn))
     known = AuditorKnowledge(
         answers,
@@ -390,4 +394,7 @@ def _digest(
     if view.known_members is not None:
         parts += [view.known_members.x, view.known_members.y]
         rest += " known members"
+    if view.loss_trace is not None:
+        parts.append(view.loss_trace)
+        rest += " loss trace"
     return digest(f"{rest} coins" if truth.drawn == "coins" else rest, *parts)

@@ -52,20 +52,34 @@ def make_jobs(
     ]
 
 
-def train_network(recipe: Recipe, data: PoolTensors, job: Job) -> nn.Module:
-    """One model, in evaluation mode. The random numbers of the caller are left alone."""
+def train_network(
+    recipe: Recipe,
+    data: PoolTensors,
+    job: Job,
+    note: Callable[[nn.Module], None] = lambda _: None,
+) -> nn.Module:
+    """One model, in evaluation mode. The random numbers of the caller are left alone.
+
+    Args:
+        recipe: how it is trained.
+        data: the pool.
+        job: its rows of the pool, and its seed.
+        note: is called with the model before the first epoch and after each.
+    """
     fit, held_out = recipe.split_rows(job.rows, job.seed)
     with temporary_seed(job.seed, data.x.device), flush_subnormals():
         module = build_network_unseeded(recipe, job).to(data.x.device)
         if data.channels_last:
             to_channels_last(module)
         best = BestEpoch(recipe, data, fit, held_out) if recipe.selects else None
+        note(module)
         with _training_steps(recipe, module, data, held_out) as steps:
             for number, epoch in enumerate(recipe.plan(fit, job.seed)):
                 module.train()
                 step = steps(number)
                 for rate, rows in epoch:
                     step(rows.to(data.x.device), rate)
+                note(module)
                 if best and not best.should_continue(module):
                     break
     return restore(module, best.state) if best else module.eval()
