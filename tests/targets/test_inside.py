@@ -36,6 +36,34 @@ def test_gradients_are_those_of_finite_differences(output: Any) -> None:
         np.testing.assert_allclose(found[:, k], (up - down) / (2 * width), atol=1e-5)
 
 
+def test_gradients_by_weights_and_the_hessian_are_those_of_autograd() -> None:
+    body = module().double().eval()
+    weights = list(body.parameters())
+    sizes = [one.numel() for one in weights]
+
+    def losses(flat: Any) -> Any:
+        named = dict(zip(dict(body.named_parameters()), flat.split(sizes), strict=True))
+        shaped = {
+            name: part.reshape(one.shape)
+            for (name, part), one in zip(named.items(), weights, strict=True)
+        }
+        answers = torch.func.functional_call(body, shaped, (torch.tensor(X).double(),))
+        return nn.functional.cross_entropy(answers, torch.tensor(Y), reduction="none")
+
+    flat = torch.cat([one.detach().reshape(-1) for one in weights])
+    gradient = torch.autograd.functional.jacobian(losses, flat).numpy()
+    hessian = torch.autograd.functional.hessian(lambda at: losses(at).mean(), flat).numpy()
+    vector = np.random.default_rng(1).normal(size=len(flat))
+    for target in (
+        TorchTarget(body, "logits", batch_size=3),
+        TorchTarget(nn.Sequential(body, nn.Softmax(1)), "probabilities"),
+    ):
+        np.testing.assert_allclose(target.parameter_gradient(X, Y), gradient, atol=1e-12)
+        np.testing.assert_allclose(
+            target.hessian_product(X, Y, vector), hessian @ vector, atol=1e-12
+        )
+
+
 def test_a_single_logit_stands_for_class_one_of_two() -> None:
     target = TorchTarget(module(classes=1), "logits")
     y = np.arange(7) % 2
@@ -62,7 +90,14 @@ def test_looks_inside_count_and_are_handed_on() -> None:
     assert Need.AUTOGRAD in counting.offers
     np.testing.assert_array_equal(counting.gradient(X, Y), target.gradient(X, Y))
     np.testing.assert_array_equal(counting.last_layer(X).features, target.last_layer(X).features)
-    assert counting.query_count == 14
+    np.testing.assert_array_equal(
+        counting.parameter_gradient(X, Y), target.parameter_gradient(X, Y)
+    )
+    vector = np.ones(43)
+    np.testing.assert_array_equal(
+        counting.hessian_product(X, Y, vector), target.hessian_product(X, Y, vector)
+    )
+    assert counting.query_count == 28
 
 
 def test_neither_labels_nor_a_planted_leak_can_be_looked_into() -> None:

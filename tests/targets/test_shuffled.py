@@ -28,6 +28,12 @@ class Telling:
     def gradient(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.asarray(x * 10.0 + y[:, None])
 
+    def parameter_gradient(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return self.gradient(x, y)
+
+    def hessian_product(self, x: np.ndarray, y: np.ndarray, vector: np.ndarray) -> np.ndarray:
+        return np.asarray(self.gradient(x, y).sum() * vector)
+
     def last_layer(self, x: np.ndarray) -> LastLayer:
         return LastLayer(np.asarray(x, np.float64), np.ones((3, 1)))
 
@@ -133,6 +139,11 @@ def test_attacks_with_partial_knowledge_learn_nothing_of_the_candidate_itself(
             asked.append(x)
             return view.target.gradient(x, y)  # type: ignore[attr-defined,no-any-return]
 
+        parameter_gradient = gradient
+
+        def hessian_product(self, x: np.ndarray, y: np.ndarray, v: np.ndarray) -> np.ndarray:
+            raise NotImplementedError
+
         def last_layer(self, x: np.ndarray) -> LastLayer:
             return view.target.last_layer(x)  # type: ignore[attr-defined,no-any-return]
 
@@ -147,3 +158,11 @@ def test_attacks_with_partial_knowledge_learn_nothing_of_the_candidate_itself(
         # each question agrees with the record that stands for the candidate, never with its own
         same = (rows == records[order][:, None]) | ~mine
         assert same.all()
+
+
+def test_gradients_and_hessians_by_weights_are_those_of_the_records_that_stand_for_these() -> None:
+    shuffled, order = target(), order_of(target())
+    found = shuffled.parameter_gradient(X, Y)
+    np.testing.assert_array_equal(found, X[order] * 10 + Y[order][:, None])
+    product = shuffled.hessian_product(X[:3], Y[:3], np.ones(2))
+    np.testing.assert_array_equal(product, found[:3].sum() * np.ones(2))

@@ -115,7 +115,10 @@ class LastLayer(NamedTuple):
 
 @runtime_checkable
 class WhiteBox(Target, Protocol):
-    """A target with white-box access: gradients and its last layer; it offers `Need.AUTOGRAD`."""
+    """A target with white-box access: gradients, curvature and its last layer.
+
+    It offers `Need.AUTOGRAD`.
+    """
 
     def gradient(
         self, x: Shaped[np.ndarray, "records *features"], y: Int[np.ndarray, " records"]
@@ -124,6 +127,29 @@ class WhiteBox(Target, Protocol):
 
         Raises:
             TargetError: the model failed, or cannot be differentiated.
+        """
+        ...
+
+    def parameter_gradient(
+        self, x: Shaped[np.ndarray, "records *features"], y: Int[np.ndarray, " records"]
+    ) -> Float[np.ndarray, "records parameters"]:
+        """The gradient of each record's own cross-entropy with respect to all weights.
+
+        Raises:
+            TargetError: the model failed, or cannot be differentiated.
+        """
+        ...
+
+    def hessian_product(
+        self,
+        x: Shaped[np.ndarray, "records *features"],
+        y: Int[np.ndarray, " records"],
+        vector: Float[np.ndarray, " parameters"],
+    ) -> Float[np.ndarray, " parameters"]:
+        """The Hessian of the records' mean cross-entropy by all weights, times a vector.
+
+        Raises:
+            TargetError: the model failed, or cannot be differentiated twice.
         """
         ...
 

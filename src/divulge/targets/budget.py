@@ -74,6 +74,35 @@ class CountingTarget:
         self._count(len(x))
         return inner.gradient(x, y)
 
+    def parameter_gradient(
+        self, x: Shaped[np.ndarray, "records *features"], y: Int[np.ndarray, " records"]
+    ) -> Float[np.ndarray, "records parameters"]:
+        """The inner target's gradients by its weights; each counts like an answer.
+
+        Raises:
+            BudgetSpent: see `predict`.
+            NotApplicable: the inner target cannot be looked into.
+        """
+        inner = as_white_box(self._target)
+        self._count(len(x))
+        return inner.parameter_gradient(x, y)
+
+    def hessian_product(
+        self,
+        x: Shaped[np.ndarray, "records *features"],
+        y: Int[np.ndarray, " records"],
+        vector: Float[np.ndarray, " parameters"],
+    ) -> Float[np.ndarray, " parameters"]:
+        """The inner target's Hessian times a vector; each record counts like an answer.
+
+        Raises:
+            BudgetSpent: see `predict`.
+            NotApplicable: the inner target cannot be looked into.
+        """
+        inner = as_white_box(self._target)
+        self._count(len(x))
+        return inner.hessian_product(x, y, vector)
+
     def last_layer(self, x: Shaped[np.ndarray, "records *features"]) -> LastLayer:
         """The inner target's last layer; each record counts like an answer.
 

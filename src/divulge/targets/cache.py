@@ -286,6 +286,29 @@ class CachedTarget:
         """
         return as_white_box(self._target).gradient(x, y)
 
+    def parameter_gradient(
+        self, x: Shaped[np.ndarray, "records *features"], y: Int[np.ndarray, " records"]
+    ) -> Float[np.ndarray, "records parameters"]:
+        """The inner target's gradients by its weights, which are not kept.
+
+        Raises:
+            NotApplicable: the inner target cannot be looked into.
+        """
+        return as_white_box(self._target).parameter_gradient(x, y)
+
+    def hessian_product(
+        self,
+        x: Shaped[np.ndarray, "records *features"],
+        y: Int[np.ndarray, " records"],
+        vector: Float[np.ndarray, " parameters"],
+    ) -> Float[np.ndarray, " parameters"]:
+        """The inner target's Hessian times a vector, which is not kept.
+
+        Raises:
+            NotApplicable: the inner target cannot be looked into.
+        """
+        return as_white_box(self._target).hessian_product(x, y, vector)
+
     def last_layer(self, x: Shaped[np.ndarray, "records *features"]) -> LastLayer:
         """The inner target's last layer, which is not kept.
 

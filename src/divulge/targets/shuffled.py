@@ -94,9 +94,31 @@ class ShuffledTarget:
         Raises:
             NotApplicable: the inner target cannot be looked into.
         """
-        exchanged, place = self._substitute_candidates(x)
-        classes = np.where(place == _UNKNOWN, y, self._y[self._order[place]])
-        return as_white_box(self._target).gradient(exchanged, classes)
+        return as_white_box(self._target).gradient(*self._substitute_records(x, y))
+
+    def parameter_gradient(
+        self, x: Features, y: Int[np.ndarray, " records"]
+    ) -> Float[np.ndarray, "records parameters"]:
+        """The inner target's gradients by its weights, as `gradient`.
+
+        Raises:
+            NotApplicable: the inner target cannot be looked into.
+        """
+        return as_white_box(self._target).parameter_gradient(*self._substitute_records(x, y))
+
+    def hessian_product(
+        self,
+        x: Features,
+        y: Int[np.ndarray, " records"],
+        vector: Float[np.ndarray, " parameters"],
+    ) -> Float[np.ndarray, " parameters"]:
+        """The inner target's Hessian at the records that stand for these, times a vector.
+
+        Raises:
+            NotApplicable: the inner target cannot be looked into.
+        """
+        exchanged = self._substitute_records(x, y)
+        return as_white_box(self._target).hessian_product(*exchanged, vector)
 
     def last_layer(self, x: Features) -> LastLayer:
         """The inner target's last layer at the records that stand for these.
@@ -114,6 +136,13 @@ class ShuffledTarget:
                 return self._carry_over(ask(x)[self._order], np.arange(len(x)))
         exchanged, place = self._substitute_candidates(x)
         return self._carry_over(ask(exchanged), place)
+
+    def _substitute_records(
+        self, x: Features, y: Int[np.ndarray, " records"]
+    ) -> tuple[Features, Int[np.ndarray, " records"]]:
+        """The records that stand for these, with their own classes."""
+        exchanged, place = self._substitute_candidates(x)
+        return exchanged, np.where(place == _UNKNOWN, y, self._y[self._order[place]])
 
     def _substitute_candidates(self, x: Features) -> tuple[Features, CandidatePositions]:
         """What is asked in place of these records, and which candidate each row is about."""

@@ -90,6 +90,55 @@ class TorchTarget:
             ]
         return np.concatenate(parts)
 
+    def parameter_gradient(
+        self, x: Shaped[np.ndarray, "records *features"], y: Int[np.ndarray, " records"]
+    ) -> Float[np.ndarray, "records parameters"]:
+        """The gradient of each record's own cross-entropy by all weights, in float64.
+
+        Raises:
+            TargetError: the module failed, or its answers cannot be differentiated.
+        """
+        from divulge.targets import white_box
+
+        place = self._place()
+        with (
+            translate_model_errors("the module to be differentiated", _REMEDY),
+            evaluation_mode(self.module),
+        ):
+            parts = [
+                white_box.parameter_gradient(
+                    self.module, *place, self.output, x[start:end], y[start:end]
+                )
+                for start, end in self._batches(len(x))
+            ]
+        return np.concatenate(parts)
+
+    def hessian_product(
+        self,
+        x: Shaped[np.ndarray, "records *features"],
+        y: Int[np.ndarray, " records"],
+        vector: Float[np.ndarray, " parameters"],
+    ) -> Float[np.ndarray, " parameters"]:
+        """The Hessian of the records' mean cross-entropy by all weights, times a vector.
+
+        Raises:
+            TargetError: the module failed, or its answers cannot be differentiated twice.
+        """
+        from divulge.targets import white_box
+
+        place = self._place()
+        with (
+            translate_model_errors("the module to be differentiated twice", _REMEDY),
+            evaluation_mode(self.module),
+        ):
+            parts = [
+                white_box.hessian_product(
+                    self.module, *place, self.output, x[start:end], y[start:end], vector
+                )
+                for start, end in self._batches(len(x))
+            ]
+        return np.asarray(np.sum(parts, axis=0) / len(x))
+
     def last_layer(self, x: Shaped[np.ndarray, "records *features"]) -> LastLayer:
         """What enters the module's last linear layer, and its weights, in float64.
 

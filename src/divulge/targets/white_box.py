@@ -1,16 +1,21 @@
-"""Looking into a PyTorch module: gradients by features, and its last linear layer."""
+"""Looking into a PyTorch module: gradients by features and weights, and its last linear layer."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import nn
+from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy, nll_loss
 
 from divulge.core import LastLayer
 from divulge.errors import TargetError
 from divulge.targets.outputs import Output
+
+Weights = dict[str, torch.Tensor]
+"""The parameters of a module by name."""
 
 _SMALLEST_NORMAL = 1e-38  # float32's smallest normal number: log p has a gradient down to it
 
@@ -30,13 +35,58 @@ def input_gradient(
     """
     records = torch.tensor(np.ascontiguousarray(x), device=device, dtype=dtype, requires_grad=True)
     labels = torch.tensor(y, device=device)
-    answers = _one_column_per_class(module(records), output)
-    if output == "logits":
-        loss = cross_entropy(answers, labels, reduction="sum")
-    else:
-        loss = nll_loss(answers.clamp_min(_SMALLEST_NORMAL).log(), labels, reduction="sum")
+    loss = _sum_losses(module(records), labels, output)
     (found,) = torch.autograd.grad(loss, records)
     return np.asarray(found.double().cpu().numpy())
+
+
+def parameter_gradient(
+    module: nn.Module,
+    device: str,
+    dtype: torch.dtype,
+    output: Output,
+    x: Shaped[np.ndarray, "records *features"],
+    y: Int[np.ndarray, " records"],
+) -> Float[np.ndarray, "records parameters"]:
+    """The gradient of each record's own cross-entropy by all weights, one after another."""
+    loss, weights = _loss_of_weights(module, output)
+
+    def of_one(weights: Weights, record: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        return loss(weights, record[None], label[None])
+
+    records = torch.tensor(np.ascontiguousarray(x), device=device, dtype=dtype)
+    gradients = vmap(grad(of_one), in_dims=(None, 0, 0))
+    found = gradients(weights, records, torch.tensor(y, device=device))
+    flat = torch.cat([part.reshape(len(x), -1) for part in found.values()], dim=1)
+    return np.asarray(flat.double().cpu().numpy())
+
+
+def hessian_product(
+    module: nn.Module,
+    device: str,
+    dtype: torch.dtype,
+    output: Output,
+    x: Shaped[np.ndarray, "records *features"],
+    y: Int[np.ndarray, " records"],
+    vector: Float[np.ndarray, " parameters"],
+) -> Float[np.ndarray, " parameters"]:
+    """The Hessian of the records' summed cross-entropies by all weights, times a vector."""
+    loss, weights = _loss_of_weights(module, output)
+    records = torch.tensor(np.ascontiguousarray(x), device=device, dtype=dtype)
+    labels = torch.tensor(y, device=device)
+    edges = np.cumsum([one.numel() for one in weights.values()])[:-1]
+    along = {
+        name: torch.tensor(part.reshape(one.shape), device=device, dtype=one.dtype)
+        for (name, one), part in zip(weights.items(), np.split(vector, edges), strict=True)
+    }
+
+    def slope(these: Weights) -> torch.Tensor:
+        gradient = grad(loss)(these, records, labels)
+        return torch.stack([(gradient[name] * along[name]).sum() for name in weights]).sum()
+
+    found = grad(slope)(weights)
+    flat = torch.cat([found[name].reshape(-1) for name in weights])
+    return np.asarray(flat.double().cpu().numpy())
 
 
 def read_last_layer(
@@ -69,6 +119,27 @@ def read_last_layer(
         handle.remove()
     features = seen[-1].reshape(len(x), -1).double().cpu().numpy()
     return LastLayer(features, layers[-1].weight.detach().double().cpu().numpy())
+
+
+def _loss_of_weights(
+    module: nn.Module, output: Output
+) -> tuple[Callable[[Weights, torch.Tensor, torch.Tensor], torch.Tensor], Weights]:
+    """The summed cross-entropies of records as a function of the weights, and these."""
+    weights = {name: one.detach() for name, one in module.named_parameters()}
+    buffers = dict(module.named_buffers())
+
+    def loss(these: Weights, records: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        answers = functional_call(module, (these, buffers), (records,))
+        return _sum_losses(answers, labels, output)
+
+    return loss, weights
+
+
+def _sum_losses(answers: torch.Tensor, labels: torch.Tensor, output: Output) -> torch.Tensor:
+    answers = _one_column_per_class(answers, output)
+    if output == "logits":
+        return cross_entropy(answers, labels, reduction="sum")
+    return nll_loss(answers.clamp_min(_SMALLEST_NORMAL).log(), labels, reduction="sum")
 
 
 def _one_column_per_class(answers: torch.Tensor, output: Output) -> torch.Tensor:
