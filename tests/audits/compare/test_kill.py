@@ -25,6 +25,9 @@ def train(x, y, seed):
     if len(LOG.read_text().split()) == int(os.environ["KILL_AT"]):
         os.kill(os.getpid(), 9)
     return memorising.train(x, y, seed)
+
+def again(x, y, seed):
+    return train(x, y, seed)
 """
 
 SETTINGS = """
@@ -36,7 +39,7 @@ records = "subject.py:records"
 train = "subject.py:train"
 label = "plain"
 [[defences]]
-train = "subject.py:train"
+train = "subject.py:again"
 label = "rounded"
 answers = {name = "rounding", digits = 1}
 [[attacks]]

@@ -1,8 +1,10 @@
 """Train with each defence, audit its models in turn, and put together what was found."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from divulge._util import atomic
@@ -11,6 +13,7 @@ from divulge._util.folders import choose_run_folder
 from divulge._util.progress import Progress, Track, as_track, with_title
 from divulge.audits.compare import config, result, training_cost
 from divulge.audits.compare import defences as compare_defences
+from divulge.audits.compare.defences import Variant
 from divulge.audits.compare.design import ComparisonDesign, design_comparison, design_from_config
 from divulge.audits.compare.export import export as write_export
 from divulge.audits.compare.result import Comparison, VariantAudits
@@ -162,22 +165,60 @@ def _run_and_export(
 def _audit_variants(
     wanted: ComparisonDesign, path: Path | None, track: Track[Any], who: working.Workers
 ) -> Comparison:
-    """Train and audit; what the folder holds already is not computed again."""
+    """Train and audit; what the folder holds already is not computed again.
+
+    Ways that differ in their answer defence alone have the same models, which are trained once.
+    """
     plan = wanted.plan if path is None else result.begin(path, wanted.plan)
     found = []
-    for number, (entered, (_, one)) in enumerate(
-        zip(plan.defences, wanted.questions, strict=True), start=1
-    ):
-        place = None if path is None else _make_folder(path / entered.run)
-        so_far = f"{entered.name} ({number} of {len(plan.defences)})"
-        audits = in_turn.audit_each(one, place, with_title(track, so_far), who)
-        found.append(
-            VariantAudits(entered, audits, training_cost.measure_training_cost(one, place))
-        )
-    comparison = Comparison(plan, tuple(found), path)
-    if path is not None:
-        comparison.report()
+    with ExitStack() as stack:
+        base = path or Path(stack.enter_context(TemporaryDirectory(ignore_cleanup_errors=True)))
+        places = [_make_folder(base / entered.run) for entered in plan.defences]
+        for group in _same_models(wanted):
+            if len(group) > 1:
+                names = ", ".join(plan.defences[k].name for k in group)
+                in_turn.train_once(
+                    [wanted.questions[k][1] for k in group],
+                    [places[k] for k in group],
+                    with_title(track, names),
+                    who,
+                )
+        for number, (entered, (_, one), place) in enumerate(
+            zip(plan.defences, wanted.questions, places, strict=True), start=1
+        ):
+            so_far = f"{entered.name} ({number} of {len(plan.defences)})"
+            audits = in_turn.audit_each(one, place, with_title(track, so_far), who)
+            cost = training_cost.measure_training_cost(one, place)
+            if path is None:
+                audits = replace(audits, path=None)
+            found.append(VariantAudits(entered, audits, cost))
+        comparison = Comparison(plan, tuple(found), path)
+        if path is not None:
+            comparison.report()
     return comparison
+
+
+def _same_models(wanted: ComparisonDesign) -> list[list[int]]:
+    """Positions of the ways to train, those together whose models are the same."""
+    groups: list[list[int]] = []
+    for k, (variant, _) in enumerate(wanted.questions):
+        for group in groups:
+            if _train_alike(variant, wanted.questions[group[0]][0]):
+                group.append(k)
+                break
+        else:
+            groups.append([k])
+    return groups
+
+
+def _train_alike(one: Variant, other: Variant) -> bool:
+    """Whether both train the same models for certain.
+
+    Functions of one source may differ by what encloses them: equal fingerprints are too little.
+    """
+    return one.plan.fingerprint == other.plan.fingerprint and (
+        one.plan.trainer == other.plan.trainer or bool(one.network and one.network == other.network)
+    )
 
 
 def _make_folder(path: Path) -> Path:

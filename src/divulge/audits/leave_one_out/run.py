@@ -1,8 +1,9 @@
 """Train the models, audit each in turn, and put together what was found."""
 
 import io
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -34,7 +35,7 @@ from divulge.training.shadows import train as training
 from divulge.training.shadows import workers as working
 from divulge.training.shadows import workers_by_name
 from divulge.training.shadows.plan import ShadowPlan
-from divulge.training.shadows.workers import ShadowPredictions
+from divulge.training.shadows.store import RowFile
 from divulge.training.trainers import as_trainer, trainer_identity, trains_regression
 
 ANSWERS = "answers.npy"
@@ -144,7 +145,7 @@ def audit_each(
             work,
             track,
             who,
-            keep=lambda trained: _keep_predictions(path, trained),
+            keep=lambda trained: _keep_predictions(path, trained.model, trained.answers),
             again=[k for k, place in enumerate(places) if not place.exists()],
         )
         audits = tuple(
@@ -157,14 +158,59 @@ def audit_each(
     return found
 
 
-def _keep_predictions(path: Path, trained: ShadowPredictions) -> None:
+def train_once(
+    asked: Sequence[LeaveOneOutDesign],
+    paths: Sequence[Path],
+    track: Track[Any],
+    who: working.Workers,
+) -> None:
+    """Train the models of designs that differ in their answer defence alone, once for all.
+
+    Their predictions are then in each folder, where `audit_each` finds them: of the same models,
+    bit for bit. What the folders hold already is not trained again.
+
+    Args:
+        asked: the designs.
+        paths: the folder of each.
+        track: shows progress.
+        who: trains.
+    """
+    first = asked[0]
+    work = replace(
+        training.prepare_workload(
+            first.shadows, first.queries, first.plan.seed, first.plan.targets
+        ),
+        also=tuple(one.shadows.answers for one in asked[1:]),
+    )
+    width = sum(map(len, work.queries))
+    files = [
+        RowFile(path / training.FOLDER, one.plan.challenge, len(work.seeds), width)
+        for one, path in zip(asked, paths, strict=True)
+    ]
+    missing = {k for file in files for k in file.missing}
+    for path, one in zip(paths, asked, strict=True):
+        for k in range(one.plan.targets):
+            missing |= set() if (result.target_folder(path, k) / ANSWERS).exists() else {k}
+    models = sorted(missing)
+    for file in files:  # whichever is continued alone later goes on in the same way
+        work, models = working.resolve_trainer(work, models, file.folder / f"{file.key}.way.json")
+    with closing(who.train(work, models)) as fresh:
+        for _ in track(models, "Training shadows", len(work.seeds) - len(models)):
+            trained = next(fresh)
+            seen = [(trained.row, trained.answers), *trained.also]
+            for path, file, (row, answers) in zip(paths, files, seen, strict=True):
+                _keep_predictions(path, trained.model, answers)
+                file.put(trained.model, row)
+
+
+def _keep_predictions(path: Path, model: int, answers: np.ndarray | None) -> None:
     """A target's answers, for the attacks that read more than φ; other models' are let go."""
-    if trained.answers is None:
+    if answers is None:
         return
-    place = result.target_folder(path, trained.model) / ANSWERS
+    place = result.target_folder(path, model) / ANSWERS
     file = io.BytesIO()
     # float64: float32 would round the surest answers to one, and lose their order
-    np.save(file, np.asarray(trained.answers, np.float64), allow_pickle=False)
+    np.save(file, np.asarray(answers, np.float64), allow_pickle=False)
     atomic.write_within(path, str(place.relative_to(path)), file.getvalue())
 
 

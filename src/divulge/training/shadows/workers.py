@@ -38,8 +38,19 @@ class ShadowWorkload:
     """Whether the first model itself is handed over, for attacks that look into it."""
     answers: AnswerDefence | None = None
     """The defence that changes every model's predictions, with the model's seed as its secret."""
+    also: tuple[AnswerDefence | None, ...] = ()
+    """Further defences: every model's predictions are also returned as each changes them."""
     classes: int | None = None
     """The number of classes that every model has to have; None where no other model sets it."""
+
+
+class DefendedPredictions(NamedTuple):
+    """The predictions of one model on all queries, as one defence changes them."""
+
+    row: RowArray
+    """φ of every query, one set of records after another; see `divulge.core.Shadows`."""
+    answers: Float64[np.ndarray, "queries classes"] | None
+    """All probabilities, of the models whose work asks for them."""
 
 
 class ShadowPredictions(NamedTuple):
@@ -51,6 +62,8 @@ class ShadowPredictions(NamedTuple):
     answers: Float64[np.ndarray, "queries classes"] | None
     target: Target | None
     """The model itself, where the work keeps it."""
+    also: tuple[DefendedPredictions, ...] = ()
+    """One for each of the work's further defences."""
 
 
 @runtime_checkable
@@ -83,19 +96,37 @@ def train_batch(work: ShadowWorkload, models: Sequence[int]) -> Generator[Shadow
     seeds = [work.seeds[k] for k in models]
     targets = work.trainer.many(work.pool, work.subsets[list(models)], seeds)
     for k, seed, model in zip(models, seeds, targets, strict=True):
-        target = model if work.answers is None else DefendedTarget(model, work.answers, seed)
         _check_kind(model, work.queries[0])
-        answers = [target.predict(group.x) for group in work.queries]
-        check_class_count(answers[0].shape[1], work.classes)
-        row = [
-            signals.compute_phi(answer, group)
-            for answer, group in zip(answers, work.queries, strict=True)
-        ]
-        whole = np.concatenate(answers) if k < work.models_with_predictions else None
-        if whole is not None and not model.offers & (Need.PROBABILITIES | Need.VALUES):
+        if k < work.models_with_predictions and not model.offers & (
+            Need.PROBABILITIES | Need.VALUES
+        ):
             raise TargetError("expected models that give probabilities, got labels: train others")
+        target = _defend(model, work.answers, seed)
+        first, *also = (
+            _ask(work, k, _defend(model, defence, seed)) for defence in (work.answers, *work.also)
+        )
         kept = target if work.keep_first and k == 0 else None
-        yield ShadowPredictions(k, np.concatenate(row), whole, kept)
+        yield ShadowPredictions(k, *first, kept, tuple(also))
+
+
+def _defend(model: Target, defence: AnswerDefence | None, seed: int) -> Target:
+    return model if defence is None else DefendedTarget(model, defence, seed)
+
+
+def _ask(work: ShadowWorkload, k: int, target: Target) -> DefendedPredictions:
+    """What a model says of all queries.
+
+    Raises:
+        TargetError: it has other classes.
+    """
+    answers = [target.predict(group.x) for group in work.queries]
+    check_class_count(answers[0].shape[1], work.classes)
+    row = [
+        signals.compute_phi(answer, group)
+        for answer, group in zip(answers, work.queries, strict=True)
+    ]
+    whole = np.concatenate(answers) if k < work.models_with_predictions else None
+    return DefendedPredictions(np.concatenate(row), whole)
 
 
 def _check_kind(model: Target, records: Records) -> None:
