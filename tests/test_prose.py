@@ -20,6 +20,10 @@ AVOID = {
     r"puts? (\w+ ){0,3}to (the|your|a) model|(is|are) put to the (model|target)": "query",
     r"calm|nervous": "no false alarm, false alarm",
     r"wrongly accus\w+|accus(es|ed) wrongly": "false positive",
+    r"by heart": "memorise",
+    r"betray\w*": "leak, reveal",
+    r"turn(s|ed) round": "reverse",
+    r"put to the test": "test",
     r"stands? (beside|above|below)": "follows, precedes, exceeds, is compared with",
 }
 """A pattern for each of them, and what to say in its place."""

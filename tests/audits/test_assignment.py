@@ -95,7 +95,10 @@ def test_where_nothing_leaks_the_page_says_that_nothing_can_be_told(place: Path)
     assert found.verdict.level == "no leak found"
     assert found.verdict.p_value is not None
     assert found.verdict.p_value > 0.05
-    assert any("cannot be told from the best single answer" in line for line in found.lines())
+    assert any(
+        "does not differ significantly from the best single answer" in line
+        for line in found.lines()
+    )
 
 
 def test_the_gate_trips_by_metrics_of_assignments(place: Path) -> None:
@@ -111,7 +114,7 @@ def test_without_a_truth_there_are_answers_alone(place: Path) -> None:
     (place / "blind.toml").write_text(SETTINGS.replace('truth = "leaky/owners.csv"\n', ""))
     found = audit_federation(place / "blind.toml", place / "blind")
     assert all(finding.status is Status.DONE for finding in found.findings)
-    assert "nobody said who trained" in found.findings[0].unmeasured["accuracy"]
+    assert "the truth about the candidates is unknown" in found.findings[0].unmeasured["accuracy"]
     assert any(line.startswith("Of 100 candidates, the attack gives ") for line in found.lines())
     assert "nothing was checked" in (place / "blind" / "report.html").read_text()
 

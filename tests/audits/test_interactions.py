@@ -138,8 +138,8 @@ def test_without_a_truth_there_are_guesses_alone(place: Path) -> None:
     found = audit_federation(path, place / "blind")
     assert found.facts.clients == ("4", "2")
     assert not found.findings[0].metrics
-    assert "nobody said what the clients acted on" in found.findings[0].unmeasured["auc"]
-    assert any("are said to have been acted on" in line for line in found.lines())
+    assert "the true interactions are unknown" in found.findings[0].unmeasured["auc"]
+    assert any("the attack predicts interactions with" in line for line in found.lines())
     assert not (place / "blind" / "figures").exists()
 
 
@@ -242,7 +242,7 @@ def test_clients_who_acted_on_all_or_nothing_are_told_and_left_out() -> None:
     metrics, _ = metrics_interactions.measure(guess, truth)
     finding = Finding("a", "a", "", {}, Status.DONE, metrics)
     story = pages.page_content(("x", "y", "z"), (3, 3, 3), truth, (finding,), (guess,))
-    assert "1 client acted on all items or on none" in story.sentences[-1]
+    assert "1 client interacted with all items or with none" in story.sentences[-1]
     assert story.summary["acted"] == [1, 1, 0]
     assert story.details[0]["precision_at_count"] == [1.0, 1.0, None]
 

@@ -139,7 +139,7 @@ def test_the_report_says_what_the_attacker_knows(tmp_path: Path) -> None:
     said = found.summary
     assert said.sizes.known_members == 20
     assert said.sizes.members == 60
-    assert "supposed to know some members: 20 training records" in said.verdict.supposition
+    assert "an attacker who knows some members: 20 training records" in said.verdict.supposition
     assert "of an attacker who knows 20 other members" in " ".join(said.verdict.sentences)
     assert "20 known members" in (tmp_path / "run" / "report.html").read_text()
     assert said.reproduction.settings["known_members"] == 20

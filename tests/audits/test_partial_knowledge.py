@@ -231,7 +231,7 @@ def test_an_audit_says_what_somebody_tells_who_knows_these_columns(tmp_path: Pat
     known = "only the columns f0, f1, f2, f3, f4, f5, f6, f7, f8 and f9 of each record"
     assert verdict.level == "leak"
     assert f"the one attack tried that knows {known} " in verdict.sentences[0]
-    assert verdict.supposition.startswith(f"The attacker is supposed to know {known}")
+    assert verdict.supposition.startswith(f"The audit assumes an attacker who knows {known}")
 
 
 def test_partly_known_candidates_meet_all_attacks() -> None:

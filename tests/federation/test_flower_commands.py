@@ -76,7 +76,7 @@ def test_the_example_runs_simulated(processes: Processes, tmp_path: Path) -> Non
     shorter = commands.replace("--run-config", f"--run-config 'rounds=2 {PATIENT}' --run-config", 1)
     log = processes.run("bash", "-ec", shorter)
     check_installed(log)
-    assert "an update gives away class mix" in log, "the guardrail's warnings are streamed"
+    assert "an update leaks class mix" in log, "the guardrail's warnings are streamed"
     assert "2 rounds, 5 clients" in log, "the transcript was inspected"
     there = Transcript.open(tmp_path / "examples" / "flower" / "transcript")
     assert [len(seen.clients) for seen in there.rounds] == [5, 5]
@@ -102,7 +102,7 @@ def test_the_example_runs_with_a_superlink_and_two_supernodes(
     shorter = submission.replace("rounds=3", f"rounds=1 {PATIENT}")
     check_installed(processes.run("bash", "-ec", shorter))
     for log in tmp_path.glob("supernode-*.log"):
-        assert "an update gives away class mix" in log.read_text()
+        assert "an update leaks class mix" in log.read_text()
     there = Transcript.open(tmp_path / "transcript")
     assert [len(seen.clients) for seen in there.rounds] == [2]
     assert there.rounds[0].training.lr == 0.1

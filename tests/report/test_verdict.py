@@ -174,7 +174,7 @@ def test_other_checks_that_warn_do_not_confound_but_are_repeated() -> None:
 @pytest.mark.parametrize(
     ("control", "said"),
     [
-        (cases.BLIND, "did not find a leak planted on purpose"),
+        (cases.BLIND, "missed the planted leak"),
         (cases.NERVOUS, "raised a false alarm"),
     ],
 )
@@ -273,13 +273,13 @@ def test_scores_that_point_the_wrong_way_are_pointed_out() -> None:
     made = cases.bench()
     verdict = _verdict(made, [made.done("flipped", -made.shifted(1))])
     assert verdict.level == "no leak found"
-    assert "turned round, it would recognise members" in verdict.warnings[0]
+    assert "reversed, it would identify members" in verdict.warnings[0]
 
 
 def test_what_is_missing_or_lost_is_counted() -> None:
     warnings = " ".join(cases.summary("leaky").verdict.warnings)
     assert "1 attack still missing" in warnings
-    assert "2 of 6 attacks could not be carried out" in warnings
+    assert "2 of 6 attacks did not run" in warnings
 
 
 def test_figures_show_the_tpr_at_an_fpr_that_has_a_lower_limit() -> None:

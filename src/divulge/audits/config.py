@@ -324,7 +324,7 @@ class GateSpec(Section):
     """What is compared: the lower limit of the strongest attack, or the highest value."""
     claim: bool = False
     """Also fail where the claimed ``epsilon`` is contradicted; a claim that is missing, or that
-    could not be put to the test, is undecided."""
+    could not be tested, is undecided."""
     not_worse_than: str | None = None
     """Also fail where an attack finds more than in the run folder of an earlier audit named here,
     as with [``--not-worse-than``](ci.md#the-gate)."""

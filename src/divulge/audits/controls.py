@@ -2,7 +2,7 @@
 
 An instrument that cannot see a leak prints low figures for every model. So each attack runs once
 more, by the same code, on the same candidates, with membership drawn at random and a model whose
-answers betray it on purpose: its AUC must clearly beat one half.
+answers leak it on purpose: its AUC must clearly beat one half.
 
 An attack that was told who is a member, by a bug or on purpose, finds a leak in every model. So
 each attack runs a third time, on a model whose answers are shuffled among the candidates, and its
@@ -156,9 +156,9 @@ def shuffle_predictions(
 def plant_leak(
     challenge: Game[ModelView, Membership], seed: int = 0
 ) -> Game[ModelView, Membership]:
-    """The same candidates before a model that betrays a random half of them on purpose.
+    """The same candidates before a model that leaks a random half of them on purpose.
 
-    It betrays the members that the attacker knows as well, who could not learn from them otherwise.
+    It leaks the members that the attacker knows as well, who could not learn from them otherwise.
     """
     records = challenge.view.records
     memorised = stream(seed, "planted leak").random(len(records)) < 0.5

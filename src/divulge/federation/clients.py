@@ -110,7 +110,7 @@ def compute_gradients(
     if buffers := [name for name, _ in module.named_buffers()]:
         raise SpecError(
             f'expected a network without buffers for rule = "fedsgd", got {buffers[0]!r}: use '
-            '"fedavg", or a layer such as GroupNorm in the place of BatchNorm'
+            '"fedavg", or a layer such as GroupNorm instead of BatchNorm'
         )
     dtype = next(module.parameters()).dtype
     for mine, seed in zip(rows, seeds, strict=True):

@@ -14,7 +14,7 @@ def aop(accuracy: float, auc: float, weight: float = LAMBDA) -> float:
     It is the accuracy where the attack is no better than chance, and falls to accuracy / 2^λ where
     the attack is always right. An average case in one number: at an AUC near one half it is next to
     accuracy alone, whatever a few exposed records suffer, so read it beside TPR at a low FPR. An
-    AUC below one half counts as chance here, though the attack turned round would be above it.
+    AUC below one half counts as chance here, though the reversed attack would be above it.
 
     Args:
         accuracy: share of records that the model classifies correctly.

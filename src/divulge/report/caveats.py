@@ -24,10 +24,10 @@ def control_failure(control: ControlRow) -> str:
         return (
             "separates members from non-members even when the model's predictions are shuffled "
             f"among the records ({_auc_words(blind.measured)}): it knows the membership from "
-            "elsewhere, or the two data sets differ in themselves"
+            "elsewhere, or the two data sets differ without the model"
         )
     if control.planted is not None and not control.sees:
-        return f"did not find a leak planted on purpose ({_auc_words(control.planted)})"
+        return f"missed the planted leak ({_auc_words(control.planted)})"
     if blind is not None and failed:
         return f"could not be tried on shuffled predictions{_reason_words(blind.reason)}"
     return (
@@ -51,8 +51,7 @@ def confounding(checks: Sequence[Check]) -> str:
         reasons.append(f"a classifier that never saw the model tells them apart{seen}")
     if duplicates in warned:
         reasons.append(
-            "copies of training records stand among the non-members, which makes a leak look "
-            "smaller than it is"
+            "the non-members include copies of training records, so a leak looks smaller than it is"
         )
     return f"{_NOT_ONLY_MEMORY}: {'; and '.join(reasons)}." if reasons else ""
 
@@ -65,14 +64,14 @@ def supposition(
     said = []
     if knows:
         said.append(
-            f"The attacker is supposed to know only {knows} of each record, and its label; one who "
-            "knows more may achieve more."
+            f"The audit assumes an attacker who knows only {knows} of each record, and its label. "
+            "One who knows more may find more."
         )
     if known_members:
         said.append(
-            "The attacker is supposed to know some members: "
+            "The audit assumes an attacker who knows some members: "
             f"{words.format_count(known_members, 'training record')}, drawn at random and not "
-            "scored. One who knows none may achieve less."
+            "scored. One who knows none may find less."
         )
     if any(row.attack in CHECKPOINT_ATTACKS and row.status == "done" for row in rows):
         said.append(
@@ -86,8 +85,8 @@ def supposition(
             else "owns other records like the candidates"
         )
         said.append(
-            "The attacks with shadow models suppose an attacker who knows how this model is "
-            f"trained and {owns}; one who has less may achieve less."
+            "The attacks with shadow models assume an attacker who knows how this model is "
+            f"trained and {owns}. One who knows less may find less."
         )
     return " ".join(said)
 

@@ -200,7 +200,7 @@ def _threshold_line(summary: Summary, x: alt.X) -> list[alt.Chart]:
     if bins.threshold is None or not bins.edges[0] < bins.threshold < bins.edges[-1]:
         return []
     assert bins.fpr is not None
-    row = {"score": bins.threshold, "text": f"accused at {words.format_percent(bins.fpr)} FPR →"}
+    row = {"score": bins.threshold, "text": f"threshold at {words.format_percent(bins.fpr)} FPR →"}
     base = alt.Chart(chart_style.inline_data([row])).encode(x=x)
     right_half = bins.threshold > (bins.edges[0] + bins.edges[-1]) / 2
     return [

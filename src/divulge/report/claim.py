@@ -43,11 +43,13 @@ def judge_claim(
     if claim is None:
         return None
     if confounding:
-        why = "members and non-members differ by themselves, so no figure speaks of training alone"
+        why = (
+            "members and non-members differ without the model, so no figure measures training alone"
+        )
         return _claim_row(claim, "not measured", _untested_sentence(claim, why))
     sound = [row.label for row in rows if row.label in scores and row.sound]
     if not sound:
-        why = "no attack that passed its controls was carried out to its end"
+        why = "no attack that passed its controls finished"
         return _claim_row(claim, "not measured", _untested_sentence(claim, why))
     promised, tries = claim.guarantee, len(scores)
     bounds = {
@@ -100,7 +102,7 @@ def _name_claim(claim: Claim) -> str:
 
 
 def _untested_sentence(claim: Claim, why: str) -> str:
-    return f"{_name_claim(claim)} was not put to the test: {why}."
+    return f"{_name_claim(claim)} was not tested: {why}."
 
 
 def _too_few_sentence(claim: Claim, records: int, largest: float, needed: int | None) -> str:

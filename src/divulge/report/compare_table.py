@@ -276,12 +276,12 @@ def lines(told: ComparisonSummary) -> tuple[str, ...]:
         f"intervals over targets, which share records and shadows. {told.set_aside}".strip(),
         f"Dominated by no other, by accuracy and AUC together: {'; '.join(best)}."
         if best
-        else "No attack could be measured, so nothing is said of privacy.",
+        else "No attack could be measured, so this says nothing about privacy.",
         "Each privacy figure is that of the attack that is strongest on average. Its interval "
         "allows for the choice: the intervals of all attacks hold at once (Bonferroni). A low "
         "figure says that these attacks found little, not that there is little to find.",
-        "Seconds are what one model takes on one core, or on the wall where an accelerator trains, "
-        "with all that comes before; those of an epoch are the same over the epochs of its recipe.",
+        "Seconds are those of one model on one core, or wall-clock time on an accelerator, with "
+        "all preparation; seconds per epoch are this time divided by the epochs of its recipe.",
     )
 
 

@@ -121,13 +121,13 @@ def _rank(score: Score, candidates: Candidates) -> _Ranks:
 
 def _why_unmeasured(attack: AttackRow | None, confounding: str) -> str:
     if attack is None:
-        return "No attack was carried out to its end."
+        return "No attack finished."
     if not attack.sound:
-        return "No attack passed its controls, so that no score says anything about a record."
+        return "No attack passed its controls, so no score says anything about a record."
     if confounding:
         return (
-            "Members and non-members differ by themselves, so the scores of "
-            "non-members do not show how a member scores that is not exposed."
+            "Members and non-members differ without the model, so the scores of non-members do "
+            "not show how an unexposed member scores."
         )
     return ""
 
@@ -226,7 +226,7 @@ def as_exposed_csv(members: Iterable[ExposedRecord], *, regression: bool = False
 
     Args:
         members: see `exposed_records`.
-        regression: whether fifths of the true values stand in the place of classes.
+        regression: whether fifths of the true values replace classes.
     """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")

@@ -172,7 +172,7 @@ def describe_undecided(case: VerdictFacts) -> Wording:
 def describe_confounded(case: VerdictFacts, confounding: str) -> Wording:
     """The words for a confounded audit: figures measure something else as well."""
     doubt = (
-        "but this audit cannot tell how much of that is the model's memory"
+        "but this audit cannot tell how much of that the model causes"
         if case.leaks
         else "and this audit can neither show a leak nor rule one out"
     )
@@ -193,7 +193,7 @@ def describe_failed_instrument(case: VerdictFacts) -> Wording:
         (
             f"The {who} {caveats.control_failure(case.row.control)}, so its figures on this model "
             "mean nothing.",
-            "This audit therefore neither shows a leak nor rules one out.",
+            "So this audit neither shows a leak nor rules one out.",
         ),
     )
 
@@ -205,9 +205,9 @@ def describe_nothing_measured(rows: Sequence[AttackRow]) -> Wording:
         "nothing measured",
         "Nothing was measured",
         (
-            f"Of {asked} asked for, none was carried out on this model to its end.",
-            "This audit therefore says nothing about what the model leaks, be it much or little; "
-            "the table of attacks gives the reasons.",
+            f"Of {asked} asked for, none finished on this model.",
+            "So this audit says nothing about what the model leaks; the table of attacks gives "
+            "the reasons.",
         ),
     )
 
@@ -248,6 +248,6 @@ def next_step(level: Level, shadows: ShadowKind = "none", enough: int | None = N
         "run the audit again.",
         "instrument failed": "Repair or replace the attack that failed its control, then run the "
         "audit again.",
-        "nothing measured": "Read in the table why each attack did not run, mend that, and "
+        "nothing measured": "Read in the table why each attack did not run, fix the cause, and "
         "continue with --resume.",
     }[level]

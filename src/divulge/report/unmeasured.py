@@ -13,23 +13,23 @@ OTHER_RUNS = "Other training runs"
 
 _WHITE_BOX = (
     "White-box attacks",
-    "Nobody looked at weights, gradients or what happens inside the model; an attacker who "
-    "has them can do more.",
+    "No attack used weights, gradients or what happens inside the model. An attacker who has them "
+    "can do more.",
 )
 _SCOPE = (
     (
         "Attacks on single chosen records",
-        "Figures are averages over all candidates. A record that is unlike all others can be far "
-        "more exposed than any figure here.",
+        "Figures are averages over all candidates. A single unusual record can be far more "
+        "exposed than any figure here.",
     ),
     (
         "Other secrets",
-        "Only membership was attacked: not unknown attributes of a record, not the "
-        "reconstruction of records, not what the training data are like as a whole.",
+        "Only membership was attacked: no attribute inference, no reconstruction of records, no "
+        "properties of the training data as a whole.",
     ),
     (
         OTHER_RUNS,
-        "One model, one split: nothing here says how much another training run would leak.",
+        "One model and one split: another training run may leak more or less.",
     ),
 )
 
@@ -86,7 +86,7 @@ def unmeasured_metrics(rows: Sequence[AttackRow | Finding]) -> Iterator[NotMeasu
 def _missing_controls(rows: Sequence[AttackRow]) -> Iterator[NotMeasured]:
     for row in rows:
         if row.status == "done" and row.control is None:
-            why = "Not run: nothing shows that this attack can see a leak in these data."
+            why = "Not run: nothing shows that this attack can detect a leak in these data."
             yield NotMeasured("control", row.label, why)
         elif row.control is not None and row.control.outcome is ControlOutcome.NOT_TESTED:
             yield from _untested_controls(row.label, row.control)
@@ -96,7 +96,7 @@ def _untested_controls(label: str, control: ControlRow) -> Iterator[NotMeasured]
     blind = control.blind
     if control.planted is None:
         reason = f": {control.reason.rstrip('.')}" if control.reason else ""
-        why = f"Not tested on a planted leak{reason}. It may be blind to leaks in these data."
+        why = f"Not tested on a planted leak{reason}. It may miss leaks in these data."
         yield NotMeasured("control", label, why)
     if blind is None or blind.outcome is ControlOutcome.NOT_TESTED:
         reason = f": {blind.reason}" if blind and blind.reason else ""

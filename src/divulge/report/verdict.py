@@ -236,8 +236,7 @@ def _warnings(
     ]
     said += [
         f"{item.row.label} ranks members below non-members "
-        f"(AUC {words.format_auc(item.row.metrics['auc'])}): turned round, it would recognise "
-        "members."
+        f"(AUC {words.format_auc(item.row.metrics['auc'])}): reversed, it would identify members."
         for item in evidence
         if item.backwards
     ]
@@ -249,7 +248,7 @@ def _warnings(
     lost = sum(row.status in ("failed", "not applicable") for row in rows)
     if lost:
         said.append(
-            f"{lost} of {words.format_count(len(rows), 'attack')} could not be carried out; "
-            "the table of attacks says why."
+            f"{lost} of {words.format_count(len(rows), 'attack')} did not run; the table of "
+            "attacks says why."
         )
     return said

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Float32, Int, Shaped
 from divulge.targets.cache import record_keys
 
 NOBODY = -1
-"""In the place of a candidate's position: the question is about none of them."""
+"""Instead of a candidate's position: the question is about none of them."""
 
 _DIRECTIONS = 64
 """Random directions that distances are measured in where records have more features."""

@@ -20,7 +20,7 @@ _UNKNOWN = -1
 
 @final
 class PlantedTarget:
-    """A target that betrays which of these records it memorised, like an overfitted model.
+    """A target that leaks which of these records it memorised, like an overfitted model.
 
     Memorised records get nine tenths of the mass on their true class. All others, records that are
     not listed included, are blurred halfway to uniform, and three in ten of them get nine tenths
@@ -36,7 +36,7 @@ class PlantedTarget:
         target: the target whose answers are changed.
         x: the records in question.
         y: their true classes, or true values.
-        memorised: which of them the answers betray; a record listed twice is, if either is.
+        memorised: which of them the answers leak; a record listed twice is, if either is.
         rng_seed: the seed that decides which records are answered wrongly, and how.
         others: features of all records that an attack may ask about and that are not listed.
             Any further question is then answered with the class that is told of the listed record

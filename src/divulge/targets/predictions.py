@@ -143,7 +143,7 @@ class PredictionTable:
     member: Bool[np.ndarray, " records"]
     output: Output
     classes: tuple[str, ...] = ()
-    """The name of each class, where the table has names in the place of numbers."""
+    """The name of each class, where the table has names instead of numbers."""
     membership: str = ""
     """Which value was taken for a member, in a sentence."""
 

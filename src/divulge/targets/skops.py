@@ -202,7 +202,7 @@ def _name(part: Any) -> str:
 
 
 def _hides_attributes(part: Any) -> bool:
-    """Whether a part of scikit-learn has values of its own in the place of its class's methods."""
+    """Whether a part of scikit-learn has values of its own instead of its class's methods."""
     if not type(part).__module__.startswith("sklearn."):
         return False
     return not getattr(part, "__dict__", {}).keys().isdisjoint(dir(type(part)))

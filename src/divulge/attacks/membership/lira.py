@@ -93,7 +93,7 @@ class ResidualLiRA:
 
     References:
         Carlini et al. (2022), Membership inference attacks from first principles, algorithm 1 and
-        section IV, with residuals in the place of scaled logits; Smyth (2004), Linear models and
+        section IV, with residuals instead of scaled logits; Smyth (2004), Linear models and
         empirical Bayes methods, section 3, for variances shrunk to a common one.
     """
 

@@ -168,7 +168,7 @@ class SeenInTraining(Models):
 
 @dataclasses.dataclass(frozen=True)
 class PartlyKnown(Models):
-    """Networks that learned the members by heart, of which only some features are known."""
+    """Networks that memorised the members, of which only some features are known."""
 
     known: KnownFeatures
     shadow: bool = False

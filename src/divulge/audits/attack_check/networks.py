@@ -31,13 +31,13 @@ def draw(count: int, seed: int) -> Records:
 
 @cache
 def trained(seed: int, members: int = SIZE) -> Target:
-    """A network that learned the first half of what `draw` makes of this seed by heart."""
+    """A network that memorised the first half of what `draw` makes of this seed."""
     *_, last = _states(draw(2 * members, seed).take(np.arange(members)), seed)
     return last
 
 
 def _states(records: Records, seed: int) -> Iterator[Target]:
-    """A network that learns these records by heart, ten times on the way and at the end."""
+    """A network that memorises these records, ten times on the way and at the end."""
     import torch
     from torch import nn
 

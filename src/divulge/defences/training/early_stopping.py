@@ -14,7 +14,7 @@ from divulge.training.recipe import Recipe, Select
 class EarlyStopping(TrainingDefence):
     """Stops a model once it gets no better on records held out, and takes its best epoch.
 
-    Less is learned by heart where learning stops before that pays. With ``select="aop"`` the best
+    Less is memorised where training stops early. With ``select="aop"`` the best
     epoch is the one with the best accuracy over privacy: the plainest defence there is, and the
     one that every other should be compared with, chosen in the same way.
 

@@ -100,9 +100,7 @@ class Guardrail:
             return reply if self.above == "warn" else _refusal(message)
         if not found:
             return reply
-        log.warning(
-            "an update gives away %s; limit %.3g; %s", found, self.limit, self._consequence()
-        )
+        log.warning("an update leaks %s; limit %.3g; %s", found, self.limit, self._consequence())
         if self.above == "warn":
             return reply
         if self.above == "refuse":

@@ -32,7 +32,7 @@ def randomise(
     * Within each user, it is permuted which items were acted on. That is valid where any of them
       could have been, without an update to look at. It is not where items are alike: a guess that
       follows features at random is right about many similar items at once, or wrong.
-    * From `FEWEST_TO_FLIP` users on, each user's AUC is turned round at random (0.8 into 0.2). That
+    * From `FEWEST_TO_FLIP` users on, each user's AUC is reversed at random (0.8 into 0.2). That
       is valid where a guess without information is as often right as wrong about a user, however
       alike the items of a user are.
 

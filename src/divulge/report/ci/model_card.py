@@ -8,7 +8,7 @@ START, END = "<!-- divulge: privacy audit -->", "<!-- divulge: end -->"
 
 
 def put_section(card: str, run: RunCases) -> str:
-    """The card with the section about this run: in the place of an earlier one, or at the end.
+    """The card with the section about this run: instead of an earlier one, or at the end.
 
     Args:
         card: the card's text with its front matter, which stays as it is; empty for a new card.

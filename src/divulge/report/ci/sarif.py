@@ -30,28 +30,28 @@ _RULES: dict[str, tuple[_Severity, str, str]] = {
     ),
     "confounded": (
         "warning",
-        "Members and non-members differ by themselves",
+        "Members and non-members differ without the model",
         "Figures measure more than what the model remembers, so no verdict can be given.",
     ),
     "instrument-failed": (
         "warning",
         "An attack failed its controls",
-        "The evidence rests on an attack that is wrong where the answer is known.",
+        "The deciding attack failed a control, so its figures mean nothing.",
     ),
     "undecided": (
         "warning",
         "There are too few records for a verdict",
-        "No leak of any size could have been seen, so nothing was shown.",
+        "The audit could not detect even a perfect leak, so it shows nothing.",
     ),
     "nothing-measured": (
         "warning",
-        "No attack was carried out to its end",
+        "No attack finished",
         "Nothing was measured, so nothing was shown.",
     ),
     "gate-failed": (
         "error",
         "The gate failed",
-        "A metric exceeds its ceiling, or what the gate asks for does not hold.",
+        "A metric exceeds its ceiling, or another condition of the gate does not hold.",
     ),
     "gate-undecided": (
         "warning",

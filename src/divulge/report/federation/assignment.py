@@ -38,8 +38,8 @@ _TITLES = {
 _TESTS = ("p, z-test", "p, permutation")
 
 _MEASURES = (
-    "Accuracy is the share of candidates given to the right client, or rightly to nobody. Members "
-    "are candidates that some client trained on, non-members those that no client trained on. The "
+    "Accuracy is the share of candidates assigned to the right client, or rightly to nobody. "
+    "Members are candidates that some client trained on, non-members are the others. The "
     "TPR is over all pairs of a candidate and a client under attack, by their scores: the share of "
     "the pairs of a client and its own record that the attack identifies at a false-positive rate "
     "of 1 % or 3 % on all other pairs. The z-test compares the accuracy with that of the best "
@@ -115,7 +115,7 @@ def page_content(
     return PageContent(
         verdict=judge_federation(owners, findings, unsound),
         title="Which client trained on which record",
-        doubt="" if known else "nobody said who trained on the candidates, so nothing was checked",
+        doubt="" if known else "the truth about the candidates is unknown, so nothing was checked",
         sentences=sentences,
         columns=(*_TITLES.values(), *_TESTS),
         cells=tuple(
@@ -216,9 +216,9 @@ def _sentences_with_truth(
     chance = assignment.chance_accuracy(asked.collusion, len(asked.clients))
     accuracy = words.format_rate(finding.metrics["accuracy"])
     yield (
-        f"Of {words.format_count(many, 'candidate')}, {right:,} were given to the right client, or "
-        f"rightly to nobody: {accuracy}. The best single answer for all of them is right for "
-        f"{words.format_rate(best)}, and answers at random for about {100 * chance:.0f} %."
+        f"Of {words.format_count(many, 'candidate')}, {right:,} were assigned to the right "
+        f"client, or rightly to nobody: {accuracy}. The best single answer for all of them is "
+        f"right for {words.format_rate(best)}, and random answers for about {100 * chance:.0f} %."
     )
     test = assignment.two_proportion_test((right, round(best.value * many)), (many, many))
     what = "more" if test.z > 0 else "less"
@@ -226,21 +226,21 @@ def _sentences_with_truth(
         f"That is {what} than the best single answer, beyond chance (z = {test.z:.1f}, p "
         f"{_p_comparison(test.p)})."
         if test.p <= _SIGNIFICANT
-        else f"That cannot be told from the best single answer (z = {test.z:.1f}, p "
+        else f"That does not differ significantly from the best single answer (z = {test.z:.1f}, p "
         f"{_p_comparison(test.p)})."
     )
     for k in asked.others:
         own, said = truth.client == k, told.client == k
         yield (
             f"Client {asked.name(k)} trained on {words.format_count(int(own.sum()), 'candidate')}: "
-            f"{_count_words(own & said)} of them found, {_count_words(said & ~own)} of the others "
-            "wrongly taken for its own."
+            f"{_count_words(own & said)} of them identified, {_count_words(said & ~own)} of the "
+            "others assigned to it (false positives)."
         )
     outside = truth.client == NOBODY
     accused = _count_words(outside & (told.client != NOBODY))
     yield (
-        f"Candidates that no client trained on: {_count_words(outside)}; {accused} of them given "
-        "to one."
+        f"Candidates that no client trained on: {_count_words(outside)}; {accused} of them "
+        "assigned to one (false positives)."
     )
 
 
@@ -270,16 +270,17 @@ def _answer_table(asked: AssignmentInput, told: Assignment) -> PageTable:
     names = words.shorten_names([asked.name(k) for k in order], 40)
     if asked.truth is None:
         rows = [("all candidates", np.ones(len(told.client), bool))]
-        what = "How many candidates were given to each client, and to nobody."
+        what = "How many candidates the attack assigns to each client, and to nobody."
     else:
         truth = asked.truth.client
         rows = [(name, truth == k) for name, k in zip(names, order, strict=True)]
         what = (
-            "One row for whom a record was trained on by, one column for whom it was given to: on "
-            "the diagonal the answer is right."
+            "Rows are the clients that trained on a record, columns the clients that the attack "
+            "names: on the diagonal the attack is right."
         )
         if asked.colluder is not None:
-            what += f" Client {names[asked.colluder]} is the colluding one and knows its own."
+            name = names[asked.colluder]
+            what += f" Client {name} is the malicious client and knows its own records."
     return PageTable(
         "answers",
         "Who was given what",

@@ -27,16 +27,15 @@ _TITLES = {
     "l1": "L1",
     "l2": "L2",
     "linf": "L∞",
-    "null_accuracy": "Null or not: right",
-    "null_precision": "Declared null: right",
-    "null_recall": "Null: declared",
+    "null_accuracy": "Null classes: accuracy",
+    "null_precision": "Null classes: precision",
+    "null_recall": "Null classes: recall",
 }
 
 _MEASURES = (
-    "L1, L2 and L∞ are distances between guessed and true shares: at most 2, 1.41 and 1. A null "
-    "class is one of which a client holds nothing. The other columns are shares: of all classes, "
-    "rightly declared null or not; of the declared ones, those that are null; of the null ones, "
-    "those that were declared."
+    "L1, L2 and L∞ are distances between predicted and true label distributions: at most 2, 1.41 "
+    "and 1. A null class is a class of which a client has no record. The other columns are the "
+    "accuracy, precision and recall of the attack in naming null classes."
 )
 
 _MOST_NAMED = 3
@@ -84,10 +83,10 @@ def page_content(
         tested = uninformed.randomise(guesses, held.truth, stream(0, "permutations of clients"))
     return PageContent(
         verdict=judge_federation(CompositionWords(guesses, held.truth, tested), findings, unsound),
-        title="What each client’s updates say of the classes it holds",  # noqa: RUF001
+        title="What each client’s updates reveal about its classes",  # noqa: RUF001
         doubt=""
         if known
-        else "nobody said what the clients hold, so nothing here could be checked",
+        else "the true label distributions are unknown, so nothing here could be checked",
         sentences=tuple(_client_sentence(held, k, guess) for k, guess in enumerate(told or ())),
         columns=tuple(_TITLES.values()),
         cells=tuple(estimate_cells(finding, tuple(_TITLES)) for finding in findings),
@@ -124,15 +123,15 @@ def _client_sentence(held: CompositionInput, client: int, guess: Proportions) ->
         parts.append(f"and nothing of {join_words(absent)}")
     text = " ".join(parts)
     if guess.even is not None and guess.even > UNEVEN:
-        text += f"; there is no sign that its classes are uneven (p = {guess.even:.2g})"
+        text += f"; no test shows that its classes are uneven (p = {guess.even:.2g})"
     if held.truth is not None:
         off = composition.distance(guess, held.truth[client])["l1"] / 2
-        text += f"; the guess puts {100 * off:.0f} % of its records into wrong classes"
+        text += f"; the prediction puts {100 * off:.0f} % of its records into wrong classes"
     return f"{text}."
 
 
 def _share_figure(held: CompositionInput, guesses: Mixes) -> Figure:
-    """A disc for each guessed share and a ring for the true one: where they match, it is right."""
+    """A disc for each predicted share, a ring for each true one: where they match, it is right."""
     import altair as alt
 
     from divulge.report import chart_style
@@ -155,14 +154,13 @@ def _share_figure(held: CompositionInput, guesses: Mixes) -> Figure:
             .mark_point(filled=False, color=chart_style.INK, strokeWidth=1.5, opacity=1)
             .encode(x=x, y=y, size=size)
         )
-        ring = "; the ring is the true one: where they match, the guess is right"
+        ring = "; the ring is the true share: where they match, the prediction is right"
     return Figure(
         "shares",
         "Shares of the classes",
         chart_style.style_layers(*layers, height=alt.Step(40)),
-        "One row a client, one column a class. The area of a disc is the share that was guessed"
-        f"{ring}.",
-        "Class shares of each client; the sentences above say the largest",
+        f"Rows are clients, columns are classes. The area of a disc is the predicted share{ring}.",
+        "Label distribution of each client; the sentences above say the largest shares",
     )
 
 

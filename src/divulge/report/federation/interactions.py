@@ -25,10 +25,10 @@ from divulge.report.federation.verdicts.judge import judge_federation
 _TITLES = {"auc": "AUC", "f1": "F1", "precision_at_count": "Precision at the true count"}
 
 _MEASURES = (
-    "AUC is the chance that an item acted on scores above one left alone: 50 % is guessing. F1 is "
-    "the harmonic mean of precision and recall of what the attack decided. Precision at the true "
-    "count takes as many items as the client acted on, those that score highest, and says what "
-    "share of them is right."
+    "AUC is the probability that an item with an interaction scores higher than one without: 50 % "
+    "is guessing. F1 is the harmonic mean of precision and recall of the decisions. Precision at "
+    "the true count is the share of items with an interaction among the k highest scores, where k "
+    "is the number of interactions of the client."
 )
 
 MOST_ROWS = 30
@@ -63,7 +63,7 @@ def page_content(
     doubt, sentences = "", tuple[str, ...]()
     figures: Callable[[], Iterable[Figure]] = tuple
     if truth is None:
-        doubt = "nobody said what the clients acted on, so nothing here could be checked"
+        doubt = "the true interactions are unknown, so nothing here could be checked"
     if told is not None and first is not None:
         if truth is None:
             sentences = (_sentence_without_truth(items, told),)
@@ -76,7 +76,7 @@ def page_content(
         tested = uninformed.randomise(guesses, truth, stream(0, "permutations of items"))
     return PageContent(
         verdict=judge_federation(InteractionWords(guesses, truth, tested), findings, unsound),
-        title="What each client’s update says of the items it acted on",  # noqa: RUF001
+        title="What each client’s update reveals about its interactions",  # noqa: RUF001
         doubt=doubt,
         sentences=sentences,
         columns=tuple(_TITLES.values()),
@@ -99,8 +99,9 @@ def page_content(
 def _sentence_without_truth(items: tuple[int, ...], told: Guesses) -> str:
     said = sum(int(guess.decided.sum()) for guess in told)
     return (
-        f"Of {words.format_count(sum(items), 'item')} handed to "
-        f"{words.format_count(len(items), 'client')}, {said:,} are said to have been acted on."
+        f"Of {words.format_count(sum(items), 'item')} shown to "
+        f"{words.format_count(len(items), 'client')}, the attack predicts interactions with "
+        f"{said:,}."
     )
 
 
@@ -115,28 +116,28 @@ def _sentences_with_truth(finding: Finding, told: Guesses, truth: Truth) -> Iter
         share = words.format_rate(Estimate(float(right.sum() / acted.sum()), *limits))
         yield (
             f"Of {words.format_count(int(acted.sum()), 'interaction')} of {many}, {right.sum():,} "
-            f"were recovered: {share}. Besides, "
-            f"{words.format_count(said - int(right.sum()), 'item')} left alone were taken for "
-            "acted on."
+            f"were recovered: {share}. The attack also has "
+            f"{words.format_count(said - int(right.sum()), 'false positive')}."
         )
         shares = right[some] / acted[some]
         yield (
             f"Of {int((shares >= 0.9).sum()):,} of {words.format_count(int(some.sum()), 'client')} "
-            "nine in ten interactions or more were recovered; of the median client "
+            "at least nine in ten interactions were recovered; for the median client "
             f"{100 * np.median(shares):.0f} %, "
-            f"of the least exposed one {100 * shares.min():.0f} %."
+            f"for the least exposed one {100 * shares.min():.0f} %."
         )
     if "auc" in finding.metrics:
         auc = finding.metrics["auc"]
         better = auc.low > 0.5
         yield (
-            f"An item acted on scores above one left alone in {words.format_rate(auc)} of cases; "
-            + ("guessing gives 50 %." if better else "that cannot be told from guessing, 50 %.")
+            "An item with an interaction scores higher than one without in "
+            f"{words.format_rate(auc)} of cases; "
+            + ("guessing gives 50 %." if better else "that is no more than guessing, 50 %.")
         )
     if alike := sum(not interactions.is_mixed(one) for one in truth):
         yield (
-            f"{words.format_count(alike, 'client')} acted on all items or on none: nothing could "
-            "be told apart there, and the means below leave such clients out."
+            f"{words.format_count(alike, 'client')} interacted with all items or with none: the "
+            "means below leave them out."
         )
 
 
@@ -145,11 +146,11 @@ def _client_table(clients: tuple[str, ...], told: Guesses, truth: Truth | None) 
     columns: tuple[str, ...]
     cells: list[tuple[str, ...]]
     if truth is None:
-        columns = ("Client", "Items handed out", "Said to be acted on")
+        columns = ("Client", "Items shown", "Predicted interactions")
         order = list(range(len(clients)))
         cells = [(f"{len(g.decided):,}", f"{int(g.decided.sum()):,}") for g in told]
     else:
-        columns = ("Client", "Items handed out", "Acted on", "Recovered", "Wrongly said")
+        columns = ("Client", "Items shown", "Interactions", "Recovered", "False positives")
         counts = [_item_counts(g, t) for g, t in zip(told, truth, strict=True)]
         order = sorted(range(len(clients)), key=lambda k: -counts[k][1] / max(1, counts[k][0]))
         cells = [
@@ -245,6 +246,6 @@ def _recovery_figure(
         "How exposed clients are",
         chart,
         f"{words.format_count(len(mixed), 'client')} by their precision at the true count, in "
-        "steps of 10 %: the further to the right, the more of what a client acted on is known.",
+        "steps of 10 %: the further to the right, the more of its interactions are known.",
         "Histogram of clients by the share of their interactions that was recovered",
     )

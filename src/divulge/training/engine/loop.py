@@ -208,7 +208,7 @@ def torch_threads(number: int) -> Iterator[None]:
 def flush_subnormals() -> Iterator[None]:
     """Numbers too small for their exponent (below 1e-38 in float32) are 0; then as before.
 
-    Processors take many times as long for them. Where a model has learned its records by heart,
+    Processors take many times as long for them. Where a model has memorised its records,
     squares of gradients are that small, and Adam divides by their roots: no weight is moved by
     what is lost.
     """

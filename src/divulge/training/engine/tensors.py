@@ -58,7 +58,7 @@ def cast_to_precision(
     """Floating features in the precision of the network, as when a target is asked; labels.
 
     Raises:
-        DataError: the records have true values in the place of classes.
+        DataError: the records have true values instead of classes.
     """
     if pool.regression:
         raise DataError(

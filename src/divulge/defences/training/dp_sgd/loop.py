@@ -206,7 +206,7 @@ def check_network(network: nn.Module, x: torch.Tensor) -> None:
     if x.is_floating_point() and _mixes_records(network, x):
         raise SpecError(
             "expected a network that treats each record by itself, but what it says of one depends "
-            "on the others of its batch: no noise bounds what such a network gives away"
+            "on the others of its batch: no noise bounds what such a network leaks"
         )
 
 

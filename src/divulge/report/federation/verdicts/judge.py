@@ -19,7 +19,9 @@ PROTECT_UPDATES = (
 )
 """What protects clients whose updates leak."""
 OTHER_ROUNDS = NotMeasured(
-    "scope", "Other rounds", "Only the rounds in the transcript were seen: more may leak more."
+    "scope",
+    "Other rounds",
+    "The audit covers only the rounds in the transcript: more rounds may leak more.",
 )
 
 _AGAIN = "run the audit again"
@@ -155,7 +157,7 @@ def _conclude_nothing_tried(asked: int) -> Judgement:
             "baselines that look at nothing.",
             "This audit says nothing about what the federation leaks.",
         ),
-        f"The table of attacks gives the reasons: mend them, then {_AGAIN}.",
+        f"The table of attacks gives the reasons: fix them, then {_AGAIN}.",
         None,
         None,
     )
@@ -164,9 +166,10 @@ def _conclude_nothing_tried(asked: int) -> Judgement:
 def _conclude_unchecked(case: VerdictWords) -> Judgement:
     return Judgement(
         "nothing measured",
-        "The guesses could not be checked",
+        "The predictions could not be checked",
         (
-            f"The attacks made guesses, but nobody said {case.asked}, so no guess was checked.",
+            f"The attacks made predictions, but nobody gave the truth ({case.asked}), so no "
+            "prediction was checked.",
             "This audit neither shows a leak nor rules one out.",
         ),
         f"Give the truth ({case.setting}), then {_AGAIN}.",
