@@ -85,7 +85,7 @@ class AssignmentSecret:
         """Metrics over candidates."""
         truth = self.facts.truth
         if truth is None:
-            none = dict.fromkeys(assignment.METRICS, "nobody said who trained on the candidates")
+            none = dict.fromkeys(assignment.METRICS, "the truth about the candidates is unknown")
             return Measurements({}, none)
         return assignment.measure(guess, truth, self.facts.collusion, confidence)
 
@@ -122,7 +122,7 @@ class CompositionSecret:
         """Metrics over clients."""
         truth = self.facts.truth
         if truth is None:
-            none = dict.fromkeys(composition.METRICS, "nobody said what the clients hold")
+            none = dict.fromkeys(composition.METRICS, "the true label distributions are unknown")
             return Measurements({}, none)
         return composition.measure(guess, truth, confidence)
 
@@ -162,7 +162,7 @@ class InteractionSecret:
         """Metrics over clients."""
         truth = self.facts.truth
         if truth is None:
-            none = dict.fromkeys(interactions.METRICS, "nobody said what the clients acted on")
+            none = dict.fromkeys(interactions.METRICS, "the true interactions are unknown")
             return Measurements({}, none)
         return interactions.measure(guess, truth, confidence)
 
