@@ -25,6 +25,7 @@ from benchmarks import (
     full_width,
     genotype_kernel,
     http,
+    inverse_hessian,
     kills,
     label_noise,
     leak_test,
@@ -59,6 +60,7 @@ class Benchmark(NamedTuple):
 
 BENCHMARKS = {
     "threshold-signals": Benchmark(threshold_signals.SUMMARY, threshold_signals.run),
+    "inverse-hessian": Benchmark(inverse_hessian.SUMMARY, inverse_hessian.run),
     "loss-trace": Benchmark(loss_trace.SUMMARY, loss_trace.run),
     "one-pass": Benchmark(one_pass.SUMMARY, one_pass.run),
     "fleet": Benchmark(fleet.SUMMARY, fleet.run),

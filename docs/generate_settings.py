@@ -22,7 +22,7 @@ from divulge.audits.config import CommonSpec
 
 HERE = Path(__file__).parent
 PAGE = HERE / "settings.md"
-_TABLE = re.compile(r"(<!-- keys of (\S+):(\w+) -->\n\n)(?:\|.*\n)*")
+_TABLE = re.compile(r"(<!-- keys of (\S+):(\w+) -->\n\n)(?:\|.*\n)*\n*")
 
 
 def pages() -> dict[Path, str]:
@@ -53,7 +53,7 @@ def _table(found: re.Match[str]) -> str:
         if key not in common
     ]
     head = "| key | type | default | meaning |\n| --- | --- | --- | --- |\n"
-    return "".join([found[1], head, *rows])
+    return "".join([found[1], head, *rows, "\n"])
 
 
 def _docstrings(cls: type) -> dict[str, str]:

@@ -39,7 +39,11 @@ from divulge.reproduce.table import TABLES, find_table
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+PAGES = sorted(
+    page
+    for page in (*ROOT.glob("*.md"), *DOCS.rglob("*.md"))
+    if not page.is_relative_to(DOCS / "results" / "paper")  # run folders
+)
 ATTACKS = sorted(
     attacks_catalog.ATTACKS | attacks_catalog.UPDATE_ATTACKS | attacks_catalog.INTERACTION_ATTACKS
 )
