@@ -24,6 +24,7 @@ from benchmarks import (
     flower,
     full_width,
     genotype_kernel,
+    hardening,
     http,
     inverse_hessian,
     kills,
@@ -61,6 +62,12 @@ class Benchmark(NamedTuple):
 BENCHMARKS = {
     "threshold-signals": Benchmark(threshold_signals.SUMMARY, threshold_signals.run),
     "inverse-hessian": Benchmark(inverse_hessian.SUMMARY, inverse_hessian.run),
+    **{
+        f"hardening-{name}": Benchmark(
+            f"{hardening.SUMMARY}: {name}", partial(hardening.run, name=name)
+        )
+        for name in hardening.TASKS
+    },
     "loss-trace": Benchmark(loss_trace.SUMMARY, loss_trace.run),
     "one-pass": Benchmark(one_pass.SUMMARY, one_pass.run),
     "fleet": Benchmark(fleet.SUMMARY, fleet.run),
