@@ -42,7 +42,7 @@ On Linux with a GPU, the usual builds of PyTorch and of XGBoost bring libraries 
 USED = ("base", "torch", "onnx", "skops", "parquet", "pandas", "dp", "stacking", "ray")
 USED += ("http", "federation", "flower", "nvflare", "images", "keras", "transformers")
 USED += ("xgboost", "lightgbm", "catboost", "skorch", "lightning")
-USED += ("signing", "mlflow", "wandb", "huggingface")
+USED += ("signing", "harden", "mlflow", "wandb", "huggingface")
 """The groups that users install; what only developers need is not installed with divulge."""
 
 

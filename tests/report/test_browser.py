@@ -3,8 +3,10 @@
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from divulge.reproduce import page as tables
@@ -37,6 +39,18 @@ def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
     page = browser.new_page(viewport={"width": request.param, "height": 900})
     yield page
     page.close()
+
+
+@pytest.mark.parametrize("case", ["leaky", "empty", "many_classes"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_core_finds_no_barrier(page: Page, case: str, scheme: Any, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    file.write_bytes(cases.files(case)["report.html"])
+    page.emulate_media(color_scheme=scheme)
+    page.goto(file.as_uri())
+    found = Axe().run(page)
+    assert found.response["passes"]
+    assert found.response["violations"] == []
 
 
 @pytest.mark.parametrize("case", ["leaky", "confounded", "empty", "many_classes", "hostile"])
