@@ -141,6 +141,8 @@ def _show_hardened(found: HardenedModel) -> None:
     _fill(tried, [harden_page.headings(told), *(harden_page.cells(told, r) for r in told.trials)])
     show_table(tried)
     show(harden_page.basis(told))
+    for line in harden_page.refusals(told):
+        show(line)
     show(f"Model: {found.model}")
 
 

@@ -27,6 +27,7 @@ def render_files(told: HardenStory) -> dict[str, bytes]:
                 for row in told.trials
             ],
             basis=harden_page.basis(told),
+            refusals=harden_page.refusals(told),
             figures={metric: inline_figure(svg) for metric, svg in drawn.items()},
             reproduction=json.dumps(
                 showable.make_all_showable(

@@ -71,6 +71,8 @@ class HardenStory:
     spent: int
     """How many trainings the search took."""
     budget: int
+    refused: Mapping[str, str]
+    """By defence, or by setting, why no model could be trained."""
     settings: Settings
     environment: Mapping[str, str]
 
@@ -204,6 +206,14 @@ def basis(told: HardenStory) -> str:
     )
 
 
+def refusals(told: HardenStory) -> list[str]:
+    """A sentence for each defence and setting with which no model could be trained."""
+    return [
+        f"{name} could not be tried: {showable.make_showable(why)}"
+        for name, why in told.refused.items()
+    ]
+
+
 def as_markdown(told: HardenStory) -> str:
     """Outcome and trials as Markdown; every text from outside is escaped."""
     rows = [headings(told), ["---"] * len(headings(told))]
@@ -218,6 +228,7 @@ def as_markdown(told: HardenStory) -> str:
         *(f"| {' | '.join(row)} |" for row in rows),
         "",
         basis(told),
+        *(f"\n{make_inert(line)}" for line in refusals(told)),
     ])  # fmt: skip
 
 

@@ -260,6 +260,28 @@ def test_searches_that_cannot_be_made_are_refused(settings: dict[str, Any], said
         divulge.SearchSettings(**settings)
 
 
+def normalised() -> Any:
+    """A network that DP-SGD refuses, since the records of a batch depend on each other."""
+    from torch import nn
+
+    return nn.Sequential(nn.Linear(trained_table.FEATURES, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
+
+
+def test_a_defence_that_refuses_the_network_is_named_and_left_out(tmp_path: Path) -> None:
+    found = divulge.harden(
+        replace(RECIPE, network=normalised, epochs=2),
+        records=RECORDS,
+        ceiling={"auc": 1.0},
+        attacks=ATTACKS[:1],
+        search=divulge.SearchSettings(("dp-sgd",), budget=9, models=3, targets=2, shadows=2),
+        run=tmp_path / "run",
+    )
+    assert list(found.log.refused) == ["dp-sgd"]
+    assert {trial.defence for trial in found.trials} == {"none"}
+    assert "dp-sgd could not be tried: " in found.table()
+    assert "dp-sgd could not be tried: " in (found.path / "report.html").read_text()
+
+
 @pytest.mark.parametrize("name", defences.TRAINED_DEFENCES)
 def test_every_defence_says_what_to_search(name: str) -> None:
     cls = defences.trained_defence_class(name)

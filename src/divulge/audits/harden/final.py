@@ -128,7 +128,7 @@ def audit_final(
     """
     plan = variant.plan
     trained_on = len(records.searched) + int(records.member.sum())
-    trainer: object = plan.trainer
+    trainer: object = with_noise(plan.trainer, "secure")  # as the final model was trained
     beside = digest("beside", records.searched.x, records.searched.y)
     subject = AuditInputs(
         target=load_target(place, "logits"),

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 from divulge._util import atomic
 from divulge._util.json import JSON
 from divulge.audits.harden.final import AUDIT, FILE, MODEL
-from divulge.audits.harden.search import Leak, SearchTrial, choose
+from divulge.audits.harden.search import Leak, SearchLog, SearchTrial, choose
 from divulge.audits.result import Audit, load_audit
 from divulge.audits.run_folder import HEAD, has_head, hold_run, read_head, write_head
 from divulge.core import Estimate, Finding
@@ -48,24 +48,22 @@ class HardeningManifest:
     kind: Literal["hardening"] = "hardening"
 
 
-@dataclass(frozen=True, slots=True)
-class TrialList:
-    """``trials.json``."""
-
-    trials: tuple[SearchTrial, ...]
-
-
 @dataclass(frozen=True)
 class HardenedModel:
     """The model that was found, its audit on fresh records, and all that was tried."""
 
     plan: HardeningManifest
-    trials: tuple[SearchTrial, ...]
+    log: SearchLog
     audit: Audit
     """Of the final model, on records that the search never touched."""
     path: Path
     """The run folder."""
     page: ClassVar[str] = PAGE
+
+    @property
+    def trials(self) -> tuple[SearchTrial, ...]:
+        """All settings that were tried, in order."""
+        return self.log.trials
 
     @property
     def model(self) -> Path:
@@ -163,6 +161,7 @@ class HardenedModel:
                 for trial in self.trials
             ),
             chosen=chosen.number,
+            refused=dict(self.log.refused),
             down=None if down is None else down.number,
             answers="" if chosen.answers == "none" else chosen.answers,
             searched=self.plan.searched,
@@ -204,7 +203,7 @@ class HardenedModel:
         with hold_run(self.path):
             audit = self.audit.measure()
             assert isinstance(audit, Audit)
-            again = HardenedModel(self.plan, self.trials, audit, self.path)
+            again = HardenedModel(self.plan, self.log, audit, self.path)
             again.report()
         return again
 
@@ -241,13 +240,13 @@ def begin(path: Path, plan: HardeningManifest) -> HardeningManifest:
     return plan
 
 
-def store_trials(path: Path, trials: tuple[SearchTrial, ...]) -> None:
+def store_trials(path: Path, log: SearchLog) -> None:
     """Write ``trials.json``.
 
     Raises:
         StoreError: it cannot be written.
     """
-    atomic.write(path / TRIALS, atomic.to_json(TrialList(trials), TrialList).encode())
+    atomic.write(path / TRIALS, atomic.to_json(log, SearchLog).encode())
 
 
 def load_hardened(path: Path) -> HardenedModel:
@@ -262,10 +261,10 @@ def load_hardened(path: Path) -> HardenedModel:
             f"expected a finished search in {path}, got one that was interrupted: continue it with "
             "--resume"
         )
-    trials = atomic.from_json(atomic.read(path / TRIALS), TrialList, path / TRIALS).trials
-    if not trials or any(trial.leaks.keys() != plan.ceilings.keys() for trial in trials):
+    log = atomic.from_json(atomic.read(path / TRIALS), SearchLog, path / TRIALS)
+    if not log.trials or any(one.leaks.keys() != plan.ceilings.keys() for one in log.trials):
         raise atomic.damaged_file_error(path / TRIALS, ValueError("trials without their leaks"))
     audit = load_audit(path / AUDIT)
     if not isinstance(audit, Audit):
         raise atomic.damaged_file_error(path / AUDIT, ValueError("no audit of membership"))
-    return HardenedModel(plan, trials, audit, path)
+    return HardenedModel(plan, log, audit, path)

@@ -214,9 +214,11 @@ def _design(
 def _harden(wanted: HardenDesign, path: Path, track: Track[Any], who: Workers) -> HardenedModel:
     """All steps; what the folder holds already is not computed again."""
     plan, asked = result.begin(path, wanted.plan), wanted.search.asked
-    trials = search(wanted.search, path, track, who)
-    result.store_trials(path, trials)
-    variant = choose(trials, plan.ceilings).proposal.as_variant(wanted.search.recipe, asked.models)
+    log = search(wanted.search, path, track, who)
+    result.store_trials(path, log)
+    variant = choose(log.trials, plan.ceilings).proposal.as_variant(
+        wanted.search.recipe, asked.models
+    )
     (place,) = (
         final.train_final(variant, wanted.records, path, plan.seed)
         for _ in track([variant], "Training the final model")
@@ -233,7 +235,7 @@ def _harden(wanted: HardenDesign, path: Path, track: Track[Any], who: Workers) -
         track,
         who,
     )
-    found = HardenedModel(plan, trials, audit, path)
+    found = HardenedModel(plan, log, audit, path)
     found.report()
     _write_card(found, len(wanted.records.searched) + int(wanted.records.member.sum()))
     return found

@@ -7,7 +7,7 @@ that was killed goes on as if it had not been.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from divulge._util.json import JSON
 from divulge._util.progress import Track, with_title
 from divulge._util.random import stream
 from divulge.audits.compare.defences import Variant
-from divulge.audits.harden.config import Ceilings, SearchSettings
+from divulge.audits.harden.config import UNDEFENDED, Ceilings, SearchSettings
 from divulge.audits.harden.space import Proposal, count_trainings, first_proposals, propose
 from divulge.audits.leave_one_out import result
 from divulge.audits.leave_one_out.design import RecordPool, design_leave_one_out
@@ -29,7 +29,7 @@ from divulge.audits.options import Rotation
 from divulge.audits.result import Audit
 from divulge.audits.runner import RunHeading
 from divulge.core import Estimate, Measurements, MembershipAttack
-from divulge.errors import SpecError
+from divulge.errors import SpecError, TargetError
 from divulge.report.evidence import limits_by_metric
 from divulge.report.schema import Limits
 from divulge.training.recipe import Recipe
@@ -112,10 +112,20 @@ class SearchDesign:
     class_names: tuple[str, ...] = ()
 
 
-def search(
-    design: SearchDesign, path: Path | None, track: Track[Any], who: Workers
-) -> tuple[SearchTrial, ...]:
-    """All trials, in order.
+@dataclass(frozen=True, slots=True)
+class SearchLog:
+    """All trials in order, and what could not be tried: ``trials.json``."""
+
+    trials: tuple[SearchTrial, ...]
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """By defence, or by setting, why no model could be trained."""
+
+
+def search(design: SearchDesign, path: Path | None, track: Track[Any], who: Workers) -> SearchLog:
+    """Try settings until the budget is spent.
+
+    A defence that refuses the network, and a setting with which a model cannot be trained, are
+    noted and left out.
 
     Args:
         design: what is searched.
@@ -125,39 +135,48 @@ def search(
 
     Raises:
         MissingExtra: Optuna is not installed.
-        SpecError: the records are too few for a metric that has a ceiling, or a defence refuses the
-            recipe.
-        TargetError: a model could not be trained.
+        SpecError: the records are too few for a metric that has a ceiling.
+        TargetError: an undefended model could not be trained.
     """
     asked, epochs = design.asked, design.recipe.epochs
     firsts = first_proposals(asked.families, asked.answers, epochs)
     study = _new_study(firsts)
     trials: list[SearchTrial] = []
-    misses = 0
+    refused: dict[str, str] = {}
+    misses = lost = 0
     while misses < _MISSES:
-        left = asked.budget - asked.final_cost - sum(trial.trainings for trial in trials)
+        left = asked.budget - asked.final_cost - lost - sum(trial.trainings for trial in trials)
         seed = int(stream(design.heading.seed, "trial", len(trials), misses).integers(2**31))
         study.sampler = _sampler(seed, len(firsts))
         asking = study.ask()
         proposal = propose(asking, asked.families, asked.answers, epochs)
         found = next((one for one in trials if one.proposal == proposal), None)
         misses += 1
-        if found is None:
-            variant = proposal.as_variant(design.recipe, asked.models)
-            each = count_trainings(variant.plan.trainer)
-            if asked.models * each > left:
-                study.tell(asking, state=_failed())
-                continue
+        if found is None and not {proposal.defence, proposal.label} & refused.keys():
             title = f"Trial {len(trials) + 1} ({asked.budget - left} of {asked.budget} trainings)"
-            found = _try(
-                design, len(trials), proposal, variant, path, with_title(track, title), who
-            )
-            trials.append(found)
-            misses = 0
+            cost = 0
+            try:
+                variant = proposal.as_variant(design.recipe, asked.models)
+                cost = asked.models * count_trainings(variant.plan.trainer)
+                if cost <= left:
+                    titled = with_title(track, title)
+                    found = _try(design, len(trials), proposal, variant, path, titled, who)
+                    trials.append(found)
+                    misses = 0
+            except (SpecError, TargetError) as error:
+                if proposal.defence == UNDEFENDED:
+                    raise
+                # who refuses a network always does; a training may fail by its settings
+                always = isinstance(error, SpecError)
+                refused[proposal.defence if always else proposal.label] = str(error)
+                lost += 0 if always else cost
+        if found is None:
+            study.tell(asking, state=_failed())
+            continue
         for name, ceiling in design.ceilings.items():
             asking.set_constraint(name, found.leaks[name].high - ceiling)
         study.tell(asking, [found.accuracy.value, _worst_ratio(found, design.ceilings)])
-    return tuple(trials)
+    return SearchLog(tuple(trials), refused)
 
 
 def choose(trials: Sequence[SearchTrial], ceilings: Ceilings) -> SearchTrial:
