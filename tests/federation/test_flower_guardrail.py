@@ -87,7 +87,7 @@ def test_a_warning_goes_to_the_clients_log_and_nowhere_else(caplog: Any) -> None
     with caplog.at_level(logging.WARNING, "divulge"):
         got = reply(Guardrail(0.4, "warn", {"class mix": Fixed(0.9)}))
     assert same(got, reply(None))
-    assert "gives away class mix, score 0.9; limit 0.4" in caplog.text
+    assert "leaks class mix, score 0.9; limit 0.4" in caplog.text
 
 
 @pytest.mark.parametrize("score", [0.41, 1.0, float("nan")])

@@ -41,6 +41,7 @@ def gaussian_estimate(score: Score, member: Member, delta: float) -> Estimate:
         a difference in deviations).
 
     Examples:
+        >>> import numpy as np
         >>> member = np.arange(2000) % 2 == 0
         >>> score = np.random.default_rng(0).normal(size=2000) + 0.925 * member
         >>> round(gaussian_estimate(score, member, 1e-5).value)
