@@ -24,6 +24,7 @@ NEEDS_NO_CHECK = {
     "Audit": "made by audits",
     "CanaryAudit": "made by audits",
     "Comparison": "made by comparisons",
+    "HardenedModel": "made by searches",
     "FederationAudit": "made by audits",
     "EvidenceCheck": "made by check_evidence",
     "EvidenceManifest": "made by evidence",
@@ -97,6 +98,7 @@ from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 x = np.random.default_rng(0).normal(size=(24, 3)).astype(np.float32)
 records = members = (x, np.arange(24) % 2)
+many = (np.random.default_rng(1).normal(size=(160, 3)).astype(np.float32), np.arange(160) % 2)
 def train(x, y, seed):
     return DecisionTreeClassifier(random_state=seed).fit(x, y)
 def network():
@@ -116,7 +118,7 @@ name = "gap"
 HARDEN = """
 ceiling = {auc = 1.0}
 [data]
-records = "subject.py:members"
+records = "subject.py:many"
 [training]
 network = "subject.py:network"
 epochs = 1
@@ -358,7 +360,7 @@ def calls(folder: Path) -> dict[str, Call]:
             divulge.harden,
             {
                 "recipe": training.Recipe(network, epochs=1),
-                "records": records(),
+                "records": records(0, 160),
                 "ceiling": {"auc": 1.0},
                 "attacks": gap,
                 "search": divulge.SearchSettings((), budget=6, models=3, targets=2, shadows=2),

@@ -31,6 +31,7 @@ from divulge.audits.options import Options, RunPath
 from divulge.audits.run_folder import describe_environment
 from divulge.audits.runner import RunHeading
 from divulge.core import MembershipAttack
+from divulge.errors import SpecError
 from divulge.report.markdown import make_inert
 from divulge.training.recipe import Recipe
 from divulge.training.shadows import workers_by_name
@@ -93,6 +94,8 @@ def harden(
     options = options.of_several_models("harden")
     config.check_ceilings(ceiling)
     chosen = None if attacks is None else tuple(attacks)
+    if chosen == ():
+        raise SpecError("expected an attack, got none: leave attacks out to run the usual ones")
     wanted = _design(
         recipe,
         pool_from(records, reference, options.ids),
