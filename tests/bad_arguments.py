@@ -39,6 +39,9 @@ ENDS: Counter[str] = Counter()
 """How calls ended."""
 
 
+pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
+
+
 @pytest.fixture(autouse=True)
 def without_trackers(monkeypatch: pytest.MonkeyPatch) -> None:
     """They would look for a store wherever a bad value leads them."""

@@ -301,6 +301,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
+
+
 @pytest.fixture(autouse=True)
 def without_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Charts take most of the time, and show no setting but in words."""
