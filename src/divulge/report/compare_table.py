@@ -178,16 +178,21 @@ def pareto_front(rows: Sequence[DefenceRow], metric: str = "auc") -> tuple[str, 
     better at one of the two. Rows without the metric take no part.
     """
     found = [row for row in rows if metric in row.strongest]
-    points = [(row.accuracy.value, -row.strongest[metric].estimate.value) for row in found]
-    return tuple(
-        row.name
-        for row, point in zip(found, points, strict=True)
-        if not any(_dominates(other, point) for other in points)
-    )
+    points = [(row.accuracy.value, row.strongest[metric].estimate.value) for row in found]
+    best = undominated(points)
+    return tuple(row.name for row, good in zip(found, best, strict=True) if good)
+
+
+def undominated(points: Sequence[tuple[float, float]]) -> list[bool]:
+    """Which pairs of accuracy and leakage no other pair dominates.
+
+    One dominates another if it is as accurate and leaks as little, and is better at one of the two.
+    """
+    return [not any(_dominates(other, point) for other in points) for point in points]
 
 
 def _dominates(one: tuple[float, float], other: tuple[float, float]) -> bool:
-    return one != other and one[0] >= other[0] and one[1] >= other[1]
+    return one != other and one[0] >= other[0] and one[1] <= other[1]
 
 
 def headings(told: ComparisonSummary) -> list[str]:

@@ -6,8 +6,9 @@ import altair as alt
 
 from divulge._util import showable
 from divulge.report import charts, harden_page
+from divulge.report.compare_table import undominated
 from divulge.report.front import FrontPoint, draw_front
-from divulge.report.harden_page import HardenStory, MeasuredCeiling, TrialRow
+from divulge.report.harden_page import HardenStory, MeasuredCeiling
 from divulge.report.page import inline_figure, template_environment
 
 
@@ -48,24 +49,17 @@ def render_files(told: HardenStory) -> dict[str, bytes]:
 
 def trial_chart(told: HardenStory, one: MeasuredCeiling) -> alt.LayerChart:
     """Accuracy over leakage of each trial; filled dots are dominated by none."""
-    points = [(row.accuracy.value, -row.leaks[one.metric].value) for row in told.trials]
+    best = undominated([(row.accuracy.value, row.leaks[one.metric].value) for row in told.trials])
     return draw_front(
         [
             FrontPoint(
                 f"{row.number}, chosen" if row.number == told.chosen else str(row.number),
                 row.leaks[one.metric],
                 row.accuracy,
-                _is_best(row, one.metric, points),
+                good,
             )
-            for row in told.trials
+            for row, good in zip(told.trials, best, strict=True)
         ],
         one.metric,
         one.ceiling,
-    )
-
-
-def _is_best(row: TrialRow, metric: str, points: list[tuple[float, float]]) -> bool:
-    mine = (row.accuracy.value, -row.leaks[metric].value)
-    return not any(
-        other != mine and other[0] >= mine[0] and other[1] >= mine[1] for other in points
     )

@@ -277,7 +277,7 @@ def test_a_defence_that_refuses_the_network_is_named_and_left_out(tmp_path: Path
         run=tmp_path / "run",
     )
     assert list(found.log.refused) == ["dp-sgd"]
-    assert {trial.defence for trial in found.trials} == {"none"}
+    assert {trial.proposal.defence for trial in found.trials} == {"none"}
     assert "dp-sgd could not be tried: " in found.table()
     assert "dp-sgd could not be tried: " in (found.path / "report.html").read_text()
 

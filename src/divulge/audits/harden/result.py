@@ -163,7 +163,7 @@ class HardenedModel:
             chosen=chosen.number,
             refused=dict(self.log.refused),
             down=None if down is None else down.number,
-            answers="" if chosen.answers == "none" else chosen.answers,
+            answers="" if chosen.proposal.answers == "none" else chosen.proposal.answers,
             searched=self.plan.searched,
             fresh=self.plan.fresh,
             spent=sum(trial.trainings for trial in self.trials),

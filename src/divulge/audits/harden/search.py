@@ -15,7 +15,6 @@ import numpy as np
 
 from divulge._util import atomic
 from divulge._util.extras import name_missing_extra
-from divulge._util.json import JSON
 from divulge._util.progress import Track, with_title
 from divulge._util.random import stream
 from divulge.audits.compare.defences import Variant
@@ -29,7 +28,7 @@ from divulge.audits.options import Rotation
 from divulge.audits.result import Audit
 from divulge.audits.runner import RunHeading
 from divulge.core import Estimate, Measurements, MembershipAttack
-from divulge.errors import SpecError, TargetError
+from divulge.errors import NotApplicable, SpecError, TargetError
 from divulge.report.evidence import limits_by_metric
 from divulge.report.schema import Limits
 from divulge.training.recipe import Recipe
@@ -65,12 +64,8 @@ class SearchTrial:
     """One setting that was tried, and what came of it."""
 
     number: int
-    label: str
-    defence: str
-    settings: Mapping[str, JSON]
-    epochs: int
-    weight_decay: float | None
-    answers: str
+    proposal: Proposal
+    """What was tried."""
     models: int
     """How many models were trained with it."""
     trainings: int
@@ -84,12 +79,12 @@ class SearchTrial:
     useful: bool
     """Whether it is more accurate than the constant answer of the most frequent class."""
     run: str
-    """The folder of its audits, within that of the search; empty without one."""
+    """The folder of its audits, within that of the search."""
 
     @property
-    def proposal(self) -> Proposal:
-        """What was tried."""
-        return Proposal(self.defence, self.settings, self.epochs, self.weight_decay, self.answers)
+    def label(self) -> str:
+        """What tells it from others, for people."""
+        return self.proposal.label
 
     def excess(self, ceilings: Ceilings) -> float:
         """By how much an upper limit exceeds its ceiling; 0 or less where none does."""
@@ -121,7 +116,7 @@ class SearchLog:
     """By defence, or by setting, why no model could be trained."""
 
 
-def search(design: SearchDesign, path: Path | None, track: Track[Any], who: Workers) -> SearchLog:
+def search(design: SearchDesign, path: Path, track: Track[Any], who: Workers) -> SearchLog:
     """Try settings until the budget is spent.
 
     A defence that refuses the network, and a setting with which a model cannot be trained, are
@@ -129,7 +124,7 @@ def search(design: SearchDesign, path: Path | None, track: Track[Any], who: Work
 
     Args:
         design: what is searched.
-        path: the run folder; a trial that is there is not computed again. None keeps nothing.
+        path: the run folder; a trial that is there is not computed again.
         track: shows progress.
         who: trains.
 
@@ -163,6 +158,15 @@ def search(design: SearchDesign, path: Path | None, track: Track[Any], who: Work
                     found = _try(design, len(trials), proposal, variant, path, titled, who)
                     trials.append(found)
                     misses = 0
+            except NotApplicable as error:
+                if not trials:
+                    raise SpecError(
+                        f"expected records enough for a ceiling on {', '.join(design.ceilings)}, "
+                        f"got {len(design.pool.records)} in the search, half of them members "
+                        f"({error}): raise the number of records, or choose another metric"
+                    ) from error
+                refused[proposal.label] = str(error)
+                lost += cost
             except (SpecError, TargetError) as error:
                 if proposal.defence == UNDEFENDED:
                     raise
@@ -196,7 +200,7 @@ def _try(
     number: int,
     proposal: Proposal,
     variant: Variant,
-    path: Path | None,
+    path: Path,
     track: Track[Any],
     who: Workers,
 ) -> SearchTrial:
@@ -219,7 +223,7 @@ def _audit(
     number: int,
     variant: Variant,
     size: tuple[int, int],
-    path: Path | None,
+    path: Path,
     track: Track[Any],
     who: Workers,
 ) -> tuple[LeaveOneOut, str]:
@@ -232,8 +236,6 @@ def _audit(
         RunHeading(f"{design.heading.name}: {variant.name}", design.heading.seed, {}),
         class_names=design.class_names,
     )
-    if path is None:
-        return audit_each(question, None, track, who), ""
     place = path / FOLDER / f"{number + 1:03d}-{question.plan.challenge[:12]}"
     with atomic.translate_os_errors(place):
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -254,12 +256,7 @@ def _describe(
     accuracy = result.mean_over_targets("accuracy", audits.accuracies("non-members"))
     return SearchTrial(
         number=number + 1,
-        label=proposal.label,
-        defence=proposal.defence,
-        settings=proposal.settings,
-        epochs=proposal.epochs,
-        weight_decay=proposal.weight_decay,
-        answers=proposal.answers,
+        proposal=proposal,
         models=models,
         trainings=models * count_trainings(variant.plan.trainer),
         accuracy=accuracy,
@@ -277,17 +274,16 @@ def _leaks(audits: LeaveOneOut, design: SearchDesign) -> dict[str, Leak]:
     once, is what has to be under the ceiling.
 
     Raises:
-        SpecError: so few records cannot show such a metric.
+        NotApplicable: of some target no attack has the metric and passed its controls.
     """
     each_target = [_limits(audit, design.final_attacks) for audit in audits.targets]
     found = {}
     for name in design.ceilings:
         each = [limits[name] for limits in each_target if name in limits]
         if len(each) < len(audits.targets):
-            raise SpecError(
-                f"expected records enough for a ceiling on {name}, got {audits.plan.records} in "
-                "the search, half of them members: raise the number of records, or choose another "
-                "metric"
+            raise NotApplicable(
+                f"expected an attack with {name} that passed its controls on each of "
+                f"{len(audits.targets)} targets, got {len(each)} of them with one"
             )
         found[name] = Leak(
             value=_mean(one.most for one in each),
