@@ -9,6 +9,7 @@ from typing import NamedTuple
 from benchmarks import (
     canaries,
     canary_federations,
+    cascade,
     colluder,
     communities,
     coverage,
@@ -86,6 +87,10 @@ BENCHMARKS = {
         f"quality-{name}-64": Benchmark(
             f"{shadow_quality.SUMMARY}: {name}", partial(shadow_quality.run, name=name, shadows=64)
         )
+        for name in TASKS
+    },
+    **{
+        f"cascade-{name}": Benchmark(f"{cascade.SUMMARY}: {name}", partial(cascade.run, name=name))
         for name in TASKS
     },
     "raifle": Benchmark(raifle.SUMMARY, raifle.run),

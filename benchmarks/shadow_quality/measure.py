@@ -6,6 +6,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -80,10 +81,7 @@ def measure(task: Task, shadows: int, folder: Path) -> None:
         raise SystemExit(f"expected rows of {task.trained!r} in {path}: delete the file")
     if not missing:
         return
-    digest = hashlib.sha256(repr((task.trained, task.size, task.reference)).encode()).hexdigest()
-    with tempfile.TemporaryDirectory() as scratch:
-        kept = Path(os.environ.get(KEPT, scratch), f"{task.name}-{digest[:12]}")
-        kept.mkdir(parents=True, exist_ok=True)
+    with folder_of_answers(task) as kept:
         games = Games(task, shadows, kept)
         games.train()
         if stored is None:
@@ -93,6 +91,16 @@ def measure(task: Task, shadows: int, folder: Path) -> None:
             for row in _rows(task, mode, views, missing, games.shadow_cpu()):
                 rows.append(path, row)
                 print(*row.key, *(f"{row.mean(m):.3f}" for m in row.values), flush=True)
+
+
+@contextmanager
+def folder_of_answers(task: Task) -> Iterator[Path]:
+    """The folder that keeps what models of this task say; a temporary one unless `KEPT` is set."""
+    digest = hashlib.sha256(repr((task.trained, task.size, task.reference)).encode()).hexdigest()
+    with tempfile.TemporaryDirectory() as scratch:
+        kept = Path(os.environ.get(KEPT, scratch), f"{task.name}-{digest[:12]}")
+        kept.mkdir(parents=True, exist_ok=True)
+        yield kept
 
 
 def _wanted(target: str, shadows: int) -> Iterator[tuple[str, str, int, str]]:
@@ -105,8 +113,8 @@ def _wanted(target: str, shadows: int) -> Iterator[tuple[str, str, int, str]]:
 
 def shadow_attacks() -> tuple[str, ...]:
     """The names of all attacks on classifiers that have shadow models."""
-    residual = catalog.RESIDUAL_SHADOW_ATTACKS
-    return tuple(name for name in catalog.ATTACKS_WITH_SHADOWS if name not in residual)
+    others = (*catalog.RESIDUAL_SHADOW_ATTACKS, *catalog.CASCADE_ATTACKS)
+    return tuple(name for name in catalog.ATTACKS_WITH_SHADOWS if name not in others)
 
 
 def _heading(task: Task, games: Games) -> Heading:

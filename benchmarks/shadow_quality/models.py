@@ -126,6 +126,11 @@ class Games:
                 model.half,
             )  # fmt: skip
 
+    def first_pool(self) -> tuple[np.ndarray, np.ndarray, Records]:
+        """The rows of the first pool, those of the reference records, and all records."""
+        rows = np.arange(len(self._records))
+        return rows[: self._size], rows[2 * self._size :], self._records
+
     def _asked(self, rows: np.ndarray) -> Records:
         """Records whose one feature is their row in the table of answers."""
         return Records(rows[:, None], self._records.y[rows])

@@ -28,6 +28,7 @@ TRAINED, REGRESSIONS = SeenInTraining(), Regressions()
 
 CASES = (
     *(Case(MODELS, attack) for attack in catalog.default_attacks(shadows=True)),
+    Case(MODELS, catalog.attack("cascade"), runs=4),
     Case(MODELS, catalog.attack("external")),
     Case(MODELS, catalog.attack("threshold", per_class=True)),
     Case(MODELS, catalog.attack("quantile", fit="quantile", level=0.9)),
@@ -86,7 +87,9 @@ def test_property(prove: Property, case: Case) -> None:
 def test_each_is_in_the_table_and_in_the_default_audit(name: str) -> None:
     assert any(case.attack.name == name for case in CASES)
     everything = (
-        *catalog.default_attacks(shadows=True, partial=True, known_members=True, checkpoints=True),
+        *catalog.default_attacks(
+            shadows=True, partial=True, known_members=True, checkpoints=True, cascade=True
+        ),
         *catalog.default_attacks(shadows=True, regression=True),
     )
     assert any(attack.name == name for attack in everything) != (name in catalog.BY_NAME_ALONE)

@@ -10,6 +10,7 @@ from scipy.special import expit
 
 import divulge
 from divulge.attacks import catalog
+from divulge.attacks.shared import turns
 from divulge.audits import attempt, config
 from divulge.audits import shadow_thresholds as subject
 from divulge.core import Membership, MembershipAttack, ModelView, Need, Records, Scores, Shadows
@@ -33,7 +34,7 @@ def _world(
     owned = rng.normal(0, 1, (reference, 1)) + rng.normal(0, 1, (reference, MODELS + 1))
     y, own_y = rng.integers(0, CLASSES, RECORDS), rng.integers(0, CLASSES, reference)
     said = np.concatenate([*(way[:, -1] for way in phi), owned[:, -1]])
-    target = subject._replay(said, np.concatenate([*[y] * ways, own_y]))
+    target = turns.replay(said, np.concatenate([*[y] * ways, own_y]))
     rows = np.arange(float(len(said)))[:, None]
     groups = np.split(rows, np.cumsum([RECORDS] * ways))
     records = [Records(group, y) for group in groups[:-1]]
@@ -93,7 +94,7 @@ def test_each_shadow_is_attacked_by_means_of_the_others(ways: int) -> None:
         rows = np.arange(float(ways * RECORDS))[:, None]
         asked = [Records(part, view.records.y) for part in np.split(rows, ways)]
         one = ModelView(
-            subject._ReplayedTarget(p, Need.PROBABILITIES),
+            turns.ReplayedTarget(p, Need.PROBABILITIES),
             asked[0],
             None,
             Shadows(
@@ -139,12 +140,12 @@ def test_answers_have_the_phi_that_was_kept() -> None:
     rng = np.random.default_rng(2)
     phi = np.concatenate([rng.normal(0, 10, 100), [-80.0, 80.0]])
     y = rng.integers(0, CLASSES, 102)
-    replayed = subject._replay(phi, y)
+    replayed = turns.replay(phi, y)
     p = replayed.predict(np.arange(102.0)[:, None])
     np.testing.assert_allclose(p.sum(axis=1), 1)
     np.testing.assert_allclose(signals.compute_signal("scaled_logit", p, y), phi, rtol=1e-12)
     values = rng.normal(size=102)
-    said = subject._replay(phi, values).predict(np.arange(102.0)[:, None])
+    said = turns.replay(phi, values).predict(np.arange(102.0)[:, None])
     np.testing.assert_allclose(values - said[:, 0], phi)
 
 
@@ -155,7 +156,7 @@ def test_regression_is_calibrated_likewise() -> None:
     y = rng.normal(size=RECORDS)
     records = Records(np.arange(float(RECORDS))[:, None], y)
     shadows = Shadows(residual[:, :-1], member[:, :-1], np.empty((0, MODELS)))
-    view = ModelView(subject._replay(residual[:, -1], y), records, None, shadows)
+    view = ModelView(turns.replay(residual[:, -1], y), records, None, shadows)
     (found,) = _found(view, Membership(member[:, -1]), "residual-lira")
     assert 0.01 in found.fpr
     assert found.shadows == MODELS

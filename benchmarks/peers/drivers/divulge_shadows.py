@@ -37,8 +37,8 @@ def attack_with_same_shadows(desk: Desk) -> None:
     target = TorchTarget(plain.loaded(desk.settings, desk.arrays("target")), "logits")
     records, reference = (Records(x, y) for x, y in groups)
     view = ModelView(target, records, reference, Shadows(phi, halves.T, reference_phi))
-    residual = catalog.RESIDUAL_SHADOW_ATTACKS
-    every = [name for name in catalog.ATTACKS_WITH_SHADOWS if name not in residual]
+    others = {*catalog.RESIDUAL_SHADOW_ATTACKS, *catalog.CASCADE_ATTACKS}  # these cannot run here
+    every = [name for name in catalog.ATTACKS_WITH_SHADOWS if name not in others]
     for name in desk.more or every:
         attack = catalog.attack(name)
         with desk.timed(name):

@@ -4,11 +4,15 @@ import sys
 import time
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from threading import Event, Thread
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from divulge._util.showable import make_showable
 from divulge.errors import SpecError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 T = TypeVar("T")
 
@@ -69,6 +73,14 @@ def track_visibly(items: Sequence[Any], text: str, done: int = 0) -> Iterable[An
     return (track_with_bar if terminal else track_with_lines)(items, text, done)
 
 
+@cache
+def _console() -> "Console":
+    """The one console of all bars: on it, one bar can stand within another."""
+    from rich.console import Console
+
+    return Console(stderr=True)
+
+
 _SPEED_PERIOD = 24 * 3600.0
 """Seconds over which speed is averaged: one model may take hours, and a speed needs two models."""
 
@@ -79,13 +91,12 @@ def track_with_bar(items: Sequence[Any], text: str, done: int) -> Generator[Any]
     Items of an earlier run count in the bar, but not in the estimate of the time left.
     """
     from rich import progress
-    from rich.console import Console
 
     shown = progress.Progress(
         # names of defences and the like are no markup
         progress.TextColumn("{task.description}", markup=False),
         *progress.Progress.get_default_columns()[1:],
-        console=Console(stderr=True),
+        console=_console(),
         transient=True,
         speed_estimate_period=_SPEED_PERIOD,
     )

@@ -15,6 +15,7 @@ from .membership.agreement import Agreement as Agreement
 from .membership.base import BASE as BASE
 from .membership.boundary.attack import Boundary as Boundary
 from .membership.calibrated import CalibratedLoss as CalibratedLoss
+from .membership.cascade import Cascade as Cascade
 from .membership.cluster_lira.attack import ClusterLiRA as ClusterLiRA
 from .membership.external import External as External
 from .membership.gap import Gap as Gap

@@ -25,6 +25,7 @@ ATTACKS = {
     "base": "divulge.attacks.membership.base:BASE",
     "pmia": "divulge.attacks.membership.pmia:PMIA",
     "shadow-stack": "divulge.attacks.membership.shadow_stack.attack:ShadowStack",
+    "cascade": "divulge.attacks.membership.cascade:Cascade",
     "lt-iqr": "divulge.attacks.membership.loss_trace:LossTraceIQR",
     "iha": "divulge.attacks.membership.inverse_hessian:InverseHessian",
     "gradient-norm": "divulge.attacks.membership.gradient_norm:GradientNorm",
@@ -148,7 +149,11 @@ record, which all others share; base and pmia are for comparison with the litera
 
 RESIDUAL_SHADOW_ATTACKS = ("residual-lira", "residual-rmia")
 
-ATTACKS_WITH_SHADOWS = (*SHADOW_ATTACKS, "base", "pmia", *RESIDUAL_SHADOW_ATTACKS)
+CASCADE_ATTACKS = ("cascade",)
+
+ATTACKS_WITH_SHADOWS = (
+    *SHADOW_ATTACKS, "base", "pmia", *CASCADE_ATTACKS, *RESIDUAL_SHADOW_ATTACKS
+)  # fmt: skip
 
 PARTIAL_ATTACKS = ("gradient-norm", "mrad")
 
@@ -163,6 +168,7 @@ def default_attacks(
     partial: bool = False,
     known_members: bool = False,
     checkpoints: bool = False,
+    cascade: bool = False,
     regression: bool = False,
 ) -> tuple[MembershipAttack, ...]:
     """The attacks that run if the user names none: all but `BY_NAME_ALONE`, each signal once.
@@ -172,6 +178,7 @@ def default_attacks(
         partial: whether only some features of the candidates are known.
         known_members: whether the attacker knows some members, which some attacks need.
         checkpoints: whether there are checkpoints of the training, which some attacks need.
+        cascade: whether further shadow models can be trained, which some attacks need.
         regression: whether the model answers numbers, which has attacks of its own.
     """
     if regression:
@@ -194,4 +201,5 @@ def default_attacks(
         *(attack(name) for name in PARTIAL_ATTACKS if partial),
         *(attack(name) for name in KNOWN_MEMBER_ATTACKS if known_members),
         *(attack(name) for name in CHECKPOINT_ATTACKS if checkpoints),
+        *(attack(name) for name in CASCADE_ATTACKS if cascade),
     )

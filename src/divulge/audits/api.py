@@ -125,6 +125,7 @@ def audit(
         partial=known is not None,
         known_members=known_members is not None,
         checkpoints=bool(subject.checkpoints),
+        cascade=trained.cascade > 0,
         regression=regression,
     )
     settings: dict[str, JSON] = {"output": access.output, "shadows": trained.models}
@@ -228,8 +229,13 @@ def _plan_shadows(
     model: Any, output: Output | None, asked: ShadowModels, read: Callable[[Any, str], Records]
 ) -> ShadowPlan | None:
     if asked.models == 0:
-        if asked.augment or asked.pool is not None or asked.thresholds:
-            given = "augment" if asked.augment else "thresholds" if asked.thresholds else "pool"
+        others = {
+            "augment": bool(asked.augment),
+            "cascade": asked.cascade > 0,
+            "thresholds": asked.thresholds,
+            "pool": asked.pool is not None,
+        }
+        if given := ", ".join(name for name, said in others.items() if said):
             raise SpecError(f"expected shadows beside {given}, got none: pass shadows=16")
         return None
     if asked.train is None and not hasattr(model, "get_params"):
@@ -239,8 +245,12 @@ def _plan_shadows(
             "divulge.ShadowModels(16, train)"
         )
     how = model if asked.train is None else asked.train
-    plan = ShadowPlan(as_trainer(how, output), asked.models, fingerprint=trainer_identity(how))
-    if asked.pool is None:
-        return plan
-    own = read(asked.pool, "pool")
-    return replace(plan, pool=own, pool_otherwise=augmenting.augment(own, tuple(asked.augment)))
+    own = None if asked.pool is None else read(asked.pool, "pool")
+    return ShadowPlan(
+        as_trainer(how, output),
+        asked.models,
+        own,
+        () if own is None else augmenting.augment(own, tuple(asked.augment)),
+        trainer_identity(how),
+        cascade=asked.cascade,
+    )

@@ -190,6 +190,9 @@ class ShadowsSpec(Section):
     candidates."""
     augment: tuple[str, ...] = ()
     """Further ways to ask about a candidate, see below."""
+    cascade: CountFromZero = 0
+    """How many further shadows [`cascade`](attacks/cascade.md) trains at a time; 0 leaves it
+    out. Not with ``pool``."""
     thresholds: bool = False
     """Whether shadows also [choose thresholds](metrics.md#thresholds-from-shadows-alone) for
     false-positive rates of 1 % and 0.1 %; not with ``pool``."""
@@ -625,6 +628,7 @@ def requested_attacks(
             partial=bool(spec.known),
             known_members=spec.data.known_members is not None,
             checkpoints=bool(spec.target.checkpoints),
+            cascade=bool(spec.shadows and spec.shadows.cascade),
             regression=regression,
         )
     return catalog.default_attacks(

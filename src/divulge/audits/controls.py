@@ -32,6 +32,7 @@ from divulge.core import (
     ModelView,
     Scores,
     Status,
+    Target,
 )
 from divulge.errors import BudgetSpent
 from divulge.metrics.delong import areas
@@ -149,7 +150,7 @@ def shuffle_predictions(
     trace = view.loss_trace
     if trace is not None:
         trace = stream(seed, "shuffled traces").permutation(trace)
-    view = dataclasses.replace(view, target=target, loss_trace=trace)
+    view = _with_target(view, target, trace)
     return dataclasses.replace(challenge, view=view)
 
 
@@ -178,8 +179,15 @@ def plant_leak(
     trace = challenge.view.loss_trace
     if trace is not None:
         trace = _plant_in_traces(trace, memorised)
-    view = dataclasses.replace(challenge.view, target=target, loss_trace=trace)
-    return Game(view, Membership(memorised))
+    return Game(_with_target(challenge.view, target, trace), Membership(memorised))
+
+
+def _with_target(
+    view: ModelView, target: Target, trace: Float[np.ndarray, "records moments"] | None
+) -> ModelView:
+    """The view with another model; few further shadows show whether an attack works."""
+    further = None if view.conditional is None else view.conditional.fewer()
+    return dataclasses.replace(view, target=target, loss_trace=trace, conditional=further)
 
 
 def _plant_in_traces(

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,6 +12,7 @@ from typing import Any
 from divulge._util import toml
 from divulge._util.arguments import Count, FilePath, Seed, check_arguments
 from divulge._util.progress import format_span
+from divulge.attacks import Cascade
 from divulge.audits import config, inputs
 from divulge.audits.challenges import membership
 from divulge.audits.compare import config as compare_config
@@ -224,7 +225,10 @@ def estimate_file(
     candidates = subject.members.joined(subject.nonmembers)
     further = subject.shadows.own
     queries = (*_queries(candidates, subject.augment, subject.reference), *further)
-    work = training.prepare_workload(subject.shadows, queries, settings.seed)
+    plan, attacks = subject.shadows, config.requested_attacks(settings, path.parent)
+    rounds = sum(attack.rounds for attack in attacks if isinstance(attack, Cascade))
+    plan = replace(plan, models=plan.models + training.count_further(plan, rounds))
+    work = training.prepare_workload(plan, queries, settings.seed)
     return {"shadows": _run_trial(work, who)}
 
 

@@ -284,7 +284,9 @@ def _plan_shadows(
     pool: tuple[Records, ...] = ()
     if own is not None:
         pool = (own, *augmentation.augment(own, resolve_augmentations(spec.augment, folder)))
-    return plan_shadows(spec.train, spec.models, output, folder, pool)
+    return replace(
+        plan_shadows(spec.train, spec.models, output, folder, pool), cascade=spec.cascade
+    )
 
 
 def fingerprint_of(name: str | None, folder: Path) -> str:

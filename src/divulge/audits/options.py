@@ -88,6 +88,8 @@ class ShadowModels:
         augment: further ways to ask about a candidate that is an image: ``"mirror"``,
             ``"shift-up"``, ``"shift-down"``, ``"shift-left"``, ``"shift-right"``, or a function
             from features to features of the same shape.
+        cascade: the number of further models that the attack ``cascade`` trains at a time, where it
+            is sure who of some candidates is a member; 0 leaves this attack out. Not with a pool.
         thresholds: whether the models also choose thresholds for false-positive rates of 1 % and
             0.1 %, each in the target's place; not with a pool.
         workers: who trains: ``"local"``, this process and those that it starts; ``"ray"``, a Ray
@@ -99,6 +101,7 @@ class ShadowModels:
     train: Any = None
     pool: Any = None
     augment: Iterable[Any] = ()
+    cascade: CountFromZero = 0
     thresholds: bool = False
     workers: str = "local"
 

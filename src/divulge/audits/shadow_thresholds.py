@@ -7,15 +7,14 @@ the median over shadow models is applied to the target.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
-from scipy.special import expit
+from jaxtyping import Bool, Int
 
 from divulge._util.random import stream
+from divulge.attacks.shared.turns import put_in_place_of_target
 from divulge.audits import attempt
 from divulge.core import (
     Estimate,
@@ -23,8 +22,6 @@ from divulge.core import (
     Membership,
     MembershipAttack,
     ModelView,
-    Need,
-    Records,
     Scores,
     ShadowThreshold,
 )
@@ -108,26 +105,13 @@ def threshold_at(score: Score, member: Member, fpr: float) -> float:
     return float(enough.min(initial=np.inf))
 
 
-@dataclass(frozen=True, slots=True)
-class _ReplayedTarget:
-    """A model whose answer to a record, which is its own number, stands in a table."""
-
-    answers: Float[np.ndarray, "records columns"]
-    offers: Need
-
-    def predict(self, x: Float[np.ndarray, "asked one"]) -> Float[np.ndarray, "asked columns"]:
-        """The rows of these numbers."""
-        found: np.ndarray = self.answers[x[:, 0].astype(np.int64)]
-        return found
-
-
 def _attack_each(
     view: ModelView, attack: MembershipAttack, rows: Int[np.ndarray, " chosen"], seed: int
 ) -> Iterator[Turn]:
     """Each shadow model in turn; one that the attack cannot be tried on is left out."""
     assert view.shadows is not None
     for k in range(min(TURNS, view.shadows.phi.shape[1])):
-        stand_in, member = _in_place_of_target(view, rows, k)
+        stand_in, member = put_in_place_of_target(view, rows, k)
         found = attempt.attempt(attack, seed, partial(attack, stand_in), _measure_nothing)
         if found.guess is not None and member.any() and not member.all():
             yield Turn(found.guess.score, member)
@@ -136,46 +120,6 @@ def _attack_each(
 def _measure_nothing(guess: Scores) -> Measurements:
     del guess
     return Measurements({}, {})
-
-
-def _in_place_of_target(
-    view: ModelView, rows: Int[np.ndarray, " chosen"], k: int
-) -> tuple[ModelView, Bool[np.ndarray, " chosen"]]:
-    """The view of an attacker on shadow model k, by means of the others; and k's members."""
-    shadows = view.shadows
-    assert shadows is not None
-    others = np.flatnonzero(np.arange(shadows.phi.shape[1]) != k)
-    y, owned = view.records.y[rows], view.reference
-    labels = [y] * (1 + len(shadows.augmented_phi)) + ([] if owned is None else [owned.y])
-    ways = [phi[rows] for phi in (shadows.phi, *shadows.augmented_phi)]
-    said = [way[:, k] for way in ways] + [shadows.reference_phi[:, k]] * (owned is not None)
-    starts = np.cumsum([0, *map(len, labels)])
-    numbered = [
-        Records(np.arange(start, start + len(one), dtype=np.float64)[:, None], one)
-        for start, one in zip(starts, labels, strict=False)
-    ]
-    candidates, *further = numbered
-    reference = further.pop() if owned is not None else None
-    left = replace(
-        shadows,
-        phi=ways[0][:, others],
-        member=shadows.member[rows][:, others],
-        reference_phi=shadows.reference_phi[:, others],
-        augmented_phi=tuple(way[:, others] for way in ways[1:]),
-    )
-    target = _replay(np.concatenate(said).astype(np.float64), np.concatenate(labels))
-    stand_in = ModelView(target, candidates, reference, left, tuple(further))
-    return stand_in, shadows.member[rows, k]
-
-
-def _replay(phi: Float[np.ndarray, " records"], y: np.ndarray) -> _ReplayedTarget:
-    """Answers of which φ is this: the rest of a probability goes to one other class."""
-    if y.dtype.kind == "f":
-        return _ReplayedTarget((y - phi)[:, None], Need.VALUES)
-    classes, rows = max(2, int(y.max()) + 1), np.arange(len(y))
-    answers = np.zeros((len(y), classes))
-    answers[rows, y], answers[rows, (y + 1) % classes] = expit(phi), expit(-phi)
-    return _ReplayedTarget(answers, Need.PROBABILITIES | Need.HARD_LABELS)
 
 
 def _hold_against_target(

@@ -92,6 +92,7 @@ from divulge.core.targets import (
 from divulge.core.training import Claim, Guarantee, NoiseAssumption, PrivateTrainer, Trainer
 from divulge.core.views import (
     Collusion,
+    ConditionalShadows,
     FederationView,
     ModelView,
     PoolPredictions,
@@ -116,6 +117,7 @@ __all__ = [
     "Collusion",
     "CompositionAttack",
     "CompositionFacts",
+    "ConditionalShadows",
     "Contents",
     "Control",
     "ControlOutcome",

@@ -45,6 +45,8 @@ class Need(enum.Flag):
     """The attacker knows some members of the training set, which are no candidates."""
     LOSS_TRACE = enum.auto()
     """The loss of every candidate is known at several moments of the training."""
+    CONDITIONAL_SHADOWS = enum.auto()
+    """Further shadow models can be trained, given who of some candidates is a member."""
 
     def words(self) -> str:
         """The flags as lower-case words, for messages: ``hard labels, reference``."""

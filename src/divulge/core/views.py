@@ -7,6 +7,7 @@ server, which sees their updates and knows no client's records.
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, Real
@@ -140,6 +141,30 @@ class Shadows:
         return bool(self.member.any())
 
 
+@runtime_checkable
+class ConditionalShadows(Protocol):
+    """Trains further shadow models, given who of some candidates is a member."""
+
+    def __call__(
+        self, inside: Bool[np.ndarray, " records"], outside: Bool[np.ndarray, " records"]
+    ) -> Shadows:
+        """Shadows that agree on some candidates and differ on random halves of the others.
+
+        Args:
+            inside: candidates that all shadows are trained on.
+            outside: candidates that none is trained on.
+
+        Raises:
+            TargetError: a shadow could not be trained.
+            StoreError: its predictions could not be stored.
+        """
+        ...
+
+    def fewer(self) -> "ConditionalShadows":
+        """The same with only a few models at a time, as controls need."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class PoolPredictions:
     """Predictions of offline shadows on records of their pool, whose members are known."""
@@ -198,6 +223,8 @@ class ModelView:
     loss_trace: Float[np.ndarray, "records moments"] | None = None
     """The cross-entropy of each candidate, in nats, at moments of the training in their order; the
     last one is the target itself. None without checkpoints."""
+    conditional: ConditionalShadows | None = None
+    """Trains further shadow models like ``shadows``; None where nobody can."""
 
     def __post_init__(self) -> None:
         if self.loss_trace is not None and len(self.loss_trace) != len(self.records):
@@ -219,4 +246,6 @@ class ModelView:
         partial = Need.NONE if self.known is None else Need.PARTIAL
         members = Need.NONE if self.known_members is None else Need.KNOWN_MEMBERS
         trace = Need.NONE if self.loss_trace is None else Need.LOSS_TRACE
-        return self.target.offers | Need.LABELS | reference | shadows | partial | members | trace
+        further = Need.NONE if self.conditional is None else Need.CONDITIONAL_SHADOWS
+        own = reference | shadows | partial | members | trace | further
+        return self.target.offers | Need.LABELS | own

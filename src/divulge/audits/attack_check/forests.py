@@ -1,6 +1,7 @@
 """Small worlds with a known truth: forests that memorised the members, or never saw them."""
 
 import dataclasses
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -61,11 +62,41 @@ def _halves(seed: int) -> np.ndarray:
 
 
 def _phi(seed: int, records: Records) -> np.ndarray:
+    return _answers(_models(seed), records)
+
+
+def _answers(models: Sequence[_Smooth], records: Records) -> np.ndarray:
     columns = [
         signals.compute_signal("scaled_logit", model.predict(records.x), records.y)
-        for model in _models(seed)
+        for model in models
     ]
     return np.stack(columns, axis=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class FurtherForests:
+    """Trains further shadows on halves of the candidates, given who of some is a member."""
+
+    seed: int
+    shown: np.ndarray
+    """Numbers of the candidates in the view, in its order."""
+    ways: int = 1
+    """In how many ways the candidates are asked about."""
+
+    def __call__(self, inside: np.ndarray, outside: np.ndarray) -> Shadows:
+        """See `divulge.core.ConditionalShadows`."""
+        candidates, reference = draw(2 * SIZE, self.seed), draw(SIZE, self.seed + 1000)
+        member = np.random.default_rng([self.seed, 4]).random((2 * SIZE, SHADOWS)) < 0.5
+        member[self.shown[inside]], member[self.shown[outside]] = True, False
+        models = [_Smooth(candidates.take(half), 50 + k) for k, half in enumerate(member.T)]
+        first, *others = [
+            _answers(models, way)[self.shown] for way in (candidates, nudged(candidates))
+        ][: self.ways]
+        return Shadows(first, member[self.shown], _answers(models, reference), tuple(others))
+
+    def fewer(self) -> "FurtherForests":
+        """Itself: forests are cheap."""
+        return self
 
 
 def part(view: ModelView, chosen: np.ndarray) -> ModelView:
@@ -76,8 +107,12 @@ def part(view: ModelView, chosen: np.ndarray) -> ModelView:
         member=view.shadows.member[chosen],
         augmented_phi=tuple(phi[chosen] for phi in view.shadows.augmented_phi),
     )
+    further = view.conditional
+    if isinstance(further, FurtherForests):
+        further = dataclasses.replace(further, shown=further.shown[chosen])
     return dataclasses.replace(
         view,
+        conditional=further,
         records=view.records.take(chosen),
         augmented=tuple(records.take(chosen) for records in view.augmented),
         shadows=shadows,
@@ -92,7 +127,8 @@ def two_ways(challenge: Game[ModelView, Membership], seed: int) -> Game[ModelVie
     assert view.shadows is not None
     other = nudged(view.records)
     shadows = dataclasses.replace(view.shadows, augmented_phi=(_phi(seed, other),))
-    view = dataclasses.replace(view, augmented=(other,), shadows=shadows)
+    further = FurtherForests(seed, np.arange(2 * SIZE), ways=2)
+    view = dataclasses.replace(view, augmented=(other,), shadows=shadows, conditional=further)
     return dataclasses.replace(challenge, view=view)
 
 
@@ -101,7 +137,9 @@ def _challenge(seed: int, *, trained: bool) -> Game[ModelView, Membership]:
     member = np.random.default_rng([seed, 2]).permutation(2 * SIZE) < SIZE
     training = candidates.take(member) if trained else draw(SIZE, seed + 2000)
     shadows = Shadows(_phi(seed, candidates), _halves(seed), _phi(seed, reference))
-    view = ModelView(_Smooth(training, seed), candidates, reference, shadows)
+    further = FurtherForests(seed, np.arange(2 * SIZE))
+    model = _Smooth(training, seed)
+    view = ModelView(model, candidates, reference, shadows, conditional=further)
     return Game(view, Membership(member))
 
 
@@ -113,7 +151,9 @@ def with_known_members(seed: int = 0, *, trained: bool) -> Game[ModelView, Membe
     known = draw(SIZE // 2, seed + 3000)
     training = view.records.take(truth.member) if trained else draw(SIZE, seed + 2000)
     target = _Smooth(training.joined(known), seed)
-    view = dataclasses.replace(view, target=target, shadows=None, known_members=known)
+    view = dataclasses.replace(
+        view, target=target, shadows=None, conditional=None, known_members=known
+    )
     return Game(view, truth)
 
 

@@ -126,6 +126,7 @@ class Models(World):
         yield _seen(game, Need.PARTIAL, known=None)
         yield _seen(game, Need.KNOWN_MEMBERS, known_members=None)
         yield _seen(game, Need.LOSS_TRACE, loss_trace=None)
+        yield _seen(game, Need.CONDITIONAL_SHADOWS, conditional=None)
 
 
 class TwoWays(Models):

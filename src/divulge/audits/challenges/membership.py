@@ -327,7 +327,8 @@ def comparison_key(plan: ShadowPlan | None, view: ModelView, seed: int) -> str:
     if plan is None:
         return "no shadows"
     key = shadow_key(plan, training.shadow_queries(view, plan), seed)
-    return f"{plan.models} {len(view.augmented)} {key}"
+    further = f" cascade {plan.cascade}" if plan.cascade else ""
+    return f"{plan.models} {len(view.augmented)} {key}{further}"
 
 
 def _ask(

@@ -65,7 +65,10 @@ class MembershipChallenge:
             shadows, first = training.train_shadows_and_keep_first(*asked)
         else:
             shadows = training.train_shadows(*asked)
-        view = replace(view, shadows=shadows, shadow=first)
+        further = None
+        if plan.cascade:
+            further = training.ConditionalShadowTrainer(*asked)
+        view = replace(view, shadows=shadows, shadow=first, conditional=further)
         check = check_shadow_models(view, self.game.truth.member)
         facts = replace(self.facts, checks=(*self.facts.checks, check))
         return replace(self, game=Game(view, self.game.truth), facts=facts, shadows=None)

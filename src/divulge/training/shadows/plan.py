@@ -38,11 +38,23 @@ class ShadowPlan:
     """True where a feature of the pool is known, if the attacker knows only parts of candidates."""
     answers: AnswerDefence | None = None
     """The defence that changes all shadows' predictions, with each one's seed as its secret."""
+    cascade: int = 0
+    """How many further models are trained at a time where an attack knows who of some candidates
+    is a member, as `divulge.attacks.Cascade` does; 0 trains none."""
 
     def __post_init__(self) -> None:
         if self.models < 1:
             raise SpecError(f"expected shadows from 1, got {self.models}: train some, or ask none")
-
+        if self.cascade < 0 or self.cascade == 1:
+            raise SpecError(
+                f"expected cascade from 2, or 0 for none, got {self.cascade}: further shadow "
+                "models are compared with each other"
+            )
+        if self.cascade and self.pool is not None:
+            raise SpecError(
+                "expected no pool of records beside cascade, got one: further shadow models are "
+                "trained on candidates"
+            )
         if self.pool is not None and not len(self.pool):
             raise DataError("expected records in the pool of shadow models, got none: give some")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float64
 
+from divulge._util.digest import digest
 from divulge._util.progress import Track, track_silently
 from divulge.core import ModelView, PoolPredictions, Records, ShadowModel, Shadows, Target
 from divulge.training.shadows.plan import ShadowPlan, shadow_key
@@ -89,6 +90,44 @@ def train_shadows_and_keep_first(
         return shadows, None
     records = plan.pool_asked or plan.pool
     return shadows, ShadowModel(first, records, work.subsets[0], plan.pool_known)
+
+
+FEW = 4
+"""How many further models are trained at a time for controls."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionalShadowTrainer:
+    """Trains further shadows for a view; see `divulge.core.ConditionalShadows`."""
+
+    view: ModelView
+    plan: ShadowPlan
+    """What was trained already, and how many models to train at a time: its ``cascade``."""
+    seed: int = 0
+    run: Path | None = None
+    track: Track[Any] = track_silently
+    workers: Workers | None = None
+
+    def __call__(
+        self, inside: Bool[np.ndarray, " records"], outside: Bool[np.ndarray, " records"]
+    ) -> Shadows:
+        """Shadows that agree on some candidates and differ on random halves of the others."""
+        plan = replace(self.plan, models=self.plan.cascade)
+        # other candidates, other seeds: what is stored is never taken for other models
+        seed = int(digest(f"further shadows of {self.seed}", inside, outside)[:15], 16)
+        work = _workload(self.view, plan, seed)
+        work = replace(work, subsets=(work.subsets | inside) & ~outside)
+        shadows, _ = _train(self.view, plan, work, seed, self.run, self.track, self.workers)
+        return shadows
+
+    def fewer(self) -> "ConditionalShadowTrainer":
+        """The same with `FEW` models at a time."""
+        return replace(self, plan=replace(self.plan, cascade=min(FEW, self.plan.cascade)))
+
+
+def count_further(plan: ShadowPlan, rounds: int) -> int:
+    """The most models that this many rounds train, with those for the two controls."""
+    return rounds * (plan.cascade + 2 * min(FEW, plan.cascade))
 
 
 def _workload(view: ModelView, plan: ShadowPlan, seed: int) -> ShadowWorkload:
