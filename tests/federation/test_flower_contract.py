@@ -18,6 +18,8 @@ pytest.importorskip("flwr")
 from flwr import app, clientapp, serverapp
 from flwr.clientapp import typing as client_typing
 from flwr.common import constant
+from flwr.server.strategy import Strategy as LegacyStrategy
+from flwr.server.workflow import SecAggPlusWorkflow
 from flwr.serverapp import strategy
 from flwr.serverapp.strategy import strategy_utils
 from flwr.supercore.run import Run
@@ -53,6 +55,9 @@ def test_the_minor_versions_that_were_read_are_allowed_and_no_other() -> None:
             strategy.Strategy.start,
             "self grid initial_arrays num_rounds timeout train_config evaluate_config evaluate_fn",
         ),
+        (LegacyStrategy.configure_fit, "self server_round parameters client_manager"),
+        (LegacyStrategy.aggregate_fit, "self server_round results failures"),
+        (SecAggPlusWorkflow.__call__, "self grid context"),
         (serverapp.Grid.set_run, "self run"),
         (serverapp.Grid.create_message, "self content message_type dst_node_id group_id ttl"),
         (serverapp.Grid.get_node_ids, "self"),

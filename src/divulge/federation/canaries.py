@@ -19,6 +19,10 @@ from divulge.errors import SpecError
 STATED = ("stated epsilon", "stated delta")
 """Names of the figures of a round under which a transcript holds what its mechanism states."""
 
+ROUNDING = "rounding deviation"
+"""Name of the figure of a round that says how far rounding by secure aggregation may put an entry
+of the mean off: its largest standard deviation."""
+
 
 @check_arguments
 class CanaryClients:

@@ -174,6 +174,7 @@ def _measure(
         )
         if one.rounds is not None
         else (),
+        one.rounding,
     )
 
 

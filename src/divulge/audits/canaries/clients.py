@@ -1,5 +1,6 @@
 """Make canary clients, and score them by the transcript of the federation they took part in."""
 
+import math
 import secrets
 from collections.abc import Sequence
 from itertools import pairwise
@@ -23,7 +24,7 @@ from divulge.data.canary_files import (
     write_canaries,
 )
 from divulge.errors import DataError, SpecError
-from divulge.federation.canaries import StatedEpsilon, change_of, direction, floating
+from divulge.federation.canaries import ROUNDING, StatedEpsilon, change_of, direction, floating
 from divulge.federation.transcript.reader import Transcript
 
 Sees = Literal["rounds", "final", "messages", "differences"]
@@ -169,6 +170,7 @@ def score_transcript(
         0 if final else len(rounds),
         rounds if len(rounds) > 1 else None,
         None if stated is None else (stated.epsilon, stated.delta),
+        _rounding_share(seen, steps),
     )
     write_scores(Path(path), scores)
     return Path(path)
@@ -189,6 +191,18 @@ def _score_rounds(
         parts.append(_cosines(canaries, moves))
     found = np.concatenate(parts)
     return found**2 if differences else found
+
+
+def _rounding_share(seen: Transcript, steps: Sequence[int]) -> float | None:
+    """The largest share of a round's change that rounding can be; None without rounding."""
+    shares = []
+    for done in (seen.rounds[number] for number in steps):
+        deviation = done.metrics.get(ROUNDING, math.nan)
+        if math.isfinite(deviation):
+            move = _move(done)
+            rounded = deviation * math.sqrt(len(move))
+            shares.append(rounded / max(float(np.linalg.norm(move)), rounded))
+    return max(shares, default=None)
 
 
 def _move(done: Round, then: Round | None = None) -> Float64[np.ndarray, " entries"]:

@@ -16,6 +16,9 @@ from divulge.report import words
 
 CanaryVerdict = Literal["contradicted", "consistent", "undecidable"]
 
+_LARGE_ROUNDING = 0.5
+"""From this share of a round's change on, rounding is a noise of its own that counts."""
+
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:
@@ -45,11 +48,24 @@ class BoxResult:
     """
     rounds: tuple[RoundResult, ...] = ()
     """For canary clients what each round shows by itself, where there are several."""
+    rounding: float | None = None
+    """How large rounding by secure aggregation is, as a share of the change of a round, at most;
+    None where nothing was rounded."""
 
     @property
     def highest(self) -> float:
         """The highest bound, of all steps together and of single rounds."""
         return max(self.bound.value, *(one.bound.value for one in self.rounds), 0.0)
+
+    @property
+    def rounding_sentence(self) -> str:
+        """What rounding by secure aggregation hides; empty where nothing was rounded."""
+        if self.rounding is None:
+            return ""
+        large = self.rounding >= _LARGE_ROUNDING
+        also = ": it can hide canaries that noise does not hide" if large else ""
+        share = max(self.rounding, 1e-4)
+        return f"Rounding by secure aggregation: up to {share:.2%} of a round's change{also}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +140,8 @@ class CanaryAudit:
                     f"    of {len(bounds_of)} rounds, round {at + 1} shows most: ε is at least "
                     f"{words.format_lower_bound(bounds_of[at])}"
                 )
+            if one.rounding is not None:
+                lines.append(f"    {one.rounding_sentence}")
         return "\n".join([*lines, self.sentence])
 
     def as_json(self) -> dict[str, JSON]:

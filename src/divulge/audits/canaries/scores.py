@@ -37,6 +37,8 @@ class CanaryScores:
     """Scores of each round of a federation, where there are several."""
     stated: tuple[float, float] | None = None
     """The ε and the δ that the mechanism of a federation states."""
+    rounding: float | None = None
+    """How large rounding by secure aggregation is, as a share of the change of a round, at most."""
 
     @property
     def digest(self) -> str:
@@ -65,6 +67,8 @@ def write_scores(path: Path, scores: CanaryScores, **more: np.ndarray) -> None:
         named["rounds"] = scores.rounds.ravel()
     if scores.stated is not None:
         named["stated"] = np.array(scores.stated)
+    if scores.rounding is not None:
+        named["rounding"] = np.array([scores.rounding])
     atomic.write_arrays(path, named | more)
 
 
@@ -94,11 +98,13 @@ def read_scores(path: Path, canaries: Canaries) -> CanaryScores:
         )
     rounds = held.get("rounds", np.zeros(0))
     stated = held.get("stated", np.zeros(0))
-    numbers = (rounds, stated)
+    rounding = held.get("rounding", np.zeros(0))
+    numbers = (rounds, stated, rounding)
     if (
         any(one.dtype != np.float64 or not np.isfinite(one).all() for one in numbers)
         or len(rounds) % len(score)
         or len(stated) not in (0, 2)
+        or len(rounding) > 1
     ):
         raise atomic.damaged_file_error(path, ValueError("its rounds are not of these canaries"))
     return CanaryScores(
@@ -109,6 +115,7 @@ def read_scores(path: Path, canaries: Canaries) -> CanaryScores:
         int(steps[0]),
         rounds.reshape(-1, len(score)) if len(rounds) else None,
         (float(stated[0]), float(stated[1])) if len(stated) else None,
+        float(rounding[0]) if len(rounding) else None,
     )
 
 

@@ -10,5 +10,13 @@ with name_missing_extra():
     from divulge.federation.flower.grid import InProcessGrid, run_in_process
     from divulge.federation.flower.guardrail import Guardrail
     from divulge.federation.flower.recorder import Recorder
+    from divulge.federation.flower.secagg import SecAggRecorder
 
-__all__ = ["CanaryMod", "Guardrail", "InProcessGrid", "Recorder", "run_in_process"]
+__all__ = [
+    "CanaryMod",
+    "Guardrail",
+    "InProcessGrid",
+    "Recorder",
+    "SecAggRecorder",
+    "run_in_process",
+]

@@ -7,9 +7,12 @@ from flwr.app import Context, Error, Message, MessageType, MetricRecord, RecordD
 from flwr.clientapp.typing import ClientAppCallable
 from flwr.common.constant import ErrorCode
 
+from divulge.core import Tensors
 from divulge.errors import SpecError
 from divulge.federation.canaries import CanaryClients
 from divulge.federation.flower import records
+
+_RECORDS = "num-examples"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +29,8 @@ class CanaryMod:
         canaries: the canary clients that take part.
         first: the first partition that is a canary: how many other nodes there are.
         metrics: what a canary's reply says besides the weights: the keys of the other clients'
-            replies, with numbers; the number of records among them.
+            replies, with numbers; the number of records among them. To a server of the legacy
+            API it is said as ``num_examples``.
         metrics_key: the name of the record of metrics in the other clients' replies.
 
     Raises:
@@ -35,9 +39,7 @@ class CanaryMod:
 
     canaries: CanaryClients
     first: int
-    metrics: Mapping[str, int | float] = dataclasses.field(
-        default_factory=lambda: {"num-examples": 1}
-    )
+    metrics: Mapping[str, int | float] = dataclasses.field(default_factory=lambda: {_RECORDS: 1})
     metrics_key: str = "metrics"
 
     def __post_init__(self) -> None:
@@ -60,9 +62,15 @@ class CanaryMod:
             name: (value + update[name]).astype(value.dtype) if name in update else value
             for name, value in sent.items()
         }
+        return Message(self._content(message, weights), reply_to=message)
+
+    def _content(self, message: Message, weights: Tensors) -> RecordDict:
+        """A reply with these weights, in the API of the server that asked."""
         (key,) = message.content.array_records
-        reply = RecordDict({
+        if key == records.FIT_INS:
+            others = {name: n for name, n in self.metrics.items() if name != _RECORDS}
+            return records.fit_result(weights, int(self.metrics.get(_RECORDS, 1)), others)
+        return RecordDict({
             key: records.array_record(weights),
             self.metrics_key: MetricRecord(dict(self.metrics)),
         })  # fmt: skip
-        return Message(reply, reply_to=message)

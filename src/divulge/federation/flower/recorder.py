@@ -2,9 +2,8 @@
 
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from divulge._util.json import JSON
 from divulge.core import LocalTraining, Tensors, UpdateKind
 from divulge.federation.canaries import CanaryClients
 from divulge.federation.flower import records
-from divulge.federation.flower.wrappers import first_with, stated_epsilon
+from divulge.federation.flower.wrappers import first_with, intercept, stated_epsilon
 from divulge.federation.transcript.layout import Header
 from divulge.federation.transcript.recording import Recording
 
@@ -94,7 +93,11 @@ class Recorder(Strategy):
             DataError: there is something in the first weights that no transcript can hold.
         """
         self._planned = {"rounds": num_rounds}
-        with contextlib.ExitStack() as run, self._intercept_strategy():
+        mine: Mapping[str, Any] = {
+            "configure_train": self.configure_train,
+            "aggregate_train": self.aggregate_train,
+        }
+        with contextlib.ExitStack() as run, intercept(self.strategy, mine):
             run.push(self._recording.release)
             result = self.strategy.start(grid, initial_arrays, num_rounds, *args, **kwargs)
         if self.error is not None:
@@ -150,24 +153,13 @@ class Recorder(Strategy):
         """Print the summary of the strategy."""
         self.strategy.summary()
 
-    @contextlib.contextmanager
-    def _intercept_strategy(self) -> Iterator[None]:
-        """Route the strategy's own calls of its methods through the recorder, while it runs."""
-        mine = {"configure_train": self.configure_train, "aggregate_train": self.aggregate_train}
-        there = vars(self.strategy)
-        before = {name: there[name] for name in mine if name in there}
-        there.update(mine)
-        try:
-            yield
-        finally:
-            for name in mine:
-                del there[name]
-            there.update(before)
-
     def _begin(self, content: RecordDict) -> None:
         sent = records.read_tensors(content)
-        flower = f"flwr {version('flwr')}"
-        settings = {"framework": flower, "config": records.read_config(content), **self._planned}
+        settings = {
+            "framework": records.FRAMEWORK,
+            "config": records.read_config(content),
+            **self._planned,
+        }
         if self._canaries is not None:
             settings["canaries"] = self._canaries.digest
         header = Header(

@@ -1,14 +1,22 @@
 """Convert between Flower's records and divulge's tensors and settings."""
 
+from collections.abc import Mapping
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
 from divulge._util.json import JSON, Settings
 from divulge.core import LocalTraining, Tensors
 from divulge.errors import DataError
 from divulge.federation.transcript.recording import as_count
+
+FRAMEWORK = f"flwr {version('flwr')}"
+"""How a transcript names the framework that ran the federation."""
+
+FIT_INS = "fitins.parameters"
+"""Name of the record of weights that a server of the legacy API sends for training."""
 
 SETTING_NAMES = {
     "optimiser": ("optimiser", "optimizer"),
@@ -56,6 +64,16 @@ def copy_records(content: RecordDict) -> RecordDict:
             mine = {key: list(v) if isinstance(v, list) else v for key, v in mine.items()}
         copy[name] = type(one)(mine)
     return copy
+
+
+def fit_result(arrays: Tensors, records: int, metrics: Mapping[str, int | float]) -> RecordDict:
+    """Reply that a server of the legacy API expects: weights, number of records and metrics."""
+    return RecordDict({
+        "fitres.parameters": array_record(arrays),
+        "fitres.num_examples": MetricRecord({"num_examples": records}),
+        "fitres.metrics": ConfigRecord(dict(metrics)),
+        "fitres.status": ConfigRecord({"code": 0, "message": ""}),
+    })  # fmt: skip
 
 
 def number_of_records(content: RecordDict, key: str) -> int | None:

@@ -1,5 +1,7 @@
-"""Ask a strategy, or those that it wraps, for what one of them knows."""
+"""Listen to a strategy, and ask it, or those that it wraps, for what one of them knows."""
 
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from flwr.serverapp.strategy import Strategy
@@ -20,3 +22,17 @@ def stated_epsilon(strategy: Strategy) -> dict[str, float]:
     ask = getattr(first_with(strategy, "privacy_spent"), "privacy_spent", None)
     spent = None if ask is None else ask()
     return {} if spent is None else StatedEpsilon(spent.epsilon, spent.delta).as_metrics()
+
+
+@contextlib.contextmanager
+def intercept(strategy: Any, mine: Mapping[str, Any]) -> Iterator[None]:
+    """Put these in the place of a strategy's own methods, for all who call them meanwhile."""
+    there = vars(strategy)
+    before = {name: there[name] for name in mine if name in there}
+    there.update(mine)
+    try:
+        yield
+    finally:
+        for name in mine:
+            del there[name]
+        there.update(before)

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from divulge._util.folders import take_folder
-from divulge.core import LocalTraining, ReceivedUpdate, Round, Tensors
+from divulge.core import LocalTraining, MaskedSum, ReceivedUpdate, Round, Tensors
 from divulge.errors import DataError, DivulgeError
 from divulge.federation.transcript import layout
 from divulge.federation.transcript.layout import Header
@@ -29,7 +29,8 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 class Recording:
     """A transcript that is written while a run goes on, round by round.
 
-    In each round, `start_round` comes first, then `receive` for each client, then `finish_round`.
+    In each round, `start_round` comes first, then `receive` for each client, or `receive_sum` under
+    secure aggregation, then `finish_round`.
     After an error they do nothing any more.
 
     Args:
@@ -48,6 +49,7 @@ class Recording:
         self._number = 0
         self._sent: tuple[Tensors, LocalTraining] | None = None
         self._received: dict[str, ReceivedUpdate] = {}
+        self._sum: MaskedSum | None = None
 
     @property
     def begun(self) -> bool:
@@ -124,7 +126,7 @@ class Recording:
         """
         if self._writer is not None and self.error is None:
             _check_arrays(sent, self._writer.header)
-            self._sent, self._received = (sent, training), {}
+            self._sent, self._received, self._sum = (sent, training), {}, None
 
     def check_sent(self, sent: Tensors) -> None:
         """Refuse weights for one more client of the round that are not those of the others.
@@ -169,6 +171,24 @@ class Recording:
         else:
             self._received[client] = ReceivedUpdate(arrays, records)
 
+    def receive_sum(self, clients: Sequence[str], sum_: Tensors, records: int | None) -> None:
+        """Note what secure aggregation shows of the clients of this round, in place of `receive`.
+
+        Args:
+            clients: names of the clients that it is of.
+            sum_: the sum of their tensors, each weighted by its share of the records.
+            records: how many records they say they have together.
+
+        Raises:
+            DataError: no transcript can hold a name or these tensors.
+        """
+        if self._writer is None or not self.open:
+            return
+        for client in clients:
+            layout.check_client(client)
+        _check_arrays(sum_, self._writer.header)
+        self._sum = MaskedSum(tuple(clients), sum_, records)
+
     def finish_round(self, read: Callable[[], Tensors | None], metrics: Mapping[Any, Any]) -> None:
         """Write the round.
 
@@ -196,11 +216,12 @@ class Recording:
             kind=self._writer.header.kind,
             sent=sent,
             received=self._received,
+            masked=self._sum,
             training=training,
             aggregated=aggregated,
             metrics=_read_metrics(metrics),
         )
-        self._sent, self._received = None, {}
+        self._sent, self._received, self._sum = None, {}, None
         self._writer.add(seen)
         self._number += 1
 
