@@ -13,10 +13,10 @@ from scipy import stats
 
 from benchmarks.timing import environment
 from divulge.audits.canaries.clients import Sees, make_canary_clients, score_transcript
-from divulge.audits.canaries.scores import CanaryScores, read_scores
 from divulge.core import NoiseAssumption, Records, UpdateDefence
 from divulge.data import canary_files
 from divulge.data.canary_files import Neighbours
+from divulge.data.canary_scores import CanaryScores, read_scores
 from divulge.defences.noise import SeededNoise
 from divulge.defences.updates import dp_fedavg
 from divulge.defences.updates.dp_fedavg import DPFedAvg

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from jaxtyping import Float, Float64
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.json import JSON
 from divulge.core import Tensors
-from divulge.data.canary_files import TakingPart, read_clients, read_taking_part
+from divulge.data.canary_files import Neighbours, TakingPart, read_clients, read_taking_part
 from divulge.defences.updates import vectors
 from divulge.errors import SpecError
 
@@ -71,6 +71,27 @@ class CanaryClients:
         size = sum(value.size for value in floats.values())
         vector = self.norm * int(self._part.sign[number]) * direction(key, size)
         return vectors.split_like(vector, floats)
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """What the sealed coin of a canary decides."""
+        found = self._canaries.neighbours
+        assert found is not None  # read as clients
+        return found
+
+    def score(self, sent: Tensors, messages: Iterable[Tensors]) -> Float64[np.ndarray, " canaries"]:
+        """What the message of each canary shows of its direction, in the order of all canaries.
+
+        Args:
+            sent: the weights that canaries were sent.
+            messages: the weights that each sent back, in the order of the trainer's file; all
+                canaries take part.
+        """
+        scores = np.empty(len(self))
+        for position, message in zip(self._part.position, messages, strict=True):
+            key = str(self._canaries.x[position])
+            scores[position] = in_deviations(change_of(sent, message)[None], key)[0]
+        return scores
 
     def describe(self, first: int) -> dict[str, JSON]:
         """What the transcript says about them, as its settings.
@@ -134,3 +155,16 @@ def change_of(sent: Tensors, new: Tensors) -> Float[np.ndarray, " entries"]:
             for name, value in sorted(floating(sent).items())
         ]
     )
+
+
+def in_deviations(
+    moves: Float64[np.ndarray, "rounds entries"], key: str
+) -> Float64[np.ndarray, " rounds"]:
+    """Cosines of changes and a key's direction, times the root of the number of entries.
+
+    That is in units of its standard deviation under noise alone; 0 for a change of nothing.
+    """
+    norms = np.linalg.norm(moves, axis=1)
+    along = moves @ direction(key, moves.shape[1])
+    found = np.divide(along, norms, out=np.zeros_like(along), where=norms > 0)
+    return np.asarray(found * np.sqrt(moves.shape[1]))

@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from divulge.audits.canaries import scores
 from divulge.audits.canaries.make import make_canaries
 from divulge.core import Records
 from divulge.data import canary_files as files
+from divulge.data import canary_scores as scores
 
 FEATURES, CLASSES = 60, 2
 

@@ -13,9 +13,9 @@ from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.folders import create_folder, take_folder
 from divulge.audits.canaries.plan import Epsilon
 from divulge.audits.canaries.result import BoxResult, CanaryAudit, RoundResult
-from divulge.audits.canaries.scores import CanaryScores, read_arrays, read_scores
 from divulge.core import Estimate, NoiseAssumption
 from divulge.data.canary_files import Canaries, Coins, open_coins, read_candidates
+from divulge.data.canary_scores import CanaryScores, read_arrays, read_scores
 from divulge.errors import DataError, SpecError
 from divulge.metrics import epsilon as bounds
 from divulge.metrics import membership

@@ -13,7 +13,6 @@ from jaxtyping import Float64
 from divulge._util.arguments import FilePath, Seed, check_arguments
 from divulge._util.folders import create_folder, take_folder
 from divulge.audits.canaries.make import CanaryCount, flip_coins
-from divulge.audits.canaries.scores import CanaryScores, write_scores
 from divulge.core import Round
 from divulge.data.canary_files import (
     Canaries,
@@ -23,8 +22,9 @@ from divulge.data.canary_files import (
     sha256,
     write_canaries,
 )
+from divulge.data.canary_scores import CanaryScores, write_scores
 from divulge.errors import DataError, SpecError
-from divulge.federation.canaries import ROUNDING, StatedEpsilon, change_of, direction, floating
+from divulge.federation.canaries import ROUNDING, StatedEpsilon, change_of, floating, in_deviations
 from divulge.federation.transcript.reader import Transcript
 
 Sees = Literal["rounds", "final", "messages", "differences"]
@@ -231,7 +231,7 @@ def _score_messages(
                 vector = np.concatenate([
                     change[one].astype(np.float64).ravel() for one in sorted(floating(change))
                 ])  # fmt: skip
-                row[at] = _in_deviations(vector[None], str(canaries.x[at]))[0]
+                row[at] = in_deviations(vector[None], str(canaries.x[at]))[0]
     if not scores.any():
         raise DataError(
             "expected messages of canary clients, got none: the server saw sums alone; look at "
@@ -243,14 +243,4 @@ def _score_messages(
 def _cosines(
     canaries: Canaries, moves: Float64[np.ndarray, "rounds entries"]
 ) -> Float64[np.ndarray, "rounds canaries"]:
-    return np.stack([_in_deviations(moves, key) for key in canaries.x.tolist()], axis=1)
-
-
-def _in_deviations(
-    moves: Float64[np.ndarray, "rounds entries"], key: str
-) -> Float64[np.ndarray, " rounds"]:
-    """Cosines times the root of the number of entries; 0 for a change of nothing."""
-    norms = np.linalg.norm(moves, axis=1)
-    along = moves @ direction(key, moves.shape[1])
-    found = np.divide(along, norms, out=np.zeros_like(along), where=norms > 0)
-    return np.asarray(found * np.sqrt(moves.shape[1]))
+    return np.stack([in_deviations(moves, key) for key in canaries.x.tolist()], axis=1)

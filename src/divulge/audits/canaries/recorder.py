@@ -9,8 +9,8 @@ from torch import nn
 
 from divulge._util.arguments import FilePath, check_arguments
 from divulge.audits.canaries.gradients import CanaryGradients, Prepare
-from divulge.audits.canaries.scores import CanaryScores, GradNorm, read_arrays, write_scores
 from divulge.data.canary_files import read_candidates
+from divulge.data.canary_scores import CanaryScores, GradNorm, read_arrays, write_scores
 from divulge.errors import SpecError, StoreError
 from divulge.targets.wrap import fingerprint_model
 

@@ -10,8 +10,8 @@ import numpy as np
 from divulge._util import atomic
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.json import JSON
-from divulge.audits.canaries.scores import Box
 from divulge.core import Estimate, NoiseAssumption
+from divulge.data.canary_scores import Box
 from divulge.report import words
 
 CanaryVerdict = Literal["contradicted", "consistent", "undecidable"]

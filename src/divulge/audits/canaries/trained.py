@@ -10,8 +10,8 @@ from jaxtyping import Float64
 
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.extras import name_missing_extra
-from divulge.audits.canaries.scores import CanaryScores, GradNorm, write_scores
 from divulge.data.canary_files import Canaries, read_candidates
+from divulge.data.canary_scores import CanaryScores, GradNorm, write_scores
 from divulge.errors import DataError, SpecError
 from divulge.targets.outputs import Output
 from divulge.targets.wrap import as_target, fingerprint_model

@@ -7,6 +7,7 @@ from divulge._util.extras import name_missing_extra
 
 with name_missing_extra():
     from divulge.federation.flower.canary_mod import CanaryMod
+    from divulge.federation.flower.canary_probe import CanaryProbe
     from divulge.federation.flower.grid import InProcessGrid, run_in_process
     from divulge.federation.flower.guardrail import Guardrail
     from divulge.federation.flower.recorder import Recorder
@@ -14,6 +15,7 @@ with name_missing_extra():
 
 __all__ = [
     "CanaryMod",
+    "CanaryProbe",
     "Guardrail",
     "InProcessGrid",
     "Recorder",
