@@ -28,6 +28,11 @@ def load(run: FilePath) -> SecretAudit | LeaveOneOut | Comparison | HardenedMode
         return load_comparison(path)
     if kind == "hardening":
         return load_hardened(path)
+    if kind == "canaries":
+        raise StoreError(
+            f"expected a run of audits in {path}, got an audit by canaries: `divulge report` "
+            "renders it, and its summary.json has all figures"
+        )
     raise StoreError(
         f"expected a run of kind audit, leave-one-out, comparison or hardening in {path}, got "
         f"{kind!r}: it is damaged, or was made by another divulge"

@@ -189,16 +189,17 @@ def audit(
     Example: divulge canary audit canaries scores.npz --epsilon 4 --delta 1e-5
     """
     from divulge._util.folders import numbered_folder
-    from divulge.audits.canaries import audit as judging
+    from divulge.audits.canaries.audit import audit_canaries
+    from divulge.audits.canaries.result import REPORT
 
     place = run or numbered_folder(Path("runs") / "canaries")
-    found = judging.audit_canaries(
+    found = audit_canaries(
         folder, scores, epsilon=epsilon, delta=delta, noise=noise, utility=utility, run=place
     )
     if shape == "json":
-        echo(json.dumps({**found.as_json(), "report": str(place / judging.REPORT)}))
+        echo(json.dumps({**found.as_json(), "report": str(place / REPORT)}))
     else:
         echo(found)
-    echo(f"Report: {place / judging.REPORT}", err=shape == "json")
+    echo(f"Report: {place / REPORT}", err=shape == "json")
     failed = found.fails(fail_on)
     sys.exit(UNDECIDED if failed is None else TRIPPED if failed else 0)

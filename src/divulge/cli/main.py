@@ -198,14 +198,22 @@ def audit(
 def report(run: Path, show_records: bool) -> None:
     """Render the report of RUN again, without the model or the data.
 
-    RUN is an audit, a leave-one-out run (its targets are runs in RUN/targets), or a comparison.
+    RUN is an audit, a leave-one-out run (its targets are runs in RUN/targets), a comparison, a
+    search, or an audit by canaries.
 
     Example: divulge report runs/demo-001
     """
+    from divulge.audits.canaries.result import render_again
     from divulge.audits.challenges import images
     from divulge.audits.load import load
     from divulge.audits.result import SecretAudit
+    from divulge.audits.run_folder import read_raw_head
 
+    if read_raw_head(run)["kind"] == "canaries":
+        if show_records:
+            images.refuse_images()
+        echo(render_again(run))
+        return
     found = load(run)
     if isinstance(found, SecretAudit):
         echo(found.report(show_records=show_records))

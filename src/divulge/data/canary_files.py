@@ -15,6 +15,7 @@ sealed one the digests of the trainer's. So neither side can be changed later wi
 
 import hashlib
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,6 +32,11 @@ CANDIDATES = Path("for-trainer") / "candidates.npz"
 TRAIN = Path("for-trainer") / "train.npz"
 SEALED = Path("for-auditor") / "sealed.npz"
 OPENED = Path("for-auditor") / "opened.json"
+
+_STAGED = f"{atomic.UNFINISHED}canaries"
+"""Where the files of a set are until all are there."""
+
+_PARTS = (SEALED.parent, TRAIN.parent)
 
 Coins = Bool[np.ndarray, " canaries"]
 
@@ -116,7 +122,7 @@ def write_canaries(
     labels: Shaped[np.ndarray, " canaries"],
     order: Int64[np.ndarray, " inserted"],
 ) -> None:
-    """Write the three files into a new folder.
+    """Write the three files into a new folder; who sees the trainer's sees a whole set.
 
     Args:
         folder: a folder that this process holds.
@@ -129,9 +135,10 @@ def write_canaries(
     Raises:
         StoreError: they cannot be written.
     """
+    staged = folder / _STAGED
     with atomic.translate_os_errors(folder):
-        for path in (CANDIDATES, SEALED):
-            (folder / path).parent.mkdir(mode=0o700)
+        for part in _PARTS:
+            (staged / part).mkdir(mode=0o700, parents=True)
     commitment = np.array([canaries.commitment])
     train = {"x": canaries.x[order], "y": labels[order]}
     sealed = {
@@ -141,9 +148,33 @@ def write_canaries(
         "train": np.array([sha256(train["x"], train["y"])]),
     }
     held = {"x": canaries.x, "y": canaries.y, "digest": np.array([canaries.digest])}
-    atomic.write_arrays(folder / SEALED, sealed)
-    atomic.write_arrays(folder / CANDIDATES, held | {"commitment": commitment})
-    atomic.write_arrays(folder / TRAIN, train | {"commitment": commitment})
+    atomic.write_arrays(staged / SEALED, sealed)
+    atomic.write_arrays(staged / CANDIDATES, held | {"commitment": commitment})
+    atomic.write_arrays(staged / TRAIN, train | {"commitment": commitment})
+    with atomic.translate_os_errors(folder):
+        for part in _PARTS:
+            (staged / part).rename(folder / part)
+        staged.rmdir()
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what is left in a folder of a set whose making was killed.
+
+    Args:
+        folder: a folder that this process holds.
+
+    Raises:
+        StoreError: it cannot be removed.
+    """
+    staged = folder / _STAGED
+    with atomic.translate_os_errors(folder):
+        if not staged.is_dir() or staged.is_symlink():
+            return
+        if any(staged.iterdir()):  # else all was moved
+            for part in _PARTS:
+                if not (staged / part).exists() and (folder / part).is_dir():
+                    shutil.rmtree(folder / part)
+        shutil.rmtree(staged)
 
 
 def commit(inserted: Coins, salt: np.ndarray, canaries: str) -> str:

@@ -4,11 +4,51 @@ from typing import Any
 
 from divulge.report.page import template_environment
 
+_LEVELS = {
+    "contradicted": "leak",
+    "consistent": "no leak found",
+    "undecidable": "undecided",
+}
+"""How the page colours a verdict."""
 
-def render(told: Any) -> str:
+_NOISE = {
+    "any": "Nothing: the bounds hold for every training.",
+    "gaussian": "Its trade-off curve is that of Gaussian noise. Where that is false, a bound can "
+    "exceed the true ε.",
+    "independent-gaussian": "Its trade-off curve is that of Gaussian noise, and canaries do not "
+    "interact. Where that is false, a bound can exceed the true ε.",
+}
+
+_UNSEEN = {
+    "adding or removing one record": "A statement that is false by less than about twice. Shuffled "
+    "batches that are accounted as Poisson sampling, a batch size that is rounded down, and a "
+    "layer in which canaries have little of their gradient.",
+    "adding or removing one client": "A statement that is false by less than about twice. Noise "
+    "that repeats from round to round, which --sees differences of divulge canary score looks for. "
+    "What the drawing of clients hides.",
+    "replacing the update of one client": "A statement that is false by less than about twice. "
+    "Noise that repeats from round to round.",
+}
+"""By what ε is for, which faults canaries do not show (docs/attacks/canaries.md)."""
+
+
+def render(told: Any, created: str = "") -> str:
     """Render the page; every text is escaped.
 
     Args:
         told: the audit, with the attributes of `audits.canaries.result.CanaryAudit`.
+        created: when it was made, UTC; empty where that is not known.
     """
-    return template_environment().get_template("canaries.html.j2").render(told=told)
+    clients = any(one.gaussian is not None for one in told.results)
+    return (
+        template_environment()
+        .get_template("canaries.html.j2")
+        .render(
+            told=told,
+            created=created,
+            clients=clients,
+            level=_LEVELS[told.verdict],
+            noise=_NOISE[told.noise],
+            unseen=_UNSEEN.get(told.neighbours, ""),
+        )
+    )

@@ -9,9 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from divulge.audits.canaries import clients
-from divulge.audits.canaries.audit import REPORT, audit_canaries
+from divulge.audits.canaries.audit import audit_canaries
 from divulge.audits.canaries.clients import Sees, make_canary_clients, score_transcript
 from divulge.audits.canaries.plan import gaussian_mu
+from divulge.audits.canaries.result import REPORT
 from divulge.audits.canaries.trained import score_canaries
 from divulge.cli.main import main
 from divulge.core import UpdateDefence

@@ -8,11 +8,18 @@ import numpy as np
 import pydantic
 from jaxtyping import Int64
 
-from divulge._util import atomic
 from divulge._util.arguments import FilePath, check_arguments
-from divulge._util.folders import create_folder, take_folder
+from divulge._util.folders import take_folder
 from divulge.audits.canaries.plan import Epsilon
-from divulge.audits.canaries.result import BoxResult, CanaryAudit, RoundResult
+from divulge.audits.canaries.result import (
+    REPORT,
+    SUMMARY,
+    BoxResult,
+    CanaryAudit,
+    RoundResult,
+    begin_run,
+)
+from divulge.audits.run_folder import HEAD
 from divulge.core import Estimate, NoiseAssumption
 from divulge.data.canary_files import Canaries, Coins, open_coins, read_candidates
 from divulge.data.canary_scores import CanaryScores, read_arrays, read_scores
@@ -24,8 +31,6 @@ from divulge.metrics.intervals import CONFIDENCE, wilson
 from divulge.metrics.membership import Score
 
 _FEWEST_A_CLASS = 20
-
-REPORT, SUMMARY = "report.html", "summary.json"
 
 
 @check_arguments
@@ -59,7 +64,8 @@ def audit_canaries(
         utility: an ``.npz`` file with two arrays of booleans, ``with_canaries`` and
             ``without_canaries``: whether each record of a test set is classified correctly by the
             trained model, and by one trained without canaries.
-        run: a new folder for ``report.html`` and ``summary.json``.
+        run: a new folder for ``report.html``, ``summary.json`` and ``run.json``; or one in which
+            the same audit was killed.
 
     Raises:
         StoreError: canaries or coins were changed, or were opened before for other scores; or a
@@ -75,13 +81,10 @@ def audit_canaries(
     if run is None:
         return _open_and_judge(Path(canaries), held, found, claim, change)
     folder = Path(run)
-    with take_folder(folder, (SUMMARY, REPORT)):
-        create_folder(folder)
-        judged = _open_and_judge(Path(canaries), held, found, claim, change)
-        summary = pydantic.TypeAdapter(dict).dump_json(judged.as_json(), indent=1)
-        atomic.write(folder / SUMMARY, summary + b"\n")
-        judged.report(folder / REPORT)
-    return judged
+    with take_folder(folder, (HEAD, SUMMARY, REPORT)):
+        return begin_run(
+            folder, lambda: _open_and_judge(Path(canaries), held, found, claim, change)
+        )
 
 
 def _check_together(found: Sequence[CanaryScores]) -> None:

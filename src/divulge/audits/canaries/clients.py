@@ -19,6 +19,7 @@ from divulge.data.canary_files import (
     Neighbours,
     commit,
     read_clients,
+    remove_unfinished,
     sha256,
     write_canaries,
 )
@@ -87,6 +88,7 @@ def make_canary_clients(
     signs = np.where(inserted, 1, -1)
     place = Path(folder)
     with take_folder(place, ("*.npz",)):
+        remove_unfinished(place)
         create_folder(place)
         canaries = Canaries(keys, one_class, commitment)
         write_canaries(place, canaries, inserted, salt, signs, rng.permutation(there))

@@ -12,7 +12,14 @@ from jaxtyping import Int64
 from divulge._util.arguments import LARGEST, FilePath, Seed, check_arguments
 from divulge._util.folders import create_folder, take_folder
 from divulge.core import Records
-from divulge.data.canary_files import Canaries, Coins, commit, sha256, write_canaries
+from divulge.data.canary_files import (
+    Canaries,
+    Coins,
+    commit,
+    remove_unfinished,
+    sha256,
+    write_canaries,
+)
 from divulge.data.records import as_records
 from divulge.errors import DataError, SpecError
 
@@ -89,6 +96,7 @@ def make_canaries(
     order = rng.permutation(np.flatnonzero(inserted))
     place = Path(folder)
     with take_folder(place, ("*.npz",)):
+        remove_unfinished(place)
         create_folder(place)
         canaries = Canaries(made.x, made.y, commitment)
         write_canaries(place, canaries, inserted, salt, labels, order)

@@ -1,18 +1,27 @@
 """What an audit by canaries found: bounds, estimates, and the verdict."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import pydantic
 
 from divulge._util import atomic
 from divulge._util.arguments import FilePath, check_arguments
+from divulge._util.folders import create_folder
 from divulge._util.json import JSON
+from divulge.audits.run_folder import has_head, hold_run, read_head, write_head
 from divulge.core import Estimate, NoiseAssumption
+from divulge.core.runs import SCHEMA
 from divulge.data.canary_scores import Box
+from divulge.errors import StoreError
 from divulge.report import words
+
+REPORT, SUMMARY = "report.html", "summary.json"
 
 CanaryVerdict = Literal["contradicted", "consistent", "undecidable"]
 
@@ -91,6 +100,10 @@ class CanaryAudit:
     neighbours: str = "adding or removing one record"
     """What ε is for."""
 
+    def __post_init__(self) -> None:
+        if not self.results:  # a damaged file
+            raise ValueError("no scores were looked at")
+
     @property
     def bound(self) -> float:
         """The ε that the training has at least, with 95 % confidence."""
@@ -114,6 +127,20 @@ class CanaryAudit:
             return f"The canaries do not contradict {stated}"
         many = "more than 10 million" if self.needed is None else f"{self.needed:,} or more"
         return f"{stated} cannot be tested with {self.canaries:,} canaries: make {many}"
+
+    @property
+    def next_step(self) -> str:
+        """What to do after reading the verdict."""
+        if self.verdict == "contradicted":
+            return (
+                "Do not state this ε. Check clipping, noise, the drawing of batches or clients, "
+                "and what the accountant is told; then train again with new canaries."
+            )
+        if self.verdict == "undecidable":
+            return "Make more canaries (divulge canary plan says how many), and train again."
+        if all(one.box == "black" for one in self.results):
+            return "Score the white box, too, with the next training: it sees far more."
+        return "Test the next training, too, with new canaries: these were used up by this look."
 
     @property
     def sentence(self) -> str:
@@ -142,7 +169,7 @@ class CanaryAudit:
                 )
             if one.rounding is not None:
                 lines.append(f"    {one.rounding_sentence}")
-        return "\n".join([*lines, self.sentence])
+        return "\n".join([*lines, self.sentence, f"Next: {self.next_step}"])
 
     def as_json(self) -> dict[str, JSON]:
         """The whole audit as plain data."""
@@ -161,10 +188,7 @@ class CanaryAudit:
         Raises:
             StoreError: it cannot be written.
         """
-        from divulge.report import canary_page  # only pages need templates
-
-        atomic.write(Path(path), canary_page.render(self).encode())
-        return Path(path)
+        return _write_page(Path(path), self)
 
     def fails(self, fail_on: Collection[str]) -> bool | None:
         """Whether a gate on verdicts fails; None where it asks for more than can be decided."""
@@ -176,3 +200,68 @@ class CanaryAudit:
 def _interval(one: Estimate) -> str:
     high = one.value if one.high is None else one.high
     return f"{one.value:.2f} ({one.low:.2f} to {high:.2f})"
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryRun:
+    """An audit by canaries in its run folder: ``run.json``."""
+
+    created: str
+    """UTC, ISO 8601."""
+    audit: CanaryAudit
+    divulge: str = version("divulge")
+    schema: int = SCHEMA
+    kind: Literal["canaries"] = "canaries"
+
+    def write(self, folder: Path) -> Path:
+        """Write the head, the summary and the page, which comes last; the page's path.
+
+        Raises:
+            StoreError: they cannot be written.
+        """
+        write_head(folder, self)
+        summary = pydantic.TypeAdapter(dict).dump_json(self.audit.as_json(), indent=1)
+        atomic.write_within(folder, SUMMARY, summary + b"\n")
+        return _write_page(folder / REPORT, self.audit, self.created)
+
+
+def begin_run(folder: Path, judge: Callable[[], CanaryAudit]) -> CanaryAudit:
+    """Judge into a new run folder, or finish one whose page a kill prevented.
+
+    Args:
+        folder: a folder that this process holds.
+        judge: opens the coins.
+
+    Raises:
+        StoreError: there is something else in the folder, such as another audit.
+    """
+    if not has_head(folder) or (folder / REPORT).exists():
+        create_folder(folder)
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        run = CanaryRun(now, judge())
+    else:
+        run = read_head(folder, CanaryRun)
+        if run.audit != judge():
+            raise StoreError(
+                f"expected the audit that {folder} was begun with, got another one: name a new "
+                "folder"
+            )
+    run.write(folder)
+    return run.audit
+
+
+def render_again(folder: Path) -> Path:
+    """Write the page of a run folder again, without canaries or scores; returns its path.
+
+    Raises:
+        StoreError: it is no run of canaries, damaged, or cannot be written.
+    """
+    with hold_run(folder):
+        return read_head(folder, CanaryRun).write(folder)
+
+
+def _write_page(path: Path, audit: CanaryAudit, created: str = "") -> Path:
+    from divulge.report import canary_page  # only pages need templates
+
+    atomic.write(path, canary_page.render(audit, created).encode())
+    return path
