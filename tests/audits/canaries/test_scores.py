@@ -164,6 +164,49 @@ def test_a_model_of_other_classes_is_refused(tmp_path: Path) -> None:
         score_canaries(folder, sets.linear(), tmp_path / "c.npz", output="logits")
 
 
+class Words(nn.Module):
+    """Classifies a text by the mean of its words' embeddings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(5)
+        self.words = nn.Embedding(1000, 16)
+        self.out = nn.Linear(16, 2)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        seen = (tokens > 0)[..., None]
+        mean = (self.words(tokens) * seen).sum(-2) / seen.sum(-2).clamp(min=1)
+        found: torch.Tensor = self.out(mean)
+        return found
+
+
+def tokens(texts: list[str]) -> torch.Tensor:
+    """Numbers of words, w1 to w999, with zeros behind the last one."""
+    rows = [[int(word[1:]) for word in text.split()][:8] for text in texts]
+    return torch.tensor([row + [0] * (8 - len(row)) for row in rows])
+
+
+def test_texts_are_scored_by_their_gradients(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    texts = [" ".join(f"w{n}" for n in rng.integers(1, 1000, 8)) for _ in range(60)]
+    made = make_canaries((texts, ["a", "b"] * 30), tmp_path / "canaries", 80, seed=1)
+    with np.load(made.folder / files.TRAIN) as train:
+        x = tokens(texts + train["x"].tolist())
+        y = torch.from_numpy(np.concatenate([np.arange(60) % 2, train["y"] == "b"]).astype(int))
+    with pytest.raises(SpecError, match="expected prepare for canaries of texts"):
+        CanaryRecorder(made.folder, Words(), tmp_path / "white.npz")
+    network = Words()
+    recorder = CanaryRecorder(made.folder, network, tmp_path / "white.npz", prepare=tokens)
+    optimiser = torch.optim.SGD(network.parameters(), lr=5.0)
+    recorder.watch(network, optimiser)
+    for _ in range(40):
+        optimiser.zero_grad()
+        torch.autograd.backward(cross_entropy(network(x), y))
+        optimiser.step()
+    score = np.load(recorder.save())["score"]
+    assert membership.auc(score, sets.coins(made.folder)).low > 0.5  # without noise they show
+
+
 def test_texts_are_asked_as_texts(tmp_path: Path) -> None:
     texts = (["a red fox", "the blue sky"] * 10, ["x", "y"] * 10)
     folder = make_canaries(texts, tmp_path / "c", 20).folder
@@ -176,7 +219,7 @@ def test_texts_are_asked_as_texts(tmp_path: Path) -> None:
     y = files.read_candidates(folder).y
     expected = np.log(np.array([0.25, 0.75]))[y]
     np.testing.assert_allclose(np.load(tmp_path / "b.npz")["score"], expected)
-    with pytest.raises(SpecError, match="canaries of numbers"):
+    with pytest.raises(SpecError, match="expected prepare for canaries of texts"):
         CanaryRecorder(folder, sets.linear(), tmp_path / "w.npz")
 
 

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +16,8 @@ from divulge.errors import SpecError, TargetError
 from divulge.targets.batching import translate_model_errors
 
 Tensors = Mapping[str, torch.Tensor]
-Prepare = Callable[[torch.Tensor], torch.Tensor]
+Prepare = Callable[[Any], torch.Tensor]
+"""From all canaries' features, a tensor or a list of texts, to what the network takes."""
 
 _NUMBERS = 2**24
 """Largest number of entries of the gradients that are kept at a time."""
@@ -31,10 +33,10 @@ class CanaryGradients:
         x: the canaries' features.
         y: their classes.
         max_grad_norm: what a record's gradient is clipped to.
-        prepare: what the training does with features before the network gets them.
+        prepare: what the training does with features before the network gets them; texts need it.
 
     Raises:
-        SpecError: the canaries are texts.
+        SpecError: the canaries are texts, and there is no ``prepare``.
         TargetError: ``prepare`` fails, or gives no tensor with a row a canary.
     """
 
@@ -46,18 +48,19 @@ class CanaryGradients:
         max_grad_norm: float,
         prepare: Prepare | None,
     ) -> None:
-        if x.dtype.kind not in "fiub":
+        if x.dtype.kind not in ("fiub" if prepare is None else "fiubU"):
             raise SpecError(
-                "expected canaries of numbers for scores from gradients, got texts: score them by "
-                "their losses, with score_canaries"
+                "expected prepare for canaries of texts, which turns a list of them into a tensor "
+                "of tokens, got none: pass it, or score them by their losses, with score_canaries"
             )
         self.network = copy.deepcopy(network).eval()
         self._clip = max_grad_norm
         like = next((p for p in network.parameters() if p.is_floating_point()), torch.empty(0))
-        features = torch.from_numpy(np.array(x))
-        self._x = (features.to(like.dtype) if prepare is None else _prepare(prepare, features)).to(
-            like.device
-        )
+        if prepare is None:
+            self._x = torch.from_numpy(np.array(x)).to(like.dtype).to(like.device)
+        else:
+            features = x.tolist() if x.dtype.kind == "U" else torch.from_numpy(np.array(x))
+            self._x = _prepare(prepare, features, len(x)).to(like.device)
         self._y = torch.from_numpy(np.array(y)).to(like.device)
         self.trained = [name for name, p in self.network.named_parameters() if p.requires_grad]
 
@@ -96,12 +99,12 @@ class CanaryGradients:
         return self.network
 
 
-def _prepare(prepare: Prepare, features: torch.Tensor) -> torch.Tensor:
+def _prepare(prepare: Prepare, features: Any, canaries: int) -> torch.Tensor:
     with translate_model_errors("a function that prepares features", _REMEDY):
         made: object = prepare(features)
-    if not isinstance(made, torch.Tensor) or made.ndim == 0 or len(made) != len(features):
+    if not isinstance(made, torch.Tensor) or made.ndim == 0 or len(made) != canaries:
         raise TargetError(
-            f"expected a tensor of {len(features)} rows from prepare, got {shorten(made)}: return "
+            f"expected a tensor of {canaries} rows from prepare, got {shorten(made)}: return "
             "all canaries, as the network takes them"
         )
     return made

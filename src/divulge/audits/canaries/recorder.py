@@ -28,7 +28,7 @@ class CanaryRecorder:
         path: the ``.npz`` file that `save` writes.
         max_grad_norm: what a record's gradient is clipped to.
         prepare: what the training does with the features of the canaries, a tensor, before the
-            network gets them.
+            network gets them. For texts it gets a list of them, and returns a tensor of tokens.
         resume: whether to continue the sums in the file, for a training that continues from the
             checkpoint of the same step.
 
