@@ -57,6 +57,12 @@ def test_it_says_what_was_found_and_what_to_do(change: dict[str, object], says: 
     assert says in text(dataclasses.replace(FOUND, **change))  # type: ignore[arg-type]
 
 
+def test_many_rounds_are_folded() -> None:
+    many = dataclasses.replace(WHITE, rounds=WHITE.rounds * 2)
+    assert "All 24 rounds" in text(dataclasses.replace(FOUND, results=(many,)))
+    assert "All 12 rounds" not in text(FOUND)
+
+
 def test_a_run_is_rendered_again_without_canaries_or_scores(tmp_path: Path) -> None:
     folder, run = sets.make(tmp_path), tmp_path / "run"
     scores = sets.write_scores(folder, sets.leak(folder, 3.0))

@@ -3,7 +3,7 @@
 import logging
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,35 +89,8 @@ class SecAggRecorder:
         """
         if not isinstance(context, LegacyContext):  # Flower says what it expects
             return self.workflow(grid, context)
-        configure, aggregate = context.strategy.configure_fit, context.strategy.aggregate_fit
-
-        def configure_fit(
-            server_round: int, parameters: Parameters, client_manager: ClientManager
-        ) -> Any:
-            asked = configure(server_round, parameters, client_manager)
-            if asked and self.error is None:
-                self._read_sent([fit for _, fit in asked], context)
-            return asked
-
-        def aggregate_fit(server_round: int, results: Any, failures: Any) -> Any:
-            made: Parameters | None = None
-            metrics: dict[str, Any] = {}
-            rounding = math.nan
-            with self._recording.contain_errors():  # before the strategy, which may change them
-                rounding = self._read_sum(results)
-            try:
-                made, metrics = aggregate(server_round, results, failures)
-            finally:
-                with self._recording.contain_errors():
-                    numbers = {**metrics, ROUNDING: rounding}
-                    self._recording.finish_round(
-                        lambda: None if made is None else _tensors(made), numbers
-                    )
-            return made, metrics
-
-        mine = {"configure_fit": configure_fit, "aggregate_fit": aggregate_fit}
         try:
-            with intercept(context.strategy, mine):
+            with intercept(context.strategy, self._listeners(context)):
                 self.workflow(grid, context)
         except BaseException:
             self._recording.release(*sys.exc_info())
@@ -130,6 +103,36 @@ class SecAggRecorder:
             if self.error is not None:
                 log.error("the transcript in %s ends early: %s", self.folder, self.error)
         return None
+
+    def _listeners(self, context: LegacyContext) -> Mapping[str, Any]:
+        """Methods to take the place of the strategy's own, which they call."""
+        configure, aggregate = context.strategy.configure_fit, context.strategy.aggregate_fit
+
+        def configure_fit(
+            server_round: int, parameters: Parameters, client_manager: ClientManager
+        ) -> Any:
+            asked = configure(server_round, parameters, client_manager)
+            if asked and self.error is None:
+                self._read_sent([fit for _, fit in asked], context)
+            return asked
+
+        def aggregate_fit(server_round: int, results: Any, failures: Any) -> Any:
+            made: Parameters | None = None
+            metrics: Mapping[str, Any] | None = None
+            rounding = math.nan
+            with self._recording.contain_errors():  # before the strategy, which may change them
+                rounding = self._read_sum(results)
+            try:
+                made, metrics = aggregate(server_round, results, failures)
+            finally:
+                with self._recording.contain_errors():
+                    self._recording.finish_round(
+                        lambda: None if made is None else _tensors(made),
+                        {**(metrics or {}), ROUNDING: rounding},
+                    )
+            return made, metrics
+
+        return {"configure_fit": configure_fit, "aggregate_fit": aggregate_fit}
 
     def _read_sent(self, asked: Sequence[FitIns], context: LegacyContext) -> None:
         first = asked[0]
