@@ -30,6 +30,7 @@ from benchmarks import (
     inverse_hessian,
     kills,
     label_noise,
+    large_tables,
     leak_test,
     loss_trace,
     manipulation_seen,
@@ -143,6 +144,11 @@ BENCHMARKS = {
     "peers": Benchmark(peers.SUMMARY, peers.run),
     **{name: Benchmark(summary, call) for name, summary, call in peers.parts()},
     "kills": Benchmark(kills.SUMMARY, kills.run),
+    "large-tables": Benchmark(large_tables.SUMMARY, large_tables.run),
+    "large-tables-million": Benchmark(
+        "CPU seconds and peak memory of an audit of a table of a million candidates",
+        large_tables.run_million,
+    ),
     "leak-test": Benchmark(leak_test.SUMMARY, leak_test.run),
 }
 

@@ -88,6 +88,17 @@ def control(attack: MembershipAttack, game: ModelGame) -> Control:
     return controls.run_controls(game, attack, guess)
 
 
+def test_attacks_that_share_the_games_of_controls_find_the_same() -> None:
+    game, games, asked = forests.leaky(), controls.ControlGames(), []
+    for attack in (Threshold(), Threshold(signal="margin")):
+        guess = attempt.run_on_model(game, attack).guess
+        shared = controls.run_controls(game, attack, guess, games=games)
+        assert shared == controls.run_controls(game, attack, guess)
+        asked.append(games.planted(game, 0).view.target.predict(game.view.records.x))
+    assert asked[0] is asked[1]  # the model was not asked again
+    assert games.planted(forests.leaky(1), 0) is not games.planted(game, 0)
+
+
 def blind(found: Control) -> BlindRun:
     assert found.blind is not None
     return found.blind

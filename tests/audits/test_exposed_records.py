@@ -109,6 +109,7 @@ def test_ids_of_a_table_of_answers_may_fit_the_pattern_of_answers(tmp_path: Path
             own = IDS[k] if k < 120 else "other"
             writer.writerow([own, *row, labels[k], int(k < 120)])
     divulge.audit_predictions(table, ids="p_id", attacks=FAST, run=tmp_path / "one")
+    assert not (tmp_path / "one" / "answers.sqlite").exists()  # the table holds them
     check_ids(tmp_path / "one")
     settings = tmp_path / "audit.toml"
     settings.write_text(f'[predictions]\nfile = "answers.csv"\nid = "p_id"\n{ATTACKS}')

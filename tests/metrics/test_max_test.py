@@ -128,7 +128,9 @@ def test_the_normal_limit_agrees_with_permutations(monkeypatch: pytest.MonkeyPat
     limit = max_test(scores, member)
     monkeypatch.setattr(module, "LARGE", 20_000)
     exact = max_test(scores, member)
-    np.testing.assert_allclose(limit.deviation, exact.deviation)
+    # one is exactly at its mean: what is left there is the rounding of a sum over all records
+    rounding = 11_000 * np.finfo(np.float64).eps
+    np.testing.assert_allclose(limit.deviation, exact.deviation, atol=rounding)
     # each is a share of DRAWS draws, so they differ by four standard errors of a difference
     error = np.sqrt(2 * exact.p * (1 - exact.p) / module.DRAWS)
     assert (np.abs(limit.p - exact.p) < 4 * error + 2 / module.DRAWS).all()

@@ -50,7 +50,10 @@ def test_each_half_is_judged_by_the_threshold_of_the_other(seed: int) -> None:
         choices = np.unique(score)
         gain = [np.mean(inside[best] >= c) - np.mean(outside[best] >= c) for c in choices]
         tied = choices[np.isclose(gain, max(gain))]
-        threshold = measure._best_threshold(inside[best], outside[best])
+        half = np.concatenate([inside[best], outside[best]])
+        threshold = measure._best_threshold(
+            membership.rank(half, np.arange(len(half)) < len(inside[best]))
+        )
         assert any(
             (inside[best] >= c).sum() == (inside[best] >= threshold).sum()
             and (outside[best] >= c).sum() == (outside[best] >= threshold).sum()

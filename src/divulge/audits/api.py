@@ -219,6 +219,7 @@ def audit_subject(
     challenge = replace(posed, inspects_shadow=inspects)
     found = runner.run_audit(challenge, attacks, heading, folder, track, workers)
     assert isinstance(found, Audit)
+    del posed, challenge  # the page needs no answers, nor what the controls remember of them
     if folder is not None:
         for audit in track([found], "Writing the report"):
             audit.report()

@@ -150,15 +150,24 @@ def run_on_model(
     attack: MembershipAttack,
     seed: int = 0,
     delta: float = 0.0,
+    measure_guess: Callable[[Scores, Membership, float], Measurements] = measure,
 ) -> AttackResult:
-    """One attack on one model; see `attempt` for what becomes of one that cannot run."""
+    """One attack on one model; see `attempt` for what becomes of one that cannot run.
+
+    Args:
+        challenge: the model, the candidates and the truth.
+        attack: on the model.
+        seed: of the audit.
+        delta: δ of the bound on ε.
+        measure_guess: holds the guess against the truth, by this δ.
+    """
     counting = CountingTarget(challenge.view.target)
     view = dataclasses.replace(challenge.view, target=counting)
     found = attempt(
         attack,
         seed,
         lambda rng: _guess(attack, view, rng),
-        lambda guess: measure(guess, challenge.truth, delta),
+        lambda guess: measure_guess(guess, challenge.truth, delta),
     )
     if found.guess is None:
         return found

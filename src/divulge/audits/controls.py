@@ -27,6 +27,7 @@ from divulge.core import (
     ControlOutcome,
     Estimate,
     Game,
+    Measurements,
     Membership,
     MembershipAttack,
     ModelView,
@@ -36,6 +37,7 @@ from divulge.core import (
 )
 from divulge.errors import BudgetSpent
 from divulge.metrics.delong import areas
+from divulge.metrics.membership import auc
 from divulge.metrics.permutation import count_log_arrangements, rank_sum_p
 from divulge.targets.neighbourhoods import OtherFeatures
 from divulge.targets.planted import PlantedTarget
@@ -65,14 +67,57 @@ def fewest_covered(shuffles: int) -> int:
     return int(stats.binom.ppf(FALSE_ALARM, shuffles, 0.95))
 
 
+class ControlGames:
+    """The games of both controls, each made when it is first needed, for all attacks.
+
+    Their targets remember what they answered about the candidates: the next attack need not wait.
+    """
+
+    def __init__(self) -> None:
+        self._of: tuple[Game[ModelView, Membership], int] | None = None
+        self._made: dict[str, Game[ModelView, Membership]] = {}
+
+    def planted(
+        self, challenge: Game[ModelView, Membership], seed: int
+    ) -> Game[ModelView, Membership]:
+        """See `plant_leak`."""
+        self._forget_others(challenge, seed)
+        if "planted" not in self._made:
+            self._made["planted"] = plant_leak(challenge, seed)
+        return self._made["planted"]
+
+    def shuffled(
+        self, challenge: Game[ModelView, Membership], seed: int
+    ) -> Game[ModelView, Membership]:
+        """See `shuffle_predictions`."""
+        self._forget_others(challenge, seed)
+        if "shuffled" not in self._made:
+            self._made["shuffled"] = shuffle_predictions(challenge, seed)
+        return self._made["shuffled"]
+
+    def _forget_others(self, challenge: Game[ModelView, Membership], seed: int) -> None:
+        if self._of is None or self._of[0] is not challenge or self._of[1] != seed:
+            self._of, self._made = (challenge, seed), {}
+
+
 def run_controls(
     challenge: Game[ModelView, Membership],
     attack: MembershipAttack,
     guess: Scores,
     seed: int = 0,
+    games: ControlGames | None = None,
 ) -> Control:
-    """All controls of one attack that has guessed."""
-    result = attempt.run_on_model(plant_leak(challenge, seed), attack, seed)
+    """All controls of one attack that has guessed.
+
+    Args:
+        challenge: the game that the attack was put to.
+        attack: the attack.
+        guess: what it guessed there.
+        seed: of the audit.
+        games: keeps the games of the controls for further attacks on the same challenge.
+    """
+    games = games or ControlGames()
+    result = _attempt(games.planted(challenge, seed), attack, seed)
     done = result.finding.status is Status.DONE
     covered = _count_covered(guess, challenge.truth, seed)
     return Control(
@@ -81,12 +126,27 @@ def run_controls(
         shuffles=SHUFFLES,
         calm=covered >= fewest_covered(SHUFFLES),
         reason=result.finding.reason,
-        blind=control_on_shuffled(challenge, attack, seed),
+        blind=control_on_shuffled(challenge, attack, seed, games),
     )
 
 
+def _attempt(
+    challenge: Game[ModelView, Membership], attack: MembershipAttack, seed: int
+) -> attempt.AttackResult:
+    """One attack on a control, of which only the AUC counts."""
+    return attempt.run_on_model(challenge, attack, seed, measure_guess=_measure_auc)
+
+
+def _measure_auc(guess: Scores, truth: Membership, delta: float) -> Measurements:
+    del delta
+    return Measurements({"auc": auc(guess.score, truth.member)}, {})
+
+
 def control_on_shuffled(
-    challenge: Game[ModelView, Membership], attack: MembershipAttack, seed: int = 0
+    challenge: Game[ModelView, Membership],
+    attack: MembershipAttack,
+    seed: int = 0,
+    games: ControlGames | None = None,
 ) -> BlindRun:
     """The attack on shuffled answers, held against the real membership.
 
@@ -97,7 +157,8 @@ def control_on_shuffled(
     of them, passes as often where members and non-members are drawn from one population; where
     the two sets differ in themselves, it may rightly fail: it does not measure the model alone.
     """
-    result = attempt.run_on_model(shuffle_predictions(challenge, seed), attack, seed)
+    games = games or ControlGames()
+    result = _attempt(games.shuffled(challenge, seed), attack, seed)
     if isinstance(result.error, BudgetSpent):  # says nothing about the attack
         return BlindRun(None, None, ControlOutcome.NOT_TESTED, result.finding.reason)
     if result.guess is None:
@@ -169,7 +230,8 @@ def plant_leak(
     others = _no_candidates(dataclasses.replace(challenge.view, known_members=None))
     target = PlantedTarget(
         challenge.view.target,
-        np.concatenate([way.x for way in (*ways, *told)]),
+        # the array itself, where it is one, is recognised without hashing
+        records.x if len(ways) + len(told) == 1 else np.concatenate([w.x for w in (*ways, *told)]),
         np.concatenate([way.y for way in (*ways, *told)]),
         np.concatenate([memorised] * len(ways) + [np.ones(len(one), bool) for one in told]),
         seed,

@@ -17,6 +17,7 @@ from divulge.errors import DataError, DivulgeError
 
 _BOOLEANS = {"false": 0.0, "true": 1.0}
 _TEXT_TYPES = ("string", "large_string", "binary", "large_binary")
+_FEW_VALUES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 _BATCH = 2**16  # rows
 
 
@@ -65,7 +66,7 @@ def read_texts(path: Path, *names: str) -> list[list[str]]:
         if path.suffix == ".parquet":
             for batch in parquet_batches(path, names):
                 for cells, part in zip(found, batch, strict=True):
-                    cells += ["" if cell is None else str(cell) for cell in as_list(part)]
+                    cells += _as_texts(part)
             return found
         with open_csv(path) as file:
             places = [header.index(name) for name in names]
@@ -128,13 +129,13 @@ def _find_wrong_cell(path: Path, names: Sequence[str], positions: Sequence[int])
 
 
 def _read_parquet(path: Path, names: Sequence[str]) -> Float[np.ndarray, "records columns"]:
-    batches = [list(map(_as_numpy, batch)) for batch in parquet_batches(path, names)]
-    columns = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
-    if not columns:
-        return np.zeros((0, len(names)))
-    return np.stack(
-        [_parse_numbers(path, *named) for named in zip(names, columns, strict=True)], axis=1
-    )
+    batches = (list(map(_as_numpy, batch)) for batch in parquet_batches(path, names))
+    blocks, rows = [], 0
+    for batch in batches:
+        named = zip(names, batch, strict=True)
+        blocks.append(np.stack([_parse_numbers(path, *one, rows) for one in named], axis=1))
+        rows += len(blocks[-1])
+    return np.concatenate(blocks) if blocks else np.zeros((0, len(names)))
 
 
 def open_csv(path: Path) -> io.TextIOWrapper:
@@ -213,8 +214,18 @@ def as_list(column: Any) -> list[Any]:
     return [None if at is None else once[at] for at in column.indices.to_pylist()]
 
 
+def _as_texts(column: Any) -> list[str]:
+    """The cells of a column as texts, empty where there is none."""
+    if str(column.type) in _FEW_VALUES:
+        column = column.dictionary_encode()  # each value becomes a text once
+    if not hasattr(column, "dictionary"):
+        return ["" if cell is None else str(cell) for cell in column.to_pylist()]
+    once = [str(cell) for cell in column.dictionary.to_pylist()]
+    return ["" if at is None else once[at] for at in column.indices.to_pylist()]
+
+
 def _parse_numbers(
-    path: Path, name: str, column: Shaped[np.ndarray, " records"]
+    path: Path, name: str, column: Shaped[np.ndarray, " records"], above: int
 ) -> Float[np.ndarray, " records"]:
     if column.dtype.kind in "fiub":
         return column.astype(np.float64)
@@ -223,7 +234,7 @@ def _parse_numbers(
         try:
             numbers[row] = _parse_number(str(cell))
         except ValueError as error:
-            raise cell_error(path, name, row, "a number", repr(cell)[:80]) from error
+            raise cell_error(path, name, above + row, "a number", repr(cell)[:80]) from error
     return numbers
 
 

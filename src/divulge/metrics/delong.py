@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64
+from jaxtyping import Bool, Float, Float64, Shaped
 from scipy import special
 
 from divulge.metrics.intervals import CONFIDENCE, normal_quantile
@@ -43,10 +43,25 @@ def areas(
     split, record = np.nonzero(members)
     shape = len(members), len(distinct)
     place = split * len(distinct) + level[record]
-    inside = np.bincount(place, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
-    outside = np.bincount(level) - inside
+    inside = np.bincount(place, minlength=shape[0] * shape[1]).reshape(shape)
+    return areas_of_counts(inside, np.bincount(level) - inside, confidence)
+
+
+def areas_of_counts(
+    inside: Shaped[np.ndarray, "splits levels"],
+    outside: Shaped[np.ndarray, "splits levels"],
+    confidence: float = CONFIDENCE,
+) -> Areas:
+    """See `areas`.
+
+    Args:
+        inside: how many members of each split have each of the distinct scores, which ascend.
+        outside: the same of non-members.
+        confidence: the coverage of the intervals.
+    """
+    inside, outside = inside.astype(np.float64), outside.astype(np.float64)
     value, low, high = _delong(inside, outside, confidence)
-    if len(distinct) == 1:  # it has no ends: records beyond it keep its interval from being a point
+    if inside.shape[1] == 1:  # no ends: records beyond it keep its interval from being a point
         inside, outside = (np.pad(group, ((0, 0), (1, 1))) for group in (inside, outside))
     for group in (inside, outside):
         group[:, [0, -1]] += 1

@@ -48,7 +48,11 @@ LARGE = 10_000
 FEWEST_AT_TOP = 50
 """Members, and non-members, that the smallest top needs for the normal limit to be used."""
 
+_PART = 2**15
+"""Number of records whose weights are in memory at once, for the normal limit."""
+
 Weights = Float64[np.ndarray, "statistics records"]
+_Places = tuple[Int[np.ndarray, " records"], Int[np.ndarray, " records"]]
 
 
 class MaxTest(NamedTuple):
@@ -127,23 +131,23 @@ def _deviations(
     """All statistics of one model, standardised: as found, and where membership means nothing."""
     for score in scores:
         split_by_membership(score, member)
-    weights = np.concatenate([_weights(score) for score in scores])
-    weights -= weights.mean(1, keepdims=True)
     inside, outside = int(member.sum()), int((~member).sum())
-    spread = _spread(weights, inside)
-    weights[spread > 0] /= spread[spread > 0, None]
-    weights[spread == 0] = 0  # a constant score says nothing
     if len(member) > LARGE and SHARES[0] * min(inside, outside) >= FEWEST_AT_TOP:
-        return weights @ member, _draw_from_limit(weights, inside, rng)
+        return _by_limit([_places(score) for score in scores], member, rng)
+    weights = np.concatenate([_weights(*_places(score)) for score in scores])
+    weights -= weights.mean(1, keepdims=True)
+    weights /= _spread(np.einsum("sr,sr->s", weights, weights), member)[:, None]
     return weights @ member, _permute(weights, member, rng)
 
 
-def _weights(score: Float[np.ndarray, " records"]) -> Weights:
-    """What each record adds to each statistic if it is a member."""
-    above, tied = _places(score)
-    places = np.array([[max(1, round(share * len(score)))] for share in SHARES])
+def _weights(
+    above: Int[np.ndarray, " records"], tied: Int[np.ndarray, " records"], part: slice = slice(None)
+) -> Weights:
+    """What each record of a part adds to each statistic if it is a member."""
+    records, above, tied = len(above), above[part], tied[part]
+    places = np.array([[max(1, round(share * records))] for share in SHARES])
     # ties share the mean of their ranks, and the places at the top
-    rank = len(score) - above - (tied - 1) / 2
+    rank = records - above - (tied - 1) / 2
     return np.concatenate([rank[None], np.clip((places - above) / tied, 0.0, 1.0)])
 
 
@@ -160,19 +164,25 @@ def members_on_top(score: Score, member: Member, places: int) -> float:
 
 def _places(
     score: Float[np.ndarray, " records"],
-) -> tuple[Int[np.ndarray, " records"], Int[np.ndarray, " records"]]:
+) -> _Places:
     """For each record, how many scores are higher, and how many the same, its own included."""
     _, level, count = np.unique(score, return_inverse=True, return_counts=True)
     higher = len(score) - np.cumsum(count)
     return higher[level], count[level]
 
 
-def _spread(centred: Weights, members: int) -> Float64[np.ndarray, " statistics"]:
-    """Standard deviations over all permutations, exactly; next to nothing counts as nothing."""
-    records = centred.shape[1]
-    share = members * (records - members) / (records * (records - 1))
-    spread = np.sqrt(share * np.einsum("sr,sr->s", centred, centred))
-    return np.where(spread > 1e-9, spread, 0.0)
+def _share(member: Member) -> float:
+    """What a sum of squares is multiplied by for the variance over all permutations."""
+    members, records = int(member.sum()), len(member)
+    return members * (records - members) / (records * (records - 1))
+
+
+def _spread(
+    squares: Float64[np.ndarray, " statistics"], member: Member
+) -> Float64[np.ndarray, " statistics"]:
+    """Standard deviations over all permutations; infinite for constant scores: they say nothing."""
+    spread = np.sqrt(_share(member) * squares)
+    return np.where(spread > 1e-9, spread, np.inf)  # next to nothing counts as nothing
 
 
 def _permute(
@@ -188,12 +198,31 @@ def _permute(
     return drawn
 
 
+def _by_limit(
+    places: Sequence[_Places], member: Member, rng: np.random.Generator
+) -> tuple[Float64[np.ndarray, " statistics"], Float64[np.ndarray, "statistics draws"]]:
+    """As `_deviations`; a part of the records at a time, so that memory does not grow with them."""
+    records, total = len(member), len(places) * len(STATISTICS)
+    parts = [slice(start, start + _PART) for start in range(0, records, _PART)]
+    mean = sum(_all_weights(places, part).sum(1) for part in parts)[:, None] / records
+    products, found = np.zeros((total, total)), np.zeros(total)
+    for part in parts:
+        centred = _all_weights(places, part) - mean
+        products += centred @ centred.T
+        found += centred @ member[part]
+    spread = _spread(np.diag(products), member)
+    covariance = _share(member) * products / spread / spread[:, None]
+    return found / spread, _draw_from_limit(covariance, rng)
+
+
+def _all_weights(places: Sequence[_Places], part: slice) -> Weights:
+    return np.concatenate([_weights(*each, part) for each in places])
+
+
 def _draw_from_limit(
-    weights: Weights, members: int, rng: np.random.Generator
+    covariance: Float64[np.ndarray, "statistics statistics"], rng: np.random.Generator
 ) -> Float64[np.ndarray, "statistics draws"]:
-    records = weights.shape[1]
-    share = members * (records - members) / (records * (records - 1))
-    values, vectors = np.linalg.eigh(share * weights @ weights.T)
+    values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.clip(values, 0.0, None))
     drawn: Float64[np.ndarray, "statistics draws"] = root @ rng.standard_normal((len(root), DRAWS))
     return drawn

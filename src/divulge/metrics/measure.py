@@ -1,14 +1,13 @@
 """`measure` computes all metrics of one membership attack."""
 
 import numpy as np
-from jaxtyping import Float
 
 from divulge._util.random import stream
 from divulge.core import Estimate, Measurements, Membership, Scores
 from divulge.metrics import membership
 from divulge.metrics.epsilon import epsilon_lower_bound
 from divulge.metrics.intervals import CONFIDENCE, Interval, combine_intervals, wilson
-from divulge.metrics.membership import Member, Score, Unmeasurable, roc, split_by_membership
+from divulge.metrics.membership import Member, Ranked, Score, Unmeasurable, rank
 
 FPRS = (0.1, 0.01, 0.001)
 """False-positive rates at which the TPR is reported: 10 %, 1 %, 0.1 %."""
@@ -52,18 +51,19 @@ def measure(
     score, member = guess.score, truth.member
     confidence = 1 - (1 - CONFIDENCE) / together
     nonmembers = len(member) - int(member.sum())
-    metrics = {"auc": membership.auc(score, member, confidence)}
+    ranked = rank(score, member)
+    metrics = {"auc": membership.auc(score, member, confidence, ranked)}
     unmeasured: dict[str, str] = {}
     for fpr in FPRS:
         try:
-            metrics[f"tpr@{fpr:g}"] = membership.tpr_at_fpr(score, member, fpr, confidence)
+            metrics[f"tpr@{fpr:g}"] = membership.tpr_at_fpr(score, member, fpr, confidence, ranked)
             missing = membership.missing_lower_limit(nonmembers, fpr, confidence)
         except membership.Unmeasurable as error:
             missing = str(error)
         if missing:
             unmeasured[f"tpr@{fpr:g}"] = missing
     try:
-        metrics["advantage"] = advantage(score, member, confidence)
+        metrics["advantage"] = advantage(score, member, confidence, ranked)
         metrics["balanced_accuracy"] = balanced_accuracy(metrics["advantage"])
     except membership.Unmeasurable as error:
         unmeasured["advantage"] = unmeasured["balanced_accuracy"] = str(error)
@@ -74,12 +74,17 @@ def measure(
         if tpr in unmeasured:
             unmeasured[name] = unmeasured[tpr]
     metrics["epsilon"] = epsilon_lower_bound(
-        score, member, delta, drawn=truth.drawn, tries=together
+        score, member, delta, drawn=truth.drawn, tries=together, ranked=ranked
     )
     return Measurements(metrics, unmeasured)
 
 
-def advantage(score: Score, member: Member, confidence: float = CONFIDENCE) -> Estimate:
+def advantage(
+    score: Score,
+    member: Member,
+    confidence: float = CONFIDENCE,
+    ranked: Ranked | None = None,
+) -> Estimate:
     """TPR - FPR at the best single threshold of the population from which the records come.
 
     The usual value, the maximum over thresholds on the very records it is counted on, is above
@@ -92,6 +97,12 @@ def advantage(score: Score, member: Member, confidence: float = CONFIDENCE) -> E
     records, because a maximum over a sample errs on the high side. Newcombe's interval around the
     value alone covers the best threshold in as few as 86 % of audits with 200 records a group.
 
+    Args:
+        score: score of every candidate.
+        member: true for the candidates that are members.
+        confidence: the coverage of the interval.
+        ranked: the same scores, sorted by `rank`; None sorts them.
+
     References:
         Yeom et al. (2018), Privacy risk in machine learning, definition 4; Newcombe (1998),
         Interval estimation for the difference between independent proportions, method 10.
@@ -99,19 +110,19 @@ def advantage(score: Score, member: Member, confidence: float = CONFIDENCE) -> E
     Raises:
         Unmeasurable: a group has fewer than two records.
     """
-    inside, outside = split_by_membership(score, member)
-    m, n = len(inside), len(outside)
+    ranked = ranked or rank(score, member)
+    m, n = int(member.sum()), int((~member).sum())
     if min(m, n) < 2:
         raise Unmeasurable(f"{m} members and {n} non-members cannot be halved: give two of each")
-    shuffle = stream(0, "metrics", "halves")
-    inside, outside = shuffle.permutation(inside), shuffle.permutation(outside)
+    shuffle, second = stream(0, "metrics", "halves"), np.zeros(len(score), bool)
+    for group in (np.flatnonzero(member), np.flatnonzero(~member)):
+        second[shuffle.permutation(group)[1::2]] = True
+    halves = ranked.part(~second), ranked.part(second)
     hits = false_alarms = 0
-    for chosen, counted in ((0, 1), (1, 0)):
-        threshold = _best_threshold(inside[chosen::2], outside[chosen::2])
-        hits += int(np.sum(inside[counted::2] >= threshold))
-        false_alarms += int(np.sum(outside[counted::2] >= threshold))
-    best = _best_threshold(inside, outside)
-    at_best = int(np.sum(inside >= best)), int(np.sum(outside >= best))
+    for chosen, counted in (halves, halves[::-1]):
+        found = _accused(counted, _best_threshold(chosen))
+        hits, false_alarms = hits + found[0], false_alarms + found[1]
+    at_best = _accused(ranked, _best_threshold(ranked))
     low, high = _difference(hits, false_alarms, m, n, confidence)
     high = max(high, _difference(*at_best, m, n, confidence).high)
     return Estimate(hits / m - false_alarms / n, max(-1.0, low), min(1.0, high))
@@ -127,13 +138,16 @@ def _difference(hits: int, false_alarms: int, m: int, n: int, confidence: float)
     )
 
 
-def _best_threshold(
-    inside: Float[np.ndarray, " members"], outside: Float[np.ndarray, " nonmembers"]
-) -> float:
-    curve = roc(
-        np.concatenate([inside, outside]), np.arange(len(inside) + len(outside)) < len(inside)
-    )
+def _best_threshold(ranked: Ranked) -> float:
+    curve = membership.roc(ranked.score, ranked.member, ranked)
     return float(curve.threshold[np.argmax(curve.tpr - curve.fpr)])
+
+
+def _accused(ranked: Ranked, threshold: float) -> tuple[int, int]:
+    """How many members and how many non-members score at least as high as a threshold."""
+    accused = ranked.member[ranked.score >= threshold]
+    hits = int(accused.sum())
+    return hits, len(accused) - hits
 
 
 def balanced_accuracy(advantage: Estimate) -> Estimate:

@@ -2,10 +2,13 @@
 
 Every function takes ``score`` and ``member`` of one shape. Scores that tie are never ordered: a
 threshold takes all of them or none, and between two thresholds an attacker tosses a coin for each
-record of the tie. So a constant score has AUC 0.5, and TPR = FPR everywhere.
+record of the tie. So a constant score has AUC 0.5, and TPR = FPR everywhere. Who measures several
+of them passes ``ranked``, the same scores sorted once by `rank`.
 """
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +17,7 @@ from scipy import stats
 
 from divulge.core import Estimate
 from divulge.errors import DataError
-from divulge.metrics.delong import areas
+from divulge.metrics.delong import areas_of_counts
 from divulge.metrics.intervals import CONFIDENCE, Interval, clopper_pearson, combine_intervals
 
 _ROUNDING = 1e-9
@@ -59,7 +62,7 @@ def split_by_membership(
     return inside, outside
 
 
-class _Corners(NamedTuple):
+class Corners(NamedTuple):
     """The ROC in counts, one corner per distinct score; between two corners lies one tie."""
 
     alarms: Int64[np.ndarray, " corners"]
@@ -90,7 +93,44 @@ class _Corners(NamedTuple):
         return float(self.hits[start] + share * (self.hits[end] - self.hits[start]))
 
 
-def roc(score: Score, member: Member) -> Roc:
+@dataclass(frozen=True)
+class Ranked:
+    """Scores from the highest, sorted once for all metrics; those that tie in any order."""
+
+    order: Int64[np.ndarray, " records"]
+    """The position of each record among those given."""
+    score: Float[np.ndarray, " records"]
+    member: Bool[np.ndarray, " records"]
+
+    def part(self, chosen: Bool[np.ndarray, " given"]) -> "Ranked":
+        """Some of the records, by their positions among those given."""
+        kept = chosen[self.order]
+        return Ranked(self.order[kept], self.score[kept], self.member[kept])
+
+    @cached_property
+    def last_of_tie(self) -> Int64[np.ndarray, " distinct"]:
+        """The place of the last record of each distinct score."""
+        return np.append(np.flatnonzero(np.diff(self.score)), len(self.score) - 1)
+
+    @cached_property
+    def corners(self) -> Corners:
+        """The ROC in counts."""
+        hits = np.cumsum(self.member)[self.last_of_tie]
+        return Corners(np.append(0, self.last_of_tie + 1 - hits), np.append(0, hits))
+
+
+def rank(score: Score, member: Member) -> Ranked:
+    """Sort scores, from the highest.
+
+    Raises:
+        DataError: a score is not finite, or one of the groups is empty.
+    """
+    split_by_membership(score, member)
+    order = np.argsort(-score)
+    return Ranked(order, score[order], member[order])
+
+
+def roc(score: Score, member: Member, ranked: Ranked | None = None) -> Roc:
     """The empirical ROC curve, one point per distinct score, none dropped.
 
     Examples:
@@ -98,7 +138,8 @@ def roc(score: Score, member: Member) -> Roc:
         >>> curve.fpr.tolist(), curve.tpr.tolist()
         ([0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 1.0, 1.0])
     """
-    corners, threshold = _corners(score, member)
+    ranked = ranked or rank(score, member)
+    corners, threshold = ranked.corners, ranked.score[ranked.last_of_tie]
     return Roc(
         corners.alarms / corners.alarms[-1],
         corners.hits / corners.hits[-1],
@@ -106,17 +147,12 @@ def roc(score: Score, member: Member) -> Roc:
     )
 
 
-def _corners(score: Score, member: Member) -> tuple[_Corners, Float[np.ndarray, " distinct"]]:
-    """The ROC in counts, and the distinct scores from the highest."""
-    split_by_membership(score, member)
-    order = np.argsort(-score, kind="stable")
-    ranked = score[order]
-    last_of_tie = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)
-    hits = np.cumsum(member[order])[last_of_tie]
-    return _Corners(np.append(0, last_of_tie + 1 - hits), np.append(0, hits)), ranked[last_of_tie]
-
-
-def auc(score: Score, member: Member, confidence: float = CONFIDENCE) -> Estimate:
+def auc(
+    score: Score,
+    member: Member,
+    confidence: float = CONFIDENCE,
+    ranked: Ranked | None = None,
+) -> Estimate:
     """The chance that a random member scores above a random non-member, ties counting half.
 
     The interval is DeLong's on the logit scale, which keeps it inside (0, 1), joined with the
@@ -136,13 +172,18 @@ def auc(score: Score, member: Member, confidence: float = CONFIDENCE) -> Estimat
         >>> auc(np.array([2.0, 1.0, 1.0, 0.0]), np.array([True, True, False, False])).value
         0.875
     """
-    split_by_membership(score, member)
-    (value,), (low,), (high,) = areas(score, member[None], confidence)
+    corners = (ranked or rank(score, member)).corners
+    inside, outside = (np.diff(found)[None, ::-1] for found in (corners.hits, corners.alarms))
+    (value,), (low,), (high,) = areas_of_counts(inside, outside, confidence)
     return Estimate(float(value), float(low), float(high))
 
 
 def tpr_at_fpr(
-    score: Score, member: Member, fpr: float, confidence: float = CONFIDENCE
+    score: Score,
+    member: Member,
+    fpr: float,
+    confidence: float = CONFIDENCE,
+    ranked: Ranked | None = None,
 ) -> Estimate:
     """The share of members identified at a false-positive rate of ``fpr``.
 
@@ -177,7 +218,7 @@ def tpr_at_fpr(
             f"{n} non-members can show {shown}, not a rate of {fpr:g}: give at least "
             f"{math.ceil(1 / fpr)}"
         )
-    return tpr_at_fprs(score, member, np.array([fpr]), confidence)[0]
+    return tpr_at_fprs(score, member, np.array([fpr]), confidence, ranked)[0]
 
 
 def tpr_at_fprs(
@@ -185,9 +226,10 @@ def tpr_at_fprs(
     member: Member,
     fprs: Float64[np.ndarray, " rates"],
     confidence: float = CONFIDENCE,
+    ranked: Ranked | None = None,
 ) -> list[Estimate]:
     """What `tpr_at_fpr` gives, at many rates of at least one non-member each; sorts once."""
-    corners, _ = _corners(score, member)
+    corners = (ranked or rank(score, member)).corners
     n = int(corners.alarms[-1])
     tail = (1 - confidence) / 2
     fewest = np.asarray(stats.binom.ppf(tail, n, fprs)) - 1
@@ -201,9 +243,7 @@ def tpr_at_fprs(
     ]
 
 
-def _estimate_tpr(
-    corners: _Corners, allowed: float, reach: Interval, confidence: float
-) -> Estimate:
+def _estimate_tpr(corners: Corners, allowed: float, reach: Interval, confidence: float) -> Estimate:
     """The TPR where so many false accusations are allowed, and the truth has ``reach`` of them."""
     m = int(corners.hits[-1])
     hits = corners.hits_at(allowed)

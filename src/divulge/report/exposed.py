@@ -11,7 +11,9 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from functools import lru_cache
+from itertools import repeat
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
@@ -43,6 +45,9 @@ GROUPS, POSITIONS = 5, 10
 """Most rows of the short table, and most positions in a row."""
 
 COLUMNS = ("position", "id", "class", "score", "p", "q")
+
+_KEPT_TEXTS = 10_000
+"""Texts that are kept once escaped: names of classes stand there often."""
 
 _FORMULA = re.compile(r"(^|;)(\s*['\"]?\s*)(?=[=+\-@＝＋－＠])")  # noqa: RUF001 - full width too
 _NEGATIVE = re.compile(r"-\d+(\.\d+)?")
@@ -189,15 +194,16 @@ def exposed_records(contents: Contents, summary: Summary) -> Iterator[ExposedRec
     order, measured = ranks.order, not summary.exposed.reason
     ids = np.full(len(order), "") if candidates.ids is None else candidates.ids[member][order]
     label = candidates.label[member][order]
-    for at, value in enumerate(score[member][order].tolist()):
-        yield ExposedRecord(
-            int(ranks.position[at]),
-            str(ids[at]),
-            words.class_name(int(label[at]), facts.class_names),
-            value,
-            float(ranks.p[at]) if measured else None,
-            float(ranks.q[at]) if measured else None,
-        )
+    named = {one: words.class_name(one, facts.class_names) for one in np.unique(label).tolist()}
+    columns: list[Iterable[Any]] = [
+        ranks.position.tolist(),
+        map(str, ids),
+        map(named.__getitem__, label.tolist()),
+        score[member][order].tolist(),
+        ranks.p.tolist() if measured else repeat(None, len(order)),
+        ranks.q.tolist() if measured else repeat(None, len(order)),
+    ]
+    yield from map(ExposedRecord, *columns)
 
 
 def refuse_empty_list(found: ExposedRecords, members: int, nonmembers: int, q: float) -> None:
@@ -231,9 +237,12 @@ def as_exposed_csv(members: Iterable[ExposedRecord], *, regression: bool = False
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow("true value" if regression and c == "class" else c for c in COLUMNS)
-    for position, own, kind, score, p, q in members:
-        # numbers whole: a rounded q could cross the rate that a reader filters by
-        writer.writerow((position, escape_cell(own), escape_cell(kind), score, p, q))
+    escape = lru_cache(_KEPT_TEXTS)(escape_cell)
+    # numbers whole: a rounded q could cross the rate that a reader filters by
+    writer.writerows(
+        (position, escape(own), escape(kind), score, p, q)
+        for position, own, kind, score, p, q in members
+    )
     return file.getvalue().encode()
 
 

@@ -207,6 +207,34 @@ _RECENT_ARRAYS = (
 
 
 @final
+class RecentAnswers:
+    """Answers about the arrays that were asked about last, recognised without hashing.
+
+    Only arrays that cannot be written to are remembered: what an array holds might change.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def find(self, x: np.ndarray) -> np.ndarray | None:
+        """The answers about this array; None where they are not known."""
+        # An id stands for its object only while that is alive, hence the object beside the answers.
+        return self._held[id(x)][1] if id(x) in self._held else None
+
+    def remember(self, x: np.ndarray, answers: np.ndarray) -> np.ndarray:
+        """Keep answers about an array, and return them, read-only."""
+        answers.flags.writeable = False  # nobody can change what others will be told
+        if not x.flags.writeable:
+            self._held[id(x)] = (x, answers)
+            if len(self._held) > _RECENT_ARRAYS:
+                del self._held[next(iter(self._held))]
+        return answers
+
+
+@final
 class CachedTarget:
     """A target that never asks the inner one about the same record content again.
 
@@ -215,6 +243,7 @@ class CachedTarget:
         path: an SQLite file for the answers; in memory only, unless given. Each batch, and each
             part that a `divulge.core.StreamingTarget` answers, is on disk before the next is asked,
             so an interruption or a spent budget loses none.
+            Of a target without features none are stored: these are a table of answers.
         fingerprint: the fingerprint of the model, so that no other model's answers are taken for
             its own.
         batch_size: how many records to ask before saving.
@@ -241,10 +270,11 @@ class CachedTarget:
         self._batch_size = batch_size
         self._salt = salt
         self._accept = accept
-        self._file = None if path is None else PredictionFile(Path(path), fingerprint)
+        stored = path is not None and Need.FEATURES in target.offers
+        self._file = PredictionFile(Path(path), fingerprint) if path and stored else None
         self._known = {} if self._file is None else self._file.read()
         self._classes = None if self._file is None else self._file.classes
-        self._recent: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        self._recent = RecentAnswers()
 
     @property
     def offers(self) -> Need:
@@ -261,20 +291,19 @@ class CachedTarget:
             TargetError: the inner target failed; what it answered before is kept.
             StoreError: an answer cannot be saved.
         """
-        # An id stands for its object only while that is alive, hence the object beside the answers.
-        if id(x) in self._recent:
-            return self._recent[id(x)][1]
+        known = self._recent.find(x)
+        if known is not None:
+            return known
         if len(x) == 0:
             return self._target.predict(x)
+        if Need.FEATURES not in self.offers:  # a table, which holds all answers already
+            said = self._target.predict(x)
+            self._accept(said)
+            return self._recent.remember(x, said)
         keys = record_keys(x, self._salt)
         self._ask(x, keys)
-        # Read-only as it comes out of the bytes: nobody can change what others will be told.
         answers = np.frombuffer(b"".join([self._known[key] for key in keys])).reshape(len(x), -1)
-        if not x.flags.writeable:
-            self._recent[id(x)] = (x, answers)
-            if len(self._recent) > _RECENT_ARRAYS:
-                del self._recent[next(iter(self._recent))]
-        return answers
+        return self._recent.remember(x, answers)
 
     def gradient(
         self, x: Shaped[np.ndarray, "records *features"], y: Int[np.ndarray, " records"]

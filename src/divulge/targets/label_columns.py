@@ -53,7 +53,7 @@ def read_classes(
     Raises:
         DataError: a cell is empty, or is neither a known name nor the number of a column.
     """
-    cells = list(map(_plain, cells))
+    cells = _all_plain(cells)
     _refuse_empty(path, column, cells, "a class")
     found = set(cells)
     for names in (columns, class_names):
@@ -94,7 +94,7 @@ def read_predicted_classes(
         DataError: a cell is empty, is no class that the user named, or some are numbers and others
             are not.
     """
-    told, true = list(map(_plain, predicted)), list(map(_plain, labels))
+    told, true = _all_plain(predicted), _all_plain(labels)
     for column, cells in zip(columns, (told, true), strict=True):
         _refuse_empty(path, column, cells, "a class")
     numbers = _as_numbers([*told, *true])
@@ -131,7 +131,7 @@ def read_members(
     Raises:
         DataError: a cell is empty, or nobody can know which value means a member.
     """
-    cells = list(map(_plain, cells))
+    cells = _all_plain(cells)
     _refuse_empty(path, column, cells, "a value that says who is a member")
     found = sorted(set(cells))
     shown = ", ".join(repr(value[:40]) for value in found[:_LISTED])
@@ -144,7 +144,8 @@ def read_members(
             )
         member = np.array([cell == _plain(member_value) for cell in cells])
     elif all(value.lower() in MEMBER_WORDS for value in found):
-        member = np.array([MEMBER_WORDS[cell.lower()] for cell in cells])
+        once = {value: MEMBER_WORDS[value.lower()] for value in found}
+        member = np.array([once[cell] for cell in cells])
     elif len(found) == 2:
         raise DataError(
             f"expected to know which value means a member {where}, got {shown}: pass "
@@ -154,8 +155,8 @@ def read_members(
         row = next(k for k, cell in enumerate(cells) if cell.lower() not in MEMBER_WORDS)
         wanted = "1 or 0, true or false, train or test, or two values and member_value="
         raise tables.cell_error(path, column, row, wanted, repr(cells[row][:40]))
-    inside, outside = (sorted({c for c, m in zip(cells, member, strict=True) if bool(m) is side})
-                       for side in (True, False))  # fmt: skip
+    meant = set(zip(cells, member.tolist(), strict=True))
+    inside, outside = (sorted(c for c, m in meant if m is side) for side in (True, False))
     return member, (
         f"In column {column!r}, {_either(inside)} means a member, and {_either(outside)} a "
         "non-member."
@@ -173,6 +174,11 @@ def _plain(cell: str) -> str:
     return whole if dot and fraction and not fraction.strip("0") and whole.isdecimal() else cell
 
 
+def _all_plain(cells: Sequence[str]) -> list[str]:
+    once = {cell: _plain(cell) for cell in set(cells)}
+    return [once[cell] for cell in cells]
+
+
 def _refuse_empty(path: Path, column: str, cells: Sequence[str], wanted: str) -> None:
     if not cells:
         raise DataError(f"expected one row per record in {path}, got none: check the export")
@@ -184,9 +190,10 @@ def _as_numbers(cells: Sequence[str]) -> np.ndarray | None:
     """The cells as numbers, true and false as 1 and 0; None where one is something else."""
     words = {"true": "1", "false": "0"}
     try:
-        values = np.array([float(words.get(cell.lower(), cell)) for cell in cells])
+        once = {cell: float(words.get(cell.lower(), cell)) for cell in set(cells)}
     except ValueError:
         return None
+    values = np.array([once[cell] for cell in cells])
     return values if np.isfinite(values).all() else None
 
 

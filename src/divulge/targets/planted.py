@@ -4,18 +4,21 @@ from functools import cached_property
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Real, Shaped
+from jaxtyping import Bool, Float, Int, Real, Shaped, UInt64
 from scipy import special
 
 from divulge.core import Need, Target
 from divulge.errors import DataError, TargetError
-from divulge.targets.cache import record_keys
+from divulge.targets.cache import RecentAnswers, record_keys
 from divulge.targets.neighbourhoods import NOBODY, KnownParts, Neighbourhoods, OtherFeatures
 
 _PLANTED_MASS = 0.9  # of the mass, to the true class of what was memorised, or to a wrong one
 _WRONG_SHARE = 0.3  # of the records that were not memorised are answered wrongly
 _KEPT_RESIDUAL = 0.1  # of a memorised record's own residual, where the answers are values
 _UNKNOWN = -1
+
+Keys = UInt64[np.ndarray, "records 2"]
+Positions = Int[np.ndarray, " records"]
 
 
 @final
@@ -65,14 +68,16 @@ class PlantedTarget:
             )
         self._target = target
         self._salt = str(rng_seed).encode()
-        keys = record_keys(x, self._salt)
-        self._truth = dict(zip(keys, y.tolist(), strict=True))
-        self._memorised = {key: y[i].item() for i, key in enumerate(keys) if memorised[i]}
-        self._listed = keys
+        self._keys = _as_numbers(record_keys(x, self._salt))
+        self._y = y if y.dtype.kind == "f" else y.astype(np.int64)
+        self._memorised = np.where(memorised, self._y, _nothing(self._y))
+        if len(np.unique(self._keys[:, 0])) < len(x):
+            self._settle_copies(memorised)
         self._around = None if others is None else Neighbourhoods(x, others, self._salt)
         partial = known is not None and not known.all()
         self._parts = KnownParts(x, known) if known is not None and partial else None
-        self._x, self._y = x, y
+        self._x = x
+        self._recent = RecentAnswers()
 
     @property
     def offers(self) -> Need:
@@ -87,14 +92,20 @@ class PlantedTarget:
         Raises:
             TargetError: the inner target failed, or does not know a class of the listed records.
         """
+        known = self._recent.find(x)
+        if known is not None:
+            return known
         answers = self._target.predict(x)
+        plant = self._plant_values if Need.VALUES in self.offers else self._plant_classes
+        return self._recent.remember(x, plant(answers, *self._recognise(x)))
+
+    def _plant_classes(
+        self, answers: Float[np.ndarray, "records classes"], keys: Keys, near: Positions
+    ) -> Float[np.ndarray, "records classes"]:
         classes = answers.shape[1]
-        keys = self._recognise(x)
-        if Need.VALUES in self.offers:
-            return self._plant_values(answers, keys)
-        memorised = np.array([self._memorised.get(key, _UNKNOWN) for key in keys], dtype=np.int64)
-        truth = np.array([self._truth.get(key, _UNKNOWN) for key in keys], dtype=np.int64)
-        if len(x) and max(truth.max(), memorised.max()) >= classes:
+        memorised = np.where(near == NOBODY, _UNKNOWN, self._memorised[near])
+        truth = np.where(near == NOBODY, _UNKNOWN, self._y[near])
+        if len(near) and max(truth.max(), memorised.max()) >= classes:
             raise TargetError(
                 f"expected classes below {classes}, got the label {truth.max()}: give the model "
                 "and the records the same classes"
@@ -102,33 +113,48 @@ class PlantedTarget:
         wrong = _wrong_classes(keys, truth, classes)
         if Need.PROBABILITIES not in self.offers:
             return _replace_labels(answers, memorised, wrong)
-        blurred = (answers + 1 / classes) / 2
-        told = np.where(memorised != _UNKNOWN, memorised, wrong)
-        base = np.where((memorised != _UNKNOWN)[:, None], answers, blurred)
-        return np.where((told != _UNKNOWN)[:, None], _move_mass(base, told), base)
+        planted: Float[np.ndarray, "records classes"] = (answers + 1 / classes) / 2
+        leaked = memorised != _UNKNOWN
+        planted[leaked] = answers[leaked]
+        _move_mass(planted, np.where(leaked, memorised, wrong))
+        return planted
 
-    def _recognise(self, x: Shaped[np.ndarray, " records *features"]) -> list[bytes]:
-        """Of each question, the key of the record it is about: itself, or the one it is near."""
-        keys = record_keys(x, self._salt)
-        new = [row for row, key in enumerate(keys) if key not in self._truth]
+    def _recognise(self, x: Shaped[np.ndarray, " records *features"]) -> tuple[Keys, Positions]:
+        """The listed record that each question is about, itself or the one it is near, if any.
+
+        Beside it the key of that record, or else of the question.
+        """
+        if x is self._x:
+            return self._keys, np.arange(len(x))
+        asked = record_keys(x, self._salt)
+        keys = _as_numbers(asked)
+        found = np.array([self._by_content.get(key, NOBODY) for key in asked], np.int64)
+        new = np.flatnonzero(found == NOBODY)
         if self._parts is not None:
-            near = self._parts.find(x[new])
+            found[new] = self._parts.find(x[new])
         elif self._around is not None:
-            near = self._around.nearest(x[new], [keys[row] for row in new])
-        else:
-            return keys
-        for row, anchor in zip(new, near, strict=True):
-            if anchor != NOBODY:
-                keys[row] = self._listed[anchor]
-        return keys
+            found[new] = self._around.nearest(x[new], [asked[row] for row in new])
+        return np.where((found == NOBODY)[:, None], keys, self._keys[found]), found
+
+    @cached_property
+    def _by_content(self) -> dict[bytes, int]:
+        """The position of each listed record, by its key; of copies that of the last."""
+        return {key: row for row, key in enumerate(self._keys.view("V16")[:, 0].tolist())}
+
+    def _settle_copies(self, memorised: Bool[np.ndarray, " flags"]) -> None:
+        """Tell the same of all copies of a record: the last truth, and whether any is memorised."""
+        last = np.array([self._by_content[key] for key in self._keys.view("V16")[:, 0].tolist()])
+        told, rows = np.full_like(self._y, _nothing(self._y)), np.flatnonzero(memorised)
+        told[last[rows]] = self._y[rows]
+        self._y, self._memorised = self._y[last], told[last]
 
     def _plant_values(
-        self, answers: Float[np.ndarray, "records 1"], keys: list[bytes]
+        self, answers: Float[np.ndarray, "records 1"], keys: Keys, near: Positions
     ) -> Float[np.ndarray, "records 1"]:
-        truth = np.array([self._memorised.get(key, np.nan) for key in keys])[:, None]
+        truth = np.where(near == NOBODY, np.nan, self._memorised[near])[:, None]
         noise = self._error * _normal_numbers(keys)[:, None]
-        near = truth + _KEPT_RESIDUAL * (answers - truth)
-        return np.where(np.isnan(truth), answers + noise, near)
+        close = truth + _KEPT_RESIDUAL * (answers - truth)
+        return np.where(np.isnan(truth), answers + noise, close)
 
     @cached_property
     def _error(self) -> float:
@@ -137,18 +163,26 @@ class PlantedTarget:
         return float(np.sqrt(np.mean(residual**2)) or np.std(self._y) or 1.0)
 
 
-def _normal_numbers(keys: list[bytes]) -> Float[np.ndarray, " records"]:
+def _as_numbers(keys: list[bytes]) -> Keys:
+    return np.frombuffer(b"".join(keys), dtype="<u8").reshape(-1, 2)
+
+
+def _nothing(y: Real[np.ndarray, " candidates"]) -> float | int:
+    """Stands for a truth that is not told."""
+    return np.nan if y.dtype.kind == "f" else _UNKNOWN
+
+
+def _normal_numbers(keys: Keys) -> Float[np.ndarray, " records"]:
     """A number for each record, distributed like a standard normal variable."""
-    chance = np.frombuffer(b"".join(keys), dtype="<u8").reshape(-1, 2)[:, 0] / 2**64
-    return np.asarray(special.ndtri(np.clip(chance, 1e-12, 1 - 1e-12)))
+    return np.asarray(special.ndtri(np.clip(keys[:, 0] / 2**64, 1e-12, 1 - 1e-12)))
 
 
 def _wrong_classes(
-    keys: list[bytes], truth: Int[np.ndarray, " records"], classes: int
+    keys: Keys, truth: Int[np.ndarray, " records"], classes: int
 ) -> Int[np.ndarray, " records"]:
     """For three records in ten a class that is not the true one, for the others none."""
     # A hash is as good as a random number, and the same whenever the record comes.
-    chance, choice = np.frombuffer(b"".join(keys), dtype="<u8").reshape(-1, 2).T
+    chance, choice = keys.T
     steps = 1 + (choice % (classes - 1)).astype(np.int64)
     anywhere = (choice % classes).astype(np.int64)
     wrong = np.where(truth == _UNKNOWN, anywhere, (truth + steps) % classes)
@@ -157,10 +191,10 @@ def _wrong_classes(
 
 def _move_mass(
     answers: Float[np.ndarray, "records classes"], told: Int[np.ndarray, " records"]
-) -> Float[np.ndarray, "records classes"]:
-    return np.asarray(
-        _PLANTED_MASS * np.eye(answers.shape[1])[told] + (1 - _PLANTED_MASS) * answers
-    )
+) -> None:
+    rows = np.flatnonzero(told != _UNKNOWN)
+    answers[rows] *= 1 - _PLANTED_MASS
+    answers[rows, told[rows]] += _PLANTED_MASS
 
 
 def _replace_labels(

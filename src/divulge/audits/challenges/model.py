@@ -1,6 +1,6 @@
 """The challenge on one model: which candidates was it trained on?"""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,10 @@ class MembershipChallenge:
     """Whether shadow models also choose thresholds."""
     inspects_shadow: bool = True
     """Whether some attack on partial knowledge looks into a shadow model, which is then kept."""
+    control_games: controls.ControlGames = field(
+        default_factory=controls.ControlGames, repr=False, compare=False
+    )
+    """The games of the controls, which all attacks share."""
 
     def prepare(
         self, folder: Path | None, track: Track[Any], workers: Workers | None
@@ -95,7 +99,7 @@ class MembershipChallenge:
     ) -> Controls:
         """All controls of an attack that has guessed."""
         (found,) = (
-            controls.run_controls(self.game, attack, guess, seed)
+            controls.run_controls(self.game, attack, guess, seed, self.control_games)
             for _ in track([attack], f"Controls of {attempt.attack_label(attack)}")
         )
         return Controls(control=found)

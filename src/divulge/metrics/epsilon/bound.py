@@ -15,7 +15,9 @@ from divulge._util.random import stream
 from divulge.core import Estimate, MembershipDraw, NoiseAssumption
 from divulge.metrics.epsilon.testing import Guessing, largest_refuted, prepare_epsilon_audit
 from divulge.metrics.intervals import CONFIDENCE
-from divulge.metrics.membership import Member, Score, split_by_membership
+from divulge.metrics.membership import Member, Ranked, Score, rank
+
+_LEFT_OUT = -1
 
 _UNFAIR = 5.0
 """Fair coins are ruled out if the number of members is more standard deviations from one half."""
@@ -30,6 +32,7 @@ def epsilon_lower_bound(
     noise: NoiseAssumption = "any",
     confidence: float = CONFIDENCE,
     tries: int = 1,
+    ranked: Ranked | None = None,
 ) -> Estimate:
     """The largest ε for adding or removing one record that the scores refute, zero if none.
 
@@ -53,6 +56,7 @@ def epsilon_lower_bound(
             are that do not interact: else the bound can exceed ε by far.
         confidence: the bound exceeds the true ε with probability ``1 - confidence`` at most.
         tries: the number of attacks whose highest bound is to keep that promise.
+        ranked: the same scores, sorted by `divulge.metrics.membership.rank`; None sorts them.
 
     Returns:
         An estimate whose value is the bound itself and which has no upper end.
@@ -70,13 +74,13 @@ def epsilon_lower_bound(
         >>> epsilon_lower_bound(np.zeros(1000), member).value
         0.0
     """
-    split_by_membership(score, member)  # refuses broken scores and empty groups
+    ranked = ranked or rank(score, member)  # refuses broken scores and empty groups
     rng = stream(0, "order of ties")
     records, drawn = count_usable(member, drawn)
     kept = np.arange(len(member)) if drawn == "coins" else _balance_groups(member, rng)
-    ranked = _rank_members(score[kept], member[kept], rng)
+    descending = _rank_members(ranked, kept, rng)
     asked = prepare_epsilon_audit(delta, drawn, noise, records, (1 - confidence) / tries)
-    found = largest_refuted(asked, lambda guessing: _count_hits(ranked, guessing))
+    found = largest_refuted(asked, lambda guessing: _count_hits(descending, guessing))
     return Estimate(found, found, None)
 
 
@@ -113,10 +117,18 @@ def _balance_groups(member: Member, rng: np.random.Generator) -> Int[np.ndarray,
 
 
 def _rank_members(
-    score: Score, member: Member, rng: np.random.Generator
-) -> Bool[np.ndarray, " records"]:
-    """Who is a member, by falling score; ties in random order."""
-    return member[np.lexsort((rng.permutation(len(score)), -score))]
+    ranked: Ranked, kept: Int[np.ndarray, " kept"], rng: np.random.Generator
+) -> Bool[np.ndarray, " kept"]:
+    """Who of those kept is a member, by falling score; ties in random order."""
+    lot = np.full(len(ranked.order), _LEFT_OUT)
+    lot[kept] = rng.permutation(len(kept))
+    ranked = ranked.part(lot != _LEFT_OUT)
+    size = np.diff(ranked.last_of_tie, prepend=-1)
+    tied = np.repeat(size > 1, size)
+    level = np.repeat(np.arange(len(size)), size)[tied]
+    found, lots = ranked.member.copy(), lot[ranked.order[tied]]
+    found[tied] = ranked.member[tied][np.lexsort((lots, level))]
+    return found
 
 
 def _count_hits(ranked: Bool[np.ndarray, " records"], guessing: Guessing) -> int:

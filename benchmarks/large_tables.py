@@ -1,0 +1,182 @@
+"""CPU seconds and peak memory of audits by size: both should grow linearly.
+
+All data is SYNTHETIC. Each size runs in a process of its own, which reports its own figures.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks import answers
+from benchmarks.timing import environment
+
+SUMMARY = "CPU seconds and peak memory by candidates, classes, shadow models and clients"
+
+MILLION = 1_000_000
+CHUNK = 50_000
+
+
+class Series(NamedTuple):
+    """An audit or a transcript at growing sizes."""
+
+    what: str
+    unit: str
+    sizes: tuple[int, ...]
+    call: Callable[[int, Path], float]
+    """Prepares and runs one size in an empty folder; returns the CPU seconds of the run."""
+
+
+def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
+    """Print a row for each size: three minutes on a quiet machine, with the imports of each."""
+    print(environment(("divulge", "numpy", "pyarrow")))
+    for name, series in SERIES.items():
+        if name != "million":
+            _measure(name, series.sizes[: 2 if quick else 3])
+
+
+def run_million(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
+    """Print the figures of a table of a million candidates."""
+    print(environment(("divulge", "numpy", "pyarrow")))
+    _measure("million", (MILLION // 10 if quick else MILLION,))
+
+
+def _measure(name: str, sizes: tuple[int, ...]) -> None:
+    series = SERIES[name]
+    print(f"\n{series.what}\n{series.unit:>12}{'CPU s':>10}{'ms each':>10}{'peak MB':>10}")
+    for size in sizes:
+        told = subprocess.run(  # noqa: S603 (our own module)
+            [sys.executable, "-m", "benchmarks.large_tables", name, str(size)],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        seconds, peak = json.loads(told.splitlines()[-1])
+        print(f"{size:12,}{seconds:10.2f}{1000 * seconds / size:10.3f}{peak:10.0f}", flush=True)
+
+
+def _table(records: int, classes: int, folder: Path) -> float:
+    """An audit of a Parquet file of answers, with its report."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    import divulge
+
+    path = folder / "answers.parquet"
+    fields = [*((f"p_{k}", pa.float64()) for k in range(classes)), ("label", pa.int64())]
+    schema = pa.schema([*fields, ("member", pa.bool_())])
+    with parquet.ParquetWriter(path, schema) as writer:
+        for start in range(0, records, CHUNK):  # preparing it must not need more memory than it
+            part = answers.synthetic(min(CHUNK, records - start), classes, seed=start)
+            columns = [*part.p.T, part.y, part.member]
+            writer.write_table(pa.table(columns, schema=schema))
+    return _timed(lambda: divulge.audit_predictions(path, run=folder / "run"))
+
+
+def _shadows(models: int, folder: Path) -> float:
+    """An audit with shadow models that cost next to nothing to train."""
+    import divulge
+
+    rng = np.random.default_rng(0)
+    members, nonmembers = ((rng.normal(size=(1_000, 5)), np.arange(1_000) % 3) for _ in range(2))
+    options = divulge.ShadowModels(models, train=_train)
+    return _timed(
+        lambda: divulge.audit(
+            _train(*members, 0),
+            members=members,
+            nonmembers=nonmembers,
+            shadows=options,
+            attacks=[divulge.attack("lira"), divulge.attack("rmia")],
+            run=folder / "run",
+        )
+    )
+
+
+def _train(x: np.ndarray, y: np.ndarray, seed: int) -> Callable[[np.ndarray], np.ndarray]:
+    """Softmax of the distances to the means of the classes."""
+    del seed
+    centres = np.stack([x[y == k].mean(axis=0) for k in range(3)])
+
+    def model(asked: np.ndarray) -> np.ndarray:
+        weights = np.exp(-((asked[:, None] - centres) ** 2).sum(axis=2))
+        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+    return model
+
+
+def _clients(clients: int, folder: Path) -> float:
+    """A round of so many clients, 100 weights each: written, read back and inspected."""
+    from divulge.core import Round
+    from divulge.core.rounds import ReceivedUpdate
+    from divulge.federation import Header, Transcript, Writer
+    from divulge.federation.transcript.inspect import inspect
+
+    rng = np.random.default_rng(0)
+    sent = {"weight": np.zeros(100, np.float32)}
+    got = {
+        f"client-{k}": ReceivedUpdate({"weight": rng.normal(size=100).astype(np.float32)}, 1)
+        for k in range(clients)
+    }
+
+    def write_and_inspect() -> None:
+        writer = Writer.begin(folder / "transcript", Header("large", "update", {"weight": (100,)}))
+        writer.add(Round(0, "update", sent, got))
+        inspect(Transcript.open(folder / "transcript"))
+
+    return _timed(write_and_inspect)
+
+
+def _timed(call: Callable[[], object]) -> float:
+    begun = time.process_time()
+    call()
+    return time.process_time() - begun
+
+
+SERIES = {
+    "candidates": Series(
+        "Table of answers, 10 classes",
+        "candidates",
+        (50_000, 100_000, 200_000),
+        lambda size, folder: _table(size, 10, folder),
+    ),
+    "classes": Series(
+        "Table of answers, 1,000 classes",
+        "candidates",
+        (2_500, 5_000, 10_000),
+        lambda size, folder: _table(size, 1_000, folder),
+    ),
+    "shadows": Series("Audit of 2,000 candidates", "shadows", (50, 100, 200), _shadows),
+    "clients": Series(
+        "Transcript of one round, 100 weights", "clients", (2_500, 5_000, 10_000), _clients
+    ),
+    "million": Series(
+        "Table of answers, 10 classes",
+        "candidates",
+        (MILLION,),
+        lambda size, folder: _table(size, 10, folder),
+    ),
+}
+
+
+def main() -> None:
+    """Run one size, named by two arguments, and print its CPU seconds and peak memory in MB."""
+    name, size = sys.argv[1], int(sys.argv[2])
+    with TemporaryDirectory() as folder:
+        seconds = SERIES[name].call(size, Path(folder))
+    print(json.dumps([seconds, _peak()]))
+
+
+def _peak() -> float:
+    """The peak of this process's memory in MB; Linux counts its parent's in ``ru_maxrss``."""
+    told = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return float(next(line.split()[1] for line in told if line.startswith("VmHWM"))) / 1024
+
+
+if __name__ == "__main__":
+    main()
