@@ -149,16 +149,19 @@ class Recipe:
         """
         from torch import optim
 
+        from divulge.training.optimisers import without_compiler
+
         lr, decay = self.lr, self.weight_decay
         if self.optimiser == "sgd":
-            return optim.SGD(params, lr, self.momentum, weight_decay=decay, fused=True)
+            sgd = without_compiler(optim.SGD)
+            return sgd(params, lr, self.momentum, weight_decay=decay, fused=True)
         if self.optimiser == "adam":
-            return optim.Adam(params, lr, weight_decay=decay, fused=True)
+            return without_compiler(optim.Adam)(params, lr, weight_decay=decay, fused=True)
         if self.optimiser == "adamw":
-            return optim.AdamW(params, lr, weight_decay=decay, fused=True)
+            return without_compiler(optim.AdamW)(params, lr, weight_decay=decay, fused=True)
         if self.optimiser == "adamax":
-            return optim.Adamax(params, lr, weight_decay=decay, foreach=True)
-        return optim.Adadelta(params, lr, weight_decay=decay)
+            return without_compiler(optim.Adamax)(params, lr, weight_decay=decay, foreach=True)
+        return without_compiler(optim.Adadelta)(params, lr, weight_decay=decay)
 
 
 def _require(fine: bool, expected: str, got: object) -> None:  # noqa: FBT001 (a condition)

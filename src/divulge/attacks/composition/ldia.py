@@ -12,6 +12,7 @@ from divulge._util.random import stream
 from divulge.attacks.shared.observed_round import ObservedRound, first_rounds
 from divulge.core import Need, Proportions, Tensors, UpdateView
 from divulge.errors import SpecError
+from divulge.training.optimisers import without_compiler
 from divulge.training.recipe import RaggedRows
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ def train_network(inside: Seen, shares: Shares, epochs: int, seed: int) -> "torc
     y = torch.tensor(shares, dtype=torch.float32)
     with temporary_seed(seed, torch.device("cpu")):
         network = _fresh_network(x.shape[1], y.shape[1])
-        adam = torch.optim.Adam(network.parameters(), RATE)
+        adam = without_compiler(torch.optim.Adam)(network.parameters(), RATE)
         slower = torch.optim.lr_scheduler.MultiStepLR(adam, [DECAY_AFTER], 0.1)
         for _ in range(epochs):
             for rows in torch.split(torch.randperm(len(x)), BATCH):

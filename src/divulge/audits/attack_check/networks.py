@@ -13,6 +13,7 @@ from divulge.data import partial_records
 from divulge.data.known_features import KnownFeatures
 from divulge.metrics import signals
 from divulge.targets.torch import TorchTarget
+from divulge.training.optimisers import without_compiler
 
 SIZE = 150
 
@@ -44,7 +45,7 @@ def _states(records: Records, seed: int) -> Iterator[Target]:
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         module = nn.Sequential(nn.Linear(12, 64), nn.ReLU(), nn.Linear(64, 3))
-    optimiser = torch.optim.Adam(module.parameters(), 0.02)
+    optimiser = without_compiler(torch.optim.Adam)(module.parameters(), 0.02)
     x, y = torch.tensor(records.x), torch.tensor(records.y)
     for step in range(250):
         if step % 25 == 0:

@@ -20,6 +20,7 @@ from divulge.defences.training.base import TrainingDefence
 from divulge.errors import SpecError
 from divulge.training.engine.tensors import PoolTensors
 from divulge.training.losses import BatchLoss
+from divulge.training.optimisers import without_compiler
 from divulge.training.recipe import Recipe
 
 _HIDDEN_UNITS = 64
@@ -90,7 +91,7 @@ class _MembershipAdversary:
             *(nn.Linear(_HIDDEN_UNITS, _HIDDEN_UNITS), nn.ReLU()),
             nn.Linear(_HIDDEN_UNITS, 1),
         ).to(data.x.device)
-        optimiser = torch.optim.Adam(attacker.parameters(), self.attacker_lr)
+        optimiser = without_compiler(torch.optim.Adam)(attacker.parameters(), self.attacker_lr)
 
         def attacker_logits(logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             label = one_hot(y, classes).to(logits.dtype)

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor, nn
 
 from divulge.training.engine.loop import temporary_seed
+from divulge.training.optimisers import without_compiler
 
 EPOCHS, BATCH, RATE = 100, 100, 0.03
 """Epochs, batch size and learning rate of the training; the attack library's own rate is 0.0001."""
@@ -37,7 +38,7 @@ def train_network(
         network = _TwoBranchNetwork(answers.shape[1])
         x, labels = torch.tensor(answers, dtype=torch.float32), torch.from_numpy(y)
         wanted = torch.tensor(suspect, dtype=torch.float32)
-        adam = torch.optim.Adam(network.weights, lr=RATE, fused=True)
+        adam = without_compiler(torch.optim.Adam)(network.weights, lr=RATE, fused=True)
         for _ in range(EPOCHS):
             for rows in torch.split(torch.randperm(len(wanted)), BATCH):
                 network.differentiate(x[rows], labels[rows], wanted[rows])

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from divulge.core import Learner
 from divulge.errors import DataError
+from divulge.training.optimisers import without_compiler
 
 Optimiser = Literal["lbfgs", "adam"]
 
@@ -66,9 +67,11 @@ def match_gradients(
         sought.append(own.requires_grad_())
     evaluations = 0
     search: torch.optim.Optimizer = (
-        torch.optim.LBFGS(sought, lr=0.1, max_iter=steps, line_search_fn="strong_wolfe")
+        without_compiler(torch.optim.LBFGS)(
+            sought, lr=0.1, max_iter=steps, line_search_fn="strong_wolfe"
+        )
         if optimiser == "lbfgs"
-        else torch.optim.Adam(sought, lr=0.1)
+        else without_compiler(torch.optim.Adam)(sought, lr=0.1)
     )
 
     def closure() -> Tensor:

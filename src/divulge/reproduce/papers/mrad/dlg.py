@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from divulge.core import Records
 from divulge.errors import TargetError
 from divulge.targets.torch import evaluation_mode
+from divulge.training.optimisers import without_compiler
 
 STEPS = 100
 """Number of Adam's steps."""
@@ -38,7 +39,7 @@ def match_gradients(
         raise TargetError("expected a module of linear layers, got others: match no gradients")
     at = torch.tensor(records.x, requires_grad=True)
     y, hidden = torch.tensor(records.y), torch.tensor(~known)
-    adam = torch.optim.Adam([at], lr=rate)
+    adam = without_compiler(torch.optim.Adam)([at], lr=rate)
     with evaluation_mode(module):
         for _ in range(STEPS):
             (found,) = torch.autograd.grad(squared_gradients(module, layers, at, y).sum(), at)
