@@ -91,8 +91,11 @@ def inspect(transcript: Transcript, *, progress: Progress = False) -> Inspection
             flags.append(Flag(number, None, f"cannot be read: {error}"))
             continue
         flags += _global_flags(played)
+        told = (got.records for got in played.received.values())
+        claims = sorted(claim for claim in told if claim is not None)
         for client in played.clients:
-            flags += _client_flags(played, client, seen.setdefault(client, _ClientHistory()))
+            one = seen.setdefault(client, _ClientHistory())
+            flags += _client_flags(played, client, one, claims)
         lines.append(_round_line(played))
     header = transcript.header
     return Inspection(
@@ -140,8 +143,17 @@ def _global_flags(played: Round) -> Iterator[Flag]:
             yield Flag(played.number, None, f"{odd} in {what}")
 
 
-def _client_flags(played: Round, client: str, seen: _ClientHistory) -> Iterator[Flag]:
-    """Flags of one client in one round; facts about the client are added to ``seen``."""
+def _client_flags(
+    played: Round, client: str, seen: _ClientHistory, claims: Sequence[int]
+) -> Iterator[Flag]:
+    """Flags of one client in one round; facts about the client are added to ``seen``.
+
+    Args:
+        played: the round.
+        client: the client.
+        seen: what is known of it from earlier rounds.
+        claims: the numbers of records that clients of the round claim, sorted.
+    """
     seen.rounds += 1
     if client not in played.received:
         return
@@ -153,26 +165,21 @@ def _client_flags(played: Round, client: str, seen: _ClientHistory) -> Iterator[
         seen.norms.append(size)
         if size == 0:
             yield Flag(played.number, client, "sent back what it was sent: nothing was trained")
-    for text in _odd_claims(
-        got.records, [r.records for r in played.received.values()], seen.records
-    ):
+    for text in _odd_claims(got.records, claims, seen.records):
         yield Flag(played.number, client, text)
     seen.records = got.records if got.records is not None else seen.records
     seen.guarantee = got.guarantee or seen.guarantee
 
 
-def _odd_claims(
-    claim: int | None, all_claims: Sequence[int | None], before: int | None
-) -> list[str]:
+def _odd_claims(claim: int | None, claims: Sequence[int], before: int | None) -> list[str]:
     """Describe what is odd about the number of records that a client claims."""
     if claim is None:
         return []
     odd = []
     if claim <= 0:
         odd.append(f"says it has {claim} records")
-    known = sorted(other for other in all_claims if other is not None)
-    median = known[len(known) // 2]
-    if len(known) > 2 and claim > RECORDS_OUTLIER_FACTOR * max(median, 1):
+    median = claims[len(claims) // 2]
+    if len(claims) > 2 and claim > RECORDS_OUTLIER_FACTOR * max(median, 1):
         odd.append(f"says it has {claim} records, where the median of the round is {median}")
     if before is not None and claim != before:
         odd.append(f"says it has {claim} records, and said {before} before")
