@@ -15,6 +15,7 @@ from benchmarks import (
     coverage,
     decaf,
     decaf_curve,
+    defences,
     dp_sgd,
     epsilon_bounds,
     epsilon_limit,
@@ -70,6 +71,7 @@ BENCHMARKS = {
         )
         for name in hardening.TASKS
     },
+    "defences": Benchmark(defences.SUMMARY, defences.run),
     "loss-trace": Benchmark(loss_trace.SUMMARY, loss_trace.run),
     "one-pass": Benchmark(one_pass.SUMMARY, one_pass.run),
     "fleet": Benchmark(fleet.SUMMARY, fleet.run),

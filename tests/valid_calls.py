@@ -584,13 +584,14 @@ def calls(folder: Path) -> dict[str, Call]:
     trainers = {
         f"defences.{name}": Call(getattr(defences, name), around)
         for name in (
-            "AdversarialRegularisation", "DAP", "EarlyStopping", "LabelSmoothing", "Regularise",
+            "AdversarialRegularisation", "Augmentation", "ComplementaryDistillation", "DAP",
+            "EarlyStopping", "HAMP", "ImageAugmentation", "LabelSmoothing", "Regularise",
             "RelaxLoss", "SELENA",
         )
     }  # fmt: skip
     of_answers = {
         f"defences.{name}": Call(getattr(defences, name), {}, changed)
-        for name in ("AnswerNoise", "Rounding", "Temperature", "TopOne")
+        for name in ("AnswerNoise", "RankOrder", "Rounding", "Temperature", "TopOne")
     }
     of_updates = {
         f"defences.{name}": Call(getattr(defences, name), {}, sent)

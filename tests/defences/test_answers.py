@@ -15,7 +15,7 @@ from divulge.cli import listing
 from divulge.core import AnswerDefence, Finding, Need, NoiseKind
 from divulge.defences import catalog
 from divulge.defences.answers.coarse import Rounding, TopOne
-from divulge.defences.answers.noise import AnswerNoise
+from divulge.defences.answers.noise import AnswerNoise, RankOrder
 from divulge.defences.answers.temperature import Temperature
 from divulge.errors import SpecError
 from divulge.targets import DefendedTarget, FunctionTarget
@@ -32,6 +32,7 @@ DEFENCES: tuple[AnswerDefence, ...] = (
     AnswerNoise(0.01),
     AnswerNoise(2.0),
     AnswerNoise(noise="secure"),
+    RankOrder("secure"),
 )
 RNG = np.random.default_rng(0)
 

@@ -24,12 +24,17 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "adversarial-regularisation": {"weight": 0.5},
     "dap": {"r": (0.1,), "shadows": 4, "samples": "all"},
     "selena": {"models": 4, "left_out": 1},
+    "complementary-distillation": {"folds": 3},
+    "augmentation": {"mixup": 0.5, "noise": 0.2},
+    "image-augmentation": {"shift": 1},
     "dp-sgd": {"delta": 1e-3, "epsilon": 60.0, "jobs": 1},
 }
 STRONG: dict[str, dict[str, Any]] = {
     "early-stopping": {"select": "aop", "held_out": 0.3},
     "regularise": {"dropout": 0.5, "l2": 0.5},
     "relaxloss": {"alpha": 0.8},
+    "augmentation": {"mixup": 1.0, "noise": 1.0},
+    "complementary-distillation": {"folds": 2},
     "selena": {"models": 6, "left_out": 3},
     "dp-sgd": {"delta": 1e-3, "epsilon": 5.0, "jobs": 1},
 }
@@ -49,8 +54,23 @@ def built(name: str, recipe: Recipe, settings: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("prove", table.PROPERTIES, ids=lambda prove: prove.__name__)
 @pytest.mark.parametrize("name", catalog.TRAINED_DEFENCES)
-def test_property(name: str, prove: table.Property) -> None:
+def test_property(name: str, prove: table.Property, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name == "image-augmentation":
+        for pool in ("POOL", "OTHERS"):
+            monkeypatch.setattr(table, pool, as_images(getattr(table, pool)))
+        monkeypatch.setattr(table, "RECIPE", replace(table.RECIPE, network=network_of_images))
     prove(defence(name))
+
+
+def as_images(records: Records) -> Records:
+    """Each feature is a channel of two by two pixels, the same however it is moved."""
+    x = np.repeat(np.repeat(records.x[:, :, None, None], 2, axis=2), 2, axis=3)
+    return Records(x, records.y)
+
+
+def network_of_images() -> nn.Module:
+    hidden = nn.Linear(4 * table.FEATURES, 32)
+    return nn.Sequential(nn.Flatten(), hidden, nn.ReLU(), nn.Linear(32, table.CLASSES))
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +84,14 @@ def test_less_leaks_than_without_it(name: str, undefended: float) -> None:
     assert table.leak(built(name, OVERFIT, STRONG[name])) < undefended - 0.03
 
 
-def test_label_smoothing_makes_it_worse_as_its_page_says(undefended: float) -> None:
-    assert table.leak(built("label-smoothing", OVERFIT, {"amount": 0.5})) > undefended + 0.03
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("label-smoothing", {"amount": 0.5}), ("hamp", {"entropy": 0.9, "weight": 0.5})],
+)
+def test_uncertain_labels_make_it_worse_as_their_pages_say(
+    name: str, settings: dict[str, Any], undefended: float
+) -> None:
+    assert table.leak(built(name, OVERFIT, settings)) > undefended + 0.03
 
 
 @dataclass(frozen=True)
@@ -112,6 +138,14 @@ def test_a_careless_defence_fails_the_table(prove: table.Property) -> None:
         ),
         ("early-stopping", {"patience": 0}, "patience from 1"),
         ("adversarial-regularisation", {"weight": -1.0}, "weight from 0"),
+        ("hamp", {"entropy": 1.0}, "entropy from 0 to below 1"),
+        ("hamp", {"weight": -0.1}, "weight from 0"),
+        ("augmentation", {"noise": -1.0}, "mixup and noise from 0"),
+        ("augmentation", {"mixup": 0.0}, "nothing is augmented"),
+        ("image-augmentation", {"shift": -1}, "shift from 1"),
+        ("image-augmentation", {"shift": 0, "flip": False}, "from 0 with flip"),
+        ("complementary-distillation", {"folds": 1}, "folds from 2"),
+        ("complementary-distillation", {"temperature": 0.0}, "temperature above 0"),
         ("selena", {"models": 4, "left_out": 4}, "left_out from 1 to below models"),
         ("dap", {"r": ()}, "r from 0, one or more"),
         ("dap", {"shadows": 0}, "shadows from 1"),
@@ -170,7 +204,7 @@ def test_dropout_stands_before_each_layer_with_weights_but_the_first() -> None:
     assert kinds == ["Conv1d", "ReLU", "Dropout", "Conv1d", "Flatten", "Dropout", "Linear"]
 
 
-@pytest.mark.parametrize("name", ["label-smoothing", "relaxloss"])
+@pytest.mark.parametrize("name", ["label-smoothing", "relaxloss", "hamp"])
 def test_a_stack_of_models_learns_the_same(name: str) -> None:
     recipe = replace(table.RECIPE, epochs=4)
     defended = catalog.trained_defence(name, recipe).defended_recipe()  # type: ignore[attr-defined]

@@ -43,9 +43,9 @@ HALVES = np.arange(80) < np.array([[40], [50]])
 
 
 def trained(
-    defence: Trainer, pool: Records = POOL, seeds: tuple[int, int] = (1, 2)
+    defence: Trainer, pool: Records | None = None, seeds: tuple[int, int] = (1, 2)
 ) -> list[Target]:
-    return list(defence.many(pool, HALVES, seeds))
+    return list(defence.many(POOL if pool is None else pool, HALVES, seeds))
 
 
 def learns(defence: Any) -> None:

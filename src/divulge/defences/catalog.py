@@ -21,7 +21,12 @@ TRAINED_DEFENCES = {
     "regularise": "divulge.defences.training.regularise:Regularise",
     "label-smoothing": "divulge.defences.training.label_smoothing:LabelSmoothing",
     "relaxloss": "divulge.defences.training.relaxloss:RelaxLoss",
+    "hamp": "divulge.defences.training.hamp:HAMP",
+    "augmentation": "divulge.defences.training.augmentation:Augmentation",
+    "image-augmentation": "divulge.defences.training.augmentation:ImageAugmentation",
     "adversarial-regularisation": "divulge.defences.training.adversarial:AdversarialRegularisation",
+    "complementary-distillation": "divulge.defences.training.complementary:"
+    "ComplementaryDistillation",
     "selena": "divulge.defences.training.selena:SELENA",
     "dap": "divulge.defences.training.dap.trainer:DAP",
     "dp-sgd": "divulge.defences.training.dp_sgd.trainer:DPSGD",
@@ -34,6 +39,7 @@ ANSWER_DEFENCES = {
     "top-1": "divulge.defences.answers.coarse:TopOne",
     "temperature": "divulge.defences.answers.temperature:Temperature",
     "answer-noise": "divulge.defences.answers.noise:AnswerNoise",
+    "rank-order": "divulge.defences.answers.noise:RankOrder",
 }
 """Defences that change a model's predictions before they are returned."""
 

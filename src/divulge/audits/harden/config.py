@@ -31,7 +31,8 @@ Ceilings = Mapping[str, float]
 UNDEFENDED = "none"
 USUAL = (
     *(UNDEFENDED, "early-stopping", "regularise", "relaxloss", "label-smoothing", "dp-sgd"),
-    *("adversarial-regularisation", "selena", "dap"),
+    *("hamp", "augmentation", "image-augmentation", "adversarial-regularisation"),
+    *("complementary-distillation", "selena", "dap"),
 )
 """Defences that are tried, the cheapest first."""
 

@@ -1,4 +1,4 @@
-"""Defend by noise on predictions that keeps the label."""
+"""Defend by noise on predictions that keeps the label, or the order of all classes."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -52,8 +52,7 @@ class AnswerNoise:
                 f"expected distortion above 0 and up to 2, got {self.distortion}: no two "
                 "distributions are farther apart"
             )
-        if self.noise == "secure":
-            exponential(1, fresh_key())  # whatever is missing is missing now
+        _check_noise(self.noise)
 
     def offers(self, before: Need) -> Need:
         """As before."""
@@ -66,11 +65,8 @@ class AnswerNoise:
         key: int,
     ) -> Float[np.ndarray, "records classes"]:
         """See `divulge.core.AnswerDefence.change`."""
-        rows, classes = answers.shape
-        draw = _draw_secretly if self.noise == "secure" else _draw_distribution
-        noise = np.array([draw(row, classes) for row in record_keys(x, str(key).encode())])
-        noise = noise.reshape(rows, classes)
-        every, label, largest = np.arange(rows), answers.argmax(axis=1), noise.argmax(axis=1)
+        noise = _draw_each(answers, x, key, self.noise)
+        every, label, largest = np.arange(len(x)), answers.argmax(axis=1), noise.argmax(axis=1)
         # the largest share changes places with the label's
         noise[every, largest], noise[every, label] = (
             noise[every, label],
@@ -79,6 +75,73 @@ class AnswerNoise:
         distance = np.abs(noise - answers).sum(axis=1, keepdims=True)
         share = np.minimum(1.0, self.distortion / np.maximum(distance, 1e-300))
         return np.asarray(answers + share * (noise - answers))
+
+
+@check_arguments
+@dataclass(frozen=True, slots=True)
+class RankOrder:
+    """Answer with the order of classes alone, as HAMP: no defence against attacks on labels.
+
+    The probabilities are random; the largest goes to the most likely class, the second largest to
+    the second most likely, and so on. A record gets the same ones whenever it comes. HAMP takes
+    them from the model's answers to random records. Here they are drawn evenly from all
+    distributions, so that they say nothing of the model, and nobody has to know what a random
+    record looks like. In both cases the order is all that depends on the record's own answer.
+
+    Args:
+        noise: what makes the probabilities of a record from the model's key, as for `AnswerNoise`.
+
+    Raises:
+        MissingExtra: cryptography is not installed, which ``secure`` noise needs.
+
+    References:
+        Chen and Pattabiraman (2024), Overconfidence is a dangerous thing: mitigating membership
+        inference attacks by enforcing less confident prediction (NDSS), section IV, the
+        modification of outputs at test time.
+    """
+
+    noise: NoiseKind = "seeded"
+
+    name: ClassVar[str] = "rank-order"
+    paper: ClassVar[str] = "after Chen and Pattabiraman 2024"
+    keeps_label: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _check_noise(self.noise)
+
+    def offers(self, before: Need) -> Need:
+        """As before."""
+        return before
+
+    def change(
+        self,
+        answers: Float[np.ndarray, "records classes"],
+        x: Shaped[np.ndarray, "records *features"],
+        key: int,
+    ) -> Float[np.ndarray, "records classes"]:
+        """See `divulge.core.AnswerDefence.change`."""
+        drawn = np.sort(_draw_each(answers, x, key, self.noise), axis=1)[:, ::-1]
+        order = np.argsort(-answers, axis=1, kind="stable")  # of equals the first, as argmax
+        changed = np.empty_like(drawn)
+        np.put_along_axis(changed, order, drawn, axis=1)
+        return changed
+
+
+def _check_noise(kind: NoiseKind) -> None:
+    if kind == "secure":
+        exponential(1, fresh_key())  # whatever is missing is missing now
+
+
+def _draw_each(
+    answers: Float[np.ndarray, "records classes"],
+    x: Shaped[np.ndarray, "records *features"],
+    key: int,
+    kind: NoiseKind,
+) -> Float[np.ndarray, "records classes"]:
+    """A distribution for each record, by its own numbers."""
+    draw = _draw_secretly if kind == "secure" else _draw_distribution
+    keys, classes = record_keys(x, str(key).encode()), answers.shape[1]
+    return np.array([draw(row, classes) for row in keys]).reshape(answers.shape)
 
 
 def _draw_distribution(key: bytes, classes: int) -> Float[np.ndarray, " classes"]:
