@@ -11,7 +11,7 @@ import pytest
 
 import divulge
 from divulge._util import untrusted
-from divulge.audits import cost
+from divulge.audits import cost, cost_estimates
 from divulge.errors import StoreError
 
 from .fuzz.formats import FORMATS
@@ -88,7 +88,7 @@ def test_without_proc_the_memory_of_an_estimate_is_unknown(
 ) -> None:
     monkeypatch.setattr(cost, "_PROCESSES", tmp_path)
     assert cost.peak_memory() is None
-    about = cost.CostEstimate(2, 1, 1.0, 1.0, 2.0, False, cost.peak_memory(), 8, 3)
+    about = cost_estimates.CostEstimate(2, 1, 1.0, 1.0, 2.0, False, cost.peak_memory(), 8, 3)
     assert "memory unknown on this system" in str(about)
 
 

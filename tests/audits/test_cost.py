@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import divulge
 from divulge._util.progress import format_span
-from divulge.audits import cost
+from divulge.audits import cost, cost_estimates
 from divulge.cli.main import main
 from divulge.training.shadows.workers import LocalWorkers
 
@@ -109,7 +109,9 @@ def test_each_defence_of_a_comparison_has_an_estimate(tmp_path: Path) -> None:
     (tmp_path / "compare.toml").write_text(COMPARED)
     found = divulge.estimate_file(tmp_path / "compare.toml")
     assert found.keys() == {"trees", "others"}
-    assert all(isinstance(one, cost.CostEstimate) and one.models == 8 for one in found.values())
+    assert all(
+        isinstance(one, cost_estimates.CostEstimate) and one.models == 8 for one in found.values()
+    )
     done = CliRunner().invoke(main, ["compare", str(tmp_path / "compare.toml"), "--estimate"])
     assert "trees\nAbout " in done.stdout
 
@@ -120,7 +122,7 @@ def test_a_simulation_is_tried_for_two_rounds(tmp_path: Path) -> None:
     path = tmp_path / "federate.toml"
     path.write_text(USERS)
     about = divulge.estimate_file(path)["rounds"]
-    assert isinstance(about, cost.SimulationCost)
+    assert isinstance(about, cost_estimates.SimulationCost)
     assert (about.rounds, about.simulated) == (5, 2)
     assert about.seconds > about.trial > 0
     run = divulge.federate_file(path)
@@ -207,4 +209,4 @@ def test_memory_is_that_of_this_process_and_its_children() -> None:
         child.kill()
     assert after is not None
     assert after - before > 75e6
-    assert cost._bytes(after).endswith("B")
+    assert cost_estimates._bytes(after).endswith("B")

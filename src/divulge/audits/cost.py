@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,12 +11,16 @@ from typing import Any
 
 from divulge._util import toml
 from divulge._util.arguments import Count, FilePath, Seed, check_arguments
-from divulge._util.progress import format_span
 from divulge.attacks import Cascade
 from divulge.audits import config, inputs
 from divulge.audits.challenges import membership
 from divulge.audits.compare import config as compare_config
 from divulge.audits.compare import design as compare_design
+from divulge.audits.cost_estimates import CostEstimate, SearchCost, SimulationCost
+from divulge.audits.harden import config as harden_config
+from divulge.audits.harden.run import HardenDesign
+from divulge.audits.harden.run import design_from_config as harden_design
+from divulge.audits.harden.space import count_trainings, default_proposals
 from divulge.audits.known_members import set_known_members_aside
 from divulge.audits.leave_one_out.design import LeaveOneOutDesign, design_from_config
 from divulge.audits.matching import match
@@ -29,7 +33,6 @@ from divulge.federation import config as federation_config
 from divulge.federation import from_config
 from divulge.federation.config import FederationSpec
 from divulge.federation.simulation import simulate
-from divulge.report import words
 from divulge.targets.outputs import Output
 from divulge.training.shadows import train as training
 from divulge.training.shadows import workers_by_name
@@ -67,75 +70,6 @@ def peak_memory() -> int | None:
         family |= waiting
         waiting = {process for process, (parent, _) in found.items() if parent in waiting} - family
     return sum(found[process][1] for process in family & found.keys())
-
-
-@dataclass(frozen=True, slots=True)
-class CostEstimate:
-    """About what it takes to train shadows and ask them; attacks come on top."""
-
-    models: int
-    """The number of models to be trained."""
-    trained: int
-    """The number of models that the trial trained."""
-    share: float
-    """The largest share of its records on which the trial trained a model."""
-    trial: float
-    """Seconds that the trial took, the start of workers included."""
-    seconds: float
-    """Seconds for all models, with as many workers as now."""
-    at_least: bool
-    """Whether it may be much longer: a model on few records took too long for a second look."""
-    memory: int | None
-    """Bytes held by this process and those it started, at their peaks in the trial; None if the
-    system does not say."""
-    disk: int
-    """Bytes in the run folder for what the models say."""
-    queries: int
-    """Records that each model is asked about; in an ordinary audit the target is, too."""
-
-    def __str__(self) -> str:
-        models, trained = (
-            words.format_count(number, "model") for number in (self.models, self.trained)
-        )
-        about, part = ("About", "all") if self.share == 1 else ("At least", f"{self.share:.0%}")
-        return (
-            f"{'At least' if self.at_least else 'About'} {format_span(self.seconds)} to train "
-            f"{models} and to ask each about {words.format_count(self.queries, 'record')}.\n"
-            f"{about} {_space(self)}\n"
-            f"From a trial of {format_span(self.trial)}: {trained} on up to {part} of the records, "
-            "the start of workers included. Attacks, and an audited model's own answers, come on "
-            "top."
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class SimulationCost:
-    """About what it takes to simulate a federation; an audit of its transcript comes on top."""
-
-    rounds: int
-    """The number of rounds to be simulated."""
-    simulated: int
-    """The number of them that the trial simulated: two, or the only one."""
-    trial: float
-    """Seconds that the trial took."""
-    seconds: float
-    """Seconds for all rounds; those after the trial take as long as its last one."""
-    memory: int | None
-    """Bytes held by this process and those it started, at their peaks; None if the system does
-    not say."""
-    disk: int
-    """Bytes of the transcript."""
-
-    def __str__(self) -> str:
-        rounds, simulated = (
-            words.format_count(number, "round") for number in (self.rounds, self.simulated)
-        )
-        return (
-            f"About {format_span(self.seconds)} to simulate {rounds}.\n"
-            f"About {_space(self)}\n"
-            f"From a trial: {simulated} in {format_span(self.trial)}. An audit of the transcript "
-            "comes on top."
-        )
 
 
 @check_arguments
@@ -186,16 +120,17 @@ def estimate(
 @check_arguments
 def estimate_file(
     path: FilePath, workers: str = "local"
-) -> dict[str, CostEstimate | SimulationCost]:
+) -> dict[str, CostEstimate | SearchCost | SimulationCost]:
     """About what the work that settings ask for will cost, after a short trial.
 
     Args:
-        path: an ``audit.toml``, ``compare.toml`` or ``federate.toml``.
+        path: an ``audit.toml``, ``compare.toml``, ``harden.toml`` or ``federate.toml``.
         workers: who trains models, as for `audit`; a federation is simulated in this process.
 
     Returns:
         By what is done: ``shadows`` of an audit, ``models`` that are audited in turn, each defence
-        of a comparison by its name, ``rounds`` of a simulated federation.
+        of a comparison by its name, the ``search`` for a model under a ceiling, ``rounds`` of a
+        simulated federation.
 
     Raises:
         DivulgeError: the settings, the data or a model cannot be used; or nothing is trained
@@ -205,6 +140,9 @@ def estimate_file(
     table = toml.read_toml(path)
     if table.keys() & {"clients", "recommender", "ranker"}:
         return {"rounds": _estimate_rounds(federation_config.parse(table, str(path)), path.parent)}
+    if table.keys() & {"ceiling", "search"}:
+        asked = harden_config.parse(table, str(path))
+        return {"search": _estimate_search(harden_design(asked, path.parent), who)}
     if table.keys() & {"training", "defences"}:
         wanted = compare_design.design_from_config(
             compare_config.parse(table, str(path)), path.parent
@@ -237,6 +175,33 @@ def _estimate_in_turn(asked: LeaveOneOutDesign, who: Workers) -> CostEstimate:
     plan = asked.plan
     return _run_trial(
         training.prepare_workload(asked.shadows, asked.queries, plan.seed, plan.targets), who
+    )
+
+
+def _estimate_search(wanted: HardenDesign, who: Workers) -> SearchCost:
+    """About what a search will cost, from a trial of an undefended model."""
+    design, asked = wanted.search, wanted.search.asked
+    firsts = default_proposals(asked.families, asked.answers, design.recipe.epochs)
+    undefended = firsts[0].as_variant(design.recipe, asked.models).plan
+    queries = _queries(design.pool.records, (), design.pool.reference)
+    work = training.prepare_workload(undefended, queries, wanted.plan.seed, asked.targets)
+    one = _run_trial(work, who)
+    settings, last = divmod(asked.budget - asked.final_cost, asked.models)
+    # a model of the search learns half of its records; the last ones all, and half of the fresh
+    larger = 2 + len(wanted.records.fresh) / len(wanted.records.searched)
+    return SearchCost(
+        one=one,
+        trainings=asked.budget,
+        firsts={
+            first.label: asked.models
+            * count_trainings(first.as_variant(design.recipe, asked.models).plan.trainer)
+            for first in firsts
+        },
+        final=asked.final_cost,
+        processors=who.processors(),
+        seconds=one.seconds * settings
+        + one.seconds / one.models * (last + larger * asked.final_cost),
+        disk=one.disk * settings,
     )
 
 
@@ -288,12 +253,3 @@ def _run_trial(work: ShadowWorkload, workers: Workers) -> CostEstimate:
         disk=round(8 * queries * (models + work.models_with_predictions * trial.classes)),
         queries=queries,
     )
-
-
-def _space(cost: CostEstimate | SimulationCost) -> str:
-    memory = "memory unknown on this system" if cost.memory is None else _bytes(cost.memory)
-    return f"{memory} of memory, and {_bytes(cost.disk)} on disk."
-
-
-def _bytes(size: int) -> str:
-    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{max(size / 1e6, 0.1):.1f} MB"

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from divulge.cli.begin import begin
-from divulge.cli.finish import TRIPPED, UNDECIDED, finish
+from divulge.cli.finish import TRIPPED, UNDECIDED, finish, print_estimates
 
 _CODES = {"under": 0, "over": TRIPPED, "undecided": UNDECIDED}
 
@@ -26,6 +26,11 @@ _CODES = {"under": 0, "over": TRIPPED, "undecided": UNDECIDED}
     "ray:HOST:PORT).",
 )
 @click.option(
+    "--estimate",
+    is_flag=True,
+    help="Estimate the cost of the search by a short trial of an undefended model, and stop.",
+)
+@click.option(
     "--format",
     "shape",
     type=click.Choice(["text", "json"]),
@@ -37,6 +42,7 @@ def harden(
     run: Path | None,
     resume: bool,  # noqa: FBT001 (a flag of the command line)
     workers: str,
+    estimate: bool,  # noqa: FBT001
     shape: str,
 ) -> None:
     """Search for the most accurate model under a ceiling on leakage (SETTINGS: a harden.toml file).
@@ -46,6 +52,9 @@ def harden(
 
     Example: divulge harden harden.toml
     """
+    if estimate:
+        print_estimates(settings, shape, workers)
+        return
     from divulge.audits.harden import config
 
     with begin(settings, run, config.read(settings).name, resume=resume) as folder:

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 import divulge
 from divulge.attacks import catalog
+from divulge.audits.cost_estimates import CostEstimate, SearchCost
 from divulge.audits.harden import final, search
 from divulge.audits.harden.final import BesideKnown
 from divulge.audits.harden.result import HardenedModel
@@ -354,6 +355,44 @@ RECORDS = trained_table.draw(160, 0)
 records = (RECORDS.x, RECORDS.y)
 network = trained_table.network
 """
+
+
+def test_an_estimate_trains_a_few_undefended_models_and_counts_all(tmp_path: Path) -> None:
+    (tmp_path / "subject.py").write_text(SUBJECT)
+    settings = SETTINGS.format(ceiling=1.0).replace("budget = 6", "budget = 50")
+    settings = settings.replace("defences = []", 'defences = ["relaxloss", "selena", "dap"]')
+    (tmp_path / "harden.toml").write_text(settings.replace("models = 3", "models = 4"))
+    line = ["harden", str(tmp_path / "harden.toml"), "--estimate"]
+    done = CliRunner().invoke(main, [*line, "--format", "json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)["search"]
+    assert not (tmp_path / "runs").exists()
+    # SELENA trains five sub-models or more for one model, DAP shadows and a model for each r
+    assert list(told["firsts"].values()) == [4, 4, 4 * 6, 4 * 13]
+    assert (told["trainings"], told["final"]) == (50, 3)
+    assert told["one"]["models"] == 4
+    tried = 47 // 4
+    assert told["disk"] == tried * told["one"]["disk"]
+    # the last three learn 120 records each, where the others learn 40
+    each = told["one"]["seconds"] / 4
+    expected = tried * told["one"]["seconds"] + each * (47 % 4 + 3 * 3)
+    assert told["seconds"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("budget", "said"),
+    [
+        (40, "Each defence once takes 32 trainings, the final model and its audit 3: 5 of 40"),
+        (20, "a budget of 20 is too small to try each once; from 35 on it is not"),
+    ],
+)
+def test_an_estimate_says_whether_the_budget_reaches_all_defences(budget: int, said: str) -> None:
+    one = CostEstimate(4, 2, 1.0, 1.0, 8.0, False, 10**9, 5_000_000, 3)
+    firsts = {"undefended": 4, "selena": 28}
+    cost = SearchCost(one, budget, firsts, 3, 2, 90.0, 20_000_000)
+    assert said in str(cost)
+    assert "at most 3 min of processor time (2 at a time)" in str(cost)
+    assert "1.0 GB of memory, and 20.0 MB on disk" in str(cost)
 
 
 @pytest.mark.parametrize(("ceiling", "code"), [(1.0, 0), (0.0, 3)])

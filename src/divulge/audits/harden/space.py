@@ -124,6 +124,17 @@ def first_proposals(
     ]
 
 
+def default_proposals(
+    families: Sequence[str], answers: Sequence[str], epochs: int
+) -> list[Proposal]:
+    """Each defence as its authors set it, then each defence of answers: what is tried first."""
+    trained = [(name, UNDEFENDED) for name in families]
+    return [
+        Proposal(name, _usual_settings(name), epochs, None, behind)
+        for name, behind in (*trained, *((UNDEFENDED, answer) for answer in answers))
+    ]
+
+
 def _space_of(defence: str) -> SearchSpace:
     if defence == UNDEFENDED:
         return {}
@@ -141,6 +152,15 @@ def _defaults_of(defence: str) -> dict[str, Any]:
         f"{defence}.{name}": defaults[name]
         for name, values in cls.search.items()
         if name in defaults and _holds(values, defaults[name])
+    }
+
+
+def _usual_settings(defence: str) -> dict[str, Any]:
+    """The defaults; of settings that the search never leaves at them the first value it tries."""
+    defaults = _defaults_of(defence)
+    return {
+        name: defaults.get(f"{defence}.{name}", values[0])
+        for name, values in _space_of(defence).items()
     }
 
 
