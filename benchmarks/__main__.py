@@ -71,6 +71,12 @@ BENCHMARKS = {
         )
         for name in hardening.TASKS
     },
+    **{
+        f"hardening-singles-{name}": Benchmark(
+            f"{hardening.SINGLES}: {name}", partial(hardening.run_singles, name=name)
+        )
+        for name in hardening.TASKS
+    },
     "defences": Benchmark(defences.SUMMARY, defences.run),
     "loss-trace": Benchmark(loss_trace.SUMMARY, loss_trace.run),
     "one-pass": Benchmark(one_pass.SUMMARY, one_pass.run),
