@@ -24,6 +24,8 @@ NEEDS_NO_CHECK = {
     "Audit": "made by audits",
     "CanaryAudit": "made by audits",
     "Comparison": "made by comparisons",
+    "FederationTrial": "made by searches",
+    "HardenedFederation": "made by searches",
     "HardenedModel": "made by searches",
     "FederationAudit": "made by audits",
     "EvidenceCheck": "made by check_evidence",
@@ -366,6 +368,22 @@ def calls(folder: Path) -> dict[str, Call]:
                 "search": divulge.SearchSettings((), budget=6, models=3, targets=2, shadows=2),
             },
             anew={"run": new},
+        ),
+        "divulge.FederationLimits": Call(divulge.FederationLimits, {"which_client": 1.0}),
+        "divulge.harden_federation": Call(
+            divulge.harden_federation,
+            {
+                "federation": federation.Federation(
+                    records(0, 48), np.split(np.arange(48), 6), RECIPE, workers=1
+                ),
+                "limits": divulge.FederationLimits(which_client=1.0),
+                "test": records(1, 8),
+                "reference": records(2, 8),
+                "rounds": 1,
+                "budget": 2,
+                "defences": (),
+                "candidates": 12,
+            },
         ),
         "divulge.harden_file": Call(divulge.harden_file, {"path": hardened}, anew={"run": new}),
         "divulge.export": Call(divulge.export, {"run": run, "junit": folder / "junit.xml"}),

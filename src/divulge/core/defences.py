@@ -161,6 +161,8 @@ class UpdateDefence:
 
     name: ClassVar[str] = "none"
     paper: ClassVar[str] = ""
+    search: ClassVar[SearchSpace] = {}
+    """What `divulge.harden_federation` tries of the settings; others stay at their defaults."""
 
     @property
     def masks(self) -> bool:

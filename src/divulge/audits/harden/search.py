@@ -9,15 +9,15 @@ that was killed goes on as if it had not been.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from divulge._util import atomic
-from divulge._util.extras import name_missing_extra
 from divulge._util.progress import Track, with_title
 from divulge._util.random import stream
 from divulge.audits.compare.defences import Variant
+from divulge.audits.harden import optimiser
 from divulge.audits.harden.config import UNDEFENDED, Ceilings, SearchSettings
 from divulge.audits.harden.space import Proposal, count_trainings, first_proposals, propose
 from divulge.audits.leave_one_out import result
@@ -33,9 +33,6 @@ from divulge.report.evidence import limits_by_metric
 from divulge.report.schema import Limits
 from divulge.training.recipe import Recipe
 from divulge.training.shadows.workers import Workers
-
-if TYPE_CHECKING:
-    import optuna
 
 FOLDER = "trials"
 _FEWEST_EARLY = 3
@@ -135,14 +132,14 @@ def search(design: SearchDesign, path: Path, track: Track[Any], who: Workers) ->
     """
     asked, epochs = design.asked, design.recipe.epochs
     firsts = first_proposals(asked.families, asked.answers, epochs)
-    study = _new_study(firsts)
+    study = optimiser.new_study(firsts)
     trials: list[SearchTrial] = []
     refused: dict[str, str] = {}
     misses = lost = 0
     while misses < _MISSES:
         left = asked.budget - asked.final_cost - lost - sum(trial.trainings for trial in trials)
         seed = int(stream(design.heading.seed, "trial", len(trials), misses).integers(2**31))
-        study.sampler = _sampler(seed, len(firsts))
+        study.sampler = optimiser.seeded_sampler(seed, len(firsts))
         asking = study.ask()
         proposal = propose(asking, asked.families, asked.answers, epochs)
         found = next((one for one in trials if one.proposal == proposal), None)
@@ -175,7 +172,7 @@ def search(design: SearchDesign, path: Path, track: Track[Any], who: Workers) ->
                 refused[proposal.defence if always else proposal.label] = str(error)
                 lost += 0 if always else cost
         if found is None:
-            study.tell(asking, state=_failed())
+            study.tell(asking, state=optimiser.failed())
             continue
         for name, ceiling in design.ceilings.items():
             asking.set_constraint(name, found.leaks[name].high - ceiling)
@@ -311,29 +308,3 @@ def _mean(values: Iterable[float]) -> float:
 def _worst_ratio(trial: SearchTrial, ceilings: Ceilings) -> float:
     """The leak as the optimiser sees it: over its ceiling, by the worst metric."""
     return max(trial.leaks[name].value / max(ceiling, _LEAST) for name, ceiling in ceilings.items())
-
-
-def _new_study(firsts: Sequence[Mapping[str, Any]]) -> "optuna.Study":
-    with name_missing_extra():
-        import optuna
-    level = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)  # it speaks of each study and trial
-    try:
-        study = optuna.create_study(directions=["maximize", "minimize"])
-        for first in firsts:
-            study.enqueue_trial(dict(first))
-    finally:
-        optuna.logging.set_verbosity(level)
-    return study
-
-
-def _sampler(seed: int, firsts: int) -> "optuna.samplers.BaseSampler":
-    import optuna
-
-    return optuna.samplers.TPESampler(seed=seed, n_startup_trials=firsts)
-
-
-def _failed() -> "optuna.trial.TrialState":
-    import optuna
-
-    return optuna.trial.TrialState.FAIL

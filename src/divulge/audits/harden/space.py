@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from divulge._util.json import JSON
 from divulge.audits.compare.defences import Variant
+from divulge.audits.harden import optimiser
 from divulge.audits.harden.config import UNDEFENDED
 from divulge.core import Range, SearchSpace, Trainer
 from divulge.defences import catalog
@@ -95,7 +96,7 @@ def propose(
     """
     defence = trial.suggest_categorical("defence", families)
     settings = {
-        name: _suggest(trial, f"{defence}.{name}", values)
+        name: optimiser.suggest(trial, f"{defence}.{name}", values)
         for name, values in _space_of(defence).items()
     }
     decay = trial.suggest_categorical("weight_decay", (_AS_GIVEN, "searched"))
@@ -105,7 +106,7 @@ def propose(
         epochs=trial.suggest_int("epochs", max(1, epochs // SHORTEST), epochs, log=True),
         weight_decay=None
         if decay == _AS_GIVEN
-        else _suggest(trial, "weight_decay.value", WEIGHT_DECAY),
+        else optimiser.suggest(trial, "weight_decay.value", WEIGHT_DECAY),
         answers=trial.suggest_categorical("answers", (UNDEFENDED, *answers)),
     )
 
@@ -151,7 +152,7 @@ def _defaults_of(defence: str) -> dict[str, Any]:
     return {
         f"{defence}.{name}": defaults[name]
         for name, values in cls.search.items()
-        if name in defaults and _holds(values, defaults[name])
+        if name in defaults and optimiser.holds(values, defaults[name])
     }
 
 
@@ -162,17 +163,3 @@ def _usual_settings(defence: str) -> dict[str, Any]:
         name: defaults.get(f"{defence}.{name}", values[0])
         for name, values in _space_of(defence).items()
     }
-
-
-def _holds(values: Range | tuple[Any, ...], value: Any) -> bool:
-    if isinstance(values, Range):
-        return isinstance(value, int | float) and values.low <= value <= values.high
-    return value in values
-
-
-def _suggest(trial: "optuna.Trial", name: str, values: Range | tuple[Any, ...]) -> Any:
-    """A value; numbers with three digits, which is all that matters of them."""
-    if isinstance(values, Range):
-        found = trial.suggest_float(name, values.low, values.high, log=values.log)
-        return float(f"{found:.3g}")
-    return trial.suggest_categorical(name, values)

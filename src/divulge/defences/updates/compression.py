@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from divulge._util.arguments import check_arguments
-from divulge.core import ClientContext, Update, UpdateDefence
+from divulge.core import ClientContext, Range, SearchSpace, Update, UpdateDefence
 from divulge.defences.updates import vectors
 from divulge.errors import SpecError
 
@@ -36,6 +36,7 @@ class TopK(UpdateDefence):
 
     name: ClassVar[str] = "top-k"
     paper: ClassVar[str] = "Aji and Heafield 2017"
+    search: ClassVar[SearchSpace] = {"share": Range(0.01, 0.5, log=True)}
 
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1:
@@ -83,6 +84,7 @@ class Sign(UpdateDefence):
 
     name: ClassVar[str] = "sign"
     paper: ClassVar[str] = "Bernstein et al. 2018"
+    search: ClassVar[SearchSpace] = {"scale": Range(0.1, 2.0, log=True)}
 
     def __post_init__(self) -> None:
         if not 0 < self.scale < math.inf:

@@ -10,7 +10,9 @@ from divulge._util.arguments import check_arguments
 from divulge.core import (
     ClientContext,
     Guarantee,
+    Range,
     RoundContext,
+    SearchSpace,
     ServerView,
     Update,
     UpdateDefence,
@@ -58,6 +60,12 @@ class DPFedAvg(UpdateDefence):
 
     name: ClassVar[str] = "dp-fedavg"
     paper: ClassVar[str] = "McMahan et al. 2018; Kairouz et al. 2021"
+    search: ClassVar[SearchSpace] = {
+        "noise_multiplier": Range(0.001, 2.0, log=True),
+        "clip": Range(0.1, 10.0, log=True),
+        "delta": (1e-5,),
+        "noise_by": ("clients",),
+    }
 
     def __post_init__(self) -> None:
         for name in ("noise_multiplier", "clip"):

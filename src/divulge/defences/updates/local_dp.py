@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr
 
 from divulge._util.arguments import check_arguments
-from divulge.core import ClientContext, Guarantee, Update, UpdateDefence
+from divulge.core import ClientContext, Guarantee, Range, SearchSpace, Update, UpdateDefence
 from divulge.defences.updates import vectors
 from divulge.errors import SpecError
 
@@ -141,6 +141,11 @@ class LocalNoise(UpdateDefence):
 
     name: ClassVar[str] = "local-noise"
     paper: ClassVar[str] = "Balle and Wang 2018; Dwork and Roth 2014"
+    search: ClassVar[SearchSpace] = {
+        "epsilon": Range(10.0, 1e6, log=True),
+        "delta": (1e-5,),
+        "clip": Range(0.1, 10.0, log=True),
+    }
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "clip"):
