@@ -53,8 +53,8 @@ def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
 def _faults(repeats: int) -> int:
     from benchmarks.canary_trainings import FAULTS, Library, train
 
-    print("\n| fault | library | stated ε | found, any | found, independent-gaussian |")
-    print("|---|---|---:|---:|---:|")
+    print("\n| fault | library | stated ε | any | independent-gaussian | batches |")
+    print("|---|---|---:|---:|---:|---:|")
     for fault in FAULTS:
         for library in get_args(Library):
             setting = _setting(library, 16 if "layer" in fault.name else 0)
@@ -67,9 +67,9 @@ def _faults(repeats: int) -> int:
 def _honest(repeats: int) -> int:
     from benchmarks.canary_trainings import train
 
-    print("\n| correct training | canaries | stated ε | any | independent-gaussian |")
-    print("|---|---:|---:|---:|---:|")
-    total = np.zeros(2, int)
+    print("\n| correct training | canaries | stated ε | any | independent-gaussian | batches |")
+    print("|---|---:|---:|---:|---:|---:|")
+    total = np.zeros(3, int)
     kinds = {
         "DPSGD, full batches": ("DPSGD", 1, 16, 6.0),
         "DPSGD, a quarter by Poisson sampling": ("DPSGD", 4, 5, 2.0),
@@ -86,7 +86,7 @@ def _honest(repeats: int) -> int:
             said = " | ".join(f"{one} of {repeats}" for one in each)
             print(f"| {name} | {canaries} | {setting.stated:.2f} | {said} |", flush=True)
     runs = 6 * repeats
-    for supposed, wrong in zip(_NOISES, total, strict=True):
+    for supposed, wrong in zip((*_NOISES, "batches"), total, strict=True):
         low, high = stats.binomtest(int(wrong), runs).proportion_ci()
         print(f"{supposed}: {wrong} of {runs} false, {low:.3f}-{high:.3f}")
     return runs
@@ -176,8 +176,8 @@ def _setting(library: str, hidden: int = 0) -> "Setting":
 
 
 def _contradicts(setting: "Setting", one: "Scores") -> list[bool]:
-    """Whether one look at both boxes contradicts the stated ε, by what is supposed."""
-    return [
+    """Whether one look contradicts the stated ε: both boxes, by what is supposed, and batches."""
+    by_scores = [
         any(
             epsilon_lower_bound(
                 score, one.inserted, _DELTA, drawn="coins", noise=noise, tries=2
@@ -187,3 +187,4 @@ def _contradicts(setting: "Setting", one: "Scores") -> list[bool]:
         )
         for noise in _NOISES
     ]
+    return [*by_scores, one.accused]

@@ -14,11 +14,13 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from divulge.audits.canaries.audit import centre_by_class
+from divulge.audits.canaries.batches import check_batches
 from divulge.audits.canaries.make import make_canaries
 from divulge.audits.canaries.recorder import CanaryRecorder
 from divulge.audits.canaries.trained import score_canaries
 from divulge.core import Records
 from divulge.data import canary_files as files
+from divulge.data.sampling import SeenBatches, StatedSampling
 from divulge.defences.training.dp_sgd import loop
 from divulge.defences.training.dp_sgd.accounting import dp_sgd_epsilon
 from divulge.defences.training.dp_sgd.trainer import DPSGD
@@ -73,6 +75,8 @@ class Scores(NamedTuple):
     white: np.ndarray
     black: np.ndarray
     inserted: np.ndarray
+    accused: bool
+    """Whether the sizes of batches accuse the training."""
 
 
 def train(setting: Setting, seed: int, fault: Fault | None = None) -> Scores:
@@ -84,9 +88,13 @@ def train(setting: Setting, seed: int, fault: Fault | None = None) -> Scores:
         folder = make_canaries(records, Path(scratch, "c"), setting.canaries, seed=seed).folder
         with np.load(folder / files.TRAIN) as held:
             pool = records.joined(Records(held["x"], held["y"]))
+        # batches of whole records: else an epoch has a step more than is accounted for
+        pool = pool.take(np.arange(len(pool) % setting.batches, len(pool)))
         torch.manual_seed(seed)
         start = _network(setting)
-        recorder = CanaryRecorder(folder, start, Path(scratch, "white.npz"))
+        recorder = CanaryRecorder(
+            folder, start, Path(scratch, "white.npz"), sampling=_stated(setting, len(pool))
+        )
 
         def watch(module: nn.Module, optimiser: Any) -> None:
             if fault.spoil:
@@ -106,7 +114,14 @@ def train(setting: Setting, seed: int, fault: Fault | None = None) -> Scores:
         ]
         y = files.read_candidates(folder).y
         white, black = (centre_by_class(np.load(path)["score"], y) for path in paths)
-        return Scores(white, black, np.load(folder / files.SEALED)["inserted"])
+        inserted = np.load(folder / files.SEALED)["inserted"]
+        batches = SeenBatches.from_array(np.load(paths[0])["batches"])
+        return Scores(white, black, inserted, bool(check_batches(batches).faults))
+
+
+def _stated(setting: Setting, records: int) -> StatedSampling:
+    """What the accountant is told."""
+    return StatedSampling(records, 1 / setting.batches, setting.epochs * setting.batches)
 
 
 def _records(count: int, canaries: int, seed: int) -> Records:
@@ -145,7 +160,7 @@ def _fit_by_dpsgd(
         made.load_state_dict(start.state_dict())
         return made
 
-    size = len(pool) // setting.batches  # a rate no larger than stated
+    size = len(pool) // setting.batches
     recipe = Recipe(network, lr=_LR, epochs=setting.epochs, batch_size=size)
     trainer = DPSGD(recipe, DELTA, noise_multiplier=setting.noise, clipping="per-record", jobs=1)
     with _shuffled() if fault.shuffled else torch.random.fork_rng([]):
@@ -162,9 +177,7 @@ def _fit_by_opacus(
     model = _network(setting)
     model.load_state_dict(start.state_dict())
     x, y = torch.from_numpy(pool.x.copy()), torch.from_numpy(pool.y.copy())
-    batches = DataLoader(
-        TensorDataset(x, y), batch_size=-(-len(pool) // setting.batches), shuffle=True
-    )
+    batches = DataLoader(TensorDataset(x, y), batch_size=len(pool) // setting.batches, shuffle=True)
     wrapped, optimiser, batches = PrivacyEngine(accountant="rdp").make_private(
         module=model,
         optimizer=torch.optim.SGD(model.parameters(), lr=_LR),

@@ -46,6 +46,7 @@ NAMES = [
     "SecretAudit",
     "ShadowModels",
     "SpecError",
+    "StatedSampling",
     "Status",
     "StoreError",
     "Target",

@@ -317,6 +317,9 @@ def calls(folder: Path) -> dict[str, Call]:
         "divulge.estimate": Call(
             divulge.estimate, {"train": _fit, "records": records(), "models": 1}
         ),
+        "divulge.StatedSampling": Call(
+            divulge.StatedSampling, {"records": 40, "rate": 0.5, "steps": 3}
+        ),
         "divulge.CanaryRecorder": Call(
             divulge.CanaryRecorder,
             {"canaries": canaries, "network": network(), "path": folder / "watched.npz"},

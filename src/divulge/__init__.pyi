@@ -62,6 +62,7 @@ from .core import Status as Status
 from .core import Target as Target
 from .core import Verdict as Verdict
 from .data.known_features import KnownFeatures as KnownFeatures
+from .data.sampling import StatedSampling as StatedSampling
 from .errors import BudgetSpent as BudgetSpent
 from .errors import DataError as DataError
 from .errors import DivulgeError as DivulgeError

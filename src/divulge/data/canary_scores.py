@@ -10,7 +10,8 @@ from jaxtyping import Float64
 
 from divulge._util import arrays, atomic
 from divulge.data.canary_files import Canaries, sha256
-from divulge.errors import DataError, StoreError
+from divulge.data.sampling import SeenBatches
+from divulge.errors import DataError, SpecError, StoreError
 
 GradNorm = Annotated[float, pydantic.Field(gt=0)]
 """What a record's gradient is clipped to."""
@@ -39,12 +40,16 @@ class CanaryScores:
     """The ε and the δ that the mechanism of a federation states."""
     rounding: float | None = None
     """How large rounding by secure aggregation is, as a share of the change of a round, at most."""
+    batches: SeenBatches | None = None
+    """The batches that were seen, where it is known what the accountant was told of them."""
 
     @property
     def digest(self) -> str:
         """SHA-256 digest of the scores."""
         parts = [self.score, np.array([self.box, self.canaries, self.model])]
-        return sha256(*parts, *([] if self.rounds is None else [self.rounds]))
+        more = [] if self.rounds is None else [self.rounds]
+        more += [] if self.batches is None else [self.batches.as_array()]
+        return sha256(*parts, *more)
 
 
 def write_scores(path: Path, scores: CanaryScores, **more: np.ndarray) -> None:
@@ -69,6 +74,8 @@ def write_scores(path: Path, scores: CanaryScores, **more: np.ndarray) -> None:
         named["stated"] = np.array(scores.stated)
     if scores.rounding is not None:
         named["rounding"] = np.array([scores.rounding])
+    if scores.batches is not None:
+        named["batches"] = scores.batches.as_array()
     atomic.write_arrays(path, named | more)
 
 
@@ -107,6 +114,10 @@ def read_scores(path: Path, canaries: Canaries) -> CanaryScores:
         or len(rounding) > 1
     ):
         raise atomic.damaged_file_error(path, ValueError("its rounds are not of these canaries"))
+    try:
+        batches = SeenBatches.from_array(held["batches"]) if "batches" in held else None
+    except (SpecError, ValueError) as error:
+        raise atomic.damaged_file_error(path, error) from error
     return CanaryScores(
         score.astype(np.float64),
         box,
@@ -116,6 +127,7 @@ def read_scores(path: Path, canaries: Canaries) -> CanaryScores:
         rounds.reshape(-1, len(score)) if len(rounds) else None,
         (float(stated[0]), float(stated[1])) if len(stated) else None,
         float(rounding[0]) if len(rounding) else None,
+        batches,
     )
 
 

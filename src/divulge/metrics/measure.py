@@ -7,7 +7,7 @@ from divulge.core import Estimate, Measurements, Membership, Scores
 from divulge.metrics import membership
 from divulge.metrics.epsilon import epsilon_lower_bound
 from divulge.metrics.intervals import CONFIDENCE, Interval, combine_intervals, wilson
-from divulge.metrics.membership import Member, Ranked, Score, Unmeasurable, rank
+from divulge.metrics.membership import Member, RankedScores, Score, Unmeasurable, rank
 
 FPRS = (0.1, 0.01, 0.001)
 """False-positive rates at which the TPR is reported: 10 %, 1 %, 0.1 %."""
@@ -83,7 +83,7 @@ def advantage(
     score: Score,
     member: Member,
     confidence: float = CONFIDENCE,
-    ranked: Ranked | None = None,
+    ranked: RankedScores | None = None,
 ) -> Estimate:
     """TPR - FPR at the best single threshold of the population from which the records come.
 
@@ -138,12 +138,12 @@ def _difference(hits: int, false_alarms: int, m: int, n: int, confidence: float)
     )
 
 
-def _best_threshold(ranked: Ranked) -> float:
+def _best_threshold(ranked: RankedScores) -> float:
     curve = membership.roc(ranked.score, ranked.member, ranked)
     return float(curve.threshold[np.argmax(curve.tpr - curve.fpr)])
 
 
-def _accused(ranked: Ranked, threshold: float) -> tuple[int, int]:
+def _accused(ranked: RankedScores, threshold: float) -> tuple[int, int]:
     """How many members and how many non-members score at least as high as a threshold."""
     accused = ranked.member[ranked.score >= threshold]
     hits = int(accused.sum())

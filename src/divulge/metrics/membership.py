@@ -94,7 +94,7 @@ class Corners(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedScores:
     """Scores from the highest, sorted once for all metrics; those that tie in any order."""
 
     order: Int64[np.ndarray, " records"]
@@ -102,10 +102,10 @@ class Ranked:
     score: Float[np.ndarray, " records"]
     member: Bool[np.ndarray, " records"]
 
-    def part(self, chosen: Bool[np.ndarray, " given"]) -> "Ranked":
+    def part(self, chosen: Bool[np.ndarray, " given"]) -> "RankedScores":
         """Some of the records, by their positions among those given."""
         kept = chosen[self.order]
-        return Ranked(self.order[kept], self.score[kept], self.member[kept])
+        return RankedScores(self.order[kept], self.score[kept], self.member[kept])
 
     @cached_property
     def last_of_tie(self) -> Int64[np.ndarray, " distinct"]:
@@ -119,7 +119,7 @@ class Ranked:
         return Corners(np.append(0, self.last_of_tie + 1 - hits), np.append(0, hits))
 
 
-def rank(score: Score, member: Member) -> Ranked:
+def rank(score: Score, member: Member) -> RankedScores:
     """Sort scores, from the highest.
 
     Raises:
@@ -127,10 +127,10 @@ def rank(score: Score, member: Member) -> Ranked:
     """
     split_by_membership(score, member)
     order = np.argsort(-score)
-    return Ranked(order, score[order], member[order])
+    return RankedScores(order, score[order], member[order])
 
 
-def roc(score: Score, member: Member, ranked: Ranked | None = None) -> Roc:
+def roc(score: Score, member: Member, ranked: RankedScores | None = None) -> Roc:
     """The empirical ROC curve, one point per distinct score, none dropped.
 
     Examples:
@@ -151,7 +151,7 @@ def auc(
     score: Score,
     member: Member,
     confidence: float = CONFIDENCE,
-    ranked: Ranked | None = None,
+    ranked: RankedScores | None = None,
 ) -> Estimate:
     """The chance that a random member scores above a random non-member, ties counting half.
 
@@ -183,7 +183,7 @@ def tpr_at_fpr(
     member: Member,
     fpr: float,
     confidence: float = CONFIDENCE,
-    ranked: Ranked | None = None,
+    ranked: RankedScores | None = None,
 ) -> Estimate:
     """The share of members identified at a false-positive rate of ``fpr``.
 
@@ -226,7 +226,7 @@ def tpr_at_fprs(
     member: Member,
     fprs: Float64[np.ndarray, " rates"],
     confidence: float = CONFIDENCE,
-    ranked: Ranked | None = None,
+    ranked: RankedScores | None = None,
 ) -> list[Estimate]:
     """What `tpr_at_fpr` gives, at many rates of at least one non-member each; sorts once."""
     corners = (ranked or rank(score, member)).corners

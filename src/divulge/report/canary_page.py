@@ -20,9 +20,10 @@ _NOISE = {
 }
 
 _UNSEEN = {
-    "adding or removing one record": "A statement that is false by less than about twice. Shuffled "
-    "batches that are accounted as Poisson sampling, a batch size that is rounded down, and a "
-    "layer in which canaries have little of their gradient.",
+    "adding or removing one record": "A statement that is false by less than about twice. "
+    "Unless the recorder knows what the accountant was told: shuffled batches that are accounted "
+    "as Poisson sampling. A batch size that is rounded down, and a layer in which canaries have "
+    "little of their gradient.",
     "adding or removing one client": "A statement that is false by less than about twice. Noise "
     "that repeats from round to round, which --sees differences of divulge canary score looks for. "
     "What the drawing of clients hides.",

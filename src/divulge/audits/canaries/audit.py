@@ -10,6 +10,7 @@ from jaxtyping import Int64
 
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.folders import take_folder
+from divulge.audits.canaries.batches import check_batches
 from divulge.audits.canaries.plan import Epsilon
 from divulge.audits.canaries.result import (
     REPORT,
@@ -178,6 +179,7 @@ def _measure(
         if one.rounds is not None
         else (),
         one.rounding,
+        None if one.batches is None else check_batches(one.batches),
     )
 
 

@@ -11,6 +11,7 @@ from divulge._util.arguments import FilePath, check_arguments
 from divulge.audits.canaries.gradients import CanaryGradients, Prepare
 from divulge.data.canary_files import read_candidates
 from divulge.data.canary_scores import CanaryScores, GradNorm, read_arrays, write_scores
+from divulge.data.sampling import SeenBatches, StatedSampling
 from divulge.errors import SpecError, StoreError
 from divulge.targets.wrap import fingerprint_model
 
@@ -29,6 +30,8 @@ class CanaryRecorder:
         max_grad_norm: what a record's gradient is clipped to.
         prepare: what the training does with the features of the canaries, a tensor, before the
             network gets them. For texts it gets a list of them, and returns a tensor of tokens.
+        sampling: what the accountant is told about the batches. Then their sizes are recorded, and
+            the audit says whether they were drawn so.
         resume: whether to continue the sums in the file, for a training that continues from the
             checkpoint of the same step.
 
@@ -49,6 +52,7 @@ class CanaryRecorder:
         *,
         max_grad_norm: GradNorm = 1.0,
         prepare: Prepare | None = None,
+        sampling: StatedSampling | None = None,
         resume: bool = False,
     ) -> None:
         held = read_candidates(Path(canaries))
@@ -57,6 +61,9 @@ class CanaryRecorder:
         self._canaries = held.digest
         self._sums = np.zeros(len(held.y))
         self._steps = 0
+        self._sampling = sampling
+        self._sizes: list[int] = []
+        self._size = 0  # of the batch since the last step
         self._place: np.ndarray | None = None  # where the last step left the weights
         self._watched: nn.Module | None = None
         if resume:
@@ -101,6 +108,7 @@ class CanaryRecorder:
                 "whose step() changes the weights"
             )
         self._watched = inner
+        inner.register_forward_pre_hook(self._before_forward)
         optimiser.register_step_pre_hook(lambda *_: self._before_step(inner))
         optimiser.register_step_post_hook(lambda *_: self._after_step(inner))
 
@@ -108,7 +116,7 @@ class CanaryRecorder:
         """Write the scores so far, atomically; do so with each checkpoint, and at the end.
 
         Raises:
-            SpecError: no step was seen.
+            SpecError: no step was seen, or no batch where their sampling is stated.
             StoreError: the file cannot be written.
         """
         if self._watched is None or self._place is None or not self._steps:
@@ -116,12 +124,28 @@ class CanaryRecorder:
                 "expected a training that was watched, got no step: call watch(model, optimizer) "
                 "before it"
             )
+        if self._sampling is not None and not any(self._sizes):
+            raise SpecError(
+                "expected batches that go through the network in training mode, saw none: call the "
+                "network itself, or leave sampling out"
+            )
         model = self._gradients.load(self._watched.state_dict())
         scores = CanaryScores(
-            self._sums, "white", self._canaries, fingerprint_model(model) or "", self._steps
+            self._sums,
+            "white",
+            self._canaries,
+            fingerprint_model(model) or "",
+            self._steps,
+            batches=None
+            if self._sampling is None
+            else SeenBatches(np.array(self._sizes), self._sampling),
         )
         write_scores(self._path, scores, place=self._place)
         return self._path
+
+    def _before_forward(self, module: nn.Module, given: tuple[Any, ...]) -> None:
+        if module.training and torch.is_grad_enabled() and given:
+            self._size += len(given[0])
 
     def _before_step(self, module: nn.Module) -> None:
         weights = module.state_dict()
@@ -139,15 +163,24 @@ class CanaryRecorder:
     def _after_step(self, module: nn.Module) -> None:
         self._place = _place_of(module)
         self._steps += 1
+        self._sizes.append(self._size)
+        self._size = 0
 
     def _continue(self) -> None:
-        held = read_arrays(self._path, "score", "about", "steps", "place")
+        held = read_arrays(self._path, "score", "about", "steps", "place", more=True)
         about, known = held["about"].tolist(), len(held["score"]) == len(self._sums)
         if about[:2] != ["white", self._canaries] or not known:
             raise StoreError(
                 f"expected scores of these canaries in {self._path}, got others: name the file "
                 "that the recorder of the same training wrote"
             )
+        before = SeenBatches.from_array(held["batches"]) if "batches" in held else None
+        if (before and before.stated) != self._sampling:
+            raise SpecError(
+                f"expected sampling={before and before.stated}, as in {self._path}, got "
+                f"{self._sampling}: state for the rest of a training what was stated at its start"
+            )
+        self._sizes = before.sizes.tolist() if before else []
         self._sums = held["score"].astype(np.float64)
         self._steps = int(held["steps"][0])
         self._place = held["place"].astype(np.float64)

@@ -14,6 +14,7 @@ from divulge._util import atomic
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.folders import create_folder
 from divulge._util.json import JSON
+from divulge.audits.canaries.batches import BatchCheck
 from divulge.audits.run_folder import has_head, hold_run, read_head, write_head
 from divulge.core import Estimate, NoiseAssumption
 from divulge.core.runs import SCHEMA
@@ -60,6 +61,8 @@ class BoxResult:
     rounding: float | None = None
     """How large rounding by secure aggregation is, as a share of the change of a round, at most;
     None where nothing was rounded."""
+    batches: BatchCheck | None = None
+    """Whether batches were drawn as the accountant was told; None where that is not known."""
 
     @property
     def highest(self) -> float:
@@ -110,9 +113,18 @@ class CanaryAudit:
         return max(one.highest for one in self.results)
 
     @property
+    def faults(self) -> tuple[str, ...]:
+        """How the batches that were seen differ from those that the accountant was told of."""
+        return tuple(fault for one in self.results if one.batches for fault in one.batches.faults)
+
+    @property
     def verdict(self) -> CanaryVerdict:
-        """Contradicted, consistent with what was measured, or undecidable with so few canaries."""
-        if self.bound > self.epsilon:
+        """Contradicted, consistent with what was measured, or undecidable with so few canaries.
+
+        An ε whose accountant was told of other batches is contradicted, too: it is not this
+        training's.
+        """
+        if self.bound > self.epsilon or self.faults:
             return "contradicted"
         return "consistent" if self.reach > self.epsilon else "undecidable"
 
@@ -120,6 +132,8 @@ class CanaryAudit:
     def headline(self) -> str:
         """The verdict in one sentence."""
         stated = f"ε = {self.epsilon:g} at δ = {self.delta:g}"
+        if self.bound <= self.epsilon and self.faults:
+            return f"{stated} is not this training's: batches were not drawn as its accountant says"
         if self.verdict == "contradicted":
             least = words.format_lower_bound(self.bound)
             return f"{stated} is contradicted: it is at least {least}"
@@ -169,6 +183,8 @@ class CanaryAudit:
                 )
             if one.rounding is not None:
                 lines.append(f"    {one.rounding_sentence}")
+            if one.batches is not None:
+                lines.append(f"    Batches: {'; '.join(one.batches.faults) or 'as stated'}.")
         return "\n".join([*lines, self.sentence, f"Next: {self.next_step}"])
 
     def as_json(self) -> dict[str, JSON]:

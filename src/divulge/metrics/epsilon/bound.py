@@ -15,7 +15,7 @@ from divulge._util.random import stream
 from divulge.core import Estimate, MembershipDraw, NoiseAssumption
 from divulge.metrics.epsilon.testing import Guessing, largest_refuted, prepare_epsilon_audit
 from divulge.metrics.intervals import CONFIDENCE
-from divulge.metrics.membership import Member, Ranked, Score, rank
+from divulge.metrics.membership import Member, RankedScores, Score, rank
 
 _LEFT_OUT = -1
 
@@ -32,7 +32,7 @@ def epsilon_lower_bound(
     noise: NoiseAssumption = "any",
     confidence: float = CONFIDENCE,
     tries: int = 1,
-    ranked: Ranked | None = None,
+    ranked: RankedScores | None = None,
 ) -> Estimate:
     """The largest ε for adding or removing one record that the scores refute, zero if none.
 
@@ -117,7 +117,7 @@ def _balance_groups(member: Member, rng: np.random.Generator) -> Int[np.ndarray,
 
 
 def _rank_members(
-    ranked: Ranked, kept: Int[np.ndarray, " kept"], rng: np.random.Generator
+    ranked: RankedScores, kept: Int[np.ndarray, " kept"], rng: np.random.Generator
 ) -> Bool[np.ndarray, " kept"]:
     """Who of those kept is a member, by falling score; ties in random order."""
     lot = np.full(len(ranked.order), _LEFT_OUT)

@@ -1,0 +1,87 @@
+"""Were batches drawn as the accountant was told? Their sizes say so."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from divulge.data.sampling import SeenBatches
+
+LEVEL = 0.0005
+"""The probability of each of two tests to accuse a training whose batches are drawn as stated."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCheck:
+    """What the sizes of batches say about how they were drawn."""
+
+    steps: int
+    stated_steps: int
+    mean: float
+    """The mean size of a batch."""
+    stated_mean: float
+    deviation: float
+    """The standard deviation of the size of one batch that is drawn as stated."""
+    p_mean: float
+    """How probable a mean so far from the stated one is, if batches are drawn as stated."""
+    pairs: int
+    """Number of pairs of neighbouring batches, each batch in one of them."""
+    alike: int
+    """Number of these pairs whose batches have one size."""
+    p_alike: float
+    """How probable so many are, if batches are drawn as stated."""
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What was not done as stated; empty where nothing shows it."""
+        found = []
+        if self.steps > self.stated_steps:
+            found.append(f"{self.steps:,} steps, where {self.stated_steps:,} are stated")
+        if self.p_mean < LEVEL:
+            found.append(
+                f"{self.mean:.1f} records a batch, where {self.stated_mean:.1f} ± "
+                f"{self.deviation / self.steps**0.5:.1f} are expected of {self.steps:,}"
+            )
+        if self.p_alike < LEVEL:
+            found.append(
+                f"{self.alike} of {self.pairs} pairs of batches have one size, where sizes drawn "
+                f"record by record differ by {self.deviation:.1f}"
+            )
+        return tuple(found)
+
+
+def check_batches(seen: SeenBatches) -> BatchCheck:
+    """Compare batches with Poisson sampling as the accountant was told.
+
+    If each of n records is in a batch by a coin of its own with probability q, sizes are
+    independent and binomial. Then the sum of T sizes is binomial with n T trials. And two batches
+    have one size with a probability c that n and q give, so the number of such pairs among T / 2
+    disjoint ones is binomial with c. Shuffled batches are all of one size.
+
+    Args:
+        seen: the sizes, and what the accountant was told.
+    """
+    stated, sizes = seen.stated, seen.sizes
+    steps, total = len(sizes), int(sizes.sum())
+    summed = stats.binom(stated.records * steps, stated.rate)
+    p_mean = 2 * min(float(summed.cdf(total)), float(summed.sf(total - 1)), 0.5)
+    pairs = steps // 2
+    alike = int((sizes[0 : 2 * pairs : 2] == sizes[1 : 2 * pairs : 2]).sum())
+    return BatchCheck(
+        steps,
+        stated.steps,
+        total / steps,
+        stated.records * stated.rate,
+        float(stats.binom(stated.records, stated.rate).std()),
+        p_mean,
+        pairs,
+        alike,
+        float(stats.binom(pairs, _probability_alike(stated.records, stated.rate)).sf(alike - 1)),
+    )
+
+
+def _probability_alike(records: int, rate: float) -> float:
+    """The probability that two batches have one size."""
+    size = stats.binom(records, rate)
+    low, high = size.ppf([1e-12, 1 - 1e-12]).astype(int)  # all but nothing of it
+    return min(1.0, float((size.pmf(np.arange(low, high + 1)) ** 2).sum()))

@@ -1,0 +1,166 @@
+"""The check of batches: exact probabilities, few false alarms, and what it must find."""
+
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from divulge.audits.canaries import audit
+from divulge.audits.canaries.batches import check_batches
+from divulge.audits.canaries.recorder import CanaryRecorder
+from divulge.data.canary_scores import read_arrays
+from divulge.data.sampling import SeenBatches, StatedSampling
+from divulge.defences import DPSGD
+from divulge.errors import SpecError, StoreError
+from divulge.training import Recipe
+from tests.audits.canaries import sets
+
+STATED = StatedSampling(40, 0.3, 12)
+
+
+def poisson(rng: np.random.Generator, stated: StatedSampling = STATED) -> SeenBatches:
+    return SeenBatches(rng.binomial(stated.records, stated.rate, stated.steps), stated)
+
+
+def pmf(n: int, q: float, k: int) -> float:
+    return math.comb(n, k) * q**k * (1 - q) ** (n - k)
+
+
+def test_probabilities_are_those_of_the_slow_twin() -> None:
+    sizes = np.array([9, 9, 14, 11, 12, 12, 10, 13, 8, 8, 15, 12])
+    found = check_batches(SeenBatches(sizes, STATED))
+    n, q, total = 40 * 12, 0.3, int(sizes.sum())
+    below = sum(pmf(n, q, k) for k in range(total + 1))
+    above = sum(pmf(n, q, k) for k in range(total, n + 1))
+    assert found.p_mean == pytest.approx(min(1.0, 2 * min(below, above)))
+    alike = sum(pmf(40, q, k) ** 2 for k in range(41))
+    assert (found.pairs, found.alike) == (6, 3)
+    assert found.p_alike == pytest.approx(sum(pmf(6, alike, k) for k in range(3, 7)))
+    assert found.faults == ()
+
+
+def test_batches_that_are_drawn_as_stated_are_hardly_ever_accused() -> None:
+    rng = np.random.default_rng(0)
+    for stated in (STATED, StatedSampling(1500, 0.25, 20), StatedSampling(200, 0.004, 50)):
+        accused = sum(bool(check_batches(poisson(rng, stated)).faults) for _ in range(500))
+        # binomial with 500 and 2 * LEVEL: 6 or more have a probability of 1 in 70,000
+        assert accused <= 5
+
+
+def test_full_batches_are_drawn_as_stated() -> None:
+    assert not check_batches(SeenBatches(np.full(5, 40), StatedSampling(40, 1.0, 5))).faults
+
+
+@pytest.mark.parametrize(
+    ("sizes", "says"),
+    [
+        ([12] * 12, "6 of 6 pairs of batches have one size"),
+        ([12] * 11 + [4], "5 of 6 pairs"),
+        ([20, 22, 19, 21, 18, 23, 20, 17, 21, 19, 22, 18], "20.0 records a batch, where 12.0"),
+        ([9, 14, 11, 12, 10, 13, 8, 15, 12, 11, 14, 9, 13], "13 steps, where 12 are stated"),
+    ],
+    ids=["shuffled", "with a rest", "too large", "too many steps"],
+)
+def test_others_are_found(sizes: list[int], says: str) -> None:
+    (fault,) = check_batches(SeenBatches(np.array(sizes), STATED)).faults
+    assert re.search(says, fault)
+
+
+def train(folder: Path, path: Path, steps: int, *, shuffled: bool, resume: bool = False) -> Path:
+    """A plain loop that says its accountant was told of Poisson sampling by a third."""
+    held = sets.pool(folder)
+    x, y = torch.from_numpy(held.x.copy()), torch.from_numpy(held.y.copy())
+    sampling, network = StatedSampling(len(y), 1 / 3, 24), sets.linear()
+    recorder = CanaryRecorder(folder, network, path, sampling=sampling, resume=resume)
+    if resume:
+        recorder._place = None  # another checkpoint, for the sake of this test
+    optimiser = torch.optim.SGD(network.parameters(), lr=1e-6)
+    recorder.watch(network, optimiser)
+    rng = np.random.default_rng(steps)
+    for _ in range(steps):
+        one_of_three = rng.permutation(len(y)) < len(y) // 3
+        rows = torch.from_numpy(one_of_three if shuffled else rng.random(len(y)) < 1 / 3)
+        optimiser.zero_grad()
+        torch.autograd.backward(cross_entropy(network(x[rows]), y[rows]))
+        optimiser.step()
+        network.eval()(x)  # a look at the accuracy is no batch
+        network.train()
+    return recorder.save()
+
+
+def test_shuffled_batches_are_not_what_the_accountant_was_told(tmp_path: Path) -> None:
+    for seed, shuffled in enumerate((False, True)):
+        folder = sets.make(tmp_path, 60, seed)
+        scores = train(folder, tmp_path / f"{seed}.npz", 24, shuffled=shuffled)
+        found = audit.audit_canaries(
+            folder, [scores], epsilon=3.0, delta=1e-5, run=tmp_path / f"run-{seed}"
+        )
+        assert found.bound < 3
+        assert found.verdict == ("contradicted" if shuffled else "undecidable")
+        page = (tmp_path / f"run-{seed}" / "report.html").read_text("utf-8")
+        assert ("is not this training" in page) == shuffled
+        assert ("as the accountant was told" in page) != shuffled
+        assert ("pairs of batches have one size" in str(found)) == shuffled
+
+
+def test_the_private_trainer_draws_as_it_states(tmp_path: Path) -> None:
+    folder = sets.make(tmp_path, 60)
+    held = sets.pool(folder)
+    trainer = DPSGD(
+        Recipe(sets.linear, lr=0.1, epochs=6, batch_size=20), 1e-5, noise_multiplier=4.0, jobs=1
+    )
+    steps = 6 * math.ceil(len(held) / 20)
+    sampling = StatedSampling(len(held), 20 / len(held), steps)
+    recorder = CanaryRecorder(folder, sets.linear(), tmp_path / "w.npz", sampling=sampling)
+    trainer.train(held, 5, recorder.watch)
+    seen = SeenBatches.from_array(read_arrays(recorder.save(), "batches")["batches"])
+    assert len(seen.sizes) == recorder.steps <= steps
+    assert check_batches(seen).faults == ()
+    assert len(set(seen.sizes.tolist())) > 5
+
+
+def test_a_training_that_continues_states_the_same(tmp_path: Path) -> None:
+    folder, path = sets.make(tmp_path, 60), tmp_path / "w.npz"
+    train(folder, path, 10, shuffled=False)
+    first = SeenBatches.from_array(read_arrays(path, "batches")["batches"])
+    with pytest.raises(SpecError, match="state for the rest of a training"):
+        CanaryRecorder(folder, sets.linear(), path, resume=True)
+    train(folder, path, 4, shuffled=True, resume=True)
+    both = SeenBatches.from_array(read_arrays(path, "batches")["batches"])
+    assert len(both.sizes) == 14
+    assert np.array_equal(both.sizes[:10], first.sizes)
+
+
+def test_a_training_past_the_network_is_refused(tmp_path: Path) -> None:
+    folder, network = sets.make(tmp_path, 30), sets.linear()
+    recorder = CanaryRecorder(
+        folder, network, tmp_path / "w.npz", sampling=StatedSampling(40, 0.5, 2)
+    )
+    optimiser = torch.optim.SGD(network.parameters(), lr=0.1)
+    recorder.watch(network, optimiser)
+    network.weight.grad, network.bias.grad = (torch.zeros_like(p) for p in network.parameters())
+    optimiser.step()
+    with pytest.raises(SpecError, match="expected batches that go through the network"):
+        recorder.save()
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        [40.0, 0.5],
+        [40.0, 0.5, 2.0],
+        [40.0, 2.0, 2.0, 3.0],
+        [40.5, 0.5, 2.0, 3.0],
+        [40, np.nan, 2, 3],
+    ],
+)
+def test_damaged_batches_are_refused(tmp_path: Path, held: list[float]) -> None:
+    folder = sets.make(tmp_path, 30)
+    path = sets.write_scores(folder, np.zeros(30))
+    np.savez(path, **dict(np.load(path)), batches=np.array(held))
+    with pytest.raises(StoreError, match=r"scores\.npz"):
+        audit.audit_canaries(folder, [path], epsilon=1.0, delta=1e-5)
