@@ -45,7 +45,7 @@ class BatchCheck:
         if self.p_alike < LEVEL:
             found.append(
                 f"{self.alike} of {self.pairs} pairs of batches have one size, where sizes drawn "
-                f"record by record differ by {self.deviation:.1f}"
+                f"record by record have a standard deviation of {self.deviation:.1f}"
             )
         return tuple(found)
 
