@@ -1,11 +1,18 @@
-"""The same tests on any machine: one thread a process, and no clock in the drawn examples."""
+"""The same tests on any machine: one thread a process, no clock in drawn examples, fewer checks."""
 
+import inspect
+import math
 import os
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import chdir
+from dataclasses import is_dataclass
+from functools import cache, partial, wraps
+from typing import Any
 
+import jaxtyping
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 # the suite already runs one process a core, and small trees only wait
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -24,3 +31,52 @@ def in_a_folder_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """For tests whose bad values include paths that can be written to."""
     with chdir(tmp_path_factory.mktemp("work")):
         yield
+
+
+CHECKED_CALLS = 10
+"""Calls of a function, in each test, whose shapes and types are checked; with drawn examples, all.
+
+Checking all calls would take half of the CPU seconds of the tests, for the same few functions.
+"""
+
+_left: defaultdict[int, float] = defaultdict(lambda: CHECKED_CALLS)
+_check_shapes = jaxtyping.jaxtyped
+
+
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """Check the first calls of the next test again."""
+    _left.clear()
+    drawn = is_hypothesis_test(getattr(item, "obj", None))
+    _left.default_factory = lambda: math.inf if drawn else CHECKED_CALLS
+
+
+def _check_first_calls(checked: Any, typechecker: Callable[[Any], Any]) -> Any:
+    """jaxtyping's decorator of functions and classes, applied at the first call."""
+    if inspect.isclass(checked):
+        start = checked.__init__
+        # one that was made here is checked already, or checks for itself: `check_arguments`
+        if (
+            is_dataclass(checked)
+            and inspect.isfunction(start)
+            and start.__globals__ is not globals()
+        ):
+            type.__setattr__(checked, "__init__", _check_first_calls(start, typechecker))
+        return checked
+    code = id(checked.__code__)  # one for all functions that the same lines make
+    checking = cache(lambda: _check_shapes(checked, typechecker=typechecker))
+
+    @wraps(checked)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        _left[code] -= 1
+        return (checked if _left[code] < 0 else checking())(*args, **kwargs)
+
+    return call
+
+
+def _jaxtyped(*args: Any, **keywords: Any) -> Any:
+    if args:  # not called by the import hook
+        return _check_shapes(*args, **keywords)
+    return partial(_check_first_calls, **keywords)
+
+
+jaxtyping.jaxtyped = _jaxtyped
