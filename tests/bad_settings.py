@@ -219,6 +219,14 @@ FILES = {
         {**FEDERATION, "privacy": {"delta": 1e-5, "noise_multiplier": 1.0}},
         parse_federation,
     ),
+    "hardened-federation": File(
+        FederationSpec,
+        {
+            **FEDERATION,
+            "harden": {"reference": "subject.py:reference", "which_client": 0.9, "budget": 2},
+        },
+        parse_federation,
+    ),
     "canaries": File(
         FederationSpec,
         {**FEDERATION, "canaries": {"folder": "canaries", "norm": 3.0}},

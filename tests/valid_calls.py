@@ -24,6 +24,7 @@ NEEDS_NO_CHECK = {
     "Audit": "made by audits",
     "CanaryAudit": "made by audits",
     "Comparison": "made by comparisons",
+    "FederationVariant": "made by searches",
     "FederationTrial": "made by searches",
     "HardenedFederation": "made by searches",
     "HardenedModel": "made by searches",
@@ -144,6 +145,21 @@ network = "subject.py:network"
 epochs = 1
 batch_size = 8
 """
+HARDEN_FEDERATION = """
+rounds = 1
+[data]
+train = "subject.py:many"
+test = "subject.py:members"
+[clients]
+count = 6
+[training]
+network = "subject.py:network"
+[harden]
+reference = "subject.py:members"
+which_client = 1.0
+budget = 2
+candidates = 12
+"""
 
 
 def view() -> divulge.ModelView:
@@ -244,6 +260,8 @@ def calls(folder: Path) -> dict[str, Call]:
     compared.write_text(COMPARE)
     hardened = folder / "harden.toml"
     hardened.write_text(HARDEN)
+    hardened_federation = folder / "hardened-federation.toml"
+    hardened_federation.write_text(HARDEN_FEDERATION)
     federated.write_text(FEDERATE)
     transcript = folder / "transcript"
     federation.Writer.begin(transcript, header()).add(round_of_one())
@@ -387,6 +405,10 @@ def calls(folder: Path) -> dict[str, Call]:
                 "defences": (),
                 "candidates": 12,
             },
+            anew={"run": new},
+        ),
+        "divulge.harden_federation_file": Call(
+            divulge.harden_federation_file, {"path": hardened_federation}, anew={"run": new}
         ),
         "divulge.harden_file": Call(divulge.harden_file, {"path": hardened}, anew={"run": new}),
         "divulge.export": Call(divulge.export, {"run": run, "junit": folder / "junit.xml"}),

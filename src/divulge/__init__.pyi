@@ -25,8 +25,10 @@ from .audits.export import export as export
 from .audits.from_file import audit_file as audit_file
 from .audits.harden.config import SearchSettings as SearchSettings
 from .audits.harden.federated import harden_federation as harden_federation
-from .audits.harden.federated_result import FederationLimits as FederationLimits
-from .audits.harden.federated_result import FederationTrial as FederationTrial
+from .audits.harden.federated import harden_federation_file as harden_federation_file
+from .audits.harden.federated_limits import FederationLimits as FederationLimits
+from .audits.harden.federated_limits import FederationTrial as FederationTrial
+from .audits.harden.federated_limits import FederationVariant as FederationVariant
 from .audits.harden.federated_result import HardenedFederation as HardenedFederation
 from .audits.harden.result import HardenedModel as HardenedModel
 from .audits.harden.run import harden as harden

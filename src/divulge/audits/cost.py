@@ -130,7 +130,7 @@ def estimate_file(
     Returns:
         By what is done: ``shadows`` of an audit, ``models`` that are audited in turn, each defence
         of a comparison by its name, the ``search`` for a model under a ceiling, ``rounds`` of a
-        simulated federation.
+        simulated federation and, with ``[harden]``, of the ``search`` for one within limits.
 
     Raises:
         DivulgeError: the settings, the data or a model cannot be used; or nothing is trained
@@ -138,8 +138,16 @@ def estimate_file(
     """
     path, who = Path(path), workers_by_name(workers)
     table = toml.read_toml(path)
-    if table.keys() & {"clients", "recommender", "ranker"}:
-        return {"rounds": _estimate_rounds(federation_config.parse(table, str(path)), path.parent)}
+    if federation_config.is_federation(table):
+        asked_for = federation_config.parse(table, str(path))
+        rounds = _estimate_rounds(asked_for, path.parent)
+        if asked_for.harden is None:
+            return {"rounds": rounds}
+        times = asked_for.harden.budget  # each with half of the clients, and none stored
+        search = replace(
+            rounds, rounds=times * rounds.rounds, seconds=times * rounds.seconds / 2, disk=0
+        )
+        return {"rounds": rounds, "search": search}
     if table.keys() & {"ceiling", "search"}:
         asked = harden_config.parse(table, str(path))
         return {"search": _estimate_search(harden_design(asked, path.parent), who)}

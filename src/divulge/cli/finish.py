@@ -13,6 +13,7 @@ from divulge.cli.terminal import echo
 if TYPE_CHECKING:
     from divulge.audits.compare.result import Comparison
     from divulge.audits.gate import Ruling
+    from divulge.audits.harden.federated_result import HardenedFederation
     from divulge.audits.harden.result import HardenedModel
     from divulge.audits.leave_one_out.result import LeaveOneOut
     from divulge.audits.result import SecretAudit
@@ -22,7 +23,9 @@ FAILED, TRIPPED, UNDECIDED = 1, 3, 4
 
 
 def finish(
-    found: SecretAudit | LeaveOneOut | Comparison | HardenedModel, shape: str, code: int = 0
+    found: SecretAudit | LeaveOneOut | Comparison | HardenedModel | HardenedFederation,
+    shape: str,
+    code: int = 0,
 ) -> NoReturn:
     """Print what was found, and exit.
 

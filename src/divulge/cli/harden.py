@@ -1,4 +1,4 @@
-"""The command that searches for the most accurate model under a ceiling on leakage."""
+"""The command that searches for the most accurate model or federation under a limit on leakage."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import click
 
 from divulge.cli.begin import begin
 from divulge.cli.finish import TRIPPED, UNDECIDED, finish, print_estimates
+from divulge.errors import SpecError
 
-_CODES = {"under": 0, "over": TRIPPED, "undecided": UNDECIDED}
+_CODES = {"under": 0, "within": 0, "over": TRIPPED, "undecided": UNDECIDED}
 
 
 @click.command()
@@ -47,13 +48,20 @@ def harden(
 ) -> None:
     """Search for the most accurate model under a ceiling on leakage (SETTINGS: a harden.toml file).
 
-    Exit code 0 means that the final model is under every ceiling, 3 that no model under them was
-    found, 4 that it could not be decided.
+    A federate.toml with a section [harden] is searched for the most accurate federation within
+    limits on what its server learns. Exit code 0 means that the final model is under every ceiling,
+    or the federation within every limit, 3 that none was found, 4 that it could not be decided.
 
     Example: divulge harden harden.toml
     """
     if estimate:
         print_estimates(settings, shape, workers)
+        return
+    from divulge._util import toml
+    from divulge.federation.config import is_federation
+
+    if is_federation(toml.read_toml(settings)):
+        _harden_federation(settings, run, shape, workers, resume=resume)
         return
     from divulge.audits.harden import config
 
@@ -61,4 +69,20 @@ def harden(
         from divulge.audits.harden.run import harden_file
 
         found = harden_file(settings, folder, resume=resume, progress=True, workers=workers)
+    finish(found, shape, _CODES[found.outcome])
+
+
+def _harden_federation(
+    settings: Path, run: Path | None, shape: str, workers: str, *, resume: bool
+) -> None:
+    from divulge.federation import config
+
+    if workers != "local":
+        raise SpecError(
+            f"expected --workers local for a federation, got {workers}: its clients train here"
+        )
+    with begin(settings, run, config.read(settings).name, resume=resume) as folder:
+        from divulge.audits.harden.federated import harden_federation_file
+
+        found = harden_federation_file(settings, folder, resume=resume, progress=True)
     finish(found, shape, _CODES[found.outcome])

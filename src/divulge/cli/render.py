@@ -6,6 +6,7 @@ import pydantic
 
 from divulge._util.json import JSON
 from divulge.audits.compare.result import Comparison
+from divulge.audits.harden.federated_result import HardenedFederation
 from divulge.audits.harden.result import HardenedModel
 from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.result import Audit, FederationAudit, SecretAudit
@@ -23,7 +24,11 @@ COLUMNS = {"AUC": "auc", "TPR at 1 % FPR": "tpr@0.01", "ε ≥": "epsilon"}
 MEANS = {"AUC": "auc", "TPR at 1 % FPR": "tpr@0.01", "at 0.1 %": "tpr@0.001", "ε ≥": "epsilon"}
 
 
-def show_result(found: SecretAudit | LeaveOneOut | Comparison | HardenedModel) -> None:
+Shown = SecretAudit | LeaveOneOut | Comparison | HardenedModel | HardenedFederation
+"""What a command may have found."""
+
+
+def show_result(found: Shown) -> None:
     """Print the verdict, the warnings and one row per attack; of several targets, the means."""
     if isinstance(found, FederationAudit):
         headline, *rest = found.lines()
@@ -38,6 +43,8 @@ def show_result(found: SecretAudit | LeaveOneOut | Comparison | HardenedModel) -
         _show_comparison(found)
     elif isinstance(found, HardenedModel):
         _show_hardened(found)
+    elif isinstance(found, HardenedFederation):
+        _show_hardened_federation(found)
 
 
 def show_questions(rows: Sequence[QuestionsRow]) -> None:
@@ -146,6 +153,18 @@ def _show_hardened(found: HardenedModel) -> None:
     show(f"Model: {found.model}")
 
 
+def _show_hardened_federation(found: HardenedFederation) -> None:
+    show("\n", (found.headline, "bold"))
+    for sentence in found.sentences:
+        show(sentence)
+    tried = Grid("What was tried")
+    _fill(tried, found.rows())
+    show_table(tried)
+    for line in found.refusals():
+        show(line)
+    show(f"For your federate.toml:\n{found.fresh.setting.as_toml()}", wrap=False)
+
+
 def _fill(table: Grid, rows: Sequence[Sequence[str]]) -> None:
     """Add rows with their headings on top; all columns but the first hold figures."""
     (first, *others), *rest = rows
@@ -155,9 +174,7 @@ def _fill(table: Grid, rows: Sequence[Sequence[str]]) -> None:
         table.add_row(row)
 
 
-def result_as_json(
-    found: SecretAudit | LeaveOneOut | Comparison | HardenedModel,
-) -> dict[str, JSON]:
+def result_as_json(found: Shown) -> dict[str, JSON]:
     """The object of ``--format json``: run, report, and what was found.
 
     That is the verdict, the findings and, of one model, the claim; of a comparison or a search its
@@ -165,7 +182,7 @@ def result_as_json(
     """
     assert found.path is not None
     answer: dict[str, JSON] = {"run": str(found.path), "report": str(found.path / found.page)}
-    if isinstance(found, Comparison | HardenedModel):
+    if isinstance(found, Comparison | HardenedModel | HardenedFederation):
         return answer | found.as_json()
     findings = pydantic.TypeAdapter(tuple[Finding, ...])
     answer["findings"] = findings.dump_python(found.findings, mode="json")

@@ -82,6 +82,25 @@ class CanariesSpec(Section):
     """Euclidean norm of the update of a canary client: a few times what updates are clipped to."""
 
 
+class FederationSearchSpec(Section):
+    """``[harden]``: limits on what the server learns, for ``divulge harden``."""
+
+    reference: str
+    """Further records of nobody, which the attacker has."""
+    class_shares: float | None = None
+    """Smallest admissible L1 distance, from 0 to 2, of the best guess of a client's class shares;
+    this or ``which_client`` is required."""
+    which_client: float | None = None
+    """Largest admissible AUC, from 0 to 1, of the best attack on which client held a record."""
+    budget: Count = 20
+    """How many federations are simulated at most, the last one included."""
+    defences: tuple[str, ...] | None = None
+    """The update defences to try; ``top-k``, ``sign``, ``local-noise`` and ``dp-fedavg`` unless
+    given."""
+    candidates: Count = 200
+    """About so many of the clients' records are assigned to clients by attacks."""
+
+
 class RecommenderSpec(Section):
     """``[recommender]``: users who train a recommender on their interactions, by FNCF."""
 
@@ -158,6 +177,8 @@ class FederationSpec(Section):
     """Clients train with DP-SGD."""
     canaries: CanariesSpec | None = None
     """Canary clients take part, beside the others."""
+    harden: FederationSearchSpec | None = None
+    """What ``divulge harden`` holds the federation under; ``divulge federate`` leaves it unread."""
     recommender: RecommenderSpec | None = None
     """In place of the four above: users who act on items that a server hands out."""
     ranker: RankerSpec | None = None
@@ -222,6 +243,11 @@ def _check_clients(who: ClientsSpec, where: str) -> None:
         )
     if who.classes and len({len(row) for row in who.classes}) != 1:
         raise SpecError(f"{where}: expected as many classes for each client, got different numbers")
+
+
+def is_federation(table: dict[str, JSON]) -> bool:
+    """Whether settings as read from TOML are those of a federation to simulate."""
+    return bool(table.keys() & {"clients", "recommender", "ranker"})
 
 
 def build_defence(settings: FederationSpec) -> UpdateDefence:

@@ -1,17 +1,25 @@
 """The search for a federation within limits: what is tried, chosen, and run with fresh clients."""
 
+import json
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from torch import nn
 
 import divulge
 from divulge.audits.harden import federated
-from divulge.core import Estimate, UpdateDefence
-from divulge.defences import LocalNoise, TopK
-from divulge.errors import SpecError
+from divulge.cli.main import main
+from divulge.core import Estimate
+from divulge.defences import DPSGD, LocalNoise, TopK
+from divulge.errors import SpecError, StoreError
 from divulge.federation import Federation, iid
 from divulge.training import Recipe
 
@@ -30,7 +38,7 @@ def network() -> nn.Module:
 FEDERATION = Federation(POOL, iid(POOL, [30] * 8), Recipe(network, lr=0.2, epochs=3), workers=1)
 
 
-def hardened(**more: Any) -> divulge.HardenedFederation:
+def hardened(folder: Path, **more: Any) -> divulge.HardenedFederation:
     """Of synthetic records of three classes."""
     asked: dict[str, Any] = {
         "limits": LIMITS,
@@ -40,22 +48,24 @@ def hardened(**more: Any) -> divulge.HardenedFederation:
         "budget": 4,
         "defences": ("top-k", "local-noise"),
         "candidates": 24,
+        "run": folder,
     }
     return divulge.harden_federation(FEDERATION, **asked | more)
 
 
 @pytest.fixture(scope="module")
-def found() -> divulge.HardenedFederation:
+def found(tmp_path_factory: pytest.TempPathFactory) -> divulge.HardenedFederation:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(federated, "LAST", federated.QUICK)  # for the time that it takes
-        return hardened()
+        return hardened(tmp_path_factory.mktemp("federation") / "run")
 
 
 def test_each_defence_is_tried_first(found: divulge.HardenedFederation) -> None:
     assert not found.refused
-    assert [trial.defence.name for trial in found.trials] == ["none", "top-k", "local-noise"]
-    assert found.trials[1].defence == TopK()  # its default
-    assert [trial.epochs for trial in found.trials] == [3, 3, 3]
+    settings = [trial.setting for trial in found.trials]
+    assert [one.defence for one in settings] == ["none", "top-k", "local-noise"]
+    assert settings[1].build() == TopK()  # its default
+    assert [one.epochs for one in settings] == [3, 3, 3]
     for trial in (*found.trials, found.fresh):
         assert trial.leaks.keys() == {"class_shares", "which_client"}
 
@@ -64,20 +74,65 @@ def test_the_chosen_setting_runs_with_clients_that_the_search_never_saw(
     found: divulge.HardenedFederation,
 ) -> None:
     assert found.chosen in found.trials
-    assert (found.fresh.defence, found.fresh.epochs) == (found.chosen.defence, found.chosen.epochs)
+    assert found.fresh.setting == found.chosen.setting
     assert found.fresh.leaks != found.chosen.leaks
-    searched, fresh = federated._halve(FEDERATION, 0)
+    searched, fresh = federated._halve(FEDERATION)
     rows = [set(np.concatenate(half.clients).tolist()) for half in (searched, fresh)]
     assert len(searched.clients) == len(fresh.clients) == 4
     assert not rows[0] & rows[1]
 
 
-def test_the_same_seed_finds_the_same(
-    found: divulge.HardenedFederation, monkeypatch: pytest.MonkeyPatch
+def test_a_search_that_stopped_at_any_moment_ends_the_same(
+    found: divulge.HardenedFederation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The first is stopped at its third trial, which a kill cuts off likewise."""
     monkeypatch.setattr(federated, "LAST", federated.QUICK)
-    again = hardened(budget=2)
-    assert again.trials == found.trials[:1]
+
+    def stop(done: Any, title: str, *_: Any) -> Any:
+        del title
+        for number in done:
+            if number == 2:
+                raise KeyboardInterrupt
+            yield number
+
+    with pytest.raises(KeyboardInterrupt):
+        hardened(tmp_path / "run", progress=stop)
+    with pytest.raises(StoreError, match="interrupted: continue it with --resume"):
+        divulge.load(tmp_path / "run")
+    assert len(list((tmp_path / "run/trials").iterdir())) == 2
+    with pytest.raises(StoreError, match="different ones: start a new run"):
+        hardened(tmp_path / "run", resume=True, candidates=25)
+    again = hardened(tmp_path / "run", resume=True)
+    assert (again.trials, again.fresh) == (found.trials, found.fresh)
+
+
+def test_what_is_stored_is_what_was_found(found: divulge.HardenedFederation) -> None:
+    loaded = divulge.load(found.path)
+    assert isinstance(loaded, divulge.HardenedFederation)
+    assert (loaded.trials, loaded.fresh) == (found.trials, found.fresh)
+    assert (loaded.chosen, loaded.outcome) == (found.chosen, found.outcome)
+    page = loaded.report().read_text("utf-8")
+    assert found.headline in page
+    figures = json.loads((found.path / "summary.json").read_text("utf-8"))
+    assert figures["outcome"] == found.outcome
+    assert len(figures["trials"]) == 3
+    with pytest.raises(StoreError, match="keeps figures alone"):
+        loaded.measure()
+
+
+def test_a_damaged_trial_is_refused(found: divulge.HardenedFederation, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    (run / "trials").mkdir(parents=True)
+    for name in ("run.json", "fresh.json"):
+        (run / name).write_bytes((found.path / name).read_bytes())
+    with pytest.raises(StoreError, match="trials"):
+        divulge.load(run)
+    (run / "trials/001.json").write_text('{"setting": 1}')
+    with pytest.raises(StoreError, match=r"001.json as divulge wrote it"):
+        divulge.load(run)
+    (run / "trials/001.json").write_bytes((found.path / "trials/002.json").read_bytes())
+    with pytest.raises(StoreError, match="no trial of undefended"):
+        hardened(run, resume=True)
 
 
 def made(accuracy: float, l1: float, right: float) -> divulge.FederationTrial:
@@ -85,7 +140,7 @@ def made(accuracy: float, l1: float, right: float) -> divulge.FederationTrial:
         return Estimate(value, value - 0.1, value + 0.1)
 
     leaks = {"class_shares": near(l1), "which_client": near(right)}
-    return divulge.FederationTrial(UpdateDefence(), 1, near(accuracy), leaks)
+    return divulge.FederationTrial(divulge.FederationVariant("none", {}, 1), near(accuracy), leaks)
 
 
 def test_the_most_accurate_within_all_limits_is_chosen_else_the_nearest() -> None:
@@ -99,19 +154,35 @@ def test_the_most_accurate_within_all_limits_is_chosen_else_the_nearest() -> Non
     assert shares.choose([accurate, leaky]) is leaky
 
 
-def test_the_outcome_and_the_table_are_those_of_the_fresh_run(
-    found: divulge.HardenedFederation,
+@pytest.mark.parametrize(
+    ("l1", "right", "outcome", "said"),
+    [
+        (0.61, 0.2, "within", "This federation stays within the limits: local-noise"),
+        (0.55, 0.2, "undecided", "was shown to exist; the nearest is local-noise"),
+        (0.45, 0.2, "over", "No federation within these limits was found; the nearest is local"),
+        (0.61, 0.85, "undecided", "was shown to exist"),
+        (0.61, 0.95, "over", "was found"),
+    ],
+)
+def test_the_fresh_run_decides(
+    found: divulge.HardenedFederation, l1: float, right: float, outcome: str, said: str
 ) -> None:
-    fresh = replace(made(0.8, 0.7, 0.2), defence=LocalNoise(1.0, 1e-5, 1.0))
-    limits = divulge.FederationLimits(class_shares=0.5)
-    told = replace(found, limits=limits, fresh=fresh, refused={"x|y": "<b>"})
-    assert told.outcome == "within"
-    assert replace(told, limits=divulge.FederationLimits(class_shares=0.7)).outcome == "not within"
+    setting = divulge.FederationVariant(
+        "local-noise", {"epsilon": 1.0, "delta": 1e-5, "clip": 1.0}, 2
+    )
+    fresh = replace(made(0.8, l1, right), setting=setting)
+    limits = divulge.FederationLimits(class_shares=0.5, which_client=0.9)
+    plan = replace(found.plan, limits=limits, name="<b>")
+    told = replace(found, plan=plan, fresh=fresh, refused={"x|y": "<b>"})
+    assert told.outcome == outcome
+    assert said in told.headline
     lines = told.table().splitlines()
-    assert lines[2].startswith("| **fresh clients**: LocalNoise(epsilon=1.0")
-    assert "0.800 (0.700-0.900)" in lines[2]
-    assert lines[-1] == "Not tried: x&#124;y: &#60;b&#62;"
-    assert sum("chosen: " in line for line in lines) == 1
+    (row,) = [line for line in lines if line.endswith("| fresh clients |")]
+    assert "| 0.800 (0.700-0.900) |" in row
+    assert lines[-1] == "x&#124;y could not be tried: &#60;b&#62;"
+    assert sum(line.endswith("| chosen |") for line in lines) == 1
+    assert setting.build() == LocalNoise(1.0, 1e-5, 1.0)
+    assert 'name = "local-noise"\nepsilon = 1.0\ndelta = 1e-05\n' in setting.as_toml()
 
 
 @pytest.mark.parametrize(
@@ -122,15 +193,20 @@ def test_the_outcome_and_the_table_are_those_of_the_fresh_run(
         ({"budget": 1}, "a budget of 2 federations"),
     ],
 )
-def test_searches_that_cannot_be_made_are_refused(more: dict[str, Any], said: str) -> None:
+def test_searches_that_cannot_be_made_are_refused(
+    more: dict[str, Any], said: str, tmp_path: Path
+) -> None:
     with pytest.raises(SpecError, match=said):
-        hardened(**more)
+        hardened(tmp_path / "run", **more)
+    assert not (tmp_path / "run").exists()
 
 
 def test_federations_that_cannot_be_halved_or_have_a_defence_are_refused() -> None:
+    private = DPSGD(FEDERATION.recipe, delta=1e-5, noise_multiplier=1.0)
     for changed, said in (
         ({"clients": FEDERATION.clients[:5]}, "6 clients or more, got 5"),
         ({"defence": TopK()}, "a federation without a defence"),
+        ({"trainer": private}, "without a trainer of its own"),
     ):
         with pytest.raises(SpecError, match=said):
             divulge.harden_federation(
@@ -150,3 +226,125 @@ def test_federations_that_cannot_be_halved_or_have_a_defence_are_refused() -> No
 def test_limits_without_meaning_are_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(SpecError, match=said):
         divulge.FederationLimits(**settings)
+
+
+SUBJECT = """
+import numpy as np
+from torch import nn
+
+rng = np.random.default_rng(0)
+y = np.arange(120) % 2
+x = (rng.normal(size=(120, 3)) + y[:, None]).astype(np.float32)
+train, test, others = (x[:60], y[:60]), (x[60:90], y[60:90]), (x[90:], y[90:])
+
+def network():
+    return nn.Linear(3, 2)
+"""
+
+SETTINGS = """
+rounds = 1
+[data]
+train = "subject.py:train"
+test = "subject.py:test"
+[clients]
+count = 6
+[training]
+network = "subject.py:network"
+epochs = 3
+[harden]
+reference = "subject.py:others"
+which_client = {limit}
+budget = 4
+defences = ["local-noise"]
+candidates = 12
+"""
+
+KILL = """
+import sys
+import divulge
+from tests.killing import kill_before_writing
+
+kill_before_writing(sys.argv[1])
+divulge.harden_federation_file("federate.toml", "killed")
+"""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Path:
+    (tmp_path / "subject.py").write_text(SUBJECT)
+    path = tmp_path / "federate.toml"
+    path.write_text(SETTINGS.format(limit=1.0))
+    return path
+
+
+def test_a_search_that_is_killed_ends_as_if_it_had_not_been(settings: Path) -> None:
+    root, folder = Path(__file__).parents[3], settings.parent
+    paths = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
+    killed = subprocess.run(
+        [sys.executable, "-c", KILL, "trials/002.json"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    divulge.harden_federation_file(settings, folder / "killed", resume=True)
+    divulge.harden_federation_file(settings, folder / "whole")
+    names = sorted(one.name for one in (folder / "whole/trials").iterdir())
+    assert len(names) == 3
+    for name in ("fresh.json", *(f"trials/{name}" for name in names)):
+        killed_file, whole_file = (folder / run / name for run in ("killed", "whole"))
+        assert killed_file.read_bytes() == whole_file.read_bytes()
+
+
+@pytest.mark.parametrize(("limit", "code", "said"), [(1.0, 0, "within"), (0.0, 3, "over")])
+def test_the_command_ends_with_what_was_found(
+    settings: Path, limit: float, code: int, said: str
+) -> None:
+    settings.write_text(SETTINGS.format(limit=limit).replace("budget = 4", "budget = 2"))
+    line = ["harden", str(settings), "--format", "json"]
+    done = CliRunner().invoke(main, line)
+    assert done.exit_code == code, done.output
+    answer = json.loads(done.stdout.splitlines()[-1])
+    assert answer["outcome"] == said
+    assert Path(answer["report"]).exists()
+    shown = CliRunner().invoke(main, ["report", answer["run"]])
+    assert shown.stdout.strip() == answer["report"]
+
+
+def test_the_command_shows_what_was_tried(settings: Path) -> None:
+    settings.write_text(SETTINGS.format(limit=1.0).replace("budget = 4", "budget = 2"))
+    done = CliRunner().invoke(main, ["harden", str(settings)])
+    assert "This federation stays within the limits: undefended" in done.stdout
+    assert "For your federate.toml" in done.stdout
+    costs = divulge.estimate_file(settings)
+    assert [getattr(costs[name], "rounds") for name in ("rounds", "search")] == [1, 2]  # noqa: B009
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("which_client = 1.0", "", "expected a limit, got none"),
+        ('test = "subject.py:test"', "", r"expected test in \[data\]"),
+        ("[harden]", "[privacy]", "reference"),
+        ("count = 6", "count = 5", "6 clients or more"),
+    ],
+)
+def test_settings_that_cannot_be_searched_are_refused(
+    settings: Path, old: str, new: str, said: str
+) -> None:
+    settings.write_text(settings.read_text().replace(old, new))
+    with pytest.raises(SpecError, match=said):
+        divulge.harden_federation_file(settings)
+    assert not (settings.parent / "runs").exists()
+
+
+def test_settings_without_limits_and_other_workers_are_refused(settings: Path) -> None:
+    done = CliRunner().invoke(main, ["harden", str(settings), "--workers", "ray"])
+    assert done.exit_code == 2
+    assert "expected --workers local for a federation" in done.stderr
+    settings.write_text(settings.read_text().partition("[harden]")[0])
+    done = CliRunner().invoke(main, ["harden", str(settings)])
+    assert done.exit_code == 2
+    assert "expected [harden]" in done.stderr

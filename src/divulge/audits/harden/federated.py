@@ -4,27 +4,37 @@ The search sees one half of the clients. The setting that it chooses is then run
 under another seed, and attacked afresh.
 """
 
+import datetime as dt
 from collections.abc import Sequence
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
 
-from divulge._util.arguments import Count, Seed, check_arguments
+from divulge._util.arguments import Count, FilePath, check_arguments
+from divulge._util.digest import digest
+from divulge._util.folders import choose_run_folder, numbered_folder
 from divulge._util.progress import Progress, as_track
 from divulge._util.random import stream
-from divulge.audits.harden import optimiser
+from divulge.audits.harden.federated_limits import FederationLimits
 from divulge.audits.harden.federated_result import (
-    FederationLimits,
-    FederationTrial,
+    FRESH,
+    FederationSearchManifest,
     HardenedFederation,
+    begin,
 )
+from divulge.audits.harden.federated_search import run_stored, search
 from divulge.audits.harden.federated_trial import NamedAttacks, TrialDesign
-from divulge.core import Records, UpdateDefence
-from divulge.defences import catalog
-from divulge.errors import DivulgeError, SpecError, did_you_mean
+from divulge.audits.leave_one_out.run import take_folder
+from divulge.audits.options import RunPath
+from divulge.audits.run_folder import describe_environment
+from divulge.core import Records
+from divulge.data import records
+from divulge.data.encoding import share_encoding
+from divulge.data.labels import share_classes
+from divulge.errors import DataError, SpecError, did_you_mean
+from divulge.federation import config
 from divulge.federation.fedavg import Federation
-
-if TYPE_CHECKING:
-    import optuna
+from divulge.federation.from_config import LOADING, load_federation
 
 USUAL = ("none", "top-k", "sign", "local-noise", "dp-fedavg")
 """Update defences that are tried."""
@@ -49,7 +59,8 @@ def harden_federation(
     budget: Count = 20,
     defences: Sequence[str] = USUAL,
     candidates: Count = 200,
-    seed: Seed = 0,
+    run: RunPath = None,
+    resume: bool = False,
     progress: Progress = False,
 ) -> HardenedFederation:
     """Search for the most accurate federation within limits on what its server learns.
@@ -59,49 +70,119 @@ def harden_federation(
     these attacks need the updates of single clients.
 
     Args:
-        federation: undefended, as it would be run; its recipe has the most local epochs tried.
+        federation: undefended, as it would be run; its recipe has the most local epochs tried, and
+            its seed fixes every random choice.
         limits: what its server may learn.
         test: records of nobody, for the accuracy of the global model.
         reference: further records of nobody, which the attacker has.
         rounds: of each simulation.
-        budget: how many federations are simulated in all, the last one included.
-        defences: the update defences to try.
+        budget: how many federations are simulated at most, the last one included.
+        defences: the update defences to try; ``"none"`` is always among them.
         candidates: about so many of the clients' records are assigned to clients by attacks.
-        seed: fixes every random choice.
+        run: the run folder, written as the work goes on; a new one in ``runs/`` unless given.
+        resume: continue the run folder; it ends as if it had never stopped.
         progress: True shows how far the work is; see `divulge.Options`.
+
+    Returns:
+        All that was tried, and the chosen setting with clients that the search never saw. Its
+        ``outcome`` says whether that run is within the limits.
 
     Raises:
         MissingExtra: Optuna or PyTorch is not installed.
         SpecError: a defence does not exist, or there are too few clients or too small a budget.
+        StoreError: the run folder is in use, or belongs to another search.
         DivulgeError: the undefended federation cannot be simulated or attacked.
     """
     _check(federation, defences, budget)
-    halves = _halve(federation, seed)
-    attacked = TrialDesign(limits, test, reference, rounds, candidates, QUICK)
     families = tuple(dict.fromkeys(("none", *defences)))
-    study = optimiser.new_study(_firsts(families, federation.recipe.epochs))
-    trials: list[FederationTrial] = []
-    refused: dict[str, str] = {}
-    for number in as_track(progress)(range(budget - 1), "Simulating federations"):
-        study.sampler = optimiser.seeded_sampler(
-            int(stream(seed, "federation", number).integers(2**31)), len(families)
+    path = numbered_folder(Path("runs") / "federation") if run is None else Path(run)
+    design = TrialDesign(limits, test, reference, rounds, candidates, QUICK)
+    halves = _halve(federation)
+    plan = FederationSearchManifest(
+        name=federation.name,
+        created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        challenge=digest(
+            f"{federation.header}\0{limits}\0{(rounds, budget, candidates, families)}",
+            *(array for one in (test, reference) for array in (one.x, one.y)),
+        ),
+        seed=federation.seed,
+        limits=limits,
+        rounds=rounds,
+        budget=budget,
+        searched=len(halves[0].clients),
+        fresh=len(halves[1].clients),
+        settings={"recipe": repr(federation.recipe), "defences": list(families)},
+        environment=describe_environment(),
+        divulge=version("divulge"),
+    )
+    with take_folder(path, resume=resume):
+        plan = begin(path, plan)
+        stored = search(halves[0], families, design, budget, path, as_track(progress))
+        trials = tuple(one.found for one in stored if one.found is not None)
+        chosen = limits.choose(trials)
+        last = replace(design, attacks=LAST)
+        seed = int(stream(federation.seed, "fresh").integers(2**31))
+        fresh = run_stored(last, halves[1], chosen.setting, seed, path, FRESH)
+        if fresh.found is None:
+            raise DataError(f"{chosen.setting.label} with fresh clients: {fresh.refused}")
+        refused = {one.setting.label: one.refused for one in stored if one.found is None}
+        found = HardenedFederation(plan, trials, refused, fresh.found, path)
+        found.report()
+    return found
+
+
+@check_arguments
+def harden_federation_file(
+    path: FilePath,
+    run: FilePath | None = None,
+    *,
+    resume: bool = False,
+    progress: Progress = False,
+) -> HardenedFederation:
+    """Search as the section ``[harden]`` of a ``federate.toml`` says.
+
+    Args:
+        path: the settings; relative paths in them start at its folder.
+        run: the run folder, as for `divulge.federate_file`.
+        resume: continue the run folder.
+        progress: True shows how far the work is; see `divulge.Options`.
+
+    Raises:
+        SpecError: the settings lack ``[harden]``, or test records.
+        DivulgeError: see `harden_federation`.
+    """
+    path = Path(path)
+    settings = config.read(path)
+    asked, data = settings.harden, settings.data
+    if asked is None:
+        raise SpecError(
+            f"expected [harden] in {path}, it is missing: name reference and class_shares or "
+            "which_client there"
         )
-        asking = study.ask()
-        defence, epochs = _propose(asking, families, federation.recipe.epochs)
-        try:
-            found = attacked.run(halves[0], defence, epochs, seed)
-        except DivulgeError as error:
-            if defence.name == "none":
-                raise
-            refused[f"{defence!r}, epochs={epochs}"] = str(error)
-            study.tell(asking, state=optimiser.failed())
-            continue
-        trials.append(found)
-        study.tell(asking, [found.accuracy.value, found.excess(limits)])
-    chosen = limits.choose(trials)
-    last = int(stream(seed, "fresh").integers(2**31))
-    fresh = replace(attacked, attacks=LAST).run(halves[1], chosen.defence, chosen.epochs, last)
-    return HardenedFederation(limits, tuple(trials), refused, chosen, fresh)
+    assert data is not None
+    if data.test is None:
+        raise SpecError(
+            f"expected test in [data] of {path}, it is missing: the search compares the accuracy "
+            "of federations on records of nobody"
+        )
+    limits = FederationLimits(asked.class_shares, asked.which_client)
+    folder, track = choose_run_folder(run, path, settings.name, resume=resume), as_track(progress)
+    (federation,) = (load_federation(settings, path.parent) for _ in track([path], LOADING))
+    further = records.load_record_sets((data.test, asked.reference), data.label, path.parent)
+    pool, test, reference = share_classes(share_encoding([federation.pool, *further]))
+    return harden_federation(
+        replace(federation, pool=pool, evaluate=None),
+        limits=limits,
+        test=test,
+        reference=reference,
+        rounds=settings.rounds,
+        budget=asked.budget,
+        defences=USUAL if asked.defences is None else asked.defences,
+        candidates=asked.candidates,
+        run=folder,
+        resume=resume,
+        progress=progress,
+    )
 
 
 def _check(federation: Federation, defences: Sequence[str], budget: int) -> None:
@@ -109,6 +190,11 @@ def _check(federation: Federation, defences: Sequence[str], budget: int) -> None
         raise SpecError(
             f"expected a federation without a defence, got {federation.defence!r}: name it in "
             "defences instead"
+        )
+    if federation.trainer is not None or federation.canaries is not None:
+        raise SpecError(
+            "expected a federation without a trainer of its own and without canaries, got one: "
+            "its clients are trained by the recipe, with the local epochs that are tried"
         )
     for name in defences:
         if name not in USUAL:
@@ -125,38 +211,12 @@ def _check(federation: Federation, defences: Sequence[str], budget: int) -> None
         )
 
 
-def _halve(federation: Federation, seed: int) -> tuple[Federation, Federation]:
+def _halve(federation: Federation) -> tuple[Federation, Federation]:
     """The federation of the search, and that of the fresh clients."""
-    order = stream(seed, "fresh clients").permutation(len(federation.clients))
+    order = stream(federation.seed, "fresh clients").permutation(len(federation.clients))
     middle = len(order) // 2
     searched, fresh = (
         replace(federation, clients=[federation.clients[k] for k in sorted(part)])
         for part in (order[:middle], order[middle:])
     )
     return searched, fresh
-
-
-def _firsts(families: Sequence[str], epochs: int) -> list[dict[str, Any]]:
-    """Each defence with its defaults, as far as it has some that are searched."""
-    found = []
-    for name in families:
-        cls = catalog.update_defence_class(name)
-        defaults = {field.name: field.default for field in fields(cls)}
-        own = {
-            f"{name}.{setting}": defaults[setting]
-            for setting, values in cls.search.items()
-            if optimiser.holds(values, defaults[setting])
-        }
-        found.append({"defence": name, "epochs": epochs, **own})
-    return found
-
-
-def _propose(
-    trial: "optuna.Trial", families: Sequence[str], epochs: int
-) -> tuple[UpdateDefence, int]:
-    name = trial.suggest_categorical("defence", families)
-    settings = {
-        setting: optimiser.suggest(trial, f"{name}.{setting}", values)
-        for setting, values in catalog.update_defence_class(name).search.items()
-    }
-    return catalog.update_defence(name, **settings), trial.suggest_int("epochs", 1, epochs)

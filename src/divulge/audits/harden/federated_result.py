@@ -1,128 +1,291 @@
-"""What a search for a federation within limits came to."""
+"""What a search for a federation within limits came to, and its run folder."""
 
-import math
-from collections.abc import Mapping, Sequence
+import html
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import ClassVar, Literal
 
-from divulge._util.arguments import check_arguments
-from divulge.core import Estimate, UpdateDefence
-from divulge.errors import SpecError
+import pydantic
+
+from divulge._util import atomic
+from divulge._util.json import JSON
+from divulge.audits.harden.federated_limits import (
+    FederationLimits,
+    FederationTrial,
+    FederationVariant,
+)
+from divulge.audits.run_folder import has_head, hold_run, read_head, write_head
+from divulge.core import Estimate, Finding
+from divulge.core.runs import BEFORE_NAMING, SCHEMA
+from divulge.errors import StoreError
+from divulge.report import words
 from divulge.report.markdown import make_inert
 
+PAGE = "summary.md"
+TRIALS, FRESH = "trials", "fresh.json"
+"""Names of files: a folder with one for each setting, and the run with fresh clients."""
 TITLES = {
     "class_shares": "L1 of the best guess of class shares",
     "which_client": "AUC of which client",
 }
 
 
-@check_arguments
 @dataclass(frozen=True, slots=True)
-class FederationLimits:
-    """What the server of a federation may learn about its clients, at most.
+class StoredTrial:
+    """What ``trials/001.json`` and ``fresh.json`` hold."""
 
-    Args:
-        class_shares: the smallest admissible L1 distance, from 0 to 2, of the best guess of a
-            client's class shares, the mean over clients. Its lower limit has to reach it.
-        which_client: the largest admissible AUC, from 0 to 1, of the best attack over all pairs of
-            a record and a client: did this client train on this record? Its upper limit must not
-            exceed it. The interval takes pairs to be independent, so it is a little too short.
-
-    Raises:
-        SpecError: neither is given, or one is out of range.
-    """
-
-    class_shares: float | None = None
-    which_client: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.class_shares is None and self.which_client is None:
-            raise SpecError("expected a limit, got none: set class_shares or which_client")
-        for name, most in (("class_shares", 2.0), ("which_client", 1.0)):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value <= most:
-                raise SpecError(f"expected {name} from 0 to {most:g}, got {value}")
-
-    def choose(self, trials: "Sequence[FederationTrial]") -> "FederationTrial":
-        """The most accurate setting within the limits by its intervals; else the nearest one."""
-        within = [trial for trial in trials if trial.excess(self) <= 0]
-        if within:
-            return max(within, key=lambda trial: trial.accuracy.value)
-        return min(trials, key=lambda trial: trial.excess(self))
+    setting: FederationVariant
+    found: FederationTrial | None
+    """None where it could not be simulated or attacked."""
+    refused: str
+    """Why it could not; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
-class FederationTrial:
-    """One setting of a federation, and what its server learned."""
+class FederationSearchManifest:
+    """What was asked for: ``run.json``."""
 
-    defence: UpdateDefence
-    epochs: int
-    """Local epochs."""
-    accuracy: Estimate
-    """Of the global model after the last round."""
-    leaks: Mapping[str, Estimate]
-    """By limit, the figure of the strongest attack; intervals hold for all attacks at once."""
-
-    @property
-    def label(self) -> str:
-        """What tells it from others, for people."""
-        name = "undefended" if self.defence.name == "none" else repr(self.defence)
-        return f"{name}, epochs={self.epochs}"
-
-    def excess(self, limits: FederationLimits) -> float:
-        """By how much of its range the worst figure misses its limit; 0 or less if none does."""
-        missed = []
-        if limits.class_shares is not None:
-            missed.append((limits.class_shares - self.leaks["class_shares"].low) / 2)
-        if limits.which_client is not None:
-            high = self.leaks["which_client"].high
-            missed.append((1.0 if high is None else high) - limits.which_client)
-        return max(missed, default=-math.inf)
+    name: str
+    created: str
+    """UTC, ISO 8601."""
+    challenge: str
+    """Digest of records, clients, ways to train, limits, search and seed."""
+    seed: int
+    limits: FederationLimits
+    rounds: int
+    budget: int
+    searched: int
+    """The number of clients of the search."""
+    fresh: int
+    """The number of clients that it never sees."""
+    settings: dict[str, JSON]
+    environment: dict[str, str]
+    divulge: str = BEFORE_NAMING
+    schema: int = SCHEMA
+    kind: Literal["hardened-federation"] = "hardened-federation"
 
 
 @dataclass(frozen=True)
 class HardenedFederation:
     """The setting that was found, its run with fresh clients, and all that was tried."""
 
-    limits: FederationLimits
+    plan: FederationSearchManifest
     trials: tuple[FederationTrial, ...]
+    """All settings that were tried, in order; the undefended federation is the first."""
     refused: Mapping[str, str]
     """By setting, why it could not be simulated or attacked."""
-    chosen: FederationTrial
-    """As the search saw it."""
     fresh: FederationTrial
-    """The same setting with other clients and another seed: the claim."""
+    """The chosen setting with other clients and another seed: the claim."""
+    path: Path
+    """The run folder."""
+    page: ClassVar[str] = PAGE
+    findings: ClassVar[tuple[Finding, ...]] = ()
+    """Of single attacks none are kept: one that fails ends the trial."""
 
     @property
-    def outcome(self) -> Literal["within", "not within"]:
-        """Whether the run with fresh clients is within the limits by its intervals."""
-        return "within" if self.fresh.excess(self.limits) <= 0 else "not within"
+    def limits(self) -> FederationLimits:
+        """What the server may learn."""
+        return self.plan.limits
 
-    def table(self) -> str:
-        """The run with fresh clients and all settings, as a Markdown table."""
-        names = tuple(self.fresh.leaks)
-        rows = [
-            ("setting", "accuracy", *(TITLES[name] for name in names)),
-            ("---",) * (2 + len(names)),
+    @property
+    def chosen(self) -> FederationTrial:
+        """The setting that was found, as the search saw it."""
+        return self.limits.choose(self.trials)
+
+    @property
+    def outcome(self) -> Literal["within", "over", "undecided"]:
+        """Whether the run with fresh clients is within the limits.
+
+        ``within``: all intervals are. ``over``: some value is not. ``undecided``: neither.
+        """
+        if self.fresh.excess(self.limits) <= 0:
+            return "within"
+        return "over" if self.fresh.exceeds(self.limits) else "undecided"
+
+    @property
+    def headline(self) -> str:
+        """The outcome in one line."""
+        if self.outcome == "within":
+            return f"This federation stays within the limits: {self.fresh.setting.label}"
+        said = "found" if self.outcome == "over" else "shown to exist"
+        return (
+            f"No federation within these limits was {said}; the nearest is "
+            f"{self.fresh.setting.label}"
+        )
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What was measured with fresh clients, and how far the search was off."""
+        chosen, plain = self.chosen, self.trials[0]
+        sides = {"class_shares": "at least", "which_client": "at most"}
+        told = [
+            f"{TITLES[name]}: {_show(self.fresh.leaks[name])} with fresh clients, "
+            f"{_show(chosen.leaks[name])} in the search; the limit is {sides[name]} {limit:g}."
+            for name, limit in self.limits.given.items()
+        ]
+        return (
+            *told,
+            f"Accuracy: {_show(self.fresh.accuracy)} with fresh clients, {_show(chosen.accuracy)} "
+            f"in the search, where the undefended federation had {_show(plain.accuracy)}.",
+            f"{words.format_count(len(self.trials), 'setting')} were tried with "
+            f"{self.plan.searched} clients; {self.plan.fresh} others were kept for the last run. "
+            "Only figures with fresh clients are a claim.",
+        )
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The run with fresh clients and all settings as cells, with their headings on top."""
+        chosen = self.chosen
+        told = [("fresh clients", self.fresh)]
+        told += [("chosen" if one is chosen else "", one) for one in self.trials]
+        return [
+            ("Setting", "Accuracy", *(TITLES[name] for name in self.fresh.leaks), "State"),
             *(
-                (mark + make_inert(one.label), _show(one.accuracy), *map(_show, one.leaks.values()))
-                for mark, one in (
-                    ("**fresh clients**: ", self.fresh),
-                    *(("chosen: " if one is self.chosen else "", one) for one in self.trials),
-                )
+                (one.setting.label, *map(_show, (one.accuracy, *one.leaks.values())), state)
+                for state, one in told
             ),
         ]
-        lines = [f"| {' | '.join(cells)} |" for cells in rows]
-        lines += [
-            f"Not tried: {make_inert(label)}: {make_inert(why)}"
-            for label, why in self.refused.items()
-        ]
-        return "\n".join(lines)
+
+    def refusals(self) -> list[str]:
+        """A sentence for each setting that could not be tried."""
+        return [f"{label} could not be tried: {why}" for label, why in self.refused.items()]
+
+    def table(self) -> str:
+        """Outcome and settings as Markdown."""
+        head, *rest = [tuple(map(make_inert, row)) for row in self.rows()]
+        lines = [head, ("---",) * len(head), *rest]
+        return "\n".join([
+            f"**{make_inert(self.headline)}**",
+            "",
+            *(make_inert(sentence) for sentence in self.sentences),
+            "",
+            *(f"| {' | '.join(cells)} |" for cells in lines),
+            *(f"\n{make_inert(line)}" for line in self.refusals()),
+        ])  # fmt: skip
+
+    def as_json(self) -> dict[str, JSON]:
+        """What ``summary.json`` holds."""
+        dump = pydantic.TypeAdapter(tuple[FederationTrial, ...]).dump_python
+        chosen, fresh, *trials = dump((self.chosen, self.fresh, *self.trials), mode="json")
+        return {
+            "schema": 1,
+            "name": self.plan.name,
+            "outcome": self.outcome,
+            "headline": self.headline,
+            "limits": self.limits.given,
+            "fresh": fresh,
+            "chosen": chosen,
+            "trials": trials,
+            "refused": dict(self.refused),
+        }
+
+    def report(self) -> Path:
+        """Write ``summary.md`` and ``summary.json`` into the run folder; the former's path.
+
+        Raises:
+            StoreError: they cannot be written.
+        """
+        page = (
+            f"# {make_inert(self.plan.name)}\n\n{self.table()}\n\nFor your `federate.toml`:\n\n"
+            f"```toml\n{self.fresh.setting.as_toml()}\n```\n"
+        )
+        with hold_run(self.path):
+            atomic.write_within(self.path, PAGE, page.encode())
+            figures = json.dumps(self.as_json(), indent=1) + "\n"
+            atomic.write_within(self.path, "summary.json", figures.encode())
+        return self.path / PAGE
+
+    def measure(self) -> "HardenedFederation":
+        """Refuse: a search keeps figures, not the guesses that they were computed from.
+
+        Raises:
+            StoreError: always.
+        """
+        raise StoreError(
+            f"expected a run with stored guesses, got a search for a federation in {self.path}, "
+            "which keeps figures alone: run the search again"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.table())}</pre>"
 
     def __repr__(self) -> str:
-        return f"<divulge.HardenedFederation: {self.outcome}>\n{self.table()}"
+        return f"<divulge.HardenedFederation>\n{self.table()}"
 
 
 def _show(one: Estimate) -> str:
     high = "" if one.high is None else f"{one.high:.3f}"
     return f"{one.value:.3f} ({one.low:.3f}-{high})"
+
+
+def begin(path: Path, plan: FederationSearchManifest) -> FederationSearchManifest:
+    """Write the plan; of a run that is continued it keeps the date.
+
+    Raises:
+        StoreError: the folder belongs to another search, or cannot be written.
+    """
+    if has_head(path):
+        before = read_head(path, FederationSearchManifest)
+        if before.challenge != plan.challenge:
+            raise StoreError(
+                f"expected the federation, limits, search and seed that {path} was begun with, got "
+                "different ones: start a new run"
+            )
+        return before
+    write_head(path, plan)
+    return plan
+
+
+def store_trial(folder: Path, name: str, trial: StoredTrial) -> None:
+    """Write what a setting came to into a run folder.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    atomic.write_within(folder, name, atomic.to_json(trial, StoredTrial).encode())
+
+
+def read_trial(folder: Path, name: str, setting: FederationVariant) -> StoredTrial | None:
+    """What was stored of this setting; None if nothing was.
+
+    Raises:
+        StoreError: it is damaged, or of another setting.
+    """
+    place = folder / name
+    if not place.exists():
+        return None
+    stored = _read(place)
+    if stored.setting != setting:
+        raise atomic.damaged_file_error(place, ValueError(f"no trial of {setting.label}"))
+    return stored
+
+
+def _read(place: Path) -> StoredTrial:
+    return atomic.from_json(atomic.read(place), StoredTrial, place)
+
+
+def load_hardened_federation(path: Path) -> HardenedFederation:
+    """What is in the run folder of a search for a federation.
+
+    Raises:
+        StoreError: it is none, or not finished, or damaged.
+    """
+    plan = read_head(path, FederationSearchManifest)
+    if not (path / FRESH).exists():
+        raise StoreError(
+            f"expected a finished search in {path}, got one that was interrupted: continue it with "
+            "--resume"
+        )
+    last = _read(path / FRESH)
+    names = plan.limits.given.keys()
+    stored = [_read(place) for place in sorted((path / TRIALS).glob("*.json"))]
+    trials = tuple(one.found for one in stored if one.found is not None)
+    if (
+        not trials
+        or last.found is None
+        or any(one.leaks.keys() != names for one in (*trials, last.found))
+    ):
+        raise atomic.damaged_file_error(path / TRIALS, ValueError("trials without their leaks"))
+    refused = {one.setting.label: one.refused for one in stored if one.found is None}
+    return HardenedFederation(plan, trials, refused, last.found, path)

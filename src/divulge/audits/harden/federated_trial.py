@@ -9,7 +9,11 @@ import numpy as np
 from divulge._util.random import stream
 from divulge.attacks import catalog as attacks
 from divulge.audits import attempt
-from divulge.audits.harden.federated_result import FederationLimits, FederationTrial
+from divulge.audits.harden.federated_limits import (
+    FederationLimits,
+    FederationTrial,
+    FederationVariant,
+)
 from divulge.core import (
     NOBODY,
     Assignment,
@@ -21,7 +25,6 @@ from divulge.core import (
     Proportions,
     Records,
     Status,
-    UpdateDefence,
 )
 from divulge.errors import DataError, NotApplicable
 from divulge.federation.fedavg import Federation
@@ -49,26 +52,23 @@ class TrialDesign:
     attacks: NamedAttacks
     """On class shares."""
 
-    def run(
-        self, federation: Federation, defence: UpdateDefence, epochs: int, seed: int
-    ) -> FederationTrial:
+    def run(self, federation: Federation, setting: FederationVariant, seed: int) -> FederationTrial:
         """Simulate a setting, and attack it.
 
         Raises:
             DivulgeError: it cannot be simulated, or no attack on a limited secret can be run.
         """
-        setting = replace(
+        defended = replace(
             federation,
-            defence=defence,
-            recipe=replace(federation.recipe, epochs=epochs),
+            defence=setting.build(),
+            recipe=replace(federation.recipe, epochs=setting.epochs),
             seed=seed,
         )
-        transcript = simulate(setting, self.rounds)
+        transcript = simulate(defended, self.rounds)
         return FederationTrial(
-            defence,
-            epochs,
-            self._accuracy(setting, transcript),
-            dict(self._leaks(setting, transcript, seed)),
+            setting,
+            self._accuracy(defended, transcript),
+            dict(self._leaks(defended, transcript, seed)),
         )
 
     def _accuracy(self, federation: Federation, transcript: Transcript) -> Estimate:

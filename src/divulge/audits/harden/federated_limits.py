@@ -1,0 +1,116 @@
+"""Limits on what the server of a federation may learn, and what one setting came to."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from divulge._util.arguments import check_arguments
+from divulge._util.json import JSON
+from divulge.core import Estimate, UpdateDefence
+from divulge.defences import catalog
+from divulge.errors import SpecError
+
+
+@check_arguments
+@dataclass(frozen=True, slots=True)
+class FederationLimits:
+    """What the server of a federation may learn about its clients, at most.
+
+    Args:
+        class_shares: the smallest admissible L1 distance, from 0 to 2, of the best guess of a
+            client's class shares, the mean over clients. Its lower limit has to reach it.
+        which_client: the largest admissible AUC, from 0 to 1, of the best attack over all pairs of
+            a record and a client: did this client train on this record? Its upper limit must not
+            exceed it. The interval takes pairs to be independent, so it is a little too short.
+
+    Raises:
+        SpecError: neither is given, or one is out of range.
+    """
+
+    class_shares: float | None = None
+    which_client: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.class_shares is None and self.which_client is None:
+            raise SpecError("expected a limit, got none: set class_shares or which_client")
+        for name, most in (("class_shares", 2.0), ("which_client", 1.0)):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= most:
+                raise SpecError(f"expected {name} from 0 to {most:g}, got {value}")
+
+    @property
+    def given(self) -> dict[str, float]:
+        """The limits that are given, by name."""
+        each = {"class_shares": self.class_shares, "which_client": self.which_client}
+        return {name: limit for name, limit in each.items() if limit is not None}
+
+    def choose(self, trials: "Sequence[FederationTrial]") -> "FederationTrial":
+        """The most accurate setting within the limits by its intervals; else the nearest one."""
+        within = [trial for trial in trials if trial.excess(self) <= 0]
+        if within:
+            return max(within, key=lambda trial: trial.accuracy.value)
+        return min(trials, key=lambda trial: trial.excess(self))
+
+
+@dataclass(frozen=True, slots=True)
+class FederationVariant:
+    """One setting of everything that is searched."""
+
+    defence: str
+    """Name of the update defence."""
+    settings: Mapping[str, JSON]
+    """Of the defence."""
+    epochs: int
+    """Local epochs."""
+
+    @property
+    def label(self) -> str:
+        """What tells it from others, for people."""
+        told = [f"{name}={value}" for name, value in self.settings.items()]
+        name = "undefended" if self.defence == "none" else self.defence
+        return f"{name} ({', '.join([*told, f'epochs={self.epochs}'])})"
+
+    def build(self) -> UpdateDefence:
+        """The update defence.
+
+        Raises:
+            SpecError: there is none of this name, or it has other settings.
+        """
+        return catalog.update_defence(self.defence, **self.settings)
+
+    def as_toml(self) -> str:
+        """What belongs into ``federate.toml``."""
+        lines = ["[training]", f"epochs = {self.epochs}     # your other keys stay"]
+        if self.defence != "none":
+            lines += ["", "[[defences]]", f'name = "{self.defence}"']
+            lines += [f"{name} = {json.dumps(value)}" for name, value in self.settings.items()]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class FederationTrial:
+    """One setting of a federation, and what its server learned."""
+
+    setting: FederationVariant
+    accuracy: Estimate
+    """Of the global model after the last round."""
+    leaks: Mapping[str, Estimate]
+    """By limit, the figure of the strongest attack; intervals hold for all attacks at once."""
+
+    def excess(self, limits: FederationLimits) -> float:
+        """By how much of its range the worst interval misses its limit; 0 or less if none does."""
+        missed = []
+        if limits.class_shares is not None:
+            missed.append((limits.class_shares - self.leaks["class_shares"].low) / 2)
+        if limits.which_client is not None:
+            high = self.leaks["which_client"].high
+            missed.append((1.0 if high is None else high) - limits.which_client)
+        return max(missed, default=-math.inf)
+
+    def exceeds(self, limits: FederationLimits) -> bool:
+        """Whether some value itself misses its limit."""
+        shares, which = limits.class_shares, limits.which_client
+        return (shares is not None and self.leaks["class_shares"].value < shares) or (
+            which is not None and self.leaks["which_client"].value > which
+        )
