@@ -164,18 +164,22 @@ def estimate_file(
             f"expected [shadows] or [leave_one_out] in {path}, got neither: without models to "
             "train there is nothing to estimate"
         )
-    matched, _ = match(inputs.load_inputs(settings, path.parent))
+    return {"shadows": _estimate_shadows(settings, path.parent, who)}
+
+
+def _estimate_shadows(settings: config.ModelAuditSpec, folder: Path, who: Workers) -> CostEstimate:
+    """About what training the shadow models of an audit will cost, further ones included."""
+    matched, _ = match(inputs.load_inputs(settings, folder))
     subject, _ = membership.set_copies_aside(matched)
     subject, *_ = set_known_members_aside(subject, settings.seed)
     assert subject.shadows is not None
     candidates = subject.members.joined(subject.nonmembers)
-    further = subject.shadows.own
-    queries = (*_queries(candidates, subject.augment, subject.reference), *further)
-    plan, attacks = subject.shadows, config.requested_attacks(settings, path.parent)
+    own = subject.shadows.own
+    queries = (*_queries(candidates, subject.augment, subject.reference), *own)
+    plan, attacks = subject.shadows, config.requested_attacks(settings, folder)
     rounds = sum(attack.rounds for attack in attacks if isinstance(attack, Cascade))
     plan = replace(plan, models=plan.models + training.count_further(plan, rounds))
-    work = training.prepare_workload(plan, queries, settings.seed)
-    return {"shadows": _run_trial(work, who)}
+    return _run_trial(training.prepare_workload(plan, queries, settings.seed), who)
 
 
 def _estimate_in_turn(asked: LeaveOneOutDesign, who: Workers) -> CostEstimate:
