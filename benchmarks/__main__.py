@@ -43,6 +43,7 @@ from benchmarks import (
     recorded_rounds,
     regression,
     secure_noise,
+    start,
     table_intervals,
     threshold_signals,
     which_client,
@@ -157,6 +158,7 @@ BENCHMARKS = {
         "CPU seconds and peak memory of an audit of a table of a million candidates",
         large_tables.run_million,
     ),
+    "start": Benchmark(start.SUMMARY, start.run),
     "leak-test": Benchmark(leak_test.SUMMARY, leak_test.run),
 }
 

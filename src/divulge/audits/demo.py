@@ -29,6 +29,7 @@ def train_network() -> AuditInputs:
     """The network, trained now, with its records."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.neural_network import MLPClassifier
+    from threadpoolctl import threadpool_limits
 
     digits = bundled.digits()
     order = stream(0, "demo").permutation(len(digits))
@@ -37,7 +38,7 @@ def train_network() -> AuditInputs:
     network = MLPClassifier(
         (256,), alpha=0.0, max_iter=400, tol=0.0, n_iter_no_change=400, random_state=0
     )
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), threadpool_limits(1):  # its matrices are small
         warnings.simplefilter("ignore", ConvergenceWarning)
         network.fit(members.x.astype(np.float64), members.y)
     return AuditInputs(
