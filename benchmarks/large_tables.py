@@ -148,7 +148,7 @@ SERIES = {
     "classes": Series(
         "Table of answers, 1,000 classes",
         "candidates",
-        (2_500, 5_000, 10_000),
+        (12_500, 25_000, 50_000),
         lambda size, folder: _table(size, 1_000, folder),
     ),
     "shadows": Series("Audit of 2,000 candidates", "shadows", (50, 100, 200), _shadows),

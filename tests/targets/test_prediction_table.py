@@ -7,6 +7,7 @@ import pytest
 
 import divulge
 from divulge.core import Need
+from divulge.data import tables
 from divulge.errors import DataError, TargetError
 from divulge.targets import predictions
 
@@ -151,6 +152,21 @@ def test_probabilities_are_not_taken_for_labels(tmp_path: Path) -> None:
     for pattern in ("p_*", "p_0"):
         with pytest.raises(DataError, match="one column of predicted classes"):
             predictions.read_predictions(path, probabilities=pattern, output="labels")
+
+
+def test_wide_parquet_is_read_in_parts_of_few_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "_BATCH", 7)  # cells: two rows of three columns
+    wide = {f"c{k}": [10.0 * row + k for row in range(5)] for k in range(3)}
+    path = _parquet(tmp_path / "t", wide)
+    assert [len(part[0]) for part in tables.parquet_batches(path, list(wide))] == [2, 2, 1]
+    np.testing.assert_array_equal(
+        tables.read_columns(path, list(wide)), np.array(list(wide.values())).T
+    )
+    path = _parquet(tmp_path / "t", wide | {"c1": ["1", "2", "3", "4", "many"]})
+    with pytest.raises(DataError, match="column 'c1', row 5 below the header"):
+        tables.read_columns(path, list(wide))
 
 
 @pytest.mark.parametrize("name", ["t.xlsx", "missing.csv", "missing.parquet"])

@@ -18,7 +18,7 @@ from divulge.errors import DataError, DivulgeError
 _BOOLEANS = {"false": 0.0, "true": 1.0}
 _TEXT_TYPES = ("string", "large_string", "binary", "large_binary")
 _FEW_VALUES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-_BATCH = 2**16  # rows
+_BATCH = 2**20  # cells
 
 
 def read_header(path: Path) -> list[str]:
@@ -183,7 +183,8 @@ def parquet_batches(path: Path, names: Sequence[str]) -> Iterator[list[Any]]:
     file = _open_parquet(path, texts)
     check_unpacked(path, file.metadata.num_rows * len(names) * 8)
     size = 0
-    for batch in file.iter_batches(_BATCH, columns=list(names)):
+    rows = max(1, _BATCH // max(1, len(names)))
+    for batch in file.iter_batches(rows, columns=list(names)):
         size += batch.nbytes
         check_unpacked(path, size)
         yield [batch.column(name) for name in names]
@@ -228,7 +229,7 @@ def _parse_numbers(
     path: Path, name: str, column: Shaped[np.ndarray, " records"], above: int
 ) -> Float[np.ndarray, " records"]:
     if column.dtype.kind in "fiub":
-        return column.astype(np.float64)
+        return column.astype(np.float64, copy=False)
     numbers = np.empty(len(column))
     for row, cell in enumerate(column):
         try:
