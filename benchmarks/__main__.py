@@ -26,6 +26,7 @@ from benchmarks import (
     flower,
     full_width,
     genotype_kernel,
+    hardened_federation,
     hardening,
     http,
     inverse_hessian,
@@ -77,6 +78,12 @@ BENCHMARKS = {
             f"{hardening.SINGLES}: {name}", partial(hardening.run_singles, name=name)
         )
         for name in hardening.TASKS
+    },
+    **{
+        f"hardened-federation-{name}": Benchmark(
+            f"{hardened_federation.SUMMARY}: {name}", partial(hardened_federation.run, name=name)
+        )
+        for name in hardened_federation.TASKS
     },
     "defences": Benchmark(defences.SUMMARY, defences.run),
     "loss-trace": Benchmark(loss_trace.SUMMARY, loss_trace.run),

@@ -158,7 +158,7 @@ network = "subject.py:network"
 reference = "subject.py:members"
 which_client = 1.0
 budget = 2
-candidates = 12
+candidates = 2
 """
 
 
@@ -403,7 +403,7 @@ def calls(folder: Path) -> dict[str, Call]:
                 "rounds": 1,
                 "budget": 2,
                 "defences": (),
-                "candidates": 12,
+                "candidates": 2,
             },
             anew={"run": new},
         ),
