@@ -44,6 +44,7 @@ QUICK: NamedAttacks = (("decaf", {"level": "bias"}), ("label-counts", {"method":
 LAST: NamedAttacks = (*QUICK, ("decaf", {"budget": 60.0}))
 """Attacks on class shares in the last simulation: also Decaf with clients that it invents, as
 far as a minute of one core allows."""
+_MOST_ROUNDS = 1000
 _FEWEST_CLIENTS = 6
 """The fewest clients: a half has three then, for intervals over clients."""
 
@@ -75,7 +76,7 @@ def harden_federation(
         limits: what its server may learn.
         test: records of nobody, for the accuracy of the global model.
         reference: further records of nobody, which the attacker has.
-        rounds: of each simulation.
+        rounds: of each simulation, at most 1,000.
         budget: how many federations are simulated at most, the last one included.
         defences: the update defences to try; ``"none"`` is always among them.
         candidates: about so many of the clients' records are assigned to clients by attacks.
@@ -94,6 +95,11 @@ def harden_federation(
         DivulgeError: the undefended federation cannot be simulated or attacked.
     """
     _check(federation, defences, budget)
+    if rounds > _MOST_ROUNDS:
+        raise SpecError(
+            f"expected at most {_MOST_ROUNDS} rounds, got {rounds}: each simulation is held in "
+            "memory whole"
+        )
     families = tuple(dict.fromkeys(("none", *defences)))
     path = numbered_folder(Path("runs") / "federation") if run is None else Path(run)
     design = TrialDesign(limits, test, reference, rounds, candidates, QUICK)
