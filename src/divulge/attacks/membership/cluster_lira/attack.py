@@ -296,7 +296,9 @@ def _centre_log_probabilities(
 ) -> Float64[np.ndarray, "records classes"]:
     """Log probabilities less their mean: logits, but for the constant that softmax loses."""
     seen = probabilities[probabilities > 0]
-    log = np.log(np.maximum(probabilities, seen.min() / 2))  # a zero is just beyond the smallest
+    # a zero is just beyond the smallest; half of the least number that there is would be zero
+    least = max(seen.min() / 2, np.finfo(np.float64).tiny)
+    log = np.log(np.maximum(probabilities, least))
     centred: Float64[np.ndarray, "records classes"] = log - log.mean(axis=1, keepdims=True)
     return centred
 
