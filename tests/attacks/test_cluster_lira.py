@@ -295,13 +295,15 @@ def test_refuses_settings_without_meaning() -> None:
 def test_a_model_that_noise_has_ruined_is_attacked_like_any_other() -> None:
     """Its probabilities are 0, 1 and the least number that there is, of which half is 0."""
     rng = np.random.default_rng(0)
-    records = [Records(rng.normal(size=(40, 3)), rng.integers(0, 3, 40)) for _ in range(2)]
+    asked, nonmembers = (
+        Records(rng.normal(size=(40, 3)), rng.integers(0, 3, 40)) for _ in range(2)
+    )
 
     def ruined(x: np.ndarray) -> np.ndarray:
         first = (x[:, 0] > 0).astype(np.float64)
         return np.column_stack([first, 1 - first, np.where(x[:, 1] > 0, 5e-324, 0.0)])
 
-    found = ClusterLiRA()(ModelView(FunctionTarget(ruined), *records), RNG)
+    found = ClusterLiRA()(ModelView(FunctionTarget(ruined), asked, nonmembers), RNG)
     assert np.isfinite(found.score).all()
 
 
