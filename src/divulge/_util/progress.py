@@ -125,8 +125,9 @@ class _Step:
     def line(self) -> str:
         """How far it is; the time left comes from what was done in this run."""
         took = time.monotonic() - self.begun
-        count = f" {self.before + self.done} of {self.before + self.items}," if self.many else ""
-        left = f", about {format_span(took / self.done * self.left)} left" if self.done else ""
+        done = self.done  # another thread counts on
+        count = f" {self.before + done} of {self.before + self.items}," if self.many else ""
+        left = f", about {format_span(took / done * (self.items - done))} left" if done else ""
         return f"{self.text}:{count} {format_span(took)} so far{left}"
 
     def end(self) -> str:
@@ -138,11 +139,6 @@ class _Step:
     def many(self) -> bool:
         """Whether a count says something."""
         return self.before + self.items > 1
-
-    @property
-    def left(self) -> int:
-        """Items that are still to come."""
-        return self.items - self.done
 
 
 def track_with_lines(items: Sequence[Any], text: str, done: int) -> Generator[Any]:

@@ -12,7 +12,6 @@ from divulge._util.random import stream
 from divulge.attacks.shared.observed_round import ObservedRound, first_rounds
 from divulge.core import Need, Proportions, Tensors, UpdateView
 from divulge.errors import SpecError
-from divulge.training.optimisers import without_compiler
 from divulge.training.recipe import RaggedRows
 
 if TYPE_CHECKING:
@@ -191,6 +190,7 @@ def train_network(inside: Seen, shares: Shares, epochs: int, seed: int) -> "torc
     import torch
 
     from divulge.training.engine.loop import temporary_seed
+    from divulge.training.optimisers import without_compiler
 
     x = torch.tensor(inside, dtype=torch.float32)
     y = torch.tensor(shares, dtype=torch.float32)

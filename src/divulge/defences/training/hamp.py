@@ -96,7 +96,7 @@ def true_class_probability(share: float, classes: int) -> float:
         >>> true_class_probability(0.0, 10)
         1.0
         >>> round(true_class_probability(0.95, 10), 3)
-        0.31
+        0.27
     """
     wanted = share * math.log(classes)
     low, high = 1 / classes, 1.0  # entropy falls from one end to the other
