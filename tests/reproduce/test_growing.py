@@ -90,6 +90,23 @@ def test_the_cheapest_of_all_tables_comes_first(tmp_path: Path) -> None:
     assert (next(outcomes).table, len(calls)) == ("growing", 6)
 
 
+def test_rows_are_measured_by_name(tmp_path: Path) -> None:
+    done = next(reproduce({"growing": tmp_path}, "paper", rows=["ch*p"]))
+    assert done.state is not None
+    assert (len(calls), done.state.pieces, done.state.of) == (3, 3, 6)
+    assert {cell.reason for cell in done.of_row("dear")} == {NOT_YET}
+    whole = next(reproduce({"growing": tmp_path}, "paper", rows=["dear", "cheap"]))
+    assert (len(calls), whole.complete) == (6, True)
+
+
+def test_a_row_that_is_not_there_is_named_before_anything_is_measured(tmp_path: Path) -> None:
+    folders = {"growing": tmp_path / "one", "quick": tmp_path / "two"}
+    with pytest.raises(SpecError, match=r"'cheep': did you mean 'cheap'\?"):
+        next(reproduce(folders, "paper", rows=["quick", "cheep"]))
+    assert calls == []
+    assert not (tmp_path / "one").exists()
+
+
 def test_nothing_is_begun_without_time_and_the_table_says_so(tmp_path: Path) -> None:
     done = grown(tmp_path, "0m")
     assert calls == []

@@ -30,6 +30,14 @@ NOTHING_MEASURED = 2
     type=click.Path(path_type=Path),
     help="Folder. Default: a new one in runs/. Without TABLE: it gets a folder for each table.",
 )
+@click.option(
+    "--row",
+    "rows",
+    multiple=True,
+    metavar="PATTERN",
+    help="Measure rows whose name matches, such as 'Fashion-MNIST: DAP_v*'; * stands for any text. "
+    "Can be given several times. Default: all rows.",
+)
 @click.option("--resume", is_flag=True, help="Continue the folder (default: the latest one).")
 @click.option(
     "--budget",
@@ -59,6 +67,7 @@ def reproduce(
     table: str | None,
     size: Literal["small", "paper"] | None,
     run: Path | None,
+    rows: tuple[str, ...],
     resume: bool,  # noqa: FBT001 (a flag of the command line)
     budget: str | None,
     refresh: bool,  # noqa: FBT001 (a flag of the command line)
@@ -107,7 +116,7 @@ def reproduce(
         crew = stack.enter_context(CellWorkers(processes or cores()))
         # each is in its folder when whole
         outcomes = list(
-            reproduce(folders, size, crew, budget=budget, refresh=refresh, progress=True)
+            reproduce(folders, size, crew, rows=rows, budget=budget, refresh=refresh, progress=True)
         )
     from divulge.cli import tables
     from divulge.reproduce import page

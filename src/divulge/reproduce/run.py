@@ -2,8 +2,9 @@
 
 import datetime as dt
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from fnmatch import fnmatchcase
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, get_args
@@ -15,7 +16,7 @@ from divulge.errors import SpecError, did_you_mean
 from divulge.reproduce import cells as reproduce_cells
 from divulge.reproduce import datasets, units
 from divulge.reproduce.budget import Budget, Costs
-from divulge.reproduce.cells import Piece, Work
+from divulge.reproduce.cells import Piece, Work, key_pieces
 from divulge.reproduce.controls import add_up
 from divulge.reproduce.pool import CellWorkers, cores
 from divulge.reproduce.provenance import Provenance, checkout_commit
@@ -28,6 +29,7 @@ def reproduce(
     size: Size,
     crew: CellWorkers | None = None,
     *,
+    rows: Sequence[str] = (),
     budget: str | None = None,
     refresh: bool = False,
     progress: Progress = False,
@@ -41,6 +43,8 @@ def reproduce(
             ``table.json`` are written last.
         size: size of the experiment: ``small`` is for a look, ``paper`` is the paper's.
         crew: pool of worker processes; by default this process works alone.
+        rows: patterns of the rows to measure, such as ``Fashion-MNIST: DAP_v*`` (``*`` stands for
+            any text); by default all.
         budget: time on the clock, such as ``2h``, ``90m`` or ``1h30m``. The missing pieces of all
             tables are then taken cheapest first, and none is begun that would end later by its
             estimate. Tables that are still incomplete are yielded last.
@@ -48,7 +52,7 @@ def reproduce(
         progress: True shows how far the work is; see `divulge.Options`.
 
     Raises:
-        SpecError: there is no such table or size, or the budget is none.
+        SpecError: there is no such table, size or row, or the budget is none.
         DataError: none of the data sets of a table is there; see `divulge.reproduce.datasets`.
         StoreError: a folder cannot be written, or a piece in it is damaged.
     """
@@ -57,13 +61,14 @@ def reproduce(
         raise SpecError(f"expected a size, got {size!r}: {did_you_mean(size, get_args(Size))}")
     for table in tables.values():
         datasets.check_any_there(table.data)
+    wanted = _matching_rows(tables.values(), size, rows)
     crew, costs = crew or CellWorkers(1), Costs(tables.values(), size)
     limit = None if budget is None else Budget(budget, costs)
     with ExitStack() as stack:
         for folder in tables:
             stack.enter_context(take_folder(folder))
         run = _Run(dict(folders), tables, size, costs, crew.processes)
-        todo = run.missing(refresh=refresh)
+        todo = [work for work in run.missing(refresh=refresh) if work.key in wanted]
         if limit is None:
             measured = crew.each(reproduce_cells.measure_piece, todo)
         else:
@@ -72,6 +77,27 @@ def reproduce(
         text = f"Measuring {next(iter(folders)) if len(folders) == 1 else f'{len(folders)} tables'}"
         shown = as_track(progress)(todo, text, len(run.works) - len(todo))
         yield from run.take_up((piece for _, piece in zip(shown, measured, strict=False)), todo)
+
+
+def _matching_rows(tables: Iterable[Table], size: Size, patterns: Sequence[str]) -> set[str]:
+    """Keys of the pieces whose row matches a pattern; of all pieces without patterns.
+
+    Raises:
+        SpecError: a pattern matches no row.
+    """
+    pieces = [(key, row.name) for table in tables for key, row, _ in key_pieces(table, size)]
+    names = list(dict.fromkeys(name for _, name in pieces))
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise SpecError(
+                f"expected a row of the table, got {pattern!r}: {did_you_mean(pattern, names)}; "
+                "* stands for any text"
+            )
+    return {
+        key
+        for key, name in pieces
+        if not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+    }
 
 
 class _Run:
@@ -146,7 +172,7 @@ class _Run:
 
     def _outcome(self, name: str) -> Outcome:
         table = find_table(name)
-        keys = list(reproduce_cells.key_pieces(table, self._size))
+        keys = list(key_pieces(table, self._size))
         by_row: dict[str, list[Piece]] = {row.name: [] for row in table.rows}
         for key, row, _ in keys:
             by_row[row.name] += [self._found[key]] if key in self._found else []
