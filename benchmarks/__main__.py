@@ -9,6 +9,7 @@ from typing import NamedTuple
 from benchmarks import (
     canaries,
     canary_federations,
+    canary_flower,
     cascade,
     colluder,
     communities,
@@ -154,6 +155,7 @@ BENCHMARKS = {
     "epsilon-limit": Benchmark(epsilon_limit.SUMMARY, epsilon_limit.run),
     "canaries": Benchmark(canaries.SUMMARY, canaries.run),
     "canary-federations": Benchmark(canary_federations.SUMMARY, canary_federations.run),
+    "canary-flower": Benchmark(canary_flower.SUMMARY, canary_flower.run),
     "decaf": Benchmark(decaf.SUMMARY, decaf.run),
     "decaf-curve": Benchmark(decaf_curve.SUMMARY, decaf_curve.run),
     "labels-only": Benchmark(labels_only.SUMMARY, labels_only.run),

@@ -53,11 +53,11 @@ def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
 def _faults(repeats: int) -> int:
     from benchmarks.canary_trainings import FAULTS, Library, train
 
-    print("\n| fault | library | stated ε | any | independent-gaussian | batches |")
+    print("\n| fault | library | stated ε | any | independent-gaussian | recorder |")
     print("|---|---|---:|---:|---:|---:|")
     for fault in FAULTS:
         for library in get_args(Library):
-            setting = _setting(library, 16 if "layer" in fault.name else 0)
+            setting = _setting(library, fault.hidden)
             found = [_contradicts(setting, train(setting, k, fault)) for k in range(repeats)]
             said = " | ".join(f"{sum(each)} of {repeats}" for each in zip(*found, strict=True))
             print(f"| {fault.name} | {library} | {setting.stated:.2f} | {said} |", flush=True)
@@ -67,7 +67,7 @@ def _faults(repeats: int) -> int:
 def _honest(repeats: int) -> int:
     from benchmarks.canary_trainings import train
 
-    print("\n| correct training | canaries | stated ε | any | independent-gaussian | batches |")
+    print("\n| correct training | canaries | stated ε | any | independent-gaussian | recorder |")
     print("|---|---:|---:|---:|---:|---:|")
     total = np.zeros(3, int)
     kinds = {
@@ -86,7 +86,7 @@ def _honest(repeats: int) -> int:
             said = " | ".join(f"{one} of {repeats}" for one in each)
             print(f"| {name} | {canaries} | {setting.stated:.2f} | {said} |", flush=True)
     runs = 6 * repeats
-    for supposed, wrong in zip((*_NOISES, "batches"), total, strict=True):
+    for supposed, wrong in zip((*_NOISES, "recorder"), total, strict=True):
         low, high = stats.binomtest(int(wrong), runs).proportion_ci()
         print(f"{supposed}: {wrong} of {runs} false, {low:.3f}-{high:.3f}")
     return runs
@@ -176,7 +176,7 @@ def _setting(library: str, hidden: int = 0) -> "Setting":
 
 
 def _contradicts(setting: "Setting", one: "Scores") -> list[bool]:
-    """Whether one look contradicts the stated ε: both boxes, by what is supposed, and batches."""
+    """Whether one look contradicts the stated ε: scores of both boxes, and the recorder."""
     by_scores = [
         any(
             epsilon_lower_bound(

@@ -2,8 +2,9 @@
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
@@ -27,7 +28,8 @@ from divulge.metrics.epsilon import epsilon_lower_bound, gaussian_estimate
 SUMMARY = "canary clients in one federation: faults found, false contradictions"
 
 _NOISES: tuple[NoiseAssumption, ...] = ("any", "independent-gaussian")
-_DELTA, _ROUNDS, _FEATURES, _OWN = 1e-5, 4, 2000, 4
+DELTA = 1e-5
+_ROUNDS, _FEATURES, _OWN = 4, 2000, 4
 _NORM = 3.0
 
 
@@ -53,9 +55,9 @@ class Fault(NamedTuple):
 
 
 MECHANISMS = (
-    Mechanism("central, dp-fedavg", DPFedAvg(4.0, 1.0, _DELTA)),
-    Mechanism("distributed, dp-fedavg", DPFedAvg(4.0, 1.0, _DELTA, "clients")),
-    Mechanism("local, local-noise", LocalNoise(0.93, _DELTA, 1.0), "replace", "messages"),
+    Mechanism("central, dp-fedavg", DPFedAvg(4.0, 1.0, DELTA)),
+    Mechanism("distributed, dp-fedavg", DPFedAvg(4.0, 1.0, DELTA, "clients")),
+    Mechanism("local, local-noise", LocalNoise(0.93, DELTA, 1.0), "replace", "messages"),
 )
 FAULTS = (
     Fault("noise off", scale=0.0),
@@ -64,55 +66,6 @@ FAULTS = (
     Fault("clipping off", clipped=False),
     Fault("noise of a repeated seed", repeated=True),
 )
-
-
-def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
-    """Print two tables."""
-    import torch
-
-    torch.set_num_threads(1)
-    start = time.process_time()
-    print(environment(("divulge", "torch")))
-    runs = _print_faults(1 if quick else 10) + _print_correct(1 if quick else 34)
-    print(f"\n{runs} federations, {(time.process_time() - start) / 60:.1f} minutes of one core")
-
-
-def _print_faults(repeats: int) -> int:
-    print("\n| fault | mechanism | stated ε | found, any | found, independent-gaussian |")
-    print("|---|---|---:|---:|---:|")
-    for fault in FAULTS:
-        for one in MECHANISMS:
-            found = [_play(one, 200, seed, fault) for seed in range(repeats)]
-            said = " | ".join(_share(sum(k.wrong[at] for k in found), repeats) for at in (0, 1))
-            print(f"| {fault.name} | {one.name} | {found[0].stated:.2f} | {said} |", flush=True)
-    return len(FAULTS) * len(MECHANISMS) * repeats
-
-
-def _print_correct(repeats: int) -> int:
-    print("\n| correct federation | canaries | stated ε | any | independent-gaussian | estimate |")
-    print("|---|---:|---:|---:|---:|---:|")
-    total = np.zeros(2, int)
-    for one in MECHANISMS:
-        for canaries in (100, 200):
-            found = [_play(one, canaries, 1000 + seed) for seed in range(repeats)]
-            wrong = np.sum([each.wrong for each in found], axis=0)
-            total += wrong
-            said = " | ".join(f"{k} of {repeats}" for k in wrong)
-            estimates = [each.estimate for each in found]
-            error = np.std(estimates, ddof=1) / len(estimates) ** 0.5 if repeats > 1 else np.nan
-            mean = f"{np.mean(estimates):.2f} ± {1.96 * error:.2f}"
-            print(
-                f"| {one.name} | {canaries} | {found[0].stated:.2f} | {said} | {mean} |", flush=True
-            )
-    runs = len(MECHANISMS) * 2 * repeats
-    for supposed, wrong in zip(_NOISES, total, strict=True):
-        print(f"{supposed}: false {_share(int(wrong), runs)}")
-    return runs
-
-
-def _share(found: int, runs: int) -> str:
-    low, high = stats.binomtest(found, runs).proportion_ci()
-    return f"{found} of {runs} ({low:.2f} to {high:.2f})"
 
 
 class Played(NamedTuple):
@@ -124,7 +77,75 @@ class Played(NamedTuple):
     estimate: float
 
 
-def _play(how: Mechanism, canaries: int, seed: int, fault: Fault | None = None) -> Played:
+Play = Callable[[int, int, Fault | None], Played]
+"""Plays a federation with so many canaries, a seed, and a fault."""
+
+
+def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
+    """Print two tables."""
+    import torch
+
+    torch.set_num_threads(1)
+    start = time.process_time()
+    print(environment(("divulge", "torch")))
+    plays = {one.name: partial(_play, one) for one in MECHANISMS}
+    runs = print_faults(plays, FAULTS, 1 if quick else 20)
+    runs += print_correct(plays, (100, 200), 1 if quick else 34)
+    print(f"\n{runs} federations, {(time.process_time() - start) / 60:.1f} minutes of one core")
+
+
+def print_faults(plays: Mapping[str, Play], faults: Sequence[Fault], repeats: int) -> int:
+    """Print a row for each fault and mechanism; the number of federations.
+
+    Args:
+        plays: a function for each mechanism, by its name.
+        faults: what is planted.
+        repeats: federations of each.
+    """
+    print("\n| fault | mechanism | stated ε | found, any | found, independent-gaussian |")
+    print("|---|---|---:|---:|---:|")
+    for fault in faults:
+        for at, (name, play) in enumerate(plays.items()):
+            found = [play(200, _seed(at, k), fault) for k in range(repeats)]
+            wrong = np.sum([each.wrong for each in found], axis=0)
+            said = " | ".join(share(int(one), repeats) for one in wrong)
+            print(f"| {fault.name} | {name} | {found[0].stated:.2f} | {said} |", flush=True)
+    return len(faults) * len(plays) * repeats
+
+
+def print_correct(plays: Mapping[str, Play], sizes: Sequence[int], repeats: int) -> int:
+    """Print a row for each mechanism and number of canaries; the number of federations."""
+    print("\n| correct federation | canaries | stated ε | any | independent-gaussian | estimate |")
+    print("|---|---:|---:|---:|---:|---:|")
+    total = np.zeros(2, int)
+    for at, (name, play) in enumerate(plays.items()):
+        for canaries in sizes:
+            found = [play(canaries, _seed(at, 1000 + k), None) for k in range(repeats)]
+            wrong = np.sum([each.wrong for each in found], axis=0)
+            total += wrong
+            said = " | ".join(f"{k} of {repeats}" for k in wrong)
+            estimates = [each.estimate for each in found]
+            error = np.std(estimates, ddof=1) / len(estimates) ** 0.5 if repeats > 1 else np.nan
+            mean = f"{np.mean(estimates):.2f} ± {1.96 * error:.2f}"
+            print(f"| {name} | {canaries} | {found[0].stated:.2f} | {said} | {mean} |", flush=True)
+    runs = len(plays) * len(sizes) * repeats
+    for supposed, wrong in zip(_NOISES, total, strict=True):
+        print(f"{supposed}: false {share(int(wrong), runs)}")
+    return runs
+
+
+def _seed(mechanism: int, repeat: int) -> int:
+    """Of its own for each row: two mechanisms of one noise are not to show the same."""
+    return 10_000 * mechanism + repeat
+
+
+def share(found: int, runs: int) -> str:
+    """So many of so many, with the 95 % interval of Clopper and Pearson."""
+    low, high = stats.binomtest(found, runs).proportion_ci()
+    return f"{found} of {runs} ({low:.2f} to {high:.2f})"
+
+
+def _play(how: Mechanism, canaries: int, seed: int, fault: Fault | None) -> Played:
     from torch import nn
 
     from divulge.federation.fedavg import Federation
@@ -153,21 +174,31 @@ def _play(how: Mechanism, canaries: int, seed: int, fault: Fault | None = None) 
         with _broken(fault):
             simulate(federation, _ROUNDS, place / "run")
         sees: Sees = "differences" if fault.repeated and how.sees == "rounds" else how.sees
-        path = score_transcript(folder, place / "run", place / "s.npz", sees=sees)
-        scores = read_scores(path, canary_files.read_clients(folder))
-        inserted = np.load(folder / canary_files.SEALED)["inserted"]
-    assert scores.stated is not None
-    stated, delta = scores.stated
-    wrong = tuple(_bound(scores, inserted, delta, noise) > stated for noise in _NOISES)
-    return Played(stated, wrong, gaussian_estimate(scores.score, inserted, delta).value)
+        return judge(folder, score_transcript(folder, place / "run", place / "s.npz", sees=sees))
+
+
+def judge(folder: Path, path: Path, stated: tuple[float, float] | None = None) -> Played:
+    """Whether scores contradict an ε.
+
+    Args:
+        folder: of the canaries.
+        path: of the scores.
+        stated: the ε and its δ; by default what the transcript states.
+    """
+    scores = read_scores(path, canary_files.read_clients(folder))
+    inserted = np.load(folder / canary_files.SEALED)["inserted"]
+    epsilon, delta = stated or scores.stated or (np.nan, np.nan)
+    wrong = tuple(_bound(scores, inserted, delta, noise) > epsilon for noise in _NOISES)
+    return Played(epsilon, wrong, gaussian_estimate(scores.score, inserted, delta).value)
 
 
 def _bound(
     scores: CanaryScores, inserted: np.ndarray, delta: float, noise: NoiseAssumption
 ) -> float:
     """As an audit has it: all rounds together with half of the error, each one with the rest."""
-    assert scores.rounds is not None
-    looks = [(scores.score, 2), *((each, 2 * len(scores.rounds)) for each in scores.rounds)]
+    looks = [(scores.score, 1)]
+    if scores.rounds is not None:
+        looks = [(scores.score, 2), *((each, 2 * len(scores.rounds)) for each in scores.rounds)]
     return max(
         epsilon_lower_bound(one, inserted, delta, drawn="coins", noise=noise, tries=tries).value
         for one, tries in looks

@@ -3,10 +3,11 @@
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+from unittest import mock
 
 import numpy as np
 import torch
@@ -20,7 +21,8 @@ from divulge.audits.canaries.recorder import CanaryRecorder
 from divulge.audits.canaries.trained import score_canaries
 from divulge.core import Records
 from divulge.data import canary_files as files
-from divulge.data.sampling import SeenBatches, StatedSampling
+from divulge.data.canary_scores import read_scores
+from divulge.data.sampling import StatedSampling
 from divulge.defences.training.dp_sgd import loop
 from divulge.defences.training.dp_sgd.accounting import dp_sgd_epsilon
 from divulge.defences.training.dp_sgd.trainer import DPSGD
@@ -49,6 +51,8 @@ class Setting(NamedTuple):
     epochs: int
     noise: float
     """Noise multiplier."""
+    norm: bool = False
+    """Whether the hidden layer is normalised over each batch."""
 
     @property
     def stated(self) -> float:
@@ -67,6 +71,12 @@ class Fault(NamedTuple):
     shuffled: bool = False
     paired: bool = False
     """Whether a second training with the same noise is the reference."""
+    hidden: int = 0
+    """Units of the hidden layer; 0 for a linear model."""
+    norm: bool = False
+    """Whether the hidden layer is normalised over each batch, and its statistics are kept."""
+    rounded: bool = False
+    """Whether the divisor follows from the number of records, and is rounded down."""
 
 
 class Scores(NamedTuple):
@@ -76,20 +86,22 @@ class Scores(NamedTuple):
     black: np.ndarray
     inserted: np.ndarray
     accused: bool
-    """Whether the sizes of batches accuse the training."""
+    """Whether the recorder saw what is not as stated: batches, divisors, statistics."""
 
 
 def train(setting: Setting, seed: int, fault: Fault | None = None) -> Scores:
     """Make canaries, train with half of them, and score all; medians of classes are taken off."""
     fault = fault or Fault("none")
+    setting = setting._replace(norm=fault.norm)
     records = _records(_ORDINARY, setting.canaries, seed)
     with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         folder = make_canaries(records, Path(scratch, "c"), setting.canaries, seed=seed).folder
         with np.load(folder / files.TRAIN) as held:
             pool = records.joined(Records(held["x"], held["y"]))
-        # batches of whole records: else an epoch has a step more than is accounted for
-        pool = pool.take(np.arange(len(pool) % setting.batches, len(pool)))
+        # batches of whole records, or one record more than that, so that there is a rest to round
+        spare = (len(pool) - fault.rounded) % setting.batches
+        pool = pool.take(np.arange(spare, len(pool)))
         torch.manual_seed(seed)
         start = _network(setting)
         recorder = CanaryRecorder(
@@ -99,6 +111,8 @@ def train(setting: Setting, seed: int, fault: Fault | None = None) -> Scores:
         def watch(module: nn.Module, optimiser: Any) -> None:
             if fault.spoil:
                 fault.spoil(optimiser)
+            if fault.rounded:  # as Opacus' engine has it already
+                optimiser.expected_batch_size = len(pool) // setting.batches
             recorder.watch(module, optimiser)
 
         model = _fit(setting, fault, pool, start, seed, watch)
@@ -112,16 +126,25 @@ def train(setting: Setting, seed: int, fault: Fault | None = None) -> Scores:
                 folder, model, Path(scratch, "b.npz"), output="logits", reference=reference
             ),
         ]
-        y = files.read_candidates(folder).y
-        white, black = (centre_by_class(np.load(path)["score"], y) for path in paths)
+        made = files.read_candidates(folder)
+        found = [read_scores(path, made) for path in paths]
+        white, black = (centre_by_class(one.score, made.y) for one in found)
         inserted = np.load(folder / files.SEALED)["inserted"]
-        batches = SeenBatches.from_array(np.load(paths[0])["batches"])
-        return Scores(white, black, inserted, bool(check_batches(batches).faults))
+        batches = found[0].batches
+        assert batches is not None
+        accused = bool(check_batches(batches).faults or found[0].statistics)
+        return Scores(white, black, inserted, accused)
 
 
 def _stated(setting: Setting, records: int) -> StatedSampling:
-    """What the accountant is told."""
-    return StatedSampling(records, 1 / setting.batches, setting.epochs * setting.batches)
+    """What the accountant is told, and the divisor that was chosen."""
+    steps = setting.epochs * setting.batches
+    return StatedSampling(records, 1 / setting.batches, steps, _size(setting, records))
+
+
+def _size(setting: Setting, records: int) -> int:
+    """The size of a batch, rounded up: else an epoch has a step more than is accounted for."""
+    return -(-records // setting.batches)
 
 
 def _records(count: int, canaries: int, seed: int) -> Records:
@@ -138,9 +161,10 @@ def _network(setting: Setting) -> nn.Module:
     features = _USED + setting.canaries + 20
     if not setting.hidden:
         return nn.Linear(features, CLASSES)
-    return nn.Sequential(
-        nn.Linear(features, setting.hidden), nn.ReLU(), nn.Linear(setting.hidden, CLASSES)
-    )
+    layers = [nn.Linear(features, setting.hidden), nn.ReLU(), nn.Linear(setting.hidden, CLASSES)]
+    if setting.norm:
+        layers.insert(1, nn.BatchNorm1d(setting.hidden, affine=False))  # as Opacus lets it through
+    return nn.Sequential(*layers)
 
 
 def _fit(
@@ -160,10 +184,14 @@ def _fit_by_dpsgd(
         made.load_state_dict(start.state_dict())
         return made
 
-    size = len(pool) // setting.batches
+    size = _size(setting, len(pool))
     recipe = Recipe(network, lr=_LR, epochs=setting.epochs, batch_size=size)
     trainer = DPSGD(recipe, DELTA, noise_multiplier=setting.noise, clipping="per-record", jobs=1)
-    with _shuffled() if fault.shuffled else torch.random.fork_rng([]):
+    with ExitStack() as broken:
+        if fault.shuffled:
+            broken.enter_context(_shuffled())
+        if fault.norm:  # which the trainer refuses
+            broken.enter_context(mock.patch.object(DPSGD, "check"))
         return trainer.train(pool, seed, watch)
 
 
@@ -177,7 +205,8 @@ def _fit_by_opacus(
     model = _network(setting)
     model.load_state_dict(start.state_dict())
     x, y = torch.from_numpy(pool.x.copy()), torch.from_numpy(pool.y.copy())
-    batches = DataLoader(TensorDataset(x, y), batch_size=len(pool) // setting.batches, shuffle=True)
+    size = _size(setting, len(pool))
+    batches = DataLoader(TensorDataset(x, y), batch_size=size, shuffle=True)
     wrapped, optimiser, batches = PrivacyEngine(accountant="rdp").make_private(
         module=model,
         optimizer=torch.optim.SGD(model.parameters(), lr=_LR),
@@ -187,6 +216,8 @@ def _fit_by_opacus(
         poisson_sampling=not fault.shuffled,
         noise_generator=torch.Generator().manual_seed(seed),
     )
+    if not fault.rounded:
+        optimiser.expected_batch_size = size  # chosen, not from the number of records
     watch(wrapped, optimiser)
     for _ in range(setting.epochs):
         for records, labels in batches:
@@ -260,10 +291,6 @@ def _leave_out(first: int, last: int, optimiser: Any) -> None:
     optimiser.clip_and_accumulate = clip
 
 
-def _floor(optimiser: Any) -> None:
-    optimiser.expected_batch_size = int(optimiser.expected_batch_size)
-
-
 FAULTS = (
     Fault("noise off", _silence),
     Fault("noise for a quarter of the sensitivity", _quarter),
@@ -271,8 +298,14 @@ FAULTS = (
     Fault("clipping per batch", _clip_batches),
     Fault("noise of a repeated seed (paired with a second training)", paired=True),
     Fault("four times as many steps as accounted", epochs=4),
-    Fault("first of two layers left out of clipping", partial(_leave_out, 0, 2)),
-    Fault("last of two layers left out of clipping", partial(_leave_out, 2, 4)),
+    Fault("first of two layers left out of clipping", partial(_leave_out, 0, 2), hidden=16),
+    Fault("last of two layers left out of clipping", partial(_leave_out, 2, 4), hidden=16),
+    Fault(
+        "last of two layers left out of clipping, 256 hidden units",
+        partial(_leave_out, 2, 4),
+        hidden=256,
+    ),
     Fault("shuffling accounted as Poisson sampling", shuffled=True),
-    Fault("batch size rounded down", _floor),
+    Fault("statistics of batch normalisation", hidden=16, norm=True),
+    Fault("divisor from the number of records, rounded down", rounded=True),
 )

@@ -336,7 +336,7 @@ def calls(folder: Path) -> dict[str, Call]:
             divulge.estimate, {"train": _fit, "records": records(), "models": 1}
         ),
         "divulge.StatedSampling": Call(
-            divulge.StatedSampling, {"records": 40, "rate": 0.5, "steps": 3}
+            divulge.StatedSampling, {"records": 40, "rate": 0.5, "steps": 3, "divisor": 20.0}
         ),
         "divulge.CanaryRecorder": Call(
             divulge.CanaryRecorder,

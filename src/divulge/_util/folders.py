@@ -115,18 +115,20 @@ def has_content(path: Path) -> bool:
     return any(one.name != LOCK for one in path.iterdir())
 
 
-def create_folder(path: Path) -> None:
+def create_folder(path: Path, *, resumes: bool = False) -> None:
     """Make a folder for the owner alone.
+
+    Args:
+        path: the folder.
+        resumes: whether its command can continue what is in it.
 
     Raises:
         StoreError: it exists with something in it, or cannot be made.
     """
     with atomic.translate_os_errors(path):
         if path.exists() and (not path.is_dir() or has_content(path)):
-            raise StoreError(
-                f"expected a new run folder, {path} exists: "
-                "choose another one, or continue it with --resume"
-            )
+            also = ", or continue it with --resume" if resumes else ""
+            raise StoreError(f"expected a new folder, {path} exists: choose another one{also}")
         path.mkdir(parents=True, exist_ok=True)
         path.chmod(0o700)
 

@@ -177,7 +177,7 @@ class Run:
         Raises:
             StoreError: it exists with something in it, or cannot be made.
         """
-        create_folder(path)
+        create_folder(path, resumes=True)
         with atomic.translate_os_errors(path):
             (path / "findings").mkdir(mode=0o700)
         return cls(path)

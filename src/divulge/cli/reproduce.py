@@ -112,7 +112,7 @@ def reproduce(
 
         for folder in folders.values():
             if not (resume and (folder / PIECES_FILE).is_file()):
-                create_folder(folder)
+                create_folder(folder, resumes=True)
         crew = stack.enter_context(CellWorkers(processes or cores()))
         # each is in its folder when whole
         outcomes = list(

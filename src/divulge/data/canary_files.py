@@ -268,8 +268,8 @@ def open_coins(folder: Path, canaries: Canaries, scores: Sequence[str], noise: s
     for path, found, expected in (
         (CANDIDATES, canaries.digest, sealed.candidates),
         (TRAIN, sha256(train["x"], train["y"]), sealed.train),
-        (CANDIDATES, canaries.commitment, commit(sealed.inserted, sealed.salt, canaries.digest)),
         (TRAIN, _text(train["commitment"], folder / TRAIN), canaries.commitment),
+        (SEALED, commit(sealed.inserted, sealed.salt, canaries.digest), canaries.commitment),
     ):
         if found != expected:
             raise _changed(folder / path, f"SHA-256 {expected[:16]}... expected, {found[:16]}...")

@@ -1,5 +1,6 @@
 """Scores of canaries in a file: how much a training shows of each, without the coins."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -42,13 +43,16 @@ class CanaryScores:
     """How large rounding by secure aggregation is, as a share of the change of a round, at most."""
     batches: SeenBatches | None = None
     """The batches that were seen, where it is known what the accountant was told of them."""
+    statistics: tuple[str, ...] = ()
+    """Layers that kept running statistics of records while the training was watched."""
 
     @property
     def digest(self) -> str:
         """SHA-256 digest of the scores."""
         parts = [self.score, np.array([self.box, self.canaries, self.model])]
         more = [] if self.rounds is None else [self.rounds]
-        more += [] if self.batches is None else [self.batches.as_array()]
+        more += [] if self.batches is None else list(self.batches.as_arrays().values())
+        more += [np.array(self.statistics)] if self.statistics else []
         return sha256(*parts, *more)
 
 
@@ -75,7 +79,9 @@ def write_scores(path: Path, scores: CanaryScores, **more: np.ndarray) -> None:
     if scores.rounding is not None:
         named["rounding"] = np.array([scores.rounding])
     if scores.batches is not None:
-        named["batches"] = scores.batches.as_array()
+        named |= scores.batches.as_arrays()
+    if scores.statistics:
+        named["statistics"] = np.array(scores.statistics)
     atomic.write_arrays(path, named | more)
 
 
@@ -115,7 +121,7 @@ def read_scores(path: Path, canaries: Canaries) -> CanaryScores:
     ):
         raise atomic.damaged_file_error(path, ValueError("its rounds are not of these canaries"))
     try:
-        batches = SeenBatches.from_array(held["batches"]) if "batches" in held else None
+        batches, statistics = SeenBatches.from_arrays(held), read_statistics(held)
     except (SpecError, ValueError) as error:
         raise atomic.damaged_file_error(path, error) from error
     return CanaryScores(
@@ -128,7 +134,20 @@ def read_scores(path: Path, canaries: Canaries) -> CanaryScores:
         (float(stated[0]), float(stated[1])) if len(stated) else None,
         float(rounding[0]) if len(rounding) else None,
         batches,
+        statistics,
     )
+
+
+def read_statistics(held: Mapping[str, np.ndarray]) -> tuple[str, ...]:
+    """The layers that kept running statistics, from the arrays of a file of scores.
+
+    Raises:
+        ValueError: they are no names.
+    """
+    names = held.get("statistics", np.zeros(0, "U1"))
+    if names.dtype.kind != "U":
+        raise ValueError("its statistics are no names")
+    return tuple(map(str, names))
 
 
 def read_arrays(path: Path, *names: str, more: bool = False) -> dict[str, np.ndarray]:

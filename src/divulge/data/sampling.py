@@ -1,5 +1,6 @@
 """What an accountant is told about the batches of a private training, and what was seen of them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from jaxtyping import Int64
 from divulge._util.arguments import Count, check_arguments
 
 SampleRate = Annotated[float, pydantic.Field(gt=0, le=1)]
+Divisor = Annotated[float, pydantic.Field(gt=0, le=2**53)]
 
 
 @check_arguments
@@ -21,11 +23,15 @@ class StatedSampling:
         records: the number of records in the training set, inserted canaries included.
         rate: the probability that a record is in a batch.
         steps: the number of steps.
+        divisor: what every sum of clipped gradients is divided by, chosen without a look at the
+            number of records. Give it where that number is secret, and it is held against what the
+            optimiser of Opacus divides by. By default the number is public.
     """
 
     records: Count
     rate: SampleRate
     steps: Count
+    divisor: Divisor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +41,37 @@ class SeenBatches:
     sizes: Int64[np.ndarray, " steps"]
     """The number of records of each step."""
     stated: StatedSampling
+    divisors: tuple[float, float] | None = None
+    """The smallest and the largest number that sums of gradients were divided by; None where the
+    optimiser does not say it."""
 
-    def as_array(self) -> np.ndarray:
-        """All numbers in one array: what is stated first, then the sizes."""
+    def as_arrays(self) -> dict[str, np.ndarray]:
+        """All numbers by name: what is stated and the sizes, and what is known of divisors."""
         stated = self.stated
-        return np.array([stated.records, stated.rate, stated.steps, *self.sizes], np.float64)
+        held = {"batches": [stated.records, stated.rate, stated.steps, *self.sizes]}
+        if self.divisors is not None:
+            held["divisors"] = [stated.divisor or 0, *self.divisors]
+        return {name: np.array(numbers, np.float64) for name, numbers in held.items()}
 
     @classmethod
-    def from_array(cls, held: np.ndarray) -> "SeenBatches":
-        """What `as_array` made.
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "SeenBatches | None":
+        """What `as_arrays` made; None where there is nothing of it.
 
         Raises:
-            ValueError: it is no such array.
+            ValueError: they are no such arrays.
+            SpecError: what is stated makes no sense.
         """
+        if "batches" not in arrays:
+            return None
+        held, divisors = arrays["batches"], arrays.get("divisors", np.zeros(0))
         sizes = held[3:]
         if held.dtype != np.float64 or len(held) < 4 or not (np.isfinite(held) & (held >= 0)).all():
             raise ValueError("its batches are no numbers")
         if (held[[0, 2]] % 1).any() or (sizes % 1).any() or held.max() > 2**53:
             raise ValueError("its batches are no whole numbers of records")
-        stated = StatedSampling(int(held[0]), float(held[1]), int(held[2]))
-        return cls(sizes.astype(np.int64), stated)
+        found = divisors.tolist()
+        if divisors.dtype != np.float64 or len(found) not in (0, 3) or not np.isfinite(found).all():
+            raise ValueError("its divisors are no numbers")
+        chosen, *seen = found or [0.0]
+        stated = StatedSampling(int(held[0]), float(held[1]), int(held[2]), chosen or None)
+        return cls(sizes.astype(np.int64), stated, (seen[0], seen[1]) if seen else None)

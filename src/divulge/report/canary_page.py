@@ -22,8 +22,8 @@ _NOISE = {
 _UNSEEN = {
     "adding or removing one record": "A statement that is false by less than about twice. "
     "Unless the recorder knows what the accountant was told: shuffled batches that are accounted "
-    "as Poisson sampling. A batch size that is rounded down, and a layer in which canaries have "
-    "little of their gradient.",
+    "as Poisson sampling, and a divisor that follows from the number of records. A layer in which "
+    "canaries have little of their gradient, or which has fewer weights than there are canaries.",
     "adding or removing one client": "A statement that is false by less than about twice. Noise "
     "that repeats from round to round, which --sees differences of divulge canary score looks for. "
     "What the drawing of clients hides.",

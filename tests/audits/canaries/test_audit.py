@@ -150,7 +150,7 @@ def test_a_run_folder_has_a_page_and_a_summary(tmp_path: Path) -> None:
     summary = json.loads((tmp_path / "run" / result.SUMMARY).read_text(encoding="utf-8"))
     assert summary["verdict"] == "contradicted"
     assert summary["results"][0]["bound"]["low"] > 1
-    with pytest.raises(StoreError, match="expected a new run folder"):
+    with pytest.raises(StoreError, match="expected a new folder"):
         judge(folder, scores, run=tmp_path / "run")
 
 

@@ -2,12 +2,20 @@
 
 import math
 import re
+import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
+from torch.utils.data import DataLoader, TensorDataset
+
+pytest.importorskip("opacus")
+
+from opacus import PrivacyEngine
 
 from divulge.audits.canaries import audit
 from divulge.audits.canaries.batches import check_batches
@@ -24,6 +32,12 @@ STATED = StatedSampling(40, 0.3, 12)
 
 def poisson(rng: np.random.Generator, stated: StatedSampling = STATED) -> SeenBatches:
     return SeenBatches(rng.binomial(stated.records, stated.rate, stated.steps), stated)
+
+
+def batches_of(path: Path) -> SeenBatches:
+    found = SeenBatches.from_arrays(read_arrays(path, "batches", more=True))
+    assert found is not None
+    return found
 
 
 def pmf(n: int, q: float, k: int) -> float:
@@ -117,7 +131,7 @@ def test_the_private_trainer_draws_as_it_states(tmp_path: Path) -> None:
     sampling = StatedSampling(len(held), 20 / len(held), steps)
     recorder = CanaryRecorder(folder, sets.linear(), tmp_path / "w.npz", sampling=sampling)
     trainer.train(held, 5, recorder.watch)
-    seen = SeenBatches.from_array(read_arrays(recorder.save(), "batches")["batches"])
+    seen = batches_of(recorder.save())
     assert len(seen.sizes) == recorder.steps <= steps
     assert check_batches(seen).faults == ()
     assert len(set(seen.sizes.tolist())) > 5
@@ -126,11 +140,11 @@ def test_the_private_trainer_draws_as_it_states(tmp_path: Path) -> None:
 def test_a_training_that_continues_states_the_same(tmp_path: Path) -> None:
     folder, path = sets.make(tmp_path, 60), tmp_path / "w.npz"
     train(folder, path, 10, shuffled=False)
-    first = SeenBatches.from_array(read_arrays(path, "batches")["batches"])
+    first = batches_of(path)
     with pytest.raises(SpecError, match="state for the rest of a training"):
         CanaryRecorder(folder, sets.linear(), path, resume=True)
     train(folder, path, 4, shuffled=True, resume=True)
-    both = SeenBatches.from_array(read_arrays(path, "batches")["batches"])
+    both = batches_of(path)
     assert len(both.sizes) == 14
     assert np.array_equal(both.sizes[:10], first.sizes)
 
@@ -146,6 +160,121 @@ def test_a_training_past_the_network_is_refused(tmp_path: Path) -> None:
     optimiser.step()
     with pytest.raises(SpecError, match="expected batches that go through the network"):
         recorder.save()
+
+
+def train_by_opacus(folder: Path, path: Path, spoil: Callable[[Any], None], **stated: float) -> str:
+    """Three epochs of batches of 8 by Opacus; what an audit says of the batches."""
+    held, network = sets.pool(folder), sets.linear()
+    x, y = torch.from_numpy(held.x.copy()), torch.from_numpy(held.y.copy())
+    loader = DataLoader(TensorDataset(x, y), batch_size=8)
+    recorder = CanaryRecorder(
+        folder, network, path, sampling=StatedSampling(len(y), 1 / len(loader), 99, **stated)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Opacus', about its generator
+        model, optimiser, batches = PrivacyEngine(accountant="rdp").make_private(
+            module=network,
+            optimizer=torch.optim.SGD(network.parameters(), lr=0.1),
+            data_loader=loader,
+            noise_multiplier=2.0,
+            max_grad_norm=1.0,
+            noise_generator=torch.Generator().manual_seed(5),
+        )
+        recorder.watch(model, optimiser)
+        for _ in range(3):
+            for records, labels in batches:
+                spoil((optimiser, records))
+                optimiser.zero_grad()
+                torch.autograd.backward(cross_entropy(model(records), labels))
+                optimiser.step()
+    found = audit.audit_canaries(folder, [recorder.save()], epsilon=1.0, delta=1e-5)
+    assert bool(found.faults) == ("is not this training's" in str(found))
+    return str(found)
+
+
+def by_eight(step: Any) -> None:
+    step[0].expected_batch_size = 8
+
+
+def by_its_size(step: Any) -> None:
+    step[0].expected_batch_size = max(1, len(step[1]))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "stated", "says"),
+    [
+        (lambda _: None, {}, "Batches: as stated.\n    Gradients are divided by 7, the number of"),
+        (by_eight, {}, "Batches: as stated.\nWhat"),
+        (by_eight, {"divisor": 8}, "Batches: as stated.\nWhat"),
+        (lambda _: None, {"divisor": 8}, "divided by 7, where 8 is stated; that is the number of"),
+        (by_eight, {"divisor": 9}, "divided by 8, where 9 is stated."),
+        (by_its_size, {}, r"divided by \d to \d+, where one number is expected for all steps"),
+        (by_its_size, {"divisor": 7}, r"divided by \d to \d+, where one number is expected"),
+    ],
+    ids=["public", "chosen", "as stated", "rounded", "another", "its size", "its size, stated"],
+)
+def test_what_gradients_are_divided_by_is_held_against_what_is_stated(
+    tmp_path: Path, spoil: Callable[[Any], None], stated: dict[str, float], says: str
+) -> None:
+    folder = sets.make(tmp_path, 41)
+    assert len(sets.pool(folder)) % 8, "a rest to be rounded"
+    assert re.search(says, train_by_opacus(folder, tmp_path / "w.npz", spoil, **stated))
+
+
+def test_a_sum_is_divided_by_one(tmp_path: Path) -> None:
+    folder = sets.make(tmp_path, 41)
+
+    def add_up(step: Any) -> None:
+        step[0].loss_reduction = "sum"
+
+    said = train_by_opacus(folder, tmp_path / "w.npz", add_up, divisor=7)
+    assert "divided by 1, where 7 is stated." in said
+
+
+def test_the_private_trainer_divides_by_its_batch_size(tmp_path: Path) -> None:
+    folder = sets.make(tmp_path, 60)
+    held = sets.pool(folder)
+    for size in (20, 17):
+        recipe = Recipe(sets.linear, lr=0.1, epochs=1, batch_size=size)
+        trainer = DPSGD(recipe, 1e-5, noise_multiplier=4.0, jobs=1)
+        sampling = StatedSampling(len(held), size / len(held), 99, size)
+        path = tmp_path / f"{size}.npz"
+        recorder = CanaryRecorder(folder, sets.linear(), path, sampling=sampling)
+        trainer.train(held, 5, recorder.watch)
+        assert check_batches(batches_of(recorder.save())).divisors == (size, size)
+
+
+def test_a_divisor_that_cannot_be_seen_is_refused(tmp_path: Path) -> None:
+    folder, network = sets.make(tmp_path, 30), sets.linear()
+    sampling = StatedSampling(40, 0.5, 2, divisor=20)
+    recorder = CanaryRecorder(folder, network, tmp_path / "w.npz", sampling=sampling)
+    with pytest.raises(SpecError, match="expected an optimiser of Opacus beside a divisor"):
+        recorder.watch(network, torch.optim.SGD(network.parameters(), lr=0.1))
+
+
+def test_files_from_before_divisors_were_seen_are_the_same() -> None:
+    sizes = np.array([9, 12])
+    kept = SeenBatches(sizes, STATED).as_arrays()
+    assert list(kept) == ["batches"]
+    for seen in (
+        SeenBatches(sizes, STATED),
+        SeenBatches(sizes, StatedSampling(40, 0.3, 12, 7.5), (7.0, 7.5)),
+        SeenBatches(sizes, STATED, (7.0, 7.5)),
+    ):
+        again = SeenBatches.from_arrays(seen.as_arrays())
+        assert again is not None
+        assert (again.stated, again.divisors) == (seen.stated, seen.divisors)
+        assert np.array_equal(again.sizes, sizes)
+
+
+@pytest.mark.parametrize("divisors", [[7.0], [0.0, 7.0, np.nan], [-1.0, 7.0, 7.0], [7, 7, 7]])
+def test_damaged_divisors_are_refused(tmp_path: Path, divisors: list[float]) -> None:
+    folder = sets.make(tmp_path, 30)
+    path = sets.write_scores(folder, np.zeros(30))
+    batches = np.array([40.0, 0.5, 2.0, 3.0])
+    np.savez(path, **dict(np.load(path)), batches=batches, divisors=np.array(divisors))
+    with pytest.raises(StoreError, match=r"scores\.npz"):
+        audit.audit_canaries(folder, [path], epsilon=1.0, delta=1e-5)
 
 
 @pytest.mark.parametrize(

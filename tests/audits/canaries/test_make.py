@@ -104,7 +104,7 @@ def test_what_was_changed_afterwards_is_refused(path: Path, tmp_path: Path) -> N
     if path == files.CANDIDATES:  # its digest is changed with it
         held["digest"] = np.array([files.sha256(held["x"], held["y"])])
     np.savez(folder / path, **held)
-    with pytest.raises(StoreError, match="canary make"):
+    with pytest.raises(StoreError, match=f"{path.name} as `divulge canary make`"):
         files.open_coins(folder, files.read_candidates(folder), ["s"], "any")
     assert not (folder / files.OPENED).exists()
 

@@ -278,7 +278,7 @@ def test_a_folder_of_another_kind_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="check the path"):
         result.load_comparison(tmp_path)
     (tmp_path / "x").write_text("")
-    with pytest.raises(StoreError, match="expected a new run folder"):
+    with pytest.raises(StoreError, match="expected a new folder"):
         compared(tmp_path)
 
 

@@ -105,7 +105,7 @@ def test_what_is_not_in_the_files_is_said(tmp_path: Path) -> None:
     assert "Rounding(digits=1)" in text
     assert "It is not part of the files" in text
     assert "answers as the audited one, bit for bit" in text
-    with pytest.raises(StoreError, match="expected a new run folder"):
+    with pytest.raises(StoreError, match="expected a new folder"):
         compare(
             {"rounded": FLEET},
             records=NARROW,

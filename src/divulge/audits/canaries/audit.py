@@ -180,6 +180,7 @@ def _measure(
         else (),
         one.rounding,
         None if one.batches is None else check_batches(one.batches),
+        one.statistics,
     )
 
 

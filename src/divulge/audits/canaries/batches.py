@@ -1,4 +1,4 @@
-"""Were batches drawn as the accountant was told? Their sizes say so."""
+"""Were batches drawn as the accountant was told, and divided by a number that was chosen?"""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ LEVEL = 0.0005
 
 @dataclass(frozen=True, slots=True)
 class BatchCheck:
-    """What the sizes of batches say about how they were drawn."""
+    """What sizes and divisors of batches say."""
 
     steps: int
     stated_steps: int
@@ -30,6 +30,11 @@ class BatchCheck:
     """Number of these pairs whose batches have one size."""
     p_alike: float
     """How probable so many are, if batches are drawn as stated."""
+    divisors: tuple[float, float] | None = None
+    """The smallest and the largest number that sums of gradients were divided by; None where the
+    optimiser does not say it."""
+    stated_divisor: float | None = None
+    """The number that was chosen for that; None where the number of records is public."""
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -47,7 +52,41 @@ class BatchCheck:
                 f"{self.alike} of {self.pairs} pairs of batches have one size, where sizes drawn "
                 f"record by record have a standard deviation of {self.deviation:.1f}"
             )
+        if self.divisors is not None:
+            found += self._divisor_faults(*self.divisors)
         return tuple(found)
+
+    def _divisor_faults(self, low: float, high: float) -> list[str]:
+        if low != high:
+            return [
+                f"gradients are divided by {low:g} to {high:g}, where one number is expected for "
+                "all steps: it must not depend on the records"
+            ]
+        if self.stated_divisor in (None, low):
+            return []
+        why = (
+            "; that is the number of records times the rate, rounded down, so one record more or "
+            "less can change it, and the noise with it"
+            if self._follows
+            else ""
+        )
+        return [f"gradients are divided by {low:g}, where {self.stated_divisor:g} is stated{why}"]
+
+    @property
+    def _follows(self) -> bool:
+        """Whether the divisor is what Opacus makes of the number of records."""
+        return self.divisors is not None and self.divisors[0] == int(self.stated_mean + 1e-6)
+
+    @property
+    def note(self) -> str:
+        """What has to be public for the statement to be true; empty where that is not known."""
+        if self.divisors is None or self.stated_divisor is not None or not self._follows:
+            return ""
+        return (
+            f"Gradients are divided by {self.divisors[0]:g}, the number of records times the rate, "
+            "rounded down: that number has to be public. Where it is secret, choose a divisor "
+            "without it, and state it"
+        )
 
 
 def check_batches(seen: SeenBatches) -> BatchCheck:
@@ -77,6 +116,8 @@ def check_batches(seen: SeenBatches) -> BatchCheck:
         pairs,
         alike,
         float(stats.binom(pairs, _probability_alike(stated.records, stated.rate)).sf(alike - 1)),
+        seen.divisors,
+        stated.divisor,
     )
 
 

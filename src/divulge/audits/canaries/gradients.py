@@ -10,6 +10,7 @@ from jaxtyping import Float64, Int64, Shaped
 from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy
+from torch.nn.modules.batchnorm import _NormBase
 
 from divulge._util.arguments import shorten
 from divulge.errors import SpecError, TargetError
@@ -63,6 +64,14 @@ class CanaryGradients:
             self._x = _prepare(prepare, features, len(x)).to(like.device)
         self._y = torch.from_numpy(np.array(y)).to(like.device)
         self.trained = [name for name, p in self.network.named_parameters() if p.requires_grad]
+        self._statistics = {
+            f"{prefix}{name}": layer
+            for layer, module in self.network.named_modules()
+            if isinstance(module, _NormBase)
+            for prefix in [f"{layer}." if layer else ""]
+            for name in ("running_mean", "running_var")
+            if getattr(module, name) is not None
+        }
 
     def products(self, weights: Tensors, direction: Tensors) -> Float64[np.ndarray, " canaries"]:
         """The inner product of a direction with each canary's clipped gradient.
@@ -92,6 +101,18 @@ class CanaryGradients:
         with translate_model_errors("the network to be differentiated", _REMEDY):
             found = vmap(product, chunk_size=chunk)(self._x, self._y)
         return found.double().cpu().numpy()
+
+    def statistics(self, weights: Tensors) -> dict[str, torch.Tensor]:
+        """Running statistics of normalisation layers, copied: they are computed from records."""
+        return {name: weights[name].detach().clone() for name in self._statistics}
+
+    def changed(self, before: Tensors, after: Tensors) -> set[str]:
+        """Layers whose running statistics differ."""
+        return {
+            layer
+            for name, layer in self._statistics.items()
+            if not torch.equal(before[name], after[name])
+        }
 
     def load(self, weights: Tensors) -> nn.Module:
         """The network, with these weights."""

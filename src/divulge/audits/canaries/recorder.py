@@ -10,7 +10,13 @@ from torch import nn
 from divulge._util.arguments import FilePath, check_arguments
 from divulge.audits.canaries.gradients import CanaryGradients, Prepare
 from divulge.data.canary_files import read_candidates
-from divulge.data.canary_scores import CanaryScores, GradNorm, read_arrays, write_scores
+from divulge.data.canary_scores import (
+    CanaryScores,
+    GradNorm,
+    read_arrays,
+    read_statistics,
+    write_scores,
+)
 from divulge.data.sampling import SeenBatches, StatedSampling
 from divulge.errors import SpecError, StoreError
 from divulge.targets.wrap import fingerprint_model
@@ -31,7 +37,7 @@ class CanaryRecorder:
         prepare: what the training does with the features of the canaries, a tensor, before the
             network gets them. For texts it gets a list of them, and returns a tensor of tokens.
         sampling: what the accountant is told about the batches. Then their sizes are recorded, and
-            the audit says whether they were drawn so.
+            what Opacus divides gradients by; the audit says whether they are as stated.
         resume: whether to continue the sums in the file, for a training that continues from the
             checkpoint of the same step.
 
@@ -64,6 +70,9 @@ class CanaryRecorder:
         self._sampling = sampling
         self._sizes: list[int] = []
         self._size = 0  # of the batch since the last step
+        self._divisors: tuple[float, float] | None = None
+        self._statistics: dict[str, torch.Tensor] | None = None  # before the first batch
+        self._changed: set[str] = set()
         self._place: np.ndarray | None = None  # where the last step left the weights
         self._watched: nn.Module | None = None
         if resume:
@@ -87,8 +96,8 @@ class CanaryRecorder:
             optimiser: PyTorch's, or the one of Opacus around it.
 
         Raises:
-            SpecError: the model has other parameters than the network, or something is watched
-                already.
+            SpecError: the model has other parameters than the network, something is watched
+                already, or a divisor is stated and the optimiser does not say what it divides by.
         """
         if self._watched is not None:
             raise SpecError("expected one model to watch, got a second: make another recorder")
@@ -100,6 +109,13 @@ class CanaryRecorder:
                 "expected the network that the recorder was made with, got one with other weights "
                 f"({_first_difference(expected, found)}): make the recorder with the same network"
             )
+        divides = optimiser if hasattr(optimiser, "expected_batch_size") else None
+        if divides is None and self._sampling is not None and self._sampling.divisor is not None:
+            raise SpecError(
+                "expected an optimiser of Opacus beside a divisor, got "
+                f"{type(optimiser).__name__}, which does not say what it divides gradients by: "
+                "leave the divisor out"
+            )
         while hasattr(optimiser, "original_optimizer"):
             optimiser = optimiser.original_optimizer
         if not hasattr(optimiser, "register_step_post_hook"):
@@ -109,7 +125,7 @@ class CanaryRecorder:
             )
         self._watched = inner
         inner.register_forward_pre_hook(self._before_forward)
-        optimiser.register_step_pre_hook(lambda *_: self._before_step(inner))
+        optimiser.register_step_pre_hook(lambda *_: self._before_step(inner, divides))
         optimiser.register_step_post_hook(lambda *_: self._after_step(inner))
 
     def save(self) -> Path:
@@ -138,7 +154,8 @@ class CanaryRecorder:
             self._steps,
             batches=None
             if self._sampling is None
-            else SeenBatches(np.array(self._sizes), self._sampling),
+            else SeenBatches(np.array(self._sizes), self._sampling, self._divisors),
+            statistics=tuple(sorted(self._changed)),
         )
         write_scores(self._path, scores, place=self._place)
         return self._path
@@ -146,8 +163,10 @@ class CanaryRecorder:
     def _before_forward(self, module: nn.Module, given: tuple[Any, ...]) -> None:
         if module.training and torch.is_grad_enabled() and given:
             self._size += len(given[0])
+            if self._statistics is None:
+                self._statistics = self._gradients.statistics(module.state_dict())
 
-    def _before_step(self, module: nn.Module) -> None:
+    def _before_step(self, module: nn.Module, divides: Any) -> None:
         weights = module.state_dict()
         if self._place is not None and not np.array_equal(self._place, _place_of(module)):
             raise StoreError(
@@ -159,12 +178,18 @@ class CanaryRecorder:
             name: p.grad.detach() for name, p in module.named_parameters() if p.grad is not None
         }
         self._sums += self._gradients.products(weights, direction)
+        if divides is not None:
+            low, high = self._divisors or (np.inf, 0.0)
+            divisor = _divisor_of(divides)
+            self._divisors = min(low, divisor), max(high, divisor)
 
     def _after_step(self, module: nn.Module) -> None:
         self._place = _place_of(module)
         self._steps += 1
         self._sizes.append(self._size)
         self._size = 0
+        if self._statistics:
+            self._changed |= self._gradients.changed(self._statistics, module.state_dict())
 
     def _continue(self) -> None:
         held = read_arrays(self._path, "score", "about", "steps", "place", more=True)
@@ -174,16 +199,25 @@ class CanaryRecorder:
                 f"expected scores of these canaries in {self._path}, got others: name the file "
                 "that the recorder of the same training wrote"
             )
-        before = SeenBatches.from_array(held["batches"]) if "batches" in held else None
+        before = SeenBatches.from_arrays(held)
         if (before and before.stated) != self._sampling:
             raise SpecError(
                 f"expected sampling={before and before.stated}, as in {self._path}, got "
                 f"{self._sampling}: state for the rest of a training what was stated at its start"
             )
         self._sizes = before.sizes.tolist() if before else []
+        self._divisors = before.divisors if before else None
+        self._changed = set(read_statistics(held))
         self._sums = held["score"].astype(np.float64)
         self._steps = int(held["steps"][0])
         self._place = held["place"].astype(np.float64)
+
+
+def _divisor_of(optimiser: Any) -> float:
+    """What an optimiser of Opacus divides the sum of clipped gradients by, in this step."""
+    if optimiser.loss_reduction == "sum":
+        return 1.0
+    return float(optimiser.expected_batch_size * optimiser.accumulated_iterations)
 
 
 def _place_of(module: nn.Module) -> np.ndarray:

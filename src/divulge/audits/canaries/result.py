@@ -62,12 +62,28 @@ class BoxResult:
     """How large rounding by secure aggregation is, as a share of the change of a round, at most;
     None where nothing was rounded."""
     batches: BatchCheck | None = None
-    """Whether batches were drawn as the accountant was told; None where that is not known."""
+    """Whether batches are as the accountant was told; None where that is not known."""
+    statistics: tuple[str, ...] = ()
+    """Layers that kept running statistics of records while the training was watched."""
 
     @property
     def highest(self) -> float:
         """The highest bound, of all steps together and of single rounds."""
         return max(self.bound.value, *(one.bound.value for one in self.rounds), 0.0)
+
+    @property
+    def statistics_fault(self) -> str:
+        """What the model holds of records without noise; empty where it holds nothing."""
+        if not self.statistics:
+            return ""
+        names = ", ".join(map(repr, self.statistics[:3]))
+        more = ", ..." if len(self.statistics) > 3 else ""
+        count = len(self.statistics)
+        keep = "1 layer keeps" if count == 1 else f"{count:,} layers keep"
+        return (
+            f"{keep} running statistics of records ({names}{more}): the model holds them without "
+            "noise"
+        )
 
     @property
     def rounding_sentence(self) -> str:
@@ -114,15 +130,18 @@ class CanaryAudit:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """How the batches that were seen differ from those that the accountant was told of."""
-        return tuple(fault for one in self.results if one.batches for fault in one.batches.faults)
+        """What was seen that is not as stated, whatever the canaries show."""
+        found = [one.statistics_fault for one in self.results if one.statistics]
+        return tuple(found) + tuple(
+            fault for one in self.results if one.batches for fault in one.batches.faults
+        )
 
     @property
     def verdict(self) -> CanaryVerdict:
         """Contradicted, consistent with what was measured, or undecidable with so few canaries.
 
-        An ε whose accountant was told of other batches is contradicted, too: it is not this
-        training's.
+        An ε whose accountant was told of other batches is contradicted, too, and one of a model
+        that holds statistics of records without noise: it is not this training's.
         """
         if self.bound > self.epsilon or self.faults:
             return "contradicted"
@@ -133,7 +152,9 @@ class CanaryAudit:
         """The verdict in one sentence."""
         stated = f"ε = {self.epsilon:g} at δ = {self.delta:g}"
         if self.bound <= self.epsilon and self.faults:
-            return f"{stated} is not this training's: batches were not drawn as its accountant says"
+            kept = any(one.statistics for one in self.results)
+            why = "it keeps statistics without noise" if kept else "its batches are not as stated"
+            return f"{stated} is not this training's: {why}"
         if self.verdict == "contradicted":
             least = words.format_lower_bound(self.bound)
             return f"{stated} is contradicted: it is at least {least}"
@@ -183,8 +204,11 @@ class CanaryAudit:
                 )
             if one.rounding is not None:
                 lines.append(f"    {one.rounding_sentence}")
+            if one.statistics:
+                lines.append(f"    Statistics: {one.statistics_fault}.")
             if one.batches is not None:
                 lines.append(f"    Batches: {'; '.join(one.batches.faults) or 'as stated'}.")
+                lines += [f"    {one.batches.note}."] if one.batches.note else []
         return "\n".join([*lines, self.sentence, f"Next: {self.next_step}"])
 
     def as_json(self) -> dict[str, JSON]:

@@ -105,14 +105,17 @@ def score_checkpoints(
     held = read_candidates(Path(canaries))
     gradients = CanaryGradients(network, held.x, held.y, max_grad_norm, prepare)
     score, steps, last = np.zeros(len(held.y)), 0, None
+    statistics: set[str] = set()
     for before, after in pairwise(_of_network(one, network) for one in checkpoints):
         moved = {name: before[name] - after[name] for name in gradients.trained}
         score += gradients.products(before, moved)
+        statistics |= gradients.changed(before, after)
         steps, last = steps + 1, after
     if last is None:
         raise SpecError("expected two checkpoints or more, got fewer: save one after each step")
     of = fingerprint_model(gradients.load(last)) or ""
-    write_scores(Path(path), CanaryScores(score, "white", held.digest, of, steps))
+    kept = tuple(sorted(statistics))
+    write_scores(Path(path), CanaryScores(score, "white", held.digest, of, steps, statistics=kept))
     return Path(path)
 
 

@@ -290,5 +290,5 @@ def take_folder(path: Path, *, resume: bool) -> Iterator[None]:
     """
     with take_run_folder(path):
         if not (resume and has_head(path)):
-            create_folder(path)
+            create_folder(path, resumes=True)
         yield
