@@ -32,7 +32,7 @@ from divulge.federation.canaries import CanaryClients
 SUMMARY = "canaries under Flower's DP strategies and mods: faults found, false contradictions"
 
 _WEIGHTS, _ROUNDS, _OWN = 4000, 4, 4
-_CLIP, _NORM, _NOISE, _LOCAL = 1.0, 3.0, 4.0, 2.0
+_CLIP, _NORM, _NOISE, _COUNT, _LOCAL = 1.0, 3.0, 4.0, 5.0, 2.0
 
 
 class Mechanism(NamedTuple):
@@ -74,8 +74,8 @@ def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
     logging.getLogger("flwr").setLevel(logging.ERROR)
     start = time.process_time()
     print(environment(("divulge", "flwr", "dp-accounting")))
-    plays = {one.name: partial(_play, one) for one in MECHANISMS}
-    unchanged = {one.name: partial(_play, one) for one in AS_THEY_ARE}
+    plays = {one.name: partial(play, one) for one in MECHANISMS}
+    unchanged = {one.name: partial(play, one) for one in AS_THEY_ARE}
     repeats = 1 if quick else 20
     runs = print_faults(plays, FAULTS, repeats)
     runs += print_faults(unchanged, [Fault("none planted")], repeats)
@@ -83,7 +83,15 @@ def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
     print(f"\n{runs} runs, {(time.process_time() - start) / 60:.1f} minutes of one core")
 
 
-def _play(how: Mechanism, canaries: int, seed: int, fault: Fault | None) -> Played:
+def play(how: Mechanism, canaries: int, seed: int, fault: Fault | None) -> Played:
+    """One federation of this mechanism, or one client that probes its own.
+
+    Args:
+        how: the mechanism.
+        canaries: their number; half of them take part, or all where clients add noise.
+        seed: of canaries, coins, clients drawn and noise.
+        fault: what is planted.
+    """
     fault = fault or Fault("none")
     random.seed(seed)  # Flower draws clients by it,
     np.random.seed(seed)  # and noise by this
@@ -131,7 +139,7 @@ def _strategy(how: Mechanism, drawn: int, nodes: int) -> Any:
             if how.by == "server"
             else strategy.DifferentialPrivacyClientSideAdaptiveClipping
         )
-        return wrap(inner, _NOISE, drawn, _CLIP, clip_norm_lr=how.rate)
+        return wrap(inner, _NOISE, drawn, _CLIP, clip_norm_lr=how.rate, clipped_count_stddev=_COUNT)
     fixed = (
         strategy.DifferentialPrivacyServerSideFixedClipping
         if how.by == "server"

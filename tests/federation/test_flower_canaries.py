@@ -17,6 +17,8 @@ from flwr.serverapp import (
 )
 from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping, FedAvg, Strategy
 
+from benchmarks import canary_flower
+from benchmarks.canary_federations import Fault
 from divulge.audits.canaries.audit import audit_canaries
 from divulge.audits.canaries.clients import make_canary_clients, score_transcript
 from divulge.audits.canaries.result import CanaryAudit
@@ -104,6 +106,16 @@ def test_noise_that_flower_leaves_out_is_found(
     assert kept is not None  # the contract with Flower: this is where it adds noise
     canaries, run = play(tmp_path, 2.0)
     assert judge(canaries, run).verdict == "contradicted"
+
+
+@pytest.mark.parametrize("how", canary_flower.MECHANISMS, ids=lambda one: one.name)
+def test_each_mechanism_of_flower_is_held_against_its_epsilon(
+    how: canary_flower.Mechanism,
+) -> None:
+    pytest.importorskip("dp_accounting")
+    off = Fault("noise off", scale=0.0)
+    found = [canary_flower.play(how, 60, 3, fault).wrong for fault in (off, None)]
+    assert [independent for _, independent in found] == [True, False]
 
 
 def test_a_mod_before_it_changes_canaries_like_all_updates(tmp_path: Path) -> None:
