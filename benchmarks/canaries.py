@@ -57,7 +57,7 @@ def _faults(repeats: int) -> int:
     print("|---|---|---:|---:|---:|---:|")
     for fault in FAULTS:
         for library in get_args(Library):
-            setting = _setting(library, fault.hidden)
+            setting = _setting(library, fault.hidden)._replace(canaries=fault.canaries)
             found = [_contradicts(setting, train(setting, k, fault)) for k in range(repeats)]
             said = " | ".join(f"{sum(each)} of {repeats}" for each in zip(*found, strict=True))
             print(f"| {fault.name} | {library} | {setting.stated:.2f} | {said} |", flush=True)

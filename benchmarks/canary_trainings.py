@@ -73,6 +73,7 @@ class Fault(NamedTuple):
     """Whether a second training with the same noise is the reference."""
     hidden: int = 0
     """Units of the hidden layer; 0 for a linear model."""
+    canaries: int = 500
     norm: bool = False
     """Whether the hidden layer is normalised over each batch, and its statistics are kept."""
     rounded: bool = False
@@ -301,9 +302,10 @@ FAULTS = (
     Fault("first of two layers left out of clipping", partial(_leave_out, 0, 2), hidden=16),
     Fault("last of two layers left out of clipping", partial(_leave_out, 2, 4), hidden=16),
     Fault(
-        "last of two layers left out of clipping, 256 hidden units",
+        "last of two layers left out of clipping, 256 hidden units, 200 canaries",
         partial(_leave_out, 2, 4),
         hidden=256,
+        canaries=200,
     ),
     Fault("shuffling accounted as Poisson sampling", shuffled=True),
     Fault("statistics of batch normalisation", hidden=16, norm=True),

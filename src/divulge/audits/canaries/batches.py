@@ -66,7 +66,7 @@ class BatchCheck:
             return []
         why = (
             "; that is the number of records times the rate, rounded down, so one record more or "
-            "less can change it, and the noise with it"
+            "less can change it, and the noise with it: set the optimiser's expected_batch_size"
             if self._follows
             else ""
         )

@@ -48,7 +48,9 @@ class DPSGD:
     size. What the recipe's optimiser makes of that (momentum, Adam, weight decay) costs no privacy.
 
     The guarantee is for *adding or removing one record*; exchanging one for another is worth 2 ε.
-    It covers one trained model, or a client's part in a federation, not the choice of settings by
+    The number of records counts as public: the rate, the number of steps and, with ``epsilon``, the
+    noise follow from it, and the divisor where a batch would have more records than there are. It
+    covers one trained model, or a client's part in a federation, not the choice of settings by
     trying many on the same records. It does not hold for whoever knows the seed of seeded noise.
 
     With a recipe that selects an epoch or stops early nothing is promised: the choice looks at
