@@ -272,9 +272,12 @@ def test_damaged_divisors_are_refused(tmp_path: Path, divisors: list[float]) -> 
     folder = sets.make(tmp_path, 30)
     path = sets.write_scores(folder, np.zeros(30))
     batches = np.array([40.0, 0.5, 2.0, 3.0])
-    np.savez(path, **dict(np.load(path)), batches=batches, divisors=np.array(divisors))
+    held = dict(np.load(path)) | {"batches": batches, "divisors": np.array(divisors)}
+    np.savez(path, **held, place=np.zeros(2))
     with pytest.raises(StoreError, match=r"scores\.npz"):
         audit.audit_canaries(folder, [path], epsilon=1.0, delta=1e-5)
+    with pytest.raises(StoreError, match=r"scores\.npz"):
+        CanaryRecorder(folder, sets.linear(), path, resume=True)
 
 
 @pytest.mark.parametrize(

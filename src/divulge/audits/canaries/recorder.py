@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from divulge._util import atomic
 from divulge._util.arguments import FilePath, check_arguments
 from divulge.audits.canaries.gradients import CanaryGradients, Prepare
 from divulge.data.canary_files import read_candidates
@@ -109,8 +110,9 @@ class CanaryRecorder:
                 "expected the network that the recorder was made with, got one with other weights "
                 f"({_first_difference(expected, found)}): make the recorder with the same network"
             )
-        divides = optimiser if hasattr(optimiser, "expected_batch_size") else None
-        if divides is None and self._sampling is not None and self._sampling.divisor is not None:
+        stated = self._sampling
+        divides = optimiser if stated and hasattr(optimiser, "expected_batch_size") else None
+        if stated and stated.divisor is not None and divides is None:
             raise SpecError(
                 "expected an optimiser of Opacus beside a divisor, got "
                 f"{type(optimiser).__name__}, which does not say what it divides gradients by: "
@@ -199,7 +201,10 @@ class CanaryRecorder:
                 f"expected scores of these canaries in {self._path}, got others: name the file "
                 "that the recorder of the same training wrote"
             )
-        before = SeenBatches.from_arrays(held)
+        try:
+            before, self._changed = SeenBatches.from_arrays(held), set(read_statistics(held))
+        except (SpecError, ValueError) as error:
+            raise atomic.damaged_file_error(self._path, error) from error
         if (before and before.stated) != self._sampling:
             raise SpecError(
                 f"expected sampling={before and before.stated}, as in {self._path}, got "
@@ -207,7 +212,6 @@ class CanaryRecorder:
             )
         self._sizes = before.sizes.tolist() if before else []
         self._divisors = before.divisors if before else None
-        self._changed = set(read_statistics(held))
         self._sums = held["score"].astype(np.float64)
         self._steps = int(held["steps"][0])
         self._place = held["place"].astype(np.float64)
