@@ -1,7 +1,8 @@
 """Rounds of federated averaging against the loop that a PyTorch user writes, client by client."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -68,9 +69,11 @@ def _compare(workload: Workload, quick: bool) -> Outcome:  # noqa: FBT001 (as in
         f"\n{workload.name}, {workload.data}: {len(sizes)} clients of {sizes[0]} records, seconds "
         "a round"
     )
-    with TemporaryDirectory() as folder:
+    with (
+        TemporaryDirectory() as folder,
+        closing(_written(federation, Path(folder, "transcript"))) as written,
+    ):
         played, loop, single = federation.rounds(), _loop(federation), _loop(federation)
-        written = _written(federation, Path(folder, "transcript"))
         for rounds in (played, written):
             _warm(rounds)
         contenders = [
@@ -104,13 +107,11 @@ def _next(rounds: Iterator[object], many: int) -> None:
         pass
 
 
-def _written(federation: "Federation", folder: Path) -> Iterator[object]:
+def _written(federation: "Federation", folder: Path) -> Generator[object]:
+    from divulge.federation.simulation import write_aside
     from divulge.federation.transcript.writer import Writer
 
-    writer = Writer.begin(folder, federation.header)
-    for seen in federation.rounds():
-        writer.add(seen)
-        yield seen
+    return write_aside(Writer.begin(folder, federation.header), federation.rounds())
 
 
 def _single(rounds: Iterator[object], many: int) -> None:

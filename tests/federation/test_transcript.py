@@ -109,6 +109,16 @@ def test_transposed_and_empty_arrays_are_written_as_they_are(tmp_path: Path) -> 
     same(Transcript.open(tmp_path / "t").rounds[0].sent, arrays)
 
 
+def test_tensors_are_written_as_safetensors_writes_them(tmp_path: Path) -> None:
+    kinds = [np.float16, np.uint8, np.int64, np.bool_, np.float64, np.int8, np.int16, np.int32]
+    arrays = {f"t{k}": np.arange(k).astype(kind) for k, kind in enumerate(kinds)}
+    arrays |= {"b": np.zeros((2, 0)), "a": np.array(3.0), "w": np.ones((2, 3), np.float32)}
+    header = Header("t", "update", {name: array.shape for name, array in arrays.items()})
+    Writer.begin(tmp_path / "t", header).add(Round(0, "update", arrays, {}))
+    expected = save({f"sent/{name}": array for name, array in arrays.items()})
+    assert (tmp_path / "t" / "round-0000.safetensors").read_bytes() == expected
+
+
 def test_the_same_rounds_are_the_same_bytes(tmp_path: Path) -> None:
     one, other = written(tmp_path / "one"), written(tmp_path / "other")
     assert contents(one) == contents(other)

@@ -1,8 +1,9 @@
 """Simulate a federation round by round, and record what its server sees."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -71,13 +72,29 @@ def _record(
     writer = begin(run, federation.header)
     there = Transcript.open(run).rounds
     play = federation.rounds(len(there), there[-1].aggregated if len(there) else None)
-    with ThreadPoolExecutor(1) as aside:  # a round is written while the next one is played
-        writing: Future[None] | None = None
+    with closing(write_aside(writer, play)) as written:
         for _ in track(range(len(there), rounds), DOING, len(there)):
-            seen = next(play)
+            next(written)
+    return Transcript.open(run)
+
+
+def write_aside(writer: Writer, rounds: Iterator[Round]) -> Generator[Round]:
+    """Yield the rounds, and write each while the next one is played.
+
+    What was yielded is on disk once the generator is closed.
+
+    Raises:
+        DataError: a round cannot be written.
+        StoreError: the disk is full, or the folder cannot be written.
+    """
+    with ThreadPoolExecutor(1) as aside:
+        writing: Future[None] | None = None
+        try:
+            for seen in rounds:
+                if writing is not None:
+                    writing.result()
+                writing = aside.submit(writer.add, seen)
+                yield seen
+        finally:
             if writing is not None:
                 writing.result()
-            writing = aside.submit(writer.add, seen)
-        if writing is not None:
-            writing.result()
-    return Transcript.open(run)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +11,15 @@ import numpy as np
 
 from divulge._util import atomic
 from divulge._util.arguments import FilePath, check_arguments
-from divulge._util.extras import name_missing_extra
 from divulge._util.folders import has_content
 from divulge.core import Round, Tensors
 from divulge.errors import DataError, StoreError
 from divulge.federation.transcript import layout
 from divulge.federation.transcript.layout import Header, RoundEntry, Sender, SumEntry
 from divulge.federation.transcript.reader import Transcript
+
+_ORDER = ("I64", "F64", "F32", "I32", "F16", "I16", "I8", "U8", "BOOL")
+"""Types in the order in which safetensors stores them, the widest first."""
 
 
 @check_arguments
@@ -73,12 +76,14 @@ class Writer:
             DataError: the name of a client or a tensor, or an array's type, cannot be written.
             StoreError: the disk is full, or the folder cannot be written.
         """
-        data = _serialise(seen, self.header.items)
-        masked = seen.masked
+        pieces = _serialise(seen, self.header.items)
+        masked, hashed = seen.masked, hashlib.sha256()
+        for piece in pieces:
+            hashed.update(piece)
         entry = RoundEntry(
             number=seen.number,
-            size=len(data),
-            sha256=hashlib.sha256(data).hexdigest(),
+            size=sum(piece.nbytes for piece in pieces),
+            sha256=hashed.hexdigest(),
             received=tuple(Sender(c, u.records, u.guarantee) for c, u in seen.received.items()),
             sum=None if masked is None else SumEntry(masked.clients, masked.records),
             training=seen.training,
@@ -86,7 +91,10 @@ class Writer:
             handed={c: {n: a.shape for n, a in one.items()} for c, one in seen.handed.items()},
         )
         described = layout.to_json(entry)
-        atomic.write(layout.round_path(self.folder, seen.number, "safetensors"), data)
+        path = layout.round_path(self.folder, seen.number, "safetensors")
+        with atomic.replace_file(path) as file:
+            for piece in pieces:
+                file.write(piece)
         atomic.write(layout.round_path(self.folder, seen.number, "json"), described)
 
 
@@ -123,9 +131,8 @@ def write(folder: str | Path, name: str, rounds: Sequence[Round], items: str | N
         writer.add(played)
 
 
-def _serialise(seen: Round, items: str | None) -> bytes:
-    with name_missing_extra():
-        from safetensors.numpy import save
+def _serialise(seen: Round, items: str | None) -> list[memoryview]:
+    """The tensors of a round in safetensors format: the arrays where they are, without a copy."""
     groups: dict[str, Tensors] = {"sent": seen.sent}
     groups |= {f"received/{client}": update.tensors for client, update in seen.received.items()}
     if seen.masked is not None:
@@ -136,16 +143,29 @@ def _serialise(seen: Round, items: str | None) -> bytes:
     if items is not None and seen.kind != "weights":
         for client in seen.received.keys() & seen.handed.keys():
             groups[f"received/{client}"] = layout.to_sparse_rows(seen, client, items)
-    # safetensors takes the memory as it lies: a transposed array would be written wrong
     flat = {
         f"{group}/{name}": np.asarray(array, order="C")
         for group, tensors in groups.items()
         for name, array in tensors.items()
     }
+    names = {np.dtype(kind): name for name, kind in layout.DTYPES.items()}
     for name, array in flat.items():
-        if array.dtype not in layout.DTYPES.values():
+        if array.dtype not in names:
             raise DataError(
                 f"expected numbers in {name}, got an array of type {array.dtype}: "
                 f"convert it to one of {', '.join(layout.DTYPES)}"
             )
-    return bytes(save(flat))
+    kinds = {name: names[array.dtype] for name, array in flat.items()}
+    order = sorted(flat, key=lambda name: (_ORDER.index(kinds[name]), name))
+    described, end = {}, 0
+    for name in order:
+        start, end = end, end + flat[name].nbytes
+        described[name] = {
+            "dtype": kinds[name],
+            "shape": flat[name].shape,
+            "data_offsets": (start, end),
+        }
+    text = json.dumps(described, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    head = len(text).to_bytes(8, "little") + text
+    return [memoryview(head), *(flat[name].reshape(-1).view(np.uint8).data for name in order)]

@@ -3,7 +3,6 @@
 One network object is built once and reused for all trainings of a process.
 """
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,8 +30,9 @@ from divulge.training.engine.loop import (
 )
 from divulge.training.engine.networks import pool_before_relu
 from divulge.training.engine.processes import TemporaryFolder, keep_freed_memory, pickle_settings
+from divulge.training.engine.shared_states import SharedStates, share_states, state_form
 from divulge.training.engine.tensors import PoolArrays, PoolTensors, to_channels_last
-from divulge.training.engine.weights import state
+from divulge.training.engine.weights import as_arrays, state
 from divulge.training.losses import Adversary
 from divulge.training.recipe import RaggedRows, Recipe, Rows
 
@@ -77,7 +77,10 @@ class ReusableTrainer:
     def train(
         self, start: Mapping[str, torch.Tensor], rows: Rows, seed: int
     ) -> dict[str, np.ndarray]:
-        """The state dictionary after training on these records; what ``start`` lacks is fresh."""
+        """The state dictionary after training on these records, in the network's own memory.
+
+        The next training overwrites it. What ``start`` lacks is fresh.
+        """
         with torch.no_grad():
             for name, tensor in state(self._module).items():
                 tensor.copy_(start.get(name, self._fresh[name]))
@@ -86,8 +89,7 @@ class ReusableTrainer:
                 self._epoch = number
                 for rate, batch in epoch:
                     step(*self._data.batch(batch), rate)
-        named = self._module.state_dict().items()
-        return {name: np.array(tensor.detach().numpy(), order="C") for name, tensor in named}
+        return {name: tensor.numpy() for name, tensor in self._module.state_dict().items()}
 
     @contextmanager
     def _training_step(self) -> Iterator[Callable[[torch.Tensor, torch.Tensor, float], None]]:
@@ -179,7 +181,9 @@ class Crew:
                 "records held out are a client's own"
             )
         with translate_model_errors("the recipe to make a network", _REMEDY):
-            self._data = PoolArrays.prepare(pool, build_network(recipe, Job(np.arange(1), 0)))
+            network = build_network(recipe, Job(np.arange(1), 0))
+            self._form = state_form(as_arrays(network.state_dict()))
+            self._data = PoolArrays.prepare(pool, network)
         self._recipe, self._workers = recipe, workers
         self._here: ReusableTrainer | None = None
         self._scratch: TemporaryFolder | None = None
@@ -206,7 +210,10 @@ class Crew:
             with torch_threads(1):
                 if self._here is None:
                     self._here = ReusableTrainer(self._recipe, self._data.tensors("cpu"))
-                states = list(_train_tasks(self._here, start, tasks))
+                states = [
+                    {name: np.array(array, order="C") for name, array in state.items()}
+                    for state in _train_tasks(self._here, start, tasks)
+                ]
             self._spent += perf_counter() - begun
             return states
 
@@ -229,15 +236,23 @@ class Crew:
         )
         chunks = [chunk for chunk in dealt if chunk]
         folder = self._share_pool()
-        calls = (
-            delayed(_train_tasks_in_worker)(folder, dict(start), [tasks[k] for k in chunk])
-            for chunk in chunks
-        )
-        found = parallel_calls(calls, self._process_count, batch_size=1, max_nbytes=None)
-        done = dict(zip(itertools.chain(*chunks), itertools.chain(*found), strict=True))
-        return [done[k] for k in range(len(tasks))]
+        with (
+            share_states(state_form(start), 1, folder) as given,
+            share_states(self._form, len(tasks), folder) as results,
+        ):
+            _write_state(given.arrays(given.map(), 0), start)
+            calls = (
+                delayed(_train_tasks_in_worker)(
+                    folder, given, results, chunk, [tasks[k] for k in chunk]
+                )
+                for chunk in chunks
+            )
+            for _ in parallel_calls(calls, self._process_count, batch_size=1, max_nbytes=None):
+                pass
+            memory = results.map()
+        return [results.arrays(memory, k) for k in range(len(tasks))]
 
-    def _share_pool(self) -> str:
+    def _share_pool(self) -> Path:
         """The folder from which processes read recipe and records, and which names this crew."""
         if self._scratch is None:
             self._scratch = TemporaryFolder(self)
@@ -245,22 +260,35 @@ class Crew:
             for name, value in self._data._asdict().items():
                 np.save(folder / name, np.asarray(value))
             (folder / "recipe").write_bytes(pickle_settings(self._recipe, self._recipe.network))
-        return str(self._scratch.path)
+        return self._scratch.path
 
 
-_trainers_in_worker: dict[str, ReusableTrainer] = {}
+_trainers_in_worker: dict[Path, ReusableTrainer] = {}
 """The replica of the crew that called last, by the crew's folder; used in worker processes."""
 
 
 def _train_tasks_in_worker(
-    folder: str, start: dict[str, np.ndarray], tasks: Sequence[_ClientTask]
-) -> list[dict[str, np.ndarray]]:
+    folder: Path,
+    given: SharedStates,
+    results: SharedStates,
+    positions: Sequence[int],
+    tasks: Sequence[_ClientTask],
+) -> None:
+    """Train in a process of its own, and write each state to its position."""
     if folder not in _trainers_in_worker:
         if not _trainers_in_worker:
             _set_up_worker()
         _trainers_in_worker.clear()
-        _trainers_in_worker[folder] = ReusableTrainer(*_read_shared(Path(folder)))
-    return list(_train_tasks(_trainers_in_worker[folder], start, tasks))
+        _trainers_in_worker[folder] = ReusableTrainer(*_read_shared(folder))
+    memory, start = results.map(), given.arrays(given.map(), 0)
+    states = _train_tasks(_trainers_in_worker[folder], start, tasks)
+    for position, trained in zip(positions, states, strict=True):
+        _write_state(results.arrays(memory, position), trained)
+
+
+def _write_state(place: Mapping[str, np.ndarray], state: Mapping[str, np.ndarray]) -> None:
+    for name, array in place.items():
+        np.copyto(array, state[name])
 
 
 def _set_up_worker() -> None:
