@@ -25,6 +25,7 @@ from divulge.core import LocalTraining, Proportions, ReceivedUpdate, Round, Upda
 from divulge.errors import NotApplicable, SpecError
 from divulge.federation import Federation, exact, simulate
 from divulge.metrics import composition
+from divulge.training.engine.clients import copy_state
 from divulge.training.recipe import Optimiser, Recipe
 
 from . import federations
@@ -175,7 +176,7 @@ def test_virtual_clients_train_by_the_dp_sgd_that_clients_were_told_of() -> None
     found = []
     for noise in (1e-3, 400.0):
         simulation = ShadowClientSimulation(rounds, views, 0, private=(noise, 1.0))
-        one, other = simulation._make_crew(recipe).states(sent, rows, [1, 2])
+        one, other = simulation._make_crew(recipe).each(sent, rows, [1, 2], copy_state)
         found.append(max(float(np.abs(one[name] - other[name]).max()) for name in one))
     # Two steps over at most 40 clipped gradients each, over 20, at a rate of 0.05: two networks are
     # at most 0.4 apart. The noise alone has a deviation of 0.05 * 400 / 20 = 1 a step and weight.

@@ -88,12 +88,13 @@ class AfterRounds:
 
 
 def attack_settings(attack: Attack[Any, Any]) -> dict[str, JSON]:
-    """An attack's settings: the fields of its dataclass."""
+    """An attack's settings: the fields of its dataclass that its result depends on."""
     if isinstance(attack, AfterRounds):
         return {**attack_settings(attack.attack), "after_rounds": attack.rounds}
     return {
         field.name: getattr(attack, field.name)
         for field in dataclasses.fields(attack)  # type: ignore[arg-type]
+        if field.metadata.get("identity", True)
     }
 
 
@@ -109,7 +110,8 @@ def attack_label(attack: Attack[Any, Any]) -> str:
     shown = [
         f"{field.name}={getattr(inner, field.name)}"
         for field in dataclasses.fields(inner)  # type: ignore[arg-type]
-        if field.name == "signal" or getattr(inner, field.name) != field.default
+        if field.name in attack_settings(inner)
+        and (field.name == "signal" or getattr(inner, field.name) != field.default)
     ]
     if isinstance(attack, AfterRounds):
         shown.append(f"after_rounds={attack.rounds}")

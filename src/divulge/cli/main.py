@@ -334,7 +334,14 @@ def list_(what: str, secret: str | None) -> None:
     is_flag=True,
     help="Estimate the time of all rounds by a trial of two, and stop.",
 )
-def federate(settings: Path, run: Path | None, resume: bool, estimate: bool) -> None:
+@click.option(
+    "--workers",
+    metavar="local|ray[:ADDRESS]",
+    default="local",
+    help="Where clients are trained: on this machine, or on a Ray cluster (ray:auto, "
+    "ray:HOST:PORT).",
+)
+def federate(settings: Path, run: Path | None, resume: bool, estimate: bool, workers: str) -> None:
     """Simulate the federation described in SETTINGS (a federate.toml file).
 
     It writes a transcript: what the server of the federation sees.
@@ -350,5 +357,5 @@ def federate(settings: Path, run: Path | None, resume: bool, estimate: bool) -> 
     with begin(settings, run, name, resume=resume) as folder:
         from divulge.federation import from_config
 
-        from_config.federate_file(settings, folder, resume=resume, progress=True)
+        from_config.federate_file(settings, folder, resume=resume, progress=True, workers=workers)
     echo(f"Transcript: {folder}")

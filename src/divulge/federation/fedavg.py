@@ -2,7 +2,8 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
@@ -22,6 +23,7 @@ from divulge.federation.clients import ClientTraining, LocalTrainer
 from divulge.federation.server import Evaluate
 from divulge.federation.simulation import SimulatedFederation
 from divulge.federation.transcript.layout import Header
+from divulge.training.cluster import RayCluster, cluster_by_name
 from divulge.training.recipe import RaggedRows, Recipe
 from divulge.training.trainers import trainer_identity
 
@@ -51,7 +53,9 @@ class Federation(SimulatedFederation):
         trainer: trainer of the clients, in place of plain training by the recipe. If it has a
             privacy guarantee, as `DPSGD` has, the transcript holds each client's guarantee for
             all the rounds it took part in.
-        workers: largest number of processes, one a core unless given; only the time depends on it.
+        workers: largest number of processes, one a core unless given; or ``"ray"``,
+            ``"ray:auto"`` or ``"ray:HOST:PORT"``, a Ray cluster that trains the clients, as for
+            `divulge.ShadowModels`. Only the time depends on it.
         evaluate: function from the global model to named figures, called after each round.
         canaries: canary clients that take part beside the others, numbered after them; see
             `divulge.make_canary_clients`. Each counts as many records as a client has on average.
@@ -79,7 +83,7 @@ class Federation(SimulatedFederation):
     canaries: CanaryClients | None = None
     seed: Seed = 0
     name: str = "federation"
-    workers: Count | None = None
+    workers: Count | str | None = None
 
     def __post_init__(self) -> None:
         if self.rule == "fedsgd" and self.trainer is not None:
@@ -92,6 +96,7 @@ class Federation(SimulatedFederation):
                 f"expected participation above 0 and up to 1, got {self.participation}: it is "
                 "the share of clients in a round"
             )
+        self._cluster()
         if not len(self.clients):
             raise SpecError("expected clients, got none: partition the pool first")
         for name, rows in enumerate(self.clients):
@@ -112,14 +117,16 @@ class Federation(SimulatedFederation):
             DivulgeError: a client could not train, or the defence refused.
         """
         weights = self._fresh() if sent is None else sent
-        learn = self._learn()
+        cluster = self._cluster()
         turns = Counter(one for k in range(first) for some in self._participants(k) for one in some)
-        for number in itertools.count(first):
-            turns.update(itertools.chain(*self._participants(number)))
-            done = self._round(number, weights, learn, turns)
-            yield done
-            assert done.aggregated is not None
-            weights = done.aggregated
+        with nullcontext() if cluster is None else cluster.session():
+            learn = self._learn(cluster)
+            for number in itertools.count(first):
+                turns.update(itertools.chain(*self._participants(number)))
+                done = self._round(number, weights, learn, turns)
+                yield done
+                assert done.aggregated is not None
+                weights = done.aggregated
 
     @property
     def header(self) -> Header:
@@ -155,16 +162,31 @@ class Federation(SimulatedFederation):
         how = (trainer_identity(self.recipe), trainer_identity(self.trainer))
         return digest(repr(how), self.pool.x, self.pool.y, *self.clients)
 
-    def _learn(self) -> ClientTraining:
+    def _cluster(self) -> RayCluster | None:
+        """Where clients are trained; None for this machine."""
+        return cluster_by_name(self.workers) if isinstance(self.workers, str) else None
+
+    def _learn(self, cluster: RayCluster | None) -> ClientTraining:
         """Function by which clients compute what they send."""
+        if cluster is not None:
+            from divulge.training.engine.remote_clients import RemoteCrew
+
+            return RemoteCrew(cluster, self._learner()).states
+        if self.rule == "fedavg" and self.trainer is None:
+            from divulge.training.engine.clients import Crew
+
+            processes = None if isinstance(self.workers, str) else self.workers
+            return Crew(self.recipe, self.pool, processes).states
+        return self._learner()()
+
+    def _learner(self) -> Callable[[], ClientTraining]:
+        """What makes that function for one process."""
         if self.rule == "fedsgd":
-            return partial(clients.compute_gradients, self.recipe, self.pool)
+            return partial(partial, clients.compute_gradients, self.recipe, self.pool)
         if self.trainer is not None:
             whole = clients.initial_state(self.recipe, self.seed)
-            return partial(clients.train_clients, self.trainer, self.pool, whole)
-        from divulge.training.engine.clients import Crew
-
-        return Crew(self.recipe, self.pool, self.workers).states
+            return partial(partial, clients.train_clients, self.trainer, self.pool, whole)
+        return partial(_train_one_by_one, self.recipe, self.pool)
 
     def _round(
         self, number: int, sent: Tensors, learn: ClientTraining, turns: Mapping[int, int]
@@ -270,3 +292,9 @@ class Federation(SimulatedFederation):
             return dict(mean)
         step = -self.recipe.lr if self._kind == "gradient" else 1.0
         return {n: (w + step * mean[n]).astype(w.dtype, copy=False) for n, w in sent.items()}
+
+
+def _train_one_by_one(recipe: Recipe, pool: Records) -> ClientTraining:
+    from divulge.training.engine.clients import Crew
+
+    return Crew(recipe, pool, 1).one_by_one

@@ -47,6 +47,7 @@ def federate_file(
     *,
     resume: bool = False,
     progress: Progress = False,
+    workers: str = "local",
 ) -> Path:
     """Simulate the federation that a ``federate.toml`` describes, and write its transcript.
 
@@ -56,6 +57,7 @@ def federate_file(
             settings, or the latest one with ``resume``.
         resume: whether to continue the transcript after its last whole round.
         progress: True shows how far the work is; see `divulge.Options`.
+        workers: who trains the clients, as for `divulge.ShadowModels`.
 
     Returns:
         The folder of the transcript.
@@ -66,9 +68,16 @@ def federate_file(
     path = Path(path)
     settings = config.read(path)
     crowd = settings.recommender or settings.ranker
+    if crowd is not None and workers != "local":
+        raise SpecError(
+            f"expected local workers for [recommender] and [ranker], got {workers!r}: their users "
+            "train in this process"
+        )
     folder, track = choose_run_folder(run, path, settings.name, resume=resume), as_track(progress)
     with take_folder(folder, (HEADER,)):
-        (federation,) = (load_simulation(settings, path.parent) for _ in track([path], LOADING))
+        (federation,) = (
+            load_simulation(settings, path.parent, workers) for _ in track([path], LOADING)
+        )
         if settings.clients is not None and settings.clients.truth is not None:
             assert isinstance(federation, Federation)
             # before minutes of work, which a path that cannot be written would end
@@ -92,27 +101,31 @@ def _write_owners(path: Path, federation: Federation) -> None:
     prediction_tables.write_owners(path, Assignment(owner), names)
 
 
-def load_simulation(settings: FederationSpec, folder: Path) -> SimulatedFederation:
+def load_simulation(
+    settings: FederationSpec, folder: Path, workers: str = "local"
+) -> SimulatedFederation:
     """The federation of either kind that settings name.
 
     Args:
         settings: settings as read from a file.
         folder: folder of the settings, where relative paths start.
+        workers: who trains clients that hold records.
 
     Raises:
         DivulgeError: a file, a name in it, or what it holds is not what was expected.
     """
     if settings.recommender or settings.ranker:
         return load_item_federation(settings, folder)
-    return load_federation(settings, folder)
+    return load_federation(settings, folder, workers)
 
 
-def load_federation(settings: FederationSpec, folder: Path) -> Federation:
+def load_federation(settings: FederationSpec, folder: Path, workers: str = "local") -> Federation:
     """Load the federation that settings name.
 
     Args:
         settings: settings as read from a file.
         folder: folder of the settings, where relative paths start.
+        workers: who trains the clients.
 
     Raises:
         DivulgeError: a file, a name in it, or what it holds is not what was expected.
@@ -144,6 +157,7 @@ def load_federation(settings: FederationSpec, folder: Path) -> Federation:
         canaries=None if told is None else CanaryClients(folder / told.folder, told.norm),
         seed=settings.seed,
         name=settings.name,
+        workers=workers,
     )
 
 

@@ -1,7 +1,7 @@
 """An observed round: its server can repeat it, and see how an update changes the predictions."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -158,7 +158,16 @@ class ObservedRound:
         for first in range(0, len(rows), _AT_ONCE):
             part = slice(first, first + _AT_ONCE)
             for state in crew.states(sent, rows[part], seeds[part]):
-                yield {n: state[n] - a for n, a in sent.items() if a.dtype.kind == "f"}
+                yield self.change_to(state)
+
+    def change_to(self, state: Tensors) -> dict[str, np.ndarray]:
+        """What was added to the weights that were sent; counters are left out."""
+        sent = self.round.sent
+        return {n: state[n] - a for n, a in sent.items() if a.dtype.kind == "f"}
+
+    def without_updates(self) -> "ObservedRound":
+        """The round without what clients sent: enough to repeat it, and small to send."""
+        return replace(self, round=replace(self.round, received={}, masked=None, aggregated=None))
 
     def seconds(self, records: int) -> float:
         """An estimate of the seconds that one core needs to train on so many records."""

@@ -5,10 +5,12 @@ One network object is built once and reused for all trainings of a process.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from pickle import loads
 from time import perf_counter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
+from uuid import uuid4
 
 import numpy as np
 import torch
@@ -35,6 +37,8 @@ from divulge.training.engine.tensors import PoolArrays, PoolTensors, to_channels
 from divulge.training.engine.weights import as_arrays, state
 from divulge.training.losses import Adversary
 from divulge.training.recipe import RaggedRows, Recipe, Rows
+
+T = TypeVar("T")
 
 
 class _FlatParameters(NamedTuple):
@@ -143,6 +147,19 @@ _CHUNKS_PER_PROCESS: Final = 2
 _REMEDY: Final = "make one network by hand and put a few records to it to see why"
 
 
+def deal(rows: Sequence[RaggedRows], workers: int) -> list[list[int]]:
+    """Positions of clients in chunks of like work, some for each worker.
+
+    Examples:
+        >>> deal([np.arange(5), np.arange(9), np.arange(7)], 1)
+        [[1, 0], [2]]
+    """
+    many = _CHUNKS_PER_PROCESS * workers
+    # the longest ones first, dealt out like cards
+    order = sorted(range(len(rows)), key=lambda k: -len(rows[k]))
+    return [order[k::many] for k in range(min(many, len(rows)))]
+
+
 class _ClientTask(NamedTuple):
     """The records and the seed of one training."""
 
@@ -202,20 +219,57 @@ class Crew:
         Raises:
             TargetError: a network could not be trained.
         """
+        if not self._uses_processes:
+            return self.each(start, rows, seeds, copy_state)
+        with share_states(self._form, len(rows), self._share_pool()) as results:
+            self.each(start, rows, seeds, partial(_write_state_at, results))
+            memory = results.map()
+        return [results.arrays(memory, k) for k in range(len(rows))]
+
+    def each(
+        self,
+        start: Mapping[str, np.ndarray],
+        rows: Sequence[RaggedRows],
+        seeds: Sequence[int],
+        use: Callable[[int, dict[str, np.ndarray]], T],
+    ) -> list[T]:
+        """What a function makes of each network's state after its training.
+
+        Args:
+            start: as for `states`.
+            rows: as for `states`.
+            seeds: as for `states`.
+            use: a function of a network's position and state dictionary, called where it was
+                trained, on one thread. The next training overwrites the state.
+
+        Raises:
+            TargetError: a network could not be trained.
+        """
         tasks = [_ClientTask(*task) for task in zip(rows, seeds, strict=True)]
         with translate_model_errors("a network to train", _REMEDY):
-            if self._spent > _SECONDS_BEFORE_PROCESSES and self._process_count > 1:
-                return self._train_elsewhere(start, tasks)
+            if self._uses_processes:
+                return self._train_elsewhere(start, tasks, use)
             begun = perf_counter()
             with torch_threads(1):
-                if self._here is None:
-                    self._here = ReusableTrainer(self._recipe, self._data.tensors("cpu"))
-                states = [
-                    {name: np.array(array, order="C") for name, array in state.items()}
-                    for state in _train_tasks(self._here, start, tasks)
-                ]
+                found = [use(k, one) for k, one in enumerate(self._train_here(start, tasks))]
             self._spent += perf_counter() - begun
-            return states
+            return found
+
+    def one_by_one(
+        self, start: Mapping[str, np.ndarray], rows: Sequence[RaggedRows], seeds: Sequence[int]
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """The states of `states`, trained here; each is overwritten by the next.
+
+        Raises:
+            TargetError: a network could not be trained.
+        """
+        tasks = [_ClientTask(*task) for task in zip(rows, seeds, strict=True)]
+        with translate_model_errors("a network to train", _REMEDY), torch_threads(1):
+            yield from self._train_here(start, tasks)
+
+    @property
+    def _uses_processes(self) -> bool:
+        return self._spent > _SECONDS_BEFORE_PROCESSES and self._process_count > 1
 
     @property
     def _process_count(self) -> int:
@@ -223,34 +277,40 @@ class Crew:
 
         return int(self._workers or joblib.cpu_count())
 
-    def _train_elsewhere(
+    def _train_here(
         self, start: Mapping[str, np.ndarray], tasks: Sequence[_ClientTask]
-    ) -> list[dict[str, np.ndarray]]:
+    ) -> Iterator[dict[str, np.ndarray]]:
+        if self._here is None:
+            self._here = ReusableTrainer(self._recipe, self._data.tensors("cpu"))
+        return _train_tasks(self._here, start, tasks)
+
+    def _train_elsewhere(
+        self,
+        start: Mapping[str, np.ndarray],
+        tasks: Sequence[_ClientTask],
+        use: Callable[[int, dict[str, np.ndarray]], T],
+    ) -> list[T]:
         from joblib import delayed
 
-        # the longest ones first, dealt out like cards
-        order = sorted(range(len(tasks)), key=lambda k: -len(tasks[k].rows))
-        dealt = (
-            order[k :: _CHUNKS_PER_PROCESS * self._process_count]
-            for k in range(_CHUNKS_PER_PROCESS * self._process_count)
-        )
-        chunks = [chunk for chunk in dealt if chunk]
+        chunks = deal([task.rows for task in tasks], self._process_count)
         folder = self._share_pool()
-        with (
-            share_states(state_form(start), 1, folder) as given,
-            share_states(self._form, len(tasks), folder) as results,
-        ):
+        with share_states(state_form(start), 1, folder) as given:
             _write_state(given.arrays(given.map(), 0), start)
+            # sent once a process, however large what it holds
+            used = folder / f"use-{uuid4().hex}"
+            used.write_bytes(pickle_settings(use, self._recipe.network))
             calls = (
                 delayed(_train_tasks_in_worker)(
-                    folder, given, results, chunk, [tasks[k] for k in chunk]
+                    folder, given, used, chunk, [tasks[k] for k in chunk]
                 )
                 for chunk in chunks
             )
-            for _ in parallel_calls(calls, self._process_count, batch_size=1, max_nbytes=None):
-                pass
-            memory = results.map()
-        return [results.arrays(memory, k) for k in range(len(tasks))]
+            found: dict[int, T] = {}
+            made = parallel_calls(calls, self._process_count, batch_size=1, max_nbytes=None)
+            for chunk, some in zip(chunks, made, strict=True):
+                found |= zip(chunk, some, strict=True)
+            used.unlink()
+        return [found[k] for k in range(len(tasks))]
 
     def _share_pool(self) -> Path:
         """The folder from which processes read recipe and records, and which names this crew."""
@@ -266,24 +326,41 @@ class Crew:
 _trainers_in_worker: dict[Path, ReusableTrainer] = {}
 """The replica of the crew that called last, by the crew's folder; used in worker processes."""
 
+_used_in_worker: dict[Path, Callable[[int, dict[str, np.ndarray]], Any]] = {}
+"""The function that states were last used by, by its file."""
+
 
 def _train_tasks_in_worker(
     folder: Path,
     given: SharedStates,
-    results: SharedStates,
+    used: Path,
     positions: Sequence[int],
     tasks: Sequence[_ClientTask],
-) -> None:
-    """Train in a process of its own, and write each state to its position."""
+) -> list[Any]:
+    """Train in a process of its own, and use each state."""
     if folder not in _trainers_in_worker:
         if not _trainers_in_worker:
             _set_up_worker()
         _trainers_in_worker.clear()
         _trainers_in_worker[folder] = ReusableTrainer(*_read_shared(folder))
-    memory, start = results.map(), given.arrays(given.map(), 0)
+    if used not in _used_in_worker:
+        _used_in_worker.clear()
+        _used_in_worker[used] = loads(used.read_bytes())  # noqa: S301 (what this program packed)
+    use, start = _used_in_worker[used], given.arrays(given.map(), 0)
     states = _train_tasks(_trainers_in_worker[folder], start, tasks)
-    for position, trained in zip(positions, states, strict=True):
-        _write_state(results.arrays(memory, position), trained)
+    return [use(position, one) for position, one in zip(positions, states, strict=True)]
+
+
+def copy_state(position: int, trained: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """A state to keep, for ``Crew.each``."""
+    del position
+    return {name: np.array(array, order="C") for name, array in trained.items()}
+
+
+def _write_state_at(
+    results: SharedStates, position: int, trained: Mapping[str, np.ndarray]
+) -> None:
+    _write_state(results.arrays(results.map(), position), trained)
 
 
 def _write_state(place: Mapping[str, np.ndarray], state: Mapping[str, np.ndarray]) -> None:

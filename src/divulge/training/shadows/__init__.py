@@ -1,6 +1,6 @@
 """Shadow models: planned, trained here or on a cluster, and their predictions stored."""
 
-from divulge.errors import SpecError
+from divulge.training.cluster import cluster_by_name
 from divulge.training.shadows.workers import LocalWorkers, Workers
 
 
@@ -11,14 +11,9 @@ def workers_by_name(name: str) -> Workers:
         SpecError: there are none of this name.
         MissingExtra: Ray is not installed.
     """
-    kind, _, address = name.partition(":")
-    if name == "local":
+    cluster = cluster_by_name(name)
+    if cluster is None:
         return LocalWorkers()
-    if kind == "ray" and (address or name == "ray"):
-        from divulge.training.shadows.ray import RayCluster
+    from divulge.training.shadows.ray import RayWorkers
 
-        return RayCluster(address or None)
-    raise SpecError(
-        f"expected workers to be local, ray, ray:auto or ray:HOST:PORT, got {name!r}: "
-        "leave it out to train in this process"
-    )
+    return RayWorkers(cluster.address)

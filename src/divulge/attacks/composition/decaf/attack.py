@@ -1,7 +1,8 @@
 """Decaf infers from a client's updates which classes it lacks, and the shares of the others."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from divulge.attacks.composition.decaf.simulation import ShadowClientSimulation
 from divulge.attacks.shared.observed_round import first_rounds
 from divulge.core import Need, Proportions, UpdateView
 from divulge.errors import SpecError
+from divulge.training.cluster import cluster_by_name
 
 DecafLevel = Literal["auto", "bias", "virtual", "refined"]
 
@@ -55,6 +57,9 @@ class Decaf:
         dp_norm: norm that this DP-SGD clips each record's gradient to.
         solver: how the published method decomposes: exactly, or by its own descent.
         without: the published method without this step, as in its own ablations.
+        workers: who trains virtual clients: ``"local"``, this process and those that it starts;
+            ``"ray"``, ``"ray:auto"`` or ``"ray:HOST:PORT"``, a Ray cluster, as for
+            `divulge.ShadowModels`. Only the time depends on it.
 
     References:
         Dai et al. (2024), Decaf: Data distribution decompose attack against federated learning,
@@ -72,6 +77,7 @@ class Decaf:
     dp_norm: float = 1.0
     solver: Solver = "nnls"
     without: PublishedStep = "none"
+    workers: str = field(default="local", metadata={"identity": False})
 
     name: ClassVar[str] = "decaf"
     paper: ClassVar[str] = "Dai et al. 2024"
@@ -83,6 +89,7 @@ class Decaf:
                 f"expected clients from 24, rounds from 1 and null_error between 0 and 1, got "
                 f"{self.clients}, {self.rounds} and {self.null_error}: change them"
             )
+        cluster_by_name(self.workers)
 
     def __call__(self, view: UpdateView, rng: np.random.Generator) -> Proportions:
         """The shares of one client."""
@@ -108,9 +115,12 @@ class Decaf:
             found = infer_by_biases(rounds, views)
         else:
             private = None if self.dp_noise is None else (self.dp_noise, self.dp_norm)
-            found = self._run_simulation(
-                ShadowClientSimulation(rounds, views, seed, private), refine=level == "refined"
-            )
+            cluster = cluster_by_name(self.workers)
+            with nullcontext() if cluster is None else cluster.session():
+                found = self._run_simulation(
+                    ShadowClientSimulation(rounds, views, seed, private, cluster),
+                    refine=level == "refined",
+                )
         return tuple(replace(one, how=one.how + why) for one in found)
 
     def _choose_level(

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -165,14 +165,31 @@ def simulate_round(
         first: the number of clients that were simulated before them.
     """
     numbers = range(first, first + len(cast.rows))
-    each = [stream(seed, "virtual client", stage.round.number, k) for k in numbers]
+    each = [_stream_of(seed, stage, k) for k in numbers]
     seeds = [int(rng.integers(2**31)) for rng in each]
-    changes = stage.train_on(crew, cast.rows, seeds)
-    sights = (
-        stage.observe_change(_add_noise(change, noise, rng), len(rows))
-        for change, rng, rows in zip(changes, each, cast.rows, strict=True)
-    )
-    return stack_features([update_features(stage, sight) for sight in sights])
+    sizes = [len(rows) for rows in cast.rows]
+    see = functools.partial(_see_client, stage.without_updates(), noise, seed, first, sizes)
+    return stack_features(crew.each(stage.round.sent, cast.rows, seeds, see))
+
+
+def _stream_of(seed: int, stage: ObservedRound, number: int) -> np.random.Generator:
+    return stream(seed, "virtual client", stage.round.number, number)
+
+
+def _see_client(
+    stage: ObservedRound,
+    noise: float,
+    seed: int,
+    first: int,
+    sizes: Sequence[int],
+    k: int,
+    state: Tensors,
+) -> UpdateFeatures:
+    """The features of a virtual client's update, where it was trained."""
+    rng = _stream_of(seed, stage, first + k)
+    rng.integers(2**31)  # the seed of its training
+    change = _add_noise(stage.change_to(state), noise, rng)
+    return update_features(stage, stage.observe_change(change, sizes[k]))
 
 
 def update_features(stage: ObservedRound, sight: ClientChange) -> UpdateFeatures:
@@ -238,12 +255,18 @@ def estimate_noise(
     every weight, training mostly some. Below four times the largest of the virtual ones it is
     taken for none.
     """
-    changes = islice(stage.train_on(crew, cast.rows[:_TRIAL], range(seed, seed + _TRIAL)), _TRIAL)
-    explained = [_median_square(change) for change in changes]
+    some = cast.rows[:_TRIAL]
+    move = functools.partial(_trained_median_square, stage.without_updates())
+    explained = crew.each(stage.round.sent, some, range(seed, seed + len(some)), move)
     there = float(np.median([_median_square(stage.round.change(name)) for name in victims]))
     if there <= 4 * max(explained):
         return 0.0
     return float(np.sqrt((there - np.median(explained)) / _MEDIAN_OF_SQUARES))
+
+
+def _trained_median_square(stage: ObservedRound, k: int, state: Tensors) -> float:
+    del k
+    return _median_square(stage.change_to(state))
 
 
 def _median_square(change: Tensors) -> float:

@@ -1,7 +1,8 @@
 """Virtual clients are simulated in the rounds of real ones, to learn to read real updates."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float64
@@ -17,10 +18,13 @@ from divulge.attacks.composition.decaf.regression import (
 from divulge.attacks.composition.decaf.shadow_clients import ShadowClients, UpdateFeatures
 from divulge.attacks.shared.observed_round import ObservedRound
 from divulge.core import Proportions, Records, Tensors, UpdateView
+from divulge.training.cluster import RayCluster
 from divulge.training.recipe import RaggedRows, Recipe
 
 if TYPE_CHECKING:
-    from divulge.defences.training.dp_sgd.trainer import DPSGD
+    from divulge.training.engine.remote_clients import TrainClients
+
+T = TypeVar("T")
 
 
 class ShadowClientSimulation:
@@ -31,6 +35,7 @@ class ShadowClientSimulation:
         views: one view a victim.
         seed: fixes the virtual clients.
         private: noise multiplier and clipping norm of the DP-SGD by which clients train.
+        cluster: where virtual clients are trained; on this machine unless given.
     """
 
     def __init__(
@@ -39,7 +44,9 @@ class ShadowClientSimulation:
         views: Sequence[UpdateView],
         seed: int,
         private: tuple[float, float] | None = None,
+        cluster: RayCluster | None = None,
     ) -> None:
+        self._cluster = cluster
         self._rounds, self._views, self._seed, self._private = rounds, views, seed, private
         self._pool = shadow_clients.enlarge(next(iter(rounds.values()))[0].reference)
         self._sizes = sorted(
@@ -158,27 +165,52 @@ class ShadowClientSimulation:
         return self._crews[stage.recipe]
 
     def _make_crew(self, recipe: Recipe) -> Any:
+        from divulge.training.engine.clients import Crew
+        from divulge.training.engine.remote_clients import RemoteCrew
+
+        if self._cluster is not None:
+            make = partial(_train_one_by_one, recipe, self._pool, self._private)
+            return RemoteCrew(self._cluster, make)
         if self._private is None:
-            from divulge.training.engine.clients import Crew
-
             return Crew(recipe, self._pool)
-        from divulge.defences.training.dp_sgd.trainer import DPSGD
+        return _PrivateCrew(recipe, self._pool, self._private)
 
-        noise, norm = self._private
-        # the promise is not asked for, so δ is of no account
-        trainer = DPSGD(recipe, 1e-5, noise_multiplier=noise, max_grad_norm=norm, jobs=1)
-        return _PrivateCrew(trainer, self._pool)
+
+def _train_one_by_one(
+    recipe: Recipe, pool: Records, private: tuple[float, float] | None
+) -> "TrainClients":
+    """What trains virtual clients in one process."""
+    from divulge.training.engine.clients import Crew
+
+    if private is None:
+        return Crew(recipe, pool, 1).one_by_one
+    return _PrivateCrew(recipe, pool, private).one_by_one
 
 
 class _PrivateCrew:
     """Trains as `divulge.training.Crew` does, but by DP-SGD."""
 
-    def __init__(self, trainer: "DPSGD", pool: Records) -> None:
-        self._trainer, self._pool = trainer, pool
+    def __init__(self, recipe: Recipe, pool: Records, private: tuple[float, float]) -> None:
+        from divulge.defences.training.dp_sgd.trainer import DPSGD
 
-    def states(
+        noise, norm = private
+        # the promise is not asked for, so δ is of no account
+        self._trainer = DPSGD(recipe, 1e-5, noise_multiplier=noise, max_grad_norm=norm, jobs=1)
+        self._pool = pool
+
+    def each(
+        self,
+        start: Tensors,
+        rows: Sequence[RaggedRows],
+        seeds: Sequence[int],
+        use: Callable[[int, dict[str, np.ndarray]], T],
+    ) -> list[T]:
+        """What a function makes of each network's state after its training."""
+        return [use(k, state) for k, state in enumerate(self.one_by_one(start, rows, seeds))]
+
+    def one_by_one(
         self, start: Tensors, rows: Sequence[RaggedRows], seeds: Sequence[int]
-    ) -> Iterator[Tensors]:
+    ) -> Iterator[dict[str, np.ndarray]]:
         """The state dictionary of each network after its training."""
         from divulge.training.engine.weights import as_arrays, as_tensors
 
