@@ -111,7 +111,7 @@ def test_noise_that_training_cannot_explain_is_measured(noise: float) -> None:
     y = np.repeat(np.arange(4), 25)
     clients = shadow_clients.draw_shadow_clients(Records(y[:, None] + 0.0, y), [40], 8, rng)
     stage = Mock(spec=ObservedRound)
-    stage.without_updates.return_value = Mock(change_to=lambda state: state)
+    stage.without_updates.return_value = Mock(spec=ObservedRound, change_to=lambda state: state)
     changes = [{"w": rng.normal(0, 0.01, 20_000)} for _ in range(8)]
     crew = Mock(each=lambda *task: [task[-1](k, change) for k, change in enumerate(changes)])
     own = {"w": rng.normal(0, 0.01, 20_000) + rng.normal(0, 1, 20_000) * noise}

@@ -1,5 +1,6 @@
 """Audits that an ``audit.toml`` describes, of every kind."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -77,6 +78,7 @@ def audit_file(
         assert started is not None
         if isinstance(settings, config.FederationAuditSpec):
             place = path.parent
+            attacks = tuple(_with_workers(attack, workers) for attack in attacks)
             return _audit_federation(
                 settings, place, attacks, heading, started, track, show_records=show_records
             )
@@ -90,6 +92,14 @@ def audit_file(
 def _load(load: Callable[[], T], track: Track[Any]) -> T:
     loaded = [load() for _ in track([load], "Loading models and data")]
     return loaded[0]
+
+
+def _with_workers(attack: Attack[Any, Any], workers: str) -> Attack[Any, Any]:
+    """The attack; one that trains models itself, by these workers."""
+    if workers == "local" or not hasattr(attack, "workers"):
+        return attack
+    changed: Attack[Any, Any] = dataclasses.replace(attack, workers=workers)  # type: ignore[type-var]
+    return changed
 
 
 def _audit_federation(
