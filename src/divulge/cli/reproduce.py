@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +12,7 @@ import click
 
 from divulge.cli.begin import take
 from divulge.cli.terminal import echo
+from divulge.errors import SpecError
 
 NOTHING_MEASURED = 2
 """The exit code of bad input."""
@@ -57,6 +58,13 @@ NOTHING_MEASURED = 2
     help="Number of processes. Default: one for each core.",
 )
 @click.option(
+    "--workers",
+    metavar="local|ray[:ADDRESS]",
+    default="local",
+    help="Where pieces are measured: on this machine, or on a Ray cluster (ray:auto, "
+    "ray:HOST:PORT).",
+)
+@click.option(
     "--format",
     "shape",
     type=click.Choice(["text", "json"]),
@@ -72,6 +80,7 @@ def reproduce(
     budget: str | None,
     refresh: bool,  # noqa: FBT001 (a flag of the command line)
     processes: int | None,
+    workers: str,
     shape: str,
 ) -> None:
     """Measure a published TABLE again, and print it beside the paper's figures.
@@ -86,12 +95,19 @@ def reproduce(
     """
     from divulge._util.folders import create_folder, numbered_folder
     from divulge.reproduce.table import TABLES, find_table
+    from divulge.training.cluster import cluster_by_name
 
     if table is None and size is None:
         from divulge.cli import tables
 
         tables.show_all()
         return
+    if workers != "local" and processes is not None:
+        raise SpecError(
+            f"expected no --processes beside --workers {workers}, got {processes}: the cluster has "
+            "as many as it has processors"
+        )
+    cluster = cluster_by_name(workers)
     asked, size = [table] if table else list(TABLES), size or "small"
     reads = {name: find_table(name).data for name in asked}
     names = _with_data(reads)
@@ -107,16 +123,26 @@ def reproduce(
         for folder in folders.values():
             stack.enter_context(take(folder))
         from divulge.reproduce.cells import PIECES_FILE
-        from divulge.reproduce.pool import CellWorkers, cores
+        from divulge.reproduce.pool import CellCrew, CellWorkers, RemoteCellWorkers, cores
         from divulge.reproduce.run import reproduce
 
         for folder in folders.values():
             if not (resume and (folder / PIECES_FILE).is_file()):
                 create_folder(folder, resumes=True)
-        crew = stack.enter_context(CellWorkers(processes or cores()))
+        crew: AbstractContextManager[CellCrew] = (
+            CellWorkers(processes or cores()) if cluster is None else RemoteCellWorkers(cluster)
+        )
         # each is in its folder when whole
         outcomes = list(
-            reproduce(folders, size, crew, rows=rows, budget=budget, refresh=refresh, progress=True)
+            reproduce(
+                folders,
+                size,
+                stack.enter_context(crew),
+                rows=rows,
+                budget=budget,
+                refresh=refresh,
+                progress=True,
+            )
         )
     from divulge.cli import tables
     from divulge.reproduce import page

@@ -140,6 +140,11 @@ def measure_piece(work: Work) -> Piece:
     Raises:
         StoreError: what several pieces need cannot be stored.
     """
+    if work.kept is not None and not work.kept.is_dir():
+        raise StoreError(
+            f"expected the folder {work.kept} on each machine, got none: put the run on a file "
+            "system that they share, for pieces of this table store what others need"
+        )
     module, _, function = work.work.partition(":")
     begun = time.process_time()
     measured, reason = RowResult({}), ""

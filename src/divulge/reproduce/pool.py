@@ -8,12 +8,15 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from typing import TypeVar
+from functools import partial
+from typing import Protocol, TypeVar
 
 import joblib
 
 from divulge._util.processes import begin_worker
 from divulge.errors import DivulgeError
+from divulge.reproduce import datasets
+from divulge.training.cluster import RayCluster, collect, count_processors, submit
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -24,6 +27,25 @@ def cores() -> int:
     return int(joblib.cpu_count())
 
 
+class CellCrew(Protocol):
+    """Whoever measures pieces of tables."""
+
+    @property
+    def processes(self) -> int:
+        """How many pieces can be measured at once."""
+        ...
+
+    def each(self, do: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+        """See `CellWorkers.each`."""
+        ...
+
+    def in_order(
+        self, do: Callable[[T], R], items: Sequence[T], allows: Callable[[T], bool]
+    ) -> Iterator[R]:
+        """See `CellWorkers.in_order`."""
+        ...
+
+
 class CellWorkers:
     """Single-threaded processes, each with a stretch of the work that it begins with.
 
@@ -31,17 +53,22 @@ class CellWorkers:
     """
 
     def __init__(self, processes: int) -> None:
-        self.processes = processes
+        self._processes = processes
         self._pools: list[ProcessPoolExecutor] = []
 
     def __enter__(self) -> "CellWorkers":
         context = multiprocessing.get_context("spawn")
-        if self.processes > 1:
+        if self._processes > 1:
             self._pools = [
                 ProcessPoolExecutor(1, context, initializer=begin_worker, initargs=(os.getpid(),))
-                for _ in range(self.processes)
+                for _ in range(self._processes)
             ]
         return self
+
+    @property
+    def processes(self) -> int:
+        """How many there are."""
+        return self._processes
 
     def __exit__(self, *error: object) -> None:
         for pool in self._pools:
@@ -101,6 +128,57 @@ class CellWorkers:
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             free = [running.pop(future) for future in finished]
             yield from (future.result() for future in finished)
+
+
+class RemoteCellWorkers:
+    """The workers of a Ray cluster; items are begun in their order, each where there is room.
+
+    Data sets have to be on each machine of the cluster, in the folder that DIVULGE_DATA names
+    there, or here if it names none there.
+    """
+
+    def __init__(self, cluster: RayCluster) -> None:
+        self._cluster = cluster
+        self._session = contextlib.ExitStack()
+        self.processes = 0
+
+    def __enter__(self) -> "RemoteCellWorkers":
+        ray = self._session.enter_context(self._cluster.session())
+        self.processes = count_processors(ray)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._session.close()
+
+    def each(self, do: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+        """The results, in the order in which they come.
+
+        Raises:
+            DivulgeError: an item could not be done.
+        """
+        return self.in_order(do, items, lambda _: True)
+
+    def in_order(
+        self, do: Callable[[T], R], items: Sequence[T], allows: Callable[[T], bool]
+    ) -> Iterator[R]:
+        """As `CellWorkers.in_order`.
+
+        Raises:
+            DivulgeError: an item could not be done.
+        """
+        allowed = filter(allows, items)
+        there = partial(_do_with_data, os.environ.get(datasets.VARIABLE), do)
+        with self._cluster.session() as ray:
+            running = submit(ray, there, (), itertools.islice(allowed, self.processes))
+            for _, result in collect(ray, running):
+                running |= submit(ray, there, (), itertools.islice(allowed, 1))
+                yield result
+
+
+def _do_with_data(folder: str | None, do: Callable[[T], R], item: T) -> R:
+    if folder is not None:
+        os.environ.setdefault(datasets.VARIABLE, folder)
+    return do(item)
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from divulge.reproduce import datasets, units
 from divulge.reproduce.budget import Budget, Costs
 from divulge.reproduce.cells import Piece, Work, key_pieces
 from divulge.reproduce.controls import add_up
-from divulge.reproduce.pool import CellWorkers, cores
+from divulge.reproduce.pool import CellCrew, CellWorkers, cores
 from divulge.reproduce.provenance import Provenance, checkout_commit
 from divulge.reproduce.result import NOT_YET, Cell, Completeness, MeasuredPiece, Outcome
 from divulge.reproduce.table import Row, Size, Table, find_table
@@ -27,7 +27,7 @@ from divulge.reproduce.table import Row, Size, Table, find_table
 def reproduce(
     folders: Mapping[str, Path],
     size: Size,
-    crew: CellWorkers | None = None,
+    crew: CellCrew | None = None,
     *,
     rows: Sequence[str] = (),
     budget: str | None = None,

@@ -158,13 +158,13 @@ def _fetch(ray: Any, task: Any) -> Any:
         if isinstance(cause, DivulgeError):
             raise cause from None
         raise TargetError(
-            f"expected a model to train, got {type(cause).__name__}: {cause}: "
-            "train one in this process to see why"
+            f"expected work to be done elsewhere as here, got {type(cause).__name__}: {cause}: "
+            "leave workers out to see why"
         ) from error
     except ray.exceptions.RayError as error:
         raise TargetError(
-            f"expected workers to train models, one after another died {RETRIES + 1} times with "
-            f"the same models ({type(error).__name__}): see their memory, or train in this "
+            f"expected workers to finish their work, one after another died {RETRIES + 1} times "
+            f"with the same piece ({type(error).__name__}): see their memory, or work in this "
             "process; what is finished is kept, continue with --resume"
         ) from error
 

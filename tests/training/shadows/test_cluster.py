@@ -1,14 +1,12 @@
 """Workers of a local Ray cluster, one of which is killed in the middle."""
 
 import contextlib
-import gc
 import os
 import re
 import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ from divulge.training.shadows import workers, workers_by_name
 from ...patience import PATIENCE
 
 SUBJECT = """
-import os, signal, time
+import os, signal
 from pathlib import Path
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
@@ -45,8 +43,6 @@ def train(x, y, seed):
     folder = Path(__file__).parent
     with open(folder / "log.txt", "a") as log:
         log.write(f"{seed} {os.getpid()}\\n")
-    while "LOSE" in os.environ and not (folder / "lost.txt").exists():
-        time.sleep(0.05)
     calls = len((folder / "log.txt").read_text().splitlines())
     if "KILL" in os.environ and calls >= 2 and first(folder / "killed.txt"):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -114,63 +110,8 @@ def test_workers_that_always_die_are_an_error_in_our_words(tmp_path: Path) -> No
     pytest.importorskip("ray")
     done = audit(tmp_path / "audit", "--workers", "ray", models=1, KILL_ALL="1")
     assert done.returncode == 2
-    assert "expected workers to train models, one after another died 4 times" in done.stderr
+    assert "expected workers to finish their work, one after another died 4 times" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # files that Ray's own cluster leaves open
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_lost_machine_costs_its_waves_and_no_bit(tmp_path: Path) -> None:
-    """A cluster that was there before, of two nodes; one is lost while its worker trains.
-
-    Until then both workers wait in the model that they train first.
-    """
-    utils = pytest.importorskip("ray.cluster_utils")
-    os.environ["LOSE"] = "1"  # nodes start workers with the environment that they were born with
-    head = {"num_cpus": 1, "include_dashboard": False}
-    cluster = utils.Cluster(initialize_head=True, head_node_args=head)
-    try:
-        node = cluster.add_node(num_cpus=1)
-        log = tmp_path / "there" / "log.txt"
-        ended = threading.Event()
-        losing = threading.Thread(target=_lose, args=(cluster, node, log, ended))
-        losing.start()
-        try:
-            there = audit(tmp_path / "there", "--workers", f"ray:{cluster.address}")
-        finally:
-            ended.set()
-            losing.join()
-    finally:
-        del os.environ["LOSE"]
-        cluster.shutdown()
-    del cluster, node, losing
-    gc.collect()  # here, and not in another test, Ray's open files may be found
-    assert there.returncode == 0, there.stderr
-    assert kept(tmp_path / "there") == here(tmp_path / "here", 6)
-    lines = log.read_text().splitlines()
-    assert len({line.split()[0] for line in lines}) == 6
-    assert len(lines) == 7  # the one in training on the lost machine was trained again
-
-
-def _lose(cluster: Any, node: Any, log: Path, ended: threading.Event) -> None:
-    """The node, once both train: the head's worker outlives it, and goes on when the other died."""
-    workers: set[int] = set()
-    while len(workers) < 2 and not ended.is_set():
-        time.sleep(0.05)
-        lines = log.read_text().splitlines() if log.exists() else []
-        workers = {int(line.split()[1]) for line in lines}
-    cluster.remove_node(node, allow_graceful=False)
-    while all(map(_is_alive, workers)) and not ended.is_set():
-        time.sleep(0.05)
-    (log.parent / "lost.txt").touch()
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        return bool(psutil.Process(process).status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
 
 
 @pytest.mark.slow
@@ -180,7 +121,7 @@ def test_a_lost_cluster_writes_nothing_of_its_own_on_the_terminal(tmp_path: Path
     over = threading.Event()
     killing = threading.Thread(target=_kill_raylets, args=(log, over))
     killing.start()
-    done = audit(tmp_path / "there", "--workers", "ray", SLOW="2")
+    done = audit(tmp_path / "there", "--workers", "ray")
     over.set()
     killing.join()
     assert done.returncode != 0
