@@ -11,6 +11,7 @@ from benchmarks import (
     canary_federations,
     canary_flower,
     cascade,
+    cluster,
     colluder,
     communities,
     coverage,
@@ -161,6 +162,7 @@ BENCHMARKS = {
     "labels-only": Benchmark(labels_only.SUMMARY, labels_only.run),
     "peers": Benchmark(peers.SUMMARY, peers.run),
     **{name: Benchmark(summary, call) for name, summary, call in peers.parts()},
+    "cluster": Benchmark(cluster.SUMMARY, cluster.run),
     "kills": Benchmark(kills.SUMMARY, kills.run),
     "large-tables": Benchmark(large_tables.SUMMARY, large_tables.run),
     "large-tables-million": Benchmark(

@@ -14,6 +14,7 @@ from divulge.training.shadows.workers import (
     ResolvableTrainer,
     ShadowWorkload,
     Workers,
+    settle,
 )
 from divulge.training.trainers import FunctionTrainer
 
@@ -53,7 +54,7 @@ class Trial:
         """Train the smallest part twice, as the start of workers is in the first; then others."""
         work = self._work
         if isinstance(work.trainer, ResolvableTrainer):  # as it would be for all models
-            self._work = replace(work, trainer=work.trainer.settled(work.pool, work.subsets))
+            self._work = replace(work, trainer=settle(work, self._workers))
             self._once = self.spent()
         share = min(1.0, FEWEST / max(1.0, float(work.subsets.sum(axis=1).mean())))
         try:

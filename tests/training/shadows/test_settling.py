@@ -5,14 +5,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from torch import nn
 
 from divulge.core import Records, Target
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe
+from divulge.training.shadows import workers_by_name
 from divulge.training.shadows.plan import ShadowPlan
+from divulge.training.shadows.ray import _models_per_batch
 from divulge.training.shadows.train import prepare_workload, shadow_queries, train_shadows
-from divulge.training.shadows.workers import resolve_trainer
+from divulge.training.shadows.workers import LocalWorkers, resolve_trainer, settle
 from divulge.training.trainers import FunctionTrainer
 
 from .test_train import model, view
@@ -63,9 +66,21 @@ def test_models_that_are_one_computation_are_trained_together_again(tmp_path: Pa
     few, many = (ShadowPlan(Choosy(together=3), models, fingerprint="choosy") for models in (4, 5))
     train_shadows(asked, few, run=tmp_path)
     work = prepare_workload(many, shadow_queries(asked, many), 0)
-    assert resolve_trainer(work, [4], tmp_path / "way.json")[1] == [3, 4]
-    assert resolve_trainer(work, [1], tmp_path / "way.json")[1] == [0, 1, 2]
-    assert resolve_trainer(work, [], tmp_path / "way.json")[1] == []
+    for missing, together in (([4], [3, 4]), ([1], [0, 1, 2]), ([], [])):
+        found = resolve_trainer(work, missing, tmp_path / "way.json", LocalWorkers())
+        assert found[1] == together
+
+
+def test_elsewhere_a_fleet_trains_one_model_after_another_in_waves_for_all_workers() -> None:
+    pytest.importorskip("ray")
+    plan = ShadowPlan(Fleet(Recipe(network, epochs=1)), 32, fingerprint="fleet")
+    work = prepare_workload(plan, shadow_queries(view(20), plan), 0)
+    fleet = settle(work, workers_by_name("ray"))
+    assert isinstance(fleet, Fleet)
+    assert (fleet.way, fleet.workers) == ("one-by-one", 1)
+    assert _models_per_batch(replace(work, trainer=fleet), 32, processors=4) == 4
+    stacked = Fleet(Recipe(network, epochs=1), way="stacked", at_once=5)
+    assert _models_per_batch(replace(work, trainer=stacked), 32, processors=4) == 5
 
 
 def test_a_fleet_that_is_stacked_resumes_bit_for_bit(tmp_path: Path) -> None:

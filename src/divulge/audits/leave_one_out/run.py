@@ -193,7 +193,9 @@ def train_once(
             missing |= set() if (result.target_folder(path, k) / ANSWERS).exists() else {k}
     models = sorted(missing)
     for file in files:  # whichever is continued alone later goes on in the same way
-        work, models = working.resolve_trainer(work, models, file.folder / f"{file.key}.way.json")
+        work, models = working.resolve_trainer(
+            work, models, file.folder / f"{file.key}.way.json", who
+        )
     with closing(who.train(work, models)) as fresh:
         for _ in track(models, "Training shadows", len(work.seeds) - len(models)):
             trained = next(fresh)

@@ -2,26 +2,16 @@
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
-from divulge.core import Records
 from divulge.training import cluster
 from divulge.training.cluster import RayCluster
 from divulge.training.shadows.workers import (
+    ResolvableTrainer,
     ShadowPredictions,
     ShadowWorkload,
     same_computation,
     train_batch,
 )
-
-
-@runtime_checkable
-class BatchingTrainer(Protocol):
-    """A trainer that knows how many models it had best train together."""
-
-    def width(self, pool: Records) -> int:
-        """How many models the trainer had best train at once from this pool."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +46,7 @@ def _train_batch_remotely(work: ShadowWorkload, models: Sequence[int]) -> list[S
 
 
 def _models_per_batch(work: ShadowWorkload, models: int, processors: int) -> int:
-    """Models a wave: what the trainer prefers, else few, so that little is lost with a worker."""
-    if isinstance(work.trainer, BatchingTrainer):
-        return max(1, work.trainer.width(work.pool))
+    """Models a wave: those that are one computation, else few, so that little is lost with one."""
+    if isinstance(work.trainer, ResolvableTrainer) and work.trainer.together > 1:
+        return work.trainer.together
     return max(1, min(4, models // (2 * processors)))

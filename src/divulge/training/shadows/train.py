@@ -216,7 +216,7 @@ def load_or_train_rows(
     """
     file = RowFile(folder, key, len(work.seeds), sum(map(len, work.queries)))
     models = sorted({*file.missing, *again})
-    work, models = resolve_trainer(work, models, folder / f"{key}.way.json")
+    work, models = resolve_trainer(work, models, folder / f"{key}.way.json", workers)
     with closing(workers.train(work, models)) as fresh:
         for _ in track(models, "Training shadows", len(work.seeds) - len(models)):
             trained = next(fresh)

@@ -200,8 +200,23 @@ class _StoredStrategy:
     settings: dict[str, JSON]
 
 
+def settle(work: ShadowWorkload, workers: Workers) -> Trainer:
+    """The trainer of the work, its choices made for these workers.
+
+    Elsewhere than here a worker has one core, of which a trial on all cores here tells nothing: one
+    model after another.
+    """
+    trainer: Any = work.trainer
+    if not isinstance(trainer, ResolvableTrainer):
+        return work.trainer
+    if not isinstance(workers, LocalWorkers) and getattr(trainer, "way", None) == "auto":
+        trainer = dataclasses.replace(trainer, way="one-by-one", workers=1)  # type: ignore[type-var]
+    settled: Trainer = trainer.settled(work.pool, work.subsets)
+    return settled
+
+
 def resolve_trainer(
-    work: ShadowWorkload, missing: list[int], path: Path
+    work: ShadowWorkload, missing: list[int], path: Path, workers: Workers
 ) -> tuple[ShadowWorkload, list[int]]:
     """The work with its trainer settled as it was when these models were begun, and what to train.
 
@@ -212,6 +227,7 @@ def resolve_trainer(
         work: what to train.
         missing: numbers of the models still to come.
         path: the file that keeps the choice.
+        workers: who trains.
 
     Raises:
         StoreError: the file is damaged, or cannot be read or written.
@@ -221,7 +237,7 @@ def resolve_trainer(
     trainer: Any = work.trainer
     raw = atomic.read(path) if path.exists() else None
     if raw is None:
-        kept = _StoredStrategy(_execution_settings(trainer.settled(work.pool, work.subsets)))
+        kept = _StoredStrategy(_execution_settings(settle(work, workers)))
         atomic.write(path, atomic.to_json(kept, _StoredStrategy).encode())
     else:
         kept = atomic.from_json(raw, _StoredStrategy, path)
