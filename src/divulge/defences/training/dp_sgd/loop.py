@@ -7,6 +7,7 @@ import copy
 import pickle
 import warnings
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -19,9 +20,12 @@ from divulge._util.extras import name_missing_extra
 from divulge._util.random import stream
 from divulge.core import NoiseKind
 from divulge.defences.noise import SecureNoise
+from divulge.defences.training.dp_sgd.one_pass import OnePassGradients
 from divulge.errors import SpecError
 from divulge.training.engine.loop import Job, build_network_unseeded, temporary_seed, torch_threads
-from divulge.training.engine.tensors import PoolArrays
+from divulge.training.engine.networks import pool_before_relu
+from divulge.training.engine.processes import keep_freed_memory
+from divulge.training.engine.tensors import PoolArrays, to_channels_last
 from divulge.training.engine.weights import as_arrays, as_tensors, restore, state
 from divulge.training.recipe import Recipe
 from divulge.training.selection import BestEpoch
@@ -50,9 +54,19 @@ class DPSGDPlan(NamedTuple):
 
 
 class _DPSGDStep:
-    """Opacus' module, optimiser and loss around one network, as one function of a batch."""
+    """Opacus' optimiser around one network, as one function of a batch.
 
-    def __init__(self, recipe: Recipe, plan: DPSGDPlan, module: nn.Module, seed: int) -> None:
+    Gradients are clipped in one pass where the network's layers are known, otherwise by Opacus.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        plan: DPSGDPlan,
+        module: nn.Module,
+        seed: int,
+        some: tuple[torch.Tensor, torch.Tensor],
+    ) -> None:
         from opacus import grad_sample, optimizers
         from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 
@@ -64,13 +78,17 @@ class _DPSGDStep:
             "expected_batch_size": plan.size,  # what came by chance would be another sensitivity
             "generator": None if secure else _generator(seed, "noise"),
         }
+        self.module: nn.Module = module
         self._loss = nn.CrossEntropyLoss()
+        self._one_pass: OnePassGradients | None = None
         if plan.clipping == "ghost":
-            self.module = grad_sample.GradSampleModuleFastGradientClipping(
-                module, max_grad_norm=plan.max_grad_norm
-            )
             self.optimiser = optimizers.DPOptimizerFastGradientClipping(inner, **settings)
-            self._loss = DPLossFastGradientClipping(self.module, self.optimiser, self._loss)
+            self._one_pass = OnePassGradients.find(module, plan.max_grad_norm, *some)
+            if self._one_pass is None:
+                self.module = grad_sample.GradSampleModuleFastGradientClipping(
+                    module, max_grad_norm=plan.max_grad_norm
+                )
+                self._loss = DPLossFastGradientClipping(self.module, self.optimiser, self._loss)
         else:
             self.module = grad_sample.GradSampleModule(module)
             self.optimiser = optimizers.DPOptimizer(inner, **settings)
@@ -82,12 +100,18 @@ class _DPSGDStep:
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.optimiser.zero_grad()
-        if len(x):
-            self._loss(self.module(x), y).backward()
-        else:  # nobody's gradient, but the noise of every step
+        if not len(x):  # nobody's gradient, but the noise of every step
             for p in self.optimiser.params:
                 p.grad_sample, p.grad = p.new_zeros((0, *p.shape)), torch.zeros_like(p)
+        elif self._one_pass is not None:
+            self._one_pass(x, y)
+        else:
+            self._loss(self.module(x.contiguous()), y).backward()
         self.optimiser.step()
+
+
+_FEW = 4
+"""Records of the trial that tells whether a network's gradients can be clipped in one pass."""
 
 
 def train_privately(
@@ -95,19 +119,25 @@ def train_privately(
 ) -> nn.Module:
     """One model, in evaluation mode. The random numbers of the caller are left alone."""
     fit, held_out = recipe.split_rows(job.rows, job.seed)
-    x, y = (torch.from_numpy(array[fit]) for array in (data.x, data.y))
-    draw_batch = _batches(plan, len(x), job.seed)
-    with temporary_seed(job.seed, torch.device("cpu")), warnings.catch_warnings():
+    tensors, rows = data.tensors("cpu"), torch.from_numpy(fit)
+    draw_batch = _batches(plan, len(rows), job.seed)
+    with (
+        temporary_seed(job.seed, torch.device("cpu")),
+        warnings.catch_warnings(),
+        ExitStack() as stack,
+    ):
         # the first layer's input needs no gradient; its parameters get theirs all the same
         warnings.filterwarnings("ignore", "Full backward hook is firing", UserWarning)
         module = build_network_unseeded(recipe, job).train()
-        step = _DPSGDStep(recipe, plan, module, job.seed)
+        if data.channels_last:
+            to_channels_last(module)
+        stack.enter_context(pool_before_relu(module))
+        step = _DPSGDStep(recipe, plan, module, job.seed, tensors.batch(rows[:_FEW]))
         if watch is not None:
             watch(step.module, step.optimiser)
-        best = BestEpoch(recipe, data.tensors("cpu"), fit, held_out) if recipe.selects else None
+        best = BestEpoch(recipe, tensors, fit, held_out) if recipe.selects else None
         for k in range(plan.steps):
-            batch = draw_batch()
-            step(recipe.rate(k / plan.steps), x[batch], y[batch])
+            step(recipe.rate(k / plan.steps), *tensors.batch(rows[draw_batch()]))
             if best and _epoch_ends(k, plan) and not best.should_continue(module):
                 break
             module.train()
@@ -143,6 +173,7 @@ def train_privately_in_worker(
 ) -> dict[str, np.ndarray]:
     """One model, in a process of its own: what training made of its state."""
     recipe: Recipe = pickle.loads(sent)  # noqa: S301 (what this program has just packed)
+    keep_freed_memory()
     with torch_threads(1):  # the same bits whatever the number of cores
         begun = job if start is None else job._replace(start=as_tensors(start))
         return as_arrays(state(train_privately(recipe, plan, data, begun)))

@@ -225,11 +225,8 @@ class DPSGD:
             return
         self.check(pool)
         with translate_model_errors("a private model to train", _REMEDY):
-            x, y = cast_to_precision(pool, build_network(self.recipe, jobs[0]))
-            data, sent = (
-                PoolArrays(x, y, channels_last=False),
-                pickle_settings(self.recipe, self.recipe.network),
-            )
+            data = PoolArrays.prepare(pool, build_network(self.recipe, jobs[0]))
+            sent = pickle_settings(self.recipe, self.recipe.network)
             workers = min(self.jobs, len(jobs)) if self.jobs > 0 else self.jobs
             shared = data if workers == 1 else share_on_disk(pool, data)
             given = None if start is None else as_arrays(start)
@@ -265,8 +262,7 @@ class DPSGD:
         (job,) = make_jobs(np.ones((1, len(records)), bool), [seed], None)
         self.check(records)
         with translate_model_errors("a private model to train", _REMEDY), torch_threads(1):
-            x, y = cast_to_precision(records, build_network(self.recipe, job))
-            data = PoolArrays(x, y, channels_last=False)
+            data = PoolArrays.prepare(records, build_network(self.recipe, job))
             plan = self._plan(self._training_size(job))
             return train_privately(self.recipe, plan, data, job, watch)
 
