@@ -146,6 +146,7 @@ BENCHMARKS = {
     "regression": Benchmark(regression.SUMMARY, regression.run),
     "partial": Benchmark(partial_knowledge.SUMMARY, partial_knowledge.run),
     "dp-sgd": Benchmark(dp_sgd.SUMMARY, dp_sgd.run),
+    "dp-sgd-times": Benchmark(dp_sgd.TIMES, dp_sgd.run_times),
     **{
         f"secure-noise-{name}": Benchmark(
             f"{secure_noise.SUMMARY}: {name}", partial(secure_noise.run, name=name)
