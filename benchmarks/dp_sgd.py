@@ -88,6 +88,7 @@ def run_times(quick: bool) -> Outcome:  # noqa: FBT001 (as in run)
 
     from divulge.training.recipe import Recipe
 
+    print(environment(("divulge", "torch", "opacus")))
     outcomes = []
     torch.set_num_threads(1)
     for network, shape, classes in ((_perceptron, (446,), 30), (_convolutional, (1, 28, 28), 10)):
@@ -133,24 +134,24 @@ def _by_opacus(recipe: "Recipe", pool: Records, mode: str) -> None:
     from torch.utils.data import DataLoader, TensorDataset
 
     data = TensorDataset(torch.tensor(pool.x), torch.tensor(pool.y))
-    module, loss = recipe.network(), torch.nn.CrossEntropyLoss()
-    private = PrivacyEngine().make_private(
-        module=module,
-        optimizer=torch.optim.SGD(module.parameters(), recipe.lr, recipe.momentum),
-        data_loader=DataLoader(data, batch_size=recipe.batch_size),
-        criterion=loss,
-        noise_multiplier=1.0,
-        max_grad_norm=1.0,
-        grad_sample_mode=mode,
-    )
-    module, optimiser, *criterion, loader = private
-    loss = criterion[0] if criterion else loss
+    module = recipe.network()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of hooks, of which a user can do nothing either
+        warnings.simplefilter("ignore")  # a user can do nothing about hooks
+        private = PrivacyEngine().make_private(
+            module=module,
+            optimizer=torch.optim.SGD(module.parameters(), recipe.lr, recipe.momentum),
+            data_loader=DataLoader(data, batch_size=recipe.batch_size),
+            criterion=torch.nn.CrossEntropyLoss(),
+            noise_multiplier=1.0,
+            max_grad_norm=1.0,
+            grad_sample_mode=mode,
+        )
+        private_module, optimiser, *criterion, loader = private
+        (loss,) = criterion or [torch.nn.CrossEntropyLoss()]
         for _ in range(recipe.epochs):
             for x, y in loader:
                 optimiser.zero_grad()
-                loss(module(x), y).backward()
+                loss(private_module(x), y).backward()
                 optimiser.step()
 
 
