@@ -1,8 +1,10 @@
 import logging
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from divulge.training.engine import choose
 from divulge.training.engine.choose import ConcreteStrategy, TrainingSetup, choose_fastest
@@ -10,7 +12,7 @@ from divulge.training.engine.loop import Job
 from divulge.training.engine.tensors import PoolArrays
 from divulge.training.fleet import Fleet
 
-from .twin import SEEDS, assert_close, brief, by_hand, linear, pool_for, subsets, trained
+from .twin import SEEDS, assert_close, brief, by_hand, dropout, linear, pool_for, subsets, trained
 
 JOBS = [Job(np.arange(30), seed) for seed in range(100)]  # of 12 steps each
 Key = tuple[ConcreteStrategy, int]
@@ -88,3 +90,12 @@ def test_a_settled_fleet_trains_the_same_models_bit_for_bit(
         assert all(torch.equal(one[name], other[name]) for name in one)
     assert_close(first, by_hand(brief(linear), pool))
     assert caplog.messages == [f"training {len(SEEDS)} models, {settled.chosen}"] * 2
+
+
+@pytest.mark.parametrize(("network", "way"), [(linear, "stacked"), (dropout, "one-by-one")])
+def test_on_an_accelerator_a_fleet_is_stacked_without_a_trial_if_its_layers_allow(
+    network: Callable[[], nn.Module], way: str
+) -> None:
+    """What is chosen needs no accelerator; none was ever at hand to train on."""
+    fleet = Fleet(brief(network), device="cuda", at_once=2)
+    assert fleet.settled(pool_for(network), subsets()).way == way
